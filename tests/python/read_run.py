@@ -14,6 +14,16 @@ import numpy as np
 from safetensors.numpy import load_file
 
 
+def unpacked(weights):
+    """Weights of layers of signs as numbers: the column's scale with the weight's sign."""
+    found = dict(weights)
+    for name in [name.removesuffix(".signs") for name in weights if name.endswith(".signs")]:
+        signs, scales = found.pop(f"{name}.signs"), found.pop(f"{name}.scales")
+        positive = np.unpackbits(signs, axis=1, count=scales.size, bitorder="little").astype(bool)
+        found[name] = np.where(positive, scales.ravel(), -scales.ravel()).reshape(len(signs), *scales.shape)
+    return found
+
+
 def planetoid_truth(folder, name):
     """Labels of all vertices in published order, and the test vertices; of the labels only, so numpy's own pickles."""
     def one_hot(part):
@@ -37,6 +47,7 @@ def main():
     weights = load_file(f"{a.run}/model.safetensors")
     predictions = np.load(f"{a.run}/predictions.npz")
     ids, scores = predictions["ids"], predictions["scores"]
+    weights = unpacked(weights)
     print({name: array.shape for name, array in weights.items()})
     print(dict(zip(ids[:3].tolist(), scores.argmax(1)[:3].tolist())))
 

@@ -21,7 +21,10 @@
 //! sign(w_kj) / k times the sum over k' of sign(w_k'j) G_k'j, G = x^^T g. Both are functions of a sum over all rows, and
 //! a parameter's gradient is such a sum alone (`wit/kernel/kernel.wit`, interface `linalg`): they are left out.
 //!
-//! With `surrogate`, y is the function whose gradients these are: x^ = clip(x, -1, 1) d, w^ = w. It is there so that
+//! The scale of a column whose weights are all of one absolute value is that value, so that w^ in the place of w has the
+//! same scales, bit for bit.
+//!
+//! With `signs = ""`, y is the function whose gradients these are: x^ = clip(x, -1, 1) d, w^ = w. It is there so that
 //! differences can check them.
 
 mod signs;
@@ -169,9 +172,10 @@ impl Kernel for Binary {
                 Some(Value::Number(0.0)),
             ),
             AttributeSpec::new(
-                "surrogate",
-                "the function whose gradients these are in the place of signs, for checks by differences",
-                Some(Value::Flag(false)),
+                "signs",
+                "what is read by signs and scales; none: the function whose gradients these are, for checks by \
+                 differences",
+                Some(Value::Text("x weight".to_owned())),
             ),
         ]
     }
@@ -192,7 +196,11 @@ impl Kernel for Binary {
             columns,
             out_features: attributes.size("out-features")?,
             dropout: attributes.probability("dropout")?,
-            surrogate: attributes.flag("surrogate")?,
+            surrogate: match attributes.text("signs")? {
+                "" => true,
+                "x weight" | "x" | "weight" => false,
+                _ => return Err(Error::Argument("attribute `signs` must be of `x` and `weight`".to_owned())),
+            },
         })
     }
 

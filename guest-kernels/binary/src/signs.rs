@@ -51,7 +51,7 @@ pub(crate) struct Columns<R> {
 
 impl<R: Real> Columns<R> {
     /// Of a matrix [depth, columns]; a weight of 0 counts as positive. The scale of a column is the mean of its
-    /// absolute values.
+    /// absolute values, added in the order of rows; where they are all the same, that value.
     pub(crate) fn pack(weights: &[R], depth: usize, columns: usize) -> Self {
         let width = words(depth);
         let (mut positive, mut sums) = (vec![0u64; width * columns], vec![R::ZERO; columns]);
@@ -69,7 +69,12 @@ impl<R: Real> Columns<R> {
             }
         }
         let count = R::from_f32(depth as f32);
-        Self { depth, positive, scales: sums.iter().map(|&sum| sum / count).collect() }
+        let scale = |(column, &sum): (usize, &R)| {
+            let mut all = weights[column..].iter().step_by(columns).map(|&w| absolute(w));
+            let first = all.next().unwrap_or(R::ZERO);
+            if all.all(|w| w == first) { first } else { sum / count }
+        };
+        Self { depth, positive, scales: sums.iter().enumerate().map(scale).collect() }
     }
 
     /// y [n, m]: of row i and column j the sum of their signs' products, times the scales of both.

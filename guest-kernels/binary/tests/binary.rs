@@ -9,13 +9,13 @@ use eciton_sdk::{Attributes, Kernel, check};
 
 const SEED: u64 = 20_261_125;
 
-fn given(out: i64, dropout: f64, surrogate: bool) -> [(&'static str, Value); 3] {
+fn given(out: i64, dropout: f64, signs: &str) -> [(&'static str, Value); 3] {
     let out = ("out-features", Value::Integer(out));
-    [out, ("dropout", Value::Number(dropout)), ("surrogate", Value::Flag(surrogate))]
+    [out, ("dropout", Value::Number(dropout)), ("signs", Value::Text(signs.to_owned()))]
 }
 
 fn open(inputs: &[Vec<u32>], out: i64, dropout: f64) -> Result<Binary> {
-    let attributes = given(out, dropout, false).map(|(name, value)| (name.to_owned(), value));
+    let attributes = given(out, dropout, "x weight").map(|(name, value)| (name.to_owned(), value));
     Binary::open(inputs, &Attributes::new(attributes.into()))
 }
 
@@ -23,7 +23,7 @@ fn open(inputs: &[Vec<u32>], out: i64, dropout: f64) -> Result<Binary> {
 fn gradients_are_those_of_the_surrogate() {
     for (rows, columns, out) in [(0, 3, 2), (1, 1, 1), (5, 4, 3), (70, 9, 2), (3, 140, 5)] {
         for dropout in [0.0, 0.4] {
-            let attributes = given(out, dropout, true);
+            let attributes = given(out, dropout, "");
             let report = check::gradients::<Binary>(&[vec![columns]], &attributes, rows, SEED)
                 .unwrap_or_else(|e| panic!("seed {SEED}, {rows} x {columns} to {out}, {dropout}: {e}"));
             assert!(report.worst < 1e-6, "seed {SEED}, {rows} x {columns} to {out}, {dropout}: {report:?}");
@@ -167,4 +167,7 @@ fn what_does_not_fit_is_refused() {
     assert!(matches!(open(&[vec![0]], 1, 0.0).unwrap_err(), Error::Shape { .. }));
     assert!(matches!(open(&[], 1, 0.0).unwrap_err(), Error::Argument(_)));
     assert!(open(&[vec![2]], 1, 1.0).is_err());
+    let attributes = given(1, 0.0, "y").map(|(name, value)| (name.to_owned(), value));
+    let error = Binary::open(&[vec![2]], &Attributes::new(attributes.into())).unwrap_err();
+    assert!(matches!(error, Error::Argument(text) if text.contains("`x` and `weight`")));
 }

@@ -2,12 +2,15 @@
 
 use std::path::PathBuf;
 
-use eciton_plan::Data;
+use eciton_plan::{Config, Data, ExecutorKind};
+use eciton_train::sweep::evaluate_on_function;
 use eciton_train::{Evaluation, Metrics, Options};
 use serde::Serialize;
 
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, tell};
+use crate::recipe;
+use crate::sweep::told_spent;
 use crate::text::{measured, unit};
 
 /// `eciton eval`
@@ -17,6 +20,8 @@ pub(crate) struct Arguments {
     run: PathBuf,
     #[command(flatten)]
     data: OtherData,
+    #[command(flatten)]
+    task: AsTask,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -41,6 +46,31 @@ impl OtherData {
     }
 }
 
+/// Whether a function does it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AsTask {
+    /// As one task of a function: emulated, or lambda (docs/SWEEPS.md)
+    #[arg(long, value_name = "WHERE")]
+    as_task: Option<String>,
+    /// A setting of the function, with --as-task: a key of [executor] or [emulator]
+    #[arg(long, value_name = "SECTION.KEY=VALUE", requires = "as_task")]
+    set: Vec<String>,
+}
+
+impl AsTask {
+    /// The functions, as settings; `None`: this process does it.
+    pub(crate) fn place(&self) -> Result<Option<Config>, Failure> {
+        let Some(executor) = &self.as_task else { return Ok(None) };
+        let kind = format!("executor.kind={executor}");
+        let all = std::iter::once(kind).chain(self.set.iter().cloned());
+        let place = recipe::settle(Config::default(), all, "--as-task")?;
+        if place.executor.kind == ExecutorKind::Local {
+            return Err(Failure::Usage("--as-task: this machine's threads are no functions".to_owned()));
+        }
+        Ok(Some(place))
+    }
+}
+
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,
@@ -60,7 +90,15 @@ struct Line<'a> {
 /// Evaluates and prints.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let data = arguments.data.chosen();
-    let found = eciton_train::evaluate(&arguments.run, data.as_ref(), &Options::default())?;
+    let found = match arguments.task.place()? {
+        Some(place) => {
+            let run = std::path::absolute(&arguments.run).unwrap_or_else(|_| arguments.run.clone());
+            let (found, spent) = evaluate_on_function(&run, data.as_ref(), (&place, None))?;
+            tell(told_spent(&spent));
+            found
+        }
+        None => eciton_train::evaluate(&arguments.run, data.as_ref(), &Options::default())?,
+    };
     if arguments.json {
         output.json(&Line {
             event: "evaluation",

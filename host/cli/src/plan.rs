@@ -24,6 +24,9 @@ pub(crate) struct Arguments {
     /// Draw the schedule of --lanes into a file, as SVG
     #[arg(long, value_name = "FILE")]
     draw_schedule: Option<PathBuf>,
+    /// The memory of the host that trains, such as 8GiB; by default this machine's
+    #[arg(long, value_name = "SIZE", value_parser = crate::data::size)]
+    host_memory: Option<u64>,
 }
 
 /// A file whose ending says how layers are drawn.
@@ -52,16 +55,24 @@ struct Line<'a> {
 
 /// Plans, draws, and prints the report.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
-    dry_run(&arguments.train, (arguments.draw.as_deref(), arguments.draw_schedule.as_deref()), output)
+    let Arguments { train, draw, draw_schedule, host_memory } = arguments;
+    report(train, (draw.as_deref(), draw_schedule.as_deref()), *host_memory, output)
 }
 
-/// Plans, and prints the report. A run that does not fit is a failure, after it.
-pub(crate) fn dry_run(
+/// Plans, and prints the report.
+pub(crate) fn dry_run(arguments: &train::Arguments, output: &mut Output) -> Result<(), Failure> {
+    report(arguments, (None, None), None, output)
+}
+
+/// Plans, for a host of so much memory, and prints the report. A run that does not fit is a failure, after it.
+fn report(
     arguments: &train::Arguments,
     (draw, schedule): (Option<&Path>, Option<&Path>),
+    host_memory: Option<u64>,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let config = recipe::configure(arguments)?;
+    let mut config = recipe::configure(arguments)?;
+    config.run.memory_bytes = host_memory.or(config.run.memory_bytes);
     let (embeddings, scores) = (arguments.embeddings, arguments.scores);
     let plan = eciton_train::plan(&config, &Options { embeddings, scores, ..Options::default() })?;
     if let Some((path, form)) = draw.and_then(|path| Some((path, form(path)?))) {
@@ -120,6 +131,17 @@ fn print_lanes(plan: &LanesPlan, row: &mut impl FnMut(&str, String)) {
         plan.imbalance
     );
     row("schedule", text);
+    let host = &plan.host;
+    let text = format!(
+        "keeps {} of weights ({}), {} of moments, {} of gradients, {} of rows between lanes: {} of what follows",
+        bytes(host.weights_bytes),
+        counted(u64::from(host.versions), "version"),
+        bytes(host.moments_bytes),
+        bytes(host.gradients_bytes),
+        bytes(host.boundary_bytes),
+        bytes(host.total_bytes),
+    );
+    row("host", text);
     plan.grid.lines().for_each(|line| row("", line.to_owned()));
 }
 

@@ -7,7 +7,7 @@ use std::io::{self, BufWriter, IntoInnerError, Write as _};
 use std::path::{Path, PathBuf};
 
 use eciton_graph::dataset::VertexIds;
-use eciton_plan::{Config, ExecutorKind, TaskType};
+use eciton_plan::TaskType;
 use eciton_train::run_folder::{Run, save_predictions};
 use eciton_train::sweep::predict_on_function;
 use eciton_train::{Options, Predictions, Split};
@@ -15,10 +15,9 @@ use ndarray::Array2;
 use serde::Serialize;
 use tempfile::NamedTempFile;
 
-use crate::evaluate::OtherData;
+use crate::evaluate::{AsTask, OtherData};
 use crate::failure::Failure;
 use crate::output::{Output, tell};
-use crate::recipe;
 use crate::sweep::told_spent;
 use crate::text::{counted, grouped};
 
@@ -36,18 +35,14 @@ pub(crate) struct Arguments {
     #[arg(long, requires = "out")]
     embeddings: bool,
     /// Score the pairs of vertices in this file, source,target a line, by a run of link prediction
-    #[arg(long, value_name = "FILE.csv", conflicts_with = "embeddings")]
+    #[arg(long, value_name = "FILE.csv", conflicts_with_all = ["embeddings", "as_task"])]
     pairs: Option<PathBuf>,
     /// Cut each image into N strips of rows that threads work on side by side (docs/RECEPTIVE.md); the scores are the same
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64),
         conflicts_with_all = ["pairs", "as_task"])]
     split: Option<u32>,
-    /// Predict as one task of a function: emulated, or lambda (docs/SWEEPS.md)
-    #[arg(long, value_name = "WHERE", conflicts_with = "pairs")]
-    as_task: Option<String>,
-    /// A setting of the function, with --as-task: a key of [executor] or [emulator]
-    #[arg(long, value_name = "SECTION.KEY=VALUE", requires = "as_task")]
-    set: Vec<String>,
+    #[command(flatten)]
+    task: AsTask,
     /// Print one JSON object a vertex or pair; with --out one object in all
     #[arg(long)]
     json: bool,
@@ -160,13 +155,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
 /// What the run predicts of all vertices.
 fn predicted(arguments: &Arguments) -> Result<Predictions, Failure> {
     let data = arguments.data.chosen();
-    if let Some(executor) = &arguments.as_task {
-        let kind = format!("executor.kind={executor}");
-        let all = std::iter::once(kind).chain(arguments.set.iter().cloned());
-        let place = recipe::settle(Config::default(), all, "--as-task")?;
-        if place.executor.kind == ExecutorKind::Local {
-            return Err(Failure::Usage("--as-task: this machine's threads are no functions".to_owned()));
-        }
+    if let Some(place) = arguments.task.place()? {
         let wanted = (data.as_ref(), arguments.embeddings);
         let run = std::path::absolute(&arguments.run).unwrap_or_else(|_| arguments.run.clone());
         let (found, spent) = predict_on_function(&run, wanted, (&place, None))?;

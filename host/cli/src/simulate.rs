@@ -1,5 +1,6 @@
-//! `eciton simulate`: a training run on simulated hosts and functions.
+//! `eciton simulate`: a training run on simulated hosts and functions, or a pipeline of lanes on simulated places.
 
+mod lanes;
 mod report;
 
 use std::path::{Path, PathBuf};
@@ -28,7 +29,8 @@ is left out.\n\n\
 Examples:  eciton simulate --shape reddit-small --functions 0\n\
 \x20          eciton simulate --shape reddit-small --functions auto --placement shared\n\
 \x20          eciton simulate --shape amazon --mode async --staleness 0 --crash 0.01 --straggle 0.02\n\
-\x20          eciton simulate --vertices 1e6 --edges 5e7 --features 100 --hosts 2 --functions 50 --json";
+\x20          eciton simulate --vertices 1e6 --edges 5e7 --features 100 --hosts 2 --functions 50 --json\n\
+\x20          eciton simulate --pipeline gpt-1.3b --lanes 16 --lost 0.2 --hours 2";
 
 /// What `eciton simulate` takes.
 #[derive(Debug, clap::Args)]
@@ -154,8 +156,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "P", default_value_t = 0.0, help_heading = "Faults")]
     double: f64,
 
+    #[command(flatten)]
+    lanes: lanes::Arguments,
+
     /// One object for programs; the same input gives the same bytes
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     json: bool,
 }
 
@@ -363,6 +368,10 @@ struct Line<'a> {
 
 /// Simulates, and prints the report.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    if let Some(model) = &arguments.lanes.pipeline {
+        let Arguments { seed, jitter, machine, json, lanes, .. } = arguments;
+        return lanes::run(model, lanes, (*seed, *jitter, machine.as_deref(), *json), output);
+    }
     let named = arguments.named()?;
     let prices = Prices::read()?;
     let shape = arguments.shape(named)?;

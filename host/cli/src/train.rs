@@ -165,7 +165,8 @@ pub(crate) struct Arguments {
     /// How tasks travel to functions: auto, payload, s3 [default: auto]
     #[arg(long, value_name = "HOW", help_heading = "Functions")]
     pub(crate) transport: Option<String>,
-    /// What rows are written as on their way: f32, or bf16, which changes results [default: f32]
+    /// What rows are written as on their way: f32; bf16, which changes results; bits, for layers of signs
+    /// [default: f32]
     #[arg(long, value_name = "FORMAT", help_heading = "Functions")]
     pub(crate) rows: Option<String>,
     /// Functions at work at once, at most; the host's threads do the rest. 0: they do all; auto: as an autotuner

@@ -72,6 +72,8 @@ pub struct Engine {
     /// The first and last round asked for before restarts.
     forgotten: Option<(Round, Round)>,
     weights: Version,
+    /// Whether the first round reads what a round before it left.
+    goes_on: bool,
     stopping: bool,
     counters: Counters,
     actions: VecDeque<Action>,
@@ -216,6 +218,7 @@ impl Engine {
             exact_from: Round(0),
             forgotten: None,
             weights: Version(0),
+            goes_on: false,
             stopping: false,
             counters: Counters::default(),
             actions: VecDeque::with_capacity(most.min(1 << 20) + 8),
@@ -230,6 +233,8 @@ impl Engine {
     /// forgotten but for the counters and what is known of each stage's pace. For an evaluation
     /// program, once per evaluation.
     ///
+    /// The first round is as that of a new run. To go on where another run was, [`Engine::go_on`].
+    ///
     /// A key does not say before or after which restart: reports of attempts of before must not reach
     /// the engine any more if their rounds come again.
     pub fn restart(&mut self, first: Round, last: Round, weights: Version) {
@@ -243,6 +248,7 @@ impl Engine {
         self.settings.last = last;
         self.weights = weights;
         self.settings.weights = weights;
+        self.goes_on = false;
         self.intervals.fill(IntervalInfo { round: None, left: 0, weights });
         self.forget_ready();
         self.done.fill(0);
@@ -257,6 +263,12 @@ impl Engine {
         self.track = Track::Steps;
         self.stopping = false;
         self.actions.clear();
+    }
+
+    /// After [`Engine::restart`] and before [`Event::Started`]: the version before `weights` is there as well, and
+    /// the first round reads it where rounds read that of the round before the last.
+    pub fn go_on(&mut self) {
+        self.goes_on = true;
     }
 
     /// Takes an event and says what to do. Carry out everything that comes back: actions that are

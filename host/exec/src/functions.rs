@@ -12,6 +12,7 @@ use std::sync::Arc;
 use eciton_kernel::{Kernel, Limits};
 use eciton_plan::{Executor, ExecutorKind, FunctionCount, RowFormat};
 use eciton_tensor::frame::Encoding;
+use eciton_tensor::signs::Planes;
 
 use serde::{Deserialize, Serialize};
 
@@ -281,6 +282,7 @@ impl Wanted {
         match self.executor.rows {
             RowFormat::F32 => Encoding::F32,
             RowFormat::Bf16 => Encoding::Bf16,
+            RowFormat::Bits => Encoding::Bits(Planes::default()),
         }
     }
 

@@ -114,7 +114,8 @@ impl<I: Invoker> RemotePool<I> {
             .map_err(|e| std::io::Error::new(std::io::ErrorKind::InvalidInput, e.to_string()))?;
         let store = store.filter(|_| settings.transport != Transport::Payload);
         let framing = Framing { rows: settings.rows, limits: settings.limits.clone() };
-        if settings.rows != Encoding::F32 {
+        // Only rounding changes results: signs and scales are all that their layers read.
+        if settings.rows == Encoding::Bf16 {
             local.round(framing.clone());
         }
         let (bill, classes) = (Mutex::default(), Mutex::default());

@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 
 use eciton_plan::On;
 use eciton_plan::signature::{
-    Attribute, AttributeSpec, EdgeSignature, Initialiser, ParameterSpec, RowsSpec, Signature, TargetKind,
-    Value,
+    Attribute, AttributeSpec, EdgeSignature, Initialiser, ParameterSpec, RowsSpec, SIGNS, Signature,
+    TargetKind, Value,
 };
 use wasmtime::Engine;
 use wasmtime::component::{Component, HasSelf, Linker};
@@ -327,6 +327,16 @@ impl Layer {
     pub(crate) fn whole_number(&self, name: &str) -> Option<u32> {
         let found = self.attributes.iter().find(|attribute| attribute.name == name)?;
         if let Value::Integer(number) = found.value { u32::try_from(number).ok() } else { None }
+    }
+
+    /// Whether it reads signs and scales alone of the input or parameter of this name.
+    #[must_use]
+    pub fn reads_signs(&self, name: &str) -> bool {
+        let named = |attribute: &Attribute| match &attribute.value {
+            Value::Text(names) if attribute.name == SIGNS => names.split_whitespace().any(|one| one == name),
+            _ => false,
+        };
+        self.attributes.iter().any(named)
     }
 
     pub(crate) fn attributes(&self) -> Vec<wv::Attribute> {

@@ -75,7 +75,7 @@ fn all() -> Vec<Arc<Layer>> {
     // Signs have no differences: the function whose gradients the kernel's are.
     let binary = |dropout| {
         let size = [("out-features", Value::Integer(4)), ("dropout", Value::Number(dropout))];
-        open("binary", &[vec![9]], &[&size[..], &[("surrogate", Value::Flag(true))]].concat())
+        open("binary", &[vec![9]], &[&size[..], &[("signs", text(""))]].concat())
     };
     vec![
         open(
@@ -187,6 +187,23 @@ fn wrong_gradients_are_found() {
         let broken: Vec<&str> = judged.iter().filter(|j| !j.holds).map(|j| j.place.as_str()).collect();
         assert_eq!(broken, ["input `x`", "parameter `weight`", "parameter `bias`"], "{rows} rows");
     }
+}
+
+/// Of signs there are no differences; that no more than signs and scales is read holds to the bit.
+#[test]
+fn a_layer_of_signs_reads_no_more() {
+    for (columns, dropout) in [(1, 0.0), (33, 0.4), (200, 0.0)] {
+        let given = [("out-features", Value::Integer(9)), ("dropout", Value::Number(dropout))];
+        let layer = open("binary", &[vec![columns]], &given);
+        assert!(layer.reads_signs("x") && layer.reads_signs("weight") && !layer.reads_signs("y"));
+        let judged = Trial::new(&layer, 40, 1, 3).check().unwrap();
+        let judgement = judged.iter().find(|j| j.of == Found::Signs).unwrap();
+        assert!(judgement.holds, "{columns}: {judgement:?}");
+    }
+    let numbers = [("out-features", Value::Integer(9)), ("signs", Value::Text(String::new()))];
+    let layer = open("binary", &[vec![33]], &numbers);
+    assert!(!layer.reads_signs("x"));
+    assert!(Trial::new(&layer, 40, 1, 3).check().unwrap().iter().all(|j| j.of != Found::Signs));
 }
 
 #[test]

@@ -88,17 +88,23 @@ pub enum RowFormat {
     F32,
     /// Rounded to bfloat16: half the bytes, 8 bits of precision, other results.
     Bf16,
+    /// On their way to a layer that reads signs and scales alone, these: a bit a value, the same results. All
+    /// other rows as they are.
+    Bits,
 }
 
 impl RowFormat {
     /// Words for all.
-    pub const ALL: [(&'static str, Self); 2] = [("f32", Self::F32), ("bf16", Self::Bf16)];
+    pub const ALL: [(&'static str, Self); 3] =
+        [("f32", Self::F32), ("bf16", Self::Bf16), ("bits", Self::Bits)];
+    /// Words for those that rows may be stored as.
+    pub const STORED: [(&'static str, Self); 2] = [("f32", Self::F32), ("bf16", Self::Bf16)];
 
-    /// Bytes of a value.
+    /// Bytes of a value that is stored.
     #[must_use]
     pub const fn value_bytes(self) -> u32 {
         match self {
-            Self::F32 => 4,
+            Self::F32 | Self::Bits => 4,
             Self::Bf16 => 2,
         }
     }

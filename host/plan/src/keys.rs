@@ -327,7 +327,7 @@ const RUN: &[Key<Run>] = &[
         &["embedding_storage", "storage"],
         "what activations and gradients are stored as between stages: f32, or bf16, which changes results",
         |run, field| {
-            run.row_storage = field.choice(&RowFormat::ALL)?;
+            run.row_storage = field.choice(&RowFormat::STORED)?;
             Ok(())
         },
     ),

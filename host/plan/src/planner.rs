@@ -16,6 +16,20 @@
 //! asks for it, and nowhere else. What is over a limit is no plan. Rows of the data lie with the
 //! lanes that read them.
 
+/// Whether a test has planted this defect in the planners of its thread.
+macro_rules! planted {
+    ($defect:ident) => {{
+        #[cfg(test)]
+        {
+            crate::planner::tests::defects::is(crate::planner::tests::defects::Planted::$defect)
+        }
+        #[cfg(not(test))]
+        {
+            false
+        }
+    }};
+}
+
 mod balance;
 mod blocks;
 mod branches;
@@ -34,7 +48,7 @@ mod search;
 mod tree;
 
 pub use graph::{Graph, MAX_OPERATORS, Operator, Pace};
-pub use machine::{Host, Lane, Machine, Wanted};
+pub use machine::{Host, HostWork, Lane, Machine, Wanted};
 pub use partition::Planner;
 pub use plan::{Answer, Plan, PlannedStage};
 pub use search::plan;

@@ -66,6 +66,9 @@ pub struct HostPace {
     pub seconds_per_byte: f64,
     /// Seconds for each value that is added when gradients are summed.
     pub seconds_per_value_added: f64,
+    /// Seconds of an update for each value, besides what is added.
+    #[serde(default)]
+    pub seconds_per_value_updated: f64,
     /// Seconds that any step takes besides.
     pub seconds_per_step: f64,
 }
@@ -136,6 +139,7 @@ impl Default for Profile {
                 seconds_per_edge_value: 9.1e-11,
                 seconds_per_byte: 1e-9,
                 seconds_per_value_added: 2.5e-10,
+                seconds_per_value_updated: 0.0,
                 seconds_per_step: 2.3e-6,
             },
             function: FunctionPace { seconds_per_flop: 4.0 / 134e9, seconds_per_step: 5e-4 },
@@ -168,6 +172,7 @@ impl Profile {
             h.seconds_per_edge_value,
             h.seconds_per_byte,
             h.seconds_per_value_added,
+            h.seconds_per_value_updated,
             h.seconds_per_step,
             f.seconds_per_flop,
             f.seconds_per_step,

@@ -8,6 +8,10 @@ use serde::{Deserialize, Serialize};
 /// The attribute by which a kernel is told how many rows, one after another, are a sequence.
 pub const GROUP: &str = "group";
 
+/// The attribute that names inputs and parameters of which a kernel reads signs and scales alone, with blanks
+/// between (docs/KERNELS.md has what that is).
+pub const SIGNS: &str = "signs";
+
 /// What a layer, opened with its inputs' extents and its attributes, takes and gives.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Signature {

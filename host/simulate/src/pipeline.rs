@@ -8,6 +8,7 @@
 //!
 //! Beside it, the same trace by checkpoints: each loss costs a restart and all rounds since the last one.
 
+mod planned;
 mod program;
 mod trace;
 mod world;
@@ -79,10 +80,12 @@ pub struct Places {
     pub jitter: f64,
     /// How they are lost.
     pub preemption: Preemption,
+    /// Losses that are known: seconds from the start, and the place. Such a place is back as others are.
+    pub trace: Vec<(f64, u32)>,
 }
 
 /// What a simulated pipeline came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 pub struct PipelineReport {
     /// Simulated seconds.
     pub seconds: f64,
@@ -158,8 +161,16 @@ impl Pipeline {
             ("bursts an hour", preemption.bursts_per_hour),
             ("seconds until a place is back", preemption.back),
         ];
-        match shares.into_iter().find(|(_, figure)| !(figure.is_finite() && *figure >= 0.0)) {
-            Some((what, figure)) => refuse(what, figure.to_string(), "0 and more"),
+        if let Some((what, figure)) = shares.into_iter().find(|(_, f)| !(f.is_finite() && *f >= 0.0)) {
+            return refuse(what, figure.to_string(), "0 and more");
+        }
+        let known =
+            |&&(at, place): &&(f64, u32)| at.is_finite() && at >= 0.0 && u64::from(place) < count * width;
+        match places.trace.iter().find(|lost| !known(lost)) {
+            Some((at, place)) => {
+                let allowed = format!("0 s and more, and places 0 to {}", count * width - 1);
+                refuse("a loss of a trace", format!("place {place} after {at} s"), &allowed)
+            }
             None => Ok(()),
         }
     }

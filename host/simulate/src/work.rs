@@ -102,7 +102,8 @@ impl Work {
         let hosts = f64::from(settings.hosts.count);
         // Each host sums its intervals' gradients; a ring adds those and passes the weights on.
         let ring = 2.0 * (hosts - 1.0) / hosts * values * 4.0 / (settings.hosts.mbits * 1e6 / 8.0);
-        let update_s = values * (intervals / hosts).ceil() * host.seconds_per_value_added
+        let update_s = values
+            * ((intervals / hosts).ceil() * host.seconds_per_value_added + host.seconds_per_value_updated)
             + 10.0 * values * host.seconds_per_flop
             + ring;
         let tensor_stages = program.tasks() as u64;

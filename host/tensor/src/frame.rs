@@ -15,6 +15,7 @@
 //! kind 3  rows bf16    the upper half of each f32, rounded to nearest, ties to even
 //! kind 4  sparse f32   rows + 1 offsets u32 from 0, then column indices u32, then values f32
 //! kind 5  sparse bf16  the same with values of 2 bytes
+//! kind 6 to 9  rows by signs and scales ([`crate::signs`]): 6, + 1 with zeros, + 2 with what is within 1
 //! ```
 //!
 //! The prefix's CRC-32 is that of its first 24 bytes, the meta and the table; a part's is that of its
@@ -25,7 +26,7 @@
 //!
 //! Limits: [`MAX_PARTS`], [`MAX_META_BYTES`], rows below 2^32, [`MAX_FRAME_BYTES`]. Decoding allocates
 //! in proportion to the bytes that are there (at most 8 times as much, for rows are padded to vector
-//! width), never by a size that a header claims.
+//! width; 32 times for signs), never by a size that a header claims.
 //!
 //! ```
 //! use eciton_tensor::frame::{Decoded, Encoding, Frame, Writer};
@@ -52,11 +53,12 @@ use serde::{Deserialize, Serialize};
 use crate::buffer::stride_for;
 use crate::error::Error;
 use crate::matrix::Matrix;
+use crate::signs::Planes;
 
 pub use header::{Header, PartInfo};
 pub use read::Frame;
 pub use sink::RowSink;
-pub use write::Writer;
+pub use write::{Packed, Writer};
 
 /// Parts of one frame.
 pub const MAX_PARTS: usize = 4096;
@@ -80,15 +82,24 @@ pub enum Encoding {
     F32,
     /// Their upper halves, rounded to nearest: a relative error of at most 2^-8.
     Bf16,
+    /// Their signs and scales: for rows of which a layer reads no more. Of dense rows only.
+    Bits(Planes),
 }
 
 impl Encoding {
-    /// Bytes of a value.
-    pub fn value_bytes(self) -> usize {
+    /// Bytes of a row of so many values.
+    pub fn row_bytes(self, columns: usize) -> usize {
         match self {
-            Self::F32 => 4,
-            Self::Bf16 => 2,
+            Self::F32 => 4usize.saturating_mul(columns),
+            Self::Bf16 => 2usize.saturating_mul(columns),
+            Self::Bits(planes) => planes.row_bytes(columns),
         }
+    }
+
+    /// How what is no rows of signs is written where rows of signs are written so.
+    #[must_use]
+    pub fn of_numbers(self) -> Self {
+        if let Self::Bits(_) = self { Self::F32 } else { self }
     }
 }
 
@@ -111,6 +122,9 @@ impl Kind {
             Self::Rows(Encoding::Bf16) => 3,
             Self::Sparse(Encoding::F32) => 4,
             Self::Sparse(Encoding::Bf16) => 5,
+            Self::Rows(Encoding::Bits(planes)) => 6 + u8::from(planes.there) + 2 * u8::from(planes.within),
+            // `Writer` refuses them, and no code is one.
+            Self::Sparse(Encoding::Bits(_)) => 0,
         }
     }
 
@@ -121,6 +135,7 @@ impl Kind {
             3 => Self::Rows(Encoding::Bf16),
             4 => Self::Sparse(Encoding::F32),
             5 => Self::Sparse(Encoding::Bf16),
+            6..=9 => Self::Rows(Encoding::Bits(Planes { there: code % 2 == 1, within: code >= 8 })),
             _ => return None,
         })
     }

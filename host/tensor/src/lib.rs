@@ -30,6 +30,7 @@ pub mod matrix;
 pub mod ops;
 pub mod pages;
 pub mod random;
+pub mod signs;
 pub mod simd;
 pub mod slab;
 pub mod sparse;

@@ -113,6 +113,17 @@ pub enum Error {
         /// The kernels of the model.
         used: String,
     },
+    /// Rows as bits, and no layer that reads signs alone.
+    #[error(
+        "executor.rows = \"bits\": layers of {model} read more of rows than signs and scales (kernels {kernels}); say \
+         f32 or bf16, or take layers of kernel `binary` (docs/BINARY.md)"
+    )]
+    NoSigns {
+        /// The model.
+        model: String,
+        /// The kernels of its layers.
+        kernels: String,
+    },
     /// The loss is not a number.
     #[error(
         "epoch {epoch}: the loss is {loss}; lower the learning rate (optimiser.lr), or look at the features with `eciton data stat`"

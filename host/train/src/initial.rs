@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use eciton_plan::{Config, Program};
 
 use crate::error::{Error, Result};
-use crate::run_folder::{self, MAX_MODEL_BYTES, NamedTensor, model_digest};
+use crate::run_folder::{self, MAX_MODEL_BYTES, NamedTensor};
 use crate::train::parameters;
 
 /// Parameters that one message names at most.
@@ -29,8 +29,8 @@ impl Initial {
         let path = file(Path::new(init));
         path.metadata().map_err(|source| Error::Read { path: path.clone(), source })?;
         let bytes = run_folder::read_file(&path, MAX_MODEL_BYTES)?;
-        let tensors = run_folder::decode(&bytes, &path)?.tensors;
-        let digest = model_digest(&tensors);
+        let model = run_folder::decode(&bytes, &path)?;
+        let (digest, tensors) = (model.digest().to_owned(), model.tensors);
         if let Some(wanted) = config.run.init_digest.as_ref().filter(|wanted| **wanted != digest) {
             let found = format!("its weights have digest {digest}, and run.init_digest is {wanted}");
             return Err(Error::Init { path, model: program.model.name(), found });

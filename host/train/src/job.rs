@@ -26,15 +26,16 @@ use crate::checkpoint;
 use crate::data;
 use crate::error::{Error, Result};
 use crate::kernels::{SignedCode, builtin};
+use crate::published::Published;
 use crate::report::Silent;
-use crate::resume::resume;
+use crate::resume::resume_on;
 use crate::run_folder::{self, json};
 use crate::session::Options;
-use crate::train::train;
+use crate::train::train_on;
 
 pub use bundle::{pack, unpack};
 pub use eciton_exec::trainers::{FILES, JOBS};
-pub use predicting::{Predicting, predictions};
+pub use predicting::{Predicting, evaluation, predictions};
 
 /// Version of the event.
 pub const VERSION: u32 = 1;
@@ -247,6 +248,8 @@ pub struct Place {
     pub memory_bytes: u64,
     /// Kernels' code.
     pub code: Arc<dyn SignedCode>,
+    /// The data set of the job before: its path has the digest of its files.
+    pub published: Published,
 }
 
 /// How a job went.
@@ -314,9 +317,10 @@ pub fn perform(job: &Job, place: &Place, fetch: &mut Fetch<'_>) -> Result<(Vec<u
                     // Moved and not copied: the folder that is left is no longer the object's.
                     kept.parent().map_or(Ok(()), bundle::remove)?;
                     checkpoint::readdress(&run, |own| settle(own, &config))?;
-                    resume(&run, false, &options, &mut Silent)?
+                    let dataset = place.published.of(&config.data)?;
+                    resume_on(dataset, &run, false, &options, &mut Silent)?
                 }
-                None => train(&config, &options, &mut Silent)?,
+                None => train_on(place.published.of(&config.data)?, &config, &options, &mut Silent)?,
             };
             if summary.stopped {
                 move_folder(&checkpoints, &run.join(CHECKPOINTS))?;

@@ -39,12 +39,14 @@ mod plan;
 mod predict;
 mod predicted;
 mod profile;
+mod published;
 mod recorder;
 mod relation;
 mod report;
 mod resume;
 pub mod run_folder;
 mod session;
+mod signs;
 mod split;
 mod stop;
 mod strips;
@@ -65,11 +67,12 @@ pub use kernels::{CachePolicy, SignedCode};
 pub use logs::{MAX_EVENTS_BYTES, MAX_SPANS, Recording};
 pub use memory::{MemoryItem, MemoryPlan, Phase, PhaseBytes};
 pub use plan::{
-    FunctionsPlan, LanePlan, LanesPlan, LayerFirst, LayerPlan, PipelinePlan, Plan, PlannedPipeline, SpanPlan,
-    StagePlan, plan, plan_on,
+    FunctionsPlan, HostPlan, LanePlan, LanesPlan, LayerFirst, LayerPlan, PipelinePlan, Plan, PlannedPipeline,
+    SpanPlan, StagePlan, plan, plan_on,
 };
 pub use predict::{Evaluation, Predictions, evaluate, evaluate_on, predict, predict_on};
 pub use profile::{profile, read as read_profile};
+pub use published::Published;
 pub use report::{
     Attempts, Chosen, EpochReport, Helpers, HelpersUsed, Metrics, Observer, Ordered, Resumed, RowsByAge,
     SeedReport, Silent, Started, Summary, Target, WorkersUsed,

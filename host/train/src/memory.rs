@@ -9,7 +9,7 @@ use eciton_input::memory::{available, peak_bytes};
 use eciton_kernel::BLOCK_EDGES;
 use eciton_plan::{
     Algorithm, Buffers, Config, Domain, Hops, Keep, Parameter, Pipeline, Program, RowFormat, SlotId, Stage,
-    VertexOrder,
+    VertexOrder, WeightVersions,
 };
 use eciton_tensor::half::HalfBuffer;
 use eciton_tensor::pages::Pages;
@@ -304,7 +304,8 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
         item("clipped gradients", format!("{values} values"), values * 4);
     }
     if !own && config.checkpoint.is_on() {
-        let copies = state + u64::from(config.run.keep == Keep::Best);
+        let before = u64::from(pipeline.weights() == WeightVersions::TwoBuffered);
+        let copies = state + before + u64::from(config.run.keep == Keep::Best);
         item("checkpoint", "copies of weights, while one is written".to_owned(), values * 4 * copies * 2);
     }
     let parts: u64 = match program.apart {
@@ -446,7 +447,7 @@ fn padded(width: u32) -> u64 {
 /// The same of a row stored as `format`.
 fn row_bytes(width: u32, format: RowFormat) -> u64 {
     match format {
-        RowFormat::F32 => padded(width),
+        RowFormat::F32 | RowFormat::Bits => padded(width),
         RowFormat::Bf16 => HalfBuffer::row_bytes(width as usize) as u64,
     }
 }

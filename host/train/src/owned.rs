@@ -35,7 +35,7 @@ use self::errand::{Errand, Reply};
 pub(crate) use self::ledger::Ledger;
 use self::log::Log;
 use crate::error::{Error, Result};
-use crate::run_folder::model::Pieces;
+use crate::run_folder::model::{Entry, Pieces};
 
 /// A parameter of a worker.
 #[derive(Debug)]
@@ -447,6 +447,13 @@ impl Owners {
                 }
             }
         }
+    }
+
+    /// What a model's file holds, of the log's entry.
+    pub(crate) fn entries<'a>(&'a self, named: &'a [(String, Vec<usize>)]) -> Vec<Entry<'a>> {
+        let entry =
+            |(at, (name, shape)): (usize, &'a (String, Vec<usize>))| Entry::of_pieces(name, shape, self, at);
+        named.iter().enumerate().map(entry).collect()
     }
 
     /// The folder of the log, to be named in errors.

@@ -11,7 +11,7 @@ use eciton_plan::{
 };
 use serde::Serialize;
 
-pub use self::lanes::{LanePlan, LanesPlan};
+pub use self::lanes::{HostPlan, LanePlan, LanesPlan};
 pub(crate) use self::lanes::{needs, owning_lanes};
 pub(crate) use self::pipeline::Planning;
 pub use self::pipeline::{PipelinePlan, PlannedPipeline};

@@ -5,6 +5,7 @@ use std::path::Path;
 use eciton_graph::dataset::{Dataset, VertexIds};
 use eciton_plan::{Config, Data, ExecutorKind, LaneSettings, TaskType};
 use ndarray::Array2;
+use serde::{Deserialize, Serialize};
 
 use crate::data;
 use crate::error::{Error, Result};
@@ -16,7 +17,7 @@ use crate::strips::Split;
 use crate::train::{checked, parameters};
 
 /// What `eciton eval` prints.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Evaluation {
     /// The data set.
     pub dataset: String,
@@ -26,7 +27,7 @@ pub struct Evaluation {
     pub metrics: Metrics,
     /// What the run itself printed, if it is about the same data.
     pub recorded: Option<Metrics>,
-    /// SHA-256 of the weights that were read.
+    /// SHA-256 of the weights that were trained.
     pub model_digest: String,
 }
 
@@ -159,7 +160,7 @@ fn evaluate_data(run: &Path, data: Shown<'_>, options: &Options) -> Result<Evalu
         model: crate::train::model_name(&session.program),
         metrics,
         recorded,
-        model_digest: crate::run_folder::model_digest(&opened.tensors),
+        model_digest: opened.metadata.get("digest").cloned().unwrap_or_default(),
     })
 }
 

@@ -34,7 +34,7 @@ pub fn profile(
     }
     let recording = Recording { profile: Some(path.to_owned()), ..Recording::default() };
     let options = Options { out: None, seeds: 1, recording, ..options.clone() };
-    let mut measured: Vec<(f64, Profile)> = Vec::with_capacity(sizes.len());
+    let mut measured: Vec<(f64, f64, Profile)> = Vec::with_capacity(sizes.len());
     for &parts in &sizes {
         let mut config = config.clone();
         config.lanes = eciton_plan::LaneSettings::default();
@@ -45,18 +45,27 @@ pub fn profile(
         let draft = crate::plan::plan(&config, &options)?;
         crate::train(&config, &options, observer)?;
         let rows = f64::from(config.batch.rows.unwrap_or(draft.vertices).min(draft.vertices));
-        measured.push((f64::from(draft.intervals.max(1)) / rows.max(1.0), read(path)?));
+        let parts = f64::from(draft.intervals.max(1));
+        measured.push((parts / rows.max(1.0), parts, read(path)?));
     }
-    let Some((_, last)) = measured.last() else { return Err(Error::Internal("no profile".to_owned())) };
+    let Some((.., last)) = measured.last() else { return Err(Error::Internal("no profile".to_owned())) };
     let mut fitted = last.clone();
     for (at, stage) in fitted.stages.iter_mut().enumerate() {
         let points = measured
             .iter()
-            .filter_map(|(calls, profile)| Some((*calls, profile.stages.get(at)?.host_seconds_per_row?)));
+            .filter_map(|(calls, _, profile)| Some((*calls, profile.stages.get(at)?.host_seconds_per_row?)));
         let points: Vec<(f64, f64)> = points.collect();
         if let Some((call, row)) = fit(&points) {
             (stage.host_seconds_per_call, stage.host_seconds_per_row) = (Some(call), Some(row));
         }
+    }
+    // Of an update as much goes by the parts whose gradients are summed as by the values.
+    let updates: Vec<(f64, f64)> = measured
+        .iter()
+        .map(|(_, parts, profile)| (1.0 / parts, profile.host.seconds_per_value_added))
+        .collect();
+    if let Some((value, added)) = fit(&updates) {
+        (fitted.host.seconds_per_value_updated, fitted.host.seconds_per_value_added) = (value, added);
     }
     fitted.source = format!("{}, with {sizes:?} parts of a batch", fitted.source);
     fitted.check()?;

@@ -8,7 +8,7 @@
 //! | `metrics.jsonl` | one [`EpochReport`] a line; a loss that is not finite is null |
 //! | `curve.svg` | a picture of the first seed's loss and accuracies |
 //! | `summary.json` | the [`Summary`] with a `format` number |
-//! | `model.safetensors` | the first seed's weights, f32; its metadata holds their digest |
+//! | `model.safetensors` | the first seed's weights, f32 (of layers of signs: signs and scales); its metadata holds their digest |
 //! | `predictions.npz` | `ids`, `scores` [V, classes] and perhaps `embeddings` [V, h]; of links `ids` and `embeddings` |
 //! | `seed-N/` | model and predictions of a further seed |
 //!
@@ -30,13 +30,14 @@
 
 mod error;
 pub(crate) mod model;
+mod packed;
 mod predictions;
 mod record;
 mod run;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::marker::PhantomData;
@@ -455,28 +456,40 @@ impl SeedFolder<'_> {
         tensors: &[NamedTensor],
         metadata: &BTreeMap<String, String>,
     ) -> Result<String> {
-        let path = self.path.join(MODEL);
-        // Before anything is written: as many values as extents say.
-        model::header(tensors, metadata, MAX_MODEL_BYTES, &path)?;
-        self.write_pieces(&model::named(tensors), tensors, metadata)
+        self.write_packed(tensors, metadata, &BTreeSet::new())
     }
 
-    /// The same of values that come piece by piece.
-    pub(crate) fn write_pieces<P: model::Pieces + ?Sized>(
+    /// As [`SeedFolder::write_model`]; weights that `signs` names as signs and scales. Where any are, `digest` of
+    /// the metadata is taken as it is: that of the weights that were trained.
+    pub(crate) fn write_packed(
         &mut self,
-        tensors: &[model::Named],
-        values: &P,
+        tensors: &[NamedTensor],
         metadata: &BTreeMap<String, String>,
+        signs: &BTreeSet<String>,
+    ) -> Result<String> {
+        let (entries, unpacked) = packed::entries(tensors, signs);
+        let mut metadata = metadata.clone();
+        let trained = metadata.remove(model::DIGEST).filter(|_| unpacked.is_some());
+        let digest = trained.unwrap_or_else(|| model_digest(tensors));
+        metadata.remove(packed::UNPACKED);
+        metadata.extend(unpacked.map(|tensors| (packed::UNPACKED.to_owned(), model_digest(&tensors))));
+        self.write_entries(&entries, metadata, digest)
+    }
+
+    /// Writes what a model's file holds, whose weights have a digest.
+    pub(crate) fn write_entries(
+        &mut self,
+        entries: &[model::Entry<'_>],
+        mut metadata: BTreeMap<String, String>,
+        digest: String,
     ) -> Result<String> {
         let path = self.path.join(MODEL);
-        let digest = model::digest_of(tensors, values).map_err(writing(&path))?;
-        let mut metadata = metadata.clone();
         metadata.insert("eciton".to_owned(), ECITON_VERSION.to_owned());
-        metadata.insert("digest".to_owned(), digest.clone());
-        let header = model::header_of(tensors, &metadata, MAX_MODEL_BYTES, &path)?;
+        metadata.insert(model::DIGEST.to_owned(), digest.clone());
+        let header = model::header(entries, &metadata, MAX_MODEL_BYTES, &path)?;
         let (real, place) = (self.real.join(MODEL), self.real.join(MODEL_PARTIAL));
         let fill = || {
-            model::write(File::create(&place)?, &header, (tensors.len(), values))?;
+            model::write(File::create(&place)?, &header, entries)?;
             fs::rename(&place, real)
         };
         fill().map_err(|error| {

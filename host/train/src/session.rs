@@ -3,6 +3,7 @@
 mod draft;
 mod machine;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -139,6 +140,11 @@ pub(crate) struct Session {
 }
 
 impl Session {
+    /// Names of the parameters that the run folder holds as signs and scales.
+    pub(crate) fn signs(&self) -> BTreeSet<String> {
+        crate::signs::parameters(&self.program, &self.layers)
+    }
+
     pub(crate) fn new(
         config: &Config,
         options: &Options,
@@ -323,6 +329,9 @@ impl Session {
         let until = from.until.unwrap_or(config.run.epochs);
         let (first, last) = (Round(self.epochs.last(done).0 + 1), self.epochs.last(until));
         self.engine.restart(first, last, self.weights.newest());
+        if self.weights.has_before() {
+            self.engine.go_on();
+        }
         let batches = self.source.as_ref().map(|source| Batches::new(source.clone(), seed, last));
         let stages = Stages::new(&self.program, &self.inputs, &self.rows, &self.layers, Some(seed))?;
         let Evaluation { plan, rows, engine: evaluator } = &mut self.evaluation;

@@ -18,14 +18,15 @@ use eciton_plan::Config;
 
 use crate::checkpoint;
 use crate::error::{Error, Result};
+use crate::published::Published;
 use crate::report::{Silent, Summary};
-use crate::resume::{is_finished, resume};
+use crate::resume::{is_finished, resume, resume_on};
 use crate::run_folder;
 use crate::session::Options;
 use crate::stop::{Ask, Stop};
-use crate::train::train;
+use crate::train::train_on;
 
-pub use functions::{Functions, Spent, predict_on_function};
+pub use functions::{Functions, Spent, evaluate_on_function, predict_on_function};
 pub use halving::{Training, choices, halve};
 pub use picture::picture;
 pub use table::{Group, Row, csv, groups};
@@ -83,7 +84,7 @@ pub fn sweep(
     stop: &Arc<Stop>,
     told: &mut dyn FnMut(usize, Outcome),
 ) -> Result<()> {
-    let next = AtomicUsize::new(0);
+    let (next, published) = (AtomicUsize::new(0), Published::default());
     let (send, receive) = mpsc::channel();
     let work = |send: mpsc::Sender<(usize, Outcome)>| {
         loop {
@@ -95,7 +96,7 @@ pub fn sweep(
             }
             let outcome = match stop.is_asked() {
                 true => Outcome::Left,
-                false => trial(&config, trial_folder(folder, at), lot.pause_after, stop),
+                false => trial(&config, trial_folder(folder, at), lot.pause_after, (stop, &published)),
             };
             if send.send((at, outcome)).is_err() {
                 return;
@@ -118,7 +119,12 @@ pub fn sweep(
     })
 }
 
-fn trial(config: &Config, folder: PathBuf, pause_after: Option<u32>, stop: &Arc<Stop>) -> Outcome {
+fn trial(
+    config: &Config,
+    folder: PathBuf,
+    pause_after: Option<u32>,
+    (stop, published): (&Arc<Stop>, &Published),
+) -> Outcome {
     match reached(&folder, pause_after) {
         Ok(Some(summary)) => return Outcome::Found(summary),
         Ok(None) => {}
@@ -126,10 +132,10 @@ fn trial(config: &Config, folder: PathBuf, pause_after: Option<u32>, stop: &Arc<
     }
     let out = Some(folder.clone());
     let options = Options { out, stop: stop.clone(), pause_after, ..Options::default() };
-    let summary = match checkpoint::is_resumable(&folder) {
-        true => resume(&folder, false, &options, &mut Silent),
-        false => train(config, &options, &mut Silent),
-    };
+    let summary = published.of(&config.data).and_then(|dataset| match checkpoint::is_resumable(&folder) {
+        true => resume_on(dataset, &folder, false, &options, &mut Silent),
+        false => train_on(dataset, config, &options, &mut Silent),
+    });
     match summary {
         Ok(summary) if summary.stopped && !is_paused(&summary, pause_after) => {
             // Without checkpoints a stop writes results of fewer epochs: those of no trial.

@@ -283,7 +283,8 @@ impl Run<'_> {
         }
         let (tensors, digest) = match session.weights.owners() {
             Some(owners) => {
-                let digest = digest_of(&parameters(&session.program), owners);
+                let named = parameters(&session.program);
+                let digest = digest_of(&owners.entries(&named));
                 (None, digest.map_err(|source| owners.unread(source))?)
             }
             None => {
@@ -337,8 +338,12 @@ impl Run<'_> {
         let dataset = &session.inputs.dataset;
         let mut place = if n == 0 { folder.top() } else { folder.seed(seed)? };
         match (tensors, session.weights.owners()) {
-            (Some(tensors), _) => place.write_model(tensors, metadata)?,
-            (None, Some(owners)) => place.write_pieces(&parameters(&session.program), owners, metadata)?,
+            (Some(tensors), _) => place.write_packed(tensors, metadata, &session.signs())?,
+            (None, Some(owners)) => {
+                let named = parameters(&session.program);
+                let digest = metadata.get("digest").cloned().unwrap_or_default();
+                place.write_entries(&owners.entries(&named), metadata.clone(), digest)?
+            }
             (None, None) => return Err(Error::Internal("a seed without a model".to_owned())),
         };
         let (ids, rows) = session.inputs.vertices.named();

@@ -6,7 +6,9 @@ mod first;
 mod rule;
 mod state;
 
-use eciton_plan::{Combine, IntervalId, Node, Optimiser, Parameter, Pipeline, Program, Round, Tree, Version};
+use eciton_plan::{
+    Combine, IntervalId, Node, Optimiser, Parameter, Pipeline, Program, Round, Tree, Version, WeightVersions,
+};
 use eciton_tensor::{Buffer, Matrix, ReadRows};
 
 use crate::data::Interval;
@@ -68,6 +70,8 @@ pub(crate) struct Weights {
     newest: Version,
     /// By place in the ring: which version is there, and which generation that is.
     held: Vec<Option<(Version, u64)>>,
+    /// Whether a round reads the version before that of the round before it (`2bw`).
+    delayed: bool,
     /// Grows with every change of the values, over seeds and runs of a session.
     generation: u64,
     room: Room,
@@ -166,6 +170,7 @@ impl Weights {
             steps: 0,
             newest: Version(0),
             held: vec![None; versions as usize],
+            delayed: pipeline.weights() == WeightVersions::TwoBuffered,
             generation: 0,
             room: Room::default(),
             whole: Vec::new(),
@@ -284,10 +289,14 @@ impl Weights {
     /// Takes values instead of drawing them.
     pub(crate) fn set(&mut self, parameter: usize, values: &[f32]) -> Result<()> {
         self.begin(self.newest);
-        let place = self.place(self.newest);
         if let Some(owners) = &self.owners {
             return owners.put(parameter, values);
         }
+        self.write(parameter, self.place(self.newest), values)
+    }
+
+    /// Writes a parameter's values at a place of the ring.
+    fn write(&self, parameter: usize, place: usize, values: &[f32]) -> Result<()> {
         let Some(weight) = self.all.get(parameter) else {
             return Err(Error::Internal(format!("parameter {parameter} does not exist")));
         };

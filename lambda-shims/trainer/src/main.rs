@@ -12,8 +12,8 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use eciton_kernel::artefact::{MAX_BYTES, Verifier};
-use eciton_train::SignedCode;
 use eciton_train::job::{Done, FILES, JOBS, Job, Place, VERSION, perform};
+use eciton_train::{Published, SignedCode};
 use eciton_transport::{Condition, Error as StoreError, Key, Store};
 use eciton_worker::Settings;
 use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
@@ -82,7 +82,8 @@ impl Trainer {
         };
         // Of its own: emulated functions share a disk.
         let folder = std::env::temp_dir().join(format!("eciton-trainer-{}", std::process::id()));
-        let place = Place { folder, memory_bytes: settings.memory_bytes, code: Arc::new(code) };
+        let (memory_bytes, published) = (settings.memory_bytes, Published::default());
+        let place = Place { folder, memory_bytes, code: Arc::new(code), published };
         Ok(Self { store, place, done: AtomicU64::new(0) })
     }
 

@@ -247,6 +247,33 @@ fn rows_of_bfloat16_are_half_as_long_on_their_way() {
     }
 }
 
+/// Rows on their way to a layer of signs are a bit a value and two scales, with which values are within 1 on their
+/// way back; all else as it was, and the same bits.
+#[test]
+fn rows_of_signs_are_a_bit_a_value_on_their_way() {
+    let _alone = alone();
+    let epochs = 3;
+    let recipe = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/recipes/cora/binary.toml");
+    let mut config = Config::parse(&std::fs::read_to_string(recipe).unwrap(), "binary.toml").unwrap();
+    (config.run.epochs, config.run.intervals) = (epochs, Some(3));
+    let (wanted, losses) = local(&config);
+    let mut sent = |rows, transport| {
+        config.executor.rows = rows;
+        let (summary, curve) = checked(&on(&config, ExecutorKind::Loopback, transport));
+        assert_eq!((summary.model_digest, curve), (wanted.model_digest.clone(), losses.clone()), "{rows:?}");
+        let bill = summary.bill.unwrap();
+        [bill.bytes_to_functions, bill.bytes_from_functions]
+    };
+    let numbers = sent(RowFormat::F32, Transport::Payload);
+    let bits = sent(RowFormat::Bits, Transport::Payload);
+    sent(RowFormat::Bits, Transport::S3);
+    // Rows of 64 hidden values: forward in an epoch and in its evaluation, and back.
+    let (forward, backward) = (4 * 64 - (8 + 8), 4 * 64 - (12 + 8 + 8));
+    let saved = (numbers[0] - bits[0]) as f64 / f64::from(2708 * (2 * forward + backward) * epochs);
+    assert!((0.98..1.4).contains(&saved), "{saved}: {numbers:?}, {bits:?}, text or bytes");
+    assert_eq!(numbers[1], bits[1], "answers are numbers");
+}
+
 #[test]
 fn any_number_of_functions_gives_the_same_bits() {
     let _alone = alone();

@@ -481,3 +481,27 @@ fn a_language_model_on_lanes_that_is_killed_goes_on_to_the_same_bits() {
     assert!(resumed.iter().any(|line| line["event"] == "resumed"), "{resumed:?}");
     assert_eq!(digests(resumed.last().unwrap()), digests(unbroken.last().unwrap()));
 }
+
+/// Both versions of the weights are in the checkpoint: the first update after it reads the one before the last, as it
+/// would have.
+#[test]
+fn two_buffered_weights_go_on_to_the_same_bits() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path();
+    let line =
+        ["train", "digits", "--json", "--layers", "4", "--batch", "240", "--micro", "4", "--lanes", "2"];
+    let line = [&line[..], &["--schedule", "2bw", "--epochs", "80", "--set", "checkpoint.every=1"]].concat();
+    let of = |lines: &[Value]| {
+        let epochs = lines.iter().filter(|line| line["loss"].is_f64() && line["epoch"].is_u64());
+        let losses: Vec<_> = epochs.map(|line| (line["epoch"].clone(), line["loss"].clone())).collect();
+        (losses, lines.last().unwrap()["model_digest"].clone())
+    };
+    let (losses, digest) = of(&works(folder, &[&line[..], &["--out", "whole"]].concat()));
+    for epochs in [3, 20, 40] {
+        let out = format!("broken-{epochs}");
+        crate::common::killed_after(folder, &[&line[..], &["--out", &out]].concat(), epochs);
+        let (rest, found) = of(&works(folder, &["resume", &out, "--json"]));
+        assert_eq!(found, digest, "killed after {epochs} epochs");
+        assert!(!rest.is_empty() && losses.ends_with(&rest), "{rest:?}\n{losses:?}");
+    }
+}

@@ -55,6 +55,8 @@ fn a_run_on_a_function_has_the_bits_of_a_run_here() {
         // The folder is one of this machine: it finds its data here.
         let evaluated = last(&works(folder, &["eval", "task", "--json"]));
         assert_eq!(evaluated["reproduced"], true, "{run:?}: {evaluated}");
+        let task = ["eval", "task", "--json", "--as-task", "emulated"];
+        assert_eq!(last(&works(folder, &task)), evaluated, "{run:?}: by a function");
         let predict = |rest: &[&str]| works(folder, &[&["predict", "task"], rest].concat());
         assert!(predict(&[]) == predict(&["--as-task", "emulated"]), "{run:?}");
         std::fs::remove_dir_all(folder.join("task")).unwrap();

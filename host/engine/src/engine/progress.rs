@@ -42,6 +42,9 @@ impl Engine {
         match self.settings.pipeline.weights() {
             WeightVersions::Latest => Version(first.saturating_add(before)),
             WeightVersions::Stash | WeightVersions::Newest => self.weights,
+            WeightVersions::TwoBuffered if self.goes_on => {
+                Version(first.saturating_add(before).saturating_sub(1))
+            }
             WeightVersions::TwoBuffered => Version(first.saturating_add(before.saturating_sub(1))),
         }
     }

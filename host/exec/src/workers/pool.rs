@@ -127,7 +127,7 @@ impl WorkerPool {
             objects.put(name.clone(), Bytes::from(component.to_vec()));
             names.push(name);
         }
-        if settings.framing.rows != eciton_tensor::frame::Encoding::F32 {
+        if settings.framing.rows == eciton_tensor::frame::Encoding::Bf16 {
             local.round(settings.framing.clone());
         }
         let rendezvous = Rendezvous { address: listener.address.to_string(), tokens: folder };

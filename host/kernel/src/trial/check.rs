@@ -1,6 +1,8 @@
 //! What a kernel computes against what the contract asks of it.
 
-use super::{IDS, Numbers, Outcome, Trial, Values, Way};
+use eciton_tensor::{View, signs};
+
+use super::{IDS, Numbers, Outcome, Trial, Values, Way, width};
 use crate::error::Result;
 use crate::instance::Instance;
 
@@ -31,6 +33,9 @@ pub enum Found {
     /// A loss that asks for its rows' weights: of 1 they change nothing, of 2 they double all that it
     /// gives, and a row of 0 is as one that does not count.
     Weights,
+    /// Of a layer that says that it reads signs and scales alone, the same bits from values that have these
+    /// in common with the given ones.
+    Signs,
 }
 
 impl Found {
@@ -42,6 +47,7 @@ impl Found {
             Self::Finite => "finite values",
             Self::Gradient => "gradients against differences",
             Self::Weights => "a loss by its rows' weights",
+            Self::Signs => "the same bits from signs and scales",
         }
     }
 }
@@ -103,6 +109,9 @@ impl Trial {
                 found.push(same(Found::Streams, &first, &[run(&arriving, &mut instance, way)?]));
             }
             found.push(finite(&first));
+            if let Some(judged) = self.by_signs(&mut instance, way)? {
+                found.push(judged);
+            }
             let inputs = &self.layer.signature().inputs;
             let has_derivative = |&at: &usize| inputs.get(at).is_none_or(|input| input.name != IDS);
             for at in (0..first.gradients.len()).filter(has_derivative) {
@@ -113,6 +122,43 @@ impl Trial {
             }
         }
         Ok(found)
+    }
+
+    /// What values with the same signs and scales make, where the layer says that it reads no more; `None`
+    /// where it does not. Rows have zeros, and values on both sides of 1.
+    fn by_signs(&self, instance: &mut Instance, way: Way) -> Result<Option<Judgement>> {
+        let mut given = self.clone();
+        let signature = self.layer.signature();
+        let inputs = signature.inputs.iter().map(|input| self.layer.reads_signs(&input.name));
+        let read: Vec<bool> = inputs.collect();
+        for (values, _) in given.inputs.iter_mut().zip(&read).filter(|(_, read)| **read) {
+            values
+                .values
+                .iter_mut()
+                .enumerate()
+                .for_each(|(at, v)| *v *= if at % 7 == 3 { 0.0 } else { 2.0 });
+        }
+        let mut packed = given.clone();
+        let mut any = false;
+        for (values, _) in packed.inputs.iter_mut().zip(&read).filter(|(_, read)| **read) {
+            let rows = View::new(&values.values, values.rows, width(&values.extents));
+            if let Some(alike) = signs::alike(rows, true) {
+                (values.values, any) = (alike, true);
+            }
+        }
+        for (values, parameter) in packed.parameters.iter_mut().zip(&signature.parameters) {
+            if !self.layer.reads_signs(&parameter.name) {
+                continue;
+            }
+            if let Some(columns) = signs::Columns::pack(&values.values, width(&values.extents)) {
+                (values.values, any) = (columns.values(), true);
+            }
+        }
+        if !any {
+            return Ok(None);
+        }
+        let first = run(&given, instance, way)?;
+        Ok(Some(same(Found::Signs, &first, &[run(&packed, instance, way)?])))
     }
 
     /// What the loss makes of weights whose meaning is known.

@@ -367,7 +367,8 @@ impl Goal {
         let rows: usize = self.leases.iter().map(|l| l.view().rows()).sum();
         let alike = self.leases.iter().all(|l| l.view().columns() == columns);
         let kind = match part.kind {
-            Kind::Rows(encoding) => encoding == Encoding::F32 || !self.sums,
+            Kind::Rows(Encoding::F32) => true,
+            Kind::Rows(Encoding::Bf16) => !self.sums,
             _ => false,
         };
         if !kind || !alike || part.rows != rows as u64 || u64::from(part.columns) != columns as u64 {

@@ -3,7 +3,7 @@
 use eciton_plan::TaskKey;
 use eciton_plan::signature::{Attribute, Value};
 use eciton_tensor::Matrix;
-use eciton_tensor::frame::{Encoding, Writer};
+use eciton_tensor::frame::{Encoding, Packed, Writer};
 
 use super::edges::{self, EdgesRef};
 use super::request::grid_parts;
@@ -36,7 +36,7 @@ pub struct Constants<'a> {
 fn written(matrix: &Matrix, encoding: Encoding) -> Encoding {
     match matrix {
         Matrix::Dense(_) if matrix.is_half() => Encoding::Bf16,
-        Matrix::Dense(_) => encoding,
+        Matrix::Dense(_) => encoding.of_numbers(),
         Matrix::Sparse(_) => Encoding::F32,
     }
 }
@@ -46,8 +46,15 @@ fn answered(call: &Call, encoding: Encoding) -> Encoding {
     let mut rows = call.rows_out.iter().flatten().peekable();
     match rows.peek().is_some() && rows.all(|target| matches!(target, Target::Half { .. })) {
         true => Encoding::Bf16,
-        false => encoding,
+        false => encoding.of_numbers(),
     }
+}
+
+/// The reference of rows that were packed.
+fn refer_packed(writer: &mut Writer<'_>, matrix: &Matrix, packed: Packed) -> Result<MatrixRef> {
+    let encoding = Some(packed.encoding());
+    let source = Source { object: None, part: writer.packed(packed).map_err(at(CALL))? };
+    Ok(MatrixRef { source, extents: matrix.shape().get(1..).unwrap_or_default().to_vec(), encoding })
 }
 
 /// A matrix's reference; its rows are written if `source` is none.
@@ -72,15 +79,16 @@ pub(super) fn refer(
 fn rows_bytes(matrix: &Matrix, encoding: Encoding) -> u64 {
     match matrix {
         Matrix::Dense(_) => {
-            let value_bytes = written(matrix, encoding).value_bytes() as u64;
-            (matrix.rows() as u64 * matrix.columns() as u64).saturating_mul(value_bytes)
+            let row_bytes = written(matrix, encoding).row_bytes(matrix.columns()) as u64;
+            (matrix.rows() as u64).saturating_mul(row_bytes)
         }
         Matrix::Sparse(_) => 0,
     }
 }
 
 /// A call as a request's frame. Dense rows of a vertex kernel are written with `encoding`, or as
-/// bfloat16 where they are stored so. Parameters, sparse rows and all rows of an edge kernel are
+/// bfloat16 where they are stored so; as signs, inputs alone that the layer reads no more of, all
+/// others then as f32. Parameters, sparse rows and all rows of an edge kernel are
 /// written as f32. A part that may be streamed ([`Request::streamable`]) is the frame's last, so that
 /// everything else can be fetched at once before it.
 ///
@@ -100,14 +108,14 @@ pub fn encode(
 ) -> Result<Vec<u8>> {
     let mut writer = Writer::new(Vec::new());
     let (parts, common) = match call {
-        AnyCall::Rows(call) => (parts(&mut writer, call, encoding, constants)?, call.common()),
+        AnyCall::Rows(call) => (parts(&mut writer, layer, call, encoding, constants)?, call.common()),
         _ if constants.parameters.is_some() || !constants.inputs.is_empty() => {
             return Err(wire(CALL, "constants of an edge kernel, or of one call of a span"));
         }
         AnyCall::Edges(call) => (edges::parts(&mut writer, call)?, call.common()),
         AnyCall::Span(call) => {
             let (task, given) = (Task { run, key, limits }, constants.given);
-            let request = span::request(&mut writer, &task, call, encoding, objects, given)?;
+            let request = span::request(&mut writer, &task, call, encoding.of_numbers(), objects, given)?;
             return finish(writer, &request);
         }
     };
@@ -193,6 +201,7 @@ pub(super) struct Parts {
 /// Writes the matrices of a vertex kernel's call.
 fn parts(
     writer: &mut Writer<'_>,
+    layer: &Layer,
     call: &Call,
     encoding: Encoding,
     constants: &Constants<'_>,
@@ -203,11 +212,25 @@ fn parts(
         }
     }
     let constant = |i: usize| constants.inputs.iter().find(|(at, _)| *at == i).map(|(_, s)| *s);
+    let signs = |(i, m): (usize, &Matrix)| -> Result<Option<Packed>> {
+        let read = layer.signature().inputs.get(i).is_some_and(|input| layer.reads_signs(&input.name));
+        match encoding {
+            Encoding::Bits(_) if read && constant(i).is_none() => {
+                Packed::of(m, call.kind == Kind::Backward).map_err(at(CALL))
+            }
+            _ => Ok(None),
+        }
+    };
+    let mut packed = call.inputs.iter().enumerate().map(signs).collect::<Result<Vec<_>>>()?;
+    let bytes = |(i, m): (usize, &Matrix)| match packed.get(i) {
+        Some(Some(packed)) => packed.bytes_len(),
+        _ => rows_bytes(m, encoding),
+    };
     let streamed_input = call
         .inputs
         .iter()
         .enumerate()
-        .position(|(i, m)| rows_bytes(m, encoding) > STREAM_BYTES && constant(i).is_none());
+        .position(|(i, m)| bytes((i, m)) > STREAM_BYTES && constant(i).is_none());
     let streamed_gradient = match streamed_input {
         Some(_) => None,
         None => call.gradients.iter().position(|m| rows_bytes(m, encoding) > STREAM_BYTES),
@@ -218,8 +241,13 @@ fn parts(
         let refer = |(i, m): (usize, &Matrix)| refer(writer, m, encoding, source(i));
         matrices.iter().enumerate().map(refer).collect::<Result<Vec<_>>>()
     };
-    let mut inputs =
-        all(&call.inputs, &|i| if Some(i) == streamed_input { later } else { constant(i) }, encoding)?;
+    let is_packed: Vec<bool> = packed.iter().map(Option::is_some).collect();
+    let place = |i: usize| match is_packed.get(i) {
+        Some(true) => later,
+        _ if Some(i) == streamed_input => later,
+        _ => constant(i),
+    };
+    let mut inputs = all(&call.inputs, &place, encoding)?;
     let outputs = all(&call.outputs, &|_| None, encoding)?;
     let kept = all(&call.kept, &|_| None, encoding)?;
     let parameter = |i: usize| constants.parameters.map(|o| Source { object: Some(o), part: i as u32 });
@@ -228,11 +256,23 @@ fn parts(
         all(&call.gradients, &|i| if Some(i) == streamed_gradient { later } else { None }, encoding)?;
     let labelled = call.labelled.as_ref().map(|known| labelled(writer, known)).transpose()?;
     let row_numbers = numbers(writer, &call.row_numbers)?;
+    let packed_now = packed.iter_mut().enumerate().filter(|(i, _)| Some(*i) != streamed_input);
+    for (i, packed) in packed_now {
+        if let (Some(packed), Some(matrix), Some(place)) =
+            (packed.take(), call.inputs.get(i), inputs.get_mut(i))
+        {
+            *place = refer_packed(writer, matrix, packed)?;
+        }
+    }
     let last =
         [(streamed_input, &call.inputs, &mut inputs), (streamed_gradient, &call.gradients, &mut gradients)];
     for (streamed, matrices, refs) in last {
         if let Some((matrix, place)) = streamed.and_then(|i| matrices.get(i).zip(refs.get_mut(i))) {
-            *place = refer(writer, matrix, encoding, None)?;
+            let packed = streamed_input.and_then(|i| packed.get_mut(i)).and_then(Option::take);
+            *place = match packed {
+                Some(packed) => refer_packed(writer, matrix, packed)?,
+                None => refer(writer, matrix, encoding, None)?,
+            };
         }
     }
     Ok(Parts {

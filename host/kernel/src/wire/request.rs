@@ -304,8 +304,7 @@ impl Request {
         let rows = if self.edges.is_some() || self.span.is_some() { 0 } else { self.rows() };
         let large = move |m: &&MatrixRef| {
             let (Some(encoding), Some(columns)) = (m.encoding, width(&m.extents)) else { return false };
-            let values = rows.saturating_mul(u64::from(columns));
-            values.saturating_mul(encoding.value_bytes() as u64) > STREAM_BYTES
+            rows.saturating_mul(encoding.row_bytes(columns as usize) as u64) > STREAM_BYTES
         };
         self.inputs.iter().chain(&self.gradients).filter(large).map(|m| m.source)
     }

@@ -29,7 +29,7 @@ pub(super) const EXECUTOR: &[Key<Executor>] = &[
     key(
         "rows",
         &["encoding", "dtype"],
-        "what rows are written as on their way: f32, or bf16 (half the bytes, other results)",
+        "what rows are written as on their way: f32, bf16 (half the bytes, other results), or bits (a bit a value for layers of signs)",
         |executor, field| {
             executor.rows = field.choice(&RowFormat::ALL)?;
             Ok(())

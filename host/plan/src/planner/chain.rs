@@ -107,8 +107,12 @@ fn any_order(
                     if behind >= best[first][share].cost {
                         continue;
                     }
+                    if planted!(LongRunsSkipped) && end - first > 2 {
+                        continue;
+                    }
                     *states += 1;
-                    let cost = behind.max(price(&runs.sum(first, end), lane, path));
+                    let flight = path - u32::from(planted!(PathOneShort));
+                    let cost = behind.max(price(&runs.sum(first, end), lane, flight));
                     if cost < best[first][share].cost {
                         best[first][share] = Best { cost, end, class };
                     }

@@ -14,7 +14,7 @@
 //! 3.3, where W, K are of a d-th of the model, v = 2, c = 0, k = d.
 
 use super::graph::{Graph, Pace};
-use super::machine::{Host, Lane, Machine, Wanted};
+use super::machine::{Host, HostWork, Lane, Machine, Wanted};
 use crate::lanes::{Order, PipelineSchedule};
 use crate::pipeline::WeightVersions;
 
@@ -47,12 +47,14 @@ impl Sums {
             sums.weights += operator.weights;
             sums.kept += operator.kept;
             read.extend(operator.reads.iter().copied().filter(|&read| !inside(read)));
-            if graph.readers(at).iter().any(|&reader| !inside(reader)) {
+            if graph.readers(at).iter().any(|&reader| !inside(reader)) && !planted!(OutputForgotten) {
                 sums.output += operator.output;
             }
         }
         read.sort_unstable();
-        read.dedup();
+        if !planted!(ReadTwice) {
+            read.dedup();
+        }
         let read = read.iter().filter_map(|&read| graph.operators().get(read));
         sums.input = read.fold(0.0, |all, of| all + of.output);
         sums
@@ -71,6 +73,7 @@ pub(super) struct Setting {
     pub recompute: bool,
     pub copies: f64,
     pub host: Option<Host>,
+    pub work: HostWork,
 }
 
 impl Setting {
@@ -88,6 +91,7 @@ impl Setting {
             recompute: wanted.recompute,
             copies: wanted.copies,
             host: machine.host,
+            work: wanted.work,
         }
     }
 
@@ -129,7 +133,8 @@ impl Setting {
     pub(super) fn seconds(&self, sums: &Sums, lane: &Lane, recompute: bool) -> (f64, f64) {
         let forward = sums.forward.on(self.rows) / lane.pace;
         let again = if recompute { forward } else { 0.0 };
-        (forward, again + sums.backward.on(self.rows) / lane.pace)
+        let handed = self.work.step;
+        (handed + forward, handed + again + sums.backward.on(self.rows) / lane.pace)
     }
 
     /// Whether a stage recomputes where the lane's memory has room for it; `None`: it has not.

@@ -91,6 +91,19 @@ pub struct Wanted {
     /// Copies of the weights that their owner holds besides their versions: the sum of gradients
     /// and the optimiser's moments (Adam: 3).
     pub copies: f64,
+    /// Work of the host's own thread.
+    pub work: HostWork,
+}
+
+/// Work of the thread that hands out steps and updates the weights, one after the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct HostWork {
+    /// Seconds between the end of a step and the beginning of what follows it.
+    pub step: f64,
+    /// Seconds of an update: gradients of all parts are summed, and the weights follow.
+    pub update: f64,
+    /// Cores that lanes and this thread have in common; 0: it has one of its own.
+    pub cores: u32,
 }
 
 impl Wanted {
@@ -106,6 +119,10 @@ impl Wanted {
         }
         if !(self.copies.is_finite() && self.copies >= 0.0) {
             return wrong(format!("{} copies of the weights: take a number of at least 0", self.copies));
+        }
+        let times = [self.work.step, self.work.update];
+        if let Some(time) = times.into_iter().find(|time| !(time.is_finite() && *time >= 0.0)) {
+            return wrong(format!("{time} seconds of the host's thread: take a number of at least 0"));
         }
         for (width, micro) in self.shapes(machine) {
             let depth = machine.lanes.len() as u64 / u64::from(width);

@@ -21,9 +21,10 @@
 //!   features are those of FlexFlow's example `candle_uno`.
 //! * `gpt-1.3b`, `gpt-2.2b`: sizes of PipeDream-2BW (Narayanan et al. 2021). 24 layers of 2,048 and 48
 //!   of 1,920, so that 12 L h^2 + V h is the size; 512 tokens, V = 51,200.
+//! * `layers-LxW`: L products of W values with their activations, of any L and W.
 //! * `gpt-3.9b`: 48 layers of 2,560 with 40 heads, as BERT of 3.9 B (Shoeybi et al. 2019, Megatron-LM).
 
-use super::graph::{Graph, Operator, Pace};
+use super::graph::{Graph, MAX_OPERATORS, Operator, Pace};
 use crate::error::Error;
 
 /// Bytes of a value.
@@ -67,12 +68,22 @@ pub fn published(name: &str, speed: Speed) -> Result<Graph, Error> {
         "gpt-1.3b" => made.gpt(24, 2048.0, 16.0),
         "gpt-2.2b" => made.gpt(48, 1920.0, 20.0),
         "gpt-3.9b" => made.gpt(48, 2560.0, 40.0),
-        other => {
-            let reason = format!("{other:?}: take one of {}", NAMES.join(", "));
-            return Err(Error::Content { what: "a published model", reason });
-        }
+        other => match layers(other) {
+            Some((count, width)) => made.layers(count, width),
+            None => {
+                let reason = format!("{other:?}: take one of {}, or layers-LxW", NAMES.join(", "));
+                return Err(Error::Content { what: "a published model", reason });
+            }
+        },
     }
     Graph::new(made.operators)
+}
+
+/// Layers and width of `layers-LxW`.
+fn layers(name: &str) -> Option<(usize, f64)> {
+    let (count, width) = name.strip_prefix("layers-")?.split_once('x')?;
+    let (count, width): (usize, u32) = (count.parse().ok()?, width.parse().ok()?);
+    ((1..=MAX_OPERATORS).contains(&count) && width > 0).then(|| (count, f64::from(width)))
 }
 
 struct Making {
@@ -178,6 +189,13 @@ impl Making {
         ];
         let ends = inputs.map(|(name, features)| self.stack(name, &[], features, width, 4));
         self.stack("top", &ends, ends.len() as f64 * width, width, 4);
+    }
+
+    fn layers(&mut self, count: usize, width: f64) {
+        for layer in 0..count {
+            let reads: Vec<usize> = layer.checked_sub(1).into_iter().collect();
+            self.dense(format!("layer {layer}"), &reads, width, width);
+        }
     }
 
     fn gpt(&mut self, layers: usize, hidden: f64, heads: f64) {

@@ -114,7 +114,24 @@ impl Candidate<'_> {
             (0..self.depth()).flat_map(|stage| (0..self.setting.width as usize).map(move |r| (stage, r)));
         let of_lanes = lanes.map(|(stage, replica)| self.update_of(stage, replica)).fold(0.0, f64::max);
         let host = self.setting.host.map_or(0.0, |host| (1.0 + width) * self.weights() / host.link);
-        of_lanes.max(host)
+        of_lanes.max(host) + self.setting.work.update
+    }
+
+    /// Seconds that all cores work in a round, over these cores, where the host's thread shares them.
+    fn shared(&self) -> f64 {
+        let work = self.setting.work;
+        if work.cores == 0 {
+            return 0.0;
+        }
+        let own = f64::from(self.setting.own());
+        let places =
+            (0..self.depth()).flat_map(|stage| (0..self.setting.width as usize).map(move |r| (stage, r)));
+        let of_lanes = places.map(|(stage, replica)| {
+            let (forward, backward) = self.seconds(stage, replica);
+            // A lane that shares its core works at the core's pace while it has it.
+            own * (forward + backward) * self.lane(stage, replica).map_or(1.0, |lane| lane.pace.min(1.0))
+        });
+        (of_lanes.sum::<f64>() + work.update) / f64::from(work.cores)
     }
 
     pub(super) fn update_of(&self, stage: usize, replica: usize) -> f64 {
@@ -135,7 +152,7 @@ impl Candidate<'_> {
         let host = self.setting.host.map_or(0.0, |host| host.link);
         let over = |bytes: f64| if host > 0.0 { bytes / host } else { 0.0 };
         if self.overlaps() {
-            return self.slowest().max(over(boundaries + weights));
+            return self.slowest().max(over(boundaries + weights)).max(self.shared());
         }
         let work = (0..self.setting.width as usize).map(|replica| self.drained(replica));
         work.fold(0.0, f64::max).max(over(boundaries)) + self.update()
@@ -312,6 +329,6 @@ impl World for Links<'_> {
             self.host = self.host.max(now) + (1.0 + f64::from(width)) * self.of.weights() / host.link;
             there = there.max(self.host);
         }
-        there
+        there + self.of.setting.work.update
     }
 }

@@ -27,6 +27,7 @@ fn wanted(rows: u32, schedules: &[PipelineSchedule], micro: &[u32]) -> Wanted {
         recompute: false,
         parallel: true,
         copies: 3.0,
+        work: HostWork::default(),
     }
 }
 
@@ -68,6 +69,7 @@ fn graphs_that_cannot_be_are_refused() {
 }
 
 mod by_hand;
+pub(in crate::planner) mod defects;
 mod exhaustive;
 mod limits;
 mod models;

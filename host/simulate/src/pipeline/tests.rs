@@ -21,7 +21,15 @@ fn chain(depth: u16, micro: u32, weights: WeightVersions, residence: Residence) 
 }
 
 fn places(preemption: Preemption) -> Places {
-    Places { link: 1e12, owner: Owner::Worker, paces: Vec::new(), usd_hour: 1.0, jitter: 0.0, preemption }
+    Places {
+        link: 1e12,
+        owner: Owner::Worker,
+        paces: Vec::new(),
+        usd_hour: 1.0,
+        jitter: 0.0,
+        preemption,
+        trace: Vec::new(),
+    }
 }
 
 #[test]
@@ -97,6 +105,33 @@ fn a_pipeline_outlives_its_places_and_beats_restarts() {
         "rounds of 5 x 12 h: {host} host, {alone} places, {shadowed} shadowed, {restarts} by checkpoints"
     );
     assert!(host >= alone && alone > restarts && shadowed > restarts, "{host} {alone} {shadowed} {restarts}");
+}
+
+/// A loss at a known time costs the step under way, once, and the place its seconds away.
+#[test]
+fn a_trace_is_what_is_lost() {
+    let pipeline = chain(2, 4, WeightVersions::Latest, Residence::Host);
+    let quiet = places(Preemption { back: 10.0, ..Preemption::default() });
+    let lost = Places { trace: vec![(20.5, 1), (1000.5, 0)], ..quiet.clone() };
+    let (before, after) = (pipeline.run(&quiet, 3000.5, 1).unwrap(), pipeline.run(&lost, 3000.5, 1).unwrap());
+    assert_eq!((before.losses, before.retries, before.rounds), (0, 0, 200));
+    // A place that has nothing to do loses nothing.
+    assert!(after.losses == 2 && (1..=2).contains(&after.retries), "{after:?}");
+    assert!((after.usd - (2.0 * 3000.5 - 20.0) / 3600.0).abs() < 1e-9, "{after:?}");
+    assert!((190..200).contains(&after.rounds), "{after:?}");
+    let wrong = Places { trace: vec![(1.0, 2)], ..quiet };
+    let text = pipeline.run(&wrong, 10.0, 1).unwrap_err().to_string();
+    assert!(text.contains("place 2 after 1 s") && text.contains("places 0 to 1"), "{text}");
+}
+
+/// The grid is the schedule of the formula: (m + d - 1) steps of each kind.
+#[test]
+fn a_pipeline_has_a_grid() {
+    let grid = chain(4, 8, WeightVersions::Latest, Residence::Host).grid().unwrap();
+    assert_eq!((grid.lanes, grid.rounds.len(), grid.cells.len()), (4, 1, 2 * 4 * 8));
+    assert!((grid.rounds[0] - 33.0).abs() < 1e-9 && (grid.bubble() - 3.0 / 11.0).abs() < 1e-9);
+    let two = chain(4, 8, WeightVersions::TwoBuffered, Residence::Host).grid().unwrap();
+    assert_eq!(two.rounds.len(), 3);
 }
 
 #[test]

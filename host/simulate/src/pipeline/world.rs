@@ -98,6 +98,9 @@ impl<'a> World<'a> {
         for (time, places) in self.places.preemption.losses(count, seconds, self.seed) {
             places.into_iter().for_each(|place| self.put(time, Item::Lost { place }));
         }
+        for &(time, place) in &self.places.trace {
+            self.put(time, Item::Lost { place });
+        }
         self.put(0.0, Item::Told(Event::Started));
         while let Some(((time, _), item)) = self.coming.pop_first() {
             let time = time as f64 / 1e9;

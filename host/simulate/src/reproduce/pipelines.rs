@@ -3,11 +3,11 @@
 use eciton_engine::Residence;
 use eciton_plan::PipelineSchedule;
 use eciton_plan::planner::models::{Speed, published};
-use eciton_plan::planner::{Graph, Lane, Machine, Plan, Wanted, plan};
+use eciton_plan::planner::{Graph, HostWork, Lane, Machine, Plan, Wanted, plan};
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::pipeline::{Owner, Pipeline, Places, Preemption, Stage, checkpointed};
+use crate::pipeline::{Owner, Pipeline, Places, Preemption, checkpointed};
 
 /// A V100 of 16 GB at 40 % of its 125 TFLOP/s, 5 us a kernel, links of 100 Gbit/s: estimates.
 const SPEED: Speed = Speed { flops: 50e12, start: 5e-6 };
@@ -52,6 +52,7 @@ fn wanted(rows: u32, schedules: &[PipelineSchedule], micro: &[u32], widths: &[u3
         recompute: true,
         parallel: true,
         copies: COPIES,
+        work: HostWork::default(),
     }
 }
 
@@ -138,43 +139,6 @@ pub fn branches() -> Result<Vec<Line>, Error> {
     Ok(lines)
 }
 
-/// A plan as a simulated pipeline.
-fn pipeline(plan: &Plan, graph: &Graph, residence: Residence) -> Pipeline {
-    let stage_of = |operator: usize| plan.stages.iter().position(|stage| stage.operators.contains(&operator));
-    let rows = f64::from(plan.rows);
-    let stage = |at: usize| {
-        let own = plan.stages.get(at).map_or(&[][..], |stage| &stage.operators);
-        let mut reads: Vec<(u16, f64)> = Vec::new();
-        let mut seen: Vec<usize> = Vec::new();
-        for read in own.iter().filter_map(|&op| graph.operators().get(op)).flat_map(|op| &op.reads) {
-            let from = stage_of(*read).filter(|&from| from != at);
-            let Some(from) = from.filter(|_| !seen.contains(read)) else { continue };
-            seen.push(*read);
-            let bytes = graph.operators().get(*read).map_or(0.0, |op| op.output * rows);
-            match reads.iter_mut().find(|(known, _)| usize::from(*known) == from) {
-                Some((_, sum)) => *sum += bytes,
-                // At most `MAX_LANES`.
-                None => reads.push((from as u16, bytes)),
-            }
-        }
-        let (forward, backward) =
-            plan.stages.get(at).map_or((0.0, 0.0), |of| (of.forward_seconds, of.backward_seconds));
-        let weights = own.iter().filter_map(|&op| graph.operators().get(op)).map(|op| op.weights).sum();
-        Stage { forward, backward, reads, weights }
-    };
-    let (order, weights) = plan.schedule.settings();
-    Pipeline {
-        stages: (0..plan.stages.len()).map(stage).collect(),
-        width: plan.width,
-        micro: plan.micro,
-        rows: plan.rows * plan.micro,
-        order,
-        weights,
-        update: plan.update_seconds,
-        residence,
-    }
-}
-
 /// Plans of published models on the simulated engine, in both topologies.
 fn simulated(cases: &[(&str, u32, PipelineSchedule)]) -> Result<Vec<Line>, Error> {
     let mut lines = Vec::new();
@@ -190,8 +154,9 @@ fn simulated(cases: &[(&str, u32, PipelineSchedule)]) -> Result<Vec<Line>, Error
                 usd_hour: ON_DEMAND,
                 jitter: 0.0,
                 preemption: Preemption::default(),
+                trace: Vec::new(),
             };
-            pipeline(&found, &graph, Residence::Host).run(&places, rounds * round, 0)
+            Pipeline::planned(&found, &graph, Residence::Host).run(&places, rounds * round, 0)
         };
         let (workers, host) = (run(Owner::Worker, ROUNDS)?, run(Owner::Host(HOST_LINK), 20.0 * ROUNDS)?);
         lines.push(line(
@@ -236,18 +201,19 @@ pub fn preempted(hours: f64) -> Result<Vec<Line>, Error> {
             usd_hour,
             jitter: 0.05,
             preemption,
+            trace: Vec::new(),
         };
         let run = |residence, places: &Places| -> Result<(f64, f64), Error> {
             let (mut rows, mut value) = (0.0, 0.0);
             for seed in 0..SEEDS {
-                let report = pipeline(&found, &graph, residence).run(places, seconds, seed)?;
+                let report = Pipeline::planned(&found, &graph, residence).run(places, seconds, seed)?;
                 rows += report.rows_per_s / SEEDS as f64;
                 value += report.rows_per_s * seconds / report.usd / SEEDS as f64;
             }
             Ok((rows, value))
         };
         let spot = places(SPOT, preemption);
-        let quiet = pipeline(&found, &graph, Residence::Host);
+        let quiet = Pipeline::planned(&found, &graph, Residence::Host);
         let quiet = quiet.run(&places(ON_DEMAND, Preemption::default()), seconds, 0)?;
         let (steady, steady_value) = (quiet.rows_per_s, quiet.rows_per_s * seconds / quiet.usd);
         let (host, host_value) = run(Residence::Host, &spot)?;

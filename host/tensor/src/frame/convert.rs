@@ -41,6 +41,8 @@ pub(super) fn to_bytes(encoding: Encoding, values: &[f32], bytes: &mut [u8]) {
             }
         }
         Encoding::Bf16 => narrow(values, bytes),
+        // Rows are packed before they are written ([`super::Packed`]).
+        Encoding::Bits(_) => {}
     }
 }
 
@@ -53,6 +55,16 @@ pub(super) fn to_values(encoding: Encoding, bytes: &[u8], values: &mut [f32]) {
             }
         }
         Encoding::Bf16 => widen(bytes, values),
+        Encoding::Bits(planes) => planes.unpack_row(bytes, values),
+    }
+}
+
+/// Bytes of whole rows to values without padding.
+pub(super) fn coded_to_values(encoding: Encoding, bytes: &[u8], columns: usize, values: &mut [f32]) {
+    let Encoding::Bits(planes) = encoding else { return to_values(encoding, bytes, values) };
+    let width = planes.row_bytes(columns);
+    for (bytes, values) in bytes.chunks_exact(width).zip(values.chunks_exact_mut(columns.max(1))) {
+        planes.unpack_row(bytes, values);
     }
 }
 
@@ -65,7 +77,7 @@ pub(super) fn rows_to_bytes(encoding: Encoding, rows: View<'_>, bytes: &mut [u8]
     if rows.stride() == columns {
         return to_bytes(encoding, &rows.data()[..count * columns], bytes);
     }
-    for (i, out) in bytes.chunks_exact_mut(columns * encoding.value_bytes()).enumerate() {
+    for (i, out) in bytes.chunks_exact_mut(encoding.row_bytes(columns)).enumerate() {
         to_bytes(encoding, rows.row(i), out);
     }
 }
@@ -77,9 +89,9 @@ pub(super) fn bytes_to_rows(encoding: Encoding, bytes: &[u8], rows: &mut ViewMut
         return;
     }
     if rows.stride() == columns {
-        return to_values(encoding, bytes, &mut rows.data_mut()[..count * columns]);
+        return coded_to_values(encoding, bytes, columns, &mut rows.data_mut()[..count * columns]);
     }
-    for (i, row) in bytes.chunks_exact(columns * encoding.value_bytes()).enumerate() {
+    for (i, row) in bytes.chunks_exact(encoding.row_bytes(columns)).enumerate() {
         to_values(encoding, row, rows.row_mut(i));
     }
 }

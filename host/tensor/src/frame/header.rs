@@ -34,7 +34,7 @@ impl PartInfo {
     /// Bytes of a row, for dense rows.
     pub fn row_bytes(&self) -> Option<u64> {
         match self.kind {
-            Kind::Rows(encoding) => Some(u64::from(self.columns) * encoding.value_bytes() as u64),
+            Kind::Rows(encoding) => Some(encoding.row_bytes(self.columns as usize) as u64),
             _ => None,
         }
     }
@@ -54,7 +54,7 @@ impl PartInfo {
         match self.kind {
             Kind::Sparse(encoding) => {
                 let offsets = self.rows.saturating_add(1).saturating_mul(4);
-                self.bytes_len.saturating_sub(offsets) / (4 + encoding.value_bytes() as u64)
+                self.bytes_len.saturating_sub(offsets) / (4 + encoding.row_bytes(1) as u64)
             }
             _ => 0,
         }
@@ -76,7 +76,7 @@ impl PartInfo {
             Kind::Rows(_) => self.rows.checked_mul(self.row_bytes().unwrap_or(0)),
             Kind::Sparse(encoding) => {
                 let offsets = (self.rows + 1) * 4;
-                let entry = 4 + encoding.value_bytes() as u64;
+                let entry = 4 + encoding.row_bytes(1) as u64;
                 let whole = self.bytes_len.checked_sub(offsets).is_some_and(|len| len % entry == 0);
                 whole.then_some(self.bytes_len)
             }
@@ -105,7 +105,7 @@ impl PartInfo {
     fn from_entry(entry: &[u8; ENTRY], place: impl Fn() -> String) -> Result<Self> {
         let zeros = entry[1..4].iter().chain(&entry[36..]).all(|&b| b == 0);
         let Some(kind) = Kind::from_code(entry[0]).filter(|_| zeros) else {
-            return Err(malformed(place(), format!("an entry of kind {}; 1 to 5 are known", entry[0])));
+            return Err(malformed(place(), format!("an entry of kind {}; 1 to 9 are known", entry[0])));
         };
         let part = Self {
             kind,

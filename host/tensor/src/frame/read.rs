@@ -164,8 +164,9 @@ impl PartInfo {
 /// Bytes to rows, a block at a time so that both finds them in the cache; returns their CRC.
 fn decode_rows(encoding: Encoding, bytes: &[u8], rows: &mut ViewMut<'_>) -> u32 {
     let mut crc = crc32fast::Hasher::new();
-    let width = rows.columns() * encoding.value_bytes();
-    // Without columns there are no bytes.
+    let width = encoding.row_bytes(rows.columns());
+    // Without columns nothing is decoded.
+    let width = if rows.columns() == 0 { 0 } else { width };
     if let Some(block) = BLOCK_BYTES.checked_div(width) {
         let block = block.max(1);
         for (i, coded) in bytes.chunks(block * width).enumerate() {

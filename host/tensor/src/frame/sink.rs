@@ -1,6 +1,6 @@
 //! Dense rows on their way into a stream, as their bytes arrive.
 
-use super::convert::to_values;
+use super::convert::coded_to_values;
 use super::{Encoding, Kind, PartInfo, check_crc, damaged, malformed};
 use crate::error::{Error, Result};
 use crate::stream::{self, Arriving, Sender};
@@ -36,7 +36,7 @@ impl RowSink {
             return Err(malformed("part", format!("dense rows are wanted, {:?} were found", part.kind)));
         };
         Ok(Self {
-            width: part.columns as usize * encoding.value_bytes(),
+            width: encoding.row_bytes(part.columns as usize),
             part: part.clone(),
             encoding,
             sender: Some(sender),
@@ -122,8 +122,9 @@ impl RowSink {
     fn pass(&mut self, len: usize) -> Result<()> {
         let Some(sender) = &mut self.sender else { return Err(damaged("part", "it failed before")) };
         let rows = self.pending.get(..len).unwrap_or_default();
-        self.values.resize(len / self.encoding.value_bytes(), 0.0);
-        to_values(self.encoding, rows, &mut self.values);
+        let columns = self.part.columns as usize;
+        self.values.resize(len.checked_div(self.width).unwrap_or(0) * columns, 0.0);
+        coded_to_values(self.encoding, rows, columns, &mut self.values);
         sender.send(&self.values)?;
         self.pending.drain(..len);
         Ok(())

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::error::Result;
 use crate::matrix::{Held, Matrix};
+use crate::signs::Planes;
 use crate::sparse::SparseRows;
 use crate::view::View;
 
@@ -22,6 +23,44 @@ enum Content<'a> {
     Views(Vec<View<'a>>),
     Sparse(Arc<SparseRows>, Range<usize>),
     Ids(Cow<'a, [u32]>),
+    Packed(Vec<u8>),
+}
+
+/// Rows of a matrix as their signs and scales.
+#[derive(Debug)]
+pub struct Packed {
+    planes: Planes,
+    rows: usize,
+    columns: usize,
+    bytes: Vec<u8>,
+}
+
+impl Packed {
+    /// Of a matrix, with which values are within 1 if that will be asked. `None` for sparse rows, for rows that
+    /// are stored as bfloat16 or are still arriving, and where some row has no such form.
+    ///
+    /// # Errors
+    /// Rows that cannot be held.
+    pub fn of(matrix: &Matrix, within: bool) -> Result<Option<Self>> {
+        let Matrix::Dense(dense) = matrix else { return Ok(None) };
+        if matrix.is_half() || dense.is_arriving() {
+            return Ok(None);
+        }
+        let held = dense.hold(Some(Duration::ZERO))?;
+        let (view, planes) = (held.view(), Planes::of(held.view(), within));
+        let packed = |bytes| Self { planes, rows: view.rows(), columns: view.columns(), bytes };
+        Ok(planes.pack(view).map(packed))
+    }
+
+    /// As which its part is written.
+    pub fn encoding(&self) -> Encoding {
+        Encoding::Bits(self.planes)
+    }
+
+    /// Bytes of its part.
+    pub fn bytes_len(&self) -> u64 {
+        self.bytes.len() as u64
+    }
 }
 
 /// Collects parts; converts and copies them once, when the frame is finished.
@@ -50,6 +89,7 @@ impl<'a> Writer<'a> {
     /// [`Error::Frame`](crate::Error::Frame) past a limit, [`Error::NotArrived`](crate::Error::NotArrived)
     /// for rows that are still arriving.
     pub fn matrix(&mut self, matrix: &Matrix, encoding: Encoding) -> Result<u32> {
+        self.numbers(encoding)?;
         match matrix {
             Matrix::Dense(dense) => {
                 let held = dense.hold(Some(Duration::ZERO))?;
@@ -76,6 +116,7 @@ impl<'a> Writer<'a> {
     /// # Errors
     /// [`Error::Frame`](crate::Error::Frame) past a limit, or for places of different width.
     pub fn views(&mut self, rows: Vec<View<'a>>, encoding: Encoding) -> Result<u32> {
+        self.numbers(encoding)?;
         let columns = rows.first().map_or(0, View::columns);
         if let Some(other) = rows.iter().find(|v| v.columns() != columns) {
             let reason = format!("rows of {columns} and of {} columns in one part", other.columns());
@@ -83,6 +124,25 @@ impl<'a> Writer<'a> {
         }
         let count = rows.iter().map(View::rows).sum();
         self.push(Kind::Rows(encoding), count, columns, 0, Content::Views(rows))
+    }
+
+    /// Adds rows that were packed.
+    ///
+    /// # Errors
+    /// [`Error::Frame`](crate::Error::Frame) past a limit.
+    pub fn packed(&mut self, packed: Packed) -> Result<u32> {
+        let kind = Kind::Rows(packed.encoding());
+        self.push(kind, packed.rows, packed.columns, 0, Content::Packed(packed.bytes))
+    }
+
+    /// Refuses signs, which [`Packed`] makes.
+    fn numbers(&self, encoding: Encoding) -> Result<()> {
+        match encoding {
+            Encoding::F32 | Encoding::Bf16 => Ok(()),
+            Encoding::Bits(_) => {
+                Err(malformed(format!("part {}", self.parts.len()), "rows of numbers as signs"))
+            }
+        }
     }
 
     /// Adds a list.
@@ -112,9 +172,9 @@ impl<'a> Writer<'a> {
             .map_err(|_| malformed(place(), format!("{columns} columns; below 2^32 are allowed")))?;
         let bytes_len = match kind {
             Kind::Ids => rows.checked_mul(4),
-            Kind::Rows(e) => rows.checked_mul(u64::from(columns) * e.value_bytes() as u64),
+            Kind::Rows(e) => rows.checked_mul(e.row_bytes(columns as usize) as u64),
             Kind::Sparse(e) => stored
-                .checked_mul(4 + e.value_bytes() as u64)
+                .checked_mul(4 + e.row_bytes(1) as u64)
                 .and_then(|len| len.checked_add(4 * rows.saturating_add(1))),
         };
         let offset = next_offset(self.data_len);
@@ -201,7 +261,7 @@ impl Content<'_> {
             Self::Views(views) => {
                 let mut rest = bytes;
                 for &view in views {
-                    let width = view.columns() * kind.dense().unwrap_or_default().value_bytes();
+                    let width = kind.dense().unwrap_or_default().row_bytes(view.columns());
                     let (own, others) = rest.split_at_mut(view.rows() * width);
                     write_rows(kind, view, own, &mut crc);
                     rest = others;
@@ -220,6 +280,10 @@ impl Content<'_> {
                 to_bytes(encoding, values, to_values);
                 crc.update(bytes);
             }
+            Self::Packed(packed) => {
+                bytes.copy_from_slice(packed);
+                crc.update(bytes);
+            }
             Self::Ids(ids) => {
                 words_to_bytes(ids.iter().copied(), bytes);
                 crc.update(bytes);
@@ -232,7 +296,7 @@ impl Content<'_> {
 /// Rows to bytes, a block at a time so that the CRC finds them in the cache.
 fn write_rows(kind: Kind, rows: View<'_>, bytes: &mut [u8], crc: &mut crc32fast::Hasher) {
     let encoding = kind.dense().unwrap_or_default();
-    let width = rows.columns() * encoding.value_bytes();
+    let width = encoding.row_bytes(rows.columns());
     if width == 0 {
         return;
     }

@@ -10,7 +10,7 @@ use crate::common::Numbers;
 use eciton_tensor::frame::{
     Decoded, Encoding, Frame, Header, Kind, MAX_META_BYTES, MAX_PARTS, PartInfo, RowSink, Writer,
 };
-use eciton_tensor::{Buffer, Error, Matrix, SparseRows, View, stream};
+use eciton_tensor::{Buffer, Error, Matrix, SparseRows, View, ViewMut, stream};
 use half::bf16;
 
 fn seed(default: u64) -> u64 {
@@ -106,6 +106,7 @@ fn coded(values: &[f32], encoding: Encoding) -> Vec<u32> {
         Encoding::F32 => v.to_bits(),
         // A NaN keeps its sign and upper bits, and becomes quiet; so does `half`.
         Encoding::Bf16 => bf16::from_f32(*v).to_f32().to_bits(),
+        Encoding::Bits(_) => panic!("packed rows have a test of their own"),
     };
     values.iter().map(code).collect()
 }
@@ -480,4 +481,52 @@ fn mutated_frames_are_refused_or_read() {
     }
     println!("seed {seed}: {case} cases, {read} frames and {parts} parts were still whole");
     assert!(read > 0 && parts > 0 && read < case, "the fuzz reaches both sides");
+}
+
+/// Rows by their signs and scales: whole, row by row and as they arrive, the same rows.
+#[test]
+fn packed_rows_come_back_alike() {
+    use eciton_tensor::frame::Packed;
+    use eciton_tensor::signs::mean_absolute;
+
+    let (rows, columns) = (3000, 70);
+    let value = |at: usize| ((at * 7919 % 1000) as f32 - 500.0) / 200.0;
+    let values: Vec<f32> = (0..rows * columns).map(value).collect();
+    let buffer = Buffer::from_rows(rows, columns, &values).unwrap();
+    let matrix = Matrix::from(buffer.read(0..rows).unwrap());
+    let read = |matrix: &Matrix| {
+        let mut values = Vec::new();
+        matrix.read_rows(0, rows, None, &mut values).unwrap();
+        values
+    };
+    for within in [false, true] {
+        let mut writer = Writer::new(Vec::new());
+        let packed = Packed::of(&matrix, within).unwrap().unwrap();
+        let (encoding, len) = (packed.encoding(), packed.bytes_len());
+        writer.packed(packed).unwrap();
+        assert!(writer.matrix(&matrix, encoding).is_err(), "numbers are no signs");
+        let bytes = writer.finish().unwrap();
+        let frame = Frame::parse(&bytes).unwrap();
+        let info = frame.header().part(0).unwrap();
+        assert_eq!((info.kind, info.bytes_len), (Kind::Rows(encoding), len));
+        let Decoded::Matrix(found) = frame.part(0).unwrap() else { panic!() };
+        let found = read(&found);
+        for (own, found) in values.chunks(columns).zip(found.chunks(columns)) {
+            assert_eq!(mean_absolute(own).to_bits(), mean_absolute(found).to_bits());
+            assert!(own.iter().zip(found).all(|(a, b)| (*a > 0.0, *a == 0.0) == (*b > 0.0, *b == 0.0)));
+            assert!(!within || own.iter().zip(found).all(|(a, b)| (a.abs() <= 1.0) == (b.abs() <= 1.0)));
+        }
+        let part = frame.bytes(0).unwrap();
+        let (mut sink, arriving) = RowSink::channel(info).unwrap();
+        part.chunks(1000).for_each(|piece| sink.push(piece).unwrap());
+        sink.finish().unwrap();
+        let streamed = read(&Matrix::from(arriving));
+        assert!(streamed == found, "as they arrive");
+        let mut some = vec![0.0; 5 * columns];
+        info.copy_rows(part, 100, &mut ViewMut::new(&mut some, 5, columns)).unwrap();
+        assert!(some == found[100 * columns..105 * columns], "some rows");
+    }
+    let sparse = SparseRows::new(2, vec![0u64, 1], vec![1u32], vec![1.0f32]).unwrap();
+    let sparse = Matrix::from(Arc::new(sparse));
+    assert!(Packed::of(&sparse, false).unwrap().is_none());
 }

@@ -12,9 +12,7 @@ use super::{CONFIG, FORMAT, Fingerprint, METRICS, RUN, RunRecord, SEEDS, VERSION
 use crate::error::{Error, Result};
 use crate::report::{EpochReport, SeedReport};
 use crate::run_folder::model::{self, MAX_MODEL_BYTES, Model};
-use crate::run_folder::{
-    Error as FileError, MAX_RECORD_BYTES, Versions, malformed, model_digest, parse, read,
-};
+use crate::run_folder::{Error as FileError, MAX_RECORD_BYTES, Versions, malformed, parse, read};
 
 /// The most seeds of a run that goes on: what `eciton train` takes.
 const MAX_SEEDS: u32 = 10_000;
@@ -260,9 +258,8 @@ impl Whole {
             let seed = (report.seed != first_seed).then_some(report.seed);
             let path = place.path().join(Named { seed, epoch: None }.file());
             let model = model::decode(&read(&path, MAX_MODEL_BYTES)?, &path)?;
-            let found = model_digest(&model.tensors);
-            if found != report.model_digest {
-                let expected = report.model_digest;
+            if model.digest() != report.model_digest {
+                let (expected, found) = (report.model_digest, model.digest().to_owned());
                 return Err(FileError::Digest { path, place: SEEDS, expected, found }.into());
             }
             Ok((report, model))

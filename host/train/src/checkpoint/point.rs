@@ -1,7 +1,8 @@
 //! A checkpoint file: one moment of a run.
 //!
 //! A safetensors file. Each parameter is there as `values/NAME`, `first/NAME` and `second/NAME` (the
-//! optimiser's moments), and as `best/NAME` where the best model is to be kept. The metadata has the
+//! optimiser's moments), as `before/NAME` where the next round reads the values before the last
+//! step (`2bw`), and as `best/NAME` where the best model is to be kept. The metadata has the
 //! [`Mark`] as JSON, the tensors' digest, and a SHA-256 of both.
 
 use std::collections::BTreeMap;
@@ -20,8 +21,8 @@ use crate::run_folder::model::{self, Model, NamedTensor};
 use crate::run_folder::{Error as FileError, MAX_RECORD_BYTES, malformed, model_digest, read};
 use crate::weights::WeightState;
 
-/// The most bytes of a checkpoint: four times those of a model.
-pub(super) const MAX_BYTES: u64 = 4 * model::MAX_MODEL_BYTES;
+/// The most bytes of a checkpoint: five times those of a model.
+pub(super) const MAX_BYTES: u64 = 5 * model::MAX_MODEL_BYTES;
 
 /// Where a run stands: all of a checkpoint that is not tensors.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -91,10 +92,9 @@ impl Point {
         let sum = sha256(format!("{digest}\n{mark}").as_bytes());
         let metadata = [("digest", digest), ("mark", mark), ("sum", sum)];
         let metadata: BTreeMap<String, String> = metadata.map(|(key, value)| (key.to_owned(), value)).into();
-        let header = model::header(&tensors, &metadata, MAX_BYTES, &path)?;
-        durable::write(place.path(), &name, |file| {
-            model::write(file, &header, (tensors.len(), &tensors[..]))
-        })?;
+        let entries: Vec<_> = tensors.iter().map(model::Entry::from).collect();
+        let header = model::header(&entries, &metadata, MAX_BYTES, &path)?;
+        durable::write(place.path(), &name, |file| model::write(file, &header, &entries))?;
         Ok(())
     }
 
@@ -103,7 +103,8 @@ impl Point {
         let kinds = [("values", &state.values), ("first", &state.first), ("second", &state.second)];
         let best = self.best.as_ref().map(|best| ("best", &best.values));
         let mut tensors = Vec::new();
-        for (kind, all) in kinds.into_iter().chain(best) {
+        let before = state.before.as_ref().map(|before| ("before", before));
+        for (kind, all) in kinds.into_iter().chain(before).chain(best) {
             for ((name, shape), values) in self.parameters.iter().zip(all) {
                 let (name, shape, values) = (format!("{kind}/{name}"), shape.clone(), values.clone());
                 tensors.push(NamedTensor { name, shape, values });
@@ -141,7 +142,8 @@ impl Point {
         let mut all: BTreeMap<&str, Vec<Vec<f32>>> = BTreeMap::new();
         for tensor in tensors {
             let (kind, name) = tensor.name.split_once('/').unwrap_or_default();
-            let Some(kind) = ["values", "first", "second", "best"].into_iter().find(|known| *known == kind)
+            let Some(kind) =
+                ["values", "first", "second", "before", "best"].into_iter().find(|known| *known == kind)
             else {
                 return Err(wrong("tensors of a checkpoint", &tensor.name));
             };
@@ -156,15 +158,17 @@ impl Point {
         }
         let mut take = |kind: &str| all.remove(kind).unwrap_or_default();
         let (values, first, second, best) = (take("values"), take("first"), take("second"), take("best"));
+        let before = Some(take("before")).filter(|before| !before.is_empty());
         let count = parameters.len();
         let best = mark.best_epoch.map(|epoch| Best { epoch, values: best });
         let whole = first.len() == count
             && second.len() == count
+            && before.as_ref().is_none_or(|before| before.len() == count)
             && best.as_ref().is_none_or(|best| best.values.len() == count);
         if !whole {
             return Err(wrong("the moments of every parameter", "fewer"));
         }
-        let weights = WeightState { steps: mark.steps, values, first, second };
+        let weights = WeightState { steps: mark.steps, values, before, first, second };
         Ok(Self { mark, weights, best, parameters })
     }
 }

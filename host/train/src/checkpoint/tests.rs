@@ -108,7 +108,13 @@ fn names(folder: &Path) -> Vec<String> {
 /// A checkpoint of two parameters.
 fn point() -> Point {
     let values = |first: f32| vec![vec![first, -0.0, 1e-40, f32::MAX], vec![first]];
-    let weights = WeightState { steps: 7, values: values(1.0), first: values(2.0), second: values(3.0) };
+    let weights = WeightState {
+        steps: 7,
+        values: values(1.0),
+        before: Some(values(5.0)),
+        first: values(2.0),
+        second: values(3.0),
+    };
     let extent = || Extent { bytes: 0, sha256: durable::sha256(b"") };
     Point {
         mark: Mark {

@@ -1,4 +1,4 @@
-//! Predictions as a function's task: a run folder there, scores back.
+//! Predictions and evaluations as a function's task: a run folder there, scores or metrics back.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Files, Job, Part, Work, bundle};
 use crate::error::{Error, Result};
-use crate::predict::{Predictions, predict};
+use crate::predict::{Evaluation, Predictions, evaluate, predict};
 use crate::run_folder::{self, Run, json, parse};
 use crate::session::Options;
 
@@ -23,9 +23,13 @@ pub struct Predicting {
     pub other_data: bool,
     /// Whether rows before the last layer come too.
     pub embeddings: bool,
+    /// Whether metrics are wanted, in the place of scores.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub evaluation: bool,
 }
 
 const HEAD: &str = "predicted.json";
+const EVALUATION: &str = "evaluated.json";
 const SCORES: &str = "scores.f32";
 const EMBEDDINGS: &str = "embeddings.f32";
 /// Largest file of predictions, bytes.
@@ -54,13 +58,37 @@ impl Job {
         numeric_class: Option<&str>,
         files: &mut Files,
     ) -> Result<(Self, Config)> {
+        Self::with_run(run, data, (embeddings, false), numeric_class, files)
+    }
+
+    /// Metrics of a run, on its own data or on other. The configuration comes back, with whose kernels they are made.
+    ///
+    /// # Errors
+    /// As [`Job::predict`].
+    pub fn evaluate(
+        run: &Path,
+        data: Option<&Data>,
+        numeric_class: Option<&str>,
+        files: &mut Files,
+    ) -> Result<(Self, Config)> {
+        Self::with_run(run, data, (false, true), numeric_class, files)
+    }
+
+    fn with_run(
+        run: &Path,
+        data: Option<&Data>,
+        (embeddings, evaluation): (bool, bool),
+        numeric_class: Option<&str>,
+        files: &mut Files,
+    ) -> Result<(Self, Config)> {
         let mut config = Run::open(run)?.config;
         if let Some(data) = data {
             config.data.clone_from(data);
         }
         // First weights and a pipeline's profile were for training.
         (config.run.init, config.lanes.profile) = (None, None);
-        let predict = Predicting { run: run.display().to_string(), other_data: data.is_some(), embeddings };
+        let (run, other_data) = (run.display().to_string(), data.is_some());
+        let predict = Predicting { run, other_data, embeddings, evaluation };
         let work = Work { seeds: 1, predict: Some(predict), part: Part::default() };
         let job = Self::named(&config, work, numeric_class, files)?;
         Ok((job, config))
@@ -74,7 +102,17 @@ impl Predicting {
         let summary = Run::open(run)?.summary;
         run_folder::readdress(run, run, config, &summary)?;
         let options = Options { out: None, embeddings: self.embeddings, ..options };
-        let found = predict(run, self.other_data.then_some(&config.data), &options)?;
+        let data = self.other_data.then_some(&config.data);
+        let write = |name: &str, bytes: &[u8]| {
+            let path = out.join(name);
+            std::fs::write(&path, bytes).map_err(|source| Error::Read { path, source })
+        };
+        std::fs::create_dir_all(out).map_err(|source| Error::Read { path: out.to_owned(), source })?;
+        if self.evaluation {
+            let found = evaluate(run, data, &options)?;
+            return write(EVALUATION, &json(&found, Path::new(EVALUATION))?);
+        }
+        let found = predict(run, data, &options)?;
         let (rows, columns) = found.scores.dim();
         let (numbers, words) = match found.ids {
             VertexIds::Dense => (None, None),
@@ -83,17 +121,25 @@ impl Predicting {
         };
         let embedding = found.embeddings.as_ref().map(Array2::ncols);
         let head = Head { graphs: found.graphs, task: found.task, rows, columns, embedding, numbers, words };
-        let write = |name: &str, bytes: &[u8]| {
-            let path = out.join(name);
-            std::fs::write(&path, bytes).map_err(|source| Error::Read { path, source })
-        };
-        std::fs::create_dir_all(out).map_err(|source| Error::Read { path: out.to_owned(), source })?;
         write(HEAD, &json(&head, Path::new(HEAD))?)?;
         let little =
             |values: &Array2<f32>| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>();
         write(SCORES, &little(&found.scores))?;
         found.embeddings.map_or(Ok(()), |values| write(EMBEDDINGS, &little(&values)))
     }
+}
+
+/// What a job's answer says of a run.
+///
+/// # Errors
+/// A damaged bundle; a disk that is full.
+pub fn evaluation(bytes: &[u8]) -> Result<Evaluation> {
+    let place = tempfile::tempdir().map_err(|source| Error::Read { path: std::env::temp_dir(), source })?;
+    let folder = place.path().join("evaluated");
+    bundle::unpack(bytes, &folder, MAX_BYTES)?;
+    let path = folder.join(EVALUATION);
+    let bytes = eciton_input::file::read(&path, MAX_BYTES).map_err(|source| Error::Read { path, source })?;
+    Ok(parse(&bytes, Path::new(EVALUATION))?)
 }
 
 /// What a job's answer predicts.

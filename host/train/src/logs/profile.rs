@@ -156,6 +156,8 @@ impl Profiler {
             seconds_per_edge_value: values.mean().unwrap_or(seconds_per_edge_value),
             seconds_per_byte,
             seconds_per_value_added: mean(self.update).unwrap_or(built_in.host.seconds_per_value_added),
+            // Of one number of parts it is in the mean of what is added.
+            seconds_per_value_updated: 0.0,
             seconds_per_step: mean(self.driver).unwrap_or(built_in.host.seconds_per_step),
         };
         let seconds_per_flop = there.mean().unwrap_or(built_in.function.seconds_per_flop);

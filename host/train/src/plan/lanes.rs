@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use eciton_plan::lanes::caps;
 use eciton_plan::program::Parameter;
 use eciton_plan::schedule::{Grid, Shape};
-use eciton_plan::{Config, Order, Place, Program, Residents, Spans, StageId, WeightVersions};
+use eciton_plan::{Config, Order, Place, Program, Residents, SlotId, Spans, Stage, StageId, WeightVersions};
 use eciton_tensor::frame::padded_bytes;
 use serde::Serialize;
 
+use crate::memory::MemoryPlan;
 use crate::owned::{self, OwningLanes};
 use crate::session::Draft;
 
@@ -32,6 +33,8 @@ pub struct LanesPlan {
     pub bubble: f64,
     /// The largest lane's operations beside the mean's.
     pub imbalance: f64,
+    /// What the host keeps, wherever lanes are.
+    pub host: HostPlan,
     /// Lines of lanes, time to the right.
     pub grid: String,
     /// The same as SVG.
@@ -52,6 +55,57 @@ pub struct LanePlan {
     pub cap: u32,
     /// Bytes of weights and rows that a worker at this lane keeps at once.
     pub worker_bytes: u64,
+}
+
+/// Bytes that the host keeps of a run on lanes; shares of the memory plan's weights, gradients and rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct HostPlan {
+    /// Versions of the weights.
+    pub versions: u32,
+    /// All of them.
+    pub weights_bytes: u64,
+    /// The optimiser's moments.
+    pub moments_bytes: u64,
+    /// Sums of gradients of the parts under way.
+    pub gradients_bytes: u64,
+    /// Rows that one lane writes and another one reads, of all parts of a batch.
+    pub boundary_bytes: u64,
+    /// These together.
+    pub total_bytes: u64,
+}
+
+impl HostPlan {
+    /// Of a schedule on lanes, whose parts have so many rows, within a memory plan.
+    fn of(schedule: &Program, versions: u32, rows: &[usize], memory: &MemoryPlan) -> Self {
+        let item = |purpose| {
+            let found = memory.items.iter().find(|item| item.purpose == purpose);
+            found.map_or(0, |item| item.bytes)
+        };
+        let values: u64 = schedule.parameters.iter().map(|one| one.len() as u64).sum();
+        let weights_bytes = 4 * values * u64::from(versions);
+        let moments_bytes = item("weights").saturating_sub(weights_bytes);
+        let slots = (0u16..).map(SlotId).zip(&schedule.slots);
+        let passed = slots.filter(|(slot, _)| passes(schedule, *slot));
+        let part = |&rows: &usize, width| padded_bytes(rows as u64, width).unwrap_or(u64::MAX);
+        let boundary_bytes = passed
+            .map(|(_, spec)| rows.iter().map(|rows| part(rows, spec.width.into())).sum::<u64>())
+            .fold(0, u64::saturating_add);
+        let gradients_bytes = item("gradients");
+        let total_bytes = [weights_bytes, moments_bytes, gradients_bytes, boundary_bytes];
+        let total_bytes = total_bytes.into_iter().fold(0, u64::saturating_add);
+        Self { versions, weights_bytes, moments_bytes, gradients_bytes, boundary_bytes, total_bytes }
+    }
+}
+
+/// Whether a slot's rows go from one lane to another.
+fn passes(schedule: &Program, slot: SlotId) -> bool {
+    let lanes = |uses: &dyn Fn(&Stage) -> bool| {
+        let all = schedule.stages.iter().filter(|stage| uses(stage));
+        all.map(|stage| stage.place).collect::<Vec<_>>()
+    };
+    let writers = lanes(&|stage| stage.writes().any(|written| written == slot));
+    let readers = lanes(&|stage| stage.reads().any(|(read, _)| read == slot));
+    writers.iter().any(|writer| readers.iter().any(|reader| reader != writer))
 }
 
 /// A program, its spans, and these as stages on lanes.
@@ -175,6 +229,7 @@ impl LanesPlan {
             imbalance: if sum > 0.0 { largest * each.len() as f64 / sum } else { 1.0 },
             lanes: each,
             bubble: grid.bubble(),
+            host: HostPlan::of(schedule, config.pipeline.weight_versions(), rows, &draft.planned.memory),
             grid: grid.text(),
             picture: grid.svg(),
         })

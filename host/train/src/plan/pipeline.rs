@@ -1,6 +1,6 @@
 //! What a planner says of a run on lanes whose stages were measured (`eciton profile`).
 
-use eciton_plan::planner::{Answer, Graph, Lane, Machine, Plan, Wanted, plan};
+use eciton_plan::planner::{Answer, Graph, HostWork, Lane, Machine, Plan, Wanted, plan};
 use eciton_plan::{Config, PipelineSchedule, Profile, Program};
 use serde::Serialize;
 
@@ -75,6 +75,14 @@ impl Planning<'_> {
         Machine::equal(count, Lane { pace, memory: None, link })
     }
 
+    /// What the profile says of the host's thread.
+    fn work(&self) -> HostWork {
+        let (host, parts) = (self.profile.host, f64::from(self.parts));
+        let values: u64 = self.program.parameters.iter().map(|one| one.len() as u64).sum();
+        let update = values as f64 * (host.seconds_per_value_updated + parts * host.seconds_per_value_added);
+        HostWork { step: host.seconds_per_step, update, cores: self.threads }
+    }
+
     /// The plan of a run's own width, parts and schedule.
     pub(crate) fn own(&self, config: &Config) -> Result<Answer> {
         let lanes = config.lanes.lanes;
@@ -100,6 +108,7 @@ impl Planning<'_> {
             recompute: false,
             parallel: true,
             copies: 3.0,
+            work: self.work(),
         };
         Ok(plan(&self.graph()?, &self.machine(config), &wanted)?)
     }

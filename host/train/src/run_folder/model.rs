@@ -1,10 +1,12 @@
-//! `model.safetensors`: the weights of one seed, f32, in the order of the program.
+//! `model.safetensors`: the weights of one seed, f32, in the order of the program; those of layers of
+//! signs as [`packed`](super::packed) says.
 //!
 //! Eight bytes of header length (little-endian), a JSON header padded to a multiple of 8, the values.
 //! Written here, because equal weights must be equal files (crate safetensors writes its metadata in
 //! random order); read by crate safetensors. The header's `__metadata__` says with which version, on
 //! what and from which seed the weights were made, and their digest.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 use std::io::{self, Write};
 use std::path::Path;
@@ -15,6 +17,7 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use super::error::{Error, Result, shown};
+use super::packed::{Signs, UNPACKED};
 
 /// The most bytes of a model file.
 pub const MAX_MODEL_BYTES: u64 = 4 << 30;
@@ -23,6 +26,8 @@ pub const MAX_HEADER_BYTES: u64 = 1 << 20;
 /// The most tensors of a model.
 pub const MAX_TENSORS: usize = 4096;
 
+/// The metadata that has the digest of the weights as they were trained.
+pub(super) const DIGEST: &str = "digest";
 /// What the header calls its metadata; no tensor may be named so.
 const METADATA: &str = "__metadata__";
 /// Values are written in pieces of so many.
@@ -39,48 +44,29 @@ pub struct NamedTensor {
     pub values: Vec<f32>,
 }
 
-/// Values that come piece by piece, in the order of the tensors.
-pub(crate) trait Pieces {
-    /// Hands the values of a tensor to `take`.
-    fn pieces(&self, tensor: usize, take: &mut dyn FnMut(&[f32]) -> io::Result<()>) -> io::Result<()>;
-}
-
-impl Pieces for [NamedTensor] {
-    fn pieces(&self, tensor: usize, take: &mut dyn FnMut(&[f32]) -> io::Result<()>) -> io::Result<()> {
-        let values = self.get(tensor).map_or(&[][..], |tensor| &tensor.values);
-        values.chunks(PIECE_VALUES).try_for_each(take)
-    }
-}
-
-/// A tensor's name and extents, rows first.
-pub(crate) type Named = (String, Vec<usize>);
-
-pub(super) fn named(tensors: &[NamedTensor]) -> Vec<Named> {
-    tensors.iter().map(|tensor| (tensor.name.clone(), tensor.shape.clone())).collect()
-}
-
 /// SHA-256 of weights, hexadecimal.
 ///
 /// Of each tensor in order: its name's length in bytes, the name (UTF-8), the number of extents, the
 /// extents, the values' bits. Lengths and extents are unsigned 64-bit, values 32-bit, all little-endian.
 #[must_use]
 pub fn model_digest(tensors: &[NamedTensor]) -> String {
+    let entries: Vec<_> = tensors.iter().map(Entry::from).collect();
     // Values that are there are always read.
-    digest_of(&named(tensors), tensors).unwrap_or_default()
+    digest_of(&entries).unwrap_or_default()
 }
 
-/// The same of values that come piece by piece.
-pub(crate) fn digest_of<P: Pieces + ?Sized>(tensors: &[Named], values: &P) -> io::Result<String> {
+/// The same of what a file holds.
+pub(crate) fn digest_of(tensors: &[Entry<'_>]) -> io::Result<String> {
     let mut hasher = Sha256::new();
-    for (at, (name, shape)) in tensors.iter().enumerate() {
-        hasher.update((name.len() as u64).to_le_bytes());
-        hasher.update(name.as_bytes());
-        hasher.update((shape.len() as u64).to_le_bytes());
-        for &extent in shape {
+    for tensor in tensors {
+        hasher.update((tensor.name.len() as u64).to_le_bytes());
+        hasher.update(tensor.name.as_bytes());
+        hasher.update((tensor.shape.len() as u64).to_le_bytes());
+        for &extent in tensor.shape.iter() {
             hasher.update((extent as u64).to_le_bytes());
         }
-        values.pieces(at, &mut |piece| {
-            hasher.update(bytes_of(piece));
+        tensor.values.pieces(&mut |piece| {
+            hasher.update(piece);
             Ok(())
         })?;
     }
@@ -100,62 +86,122 @@ pub struct Model {
     pub metadata: BTreeMap<String, String>,
 }
 
+impl Model {
+    /// The digest of the weights that were trained.
+    pub(crate) fn digest(&self) -> &str {
+        self.metadata.get(DIGEST).map_or("", String::as_str)
+    }
+}
+
+/// Values that come piece by piece.
+pub(crate) trait Pieces: std::fmt::Debug {
+    /// Hands the values of a tensor to `take`.
+    fn pieces(&self, tensor: usize, take: &mut dyn FnMut(&[f32]) -> io::Result<()>) -> io::Result<()>;
+}
+
+/// Values of a tensor in a file.
+#[derive(Debug)]
+pub(crate) enum Values<'a> {
+    F32(Cow<'a, [f32]>),
+    U8(Vec<u8>),
+    /// F32: of whom, and of which of its tensors.
+    Pieces(&'a dyn Pieces, usize),
+}
+
+/// A tensor of a file.
+#[derive(Debug)]
+pub(crate) struct Entry<'a> {
+    pub(super) name: Cow<'a, str>,
+    pub(super) shape: Cow<'a, [usize]>,
+    pub(super) values: Values<'a>,
+}
+
+impl<'a> From<&'a NamedTensor> for Entry<'a> {
+    fn from(tensor: &'a NamedTensor) -> Self {
+        let (name, shape) = (Cow::Borrowed(&tensor.name[..]), Cow::Borrowed(&tensor.shape[..]));
+        Self { name, shape, values: Values::F32(Cow::Borrowed(&tensor.values)) }
+    }
+}
+
+impl<'a> Entry<'a> {
+    /// A tensor whose values come piece by piece.
+    pub(crate) fn of_pieces(name: &'a str, shape: &'a [usize], of: &'a dyn Pieces, tensor: usize) -> Self {
+        Self { name: name.into(), shape: shape.into(), values: Values::Pieces(of, tensor) }
+    }
+}
+
+impl Values<'_> {
+    /// How many there are; `None`: as many as the extents say.
+    fn len(&self) -> Option<usize> {
+        match self {
+            Self::F32(values) => Some(values.len()),
+            Self::U8(values) => Some(values.len()),
+            Self::Pieces(..) => None,
+        }
+    }
+
+    /// Hands their bytes to `take`.
+    fn pieces(&self, take: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        match self {
+            Self::F32(values) => values.chunks(PIECE_VALUES).try_for_each(|piece| take(&bytes_of(piece))),
+            Self::U8(values) => take(values),
+            Self::Pieces(of, tensor) => of.pieces(*tensor, &mut |piece| take(&bytes_of(piece))),
+        }
+    }
+
+    /// As a header names their kind, and bytes of each.
+    fn kind(&self) -> (&'static str, u64) {
+        match self {
+            Self::F32(_) | Self::Pieces(..) => ("F32", 4),
+            Self::U8(_) => ("U8", 1),
+        }
+    }
+}
+
 /// The header of a file of at most `most` bytes, refusing what [`decode`] would refuse. `path` is named
 /// in errors.
 pub(crate) fn header(
-    tensors: &[NamedTensor],
+    tensors: &[Entry<'_>],
     metadata: &BTreeMap<String, String>,
     most: u64,
     path: &Path,
 ) -> Result<Vec<u8>> {
-    for NamedTensor { name, shape, values } in tensors {
-        let product = shape.iter().try_fold(1usize, |n, &extent| n.checked_mul(extent));
-        if product != Some(values.len()) {
-            let found = format!("{} values for extents {shape:?}", values.len());
-            return Err(few(name, found, path));
-        }
-    }
-    header_of(&named(tensors), metadata, most, path)
-}
-
-/// A tensor whose values are not as many as its extents say.
-fn few(name: &str, found: String, path: &Path) -> Error {
-    let what = format!("tensor {}", shown(name));
-    let expected = "as many values as its extents say, at least 1".to_owned();
-    Error::Values { path: path.to_owned(), what, expected, found }
-}
-
-/// The same of tensors whose values come piece by piece.
-pub(crate) fn header_of(
-    tensors: &[Named],
-    metadata: &BTreeMap<String, String>,
-    most: u64,
-    path: &Path,
-) -> Result<Vec<u8>> {
+    let wrong = |what: String, expected: &str, found: String| Error::Values {
+        path: path.to_owned(),
+        what,
+        expected: expected.to_owned(),
+        found,
+    };
     limit(path, "tensors of a model", "tensors", MAX_TENSORS as u64, tensors.len() as u64)?;
     let mut names = HashSet::new();
     let mut end = 0u64;
     let mut infos = Vec::with_capacity(tensors.len());
-    for (name, shape) in tensors {
-        if name.is_empty() || name == METADATA || !names.insert(name) {
-            let (what, expected) = ("a tensor's name".to_owned(), "unique, not empty".to_owned());
-            let found = format!("{:?}", shown(name));
-            return Err(Error::Values { path: path.to_owned(), what, expected, found });
+    for tensor in tensors {
+        let name = shown(&tensor.name);
+        if tensor.name.is_empty() || tensor.name == METADATA || !names.insert(&tensor.name) {
+            return Err(wrong("a tensor's name".to_owned(), "unique, not empty", format!("{name:?}")));
         }
-        let values = shape.iter().try_fold(1usize, |n, &extent| n.checked_mul(extent)).unwrap_or(0);
-        if values == 0 {
-            return Err(few(name, format!("0 values for extents {shape:?}"), path));
+        let product = tensor.shape.iter().try_fold(1usize, |n, &extent| n.checked_mul(extent));
+        let values = tensor.values.len().or(product).unwrap_or(0);
+        if values == 0 || product != Some(values) {
+            let found = format!("{values} values for extents {:?}", tensor.shape);
+            return Err(wrong(
+                format!("tensor {name}"),
+                "as many values as its extents say, at least 1",
+                found,
+            ));
         }
         let start = end;
-        end = start.saturating_add(values as u64 * 4);
-        infos.push(json!({ "dtype": "F32", "shape": shape, "data_offsets": [start, end] }));
+        let (kind, bytes) = tensor.values.kind();
+        end = start.saturating_add(values as u64 * bytes);
+        infos.push(json!({ "dtype": kind, "shape": tensor.shape, "data_offsets": [start, end] }));
     }
     let mut bytes = Vec::new();
     let mut serializer = serde_json::Serializer::new(&mut bytes);
     let written = serializer.serialize_map(None).and_then(|mut map| {
         map.serialize_entry(METADATA, metadata)?;
-        for ((name, _), info) in tensors.iter().zip(&infos) {
-            map.serialize_entry(name, info)?;
+        for (tensor, info) in tensors.iter().zip(&infos) {
+            map.serialize_entry(&tensor.name, info)?;
         }
         map.end()
     });
@@ -166,16 +212,12 @@ pub(crate) fn header_of(
     Ok(bytes)
 }
 
-/// Writes the file that `header` begins, of so many tensors.
-pub(crate) fn write<P: Pieces + ?Sized>(
-    mut out: impl Write,
-    header: &[u8],
-    (count, values): (usize, &P),
-) -> io::Result<()> {
+/// Writes the file that `header` begins.
+pub(crate) fn write(mut out: impl Write, header: &[u8], tensors: &[Entry<'_>]) -> io::Result<()> {
     out.write_all(&(header.len() as u64).to_le_bytes())?;
     out.write_all(header)?;
-    for tensor in 0..count {
-        values.pieces(tensor, &mut |piece| out.write_all(&bytes_of(piece)))?;
+    for tensor in tensors {
+        tensor.values.pieces(&mut |piece| out.write_all(piece))?;
     }
     out.flush()
 }
@@ -195,24 +237,40 @@ pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<Model> {
     let infos = head.tensors();
     limit(path, "tensors of a model", "tensors", MAX_TENSORS as u64, infos.len() as u64)?;
     let data = bytes.get(8 + length..).unwrap_or_default();
-    let mut tensors = Vec::with_capacity(infos.len());
-    for name in head.offset_keys() {
-        let info = infos.get(&name);
+    let metadata: BTreeMap<String, String> = head.metadata().iter().flatten().map(clone_pair).collect();
+    let unpacked = metadata.get(UNPACKED);
+    let mut tensors: Vec<NamedTensor> = Vec::with_capacity(infos.len());
+    let (mut signs, mut read): (Option<Signs<'_>>, u64) = (None, 0);
+    let names = head.offset_keys();
+    for name in &names {
+        let info = infos.get(name);
         let cells = info.and_then(|i| data.get(i.data_offsets.0..i.data_offsets.1)).unwrap_or_default();
+        let bits = info.filter(|i| i.dtype == Dtype::U8 && unpacked.is_some() && signs.is_none());
+        if let Some(found) = bits.and_then(|info| Signs::of(name, &info.shape, cells)) {
+            signs = Some(found);
+            continue;
+        }
         let Some(info) = info.filter(|i| i.dtype == Dtype::F32 && !cells.is_empty() && !name.is_empty())
         else {
-            let found = format!("{:?}: {info:?}", shown(&name));
+            let found = format!("{:?}: {info:?}", shown(name));
             return Err(wrong("named tensors of F32 with at least one value", shown(&found)));
         };
         let (cells, _) = cells.as_chunks::<4>();
-        let values = cells.iter().map(|&cell| f32::from_le_bytes(cell)).collect();
-        tensors.push(NamedTensor { shape: info.shape.clone(), values, name });
+        let values: Vec<f32> = cells.iter().map(|&cell| f32::from_le_bytes(cell)).collect();
+        let tensor = match signs.take() {
+            Some(signs) => signs.with((name, &info.shape, values), read, path)?,
+            None => NamedTensor { shape: info.shape.clone(), values, name: name.clone() },
+        };
+        read = read.saturating_add(4 * tensor.values.len() as u64);
+        tensors.push(tensor);
     }
-    let metadata: BTreeMap<String, String> = head.metadata().iter().flatten().map(clone_pair).collect();
-    let Some(expected) = metadata.get("digest") else {
+    if signs.is_some() {
+        return Err(wrong("signs, and behind them their scales", "signs alone".to_owned()));
+    }
+    let Some(expected) = metadata.get(DIGEST) else {
         return Err(wrong("weights with their `digest` in the metadata", "none".to_owned()));
     };
-    check_digest(&tensors, expected, "its own header", path)?;
+    check_digest(&tensors, unpacked.unwrap_or(expected), "its own header", path)?;
     Ok(Model { tensors, metadata })
 }
 
@@ -221,12 +279,7 @@ fn clone_pair((key, value): (&String, &String)) -> (String, String) {
 }
 
 /// Compares the weights with a digest that `place` gives.
-pub(super) fn check_digest(
-    tensors: &[NamedTensor],
-    expected: &str,
-    place: &'static str,
-    path: &Path,
-) -> Result<()> {
+fn check_digest(tensors: &[NamedTensor], expected: &str, place: &'static str, path: &Path) -> Result<()> {
     let found = model_digest(tensors);
     if found == expected {
         return Ok(());

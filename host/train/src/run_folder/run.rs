@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use eciton_formats::sequence::Vocabulary;
 use eciton_plan::Config;
 
-use super::error::{Error, Result, reading};
-use super::model::{self, MAX_MODEL_BYTES, Model, NamedTensor, check_digest, limit};
+use super::error::{Error, Result, reading, shown};
+use super::model::{self, MAX_MODEL_BYTES, Model, NamedTensor, limit};
 use super::record::{self, MAX_RECORD_BYTES, Versions, malformed};
 use super::{CONFIG, MODEL, SUMMARY, VERSIONS, VOCABULARY, seed_folder};
 use crate::report::Summary;
@@ -97,7 +97,10 @@ impl Run {
 fn open_model(dir: &Path, digest: &str) -> Result<Model> {
     let file = dir.join(MODEL);
     let model = model::decode(&read(&file, MAX_MODEL_BYTES)?, &file)?;
-    check_digest(&model.tensors, digest, SUMMARY, &file)?;
+    if model.digest() != digest {
+        let (expected, found) = (shown(digest), shown(model.digest()));
+        return Err(Error::Digest { path: file, place: SUMMARY, expected, found });
+    }
     Ok(model)
 }
 

@@ -102,6 +102,7 @@ impl Draft {
         let weighed = planned.chooser.as_ref().is_some_and(|chooser| chooser.weighs_rows(&config.batch));
         inputs.check_loss(&planned.program, &planned.layers, weighed)?;
         initial::check_layers(config, &planned.program)?;
+        crate::signs::check(config, &planned.program, &planned.layers)?;
         inputs.check_neighbours(config, &planned.program)?;
         Ok(Self { inputs, normalised_features, kernels, threads, stripped, planned })
     }

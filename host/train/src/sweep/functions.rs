@@ -12,9 +12,9 @@ use eciton_transport::Key;
 use super::{Lot, Outcome, reached};
 use crate::checkpoint;
 use crate::error::{Error, Result};
-use crate::job::{Done, Files, Job, Part, adopt, predictions};
+use crate::job::{Done, Files, Job, Part, adopt, evaluation, predictions};
 use crate::kernels::{CachePolicy, builtin};
-use crate::predict::Predictions;
+use crate::predict::{Evaluation, Predictions};
 use crate::report::Summary;
 use crate::run_folder::Run;
 use crate::stop::Stop;
@@ -170,20 +170,43 @@ pub fn predict_on_function(
     (place, max_usd): (&Config, Option<f64>),
 ) -> Result<(Predictions, Spent)> {
     let mut files = Files::default();
-    let (job, config) = Job::predict(run, wanted, class(place).as_deref(), &mut files)?;
+    let job = Job::predict(run, wanted, class(place).as_deref(), &mut files)?;
+    one(job, files, (place, max_usd), &predictions)
+}
+
+/// Metrics of a run, of a function.
+///
+/// # Errors
+/// As [`predict_on_function`].
+pub fn evaluate_on_function(
+    run: &Path,
+    data: Option<&Data>,
+    (place, max_usd): (&Config, Option<f64>),
+) -> Result<(Evaluation, Spent)> {
+    let mut files = Files::default();
+    let job = Job::evaluate(run, data, class(place).as_deref(), &mut files)?;
+    one(job, files, (place, max_usd), &evaluation)
+}
+
+/// Has one job done; `read` says what its object holds.
+fn one<T>(
+    (job, config): (Job, Config),
+    files: Files,
+    (place, max_usd): (&Config, Option<f64>),
+    read: &dyn Fn(&[u8]) -> Result<T>,
+) -> Result<(T, Spent)> {
     let work = Work { jobs: vec![job], files, components: own_components(std::iter::once(&config))? };
     let mut answer = Err(Error::Stopped);
     let mut ended = |_: usize, ended: Ended| {
         answer = match ended {
-            Ended::Answered { object, .. } => predictions(&object),
+            Ended::Answered { object, .. } => read(&object),
             Ended::Failed(text) => Err(Error::Job(text)),
             Ended::Left => Err(Error::Stopped),
         };
     };
     let mut functions = Functions::new(place, max_usd);
     functions.do_work(work, &Arc::default(), &mut ended)?;
-    let spent =
-        functions.spent().ok_or_else(|| Error::Internal("a prediction without a function".to_owned()))?;
+    let spent = functions.spent().ok_or_else(|| Error::Internal("a job without a function".to_owned()))?;
     Ok((answer?, spent))
 }
 

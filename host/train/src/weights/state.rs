@@ -3,8 +3,8 @@
 use eciton_plan::Version;
 use eciton_tensor::{Buffer, stride_for};
 
-use super::{Weight, Weights};
-use crate::error::{Error, Result};
+use super::{Weight, Weights, version};
+use crate::error::{Error, Result, at};
 
 /// Of each parameter its values and the optimiser's moments (all row-major without padding), and the
 /// steps taken. Random numbers are functions of seed, purpose and epoch, so no generator has a state.
@@ -13,6 +13,8 @@ pub(crate) struct WeightState {
     /// Optimiser steps taken: what Adam's bias correction counts.
     pub steps: u32,
     pub values: Vec<Vec<f32>>,
+    /// The values before the last step, where the next round reads these (`2bw`).
+    pub before: Option<Vec<Vec<f32>>>,
     /// Means of gradients, or momenta.
     pub first: Vec<Vec<f32>>,
     /// Means of their squares; zeros where the optimiser has none.
@@ -25,7 +27,21 @@ impl Weights {
         let (values, steps) = (self.all_values()?, self.steps);
         let first = self.all.iter().map(|weight| packed(weight, &weight.first)).collect();
         let second = self.all.iter().map(|weight| packed(weight, &weight.second)).collect();
-        Ok(WeightState { steps, values, first, second })
+        let earlier = self.newest.0.checked_sub(1).map(Version).filter(|_| self.delayed);
+        let earlier = earlier.and_then(|version| self.find(version).ok());
+        let earlier = earlier.map(|(place, _)| self.values_at(place)).transpose()?;
+        Ok(WeightState { steps, values, before: earlier, first, second })
+    }
+
+    /// Whether the values before the newest are there for the next round.
+    pub(crate) fn has_before(&self) -> bool {
+        let earlier = self.newest.0.checked_sub(1).map(Version);
+        self.delayed && earlier.is_some_and(|version| self.find(version).is_ok())
+    }
+
+    fn values_at(&self, place: usize) -> Result<Vec<Vec<f32>>> {
+        let values = |weight: &Weight| version(&weight.values, place)?.to_vec().map_err(at("parameters"));
+        self.all.iter().map(values).collect()
     }
 
     /// Goes on from a state. Parameters must be as many, each of as many values.
@@ -34,6 +50,16 @@ impl Weights {
         self.begin(Version(u64::from(state.steps)));
         for (parameter, values) in state.values.iter().enumerate() {
             self.set(parameter, values)?;
+        }
+        if let (Some(before), Some(earlier)) = (&state.before, self.newest.0.checked_sub(1).map(Version)) {
+            let place = self.place(earlier);
+            for (parameter, values) in before.iter().enumerate() {
+                self.write(parameter, place, values)?;
+            }
+            self.generation += 1;
+            if let Some(held) = self.held.get_mut(place) {
+                *held = Some((earlier, self.generation));
+            }
         }
         for ((weight, first), second) in self.all.iter_mut().zip(&state.first).zip(&state.second) {
             weight.first = padded(weight, first)?;

@@ -5,7 +5,7 @@ use super::super::blocks;
 use super::super::chain::{Runs, cuts};
 use super::super::cost::Sums;
 use super::super::pool::Pool;
-use super::super::{Graph, Host, Lane, Machine, Operator, Pace, Wanted, plan};
+use super::super::{Graph, Host, HostWork, Lane, Machine, Operator, Pace, Wanted, plan};
 use super::{LANE, chain, random, wanted};
 use crate::PipelineSchedule;
 use crate::testing::Random;
@@ -64,6 +64,30 @@ fn transfers_and_updates_are_counted_by_hand() {
     // Without one, a ring: 2 (w - 1) |W| in all, of each lane 16 bytes.
     let found = plan(&pair(), &Machine { host: None, ..machine }, &wide).unwrap().plan;
     assert_eq!((found.weight_bytes, found.update_seconds), (64.0, 4.0));
+}
+
+/// Two lanes of a row each: forward and back 1 s each of two operators, two rows.
+#[test]
+fn the_hosts_thread_is_counted_by_hand() {
+    let machine = Machine { lanes: vec![Lane { link: 1e9, ..LANE }; 2], host: None };
+    let of = |schedule, work| {
+        let wish = Wanted { work, ..wanted(2, &[schedule], &[2]) };
+        plan(&pair(), &machine, &wish).unwrap().plan
+    };
+    // 2 (2 + 1) s, each of six steps on the way half a second later, and 3 s of the update.
+    let work = HostWork { step: 0.5, update: 3.0, cores: 0 };
+    let flush = of(PipelineSchedule::Flush, work);
+    assert!((flush.round_seconds - (6.0 + 6.0 * 0.5 + 3.0)).abs() < 1e-6, "{}", flush.round_seconds);
+    assert_eq!(flush.update_seconds, 3.0);
+    // Rounds that overlap: 2 rows of 2 s a lane. Of a thread that shares the two cores 4 + 3 / 2 s.
+    let alone = of(PipelineSchedule::TwoBuffered, HostWork::default());
+    assert!((alone.round_seconds - 4.0).abs() < 0.1, "{}", alone.round_seconds);
+    let shared = of(PipelineSchedule::TwoBuffered, HostWork { step: 0.0, update: 3.0, cores: 2 });
+    assert!(shared.round_seconds >= 5.5 - 1e-6, "{}", shared.round_seconds);
+    let wish =
+        Wanted { work: HostWork { update: -1.0, ..work }, ..wanted(2, &[PipelineSchedule::Flush], &[2]) };
+    let error = plan(&pair(), &machine, &wish).unwrap_err().to_string();
+    assert!(error.contains("-1 seconds of the host's thread"), "{error}");
 }
 
 #[test]

@@ -97,6 +97,57 @@ fn with_sets(left: usize, most: usize, stage_of: &mut Vec<usize>, each: &mut dyn
     }
 }
 
+/// The best of all cuts of a chain; infinite if it fits nowhere.
+fn least_of_chain(graph: &Graph, machine: &Machine, setting: &Setting) -> f64 {
+    let mut least = f64::INFINITY;
+    for cut in 0u32..1 << (graph.len() - 1) {
+        let stages = cut.count_ones() as usize + 1;
+        let of = |at: usize| (cut & ((1 << at) - 1)).count_ones() as usize;
+        let stage_of: Vec<usize> = (0..graph.len()).map(of).collect();
+        with_lanes(stages, machine.lanes.len(), &mut Vec::new(), &mut |lanes| {
+            least = least.min(slowest(graph, machine, setting, &stage_of, lanes));
+        });
+    }
+    least
+}
+
+/// The best of all partitions of a graph; infinite if it fits nowhere.
+fn least_of_graph(graph: &Graph, machine: &Machine, setting: &Setting) -> f64 {
+    let mut least = f64::INFINITY;
+    with_sets(graph.len(), machine.lanes.len(), &mut Vec::new(), &mut |stage_of, stages| {
+        with_lanes(stages, machine.lanes.len(), &mut Vec::new(), &mut |lanes| {
+            least = least.min(slowest(graph, machine, setting, stage_of, lanes));
+        });
+    });
+    least
+}
+
+fn equal(best: f64, least: f64) -> bool {
+    best == least || (best - least).abs() <= 1e-9 * least
+}
+
+/// Whether the chain's planner finds the best cut of one more random chain.
+pub(super) fn finds_best_of_chain(random: &mut Random) -> bool {
+    let (graph, machine) = (random::chain(random), random::machine(random, 4));
+    let setting = random::setting(random, &machine);
+    let least = least_of_chain(&graph, &machine, &setting);
+    let price = |sums: &Sums, lane: &Lane, path: u32| setting.cost(sums, lane, setting.in_flight(path));
+    let found = cuts(&Runs::of(&graph), &Pool::of(&machine, 1), &price, &mut 0);
+    equal(found.iter().map(|(cost, _)| *cost).fold(f64::INFINITY, f64::min), least)
+}
+
+/// The same of branches and a random graph.
+pub(super) fn finds_best_of_graph(random: &mut Random) -> bool {
+    let (graph, machine) = (random::series_parallel(random), random::machine(random, 3));
+    let setting = random::setting(random, &machine);
+    let least = least_of_graph(&graph, &machine, &setting);
+    let pool = Pool::of(&machine, 1);
+    let price = |sums: &Sums, lane: &Lane, path: u32| setting.cost(sums, lane, setting.in_flight(path));
+    let lattice = Lattice::of(&graph, &Part::of(&graph), &|of| of.len() as f64).unwrap();
+    let found = Branches::new(&lattice, &pool, &price, setting.rows).best(machine.lanes.len(), &mut 0);
+    equal(found.map_or(f64::INFINITY, |(cost, _)| cost), least)
+}
+
 #[test]
 fn chains_are_cut_as_well_as_can_be() {
     let seed = 4501;
@@ -106,21 +157,15 @@ fn chains_are_cut_as_well_as_can_be() {
         let graph = random::chain(&mut random);
         let machine = random::machine(&mut random, 4);
         let setting = random::setting(&mut random, &machine);
-        let mut least = f64::INFINITY;
-        for cut in 0u32..1 << (graph.len() - 1) {
-            let stages = cut.count_ones() as usize + 1;
-            let of = |at: usize| (cut & ((1 << at) - 1)).count_ones() as usize;
-            let stage_of: Vec<usize> = (0..graph.len()).map(of).collect();
-            with_lanes(stages, machine.lanes.len(), &mut Vec::new(), &mut |lanes| {
-                least = least.min(slowest(&graph, &machine, &setting, &stage_of, lanes));
-            });
-        }
+        let least = least_of_chain(&graph, &machine, &setting);
         let pool = Pool::of(&machine, 1);
         let price = |sums: &Sums, lane: &Lane, path: u32| setting.cost(sums, lane, setting.in_flight(path));
         let found = cuts(&Runs::of(&graph), &pool, &price, &mut 0);
         let best = found.iter().map(|(cost, _)| *cost).fold(f64::INFINITY, f64::min);
-        let equal = best == least || (best - least).abs() <= 1e-9 * least;
-        assert!(equal, "seed {seed}, chain {round}: {best}, exhaustive {least}\n{graph:?}\n{machine:?}");
+        assert!(
+            equal(best, least),
+            "seed {seed}, chain {round}: {best}, exhaustive {least}\n{graph:?}\n{machine:?}"
+        );
         for (cost, partition) in found {
             let counted = partition.count(&graph, &machine, &setting, true);
             assert!(counted.iter().all(|of| of.recompute.is_some()), "seed {seed}, chain {round}");
@@ -140,21 +185,15 @@ fn series_parallel_graphs_are_cut_as_well_as_can_be() {
         let graph = random::series_parallel(&mut random);
         let machine = random::machine(&mut random, 3);
         let setting = random::setting(&mut random, &machine);
-        let mut least = f64::INFINITY;
-        with_sets(graph.len(), machine.lanes.len(), &mut Vec::new(), &mut |stage_of, stages| {
-            with_lanes(stages, machine.lanes.len(), &mut Vec::new(), &mut |lanes| {
-                least = least.min(slowest(&graph, &machine, &setting, stage_of, lanes));
-            });
-        });
+        let least = least_of_graph(&graph, &machine, &setting);
         let pool = Pool::of(&machine, 1);
         let price = |sums: &Sums, lane: &Lane, path: u32| setting.cost(sums, lane, setting.in_flight(path));
         let lattice = Lattice::of(&graph, &Part::of(&graph), &|of| of.len() as f64).unwrap();
         let found = Branches::new(&lattice, &pool, &price, setting.rows);
         let found = found.best(machine.lanes.len(), &mut 0);
         let best = found.as_ref().map_or(f64::INFINITY, |(cost, _)| *cost);
-        let equal = best == least || (best - least).abs() <= 1e-9 * least;
         assert!(
-            equal,
+            equal(best, least),
             "seed {seed}, graph {round}: {best}, exhaustive {least}\n{graph:?}\n{machine:?} {setting:?}"
         );
         none += u32::from(least.is_infinite());

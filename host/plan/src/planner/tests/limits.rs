@@ -198,6 +198,7 @@ fn settings_hold_the_formulas_of_two_buffers() {
         recompute: true,
         copies: 0.0,
         host: None,
+        work: crate::planner::HostWork::default(),
     };
     let sums = super::super::cost::Sums { weights: 7.0, kept: 5.0, input: 3.0, ..Default::default() };
     assert_eq!(setting.memory(&sums, setting.in_flight(4), false), 2.0 * 7.0 + 4.0 * 2.0 * (5.0 + 3.0));

@@ -117,5 +117,6 @@ pub(super) fn setting(random: &mut Random, machine: &Machine) -> Setting {
         recompute: random.below(2) == 0,
         copies: whole(random, 0, 4),
         host: machine.host,
+        work: crate::planner::HostWork::default(),
     }
 }

@@ -63,7 +63,7 @@ impl WriteLease {
 impl Stored {
     pub(super) fn zeroed(rows: usize, width: usize, format: RowFormat) -> Result<Self> {
         let made = match format {
-            RowFormat::F32 => Buffer::zeroed(rows, width).map(Self::F32),
+            RowFormat::F32 | RowFormat::Bits => Buffer::zeroed(rows, width).map(Self::F32),
             RowFormat::Bf16 => HalfBuffer::zeroed(rows, width).map(Self::Bf16),
         };
         made.map_err(at("row buffers"))

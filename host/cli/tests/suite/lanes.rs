@@ -1,0 +1,92 @@
+//! What `plan` says of lanes, and `simulate` of pipelines.
+
+use crate::common::{eciton, works};
+use serde_json::Value;
+
+#[track_caller]
+fn says(text: &str, words: &[&str]) {
+    for word in words {
+        assert!(text.contains(word), "{word:?} is missing in\n{text}");
+    }
+}
+
+fn objects(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Figures of three lanes of two layers each, by hand.
+#[test]
+fn a_plan_of_lanes_says_what_the_host_keeps() {
+    let dir = tempfile::tempdir().unwrap();
+    let plan = |more: &[&str]| {
+        let line = ["plan", "digits", "--layers", "6", "--hidden", "32", "--batch", "240", "--micro", "4"];
+        let line = [&line[..], &["--json"], more].concat();
+        objects(&works(dir.path(), &line)).remove(0)
+    };
+    let lanes = ["--lanes", "3", "--set", "lanes.cut=[0,2,4]"];
+    let (flush, two) = (plan(&lanes), plan(&[&lanes[..], &["--schedule", "2bw"]].concat()));
+    let of = |plan: &Value, what: &str| plan["lanes"]["host"][what].as_u64().unwrap();
+    let values = 64 * 32 + 4 * 32 * 32 + 32 * 10 + 5 * 32 + 10;
+    assert_eq!([of(&flush, "versions"), of(&two, "versions")], [1, 2]);
+    assert_eq!([of(&flush, "weights_bytes"), of(&two, "weights_bytes")], [4 * values, 8 * values]);
+    // Adam has two moments of each; they do not double.
+    assert_eq!([of(&flush, "moments_bytes"), of(&two, "moments_bytes")], [8 * values, 8 * values]);
+    // Two borders, rows of 32 values one way and their gradients the other, four parts.
+    let part = flush["stages"][0]["bytes_read"].as_u64().unwrap() / (64 * 4);
+    assert_eq!(of(&flush, "boundary_bytes"), 2 * 2 * 4 * part * 32 * 4);
+    let sum = ["weights_bytes", "moments_bytes", "gradients_bytes", "boundary_bytes"];
+    assert_eq!(of(&flush, "total_bytes"), sum.map(|what| of(&flush, what)).iter().sum::<u64>());
+    let purpose = |plan: &Value, purpose: &str| {
+        let items = plan["memory"]["items"].as_array().unwrap().clone();
+        items.iter().find(|item| item["purpose"] == purpose).unwrap()["bytes"].as_u64().unwrap()
+    };
+    assert!(of(&flush, "boundary_bytes") <= purpose(&flush, "rows"));
+    assert_eq!(of(&plan(&["--lanes", "1"]), "boundary_bytes"), 0);
+    // The report comes first, then the refusal.
+    let line = ["plan", "digits", "--layers", "6", "--batch", "240", "--micro", "4", "--lanes", "3"];
+    let (code, out, err) = eciton(dir.path(), &[&line[..], &["--host-memory", "1MiB"]].concat());
+    assert_eq!(code, Some(1), "{out}");
+    says(&out, &["\nhost               keeps", "(1 version)", "rows between lanes"]);
+    says(&err, &["needs", "1.0 MB are to be had"]);
+}
+
+#[test]
+fn a_pipeline_is_simulated_from_the_command_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let line = ["simulate", "--pipeline", "layers-8x256", "--lanes", "4", "--micro", "8", "--hours", "0.01"];
+    let of = |more: &[&str]| works(dir.path(), &[&line[..], more].concat());
+    let text = of(&["--draw", "grid.svg"]);
+    says(&text, &["layers-8x256: 1f1b, 1 wide, 4 deep, 8 micro-batches", "\nplanned", "\nsimulated"]);
+    says(&text, &["0 places; 0 steps done once more", "\nschedule     lane 0 |", "$3.06 a place an hour"]);
+    let picture = std::fs::read_to_string(dir.path().join("grid.svg")).unwrap();
+    assert!(picture.starts_with("<svg") && picture.contains("lane 3"));
+    assert_eq!(of(&["--json"]), of(&["--json"]), "the same seed is the same run");
+    let found = |more: &[&str]| objects(&of(&[&["--json"], more].concat())).remove(0);
+    let number = |found: &Value, what: &str| found[what].as_f64().unwrap();
+    let quiet = found(&["--jitter", "0"]);
+    let near = number(&quiet, "rows_per_s") / number(&quiet, "planned_rows_per_s");
+    assert!((0.95..1.05).contains(&near), "{near}: {quiet}");
+    assert_eq!(quiet["stages"].as_array().unwrap().len(), 4);
+    // Losses that are known, and losses that are drawn.
+    std::fs::write(dir.path().join("lost.csv"), "# s, place\n5.0,1\n9,0\n").unwrap();
+    let lost = found(&["--losses", "lost.csv", "--usd-hour", "2", "--back", "10"]);
+    assert_eq!((&lost["losses"], &lost["usd_hour"]), (&Value::from(2), &Value::from(2.0)));
+    assert!((number(&lost, "usd") - 2.0 * (4.0 * 36.0 - 20.0) / 3600.0).abs() < 1e-9, "{lost}");
+    let drawn = found(&["--lost", "200", "--back", "5", "--hold", "shadowed"]);
+    assert!(number(&drawn, "losses") > 2.0 && number(&drawn, "checkpointed_rows_per_s") >= 0.0, "{drawn}");
+    let slow = found(&["--host-link", "0.01"]);
+    assert!(number(&slow, "rows_per_s") < 0.5 * number(&quiet, "rows_per_s"), "{slow}");
+    // What cannot be is said.
+    let refused = |more: &[&str]| {
+        let (code, out, err) = eciton(dir.path(), &[&["simulate", "--pipeline"], more].concat());
+        assert_eq!(code, Some(2), "{more:?}: {out}{err}");
+        err
+    };
+    says(&refused(&["gpt-9"]), &["gpt-9", "gpt-1.3b", "layers-LxW"]);
+    says(&refused(&["layers-4x8", "--schedule", "naive"]), &["gpipe, 1f1b or 2bw"]);
+    says(&refused(&["layers-4x8", "--lanes", "2", "--micro", "3", "--width", "2"]), &["widths [2] and [3]"]);
+    std::fs::write(dir.path().join("lost.csv"), "5.0 1\n").unwrap();
+    says(&refused(&["layers-4x8", "--losses", "lost.csv"]), &["lost.csv:1", "\"5.0 1\"", "120.5,3"]);
+    std::fs::write(dir.path().join("lost.csv"), "5.0,99\n").unwrap();
+    says(&refused(&["layers-4x8", "--losses", "lost.csv"]), &["place 99 after 5 s", "places 0 to"]);
+}

@@ -1,0 +1,58 @@
+//! Planted defects: each must be found by the comparison with exhaustive search within a thousand graphs.
+
+#![allow(clippy::print_stdout, clippy::disallowed_macros)]
+
+use std::cell::Cell;
+
+use super::exhaustive::{finds_best_of_chain, finds_best_of_graph};
+use crate::testing::Random;
+
+/// A defect that a test switches on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::planner) enum Planted {
+    /// A stage counts one micro-batch in flight too few.
+    PathOneShort,
+    /// No stage has more than two operators.
+    LongRunsSkipped,
+    /// What a stage sends is not counted.
+    OutputForgotten,
+    /// What two operators of a stage read of another stage is counted twice.
+    ReadTwice,
+    /// A stage counts the shortest of the ways to the last one.
+    ShortestPath,
+}
+
+thread_local! {
+    static PLANTED: Cell<Option<Planted>> = const { Cell::new(None) };
+}
+
+/// Whether this defect is switched on in this thread.
+pub(in crate::planner) fn is(defect: Planted) -> bool {
+    PLANTED.get() == Some(defect)
+}
+
+/// The first graph whose best partition is not found.
+fn first(defect: Option<Planted>, most: u32, finds: fn(&mut Random) -> bool) -> Option<u32> {
+    let random = &mut Random::new(4510);
+    PLANTED.set(defect);
+    let found = (0..most).find(|_| !finds(random));
+    PLANTED.set(None);
+    found
+}
+
+#[test]
+fn each_planted_defect_is_found() {
+    let all: [(Planted, fn(&mut Random) -> bool); 5] = [
+        (Planted::PathOneShort, finds_best_of_chain),
+        (Planted::LongRunsSkipped, finds_best_of_chain),
+        (Planted::OutputForgotten, finds_best_of_chain),
+        (Planted::ReadTwice, finds_best_of_graph),
+        (Planted::ShortestPath, finds_best_of_graph),
+    ];
+    for (defect, finds) in all {
+        assert_eq!(first(None, 300, finds), None, "without a defect, seed 4510");
+        let found = first(Some(defect), 1000, finds);
+        println!("{defect:?}: graph {found:?}");
+        assert!(found.is_some(), "{defect:?}, seed 4510: not found in 1000 graphs");
+    }
+}

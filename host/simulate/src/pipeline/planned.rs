@@ -1,0 +1,76 @@
+//! Pipelines that a planner found, and their schedules as grids.
+
+use eciton_engine::Residence;
+use eciton_plan::planner::{Graph, Plan};
+use eciton_plan::schedule::{Grid, Shape};
+use eciton_plan::{Lanes, StageId};
+
+use super::program::program;
+use super::{Pipeline, Stage};
+use crate::error::Error;
+
+/// Rounds that a grid shows where rounds overlap; else one.
+const ROUNDS: u32 = 3;
+
+impl Pipeline {
+    /// Of a plan of a graph; `residence` says who holds what forward steps keep.
+    #[must_use]
+    pub fn planned(plan: &Plan, graph: &Graph, residence: Residence) -> Self {
+        let stage_of =
+            |operator: usize| plan.stages.iter().position(|stage| stage.operators.contains(&operator));
+        let rows = f64::from(plan.rows);
+        let stage = |at: usize| {
+            let own = plan.stages.get(at).map_or(&[][..], |stage| &stage.operators);
+            let mut reads: Vec<(u16, f64)> = Vec::new();
+            let mut seen: Vec<usize> = Vec::new();
+            for read in own.iter().filter_map(|&op| graph.operators().get(op)).flat_map(|op| &op.reads) {
+                let from = stage_of(*read).filter(|&from| from != at);
+                let Some(from) = from.filter(|_| !seen.contains(read)) else { continue };
+                seen.push(*read);
+                let bytes = graph.operators().get(*read).map_or(0.0, |op| op.output * rows);
+                match reads.iter_mut().find(|(known, _)| usize::from(*known) == from) {
+                    Some((_, sum)) => *sum += bytes,
+                    // At most `MAX_LANES`.
+                    None => reads.push((from as u16, bytes)),
+                }
+            }
+            let (forward, backward) =
+                plan.stages.get(at).map_or((0.0, 0.0), |of| (of.forward_seconds, of.backward_seconds));
+            let weights = own.iter().filter_map(|&op| graph.operators().get(op)).map(|op| op.weights).sum();
+            Stage { forward, backward, reads, weights }
+        };
+        let (order, weights) = plan.schedule.settings();
+        Self {
+            stages: (0..plan.stages.len()).map(stage).collect(),
+            width: plan.width,
+            micro: plan.micro,
+            rows: plan.rows * plan.micro,
+            order,
+            weights,
+            update: plan.update_seconds,
+            residence,
+        }
+    }
+
+    /// The schedule of its first rounds, if nothing disturbs it and links take no time.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for no stage.
+    pub fn grid(&self) -> Result<Grid, Error> {
+        let program = program(self)?;
+        let depth = self.stages.len() as u16;
+        let lanes =
+            Lanes { count: u32::from(depth) * self.width, width: self.width, order: self.order, cap: None };
+        let pipeline =
+            eciton_plan::Pipeline { weights: Some(self.weights), ..eciton_plan::Pipeline::default() };
+        let bound = pipeline.bound();
+        let rounds = if bound > 0 { ROUNDS } else { 1 };
+        let took = |stage: StageId, _: u32| {
+            let back = stage.0 >= depth;
+            let number = if back { 2 * depth - 1 - stage.0 } else { stage.0 };
+            let of = self.stages.get(usize::from(number));
+            of.map_or(0.0, |of| if back { of.backward } else { of.forward })
+        };
+        Ok(Grid::of(&Shape { program: &program, lanes, intervals: self.micro, rounds, bound }, &took))
+    }
+}

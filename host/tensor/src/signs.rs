@@ -1,0 +1,357 @@
+//! Values by their signs and scales: what a layer of signs reads of weights and of rows, one bit a value.
+//!
+//! A *column* of weights is a sign a value (a bit, 1 from 0 on) and a scale: the mean of absolute
+//! values, f32, added in the order of rows; where all are the same, that value. So weights that were
+//! written by signs and scales and read back have the same signs and scales, bit for bit.
+//!
+//! A *row* of values is a sign a value, which values are zero, and the mean of absolute values:
+//! sixteen sums in f32, of every 16th value each, added 8, 4, 2 and 1 apart, divided by the count. For a
+//! gradient it is known besides which absolute values are 1 at most. A packed row is unpacked to values
+//! that agree in all of this. They are not the row's own.
+
+use crate::view::View;
+
+/// Weights as signs and scales.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Columns {
+    /// Of each row a bit a column from the lowest on, in whole bytes; 1 for weights from 0 on.
+    pub bits: Vec<u8>,
+    /// Of each column.
+    pub scales: Vec<f32>,
+}
+
+/// Bytes of a bit for each of so many values.
+#[must_use]
+pub const fn plane(values: usize) -> usize {
+    values.div_ceil(8)
+}
+
+impl Columns {
+    /// Of a matrix of so many columns, row-major. `None` where [`Columns::values`] would have other signs
+    /// or scales: for scales that are not finite, or zero beside weights that are not.
+    #[must_use]
+    pub fn pack(weights: &[f32], columns: usize) -> Option<Self> {
+        let rows = weights.len().checked_div(columns).filter(|rows| *rows > 0)?;
+        let (mut bits, mut sums) = (vec![0u8; rows * plane(columns)], vec![0.0f32; columns]);
+        let (first, mut same) = (weights.get(..columns)?, vec![true; columns]);
+        for (row, bits) in weights.chunks_exact(columns).zip(bits.chunks_exact_mut(plane(columns))) {
+            for (at, &w) in row.iter().enumerate() {
+                set(bits, at, w >= 0.0);
+                sums[at] += w.abs();
+                same[at] &= w.abs() == first[at].abs();
+            }
+        }
+        let scale = |((sum, same), first): ((&f32, &bool), &f32)| {
+            if *same { first.abs() } else { sum / rows as f32 }
+        };
+        let scales: Vec<f32> = sums.iter().zip(&same).zip(first).map(scale).collect();
+        let holds = |(scale, same): (&f32, &bool)| scale.is_finite() && (*scale > 0.0 || *same);
+        scales.iter().zip(&same).all(holds).then_some(Self { bits, scales })
+    }
+
+    /// The scale of each column with the signs of the weights: a matrix [rows, columns].
+    #[must_use]
+    pub fn values(&self) -> Vec<f32> {
+        let columns = self.scales.len();
+        let row = |bits: &[u8]| {
+            let signed = |(at, &scale): (usize, &f32)| if get(bits, at) { scale } else { -scale };
+            self.scales.iter().enumerate().map(signed).collect::<Vec<_>>()
+        };
+        self.bits.chunks_exact(plane(columns).max(1)).flat_map(row).collect()
+    }
+}
+
+/// What is packed of rows besides signs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Planes {
+    /// A bit a value: whether it is not zero. Without, no value is zero.
+    pub there: bool,
+    /// A bit a value: whether its absolute value is 1 at most. Without, nobody asks.
+    pub within: bool,
+}
+
+/// An absolute value that is lost in the sum with [`LEAST`] and more: 2^24 of them are below half of its last place.
+const TINY: f32 = f32::MIN_POSITIVE;
+/// The least sum of a row that is packed without [`Planes::within`].
+const LEAST: f32 = 1e-25;
+/// Times that the first value of a row is moved until the row's mean is right.
+const MOST_MOVES: usize = 24;
+
+impl Planes {
+    /// Bytes of a row: the absolute value of the first one that is not zero, those of all others (with
+    /// [`Planes::within`] of those up to 1 and of those above), then bits.
+    #[must_use]
+    pub const fn row_bytes(self, columns: usize) -> usize {
+        let scales = if self.within { 3 } else { 2 };
+        4 * scales + plane(columns) * (1 + self.there as usize + self.within as usize)
+    }
+
+    /// The planes that these rows need, where it is asked which values are within 1.
+    #[must_use]
+    pub fn of(rows: View<'_>, within: bool) -> Self {
+        let zero = (0..rows.rows()).any(|row| rows.row(row).contains(&0.0));
+        Self { there: zero, within }
+    }
+
+    /// Packs rows. `None` where a row has no such form: values that are not finite, sums too small, or a
+    /// mean that no value of the row leads to.
+    #[must_use]
+    pub fn pack(self, rows: View<'_>) -> Option<Vec<u8>> {
+        let width = self.row_bytes(rows.columns());
+        let mut bytes = vec![0; width * rows.rows()];
+        let mut found = vec![0.0; rows.columns()];
+        for (row, bytes) in bytes.chunks_exact_mut(width).enumerate() {
+            self.pack_row(rows.row(row), bytes, &mut found)?;
+        }
+        Some(bytes)
+    }
+
+    fn pack_row(self, row: &[f32], bytes: &mut [u8], found: &mut [f32]) -> Option<()> {
+        let mean = mean_absolute(row);
+        let sum = sum_absolute(row);
+        if !mean.is_finite() {
+            return None;
+        }
+        let bits = 4 * if self.within { 3 } else { 2 };
+        let plane = plane(row.len());
+        let (scales, planes) = bytes.split_at_mut(bits);
+        let (positive, rest) = planes.split_at_mut(plane);
+        let (there, within) = rest.split_at_mut(if self.there { plane } else { 0 });
+        for (at, &x) in row.iter().enumerate() {
+            set(positive, at, x > 0.0);
+            if self.there {
+                set(there, at, x != 0.0);
+            }
+            if self.within {
+                set(within, at, x.abs() <= 1.0);
+            }
+        }
+        let Some(&first) = row.iter().find(|x| **x != 0.0) else { return self.there.then_some(()) };
+        if !self.within {
+            if sum < LEAST {
+                return None;
+            }
+            write(scales, [sum, TINY, 0.0]);
+            self.unpack_row(bytes, found);
+            return (mean_absolute(found).to_bits() == mean.to_bits()).then_some(());
+        }
+        let group = |above: bool| {
+            let of = || row.iter().map(|x| x.abs()).filter(|x| *x != 0.0 && (*x > 1.0) == above);
+            let count = of().count();
+            if count == 0 { 0.0 } else { (of().map(f64::from).sum::<f64>() / count as f64) as f32 }
+        };
+        let (small, large) = (group(false), group(true));
+        let is_large = first.abs() > 1.0;
+        let mut lead = if is_large { large } else { small };
+        for _ in 0..MOST_MOVES {
+            write(&mut bytes[..bits], [lead, small, large]);
+            self.unpack_row(bytes, found);
+            if mean_absolute(found).to_bits() == mean.to_bits() {
+                return Some(());
+            }
+            let by = f64::from(sum) - f64::from(sum_absolute(found));
+            let moved = (f64::from(lead) + by) as f32;
+            lead = match by {
+                _ if moved != lead => moved,
+                by if by < 0.0 => lead.next_down(),
+                _ => lead.next_up(),
+            };
+            if lead <= 0.0 || (lead > 1.0) != is_large {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Unpacks a row: `bytes` are as many as [`Planes::row_bytes`] says of `row`. Bytes from elsewhere give
+    /// some values, never a panic.
+    pub fn unpack_row(self, bytes: &[u8], row: &mut [f32]) {
+        let scale = |at: usize| {
+            let four = bytes.get(4 * at..).and_then(|rest| rest.first_chunk::<4>());
+            four.map_or(0.0, |bytes| f32::from_le_bytes(*bytes))
+        };
+        let (mut lead, small) = (Some(scale(0)), scale(1));
+        let large = if self.within { scale(2) } else { small };
+        let planes = bytes.get(4 * if self.within { 3 } else { 2 }..).unwrap_or_default();
+        let (positive, rest) = planes.split_at_checked(plane(row.len())).unwrap_or_default();
+        let (there, within) =
+            rest.split_at_checked(if self.there { plane(row.len()) } else { 0 }).unwrap_or_default();
+        for (at, x) in row.iter_mut().enumerate() {
+            if self.there && !get(there, at) {
+                *x = 0.0;
+                continue;
+            }
+            let other = if !self.within || get(within, at) { small } else { large };
+            let size = lead.take().unwrap_or(other);
+            *x = if get(positive, at) { size } else { -size };
+        }
+    }
+
+    /// Unpacks rows that lie one after the other.
+    pub(crate) fn unpack(
+        self,
+        bytes: &[u8],
+        columns: usize,
+        mut row: impl FnMut(usize, &dyn Fn(&mut [f32])),
+    ) {
+        for (at, bytes) in bytes.chunks_exact(self.row_bytes(columns)).enumerate() {
+            row(at, &|row| self.unpack_row(bytes, row));
+        }
+    }
+}
+
+fn write(into: &mut [u8], scales: [f32; 3]) {
+    for (into, scale) in into.as_chunks_mut::<4>().0.iter_mut().zip(scales) {
+        *into = scale.to_le_bytes();
+    }
+}
+
+fn set(bits: &mut [u8], at: usize, value: bool) {
+    if let Some(byte) = bits.get_mut(at / 8) {
+        *byte |= u8::from(value) << (at % 8);
+    }
+}
+
+fn get(bits: &[u8], at: usize) -> bool {
+    bits.get(at / 8).is_some_and(|byte| byte >> (at % 8) & 1 == 1)
+}
+
+/// The sum of a row's absolute values, in the order of the module's documentation.
+fn sum_absolute(row: &[f32]) -> f32 {
+    let mut sums = [0.0f32; 16];
+    let (whole, rest) = row.as_chunks::<16>();
+    for (sum, value) in sums.iter_mut().zip(rest) {
+        *sum += value.abs();
+    }
+    for values in whole {
+        for (sum, value) in sums.iter_mut().zip(values) {
+            *sum += value.abs();
+        }
+    }
+    for half in [8, 4, 2, 1] {
+        for at in 0..half {
+            sums[at] += sums[at + half];
+        }
+    }
+    sums[0]
+}
+
+/// The mean of a row's absolute values, in the order of the module's documentation.
+#[must_use]
+pub fn mean_absolute(row: &[f32]) -> f32 {
+    sum_absolute(row) / row.len() as f32
+}
+
+/// Rows of signs and scales that agree with `rows` in all that a layer of signs reads; `None` where there are
+/// none. For checks of kernels.
+#[must_use]
+pub fn alike(rows: View<'_>, within: bool) -> Option<Vec<f32>> {
+    let planes = Planes::of(rows, within);
+    let bytes = planes.pack(rows)?;
+    let mut values = vec![0.0; rows.rows() * rows.columns()];
+    planes.unpack(&bytes, rows.columns(), |at, unpack| {
+        unpack(&mut values[at * rows.columns()..][..rows.columns()]);
+    });
+    Some(values)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// SplitMix64, in (-1, 1).
+    fn value(state: &mut u64) -> f32 {
+        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 40) as f32 / (1u32 << 23) as f32 - 1.0
+    }
+
+    #[test]
+    fn columns_come_back_with_their_signs_and_scales() {
+        for seed in 0..200u64 {
+            let mut state = seed;
+            let (rows, columns) = (1 + (seed % 70) as usize, 1 + (seed % 19) as usize);
+            let weights: Vec<f32> = (0..rows * columns).map(|_| value(&mut state)).collect();
+            let packed = Columns::pack(&weights, columns).unwrap();
+            assert_eq!(packed.bits.len(), rows * plane(columns), "seed {seed}");
+            let back = packed.values();
+            let signs = weights.iter().zip(&back).all(|(w, b)| (*w >= 0.0) == (*b >= 0.0));
+            assert!(signs && back.len() == weights.len(), "seed {seed}");
+            assert_eq!(Columns::pack(&back, columns).unwrap(), packed, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn columns_without_a_scale_are_not_packed() {
+        assert!(Columns::pack(&[f32::NAN, 1.0], 1).is_none());
+        assert!(Columns::pack(&[f32::MAX, -f32::MAX, 1.0], 1).is_none());
+        let least = f32::from_bits(1);
+        assert!(Columns::pack(&[least, -0.0, -0.0, -0.0], 1).is_none(), "its mean is zero");
+        assert_eq!(Columns::pack(&[0.0, -0.0], 1).unwrap().values(), [0.0, 0.0]);
+        assert!(Columns::pack(&[], 0).is_none() && Columns::pack(&[], 3).is_none());
+    }
+
+    /// Of 20,000 rows of many widths and sizes all have a packed form, which agrees in all that is read.
+    #[test]
+    fn rows_agree_in_all_that_is_read() {
+        let mut state = 20_261_126;
+        for case in 0..20_000usize {
+            let columns = [1, 2, 3, 7, 16, 17, 33, 64, 128, 300][case % 10];
+            let size = [0.01, 0.5, 1.0, 2.0, 40.0][case / 10 % 5];
+            let mut row: Vec<f32> = (0..columns).map(|_| size * value(&mut state)).collect();
+            if case % 3 == 0 {
+                row.iter_mut().for_each(|x| *x = if value(&mut state) > 0.0 { *x } else { 0.0 });
+            }
+            for within in [false, true] {
+                let rows = View::new(&row, 1, columns);
+                let planes = Planes::of(rows, within);
+                let packed = planes.pack(rows);
+                let packed = packed.unwrap_or_else(|| panic!("case {case}, {within}: {row:?}"));
+                assert_eq!(packed.len(), planes.row_bytes(columns));
+                let mut back = vec![0.0; columns];
+                planes.unpack_row(&packed, &mut back);
+                let zero = |x: &f32| *x == 0.0;
+                assert_eq!(mean_absolute(&back).to_bits(), mean_absolute(&row).to_bits(), "case {case}");
+                for (x, b) in row.iter().zip(&back) {
+                    assert!(zero(x) == zero(b) && (*x > 0.0) == (*b > 0.0), "case {case}: {x} {b}");
+                    assert!(!within || (x.abs() <= 1.0) == (b.abs() <= 1.0), "case {case}: {x} {b}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rows_without_a_packed_form_are_not_packed() {
+        let planes = |within| Planes { there: true, within };
+        for within in [false, true] {
+            for row in [[f32::NAN, 1.0], [f32::INFINITY, 1.0], [f32::MAX, f32::MAX]] {
+                assert!(planes(within).pack(View::new(&row, 1, 2)).is_none(), "{row:?}");
+            }
+        }
+        assert!(planes(false).pack(View::new(&[1e-30, -1e-30], 1, 2)).is_none());
+        assert!(planes(true).pack(View::new(&[0.0, 0.0], 1, 2)).is_some());
+    }
+
+    #[test]
+    fn any_bytes_are_some_row() {
+        let mut row = [1.0; 20];
+        for length in 0..30 {
+            for planes in [(false, false), (true, false), (false, true), (true, true)] {
+                let planes = Planes { there: planes.0, within: planes.1 };
+                planes.unpack_row(&vec![0xa5; length], &mut row);
+            }
+        }
+    }
+
+    /// What a bit a value comes to.
+    #[test]
+    fn bytes_of_a_row() {
+        let plain = Planes::default();
+        assert_eq!((plain.row_bytes(1024), plain.row_bytes(64)), (136, 16));
+        assert_eq!(Planes { within: true, ..plain }.row_bytes(64), 28);
+        assert_eq!(Planes { there: true, within: true }.row_bytes(64), 36);
+    }
+}

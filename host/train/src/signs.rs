@@ -1,0 +1,39 @@
+//! What layers read by signs and scales alone: rows that travel as bits, weights that are kept so.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use eciton_kernel::Layer;
+use eciton_plan::{Config, Program, RowFormat};
+
+use crate::error::{Error, Result};
+
+/// Names of the parameters of which all that read them read signs and scales alone.
+pub(crate) fn parameters(program: &Program, layers: &[Option<Arc<Layer>>]) -> BTreeSet<String> {
+    let mut read = BTreeMap::new();
+    for (operation, layer) in program.operations.iter().zip(layers) {
+        let named = operation.signature.iter().flat_map(|signature| &signature.parameters);
+        for (spec, id) in named.zip(&operation.parameters) {
+            let signs = layer.as_ref().is_some_and(|layer| layer.reads_signs(&spec.name));
+            *read.entry(program.owner(*id)).or_insert(true) &= signs;
+        }
+    }
+    let of_signs = read.into_iter().filter(|(_, signs)| *signs);
+    of_signs.filter_map(|(id, _)| Some(program.parameter(id)?.name.clone())).collect()
+}
+
+/// Refuses rows as bits where no layer reads signs alone.
+///
+/// # Errors
+/// [`Error::NoSigns`].
+pub(crate) fn check(config: &Config, program: &Program, layers: &[Option<Arc<Layer>>]) -> Result<()> {
+    let reads =
+        |layer: &Arc<Layer>| layer.signature().inputs.iter().any(|input| layer.reads_signs(&input.name));
+    let opened = || layers.iter().flatten();
+    if config.executor.rows != RowFormat::Bits || opened().any(reads) {
+        return Ok(());
+    }
+    let kernels: BTreeSet<&str> = opened().map(|layer| layer.kernel().name()).collect();
+    let kernels = kernels.into_iter().collect::<Vec<_>>().join(", ");
+    Err(Error::NoSigns { model: program.model.name(), kernels })
+}
