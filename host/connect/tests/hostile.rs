@@ -27,7 +27,7 @@ fn hello() -> Hello {
 }
 
 fn welcome(silence_ms: u64) -> Welcome {
-    Welcome { run: "r".to_owned(), silence_ms, numeric_class: Some("portable-1".to_owned()) }
+    Welcome { run: "r".to_owned(), silence_ms, numeric_class: Some("portable-1".to_owned()), peers: 0 }
 }
 
 async fn listen(places: u32, silence_ms: u64) -> (Listener, Vec<Token>) {

@@ -290,10 +290,10 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
         _ => format!("{versions} versions of {values} values, and the optimiser's of each"),
     };
     match own {
-        // One parameter on its way, here and in frames.
+        // A matrix on its way, as it is read, here and in a frame.
         true => {
             let largest = program.parameters.iter().map(|p| p.len() as u64 * 4).max().unwrap_or(0);
-            item("weights", "the largest of the workers', on its way".to_owned(), 2 * state * largest);
+            item("weights", "the largest of the workers', on its way".to_owned(), 4 * largest);
         }
         false => item("weights", detail, values * 4 * (state - 1 + versions)),
     }

@@ -244,31 +244,26 @@ impl Owners {
             };
             of.into_iter().for_each(|of| of.retain(|one| !has(one)));
         }
-        // One of each place at a time.
-        loop {
-            let next = (0u32..).zip(&mut wanted).filter_map(|(place, of)| Some((place, of.pop()?)));
-            let next: Vec<(u32, (u32, usize))> = next.collect();
-            if next.is_empty() {
-                return Ok(Ok(()));
-            }
-            let own = |&(place, of): &(u32, (u32, usize))| Ok((place, self.own(of, version)?));
-            let errands = next.iter().map(own).collect::<Result<Vec<_>>>()?;
-            match machine.errands(errands) {
-                Ok(answers) => answers.iter().try_for_each(|answer| done(answer))?,
-                Err(gone) => return Ok(Err(gone)),
+        // One matrix at a time: the host has room for no more.
+        for (place, of) in (0u32..).zip(wanted) {
+            for (number, matrices) in of {
+                for matrix in 0..matrices {
+                    match machine.errands(vec![(place, self.own((number, matrix), version)?)]) {
+                        Ok(answers) => answers.iter().try_for_each(|answer| done(answer))?,
+                        Err(gone) => return Ok(Err(gone)),
+                    }
+                }
             }
         }
+        Ok(Ok(()))
     }
 
-    /// The errand that gives a parameter away: so many matrices of the log's entry.
-    fn own(&self, (number, matrices): (u32, usize), version: u64) -> Result<Vec<u8>> {
+    /// The errand that gives a matrix of the log's entry away.
+    fn own(&self, (number, matrix): (u32, usize), version: u64) -> Result<Vec<u8>> {
         let at = number as usize;
         let Some(one) = self.parameters.get(at) else { return Err(failed(format!("parameter {number}"))) };
-        let matrices = (0..matrices).map(|matrix| {
-            errand::matrix((one.rows, one.columns), &self.log.get(at, matrix)?).map_err(failed)
-        });
-        let matrices = matrices.collect::<Result<Vec<_>>>()?;
-        errand::write(&one.own(number, version), &matrices).map_err(failed)
+        let given = errand::matrix((one.rows, one.columns), &self.log.get(at, matrix)?).map_err(failed)?;
+        errand::write(&one.own(number, version, matrix), &[given]).map_err(failed)
     }
 
     /// The place of a program's lane.
@@ -330,12 +325,12 @@ impl Owners {
             if copies.is_empty() {
                 continue;
             }
-            let give = Errand::Give { parameter: number, version, moments: false };
+            let give = Errand::Give { parameter: number, version, matrix: 0 };
             let given = match machine.errands(vec![(owner, errand::write(&give, &[]).map_err(failed)?)]) {
                 Ok(answers) => matrices(&answers)?,
                 Err(gone) => return Ok(Err(gone)),
             };
-            let own = errand::write(&one.own(number, version), &given).map_err(failed)?;
+            let own = errand::write(&one.own(number, version, 0), &given).map_err(failed)?;
             match machine.errands(copies.into_iter().map(|place| (place, own.clone())).collect()) {
                 Ok(answers) => answers.iter().try_for_each(|answer| done(answer))?,
                 Err(gone) => return Ok(Err(gone)),
@@ -419,34 +414,24 @@ impl Owners {
         version.0.saturating_sub(self.log.version()) >= u64::from(self.every)
     }
 
-    /// Writes an entry of a version: one parameter of each place at a time.
+    /// Writes an entry of a version: one matrix at a time.
     pub(crate) fn log<M: Executor + ?Sized>(&mut self, machine: &mut M, version: Version) -> Told<()> {
-        let mut wanted = self.owned()?;
-        loop {
-            let next = (0u32..).zip(&mut wanted).filter_map(|(place, of)| Some((place, of.pop()?)));
-            let next: Vec<(u32, u32)> = next.collect();
-            if next.is_empty() {
-                self.log.turn(version.0);
-                return Ok(Ok(()));
-            }
-            let give = |&(place, parameter): &(u32, u32)| {
-                let give = Errand::Give { parameter, version: version.0, moments: true };
-                Ok((place, errand::write(&give, &[]).map_err(failed)?))
-            };
-            let answers = match machine.errands(next.iter().map(give).collect::<Result<_>>()?) {
-                Ok(answers) => answers,
-                Err(gone) => return Ok(Err(gone)),
-            };
-            for ((_, number), answer) in next.iter().zip(&answers) {
-                let given = matrices(std::slice::from_ref(answer))?;
-                if given.len() != self.matrices() {
-                    return Err(failed(format!("{} matrices of parameter {number}", given.len())));
-                }
-                for (at, matrix) in given.iter().enumerate() {
-                    self.log.put(*number as usize, at, &errand::values(matrix).map_err(failed)?)?;
+        for (place, of) in (0u32..).zip(self.owned()?) {
+            for parameter in of {
+                for matrix in 0..self.matrices() {
+                    let give = Errand::Give { parameter, version: version.0, matrix };
+                    let give = errand::write(&give, &[]).map_err(failed)?;
+                    let given = match machine.errands(vec![(place, give)]) {
+                        Ok(answers) => matrices(&answers)?,
+                        Err(gone) => return Ok(Err(gone)),
+                    };
+                    let Some(given) = given.first() else { return Err(failed("an empty answer")) };
+                    self.log.put(parameter as usize, matrix, &errand::values(given).map_err(failed)?)?;
                 }
             }
         }
+        self.log.turn(version.0);
+        Ok(Ok(()))
     }
 
     /// What a model's file holds, of the log's entry.
@@ -471,10 +456,10 @@ fn matrices(answers: &[Vec<u8>]) -> Result<Vec<Matrix>> {
 }
 
 impl Parameter {
-    /// What a worker is told with its matrices.
-    fn own(&self, number: u32, version: u64) -> Errand {
+    /// What a worker is told with one of its matrices.
+    fn own(&self, number: u32, version: u64, matrix: usize) -> Errand {
         let uses = self.uses.iter().map(|(number, _)| *number).collect();
-        Errand::Own { parameter: number, version, extents: self.extents.clone(), uses }
+        Errand::Own { parameter: number, version, extents: self.extents.clone(), uses, matrix }
     }
 }
 

@@ -190,6 +190,7 @@ impl Weights {
             steps: 0,
             newest: Version(0),
             held: vec![None; pipeline.weight_versions() as usize],
+            delayed: false,
             generation: 0,
             room: Room::default(),
             whole: Vec::new(),

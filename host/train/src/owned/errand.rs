@@ -1,7 +1,7 @@
 //! Errands: what the host asks of a worker that owns weights, and what it hears, as frames.
 //!
-//! A frame's meta is an [`Errand`] or a [`Reply`] in JSON; its parts are matrices of one parameter: values,
-//! first moments and, where the optimiser has them, second ones.
+//! A frame's meta is an [`Errand`] or a [`Reply`] in JSON; its part is a matrix of one parameter: values, first
+//! moments or, where the optimiser has them, second ones.
 
 use eciton_plan::{Algorithm, Node, Tree};
 use eciton_tensor::frame::{Decoded, Encoding, Frame, Writer};
@@ -21,7 +21,7 @@ pub(super) enum Errand {
         /// Parameters that stay.
         parameters: Vec<u32>,
     },
-    /// Owns a parameter from now on: the frame's parts.
+    /// Has a matrix of a parameter from now on, the frame's part: its values, then its moments, in their order.
     Own {
         /// Its number.
         parameter: u32,
@@ -31,6 +31,8 @@ pub(super) enum Errand {
         extents: Vec<u32>,
         /// Numbers of its uses, its own first.
         uses: Vec<u32>,
+        /// The matrix: 0 are values.
+        matrix: usize,
     },
     /// Answers with the sum of a use, and lets go of it: its parameter is another worker's.
     Sum {
@@ -64,14 +66,14 @@ pub(super) enum Errand {
         /// Numbers, with weight decay; `None`: it stays as it is.
         parameters: Vec<(u32, Option<f32>)>,
     },
-    /// Answers with a parameter.
+    /// Answers with a matrix of a parameter.
     Give {
         /// Its number.
         parameter: u32,
         /// The update that its values must be of.
         version: u64,
-        /// Whether its moments are wanted.
-        moments: bool,
+        /// The matrix: 0 are values.
+        matrix: usize,
     },
 }
 

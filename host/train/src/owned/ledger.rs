@@ -104,16 +104,24 @@ impl Ledger {
                     all.map(|(&number, one)| (number, one.version, 1 + one.moments.len())).collect();
                 Ok((Reply::Owned { parameters }, Vec::new()))
             }
-            Errand::Own { parameter, version, extents, uses } => {
-                let mut buffers = errand::matrices(frame)?.into_iter().map(|matrix| buffer(&matrix));
-                let values = buffers.next().ok_or("a parameter without values")??;
-                let moments = buffers.collect::<Result<Vec<_>, _>>()?;
-                let alike = |one: &Buffer| (one.rows(), one.columns()) == (values.rows(), values.columns());
-                if !moments.iter().all(alike) {
+            Errand::Own { parameter, version, extents, uses, matrix } => {
+                let matrices = errand::matrices(frame)?;
+                let own = buffer(matrices.first().ok_or("a parameter without values")?)?;
+                if matrix == 0 {
+                    let owned = Parameter { version, extents, uses, values: own, moments: Vec::new() };
+                    self.parameters.insert(parameter, owned);
+                    return done;
+                }
+                let known = self.parameters.get_mut(&parameter).filter(|known| known.version == version);
+                let known =
+                    known.ok_or_else(|| format!("parameter {parameter} has no values of that update"))?;
+                if (own.rows(), own.columns()) != (known.values.rows(), known.values.columns()) {
                     return Err("moments that are not of the values' shape".to_owned());
                 }
-                let owned = Parameter { version, extents, uses, values, moments };
-                self.parameters.insert(parameter, owned);
+                if known.moments.len() + 1 != matrix {
+                    return Err(format!("matrix {matrix} of parameter {parameter} out of turn"));
+                }
+                known.moments.push(own);
                 done
             }
             Errand::Sum { number } => {
@@ -145,15 +153,16 @@ impl Ledger {
                 self.update(version, (algorithm, rate), (factor, most), &parameters)?;
                 done
             }
-            Errand::Give { parameter: number, version, moments } => {
+            Errand::Give { parameter: number, version, matrix } => {
                 let parameter = self.parameter(number)?;
                 if parameter.version != version {
                     return Err(format!("parameter {number} is of update {}", parameter.version));
                 }
-                let whole = |buffer: &Buffer| Ok(buffer.read(0..buffer.rows()).map_err(said)?.into());
-                let moments = parameter.moments.iter().filter(|_| moments);
-                let all = std::iter::once(&parameter.values).chain(moments).map(whole);
-                Ok((Reply::Done, all.collect::<Result<_, String>>()?))
+                let mut all = std::iter::once(&parameter.values).chain(&parameter.moments);
+                let given =
+                    all.nth(matrix).ok_or_else(|| format!("parameter {number} has no matrix {matrix}"))?;
+                let given = given.read(0..given.rows()).map_err(said)?;
+                Ok((Reply::Done, vec![given.into()]))
             }
         }
     }
@@ -291,8 +300,8 @@ mod tests {
         Errand::Begin { atoms: Tree::new(2).atoms(), nodes: errand::pairs(&nodes), parameters }
     }
 
-    fn own(parameter: u32, uses: Vec<u32>) -> Errand {
-        Errand::Own { parameter, version: 4, extents: vec![3], uses }
+    fn own(parameter: u32, uses: Vec<u32>, matrix: usize) -> Errand {
+        Errand::Own { parameter, version: 4, extents: vec![3], uses, matrix }
     }
 
     fn update(version: u64, parameters: Vec<(u32, Option<f32>)>) -> Errand {
@@ -304,9 +313,10 @@ mod tests {
     fn a_parameter_is_owned_updated_and_given() {
         let mut ledger = Ledger::default();
         assert_eq!(asked(&mut ledger, &begin(vec![7]), &[]).0, Reply::Owned { parameters: vec![] });
-        let zeros = matrix(&[0.0; 6]);
-        let given = [matrix(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), zeros.clone()];
-        assert_eq!(asked(&mut ledger, &own(7, vec![7, 9]), &given).0, Reply::Done);
+        let given = [[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [0.0; 6]];
+        for (at, values) in given.iter().enumerate() {
+            assert_eq!(asked(&mut ledger, &own(7, vec![7, 9], at), &[matrix(values)]).0, Reply::Done);
+        }
         assert!(ledger.matrix("v4.p7").is_some() && ledger.matrix("v3.p7").is_none());
         for name in ["", "v4", "v4.p8", "vx.p7", "p7.v4", "v4.p7.p7"] {
             assert!(ledger.matrix(name).is_none(), "{name}");
@@ -322,12 +332,11 @@ mod tests {
         let held = ledger.bytes();
         assert_eq!(asked(&mut ledger, &update(5, vec![(7, Some(0.0))]), &[]).0, Reply::Done);
         assert!(ledger.bytes() < held, "gradients are gone");
-        let give = |moments, version| Errand::Give { parameter: 7, version, moments };
-        let (_, all) = asked(&mut ledger, &give(true, 5), &[]);
-        let all: Vec<_> = all.iter().map(|one| errand::values(one).unwrap()).collect();
-        assert_eq!(all, [vec![0.0, 1.0, 2.0, 3.0, 4.0, 5.0], vec![4.0; 6]]);
-        assert_eq!(asked(&mut ledger, &give(false, 5), &[]).1.len(), 1);
-        assert!(refused(&mut ledger, &give(true, 4), &[]).contains("of update 5"));
+        let give = |matrix, version| Errand::Give { parameter: 7, version, matrix };
+        let given = [0, 1].map(|at| errand::values(&asked(&mut ledger, &give(at, 5), &[]).1[0]).unwrap());
+        assert_eq!(given, [vec![0.0, 1.0, 2.0, 3.0, 4.0, 5.0], vec![4.0; 6]]);
+        assert!(refused(&mut ledger, &give(0, 4), &[]).contains("of update 5"));
+        assert!(refused(&mut ledger, &give(2, 5), &[]).contains("no matrix 2"));
         assert_eq!(asked(&mut ledger, &begin(vec![7]), &[]).0, Reply::Owned { parameters: vec![(7, 5, 2)] });
         assert_eq!(asked(&mut ledger, &begin(vec![1]), &[]).0, Reply::Owned { parameters: vec![] });
         assert_eq!(ledger.bytes(), 0);
@@ -339,11 +348,13 @@ mod tests {
         assert!(
             ledger.add("s7", IntervalId(0), parts(&[[0.0; 6]])).unwrap_err().contains("another worker's")
         );
-        let two = [matrix(&[0.0; 6]), errand::matrix((1, 3), &[0.0; 3]).unwrap()];
         asked(&mut ledger, &begin(vec![7]), &[]);
-        assert!(refused(&mut ledger, &own(7, vec![7]), &two).contains("not of the values' shape"));
-        assert!(refused(&mut ledger, &own(7, vec![7]), &[]).contains("without values"));
-        asked(&mut ledger, &own(7, vec![7]), &[matrix(&[0.0; 6])]);
+        assert!(refused(&mut ledger, &own(7, vec![7], 0), &[]).contains("without values"));
+        assert!(refused(&mut ledger, &own(7, vec![7], 1), &[matrix(&[0.0; 6])]).contains("has no values"));
+        asked(&mut ledger, &own(7, vec![7], 0), &[matrix(&[0.0; 6])]);
+        let short = errand::matrix((1, 3), &[0.0; 3]).unwrap();
+        assert!(refused(&mut ledger, &own(7, vec![7], 1), &[short]).contains("not of the values' shape"));
+        assert!(refused(&mut ledger, &own(7, vec![7], 2), &[matrix(&[0.0; 6])]).contains("out of turn"));
         for (name, interval, of, words) in [
             ("7", 0, parts(&[[0.0; 6]]), "is no sum"),
             ("s8", 0, parts(&[[0.0; 6]]), "another worker's"),
