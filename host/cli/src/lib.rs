@@ -23,6 +23,7 @@ mod plan;
 mod predict;
 mod profile;
 mod progress;
+mod quality;
 mod recipe;
 mod recipes;
 mod reproduce;

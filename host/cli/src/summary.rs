@@ -1,10 +1,13 @@
 //! The end of a run: a block of text, or the last JSON object.
 
 use eciton_plan::Metric;
-use eciton_train::{BestEpoch, Bill, Helpers, HelpersUsed, SeedReport, Summary, Target, WorkersUsed};
+use eciton_train::{
+    BestEpoch, Bill, Helpers, HelpersUsed, Quality, SeedReport, Summary, Target, WorkersUsed,
+};
 use serde::Serialize;
 
 use crate::output::Output;
+use crate::quality;
 use crate::text::{bytes, counted, grouped, measured, seconds, unit};
 
 /// The summary as `--json` prints it: as `summary.json` of the run folder, with the event's name.
@@ -27,6 +30,11 @@ pub(crate) fn print(summary: &Summary, output: &mut Output) {
     for (name, text) in rows(summary) {
         output.line(format_args!("{name:<14} {text}"));
     }
+    if let [seed] = &summary.seeds[..]
+        && let Some(of) = &seed.quality
+    {
+        quality::table(of).iter().for_each(|line| output.line(line));
+    }
 }
 
 fn test_of(metric: Metric) -> &'static str {
@@ -35,6 +43,8 @@ fn test_of(metric: Metric) -> &'static str {
         Metric::RocAuc => "test ROC-AUC",
         Metric::AveragePrecision => "test AP",
         Metric::F1Micro => "test micro F1",
+        Metric::F1Macro => "test macro F1",
+        Metric::BalancedAccuracy => "test balanced",
         Metric::CrossEntropy => "test loss",
         Metric::MeanAbsoluteError => "test MAE",
         Metric::RootMeanSquaredError => "test RMSE",
@@ -85,6 +95,11 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
     ];
     if seeds.iter().any(|seed| seed.best.is_some()) {
         rows.insert(2, ("", format!("{best} at best validation{best_epoch}")));
+    }
+    let judged: Vec<&Quality> = seeds.iter().filter_map(|seed| seed.quality.as_ref()).collect();
+    if judged.len() == seeds.len() {
+        let at = if seeds.iter().any(|seed| seed.best.is_some()) { 3 } else { 2 };
+        rows.splice(at..at, quality::rows(&judged, false));
     }
     if let Some(ages) = &summary.rows_by_age {
         let share = |(age, share): (usize, &f64)| {
@@ -328,6 +343,7 @@ mod tests {
             target: None,
             synchronised_after: None,
             model_digest: "00".to_owned(),
+            quality: None,
         };
         Summary {
             without_predictions: false,

@@ -35,7 +35,7 @@ mod labels;
 use std::path::{Path, PathBuf};
 
 use eciton_graph::adjacency::{Graph, Options, check_vertices};
-use eciton_graph::dataset::{Dataset, EdgeFeatures, VertexIds};
+use eciton_graph::dataset::{Dataset, EdgeFeatures, Names, VertexIds};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::Features;
 use eciton_graph::graphs::{Graphs, apart_error};
@@ -145,8 +145,10 @@ pub fn open(folder: &Path) -> Result<Dataset> {
     let pairs = &read.pairs[..];
     let graph = super::graph(&(vertices, pairs))?;
     let rows = EdgeRows::of_folder(folder, &edges, read.columns, pairs.len())?;
+    let edge_names = rows.as_ref().map(|rows| rows.names.clone()).unwrap_or_default();
     let placed = rows.map(|rows| rows.placed(&graph, pairs, Options::default())).transpose()?;
-    let known = Attributes::of(folder, &features, &labels, &ids, graphs)?;
+    let mut known = Attributes::of(folder, &features, &labels, &ids, graphs)?;
+    known.names.edge_features = edge_names;
     known.dataset(file::folder_name(folder), graph, placed, ids.names)
 }
 
@@ -210,6 +212,8 @@ pub struct Attributes {
     pub split: Split,
     /// None where there is no `graphs.csv`.
     pub graphs: Option<Graphs>,
+    /// Names of classes and columns that headers and labels give.
+    pub names: Names,
 }
 
 impl Attributes {
@@ -249,6 +253,10 @@ impl Attributes {
         ids: &Ids,
         graphs: Option<GraphIds>,
     ) -> Result<Self> {
+        let mut names = Names::default();
+        if let Part::Table(table) = features {
+            names.features = table.names(1)?;
+        }
         let features = match features {
             Part::None if graphs.is_some() => Features::constant(ids.len())?,
             Part::None => Features::identity(ids.len() as u32),
@@ -264,7 +272,11 @@ impl Attributes {
                 graphs.as_ref().map_or(Ok(()), |graphs| graphs.check_rows(&array))?;
                 (arrays::from_array(&array)?, file)
             }
-            Part::Table(table) => (label_table(table, labelled)?, table.file.clone()),
+            Part::Table(table) => {
+                let (labels, known) = label_table(table, labelled)?;
+                names.labels = known;
+                (labels, table.file.clone())
+            }
         };
         if let Some(graphs) = &graphs {
             labels = labels.at_vertices(&graphs.at, ids.len() as u32, &file)?;
@@ -275,7 +287,7 @@ impl Attributes {
             }
             None => Split::random(&labels, [0.6, 0.2], 0),
         };
-        Ok(Self { features, labels, split, graphs: graphs.map(|graphs| graphs.graphs) })
+        Ok(Self { features, labels, split, graphs: graphs.map(|graphs| graphs.graphs), names })
     }
 
     /// The data set of a graph and what is known of its vertices and edges.
@@ -289,8 +301,8 @@ impl Attributes {
         edge_features: Option<EdgeFeatures>,
         ids: VertexIds,
     ) -> Result<Dataset> {
-        let Self { features, labels, split, graphs } = self;
-        Dataset { name, graph, features, edge_features, labels, split, graphs, ids }.checked()
+        let Self { features, labels, split, graphs, names } = self;
+        Dataset { name, graph, features, edge_features, labels, split, graphs, ids, names }.checked()
     }
 }
 

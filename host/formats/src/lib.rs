@@ -13,7 +13,6 @@
 
 pub mod array;
 pub mod bundle;
-pub mod class_names;
 mod cora;
 mod csr;
 mod dictionary;
@@ -116,7 +115,6 @@ pub fn builtin(name: &str) -> Result<Dataset> {
 /// found, and those of the reader.
 pub fn open(path: &Path, name: Option<&str>) -> Result<Dataset> {
     let _reading = Reading::begin();
-    class_names::leave(Vec::new());
     let metadata = std::fs::metadata(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
     let alone = |name: Option<&str>| match name {
         None => Ok(()),

@@ -37,7 +37,7 @@
 use std::path::{Path, PathBuf};
 
 use eciton_graph::adjacency::{Options, check_vertices};
-use eciton_graph::dataset::{Dataset, VertexIds};
+use eciton_graph::dataset::{Dataset, Names, VertexIds};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::Features;
 use eciton_graph::graphs::Graphs;
@@ -125,7 +125,18 @@ pub fn open(folder: &Path, scheme: Option<&str>) -> Result<Dataset> {
         None => Split::random(&labels, [0.6, 0.2], 0),
     };
     let name = file::folder_name(folder);
-    Dataset { name, graph, features, edge_features, labels, split, graphs, ids: VertexIds::Dense }.checked()
+    Dataset {
+        name,
+        graph,
+        features,
+        edge_features,
+        labels,
+        split,
+        graphs,
+        ids: VertexIds::Dense,
+        names: Names::default(),
+    }
+    .checked()
 }
 
 /// Graphs 0 to the last of these first vertices.

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use eciton_graph::adjacency::{Graph, Options};
 use eciton_graph::build;
-use eciton_graph::dataset::{Dataset, EdgeFeatures, VertexIds};
+use eciton_graph::dataset::{Dataset, EdgeFeatures, Names, VertexIds};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::Features;
 use eciton_graph::split::Split;
@@ -66,8 +66,18 @@ pub fn open(folder: &Path) -> Result<Dataset> {
         false => Split::random(&labels, [0.6, 0.2], 0),
     };
     let name = file::folder_name(folder);
-    Dataset { name, graph, features, edge_features, labels, split, graphs: None, ids: VertexIds::Dense }
-        .checked()
+    Dataset {
+        name,
+        graph,
+        features,
+        edge_features,
+        labels,
+        split,
+        graphs: None,
+        ids: VertexIds::Dense,
+        names: Names::default(),
+    }
+    .checked()
 }
 
 /// The graph of lists in any order, and its edges' rows, which are in the order of the lists.

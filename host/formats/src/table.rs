@@ -189,6 +189,21 @@ impl Table {
         Ok(some)
     }
 
+    /// Names of the columns from `first` on, where the first record is a header; empty unless each has a name of
+    /// its own.
+    pub(crate) fn names(&self, first: usize) -> Result<Vec<String>> {
+        if !self.header.get() {
+            return Ok(Vec::new());
+        }
+        let head = self.first(0)?;
+        let names: Vec<String> = head.fields().skip(first).map(named).collect();
+        let mut sorted: Vec<&str> = names.iter().map(String::as_str).collect();
+        sorted.sort_unstable();
+        let own = sorted.first().is_some_and(|name| !name.is_empty())
+            && sorted.windows(2).all(|pair| pair.first() != pair.last());
+        Ok(if own { names } else { Vec::new() })
+    }
+
     /// Bytes of the file, packed or not.
     pub(crate) fn bytes(&self) -> Result<u64> {
         let refused = |source| Error::Read { path: self.path.clone(), source };
@@ -212,6 +227,14 @@ impl Table {
         let place = Place::line(&self.file, line);
         Error::malformed(place, expected, format!("{found:.60?}"))
     }
+}
+
+/// The most characters of a column's name.
+const MAX_NAME: usize = 200;
+
+/// A column's name of a field.
+pub(crate) fn named(field: &str) -> String {
+    field.chars().take(MAX_NAME).collect()
 }
 
 /// Whether a word is a whole number.

@@ -275,6 +275,7 @@ mod tests {
             split: Split { train: vec![0], validation: vec![], test: vec![1] },
             graphs: Some(Graphs::new(&[8, 6, 8, 6]).unwrap()),
             ids: VertexIds::Words(["a", "b", "c", "d"].map(str::to_owned).to_vec()),
+            names: Names::default(),
         }
     }
 

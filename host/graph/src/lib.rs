@@ -26,6 +26,7 @@ pub mod labels;
 pub mod links;
 mod mapping;
 pub mod metrics;
+pub mod names;
 pub mod order;
 pub mod part;
 pub mod random;

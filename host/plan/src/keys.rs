@@ -176,7 +176,7 @@ const RUN: &[Key<Run>] = &[
     key(
         "metric",
         &["eval_metric", "metrics"],
-        "how good a model is: accuracy, roc-auc, average-precision, f1-micro, cross-entropy, mean-absolute-error, root-mean-squared-error; of links roc-auc, hits@10, hits@20, hits@50, hits@100, mean-reciprocal-rank",
+        "how good a model is: accuracy, roc-auc, average-precision, f1-micro, f1-macro, balanced-accuracy, cross-entropy, mean-absolute-error, root-mean-squared-error; of links roc-auc, average-precision, hits@10, hits@20, hits@50, hits@100, mean-reciprocal-rank",
         |run, field| {
             run.metric = Some(field.choice(&Metric::ALL)?);
             Ok(())

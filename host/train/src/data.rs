@@ -77,12 +77,13 @@ pub fn prepare(data: &Data, mut dataset: Dataset) -> Result<Dataset> {
     let unlike = |&wanted: &TaskType| wanted != TaskType::LinkPrediction && wanted != task(&dataset.labels);
     if let Some(wanted) = data.task.filter(unlike) {
         let place = format!("{} labels", dataset.name);
-        dataset.labels = match wanted {
-            TaskType::Classification => dataset.labels.into_classes(&place)?,
-            TaskType::MultiLabel => dataset.labels.into_flags(&place)?,
-            TaskType::Regression => dataset.labels.into_numbers(),
-            TaskType::LinkPrediction => dataset.labels,
-        };
+        let labels = std::mem::replace(&mut dataset.labels, Labels::none(0));
+        dataset.set_labels(match wanted {
+            TaskType::Classification => labels.into_classes(&place)?,
+            TaskType::MultiLabel => labels.into_flags(&place)?,
+            TaskType::Regression => labels.into_numbers(),
+            TaskType::LinkPrediction => labels,
+        });
         dataset.validate()?;
     }
     crate::split::apply(data, &mut dataset)?;

@@ -18,6 +18,7 @@ mod batch;
 pub mod checkpoint;
 mod class_weights;
 mod data;
+pub mod decided;
 mod driver;
 mod edge_data;
 mod error;
@@ -70,8 +71,9 @@ pub use plan::{
 pub use predict::{Evaluation, Predictions, evaluate, evaluate_on, predict, predict_on};
 pub use profile::{profile, read as read_profile};
 pub use report::{
-    Attempts, BestEpoch, Chosen, EpochReport, Helpers, HelpersUsed, Metrics, Observer, Ordered, Resumed,
-    RowsByAge, SeedReport, Silent, Started, Summary, Target, WorkersUsed,
+    Attempts, BestEpoch, Chosen, ClassQuality, EpochReport, Helpers, HelpersUsed, Majority, Metrics,
+    Observer, Ordered, Quality, Resumed, RowsByAge, SeedReport, Silent, Started, Summary, Target,
+    WorkersUsed,
 };
 pub use resume::{is_finished, resume, resume_on};
 pub use session::Options;

@@ -7,9 +7,10 @@ use eciton_plan::{Config, Data, ExecutorKind, LaneSettings, TaskType};
 use ndarray::Array2;
 
 use crate::data;
+use crate::decided::Known;
 use crate::error::{Error, Result};
 use crate::evaluation::Asked;
-use crate::report::{Metrics, SeedReport, Silent};
+use crate::report::{Metrics, Quality, SeedReport, Silent};
 use crate::run_folder::{NamedTensor, Run};
 use crate::session::{Options, Session};
 use crate::strips::Split;
@@ -28,6 +29,8 @@ pub struct Evaluation {
     pub recorded: Option<Metrics>,
     /// SHA-256 of the weights that were read.
     pub model_digest: String,
+    /// How good it is, class by class; `None` for numbers.
+    pub quality: Option<Quality>,
 }
 
 /// Scores of every vertex.
@@ -44,6 +47,8 @@ pub struct Predictions {
     pub scores: Array2<f32>,
     /// [V, h]: the rows before the last layer, if asked for.
     pub embeddings: Option<Array2<f32>>,
+    /// What is known of the rows: names of classes, labels and parts.
+    pub known: Known,
     /// How images were split, if that was asked for.
     pub split: Option<Split>,
 }
@@ -152,7 +157,7 @@ fn evaluate_data(run: &Path, data: Shown<'_>, options: &Options) -> Result<Evalu
     let opened = Run::open(run)?;
     let own = matches!(data, Shown::Run);
     let (mut session, _) = restore(&opened, data, options, Asked::Nothing)?;
-    let metrics = session.evaluate(&mut Silent)?;
+    let (metrics, quality) = session.judge(&mut Silent)?;
     let recorded = opened.summary.seeds.first().map(SeedReport::written).filter(|_| own);
     Ok(Evaluation {
         dataset: session.inputs.dataset.name.clone(),
@@ -160,6 +165,7 @@ fn evaluate_data(run: &Path, data: Shown<'_>, options: &Options) -> Result<Evalu
         metrics,
         recorded,
         model_digest: crate::run_folder::model_digest(&opened.tensors),
+        quality,
     })
 }
 
@@ -197,5 +203,6 @@ fn predict_data(run: &Path, data: Shown<'_>, options: &Options) -> Result<Predic
     };
     let (task, graphs) = (session.inputs.task, session.inputs.dataset.graphs.is_some());
     let split = session.stripped.as_ref().map(|stripped| stripped.split().clone());
-    Ok(Predictions { ids, graphs, task, scores, embeddings, split })
+    let known = Known::of(&session.inputs)?;
+    Ok(Predictions { ids, graphs, task, scores, embeddings, known, split })
 }

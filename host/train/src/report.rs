@@ -1,6 +1,7 @@
 //! What a run tells while it goes on and at its end.
 
 mod epoch;
+mod quality;
 
 use std::path::PathBuf;
 
@@ -11,6 +12,7 @@ use eciton_plan::{Metric, Part, TaskType, Until};
 use serde::{Deserialize, Serialize};
 
 pub use epoch::{BestEpoch, EpochReport};
+pub use quality::{ClassQuality, Majority, Quality};
 
 use crate::trial::PipelineTrial;
 
@@ -164,6 +166,9 @@ pub struct SeedReport {
     pub synchronised_after: Option<u32>,
     /// SHA-256 of the weights that are written, hexadecimal.
     pub model_digest: String,
+    /// How good the written model is, class by class; `None` for numbers, and where nothing is known to compare with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quality: Option<Quality>,
 }
 
 impl SeedReport {

@@ -9,7 +9,7 @@
 //! | `curve.svg` | a picture of the first seed's loss and accuracies |
 //! | `summary.json` | the [`Summary`] with a `format` number |
 //! | `model.safetensors` | the first seed's weights, f32; its metadata holds their digest |
-//! | `predictions.npz` | `ids`, `scores` [V, classes] and perhaps `embeddings` [V, h]; of links `ids` and `embeddings` |
+//! | `predictions.npz` | what is predicted of every row, and what is known of it ([`Arrays`]) |
 //! | `seed-N/` | model and predictions of a further seed |
 //!
 //! A [`RunFolder`] is written in a temporary folder beside its place and moved there by
@@ -49,7 +49,7 @@ use tempfile::TempDir;
 
 pub use error::{Error, Result};
 pub use model::{MAX_HEADER_BYTES, MAX_MODEL_BYTES, MAX_TENSORS, Model, NamedTensor, model_digest};
-pub use predictions::{MAX_MATRIX_BYTES, MAX_WORDS_BYTES, save_predictions};
+pub use predictions::{Arrays, MAX_MATRIX_BYTES, MAX_NAMED_BYTES, MAX_WORDS_BYTES, save_predictions};
 pub use record::{MAX_RECORD_BYTES, Versions};
 pub use run::Run;
 
@@ -59,7 +59,6 @@ pub(crate) use run::read as read_file;
 use crate::checkpoint::sync_folder;
 use crate::report::{EpochReport, Summary};
 pub(crate) use error::{reading, writing};
-use predictions::Arrays;
 pub(crate) use record::{json, malformed, parse};
 pub(crate) use run::read;
 
@@ -473,22 +472,13 @@ impl SeedFolder<'_> {
         Ok(digest)
     }
 
-    /// Writes the predictions: `scores` [`vertices`, classes], row-major, `None` where only pairs have scores;
-    /// `embeddings` their width h and [`vertices`, h]. Ids are int64, uint64 where a number is above 2^63 - 1, or text of a fixed
-    /// width.
+    /// Writes the predictions.
     ///
     /// # Errors
     /// Arrays that do not fit together or are above [`MAX_MATRIX_BYTES`] or [`MAX_WORDS_BYTES`]; what
     /// the operating system refuses.
-    pub fn write_predictions(
-        &mut self,
-        ids: &VertexIds,
-        vertices: u32,
-        scores: Option<&[f32]>,
-        embeddings: Option<(usize, &[f32])>,
-    ) -> Result<()> {
+    pub fn write_predictions(&mut self, arrays: &Arrays<'_>) -> Result<()> {
         let path = self.path.join(PREDICTIONS);
-        let arrays = Arrays { ids, vertices, scores, embeddings };
         arrays.check(&path)?;
         let file = File::create(self.real.join(PREDICTIONS)).map_err(writing(&path))?;
         arrays.write(file).map_err(writing(&path))

@@ -27,7 +27,7 @@ use crate::kernels::{CachePolicy, Kernels, SignedCode};
 use crate::logs::{Header, Logs, Profiled, Recording};
 use crate::plan::needs;
 use crate::recorder::Recorder;
-use crate::report::{Attempts, HelpersUsed, Metrics, Observer, WorkersUsed};
+use crate::report::{Attempts, HelpersUsed, Metrics, Observer, Quality, WorkersUsed};
 use crate::stop::Stop;
 use crate::strips::Stripped;
 use crate::trial::PipelineTrial;
@@ -329,17 +329,35 @@ impl Session {
 
     /// Scores of all vertices with the weights as they are, without dropout.
     pub(crate) fn evaluate(&mut self, observer: &mut dyn Observer) -> Result<Metrics> {
+        Ok(self.forward(None, observer)?.0)
+    }
+
+    /// [`Session::evaluate`], and how good the model is beyond the metric.
+    pub(crate) fn judge(&mut self, observer: &mut dyn Observer) -> Result<(Metrics, Option<Quality>)> {
         self.forward(None, observer)
     }
 
+    /// The quality of what the last evaluation left; `None` where that are no scores.
+    pub(crate) fn quality(&self) -> Result<Option<Quality>> {
+        let Evaluation { plan, rows, .. } = &self.evaluation;
+        match plan.folds() {
+            true => Ok(None),
+            false => driver::quality(&plan.stages(&self.inputs, rows, &self.layers)?),
+        }
+    }
+
     /// The same by another evaluation than that of the session.
-    fn forward(&mut self, other: Option<&mut Evaluation>, observer: &mut dyn Observer) -> Result<Metrics> {
+    fn forward(
+        &mut self,
+        other: Option<&mut Evaluation>,
+        observer: &mut dyn Observer,
+    ) -> Result<(Metrics, Option<Quality>)> {
         let Evaluation { plan, rows, engine } = other.unwrap_or(&mut self.evaluation);
         let stages = plan.stages(&self.inputs, rows, &self.layers)?;
         let (weights, counts) = (&mut self.weights, &mut self.counts);
         let mut state = State::new(weights, counts, observer, &mut self.logs, self.tuning.as_mut(), None);
         driver::forward(&mut *self.machine, engine, &stages, &mut state, Round(1), Some(&self.stop))?;
-        driver::measured(&stages)
+        Ok((driver::measured(&stages)?, driver::quality(&stages)?))
     }
 
     /// Waits for what a failure left under way: its leases are over then.

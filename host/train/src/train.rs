@@ -10,6 +10,7 @@ use eciton_plan::{Config, Data, Keep, Part, Program};
 
 use crate::checkpoint::{Beginning, Place, RunRecord, Saver};
 use crate::data;
+use crate::decided::Known;
 use crate::driver::Trained;
 use crate::error::{Error, Result};
 use crate::evaluation::Asked;
@@ -17,7 +18,9 @@ use crate::logs;
 use crate::picture;
 use crate::recorder::Recorder;
 use crate::report::{BestEpoch, EpochReport, Observer, SeedReport, Silent, Started, Summary, Target};
-use crate::run_folder::{Error as FileError, Model, NamedTensor, RunFolder, Versions, json, model_digest};
+use crate::run_folder::{
+    Arrays, Error as FileError, Model, NamedTensor, RunFolder, Versions, json, model_digest,
+};
 use crate::session::{Options, Position, Predicted, Session};
 use crate::trial::settle_pipeline;
 
@@ -264,9 +267,9 @@ impl Run<'_> {
         let epochs = trained.epochs.as_slice();
         let last = epochs.last().ok_or(Error::Stopped)?;
         // The scores of the last epoch are still there if it was evaluated.
-        let metrics = match last.metrics.filter(|_| trained.scored) {
-            Some(metrics) => metrics,
-            None => session.evaluate(observer)?,
+        let (metrics, mut quality) = match last.metrics.filter(|_| trained.scored) {
+            Some(metrics) => (metrics, session.quality()?.or_else(|| trained.quality.clone())),
+            None => session.judge(observer)?,
         };
         let kept = trained.best.as_ref().filter(|best| best.epoch != last.epoch);
         if let Some(kept) = kept {
@@ -274,7 +277,7 @@ impl Run<'_> {
                 session.weights.set(parameter, values)?;
             }
             // The scores that are written are this model's, not the last one's.
-            session.evaluate(observer)?;
+            quality = session.judge(observer)?.1;
         }
         let tensors = tensors(session)?;
         let digest = model_digest(&tensors);
@@ -289,6 +292,7 @@ impl Run<'_> {
             target: self.config.run.until.map(|until| Target::of(until, trained.reached, epochs)),
             synchronised_after: trained.synchronised_after,
             model_digest: digest.clone(),
+            quality,
         };
         let epoch = kept.map_or(last.epoch, |kept| kept.epoch);
         let metadata = BTreeMap::from([
@@ -324,13 +328,15 @@ impl Run<'_> {
         let mut place = if n == 0 { folder.top() } else { folder.seed(seed)? };
         place.write_model(&model.tensors, &model.metadata)?;
         let (ids, rows) = session.inputs.vertices.named();
+        let known = Known::of(&session.inputs)?;
         let write = |Predicted { scores, embeddings }: Predicted| {
             let embeddings = embeddings.as_ref().map(|(width, values)| (*width, values.as_slice()));
             let (scores, embeddings) = match &session.inputs.links {
                 Some(_) => (None, Some((session.inputs.shape.classes as usize, &scores[..]))),
                 None => (Some(&scores[..]), embeddings),
             };
-            place.write_predictions(ids, rows, scores, embeddings)
+            let known = Some((session.inputs.task, &known));
+            place.write_predictions(&Arrays { ids, vertices: rows, scores, embeddings, known })
         };
         // The model is what cannot be made again: a disk that is full by now does not take it along.
         let predicted = match predicted.map(write).transpose() {

@@ -6,7 +6,7 @@
 
 use crate::numpy::{as_sparse, ask, assert_close, flat, trained};
 use eciton_graph::adjacency::{Graph, Options as GraphOptions};
-use eciton_graph::dataset::{Dataset, Features, Labels, Split, VertexIds};
+use eciton_graph::dataset::{Dataset, Features, Labels, Names, Split, VertexIds};
 use eciton_plan::{
     Activation, Algorithm, Atoms, Config, GatherFeatures, Intervals, LayerSettings, Layers, Pipeline,
     WeightDecay, WeightVersions,
@@ -106,6 +106,7 @@ impl Case {
             split,
             graphs: None,
             ids: VertexIds::Dense,
+            names: Names::default(),
         };
         dataset.validate().unwrap();
         let what = format!(

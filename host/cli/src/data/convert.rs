@@ -135,6 +135,7 @@ fn stream<'a>(streamed: Streamed, arguments: &'a Arguments, output: &Output) -> 
         writer.graphs(graphs)?;
     }
     writer.ids(&streamed.ids)?;
+    writer.names(&known.names);
     let (edges, dataset) = (writer.edges().unwrap_or(0), streamed.name);
     writer.finish(&dataset)?;
     Ok(Line {

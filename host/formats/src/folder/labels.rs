@@ -6,7 +6,7 @@ use eciton_graph::split::NO_LABEL;
 
 use super::ids::{Ids, Placed, Words};
 use crate::table::Table;
-use crate::{class_names, file, labels};
+use crate::{file, labels};
 
 /// A number in digits. Words that mean numbers (`nan`, `inf`) may be names.
 pub(crate) fn number(field: &str) -> Option<f32> {
@@ -91,10 +91,10 @@ impl Survey {
     }
 }
 
-/// The labels of a table: classes, numbers or flags, by what its rows hold.
+/// The labels of a table: classes, numbers or flags, by what its rows hold; and names of the classes or columns.
 ///
 /// Several columns are labels where a number stands behind the first one, if that is not of words alone.
-pub(super) fn label_table(table: &Table, ids: &Ids) -> Result<Labels> {
+pub(super) fn label_table(table: &Table, ids: &Ids) -> Result<(Labels, Vec<String>)> {
     let found = Survey::of(table)?;
     if found.infinite && !found.words {
         let mut rows = table.rows(2)?;
@@ -111,7 +111,9 @@ pub(super) fn label_table(table: &Table, ids: &Ids) -> Result<Labels> {
     }
     let words = found.words && !found.numbers;
     if !words && found.further {
-        return values(table, ids, found.width);
+        let names = table.names(1)?;
+        let names = if names.len() == found.width { names } else { Vec::new() };
+        return Ok((values(table, ids, found.width)?, names));
     }
     if found.measured && !found.words {
         let mut of = vec![f32::NAN; ids.len() as usize];
@@ -123,10 +125,11 @@ pub(super) fn label_table(table: &Table, ids: &Ids) -> Result<Labels> {
             }
             Ok(())
         })?;
-        return Ok(Labels::Numbers(Values::named(1, of, &table.file)?));
+        let names = table.names(1)?.into_iter().take(1).collect();
+        return Ok((Labels::Numbers(Values::named(1, of, &table.file)?), names));
     }
     match found.whole || (found.huge && !found.words) {
-        true => numbered_classes(table, ids),
+        true => Ok((numbered_classes(table, ids)?, Vec::new())),
         false => named_classes(table, ids),
     }
 }
@@ -188,7 +191,7 @@ fn numbered_classes(table: &Table, ids: &Ids) -> Result<Labels> {
 }
 
 /// Classes that are words, in alphabetical order.
-fn named_classes(table: &Table, ids: &Ids) -> Result<Labels> {
+fn named_classes(table: &Table, ids: &Ids) -> Result<(Labels, Vec<String>)> {
     let (mut of, mut placed) = (vec![NO_LABEL; ids.len() as usize], Placed::new(ids));
     let mut words = Words::new(&table.file);
     table.each(2, |row| {
@@ -209,6 +212,6 @@ fn named_classes(table: &Table, ids: &Ids) -> Result<Labels> {
     for label in of.iter_mut().filter(|label| **label != NO_LABEL) {
         *label = class[*label as usize];
     }
-    class_names::leave(order.iter().map(|&word| words.names[word as usize].clone()).collect());
-    Ok(Labels::classes(of, order.len() as u32))
+    let names = order.iter().filter_map(|&word| words.names.get(word as usize).cloned()).collect();
+    Ok((Labels::classes(of, order.len() as u32), names))
 }

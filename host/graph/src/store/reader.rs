@@ -64,6 +64,7 @@ pub fn open(path: &Path) -> Result<Dataset> {
         split,
         graphs: files.graphs(&described)?,
         ids: files.ids(described.ids, Section::VERTEX_IDS)?,
+        names: described.names.clone(),
     }
     .checked()
 }

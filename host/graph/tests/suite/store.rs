@@ -5,7 +5,7 @@ use std::path::Path;
 
 use eciton_graph::adjacency::{Graph, Options};
 use eciton_graph::dataset::{
-    Dataset, EdgeFeatures, Features, Labels, NO_LABEL, SparseBuilder, Split, Values, VertexIds,
+    Dataset, EdgeFeatures, Features, Labels, NO_LABEL, Names, SparseBuilder, Split, Values, VertexIds,
 };
 use eciton_graph::error::Error;
 use eciton_graph::graphs::Graphs;
@@ -86,6 +86,7 @@ fn random_set(random: &mut SplitMix64) -> Dataset {
         split,
         graphs,
         ids,
+        names: Names::default(),
     };
     set.validate().unwrap();
     set
@@ -133,6 +134,7 @@ fn tiny(words: bool, directed: bool, sparse: bool) -> Dataset {
             true => VertexIds::Words(vec!["a".into(), String::new(), "cc".into()]),
             false => VertexIds::Numbers(vec![7, 9, 8]),
         },
+        names: Names::default(),
     }
 }
 

@@ -77,7 +77,8 @@ impl Model {
         let scores = scores(&listed, &wired);
         let layers = Vec::with_capacity(listed.len());
         let links = task == TaskType::LinkPrediction;
-        let (edge_weights, focal) = (settings.edge_weights, settings.focal);
+        let edge_weights = settings.edge_weights.as_ref().map(|column| column.number(&[])).transpose()?;
+        let focal = settings.focal;
         let init = settings.init.clone();
         let mut model = Self { features, classes, loss, focal, links, edge_weights, init, layers };
         for ((layer, inputs), scores) in listed.iter().zip(wired).zip(scores) {

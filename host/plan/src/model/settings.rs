@@ -49,10 +49,9 @@ pub struct ModelSettings {
     /// The exponent gamma of the focal loss (Lin et al. 2017, equation 4); 0: the cross-entropy itself.
     #[serde(default, skip_serializing_if = "is_default")]
     pub focal: f64,
-    /// Which column of the edges' features, from 0, is their weight in the layers that gather; `None`: each
-    /// counts 1.
+    /// Which column of the edges' features is their weight in the layers that gather; `None`: each counts 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub edge_weights: Option<u32>,
+    pub edge_weights: Option<EdgeColumn>,
     /// With `layers = N`: N hidden layers, whose outputs a last `linear` layer reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jumping: Option<Jumping>,
@@ -120,6 +119,42 @@ impl ModelSettings {
             Layers::Count(_) => &mut [],
         };
         layers.iter_mut().map(|layer| &mut layer.kernel).filter(|kernel| LayerSettings::is_path(kernel))
+    }
+}
+
+/// A column of the edges' features.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum EdgeColumn {
+    /// Its number, from 0.
+    Number(u32),
+    /// Its name, which the data set knows.
+    Name(String),
+}
+
+impl EdgeColumn {
+    /// The number of the column, of the names that a data set has.
+    ///
+    /// # Errors
+    /// [`Error::EdgeColumn`] for a name that no column has, or two have.
+    pub fn number(&self, names: &[String]) -> Result<u32, Error> {
+        match self {
+            Self::Number(number) => Ok(*number),
+            Self::Name(name) => {
+                let mut found = (0u32..).zip(names).filter(|(_, known)| *known == name);
+                let one = found.next().filter(|_| found.next().is_none());
+                one.map(|(at, _)| at).ok_or_else(|| Error::EdgeColumn {
+                    name: name.chars().take(60).collect(),
+                    known: match names {
+                        [] => "its columns have no names: give a number, from 0".to_owned(),
+                        [..] => format!(
+                            "it has {}",
+                            names.iter().take(20).cloned().collect::<Vec<_>>().join(", ")
+                        ),
+                    },
+                })
+            }
+        }
     }
 }
 

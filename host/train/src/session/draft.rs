@@ -6,8 +6,8 @@ use std::sync::Arc;
 use eciton_graph::dataset::Dataset;
 use eciton_kernel::{Kernel, Layer};
 use eciton_plan::{
-    Attribute, Config, EdgePlace, ExecutorKind, GROUP, GatherFeatures, Layers, Model, Place, Placement,
-    Program, Readout, Savings, Spans, Value,
+    Attribute, Config, EdgeColumn, EdgePlace, ExecutorKind, GROUP, GatherFeatures, Layers, Model, Place,
+    Placement, Program, Readout, Savings, Spans, Value,
 };
 
 use super::Options;
@@ -70,6 +70,9 @@ impl Draft {
         let counted = matches!(settings.layers, Layers::Count(_));
         if inputs.dataset.graphs.is_some() && counted {
             settings.own.readout.get_or_insert(Readout::Mean);
+        }
+        if let Some(column) = &mut settings.edge_weights {
+            *column = EdgeColumn::Number(column.number(&inputs.dataset.names.edge_features)?);
         }
         let resolve = |settings| Model::resolve(settings, shape.features, shape.classes, inputs.task);
         let whole = resolve(&settings)?;
