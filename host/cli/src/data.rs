@@ -8,7 +8,7 @@ mod stat;
 use eciton_graph::dataset::Dataset;
 use eciton_graph::stat::{FlagStatistics, GraphStatistics, NumberStatistics, Statistics};
 use eciton_input::text::cut;
-use eciton_plan::{Data, TaskType};
+use eciton_plan::{Data, NormaliseFeatures, TaskType};
 use eciton_train::task;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -112,6 +112,8 @@ fn list(arguments: &ListArguments, output: &mut Output) {
     if !arguments.json {
         output.line("");
         output.line(LAYOUTS);
+        output.line("");
+        output.line("`eciton data fetch --list` names published sets that it downloads.");
     }
 }
 
@@ -156,8 +158,12 @@ struct StatLine<'a> {
 
 fn stat(arguments: &StatArguments, output: &mut Output) -> Result<(), Failure> {
     let source = arguments.source.clone();
-    let data =
-        Data { source, name: arguments.name.clone(), normalise_features: Some(false), ..Data::default() };
+    let data = Data {
+        source,
+        name: arguments.name.clone(),
+        normalise_features: Some(NormaliseFeatures::None),
+        ..Data::default()
+    };
     let dataset = eciton_train::load(&data)?;
     let statistics = Statistics::of(&dataset);
     let survey = || stat::survey(&dataset.graph);

@@ -60,6 +60,11 @@ fn cut(started: &Started) {
     }
 }
 
+/// Settings that follow from data and model, a line each.
+fn said(started: &Started) -> impl Iterator<Item = String> + '_ {
+    started.settings.iter().map(|said| format!("{:<14} {} ({})", said.name, said.value, said.from))
+}
+
 /// What the autotuner decided.
 fn chosen(chosen: &Chosen) -> String {
     let what = match chosen.what {
@@ -201,6 +206,8 @@ impl<'a> Lines<'a> {
 impl Observer for Lines<'_> {
     fn started(&mut self, started: &Started) {
         cut(started);
+        said(started).for_each(|line| self.output.line(line));
+        self.output.line("");
         self.several = started.seeds.len() > 1;
         let seed = if self.several { "  seed" } else { "" };
         let column = |split: &str| format!("{split}{}", unit(started.metric));
@@ -352,6 +359,7 @@ impl Observer for Bar<'_> {
             counted(u64::from(started.threads), "thread"),
             seconds(started.setup_seconds)
         ));
+        said(started).for_each(|line| self.output.line(line));
         self.bar.set_length(u64::from(started.epochs) * started.seeds.len() as u64);
         let bar = if coloured() { "{bar:24.green/black.bright}" } else { "{bar:24}" };
         // The template is fixed; a bar without it would be shown all the same.

@@ -357,6 +357,7 @@ mod tests {
             epoch_seconds_median: 0.000_412,
             total_seconds: 0.131,
             peak_memory_bytes: 31_200_000,
+            settings: Vec::new(),
             model_digest: "00".to_owned(),
             numeric_class: "portable-1".to_owned(),
             intervals: 1,

@@ -15,7 +15,7 @@
 //! at least 1 and 1 less is stored.
 
 use eciton_graph::adjacency::{Graph, Options, check_vertices};
-use eciton_graph::dataset::{Dataset, Names, VertexIds};
+use eciton_graph::dataset::{Dataset, Names, Scaling, VertexIds};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::{Features, SparseRows};
 use eciton_graph::labels::Labels;
@@ -86,6 +86,7 @@ fn parse(bytes: &[u8]) -> Result<Dataset> {
         graphs: None,
         ids: VertexIds::Dense,
         names: Names { labels: FIELDS.map(str::to_owned).to_vec(), ..Names::default() },
+        scaling: Scaling::None,
     }
     .checked()
 }

@@ -3,7 +3,7 @@
 
 use std::io::Read;
 
-use eciton_graph::dataset::{Names, Dataset, VertexIds};
+use eciton_graph::dataset::{Dataset, Names, VertexIds};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::Features;
 use eciton_graph::labels::Labels;

@@ -10,10 +10,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use eciton_graph::adjacency::{Graph, Options, check_vertices};
-use eciton_graph::dataset::{Dataset, Names, VertexIds};
+use eciton_graph::dataset::{Dataset, Names, Scaling, VertexIds};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::{Features, SparseBuilder, SparseRows};
 use eciton_graph::labels::Labels;
+use eciton_graph::names::DRAWN;
 use eciton_graph::split::{NO_LABEL, Split};
 use eciton_input::file::present;
 
@@ -58,7 +59,8 @@ pub fn open(folder: &Path, name: &str) -> Result<Dataset> {
         split,
         graphs: None,
         ids: VertexIds::Dense,
-        names: Names { labels: classes, ..Names::default() },
+        names: Names { labels: classes, split: DRAWN.to_owned(), ..Names::default() },
+        scaling: Scaling::None,
     }
     .checked()
 }

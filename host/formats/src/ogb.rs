@@ -37,11 +37,12 @@
 use std::path::{Path, PathBuf};
 
 use eciton_graph::adjacency::{Options, check_vertices};
-use eciton_graph::dataset::{Dataset, Names, VertexIds};
+use eciton_graph::dataset::{Dataset, Names, Scaling, VertexIds};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::Features;
 use eciton_graph::graphs::Graphs;
 use eciton_graph::labels::Labels;
+use eciton_graph::names::DRAWN;
 use eciton_graph::split::Split;
 use eciton_input::file::present;
 
@@ -120,10 +121,11 @@ pub fn open(folder: &Path, scheme: Option<&str>) -> Result<Dataset> {
         (None, Some(_)) => Features::constant(vertices)?,
         (None, None) => Features::identity(vertices as u32),
     };
-    let split = match split(folder, scheme, vertices, read.first.as_deref())? {
-        Some(split) => split,
-        None => Split::random(&labels, [0.6, 0.2], 0),
+    let (split, drawn) = match split(folder, scheme, vertices, read.first.as_deref())? {
+        Some(split) => (split, String::new()),
+        None => (Split::random(&labels, [0.6, 0.2], 0), DRAWN.to_owned()),
     };
+    let names = Names { split: drawn, ..Names::default() };
     let name = file::folder_name(folder);
     Dataset {
         name,
@@ -134,7 +136,8 @@ pub fn open(folder: &Path, scheme: Option<&str>) -> Result<Dataset> {
         split,
         graphs,
         ids: VertexIds::Dense,
-        names: Names::default(),
+        names,
+        scaling: Scaling::None,
     }
     .checked()
 }

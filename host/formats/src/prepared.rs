@@ -10,9 +10,10 @@ use std::path::Path;
 
 use eciton_graph::adjacency::{Graph, Options};
 use eciton_graph::build;
-use eciton_graph::dataset::{Dataset, EdgeFeatures, Names, VertexIds};
+use eciton_graph::dataset::{Dataset, EdgeFeatures, Names, Scaling, VertexIds};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::Features;
+use eciton_graph::names::DRAWN;
 use eciton_graph::split::Split;
 use eciton_input::file::present;
 use eciton_tensor::bytes_of_mut;
@@ -56,7 +57,9 @@ pub fn open(folder: &Path) -> Result<Dataset> {
         false => Features::identity(graph.vertices()),
     };
     let labels = read(folder, "label", |a| labels::from_array(&a))?;
-    let split = match present(&folder.join("train.npy")) {
+    let has_split = present(&folder.join("train.npy"));
+    let drawn = if has_split { String::new() } else { DRAWN.to_owned() };
+    let split = match has_split {
         true => Split {
             train: read(folder, "train", |a| a.to_u32())?,
             validation: read(folder, "val", |a| a.to_u32())?,
@@ -75,7 +78,8 @@ pub fn open(folder: &Path) -> Result<Dataset> {
         split,
         graphs: None,
         ids: VertexIds::Dense,
-        names: Names::default(),
+        names: Names { split: drawn, ..Names::default() },
+        scaling: Scaling::None,
     }
     .checked()
 }

@@ -16,10 +16,11 @@ use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 
 use eciton_graph::adjacency::{Graph, Options, check_vertices};
-use eciton_graph::dataset::{Dataset, Names, VertexIds};
+use eciton_graph::dataset::{Dataset, Names, Scaling, VertexIds};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::Features;
 use eciton_graph::labels::Labels;
+use eciton_graph::names::DRAWN;
 use eciton_graph::split::Split;
 use eciton_input::file::present;
 
@@ -122,13 +123,28 @@ pub(crate) fn dataset(
     labels: Labels,
     split: Option<Split>,
     ids: VertexIds,
-    names: Names,
+    mut names: Names,
 ) -> Result<Dataset> {
     let rows = features.rows() as u64;
     check_vertices(rows, || Place::whole(name.clone()))?;
     let graph = Graph::from_edges(rows, std::iter::empty(), Options::default())?;
+    if split.is_none() {
+        names.split = DRAWN.to_owned();
+    }
     let split = split.unwrap_or_else(|| Split::random(&labels, [0.6, 0.2], 0));
-    Dataset { name, graph, features, edge_features: None, labels, split, graphs: None, ids, names }.checked()
+    Dataset {
+        name,
+        graph,
+        features,
+        edge_features: None,
+        labels,
+        split,
+        graphs: None,
+        ids,
+        names,
+        scaling: Scaling::None,
+    }
+    .checked()
 }
 
 #[cfg(test)]

@@ -204,6 +204,16 @@ impl Table {
         Ok(if own { names } else { Vec::new() })
     }
 
+    /// Whether these are a folder's edges, by the file's name.
+    pub(crate) fn is_edges(&self) -> bool {
+        self.path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("edges"))
+    }
+
+    /// Whether the first record is a header whose first field is empty.
+    pub(crate) fn unnamed_index(&self) -> bool {
+        self.header.get() && self.first(0).is_ok_and(|first| first.get(0).is_empty())
+    }
+
     /// Bytes of the file, packed or not.
     pub(crate) fn bytes(&self) -> Result<u64> {
         let refused = |source| Error::Read { path: self.path.clone(), source };
@@ -247,9 +257,9 @@ fn is_word(field: &str) -> bool {
     !field.is_empty() && field.parse::<f32>().is_err()
 }
 
-/// Whether a word begins headers.
+/// Whether a word begins headers. No id is empty; pandas gives its index no name.
 pub(crate) fn is_header(word: &str) -> bool {
-    HEADERS.contains(&word.to_lowercase().as_str())
+    word.is_empty() || HEADERS.contains(&word.to_lowercase().as_str())
 }
 
 /// A record.

@@ -4,6 +4,7 @@ pub use crate::edge_features::EdgeFeatures;
 pub use crate::features::{DenseRows, Features, SparseBuilder, SparseRows};
 pub use crate::labels::{Labels, MAX_LABEL_COLUMNS, Values};
 pub use crate::names::Names;
+pub use crate::scaling::{Moments, Scaling};
 pub use crate::split::{NO_LABEL, Split};
 
 use crate::adjacency::{Graph, check_vertices};
@@ -40,7 +41,7 @@ pub struct Dataset {
     pub name: String,
     /// Who is whose neighbour, V vertices.
     pub graph: Graph,
-    /// `[V, columns]`, as published (not normalised).
+    /// `[V, columns]`, as published unless `scaling` says what was done to them.
     pub features: Features,
     /// `[E, columns]`, as published; none where nothing is known of edges.
     pub edge_features: Option<EdgeFeatures>,
@@ -55,6 +56,8 @@ pub struct Dataset {
     pub ids: VertexIds,
     /// Names of classes and columns.
     pub names: Names,
+    /// What was done to the features.
+    pub scaling: Scaling,
 }
 
 impl Dataset {
@@ -136,6 +139,7 @@ mod tests {
             graphs: None,
             ids: VertexIds::Words(vec!["a".into(), "b".into(), "c".into()]),
             names: Names::default(),
+            scaling: Scaling::None,
         }
     }
 

@@ -31,6 +31,7 @@ pub mod order;
 pub mod part;
 pub mod random;
 pub mod sample;
+pub mod scaling;
 pub mod shuffle;
 pub mod split;
 pub mod stat;

@@ -119,6 +119,12 @@ class Run:
         return {"train": kept["train"], "val": kept["validation"], "test": kept["test"]}
 
     @property
+    def quality(self) -> dict[str, Any] | None:
+        """Largest class, macro F1, figures by class and the confusion matrix, as `summary.json` has them; or `None`."""
+        found: dict[str, Any] | None = self.summary["seeds"][0].get("quality")
+        return found
+
+    @property
     def bill(self) -> dict[str, Any] | None:
         """What it used of what is charged for; `None` where nothing is."""
         found: dict[str, Any] | None = self.summary.get("bill")

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use eciton_formats::sequence::Vocabulary;
 use eciton_graph::adjacency::{Graph, Options as GraphOptions};
-use eciton_graph::dataset::{Dataset, Features, Labels, Names, Split, VertexIds};
+use eciton_graph::dataset::{Dataset, Features, Labels, Names, Scaling, Split, VertexIds};
 use eciton_graph::metrics::best;
 use eciton_graph::random::SplitMix64;
 use eciton_plan::{Batch, Config, ExecutorKind};
@@ -117,6 +117,7 @@ fn sequence(length: u32, kinds: usize) -> Result<Dataset> {
         graphs: None,
         ids: VertexIds::Dense,
         names: Names::default(),
+        scaling: Scaling::None,
     };
     Ok(set.checked()?)
 }

@@ -44,6 +44,7 @@ mod relation;
 mod report;
 mod resume;
 pub mod run_folder;
+mod said;
 mod session;
 mod split;
 mod stop;
@@ -76,6 +77,7 @@ pub use report::{
     WorkersUsed,
 };
 pub use resume::{is_finished, resume, resume_on};
+pub use said::Said;
 pub use session::Options;
 pub use stop::{Ask, Stop};
 pub use strips::Split;

@@ -1,6 +1,7 @@
 //! Scores and metrics from a run folder alone.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use eciton_graph::dataset::{Dataset, VertexIds};
 use eciton_plan::{Config, Data, ExecutorKind, LaneSettings, TaskType};
@@ -86,9 +87,15 @@ fn restore(run: &Run, data: Shown<'_>, options: &Options, asked: Asked) -> Resul
             ..data.clone()
         };
     }
+    // Columns have the scale that the model learned, whatever the rows of other data are.
+    let moments = run.moments()?.map(Arc::new);
     let dataset = match data {
-        Shown::Memory(dataset) => checked(&config.data, *dataset)?,
-        Shown::Run | Shown::Named(_) => data::load(&config.data)?,
+        Shown::Memory(dataset) => checked(&config.data, *dataset, moments.as_ref())?,
+        Shown::Named(_) => data::load_with(&config.data, moments.as_ref())?,
+        Shown::Run => data::load_with(&config.data, moments.as_ref()).map_err(|error| match error {
+            Error::UnknownData { name, .. } => Error::DataMoved { run: run.path.clone(), source_name: name },
+            other => other,
+        })?,
     };
     if options.strips.is_some() {
         // Lanes were for the whole model's layers.

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 pub use epoch::{BestEpoch, EpochReport};
 pub use quality::{ClassQuality, Majority, Quality};
 
+use crate::said::Said;
 use crate::trial::PipelineTrial;
 
 /// Known before the first epoch.
@@ -56,6 +57,9 @@ pub struct Started {
     pub seeds: Vec<u64>,
     /// Seconds from the call to here: data and its order, kernels, plan.
     pub setup_seconds: f64,
+    /// The settings that follow from data and model.
+    #[serde(default)]
+    pub settings: Vec<Said>,
     /// Where the host of functions is, and by what their number was cut; `None` where nothing is
     /// charged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -304,6 +308,9 @@ pub struct Summary {
     pub total_seconds: f64,
     /// The process's peak resident memory.
     pub peak_memory_bytes: u64,
+    /// The settings that follow from data and model, and where each is from.
+    #[serde(default)]
+    pub settings: Vec<Said>,
     /// The first seed's weights, SHA-256, hexadecimal.
     pub model_digest: String,
     /// Which processors give the same bits; where functions of another class took part, all that did,

@@ -3,6 +3,7 @@
 //! | file | content |
 //! | --- | --- |
 //! | `config.toml` | the resolved configuration, a recipe that repeats the run |
+//! | `moments.json` | with `data.normalise_features = "columns"`: mean and deviation of each column of features |
 //! | `vocabulary.json` | of a text: its tokens, by number |
 //! | `versions.json` | version of eciton and of the kernel contract, kernel digests, numeric class |
 //! | `metrics.jsonl` | one [`EpochReport`] a line, in plain columns; a loss that is not finite is null |
@@ -43,7 +44,7 @@ use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
 use eciton_formats::sequence::Vocabulary;
-use eciton_graph::dataset::VertexIds;
+use eciton_graph::dataset::{Moments, VertexIds};
 use eciton_plan::Config;
 use tempfile::TempDir;
 
@@ -58,6 +59,7 @@ pub(crate) use run::read as read_file;
 
 use crate::checkpoint::sync_folder;
 use crate::report::{EpochReport, Summary};
+use crate::said::Said;
 pub(crate) use error::{reading, writing};
 pub(crate) use record::{json, malformed, parse};
 pub(crate) use run::read;
@@ -71,6 +73,7 @@ pub const FORMAT: u64 = 1;
 
 const CONFIG: &str = "config.toml";
 const VOCABULARY: &str = "vocabulary.json";
+const MOMENTS: &str = "moments.json";
 const VERSIONS: &str = "versions.json";
 const METRICS: &str = "metrics.jsonl";
 const CURVE: &str = "curve.svg";
@@ -150,11 +153,20 @@ impl RunFolder {
     ///
     /// # Errors
     /// A seed above 2^63 - 1, which TOML cannot hold; what the operating system refuses.
-    pub fn write_config(&mut self, config: &Config) -> Result<String> {
+    pub fn write_config(&mut self, config: &Config, said: &[Said]) -> Result<String> {
         let path = self.path.join(CONFIG);
-        let text = config.to_toml().map_err(|e| Error::Config { path, source: Box::new(e) })?;
+        let from = |key: &str| said.iter().find(|said| said.key == key).map(|said| said.from.clone());
+        let text =
+            config.to_commented_toml(&from).map_err(|e| Error::Config { path, source: Box::new(e) })?;
         self.write(CONFIG, text.as_bytes())?;
         Ok(text)
+    }
+
+    /// Writes the moments by which columns of features were brought to one scale.
+    pub(crate) fn write_moments(&mut self, moments: &Moments) -> Result<()> {
+        let written = record::Columns::of(moments);
+        let bytes = record::json(&written, &self.path.join(MOMENTS))?;
+        self.write(MOMENTS, &bytes)
     }
 
     /// Writes the tokens of a text.
@@ -571,7 +583,10 @@ impl Drop for Parents {
 /// Writes anew what a run folder says of its own place and of its data's, before it is moved to `target`.
 pub(crate) fn readdress(folder: &Path, target: &Path, config: &Config, summary: &Summary) -> Result<()> {
     let path = folder.join(CONFIG);
-    let text = config.to_toml().map_err(|e| Error::Config { path: path.clone(), source: Box::new(e) })?;
+    let from = |key: &str| summary.settings.iter().find(|said| said.key == key).map(|said| said.from.clone());
+    let text = config
+        .to_commented_toml(&from)
+        .map_err(|e| Error::Config { path: path.clone(), source: Box::new(e) })?;
     fs::write(&path, text).map_err(writing(&path))?;
     let path = folder.join(SUMMARY);
     let bytes = record::summary_json(summary, target, &path)?;

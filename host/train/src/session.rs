@@ -11,7 +11,9 @@ use eciton_exec::functions::{self, Outlook};
 use eciton_exec::{Completion, Executor, LocalPool, Prices};
 use eciton_graph::dataset::Dataset;
 use eciton_kernel::Layer;
-use eciton_plan::{Config, Domain, ExecutorKind, Layers, Mode, Program, Readout, Round, SlotId, Spans};
+use eciton_plan::{
+    Config, Domain, ExecutorKind, Layers, Mode, NormaliseFeatures, Program, Readout, Round, SlotId, Spans,
+};
 
 pub(crate) use self::draft::{Draft, Planned, parts};
 use self::machine::{machine, tuning};
@@ -28,6 +30,7 @@ use crate::logs::{Header, Logs, Profiled, Recording};
 use crate::plan::needs;
 use crate::recorder::Recorder;
 use crate::report::{Attempts, HelpersUsed, Metrics, Observer, Quality, WorkersUsed};
+use crate::said::{self, Said};
 use crate::stop::Stop;
 use crate::strips::Stripped;
 use crate::trial::PipelineTrial;
@@ -101,7 +104,7 @@ pub(crate) struct Position {
 /// A run that is ready to start.
 pub(crate) struct Session {
     pub inputs: Inputs,
-    normalised_features: bool,
+    scaled: NormaliseFeatures,
     pub program: Program,
     /// Which of its stages are one task, and the program of these.
     spans: Spans,
@@ -145,7 +148,7 @@ impl Session {
         functions::check(config.executor.kind)?;
         let draft = Draft::new(config, options, dataset, asked)?;
         draft.planned.memory.check(config.run.memory_bytes)?;
-        let Draft { inputs, normalised_features, kernels, threads, stripped, planned } = draft;
+        let Draft { inputs, scaled, kernels, threads, stripped, planned } = draft;
         let Planned { program, spans, schedule, evaluation, layers, chooser, .. } = planned;
         let watched = options.out.is_some() && config.checkpoint.is_on();
         let fingerprint = watched.then(|| Fingerprint::of(&inputs)).transpose()?;
@@ -229,7 +232,7 @@ impl Session {
             source,
             epochs,
             inputs,
-            normalised_features,
+            scaled,
             program,
             spans,
             schedule,
@@ -259,11 +262,21 @@ impl Session {
         if let Some(initial) = &self.initial {
             resolved.run.init_digest = Some(initial.digest.clone());
         }
-        resolved.data.normalise_features = Some(self.normalised_features);
+        resolved.data.normalise_features = Some(self.scaled);
+        resolved.model.loss = Some(self.program.model.loss);
+        resolved.run.metric = Some(self.inputs.metric);
+        if matches!(resolved.model.layers, Layers::Count(_)) {
+            resolved.model.activation.get_or_insert(config.model.kind.activation());
+        }
         if self.inputs.dataset.graphs.is_some() && matches!(resolved.model.layers, Layers::Count(_)) {
             resolved.model.own.readout.get_or_insert(Readout::Mean);
         }
         resolved
+    }
+
+    /// The settings that follow from data and model, and where each is from.
+    pub(crate) fn said(&self, config: &Config) -> Vec<Said> {
+        said::said(config, &self.program.model, &self.inputs, self.scaled)
     }
 
     /// Reads the weights that seeds begin from, unless that is done or there are none.

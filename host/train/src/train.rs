@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
-use eciton_graph::dataset::Dataset;
+use eciton_graph::dataset::{Dataset, Moments, Scaling};
 use eciton_graph::graphs::Graphs;
 use eciton_plan::{Config, Data, Keep, Part, Program};
 
@@ -81,7 +82,7 @@ fn train_data(
         }
         _ => None,
     };
-    let dataset = dataset.map(|dataset| checked(&config.data, dataset)).transpose()?;
+    let dataset = dataset.map(|dataset| checked(&config.data, dataset, None)).transpose()?;
     let mut trial = None;
     if config.pipeline.auto {
         (config, trial) = settle_pipeline(&config, options, dataset.as_ref())?;
@@ -102,9 +103,9 @@ fn train_data(
 }
 
 /// A data set in memory as a run reads it.
-pub(crate) fn checked(data: &Data, dataset: Dataset) -> Result<Dataset> {
+pub(crate) fn checked(data: &Data, dataset: Dataset, moments: Option<&Arc<Moments>>) -> Result<Dataset> {
     dataset.validate()?;
-    data::prepare(data, dataset)
+    data::prepare_with(data, dataset, moments)
 }
 
 /// A run on its way: what is set up, and what is written.
@@ -124,7 +125,10 @@ impl Run<'_> {
         check_training(config, session)?;
         let Some(folder) = &mut self.recorder.folder else { return Ok(None) };
         folder.check_ids(session.inputs.vertices.named().0)?;
-        let config_text = folder.write_config(&session.resolved(config))?;
+        let config_text = folder.write_config(&session.resolved(config), &session.said(config))?;
+        if let Scaling::Columns(moments) = &session.inputs.dataset.scaling {
+            folder.write_moments(moments)?;
+        }
         if let Some(vocabulary) = data::vocabulary(&config.data)? {
             folder.write_vocabulary(&vocabulary)?;
         }
@@ -179,6 +183,7 @@ impl Run<'_> {
             epochs: self.config.run.epochs,
             seeds: self.seeds(),
             setup_seconds: self.begun.elapsed().as_secs_f64(),
+            settings: session.said(self.config),
             functions: session.outlook(),
         });
         if let Some(fault) = session.kernels.cache_fault() {
@@ -472,6 +477,7 @@ fn summarise(
         epoch_seconds_median: median,
         total_seconds: 0.0,
         peak_memory_bytes: peak_memory_bytes(),
+        settings: session.said(config),
         model_digest: seeds.first().map_or_else(String::new, |s| s.model_digest.clone()),
         numeric_class: session.numeric_class(),
         intervals: session.inputs.intervals.len() as u32,

@@ -1,7 +1,7 @@
 //! Evaluations that keep no scores: their metrics are those of evaluations that do, bit for bit.
 
 use eciton_graph::adjacency::{Graph, Options as GraphOptions};
-use eciton_graph::dataset::{Dataset, Features, Labels, Names, Split, Values, VertexIds};
+use eciton_graph::dataset::{Dataset, Features, Labels, Names, Scaling, Split, Values, VertexIds};
 use eciton_graph::store;
 use eciton_plan::{Config, Data};
 use eciton_tests::{Numbers, options, train_reports};
@@ -47,6 +47,7 @@ fn flags(seed: u64) -> Dataset {
         graphs: None,
         ids: VertexIds::Dense,
         names: Names::default(),
+        scaling: Scaling::None,
     }
 }
 

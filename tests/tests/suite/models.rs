@@ -7,7 +7,7 @@
 use crate::numpy::{as_sparse, ask, assert_close, flat, trained};
 use eciton_graph::adjacency::{Graph, Options as GraphOptions};
 use eciton_graph::dataset::{
-    Dataset, EdgeFeatures, Features, Labels, NO_LABEL, Names, Split, Values, VertexIds,
+    Dataset, EdgeFeatures, Features, Labels, NO_LABEL, Names, Scaling, Split, Values, VertexIds,
 };
 use eciton_graph::graphs::Graphs;
 use eciton_plan::{
@@ -247,6 +247,7 @@ impl Case {
             graphs,
             ids,
             names: Names::default(),
+            scaling: Scaling::None,
         };
         dataset.validate().unwrap();
         Self { what: format!("{text}, seed {seed}"), config, dataset, job }

@@ -93,7 +93,9 @@ impl<'a> Row<'a> {
             }
             TaskType::Regression => {
                 let _ = write!(text, ",{part}");
-                self.scores.iter().for_each(|score| drop(write!(text, ",{score}")));
+                for score in &self.scores {
+                    let _ = write!(text, ",{score}");
+                }
                 known(&mut text);
                 return text;
             }

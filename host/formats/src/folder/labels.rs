@@ -14,6 +14,13 @@ pub(crate) fn number(field: &str) -> Option<f32> {
     if field.bytes().all(digits) { field.parse().ok() } else { None }
 }
 
+/// A whole number, also one that is written as `1.0`, as pandas does beside a NaN.
+pub(crate) fn whole(field: &str) -> Option<i64> {
+    let plain =
+        field.split_once('.').filter(|(_, rest)| rest.bytes().all(|b| b == b'0')).map(|(whole, _)| whole);
+    plain.unwrap_or(field).parse().ok()
+}
+
 /// Whether a field says that a label is not known.
 pub(super) fn is_unknown(field: &str) -> bool {
     field.is_empty() || field.eq_ignore_ascii_case("nan")
@@ -74,12 +81,10 @@ impl Survey {
                     None if is_infinite(field) => found.infinite = true,
                     None => found.words = true,
                 }
-                let whole = field.parse::<i64>().is_ok();
+                let whole = whole(field).is_some();
                 found.whole &= whole;
                 found.huge |=
                     !whole && field.trim_start_matches(['+', '-']).bytes().all(|b| b.is_ascii_digit());
-            } else {
-                found.whole &= field.is_empty();
             }
             found.further |= row.fields().skip(2).any(|field| number(field).is_some());
             Ok(())
@@ -125,6 +130,13 @@ pub(super) fn label_table(table: &Table, ids: &Ids) -> Result<(Labels, Vec<Strin
             }
             Ok(())
         })?;
+        if found.width == 1 {
+            eciton_input::notes::add(format!(
+                "{}: labels were read as numbers to be predicted, for one has a fraction, an exponent or a sign; \
+                 data.task = \"classification\" says otherwise",
+                table.file
+            ));
+        }
         let names = table.names(1)?.into_iter().take(1).collect();
         return Ok((Labels::Numbers(Values::named(1, of, &table.file)?), names));
     }
@@ -167,7 +179,7 @@ fn numbered_classes(table: &Table, ids: &Ids) -> Result<Labels> {
         if is_none(field) || is_unknown(field) {
             return Ok(());
         }
-        let Ok(number) = field.parse::<i64>() else {
+        let Some(number) = whole(field) else {
             return Err(Error::Malformed {
                 place: Place::line(&table.file, row.line()),
                 expected: format!("a class below {}", MAX_CLASSES),
@@ -175,6 +187,9 @@ fn numbered_classes(table: &Table, ids: &Ids) -> Result<Labels> {
                 remedy: "number the classes from 0, or call them by words",
             });
         };
+        if number == -1 {
+            return Ok(());
+        }
         if !(0..i64::from(MAX_CLASSES)).contains(&number) {
             return Err(Error::LabelRange {
                 place: Place::line(&table.file, row.line()),

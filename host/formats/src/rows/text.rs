@@ -17,7 +17,7 @@ use eciton_graph::features::Features;
 use eciton_graph::labels::{Labels, Values};
 use eciton_graph::split::{NO_LABEL, Split};
 
-use crate::folder::{canonical, number};
+use crate::folder::{canonical, number, whole};
 use crate::table::{Row, Table};
 use crate::{file, labels};
 
@@ -203,9 +203,9 @@ fn unique(table: &Table, ids: Vec<String>) -> Result<Vec<String>> {
 fn labels_of(table: &Table, columns: &Columns, fields: &[String]) -> Result<(Labels, Vec<String>)> {
     let known = || fields.iter().filter(|field| !field.is_empty());
     let place = format!("{}, {}", table.file, columns.name(columns.label));
-    if known().all(|field| field.parse::<i64>().is_ok()) {
-        let numbers: Vec<i64> = fields.iter().map(|field| field.parse().unwrap_or(-1)).collect();
-        if known().any(|field| field.parse::<i64>().is_ok_and(|number| number < -1)) {
+    if known().all(|field| whole(field).is_some()) {
+        let numbers: Vec<i64> = fields.iter().map(|field| whole(field).unwrap_or(-1)).collect();
+        if numbers.iter().any(|&number| number < -1) {
             let values = fields.iter().map(|field| number(field).unwrap_or(f32::NAN)).collect();
             return Ok((Labels::Numbers(Values::named(1, values, &place)?), Vec::new()));
         }

@@ -34,7 +34,7 @@ use super::planted::Division;
 use super::{MAX_FEATURES, real, whole};
 use crate::adjacency::{Graph, Options};
 use crate::build;
-use crate::dataset::{Dataset, Names, VertexIds};
+use crate::dataset::{Dataset, Names, Scaling, VertexIds};
 use crate::edges::EdgeSource;
 use crate::error::Result;
 use crate::features::{Features, SparseBuilder};
@@ -251,6 +251,7 @@ impl GeneratedMany {
             graphs,
             ids,
             names: Names::default(),
+            scaling: Scaling::None,
         }
         .checked()
     }

@@ -297,6 +297,9 @@ fn names(names: &Names) -> Option<Value> {
             all.insert(key.to_owned(), text);
         }
     }
+    if !names.split.is_empty() {
+        all.insert("split".to_owned(), names.split.clone().into());
+    }
     (!all.is_empty()).then_some(Value::Object(all))
 }
 
@@ -361,6 +364,7 @@ impl<'a> Fields<'a> {
             labels: list("labels")?,
             features: list("features")?,
             edge_features: list("edge_features")?,
+            split: names.json.get("split").and_then(Value::as_str).unwrap_or_default().to_owned(),
         })
     }
 

@@ -2,7 +2,7 @@
 use std::time::Instant;
 
 use eciton_graph::adjacency::{Graph, Options};
-use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, Names, Split, VertexIds};
+use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, Names, Scaling, Split, VertexIds};
 use eciton_graph::order::{Order, Permutation, bandwidth, permute_dataset, permute_graph};
 use eciton_graph::random::SplitMix64;
 
@@ -222,6 +222,7 @@ fn edges_keep_their_features() {
             labels,
             graph,
             names: Names::default(),
+            scaling: Scaling::None,
         };
         dataset.validate().unwrap();
         let mut ids: Vec<u32> = (0..vertices).collect();

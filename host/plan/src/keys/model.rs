@@ -45,9 +45,9 @@ pub(super) const MODEL: &[Key<ModelSettings>] = &[
     key(
         "activation",
         &["nonlinearity"],
-        "what follows every layer but the last: identity, relu, leaky-relu, elu, sigmoid, tanh, gelu, gelu-tanh, silu, softplus",
+        "what follows every layer but the last: identity, relu, leaky-relu, elu, sigmoid, tanh, gelu, gelu-tanh, silu, softplus; left out: elu in gat and gatv2, else relu",
         |model, field| {
-            model.activation = field.choice(&Activation::ALL)?;
+            model.activation = Some(field.choice(&Activation::ALL)?);
             Ok(())
         },
     ),

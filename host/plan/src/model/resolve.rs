@@ -368,7 +368,10 @@ impl Resolving<'_> {
         let block = matches!(kind, LayerKind::Transformer(_));
         let plain = none && !matches!(kind, LayerKind::Activate if classes.is_none());
         let said = layer.activation.filter(|_| !block);
-        let activation = said.unwrap_or(if plain { Activation::Identity } else { settings.activation });
+        let attends = matches!(kind, LayerKind::Gat(_) | LayerKind::Gatv2(_));
+        let like = if attends { ModelKind::Gat } else { ModelKind::Gcn };
+        let usual = settings.activation.unwrap_or(like.activation());
+        let activation = said.unwrap_or(if plain { Activation::Identity } else { usual });
         if classes.is_some() && activation != Activation::Identity {
             let allowed = "\"identity\" in the last layer, and in one with a `loss_weight`: scores";
             return self.refuse("activation", format!("{:?}", activation.name()), allowed);

@@ -18,12 +18,14 @@ pub struct ModelSettings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// What `layers = N` means.
-    #[serde(default, skip_serializing_if = "ModelKind::is_default")]
+    #[serde(default)]
     pub kind: ModelKind,
     /// Width of every layer but the last, unless the layer says.
     pub hidden: u32,
-    /// What follows every layer but the last, unless the layer says.
-    pub activation: Activation,
+    /// What follows every layer but the last, unless the layer says; `None`: what is usual for the layer's kind
+    /// ([`ModelKind::activation`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub activation: Option<Activation>,
     /// Dropout on the input of every layer with weights, unless the layer says: 0 <= dropout < 1.
     pub dropout: f64,
     /// Whether layers add a bias, unless the layer says.
@@ -74,7 +76,7 @@ impl Default for ModelSettings {
             kind: ModelKind::Gcn,
             layers: Layers::Count(2),
             hidden: 16,
-            activation: Activation::Relu,
+            activation: None,
             dropout: 0.5,
             bias: true,
             norm: Norm::None,
@@ -194,14 +196,19 @@ impl ModelKind {
         ("mlp", Self::Mlp),
     ];
 
-    fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-
     /// Its name in recipes.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::ALL.into_iter().find_map(|(name, kind)| (kind == self).then_some(name)).unwrap_or_default()
+    }
+
+    /// What follows its layers where nothing is said: ELU in attention (Velickovic et al. 2018), else ReLU.
+    #[must_use]
+    pub const fn activation(self) -> Activation {
+        match self {
+            Self::Gat | Self::Gatv2 => Activation::Elu,
+            _ => Activation::Relu,
+        }
     }
 
     /// The kernel of its layers.

@@ -6,7 +6,7 @@ use eciton_graph::metrics::Tally;
 use serde::{Deserialize, Serialize};
 
 /// The most classes whose figures are kept one by one.
-pub const MAX_CLASSES: usize = 1024;
+const MAX_CLASSES: usize = 1024;
 
 /// How good the written model is.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -76,6 +76,7 @@ fn summary(seeds: &[u64]) -> Summary {
         epoch_seconds_median: 0.25,
         total_seconds: 1.5,
         peak_memory_bytes: 1 << 40,
+        settings: Vec::new(),
         model_digest: model_digest(&tensors(seeds[0])),
         numeric_class: "portable-1".to_owned(),
         intervals: 1,
@@ -113,7 +114,7 @@ fn written(path: &Path, seeds: &[u64], ids: &VertexIds) -> RunFolder {
     folder.check_ids(ids).unwrap();
     let mut config = Config::default();
     config.set("run.epochs=2").unwrap();
-    folder.write_config(&config).unwrap();
+    folder.write_config(&config, &[]).unwrap();
     folder.write_versions(&[("linear".to_owned(), "ab".repeat(32))].into(), "portable-1").unwrap();
     for (at, &seed) in seeds.iter().enumerate() {
         folder.append_metrics(&epoch(seed, 1, 1.25)).unwrap();
