@@ -14,6 +14,7 @@ mod jobs;
 mod kernels;
 mod links;
 mod many_graphs;
+mod names;
 mod split;
 mod stop;
 mod sweep;
