@@ -195,7 +195,7 @@ fn floor() {
 #[cfg(feature = "native-kernels")]
 mod epochs {
     use eciton_graph::adjacency::{Graph, Options};
-    use eciton_graph::dataset::{Dataset, Features, Labels, Split, VertexIds};
+    use eciton_graph::dataset::{Dataset, Features, Labels, Names, Scaling, Split, VertexIds};
     use eciton_graph::random::SplitMix64;
     use eciton_plan::Config;
     use eciton_train::{Silent, Trainer};
@@ -230,6 +230,8 @@ mod epochs {
             split,
             graphs: None,
             ids: VertexIds::Dense,
+            names: Names::default(),
+            scaling: Scaling::None,
         };
         dataset.validate().unwrap();
         dataset

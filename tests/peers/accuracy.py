@@ -6,11 +6,12 @@
                  [--heads 8]   gat, gatv2: heads of all layers but the last; elu, dropout of the weights of edges as of the input
                  [--norm layer|batch]   normalisation (batch: by the rows at hand, in evaluation too) behind every layer but the last, before its activation
                  [--metric accuracy|roc-auc]   of two classes
+                 [--raw]   features as they are
                  [--zero-biases]   linear layers' biases begin at zero, as Eciton's do, not as PyTorch draws them
 
 DATA is a folder of npy arrays as shared/peers/prepare.py makes it; `eciton train DATA --model MODEL ...` reads the same one. Labels of two
 dimensions are flags, learnt by binary cross-entropy and measured by ROC-AUC, or numbers, learnt by the squared error and measured by the mean
-absolute error. Features are divided by their sums. Dropout stands before every layer with weights, weight decay is on all parameters, the metric is that after the last
+absolute error. Features are divided by their sums, or left as they are (--raw). Dropout stands before every layer with weights, weight decay is on all parameters, the metric is that after the last
 epoch. Prints one JSON line, with that of each seed, the median time of an epoch and the process's peak memory. Needs torch and torch_geometric.
 """
 import argparse
@@ -36,6 +37,7 @@ def arguments():
     p.add_argument("--norm", choices=["none", "layer", "batch"], default="none")
     p.add_argument("--metric", choices=["accuracy", "roc-auc"], default="accuracy")
     p.add_argument("--zero-biases", action="store_true")
+    p.add_argument("--raw", action="store_true")
     return p.parse_args()
 
 
@@ -110,7 +112,7 @@ def main():
     torch.set_num_threads(a.threads)
     load = lambda name: np.load(f"{a.data}/{name}.npy")
     x = torch.from_numpy(load("feat"))
-    x = x / x.sum(1, keepdim=True).clamp(min=1e-30)
+    x = x if a.raw else x / x.sum(1, keepdim=True).clamp(min=1e-30)
     y, train, test = (torch.from_numpy(load(name)) for name in ("label", "train", "test"))
     indptr, source = load("indptr"), torch.from_numpy(load("indices").astype(np.int64))
     target = torch.from_numpy(np.repeat(np.arange(len(indptr) - 1), np.diff(indptr)))

@@ -7,7 +7,8 @@ mod stat;
 
 use eciton_graph::dataset::Dataset;
 use eciton_graph::stat::{FlagStatistics, GraphStatistics, NumberStatistics, Statistics};
-use eciton_plan::{Data, TaskType};
+use eciton_input::text::cut;
+use eciton_plan::{Data, NormaliseFeatures, TaskType};
 use eciton_train::task;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -111,6 +112,8 @@ fn list(arguments: &ListArguments, output: &mut Output) {
     if !arguments.json {
         output.line("");
         output.line(LAYOUTS);
+        output.line("");
+        output.line("`eciton data fetch --list` names published sets that it downloads.");
     }
 }
 
@@ -134,6 +137,12 @@ struct StatLine<'a> {
     classes: u32,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     class_counts: &'a [u64],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    label_names: &'a [String],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    feature_names: &'a [String],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    edge_feature_names: &'a [String],
     #[serde(skip_serializing_if = "Vec::is_empty")]
     labels: Vec<Value>,
     unlabelled: u64,
@@ -149,8 +158,12 @@ struct StatLine<'a> {
 
 fn stat(arguments: &StatArguments, output: &mut Output) -> Result<(), Failure> {
     let source = arguments.source.clone();
-    let data =
-        Data { source, name: arguments.name.clone(), normalise_features: Some(false), ..Data::default() };
+    let data = Data {
+        source,
+        name: arguments.name.clone(),
+        normalise_features: Some(NormaliseFeatures::None),
+        ..Data::default()
+    };
     let dataset = eciton_train::load(&data)?;
     let statistics = Statistics::of(&dataset);
     let survey = || stat::survey(&dataset.graph);
@@ -180,6 +193,9 @@ fn stat(arguments: &StatArguments, output: &mut Output) -> Result<(), Failure> {
         task: task(&dataset.labels).name(),
         classes: dataset.labels.width(),
         class_counts: &statistics.class_counts,
+        label_names: &dataset.names.labels,
+        feature_names: &dataset.names.features,
+        edge_feature_names: &dataset.names.edge_features,
         labels: columns(&statistics),
         unlabelled: statistics.unlabelled,
         graphs: statistics.graphs.as_ref().map(graphs),
@@ -210,10 +226,17 @@ fn number(of: &NumberStatistics) -> Value {
     json!({"known": of.known, "mean": of.mean, "std": of.deviation, "least": least, "largest": largest})
 }
 
-/// `1 column: 0.5..3.2, mean 1.1`
-fn edge_features(columns: &[NumberStatistics]) -> String {
-    let of = |of: &NumberStatistics| format!("{}..{}, mean {:.4}", of.least, of.largest, of.mean);
-    let shown = columns.iter().take(MAX_CLASSES).map(of).collect::<Vec<_>>().join("; ");
+/// A name before its figure, where there is one.
+fn named(names: &[String], at: usize, figure: &str) -> String {
+    names.get(at).map_or_else(|| figure.to_owned(), |name| format!("{} {figure}", cut(name, 32)))
+}
+
+/// `1 column: km 0.5..3.2, mean 1.1`
+fn edge_features(columns: &[NumberStatistics], names: &[String]) -> String {
+    let of = |(at, of): (usize, &NumberStatistics)| {
+        named(names, at, &format!("{}..{}, mean {:.4}", of.least, of.largest, of.mean))
+    };
+    let shown = columns.iter().enumerate().take(MAX_CLASSES).map(of).collect::<Vec<_>>().join("; ");
     let more = if columns.len() > MAX_CLASSES { "; ..." } else { "" };
     format!("{}: {shown}{more}", counted(columns.len() as u64, "column"))
 }
@@ -224,22 +247,26 @@ fn labels(dataset: &Dataset, statistics: &Statistics) -> (&'static str, String) 
         let more = if all.len() > MAX_CLASSES { format!("{separator}...") } else { String::new() };
         all[..all.len().min(MAX_CLASSES)].join(separator) + &more
     };
-    let count = dataset.labels.width();
+    let (count, names) = (dataset.labels.width(), &dataset.names.labels);
+    let named = |(at, figure): (usize, String)| named(names, at, &figure);
+    let separator = if names.is_empty() { " " } else { ", " };
     match task(&dataset.labels) {
         TaskType::Classification | TaskType::LinkPrediction => {
-            let sizes = statistics.class_counts.iter().map(|&size| grouped(size)).collect();
-            ("classes", format!("{count}: {}", shown(sizes, " ")))
+            let sizes = statistics.class_counts.iter().map(|&size| grouped(size));
+            ("classes", format!("{count}: {}", shown(sizes.enumerate().map(named).collect(), separator)))
         }
         TaskType::MultiLabel => {
             let share = |of: &FlagStatistics| (of.known > 0).then(|| of.holds as f64 / of.known as f64);
-            let shares = statistics.flags.iter().map(|of| percent(share(of))).collect();
-            ("labels", format!("{count}, of which hold, in %: {}", shown(shares, " ")))
+            let shares = statistics.flags.iter().map(|of| percent(share(of)));
+            let shares = shown(shares.enumerate().map(named).collect(), separator);
+            ("labels", format!("{count}, of which hold, in %: {shares}"))
         }
         TaskType::Regression => {
             let of = |of: &NumberStatistics| {
                 format!("{:.4} \u{b1} {:.4}, {} to {}", of.mean, of.deviation, of.least, of.largest)
             };
-            ("numbers", format!("{count}: {}", shown(statistics.numbers.iter().map(of).collect(), "; ")))
+            let all = statistics.numbers.iter().map(of).enumerate().map(named).collect();
+            ("numbers", format!("{count}: {}", shown(all, "; ")))
         }
     }
 }
@@ -282,8 +309,14 @@ fn print(dataset: &Dataset, statistics: &Statistics, output: &mut Output) {
         "features",
         format!("{}, {} % not zero, {kept}", count(statistics.features), percent(Some(statistics.density))),
     );
+    if !dataset.names.features.is_empty() {
+        let names = &dataset.names.features;
+        let shown: Vec<String> = names.iter().take(MAX_CLASSES).map(|name| cut(name, 32)).collect();
+        let more = if names.len() > MAX_CLASSES { ", ..." } else { "" };
+        row("", format!("{}{more}", shown.join(", ")));
+    }
     if !statistics.edge_features.is_empty() {
-        row("edge features", edge_features(&statistics.edge_features));
+        row("edge features", edge_features(&statistics.edge_features, &dataset.names.edge_features));
     }
     let (name, text) = labels(dataset, statistics);
     row(name, text);

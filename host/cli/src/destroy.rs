@@ -57,8 +57,12 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
 /// Whether the user types the stack's name.
 fn agreed(target: &Target) -> Result<bool, Failure> {
     if !std::io::stdin().is_terminal() {
-        let text = "there is nobody to ask: give --yes to remove the stack and everything in its bucket";
-        return Err(Failure::Usage(text.to_owned()));
+        return Err(Failure::Usage(format!(
+            "standard input is no terminal, so the question whether to remove stack `{}` cannot be asked{}; --yes \
+             removes it and everything in its bucket without a question",
+            target.stack,
+            if target.file.is_some() { "" } else { ", and this machine knows of no such deployment" }
+        )));
     }
     let place = target.region.as_deref().map_or(String::new(), |region| format!(" in {region}"));
     let question = format!(

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use eciton_plan::{Config, Data, ExecutorKind};
 use eciton_train::sweep::evaluate_on_function;
-use eciton_train::{Evaluation, Metrics, Options};
+use eciton_train::{Evaluation, Metrics, Options, Quality};
 use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::output::{Output, tell};
+use crate::quality;
 use crate::recipe;
 use crate::sweep::told_spent;
 use crate::text::{measured, unit};
@@ -85,6 +86,8 @@ struct Line<'a> {
     reproduced: Option<bool>,
     model_digest: &'a str,
     numeric_class: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quality: Option<&'a Quality>,
 }
 
 /// Evaluates and prints.
@@ -112,6 +115,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
             reproduced: found.recorded.map(|recorded| same(recorded, found.metrics)),
             model_digest: &found.model_digest,
             numeric_class: eciton_tensor::numeric_class(),
+            quality: found.quality.as_ref(),
         });
     } else {
         print(&found, output);
@@ -156,5 +160,9 @@ fn print(found: &Evaluation, output: &mut Output) {
             ),
         ),
         None => row("recorded", "nothing for this data"),
+    }
+    if let Some(quality) = &found.quality {
+        quality::rows(&[quality], false).iter().for_each(|(name, text)| row(name, text));
+        quality::table(quality).iter().for_each(|line| output.line(line));
     }
 }

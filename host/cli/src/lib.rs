@@ -15,6 +15,7 @@ mod destroy;
 mod doctor;
 mod evaluate;
 mod failure;
+mod foreign;
 mod generate;
 mod interrupt;
 mod kernel;
@@ -23,6 +24,7 @@ mod plan;
 mod predict;
 mod profile;
 mod progress;
+mod quality;
 mod recipe;
 mod recipes;
 mod reproduce;
@@ -51,7 +53,10 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
         Ok(arguments) => arguments,
         Err(answer) => {
             // Help and versions are answers too; a reader that went away has no use for one.
-            let _ = answer.print();
+            match foreign::hint(&answer) {
+                Some(hint) => output::tell(hint),
+                None => drop(answer.print()),
+            }
             return u8::try_from(answer.exit_code()).unwrap_or(2);
         }
     };

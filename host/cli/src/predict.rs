@@ -1,20 +1,22 @@
 //! `eciton predict`: scores of every vertex, or of pairs of them, from a run folder.
 
 mod pairs;
+mod row;
 
-use std::fmt::Write as _;
 use std::io::{self, BufWriter, IntoInnerError, Write as _};
 use std::path::{Path, PathBuf};
 
 use eciton_graph::dataset::VertexIds;
 use eciton_plan::TaskType;
-use eciton_train::run_folder::{Run, save_predictions};
+use eciton_train::run_folder::{Arrays, Run, save_predictions};
 use eciton_train::sweep::predict_on_function;
 use eciton_train::{Options, Predictions, Split};
 use ndarray::Array2;
 use serde::Serialize;
+use serde_json::Value;
 use tempfile::NamedTempFile;
 
+use self::row::Row;
 use crate::evaluate::{AsTask, OtherData};
 use crate::failure::Failure;
 use crate::output::{Output, tell};
@@ -59,12 +61,18 @@ enum Format {
 struct VertexLine<'a> {
     event: &'static str,
     id: &'a str,
-    /// Of a classification.
+    /// A class, by name where it has one; several labels that hold; or numbers.
+    #[serde(skip_serializing_if = "Value::is_null")]
+    predicted: Value,
+    /// What is known: a class, flags or numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
-    class: Option<usize>,
-    /// Of several labels: those that hold.
+    label: Option<Value>,
+    /// `train`, `val`, `test`, or nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
-    labels: Option<Vec<usize>>,
+    part: Option<&'static str>,
+    /// Of each class or label, by name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    probabilities: Option<Value>,
     /// Of all but links.
     #[serde(skip_serializing_if = "Option::is_none")]
     scores: Option<&'a [f32]>,
@@ -130,7 +138,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         }
         return Ok(());
     }
-    let (mut row, task) = (Row::new(&found), found.task);
+    let mut row = Row::new(&found);
     if !arguments.json {
         output.line(row.header());
     }
@@ -138,15 +146,11 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         if output.closed() {
             break;
         }
-        let (id, scores) = row.take(vertex);
+        row.take(vertex);
         if arguments.json {
-            let class = (task == TaskType::Classification).then(|| largest(scores));
-            let holding = || (0..scores.len()).filter(|&label| holds(scores[label])).collect();
-            let labels = (task == TaskType::MultiLabel).then(holding);
-            let (scores, embedding) = if links { (None, Some(scores)) } else { (Some(scores), None) };
-            output.json(&VertexLine { event: "prediction", id: &id, class, labels, scores, embedding });
+            output.json(&row.json());
         } else {
-            output.line(row.csv(&id));
+            output.line(row.csv());
         }
     }
     Ok(())
@@ -198,83 +202,9 @@ fn format(path: &Path) -> Result<Format, Failure> {
     }
 }
 
-/// The vertices one after the other.
-struct Row<'a> {
-    found: &'a Predictions,
-    scores: Vec<f32>,
-}
-
-impl<'a> Row<'a> {
-    fn new(found: &'a Predictions) -> Self {
-        Self { found, scores: Vec::new() }
-    }
-
-    /// `id,class,score_0,...`, `id,label_0,...,score_0,...`, `id,value_0,...` or `id,embedding_0,...`
-    fn header(&self) -> String {
-        let (first, each): (&str, &[&str]) = match self.found.task {
-            TaskType::Classification => ("id,class", &["score"]),
-            TaskType::MultiLabel => ("id", &["label", "score"]),
-            TaskType::Regression => ("id", &["value"]),
-            TaskType::LinkPrediction => ("id", &["embedding"]),
-        };
-        let mut text = first.to_owned();
-        for name in each {
-            for column in 0..self.found.scores.ncols() {
-                let _ = write!(text, ",{name}_{column}");
-            }
-        }
-        text
-    }
-
-    /// A vertex's name and scores.
-    fn take(&mut self, vertex: usize) -> (String, &[f32]) {
-        self.scores.clear();
-        self.scores.extend(self.found.scores.row(vertex));
-        (self.found.ids.name(vertex as u32), &self.scores)
-    }
-
-    /// The line of the vertex taken last.
-    fn csv(&self, id: &str) -> String {
-        let mut text = field(&self.found.ids, id);
-        match self.found.task {
-            TaskType::Classification => {
-                let _ = write!(text, ",{}", largest(&self.scores));
-            }
-            TaskType::MultiLabel => {
-                self.scores.iter().for_each(|&s| text.push_str(if holds(s) { ",1" } else { ",0" }));
-            }
-            TaskType::Regression | TaskType::LinkPrediction => {}
-        }
-        for score in &self.scores {
-            let _ = write!(text, ",{score}");
-        }
-        text
-    }
-}
-
-/// Whether a label holds, of which this is the score before the sigmoid: where that is above a half.
-fn holds(score: f32) -> bool {
-    score > 0.0
-}
-
-/// The first class with the largest score, as accuracies count it.
-fn largest(scores: &[f32]) -> usize {
-    let mut best = 0;
-    for (class, score) in scores.iter().enumerate() {
-        if scores.get(best).is_none_or(|known| score > known) {
-            best = class;
-        }
-    }
-    best
-}
-
 /// An id as a CSV field.
 fn field(ids: &VertexIds, id: &str) -> String {
-    if matches!(ids, VertexIds::Words(_)) && id.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", id.replace('"', "\"\""))
-    } else {
-        id.to_owned()
-    }
+    if matches!(ids, VertexIds::Words(_)) { row::quoted(id) } else { id.to_owned() }
 }
 
 /// Writes what a run folder's `predictions.npz` is.
@@ -286,13 +216,14 @@ fn write_npz(path: &Path, found: &Predictions) -> Result<(), Failure> {
         _ => (Some(values(&found.scores)), found.embeddings.as_ref()),
     };
     let embeddings = embeddings.map(|matrix| (matrix.ncols(), values(matrix)));
-    save_predictions(
-        path,
-        &found.ids,
-        u32::try_from(vertices)?,
-        scores.as_deref(),
-        embeddings.as_ref().map(|(width, values)| (*width, values.as_slice())),
-    )?;
+    let arrays = Arrays {
+        ids: &found.ids,
+        vertices: u32::try_from(vertices)?,
+        scores: scores.as_deref(),
+        embeddings: embeddings.as_ref().map(|(width, values)| (*width, values.as_slice())),
+        known: Some((found.task, &found.known)),
+    };
+    save_predictions(path, &arrays)?;
     Ok(())
 }
 
@@ -301,8 +232,8 @@ fn write_csv(path: &Path, found: &Predictions) -> Result<(), Failure> {
         let mut row = Row::new(found);
         writeln!(writer, "{}", row.header())?;
         for vertex in 0..found.scores.nrows() {
-            let id = row.take(vertex).0;
-            writeln!(writer, "{}", row.csv(&id))?;
+            row.take(vertex);
+            writeln!(writer, "{}", row.csv())?;
         }
         Ok(())
     })
@@ -315,6 +246,7 @@ fn write_file(
 ) -> Result<(), Failure> {
     let write = || {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        std::fs::create_dir_all(folder)?;
         let mut builder = tempfile::Builder::new();
         #[cfg(unix)]
         {
@@ -336,6 +268,7 @@ fn write_file(
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use eciton_train::decided::Known;
     use ndarray::array;
 
     fn two(ids: VertexIds) -> Predictions {
@@ -345,6 +278,7 @@ mod tests {
             task: TaskType::Classification,
             scores: array![[0.5, 0.5, -1.0], [0.1, f32::NAN, 2.0]],
             embeddings: None,
+            known: Known { names: vec![], labels: vec![2.0, f32::NAN], parts: vec![3, 0] },
             split: None,
         }
     }
@@ -355,19 +289,16 @@ mod tests {
         let path = dir.path().join("p.csv");
         write_csv(&path, &two(VertexIds::Words(vec!["a,\"b\"".to_owned(), "c".to_owned()]))).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
-        assert_eq!(text, "id,class,score_0,score_1,score_2\n\"a,\"\"b\"\"\",0,0.5,0.5,-1\nc,2,0.1,NaN,2\n");
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "id,predicted,label,part,p(0),p(1),p(2),score(0),score(1),score(2)");
+        assert!(lines[1].starts_with("\"a,\"\"b\"\"\",0,2,test,0.4498"), "{text}");
+        assert!(lines[1].ends_with(",0.5,0.5,-1"), "{text}");
+        assert_eq!(lines[2], "c,2,,,NaN,NaN,NaN,0.1,NaN,2");
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
-        let absent = dir.path().join("no/p.csv");
-        assert!(matches!(write_csv(&absent, &two(VertexIds::Dense)), Err(Failure::Failed(_))));
-    }
-
-    #[test]
-    fn of_links_there_are_embeddings() {
-        let found = Predictions { task: TaskType::LinkPrediction, ..two(VertexIds::Dense) };
-        let mut row = Row::new(&found);
-        assert_eq!(row.header(), "id,embedding_0,embedding_1,embedding_2");
-        let id = row.take(0).0;
-        assert_eq!(row.csv(&id), "0,0.5,0.5,-1");
+        // A folder is made for it; a file is none.
+        write_csv(&dir.path().join("new/folder/p.csv"), &two(VertexIds::Dense)).unwrap();
+        let below = path.join("p.csv");
+        assert!(matches!(write_csv(&below, &two(VertexIds::Dense)), Err(Failure::Failed(_))));
     }
 
     #[test]

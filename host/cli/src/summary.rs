@@ -1,10 +1,13 @@
 //! The end of a run: a block of text, or the last JSON object.
 
 use eciton_plan::Metric;
-use eciton_train::{Bill, Helpers, HelpersUsed, SeedReport, Summary, Target, WorkersUsed};
+use eciton_train::{
+    BestEpoch, Bill, Helpers, HelpersUsed, Quality, SeedReport, Summary, Target, WorkersUsed,
+};
 use serde::Serialize;
 
 use crate::output::Output;
+use crate::quality;
 use crate::text::{bytes, counted, grouped, measured, seconds, unit};
 
 /// The summary as `--json` prints it: as `summary.json` of the run folder, with the event's name.
@@ -27,6 +30,11 @@ pub(crate) fn print(summary: &Summary, output: &mut Output) {
     for (name, text) in rows(summary) {
         output.line(format_args!("{name:<14} {text}"));
     }
+    if let [seed] = &summary.seeds[..]
+        && let Some(of) = &seed.quality
+    {
+        quality::table(of).iter().for_each(|line| output.line(line));
+    }
 }
 
 fn test_of(metric: Metric) -> &'static str {
@@ -35,6 +43,8 @@ fn test_of(metric: Metric) -> &'static str {
         Metric::RocAuc => "test ROC-AUC",
         Metric::AveragePrecision => "test AP",
         Metric::F1Micro => "test micro F1",
+        Metric::F1Macro => "test macro F1",
+        Metric::BalancedAccuracy => "test balanced",
         Metric::CrossEntropy => "test loss",
         Metric::MeanAbsoluteError => "test MAE",
         Metric::RootMeanSquaredError => "test RMSE",
@@ -57,13 +67,12 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
         _ => format!("{}{}", measured(metric, mean), unit(metric)),
     };
     let last = spread(summary.test_metric, &|seed| seed.metrics.test);
-    let best = spread(summary.test_metric_at_best_validation, &|seed| {
-        seed.best.and_then(|(_, metrics)| metrics.test)
-    });
+    let best =
+        spread(summary.test_metric_at_best_validation, &|seed| seed.best.and_then(|best| best.metrics.test));
     let (last_epoch, best_epoch, who) = match seeds {
         [seed] => (
             format!(" ({})", seed.epochs),
-            seed.best.map_or(String::new(), |(epoch, metrics)| {
+            seed.best.map_or(String::new(), |BestEpoch { epoch, metrics }| {
                 let validation = measured(metric, metrics.validation);
                 format!(" (epoch {epoch}, validation {validation}{})", unit(metric))
             }),
@@ -84,9 +93,13 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
         ("peak memory", bytes(summary.peak_memory_bytes)),
         ("tasks", format!("{}, {pieces}", grouped(summary.tasks))),
     ];
-    let judged = |seed: &SeedReport| seed.best.is_some_and(|(_, metrics)| metrics.validation.is_some());
-    if seeds.iter().any(judged) {
+    if seeds.iter().any(|seed| seed.best.is_some()) {
         rows.insert(2, ("", format!("{best} at best validation{best_epoch}")));
+    }
+    let judged: Vec<&Quality> = seeds.iter().filter_map(|seed| seed.quality.as_ref()).collect();
+    if judged.len() == seeds.len() {
+        let at = if seeds.iter().any(|seed| seed.best.is_some()) { 3 } else { 2 };
+        rows.splice(at..at, quality::rows(&judged, false));
     }
     if let Some(ages) = &summary.rows_by_age {
         let share = |(age, share): (usize, &f64)| {
@@ -327,12 +340,13 @@ mod tests {
             epochs: 200,
             loss: 0.5,
             metrics: metrics(test),
-            best: Some((143, metrics(test + 0.01))),
+            best: Some(BestEpoch { epoch: 143, metrics: metrics(test + 0.01) }),
             kept_epoch: None,
             stopped_early: None,
             target: None,
             synchronised_after: None,
             model_digest: "00".to_owned(),
+            quality: None,
         };
         Summary {
             without_predictions: false,
@@ -346,6 +360,7 @@ mod tests {
             epoch_seconds_median: 0.000_412,
             total_seconds: 0.131,
             peak_memory_bytes: 31_200_000,
+            settings: Vec::new(),
             model_digest: "00".to_owned(),
             numeric_class: "portable-1".to_owned(),
             intervals: 1,

@@ -83,9 +83,9 @@ pub(crate) struct Arguments {
     /// Evaluate after every N epochs and after the last; 0: only after the last [default: 1]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Training")]
     pub(crate) eval_every: Option<String>,
-    /// How good a model is: accuracy, roc-auc, average-precision, f1-micro, cross-entropy, mean-absolute-error,
-    /// root-mean-squared-error [default: accuracy; with several labels roc-auc, with numbers mean-absolute-error]; of
-    /// links roc-auc [default], hits@10, hits@20, hits@50, hits@100, mean-reciprocal-rank
+    /// How good a model is: accuracy, balanced-accuracy, f1-macro, f1-micro, roc-auc, average-precision, cross-entropy,
+    /// mean-absolute-error, root-mean-squared-error [default: accuracy; with several labels roc-auc, with numbers
+    /// mean-absolute-error]; of links roc-auc [default], average-precision, hits@10, hits@20, hits@50, hits@100, mean-reciprocal-rank
     #[arg(long, value_name = "NAME", help_heading = "Training")]
     pub(crate) metric: Option<String>,
     /// Stop after N epochs without a better validation metric [default: never]

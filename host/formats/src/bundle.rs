@@ -22,10 +22,11 @@ use std::io::{Read, Seek};
 use std::path::Path;
 
 use eciton_graph::adjacency::{Graph, Options};
-use eciton_graph::dataset::{Dataset, EdgeFeatures, VertexIds};
+use eciton_graph::dataset::{Dataset, EdgeFeatures, Names, Scaling, VertexIds};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::{Features, SparseRows};
 use eciton_graph::labels::Labels;
+use eciton_graph::names::DRAWN;
 use eciton_graph::split::Split;
 
 use super::array::Array;
@@ -219,11 +220,16 @@ impl<R: Read + Seek> Bundle<R> {
             1 => labels::from_distinct(&a.to_i64()?, &a.file),
             _ => labels::from_array(&a),
         })?;
-        let split = match labels.as_classes() {
-            Some(classes) => Split::stratified_numpy(classes, 20, 30, 0),
-            None => Split::random(&labels, [0.6, 0.2], 0),
+        let (split, drawn) = match labels.as_classes() {
+            Some(classes) => (
+                Split::stratified_numpy(classes, 20, 30, 0),
+                "20 / 30 of each class, the others test, drawn from seed 0",
+            ),
+            None => (Split::random(&labels, [0.6, 0.2], 0), DRAWN),
         };
-        Ok(self.dataset(graph, features, edge_features, labels, split))
+        let mut made = self.dataset(graph, features, edge_features, labels, split);
+        made.names.split = drawn.to_owned();
+        Ok(made)
     }
 
     fn dataset(
@@ -235,7 +241,18 @@ impl<R: Read + Seek> Bundle<R> {
         split: Split,
     ) -> Dataset {
         let name = self.name.clone();
-        Dataset { name, graph, features, edge_features, labels, split, graphs: None, ids: VertexIds::Dense }
+        Dataset {
+            name,
+            graph,
+            features,
+            edge_features,
+            labels,
+            split,
+            graphs: None,
+            ids: VertexIds::Dense,
+            names: Names::default(),
+            scaling: Scaling::None,
+        }
     }
 }
 

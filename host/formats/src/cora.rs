@@ -15,7 +15,7 @@
 //! at least 1 and 1 less is stored.
 
 use eciton_graph::adjacency::{Graph, Options, check_vertices};
-use eciton_graph::dataset::{Dataset, VertexIds};
+use eciton_graph::dataset::{Dataset, Names, Scaling, VertexIds};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::{Features, SparseRows};
 use eciton_graph::labels::Labels;
@@ -24,6 +24,17 @@ use eciton_graph::split::Split;
 static BYTES: &[u8] = include_bytes!("../data/cora.bin");
 const MAGIC: &[u8] = b"ECITCOR1";
 const FILE: &str = "cora.bin";
+
+/// Fields of the papers, as McCallum et al. (2000) name them, in the order of Planetoid's classes.
+const FIELDS: [&str; 7] = [
+    "Theory",
+    "Reinforcement_Learning",
+    "Genetic_Algorithms",
+    "Neural_Networks",
+    "Probabilistic_Methods",
+    "Case_Based",
+    "Rule_Learning",
+];
 
 /// Reads the carried file.
 pub(super) fn load() -> Result<Dataset> {
@@ -74,6 +85,8 @@ fn parse(bytes: &[u8]) -> Result<Dataset> {
         split,
         graphs: None,
         ids: VertexIds::Dense,
+        names: Names { labels: FIELDS.map(str::to_owned).to_vec(), ..Names::default() },
+        scaling: Scaling::None,
     }
     .checked()
 }

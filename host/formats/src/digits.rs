@@ -3,7 +3,7 @@
 
 use std::io::Read;
 
-use eciton_graph::dataset::{Dataset, VertexIds};
+use eciton_graph::dataset::{Dataset, Names, VertexIds};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::Features;
 use eciton_graph::labels::Labels;
@@ -38,7 +38,7 @@ pub(super) fn load() -> Result<Dataset> {
     let (test, train) = (0..images.len() as u32).partition(|image| image.is_multiple_of(TESTS));
     let split = Split { train, validation: Vec::new(), test };
     let features = Features::dense(PIXELS as u32, &values)?;
-    rows::dataset("digits".to_owned(), features, labels, Some(split), VertexIds::Dense)
+    rows::dataset("digits".to_owned(), features, labels, Some(split), VertexIds::Dense, Names::default())
 }
 
 #[cfg(test)]

@@ -17,6 +17,8 @@ use super::{file, npy};
 pub(crate) struct EdgeRows {
     columns: u32,
     values: Vec<f32>,
+    /// Names of the columns, where the file has some.
+    pub(crate) names: Vec<String>,
 }
 
 impl EdgeRows {
@@ -24,7 +26,7 @@ impl EdgeRows {
     pub(crate) fn new(columns: usize, values: Vec<f32>, file: &str) -> Result<Self> {
         check_columns(columns as u64, || Place::whole(file))?;
         check_finite(&values, columns, file)?;
-        Ok(Self { columns: columns as u32, values })
+        Ok(Self { columns: columns as u32, values, names: Vec::new() })
     }
 
     /// An array `[E, columns]` or `[E]`; `other` is what has the `edges` edges.
@@ -90,6 +92,7 @@ impl EdgeRows {
 /// a number.
 pub(crate) struct Columns {
     of: Vec<usize>,
+    names: Vec<String>,
     values: Grown<f32>,
     file: String,
 }
@@ -104,7 +107,10 @@ impl Columns {
                 .collect();
             check_columns(of.len().max(1) as u64, || Place::line(&table.file, first.line()))?;
         }
-        Ok(Self { of, values: Grown::new(&table.file), file: table.file.clone() })
+        let all = table.names(0)?;
+        let names: Option<Vec<String>> = of.iter().map(|&at| all.get(at).cloned()).collect();
+        let (names, values) = (names.unwrap_or_default(), Grown::new(&table.file));
+        Ok(Self { of, names, values, file: table.file.clone() })
     }
 
     /// Takes the values of an edge.
@@ -125,7 +131,10 @@ impl Columns {
     fn finish(self, file: &str) -> Result<Option<EdgeRows>> {
         match self.of.len() {
             0 => Ok(None),
-            columns => EdgeRows::new(columns, self.values.finish(), file).map(Some),
+            columns => {
+                let rows = EdgeRows::new(columns, self.values.finish(), file)?;
+                Ok(Some(EdgeRows { names: self.names, ..rows }))
+            }
         }
     }
 }

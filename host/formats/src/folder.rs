@@ -35,11 +35,12 @@ mod labels;
 use std::path::{Path, PathBuf};
 
 use eciton_graph::adjacency::{Graph, Options, check_vertices};
-use eciton_graph::dataset::{Dataset, EdgeFeatures, VertexIds};
+use eciton_graph::dataset::{Dataset, EdgeFeatures, Names, Scaling, VertexIds};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::Features;
 use eciton_graph::graphs::{Graphs, apart_error};
 use eciton_graph::labels::Labels;
+use eciton_graph::names::DRAWN;
 use eciton_graph::split::Split;
 use eciton_input::file::present;
 
@@ -54,7 +55,7 @@ use super::{bundle, file, labels as arrays, npy};
 
 pub(super) use graphs::graphs_beside;
 pub(super) use ids::canonical;
-pub(super) use labels::number;
+pub(super) use labels::{number, whole};
 
 /// The names of an edge table.
 pub(crate) const EDGES: [&str; 6] =
@@ -145,8 +146,10 @@ pub fn open(folder: &Path) -> Result<Dataset> {
     let pairs = &read.pairs[..];
     let graph = super::graph(&(vertices, pairs))?;
     let rows = EdgeRows::of_folder(folder, &edges, read.columns, pairs.len())?;
+    let edge_names = rows.as_ref().map(|rows| rows.names.clone()).unwrap_or_default();
     let placed = rows.map(|rows| rows.placed(&graph, pairs, Options::default())).transpose()?;
-    let known = Attributes::of(folder, &features, &labels, &ids, graphs)?;
+    let mut known = Attributes::of(folder, &features, &labels, &ids, graphs)?;
+    known.names.edge_features = edge_names;
     known.dataset(file::folder_name(folder), graph, placed, ids.names)
 }
 
@@ -191,7 +194,7 @@ fn ids_or_header(table: &Table, ids: Option<&Ids>) -> Result<()> {
     let Some(ids) = ids else { return table.find_header_of_words() };
     let first = table.first(2)?;
     let word = first.get(0);
-    let header = !is_number(word) && !is_unknown(word) && ids.position(word).is_none();
+    let header = word.is_empty() || (!is_number(word) && !is_unknown(word) && ids.position(word).is_none());
     table.header.set(header);
     if header && ids.are_words() && !is_header(word) {
         table.note(true, "its id is none of the data set's");
@@ -210,6 +213,8 @@ pub struct Attributes {
     pub split: Split,
     /// None where there is no `graphs.csv`.
     pub graphs: Option<Graphs>,
+    /// Names of classes and columns that headers and labels give.
+    pub names: Names,
 }
 
 impl Attributes {
@@ -249,6 +254,10 @@ impl Attributes {
         ids: &Ids,
         graphs: Option<GraphIds>,
     ) -> Result<Self> {
+        let mut names = Names::default();
+        if let Part::Table(table) = features {
+            names.features = table.names(1)?;
+        }
         let features = match features {
             Part::None if graphs.is_some() => Features::constant(ids.len())?,
             Part::None => Features::identity(ids.len() as u32),
@@ -256,6 +265,7 @@ impl Attributes {
             Part::Table(table) => numbers(table, ids)?,
         };
         let labelled = graphs.as_ref().map_or(ids, |graphs| &graphs.ids);
+        let has_labels = !matches!(labels, Part::None);
         let (mut labels, file) = match labels {
             Part::None => (Labels::none(labelled.len() as u32), String::new()),
             Part::Array(bytes, path) => {
@@ -264,18 +274,34 @@ impl Attributes {
                 graphs.as_ref().map_or(Ok(()), |graphs| graphs.check_rows(&array))?;
                 (arrays::from_array(&array)?, file)
             }
-            Part::Table(table) => (label_table(table, labelled)?, table.file.clone()),
+            Part::Table(table) => {
+                let (labels, known) = label_table(table, labelled)?;
+                names.labels = known;
+                (labels, table.file.clone())
+            }
         };
         if let Some(graphs) = &graphs {
             labels = labels.at_vertices(&graphs.at, ids.len() as u32, &file)?;
         }
         let split = match find(folder, "split") {
-            Some(path) => {
-                split(&Table::open(&path)?, labelled, graphs.as_ref().map(|graphs| &graphs.at[..]))?
+            Some(path) if !has_labels => {
+                eciton_input::notes::add(format!(
+                    "{} is not used: there are no labels beside it (labels.csv or labels.npy)",
+                    file::name(&path)
+                ));
+                Split::default()
             }
-            None => Split::random(&labels, [0.6, 0.2], 0),
+            Some(path) => {
+                let table = Table::open(&path)?;
+                let found = split(&table, labelled, graphs.as_ref().map(|graphs| &graphs.at[..]))?;
+                of_labelled(found, &labels, &table, ids)
+            }
+            None => {
+                names.split = DRAWN.to_owned();
+                Split::random(&labels, [0.6, 0.2], 0)
+            }
         };
-        Ok(Self { features, labels, split, graphs: graphs.map(|graphs| graphs.graphs) })
+        Ok(Self { features, labels, split, graphs: graphs.map(|graphs| graphs.graphs), names })
     }
 
     /// The data set of a graph and what is known of its vertices and edges.
@@ -289,8 +315,20 @@ impl Attributes {
         edge_features: Option<EdgeFeatures>,
         ids: VertexIds,
     ) -> Result<Dataset> {
-        let Self { features, labels, split, graphs } = self;
-        Dataset { name, graph, features, edge_features, labels, split, graphs, ids }.checked()
+        let Self { features, labels, split, graphs, names } = self;
+        Dataset {
+            name,
+            graph,
+            features,
+            edge_features,
+            labels,
+            split,
+            graphs,
+            ids,
+            names,
+            scaling: Scaling::None,
+        }
+        .checked()
     }
 }
 
@@ -357,6 +395,31 @@ fn numbers(table: &Table, ids: &Ids) -> Result<Features> {
         return Err(Error::malformed(Place::whole(&table.file), expected, found));
     }
     Features::from_dense(columns as u32, &values)
+}
+
+/// A split without the vertices that have no label, of which a note tells.
+fn of_labelled(mut split: Split, labels: &Labels, table: &Table, ids: &Ids) -> Split {
+    let (mut left, mut first) = (0u64, None);
+    for part in [&mut split.train, &mut split.validation, &mut split.test] {
+        part.retain(|&vertex| {
+            let known = labels.known(vertex as usize);
+            if !known {
+                left += 1;
+                first.get_or_insert(vertex);
+            }
+            known
+        });
+    }
+    if let Some(first) = first {
+        let name = eciton_input::text::cut(&ids.names.name(first), 60);
+        let lines = if left == 1 {
+            "1 line names a vertex".to_owned()
+        } else {
+            format!("{left} lines name vertices")
+        };
+        eciton_input::notes::add(format!("{}: {lines} without a label ({name}); in no part", table.file));
+    }
+    split
 }
 
 /// `at` is the vertex that each of `ids` stands for, where these are of graphs.

@@ -13,7 +13,6 @@
 
 pub mod array;
 pub mod bundle;
-pub mod class_names;
 mod cora;
 mod csr;
 mod dictionary;
@@ -51,7 +50,7 @@ use eciton_graph::adjacency::{Graph, Options};
 use eciton_graph::build;
 use eciton_graph::dataset::{Dataset, EdgeFeatures, VertexIds};
 use eciton_graph::edges::EdgeSource;
-use eciton_graph::error::{Error, Result};
+use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::store;
 use eciton_input::budget::Reading;
 
@@ -116,7 +115,6 @@ pub fn builtin(name: &str) -> Result<Dataset> {
 /// found, and those of the reader.
 pub fn open(path: &Path, name: Option<&str>) -> Result<Dataset> {
     let _reading = Reading::begin();
-    class_names::leave(Vec::new());
     let metadata = std::fs::metadata(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
     let alone = |name: Option<&str>| match name {
         None => Ok(()),
@@ -124,6 +122,14 @@ pub fn open(path: &Path, name: Option<&str>) -> Result<Dataset> {
     };
     if !metadata.is_dir() {
         alone(name)?;
+        if ["edges.csv", "edges.csv.gz"].iter().any(|edges| path.ends_with(edges)) {
+            return Err(Error::Malformed {
+                place: Place::whole(path.display().to_string()),
+                expected: format!("a data set: the folder `{}`", parent(path).display()),
+                found: "the edges of one".to_owned(),
+                remedy: "give the folder, where features, labels and split lie too",
+            });
+        }
         return match Kind::of(path)? {
             Some(Kind::Bundle) => bundle::open(path),
             Some(Kind::MatrixMarket) => matrix_market::open(path),

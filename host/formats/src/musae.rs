@@ -10,10 +10,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use eciton_graph::adjacency::{Graph, Options, check_vertices};
-use eciton_graph::dataset::{Dataset, VertexIds};
+use eciton_graph::dataset::{Dataset, Names, Scaling, VertexIds};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::{Features, SparseBuilder, SparseRows};
 use eciton_graph::labels::Labels;
+use eciton_graph::names::DRAWN;
 use eciton_graph::split::{NO_LABEL, Split};
 use eciton_input::file::present;
 
@@ -47,7 +48,7 @@ pub fn open(folder: &Path, name: &str) -> Result<Dataset> {
     let edges = Table::open(&folder.join(format!("{name}_edges.csv")))?;
     let graph = graph(&edges, vertices)?;
     let target = Table::open(&folder.join(format!("{name}_target.csv")))?;
-    let labels = classes(&target, vertices)?;
+    let (labels, classes) = classes(&target, vertices)?;
     let split = Split::random_numpy(&labels, [0.6, 0.2], 0);
     Dataset {
         name: name.to_owned(),
@@ -58,6 +59,8 @@ pub fn open(folder: &Path, name: &str) -> Result<Dataset> {
         split,
         graphs: None,
         ids: VertexIds::Dense,
+        names: Names { labels: classes, split: DRAWN.to_owned(), ..Names::default() },
+        scaling: Scaling::None,
     }
     .checked()
 }
@@ -127,7 +130,7 @@ fn vertex(table: &Table, line: u64, word: &str, vertices: u64) -> Result<u32> {
     }
 }
 
-fn classes(table: &Table, vertices: u64) -> Result<Labels> {
+fn classes(table: &Table, vertices: u64) -> Result<(Labels, Vec<String>)> {
     let header = table.first(0)?;
     let column = |name: &str| header.fields().position(|f| f == name);
     let Some(id_column) = column("id") else {
@@ -154,6 +157,5 @@ fn classes(table: &Table, vertices: u64) -> Result<Labels> {
         word.and_then(|w| known.binary_search(&w).ok()).map_or(NO_LABEL, |at| at as u32)
     };
     let labels = Labels::classes(words.into_iter().map(label).collect(), known.len() as u32);
-    crate::class_names::leave(known);
-    Ok(labels)
+    Ok((labels, known))
 }

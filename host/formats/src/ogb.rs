@@ -37,11 +37,12 @@
 use std::path::{Path, PathBuf};
 
 use eciton_graph::adjacency::{Options, check_vertices};
-use eciton_graph::dataset::{Dataset, VertexIds};
+use eciton_graph::dataset::{Dataset, Names, Scaling, VertexIds};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::Features;
 use eciton_graph::graphs::Graphs;
 use eciton_graph::labels::Labels;
+use eciton_graph::names::DRAWN;
 use eciton_graph::split::Split;
 use eciton_input::file::present;
 
@@ -120,12 +121,25 @@ pub fn open(folder: &Path, scheme: Option<&str>) -> Result<Dataset> {
         (None, Some(_)) => Features::constant(vertices)?,
         (None, None) => Features::identity(vertices as u32),
     };
-    let split = match split(folder, scheme, vertices, read.first.as_deref())? {
-        Some(split) => split,
-        None => Split::random(&labels, [0.6, 0.2], 0),
+    let (split, drawn) = match split(folder, scheme, vertices, read.first.as_deref())? {
+        Some(split) => (split, String::new()),
+        None => (Split::random(&labels, [0.6, 0.2], 0), DRAWN.to_owned()),
     };
+    let names = Names { split: drawn, ..Names::default() };
     let name = file::folder_name(folder);
-    Dataset { name, graph, features, edge_features, labels, split, graphs, ids: VertexIds::Dense }.checked()
+    Dataset {
+        name,
+        graph,
+        features,
+        edge_features,
+        labels,
+        split,
+        graphs,
+        ids: VertexIds::Dense,
+        names,
+        scaling: Scaling::None,
+    }
+    .checked()
 }
 
 /// Graphs 0 to the last of these first vertices.

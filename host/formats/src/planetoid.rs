@@ -10,7 +10,7 @@
 use std::path::Path;
 
 use eciton_graph::adjacency::{Graph, Options};
-use eciton_graph::dataset::{Dataset, VertexIds};
+use eciton_graph::dataset::{Dataset, Names, Scaling, VertexIds};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::{Features, SparseBuilder, SparseRows};
 use eciton_graph::labels::Labels;
@@ -125,6 +125,8 @@ impl Parts<'_> {
             split: split.sorted(),
             graphs: None,
             ids: VertexIds::Dense,
+            names: Names::default(),
+            scaling: Scaling::None,
         }
         .checked()
     }

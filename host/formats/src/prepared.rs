@@ -10,9 +10,10 @@ use std::path::Path;
 
 use eciton_graph::adjacency::{Graph, Options};
 use eciton_graph::build;
-use eciton_graph::dataset::{Dataset, EdgeFeatures, VertexIds};
+use eciton_graph::dataset::{Dataset, EdgeFeatures, Names, Scaling, VertexIds};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::Features;
+use eciton_graph::names::DRAWN;
 use eciton_graph::split::Split;
 use eciton_input::file::present;
 use eciton_tensor::bytes_of_mut;
@@ -56,7 +57,9 @@ pub fn open(folder: &Path) -> Result<Dataset> {
         false => Features::identity(graph.vertices()),
     };
     let labels = read(folder, "label", |a| labels::from_array(&a))?;
-    let split = match present(&folder.join("train.npy")) {
+    let has_split = present(&folder.join("train.npy"));
+    let drawn = if has_split { String::new() } else { DRAWN.to_owned() };
+    let split = match has_split {
         true => Split {
             train: read(folder, "train", |a| a.to_u32())?,
             validation: read(folder, "val", |a| a.to_u32())?,
@@ -66,8 +69,19 @@ pub fn open(folder: &Path) -> Result<Dataset> {
         false => Split::random(&labels, [0.6, 0.2], 0),
     };
     let name = file::folder_name(folder);
-    Dataset { name, graph, features, edge_features, labels, split, graphs: None, ids: VertexIds::Dense }
-        .checked()
+    Dataset {
+        name,
+        graph,
+        features,
+        edge_features,
+        labels,
+        split,
+        graphs: None,
+        ids: VertexIds::Dense,
+        names: Names { split: drawn, ..Names::default() },
+        scaling: Scaling::None,
+    }
+    .checked()
 }
 
 /// The graph of lists in any order, and its edges' rows, which are in the order of the lists.

@@ -16,10 +16,11 @@ use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 
 use eciton_graph::adjacency::{Graph, Options, check_vertices};
-use eciton_graph::dataset::{Dataset, VertexIds};
+use eciton_graph::dataset::{Dataset, Names, Scaling, VertexIds};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::Features;
 use eciton_graph::labels::Labels;
+use eciton_graph::names::DRAWN;
 use eciton_graph::split::Split;
 use eciton_input::file::present;
 
@@ -75,7 +76,7 @@ pub(crate) fn archive<R: Read + Seek>(
             Some(Split { train, validation, test })
         }
     };
-    dataset(name, features, labels, split, VertexIds::Dense)
+    dataset(name, features, labels, split, VertexIds::Dense, Names::default())
 }
 
 fn masked(mask: &Array<'_>, rows: usize) -> Result<Vec<u32>> {
@@ -112,7 +113,7 @@ pub(crate) fn folder(folder: &Path, [x, y]: &[PathBuf; 2]) -> Result<Dataset> {
             Some(Split { train: train?, validation: validation?, test: test? }.sorted())
         }
     };
-    dataset(file::folder_name(folder), features, labels, split, VertexIds::Dense)
+    dataset(file::folder_name(folder), features, labels, split, VertexIds::Dense, Names::default())
 }
 
 /// The data set of rows; `None`: 60 / 20 / 20 % of the labelled ones are drawn from seed 0.
@@ -122,12 +123,28 @@ pub(crate) fn dataset(
     labels: Labels,
     split: Option<Split>,
     ids: VertexIds,
+    mut names: Names,
 ) -> Result<Dataset> {
     let rows = features.rows() as u64;
     check_vertices(rows, || Place::whole(name.clone()))?;
     let graph = Graph::from_edges(rows, std::iter::empty(), Options::default())?;
+    if split.is_none() {
+        names.split = DRAWN.to_owned();
+    }
     let split = split.unwrap_or_else(|| Split::random(&labels, [0.6, 0.2], 0));
-    Dataset { name, graph, features, edge_features: None, labels, split, graphs: None, ids }.checked()
+    Dataset {
+        name,
+        graph,
+        features,
+        edge_features: None,
+        labels,
+        split,
+        graphs: None,
+        ids,
+        names,
+        scaling: Scaling::None,
+    }
+    .checked()
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 use std::path::Path;
 
 use eciton_graph::adjacency::check_vertices;
-use eciton_graph::dataset::{Dataset, VertexIds};
+use eciton_graph::dataset::{Dataset, Names, VertexIds};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::Features;
 use eciton_graph::labels::Labels;
@@ -148,7 +148,14 @@ pub fn open(path: &Path, unit: Unit, length: u32) -> Result<Dataset> {
         validation: part(train, validation).collect(),
         test: part(validation, sequences).collect(),
     };
-    rows::dataset(file::stem(path), Features::dense(1, &values)?, labels, Some(split), VertexIds::Dense)
+    rows::dataset(
+        file::stem(path),
+        Features::dense(1, &values)?,
+        labels,
+        Some(split),
+        VertexIds::Dense,
+        Names::default(),
+    )
 }
 
 #[cfg(test)]

@@ -189,6 +189,31 @@ impl Table {
         Ok(some)
     }
 
+    /// Names of the columns from `first` on, where the first record is a header; empty unless each has a name of
+    /// its own.
+    pub(crate) fn names(&self, first: usize) -> Result<Vec<String>> {
+        if !self.header.get() {
+            return Ok(Vec::new());
+        }
+        let head = self.first(0)?;
+        let names: Vec<String> = head.fields().skip(first).map(named).collect();
+        let mut sorted: Vec<&str> = names.iter().map(String::as_str).collect();
+        sorted.sort_unstable();
+        let own = sorted.first().is_some_and(|name| !name.is_empty())
+            && sorted.windows(2).all(|pair| pair.first() != pair.last());
+        Ok(if own { names } else { Vec::new() })
+    }
+
+    /// Whether these are a folder's edges, by the file's name.
+    pub(crate) fn is_edges(&self) -> bool {
+        self.path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("edges"))
+    }
+
+    /// Whether the first record is a header whose first field is empty.
+    pub(crate) fn unnamed_index(&self) -> bool {
+        self.header.get() && self.first(0).is_ok_and(|first| first.get(0).is_empty())
+    }
+
     /// Bytes of the file, packed or not.
     pub(crate) fn bytes(&self) -> Result<u64> {
         let refused = |source| Error::Read { path: self.path.clone(), source };
@@ -214,6 +239,14 @@ impl Table {
     }
 }
 
+/// The most characters of a column's name.
+const MAX_NAME: usize = 200;
+
+/// A column's name of a field.
+pub(crate) fn named(field: &str) -> String {
+    field.chars().take(MAX_NAME).collect()
+}
+
 /// Whether a word is a whole number.
 pub(crate) fn is_number(word: &str) -> bool {
     word.parse::<u64>().is_ok()
@@ -224,9 +257,9 @@ fn is_word(field: &str) -> bool {
     !field.is_empty() && field.parse::<f32>().is_err()
 }
 
-/// Whether a word begins headers.
+/// Whether a word begins headers. No id is empty; pandas gives its index no name.
 pub(crate) fn is_header(word: &str) -> bool {
-    HEADERS.contains(&word.to_lowercase().as_str())
+    word.is_empty() || HEADERS.contains(&word.to_lowercase().as_str())
 }
 
 /// A record.

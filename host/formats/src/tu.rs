@@ -24,7 +24,7 @@
 use std::path::{Path, PathBuf};
 
 use eciton_graph::adjacency::{Options, check_vertices};
-use eciton_graph::dataset::{Dataset, VertexIds};
+use eciton_graph::dataset::{Dataset, Names, Scaling, VertexIds};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::{Features, SparseBuilder};
 use eciton_graph::graphs::{Graphs, apart_error};
@@ -94,9 +94,23 @@ pub fn open(folder: &Path, name: &str) -> Result<Dataset> {
     drop(edges);
     let features = features(folder, name, vertices)?;
     let split = Split::random(&labels, [0.8, 0.1], 0);
+    let drawn = "80 / 10 / 10 % of the labelled graphs, drawn from seed 0".to_owned();
+    let names = Names { split: drawn, ..Names::default() };
     let ids = VertexIds::Numbers((1..=vertices).collect());
     let (name, graphs) = (name.to_owned(), Some(graphs));
-    Dataset { name, graph, features, edge_features, labels, split, graphs, ids }.checked()
+    Dataset {
+        name,
+        graph,
+        features,
+        edge_features,
+        labels,
+        split,
+        graphs,
+        ids,
+        names,
+        scaling: Scaling::None,
+    }
+    .checked()
 }
 
 fn needed(folder: &Path, name: &str, part: &str) -> Result<PathBuf> {

@@ -3,6 +3,8 @@
 pub use crate::edge_features::EdgeFeatures;
 pub use crate::features::{DenseRows, Features, SparseBuilder, SparseRows};
 pub use crate::labels::{Labels, MAX_LABEL_COLUMNS, Values};
+pub use crate::names::Names;
+pub use crate::scaling::{Moments, Scaling};
 pub use crate::split::{NO_LABEL, Split};
 
 use crate::adjacency::{Graph, check_vertices};
@@ -39,7 +41,7 @@ pub struct Dataset {
     pub name: String,
     /// Who is whose neighbour, V vertices.
     pub graph: Graph,
-    /// `[V, columns]`, as published (not normalised).
+    /// `[V, columns]`, as published unless `scaling` says what was done to them.
     pub features: Features,
     /// `[E, columns]`, as published; none where nothing is known of edges.
     pub edge_features: Option<EdgeFeatures>,
@@ -52,6 +54,10 @@ pub struct Dataset {
     pub graphs: Option<Graphs>,
     /// What the user calls the vertices.
     pub ids: VertexIds,
+    /// Names of classes and columns.
+    pub names: Names,
+    /// What was done to the features.
+    pub scaling: Scaling,
 }
 
 impl Dataset {
@@ -95,7 +101,15 @@ impl Dataset {
         }
         self.labels.validate(&part("labels"))?;
         self.split.validate(&self.labels, &part("split"))?;
+        self.names.check(self)?;
         self.graphs.as_ref().map_or(Ok(()), |graphs| graphs.validate(self))
+    }
+
+    /// The same labels of another kind or count; names that do not fit them go.
+    pub fn set_labels(&mut self, labels: Labels) {
+        self.labels = labels;
+        let edges = self.edge_features.as_ref().map_or(0, EdgeFeatures::columns);
+        self.names.fit(self.labels.width(), &self.features, edges);
     }
 
     /// The data set, if [`Dataset::validate`] finds nothing wrong.
@@ -124,6 +138,8 @@ mod tests {
             split: Split { train: vec![0], validation: vec![], test: vec![1] },
             graphs: None,
             ids: VertexIds::Words(vec!["a".into(), "b".into(), "c".into()]),
+            names: Names::default(),
+            scaling: Scaling::None,
         }
     }
 

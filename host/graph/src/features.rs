@@ -145,7 +145,7 @@ impl DenseRows {
     }
 
     /// The same rows in memory that `change` has written to: their own where nobody else holds it.
-    fn changed(self, mut change: impl FnMut(&mut [f32])) -> Result<Self> {
+    pub(crate) fn changed(self, mut change: impl FnMut(&mut [f32])) -> Result<Self> {
         let failed = Error::memory("features");
         let mut buffer = self.buffer().clone();
         if Arc::strong_count(&self.0) > 1 || buffer.is_lent() {

@@ -230,7 +230,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::adjacency::Options;
-    use crate::dataset::{Features, Labels, NO_LABEL, Split, Values};
+    use crate::dataset::{Features, Labels, NO_LABEL, Names, Scaling, Split, Values};
     use crate::order::permute_dataset;
     use crate::random::SplitMix64;
 
@@ -275,6 +275,8 @@ mod tests {
             split: Split { train: vec![0], validation: vec![], test: vec![1] },
             graphs: Some(Graphs::new(&[8, 6, 8, 6]).unwrap()),
             ids: VertexIds::Words(["a", "b", "c", "d"].map(str::to_owned).to_vec()),
+            names: Names::default(),
+            scaling: Scaling::None,
         }
     }
 

@@ -1,11 +1,13 @@
 //! How good predictions are.
 
+mod tally;
 mod terms;
 
+pub use self::tally::{MAX_MATRIX_CLASSES, Tally};
 pub use self::terms::{Folded, Terms};
 use self::terms::{is_right, overlap};
 use crate::labels::{Labels, Values};
-pub use crate::links::metrics::{hits_at, mean_reciprocal_rank, pair_area, pair_scores};
+pub use crate::links::metrics::{hits_at, mean_reciprocal_rank, pair_area, pair_precision, pair_scores};
 use crate::split::NO_LABEL;
 
 /// The share of `ids` whose highest score is at their label; 0 where none of them has one.
@@ -54,7 +56,7 @@ pub fn accuracy_of(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) 
         }
         Labels::Flags(values) => {
             let (mut right, mut known) = (0u64, 0u64);
-            each_known(scores, stride, values, ids, |score, flag| {
+            each_known(scores, stride, values, ids, |_, score, flag| {
                 known += 1;
                 right += u64::from(is_right(score, flag));
             });
@@ -138,7 +140,7 @@ pub fn f1_micro(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) -> 
         Labels::Classes { .. } => accuracy_of(scores, stride, labels, ids),
         Labels::Flags(values) => {
             let (mut known, mut both, mut either) = (false, 0u64, 0u64);
-            each_known(scores, stride, values, ids, |score, flag| {
+            each_known(scores, stride, values, ids, |_, score, flag| {
                 let [twice, sum] = overlap(score, flag);
                 known = true;
                 both += u64::from(twice);
@@ -198,19 +200,35 @@ fn mean_of(
 ) -> Option<f64> {
     let Labels::Numbers(values) = labels else { return None };
     let (mut sum, mut known) = (0.0, 0u64);
-    each_known(scores, stride, values, ids, |score, number| {
+    each_known(scores, stride, values, ids, |_, score, number| {
         known += 1;
         sum += of(f64::from(score) - f64::from(number));
     });
     (known > 0).then(|| sum / known as f64)
 }
 
-/// Calls `each` with score and value of every known value of `ids`.
-fn each_known(scores: &[f32], stride: usize, values: &Values, ids: &[u32], mut each: impl FnMut(f32, f32)) {
+/// The mean F1 over classes, as [`Tally::f1_macro`]; `scores` and `ids` are as for [`accuracy_of`].
+pub fn f1_macro(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) -> Option<f64> {
+    Tally::of(scores, stride, labels, ids)?.f1_macro()
+}
+
+/// The mean recall over classes, as [`Tally::balanced_accuracy`]; `scores` and `ids` are as for [`accuracy_of`].
+pub fn balanced_accuracy(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) -> Option<f64> {
+    Tally::of(scores, stride, labels, ids)?.balanced_accuracy()
+}
+
+/// Calls `each` with column, score and value of every known value of `ids`.
+fn each_known(
+    scores: &[f32],
+    stride: usize,
+    values: &Values,
+    ids: &[u32],
+    mut each: impl FnMut(usize, f32, f32),
+) {
     for &id in ids.iter().filter(|&&id| (id as usize) < values.rows()) {
         for (column, &value) in values.row(id as usize).iter().enumerate() {
             if !value.is_nan() {
-                each(score_at(scores, stride, id, column), value);
+                each(column, score_at(scores, stride, id, column), value);
             }
         }
     }
@@ -249,7 +267,7 @@ pub(crate) fn area(ranked: &mut [(u64, bool)]) -> Option<f64> {
 }
 
 /// The average precision of ranks; equal ones share a threshold. None without both kinds.
-fn precision(ranked: &mut [(u64, bool)]) -> Option<f64> {
+pub(crate) fn precision(ranked: &mut [(u64, bool)]) -> Option<f64> {
     ranked.sort_unstable_by_key(|&(key, _)| std::cmp::Reverse(key));
     let (mut sum, mut above, mut positives) = (0.0, 0usize, 0usize);
     for equal in ranked.chunk_by(|a, b| a.0 == b.0) {

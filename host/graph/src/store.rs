@@ -41,6 +41,8 @@ pub const FORMAT: &str = "eciton-store";
 /// programs that know no later one read as well: 1 for classes, 2 for other labels, 3 for features of
 /// edges, 4 for many graphs.
 pub const VERSION: u64 = 4;
+/// The most bytes of names of classes and columns that a store keeps, as JSON.
+pub const MAX_NAMES_BYTES: usize = 1 << 19;
 
 /// Writes a whole data set as a store at `path`, where nothing may lie yet.
 ///
@@ -60,5 +62,6 @@ pub fn write(path: &Path, data: &Dataset) -> Result<()> {
         writer.graphs(graphs)?;
     }
     writer.ids(&data.ids)?;
+    writer.names(&data.names);
     writer.finish(&data.name)
 }

@@ -10,6 +10,11 @@
 //! # Ok::<(), eciton_plan::Error>(())
 //! ```
 
+mod commented;
+mod normalise;
+
+pub use normalise::NormaliseFeatures;
+
 use crate::batch::{Batch, Sampler};
 use crate::checkpoint::Checkpoint;
 use crate::document;
@@ -82,9 +87,10 @@ pub struct Data {
     /// Which set, where a folder holds several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Whether each vertex's features are divided by their sum; `None`: where none is negative.
+    /// The scale that features are brought to; `None`: [`NormaliseFeatures::Rows`] of a graph whose vertices have
+    /// counts, as bags of words are, else none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub normalise_features: Option<bool>,
+    pub normalise_features: Option<NormaliseFeatures>,
     /// What is learnt, and of labels what they are; `None`: what they look like.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskType>,

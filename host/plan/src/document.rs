@@ -237,15 +237,6 @@ impl Field {
         }
     }
 
-    /// A flag, or `None` for "auto".
-    pub(crate) fn flag_or_auto(&self) -> Result<Option<bool>, Error> {
-        match &self.value {
-            Found::Flag(flag) => Ok(Some(*flag)),
-            Found::Text(text) if text == "auto" => Ok(None),
-            _ => Err(self.refuse("true, false or \"auto\"")),
-        }
-    }
-
     /// A whole number, or `None` for "auto".
     pub(crate) fn integer32_or_auto(&self, allowed: RangeInclusive<u32>) -> Result<Option<u32>, Error> {
         match &self.value {

@@ -156,6 +156,14 @@ pub enum Error {
         /// Features of an edge.
         columns: u32,
     },
+    /// A column of the edges' features by a name that the data set does not know.
+    #[error("`model.edge_weights` is \"{name}\", and the data set has no such column for its edges: {known}")]
+    EdgeColumn {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
     /// Weights of classes that do not fit the data.
     #[error(
         "`model.class_weights` has {found}, and the data has {classes} classes: give one number, not negative, a class, in their order, or \"balanced\""

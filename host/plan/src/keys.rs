@@ -14,7 +14,7 @@ mod pipeline;
 mod workers;
 
 use self::model::MODEL;
-use crate::config::{Config, Data, Keep, Limits, MAX_SEQUENCE, Run, Tokens};
+use crate::config::{Config, Data, Keep, Limits, MAX_SEQUENCE, NormaliseFeatures, Run, Tokens};
 use crate::document::{Field, Fields, Found};
 use crate::error::Error;
 use crate::executor::RowFormat;
@@ -91,9 +91,21 @@ const DATA: &[Key<Data>] = &[
     key(
         "normalise_features",
         &["normalize_features"],
-        "whether each vertex's features are divided by their sum: true, false, or \"auto\", where there is a graph and none is negative",
+        "scale of the features: \"rows\" (or true; each row divided by its sum), \"columns\" (mean 0 and deviation 1 over the training rows), \"none\" (or false), or \"auto\": rows of a graph whose features are counts, as bags of words are",
         |data, field| {
-            data.normalise_features = field.flag_or_auto()?;
+            data.normalise_features = match &field.value {
+                Found::Flag(true) => Some(NormaliseFeatures::Rows),
+                Found::Flag(false) => Some(NormaliseFeatures::None),
+                Found::Text(text) if text == "auto" => None,
+                _ => {
+                    let known = NormaliseFeatures::ALL;
+                    Some(
+                        field
+                            .choice(&known)
+                            .map_err(|_| field.refuse("\"rows\", \"columns\", \"none\" or \"auto\""))?,
+                    )
+                }
+            };
             Ok(())
         },
     ),
@@ -118,9 +130,25 @@ const DATA: &[Key<Data>] = &[
     key(
         "split",
         &["splits", "folds", "fold", "train_ratio"],
-        "which labelled rows train, validate, test: random:0.6/0.2/0.2, stratified:0.6/0.2/0.2, per-class:20/500/1000, folds:5/0, stratified-folds:5/0; left out: the data set's own",
+        "which labelled rows train, validate, test: shares of each class [0.6, 0.2, 0.2], random:0.6/0.2/0.2, stratified:0.6/0.2/0.2, per-class:20/500/1000, folds:5/0, stratified-folds:5/0; left out: the data set's own",
         |data, field| {
-            let text = field.text("a rule such as \"random:0.6/0.2/0.2\"")?;
+            let share = |share: &Found| match share {
+                Found::Integer(share) => Some(share.to_string()),
+                Found::Number(share) => Some(share.to_string()),
+                _ => None,
+            };
+            let text = match &field.value {
+                Found::List(shares) => {
+                    shares.iter().map(share).collect::<Option<Vec<String>>>().map(|shares| shares.join(","))
+                }
+                _ => None,
+            };
+            let text = match text {
+                Some(text) => text,
+                None => {
+                    field.text("shares such as [0.6, 0.2, 0.2], or a rule such as \"random:0.6/0.2/0.2\"")?
+                }
+            };
             data.split = Some(text.parse().map_err(|form: String| field.refuse(form))?);
             Ok(())
         },
@@ -176,7 +204,7 @@ const RUN: &[Key<Run>] = &[
     key(
         "metric",
         &["eval_metric", "metrics"],
-        "how good a model is: accuracy, roc-auc, average-precision, f1-micro, cross-entropy, mean-absolute-error, root-mean-squared-error; of links roc-auc, hits@10, hits@20, hits@50, hits@100, mean-reciprocal-rank",
+        "how good a model is: accuracy, roc-auc, average-precision, f1-micro, f1-macro, balanced-accuracy, cross-entropy, mean-absolute-error, root-mean-squared-error; of links roc-auc, average-precision, hits@10, hits@20, hits@50, hits@100, mean-reciprocal-rank",
         |run, field| {
             run.metric = Some(field.choice(&Metric::ALL)?);
             Ok(())

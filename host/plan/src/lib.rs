@@ -71,7 +71,7 @@ pub use buffers::Buffers;
 pub use checkpoint::Checkpoint;
 pub use class_weights::ClassWeights;
 pub use combine::{Combine, Sum};
-pub use config::{Config, Data, Keep, Limits, MAX_SEQUENCE, Run, Tokens};
+pub use config::{Config, Data, Keep, Limits, MAX_SEQUENCE, NormaliseFeatures, Run, Tokens};
 pub use error::{Error, TextPlace};
 pub use executor::{
     EdgePlace, Emulator, Executor, ExecutorKind, FunctionCount, RowFormat, SpanChoice, Transport,
@@ -84,10 +84,10 @@ pub use keys::{KeyInfo, keys};
 pub use lanes::{LaneSettings, Lanes, Order, PipelineSchedule, Placement};
 pub use links::Links;
 pub use model::{
-    Activation, Aggregator, Attention, Conv2d, DeepSettings, Embedding, FeatureGather, First, FirstKind,
-    FirstWeights, Image, Init, Jumping, KindSettings, LayerKind, LayerSettings, Layers, Model, ModelKind,
-    ModelLayer, ModelSettings, Norm, On, Pool2d, PoolBy, Readout, SelfAttention, Slice, Source, Tied,
-    Transformer,
+    Activation, Aggregator, Attention, Conv2d, DeepSettings, EdgeColumn, Embedding, FeatureGather, First,
+    FirstKind, FirstWeights, Image, Init, Jumping, KindSettings, LayerKind, LayerSettings, Layers, Model,
+    ModelKind, ModelLayer, ModelSettings, Norm, On, Pool2d, PoolBy, Readout, SelfAttention, Slice, Source,
+    Tied, Transformer,
 };
 pub use objective::{Loss, Metric, TaskType};
 pub use optimiser::{Algorithm, Optimiser, Schedule, WeightDecay};

@@ -52,7 +52,7 @@ pub use deep::{
     Conv2d, Embedding, Image, MAX_ENTRIES, MAX_ROW, Pool2d, PoolBy, SelfAttention, Slice, Source, Transformer,
 };
 pub use first::{First, FirstKind, Init};
-pub use settings::{DeepSettings, KindSettings, LayerSettings, Layers, ModelKind, ModelSettings};
+pub use settings::{DeepSettings, EdgeColumn, KindSettings, LayerSettings, Layers, ModelKind, ModelSettings};
 
 use crate::ids::Layer;
 use crate::objective::{Loss, TaskType};

@@ -119,6 +119,10 @@ pub enum Metric {
     AveragePrecision,
     /// F1 of all labels together.
     F1Micro,
+    /// The mean over classes of their F1, whatever their sizes; of several labels the mean over labels.
+    F1Macro,
+    /// The mean over classes of the share of their vertices that is told.
+    BalancedAccuracy,
     /// The mean of `-log p` of each row's class, in nats; its exponential is the perplexity.
     CrossEntropy,
     /// The mean of what numbers are off by.
@@ -144,11 +148,13 @@ pub enum Metric {
 
 impl Metric {
     /// All, with their names.
-    pub const ALL: [(&'static str, Self); 12] = [
+    pub const ALL: [(&'static str, Self); 14] = [
         ("accuracy", Self::Accuracy),
         ("roc-auc", Self::RocAuc),
         ("average-precision", Self::AveragePrecision),
         ("f1-micro", Self::F1Micro),
+        ("f1-macro", Self::F1Macro),
+        ("balanced-accuracy", Self::BalancedAccuracy),
         ("cross-entropy", Self::CrossEntropy),
         ("mean-absolute-error", Self::MeanAbsoluteError),
         ("root-mean-squared-error", Self::RootMeanSquaredError),
@@ -183,14 +189,25 @@ impl Metric {
     /// [`Error::Objective`] where the task does not take what is wanted.
     pub fn choose(wanted: Option<Self>, task: TaskType, classes: u32) -> Result<Self, Error> {
         let all: &[Self] = match task {
-            TaskType::Classification if classes == 2 => {
-                &[Self::Accuracy, Self::F1Micro, Self::RocAuc, Self::AveragePrecision, Self::CrossEntropy]
+            TaskType::Classification if classes == 2 => &[
+                Self::Accuracy,
+                Self::BalancedAccuracy,
+                Self::F1Macro,
+                Self::F1Micro,
+                Self::RocAuc,
+                Self::AveragePrecision,
+                Self::CrossEntropy,
+            ],
+            TaskType::Classification => {
+                &[Self::Accuracy, Self::BalancedAccuracy, Self::F1Macro, Self::F1Micro, Self::CrossEntropy]
             }
-            TaskType::Classification => &[Self::Accuracy, Self::F1Micro, Self::CrossEntropy],
-            TaskType::MultiLabel => &[Self::RocAuc, Self::AveragePrecision, Self::F1Micro, Self::Accuracy],
+            TaskType::MultiLabel => {
+                &[Self::RocAuc, Self::AveragePrecision, Self::F1Micro, Self::F1Macro, Self::Accuracy]
+            }
             TaskType::Regression => &[Self::MeanAbsoluteError, Self::RootMeanSquaredError],
             TaskType::LinkPrediction => &[
                 Self::RocAuc,
+                Self::AveragePrecision,
                 Self::Hits10,
                 Self::Hits20,
                 Self::Hits50,
@@ -257,7 +274,8 @@ mod tests {
         assert_eq!(auc(2).unwrap(), Metric::RocAuc);
         let text = auc(3).unwrap_err().to_string();
         assert!(
-            text.contains("classification of 3 classes") && text.contains("accuracy or f1-micro"),
+            text.contains("classification of 3 classes")
+                && text.contains("accuracy or balanced-accuracy or f1-macro or f1-micro"),
             "{text}"
         );
         let text = Metric::choose(Some(Metric::Accuracy), TaskType::Regression, 1).unwrap_err().to_string();

@@ -3,7 +3,7 @@
 //! | written | what it draws of the labelled rows |
 //! | --- | --- |
 //! | `random:0.6/0.2/0.2` | shares that train, validate and test; what is left of 1 is in no part |
-//! | `stratified:0.6/0.2/0.2` | the same of each class |
+//! | `stratified:0.6/0.2/0.2`, or three shares with commas | the same of each class |
 //! | `per-class:20/500/1000` | 20 of each class train; of the rest 500 validate and 1000 test, or `rest` |
 //! | `folds:5/0` | five folds; fold 0 tests, the next one validates, the others train |
 //! | `stratified-folds:5/0` | the same, each class spread evenly over the folds |
@@ -22,7 +22,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 /// What is accepted, for messages.
-const FORM: &str = "random:0.6/0.2/0.2, stratified:0.6/0.2/0.2, per-class:20/500/1000 (or .../rest), \
+const FORM: &str = "shares of each class 0.6,0.2,0.2, random:0.6/0.2/0.2, stratified:0.6/0.2/0.2, per-class:20/500/1000 (or .../rest), \
                     folds:5/0 or stratified-folds:5/0";
 /// The most folds.
 const MAX_FOLDS: u32 = 10_000;
@@ -85,6 +85,11 @@ impl FromStr for SplitRule {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        let shares: Vec<&str> =
+            text.trim().trim_start_matches('[').trim_end_matches(']').split(',').collect();
+        if let ([train, validation, test], false) = (&shares[..], text.contains(':')) {
+            return format!("stratified:{train}/{validation}/{test}").parse();
+        }
         let (name, numbers) = text.split_once(':').ok_or(FORM)?;
         let numbers: Vec<&str> = numbers.split('/').map(str::trim).collect();
         let name = name.trim().to_ascii_lowercase();

@@ -16,7 +16,7 @@ def shown(value: float | None, metric: str) -> str:
     """A metric's value as people write it."""
     if value is None:
         return "none"
-    return f"{value:.2%}" if metric in ("accuracy", "f1-micro") else f"{value:.4f}"
+    return f"{value:.2%}" if metric in ("accuracy", "balanced-accuracy", "f1-macro", "f1-micro") else f"{value:.4f}"
 
 
 def rows(run: Run) -> list[tuple[str, str]]:

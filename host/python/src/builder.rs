@@ -5,7 +5,8 @@ use std::mem::take;
 use eciton_graph::adjacency::{Graph, Options};
 use eciton_graph::build;
 use eciton_graph::dataset::{
-    Dataset, DenseRows, EdgeFeatures, Features, Labels, NO_LABEL, SparseRows, Split, Values, VertexIds,
+    Dataset, DenseRows, EdgeFeatures, Features, Labels, NO_LABEL, Names, Scaling, SparseRows, Split, Values,
+    VertexIds,
 };
 use eciton_graph::edges::{EdgeSource, MAX_CHUNK_EDGES};
 use eciton_graph::error::{Error, Place};
@@ -346,8 +347,10 @@ impl Builder {
             split,
             graphs: self.graphs.take(),
             ids: std::mem::replace(&mut self.ids, VertexIds::Dense),
+            names: Names { labels: take(&mut self.classes), ..Names::default() },
+            scaling: Scaling::None,
         };
         py.detach(|| dataset.validate()).map_err(refused)?;
-        Ok(Data::new(dataset, take(&mut self.classes), None))
+        Ok(Data::new(dataset, None))
     }
 }

@@ -14,18 +14,13 @@ use crate::error;
 #[pyclass(frozen, module = "eciton._eciton")]
 pub(crate) struct Data {
     pub(crate) dataset: Dataset,
-    classes: Vec<String>,
     /// Where it was read.
     source: Option<(String, Option<String>)>,
 }
 
 impl Data {
-    pub(crate) fn new(
-        dataset: Dataset,
-        classes: Vec<String>,
-        source: Option<(String, Option<String>)>,
-    ) -> Self {
-        Self { dataset, classes, source }
+    pub(crate) fn new(dataset: Dataset, source: Option<(String, Option<String>)>) -> Self {
+        Self { dataset, source }
     }
 
     /// `data.source` and `data.name` of a run on it.
@@ -38,11 +33,10 @@ impl Data {
 #[pyfunction]
 pub(crate) fn open(py: Python<'_>, source: String, name: Option<String>) -> PyResult<(Data, Vec<String>)> {
     let place = Source { source: source.clone(), name: name.clone(), ..eciton_plan::Config::default().data };
-    // Notes and names are this thread's.
-    let (read, notes, classes) = py.detach(|| {
-        drop(eciton_formats::class_names::take());
+    // Notes are this thread's.
+    let (read, notes) = py.detach(|| {
         let read = eciton_train::open(&place);
-        (read, eciton_input::notes::take(), eciton_formats::class_names::take())
+        (read, eciton_input::notes::take())
     });
     let dataset = read.map_err(|error| error::train(&error))?;
     // A run folder must find it from wherever it is asked.
@@ -52,9 +46,7 @@ pub(crate) fn open(py: Python<'_>, source: String, name: Option<String>) -> PyRe
         Some(absolute) => absolute.to_owned(),
         None => source,
     };
-    let named = dataset.labels.as_classes().is_some() && dataset.labels.width() as usize == classes.len();
-    let classes = if named { classes } else { Vec::new() };
-    Ok((Data::new(dataset, classes, Some((source, name))), notes))
+    Ok((Data::new(dataset, Some((source, name))), notes))
 }
 
 /// Names of data sets: those that are built in, and those that can be fetched.
@@ -126,7 +118,10 @@ impl Data {
     /// Names of classes, in order; empty where they are numbers.
     #[getter]
     fn classes(&self) -> Vec<String> {
-        self.classes.clone()
+        match self.dataset.labels {
+            Labels::Classes { .. } => self.dataset.names.labels.clone(),
+            _ => Vec::new(),
+        }
     }
 
     #[getter]
@@ -193,7 +188,9 @@ impl Data {
             let text = format!("classes: {named} names for {count} classes; name every class, in order");
             return Err(PyValueError::new_err(text));
         }
-        Ok(Self::new(self.dataset.clone(), classes, self.source.clone()))
+        let mut dataset = self.dataset.clone();
+        dataset.names.labels = classes;
+        Ok(Self::new(dataset, self.source.clone()))
     }
 
     /// The same data set for a model of `columns` outputs: of nodes without labels, or with fewer classes.
@@ -211,8 +208,9 @@ impl Data {
             }
             labels => labels.clone(),
         };
-        let dataset = Dataset { labels, ..self.dataset.clone() };
-        Ok(Self::new(dataset, self.classes.clone(), self.source.clone()))
+        let mut dataset = self.dataset.clone();
+        dataset.set_labels(labels);
+        Ok(Self::new(dataset, self.source.clone()))
     }
 
     /// Writes a store at `path`, where nothing may lie yet; what comes back is the data set there.

@@ -7,13 +7,14 @@ use std::sync::{Arc, OnceLock};
 use eciton_fetch::cache::{Cache, Found};
 use eciton_fetch::catalogue;
 use eciton_formats::sequence;
-use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, Split, Values};
+use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, Moments, Scaling, Split, Values};
 use eciton_graph::gather::{inverse_degrees, symmetric_scale};
 use eciton_graph::graphs::Graphs;
 use eciton_kernel::{RowNumbers, Targets};
 use eciton_plan::{
     Atoms, Config, Data, DataShape, Domain, DomainId, FAN_OUT, FeatureGather, IntervalId, Intervals, Links,
-    Metric, Model, Node, Normalisation, Over, Program, Relation, Run, SlotId, TaskType, Tokens, Workload,
+    Metric, Model, Node, Normalisation, NormaliseFeatures, Over, Program, Relation, Run, SlotId, TaskType,
+    Tokens, Workload,
 };
 use eciton_tensor::{Atom, Buffer, Grid, Matrix, Part, SparseRows};
 
@@ -32,6 +33,11 @@ pub const IN_MEMORY: &str = "(in memory)";
 /// or the name of a published set that is in the user's cache.
 pub fn load(data: &Data) -> Result<Dataset> {
     prepare(data, open(data)?)
+}
+
+/// [`load`] with the moments of another data set's columns, where `data` asks for columns of one scale.
+pub(crate) fn load_with(data: &Data, moments: Option<&Arc<Moments>>) -> Result<Dataset> {
+    prepare_with(data, open(data)?, moments)
 }
 
 /// A data set as published, of any source that [`load`] takes.
@@ -64,29 +70,68 @@ pub fn open(data: &Data) -> Result<Dataset> {
     })
 }
 
-/// A data set as a run reads it: features normalised, labels of the task and a split drawn, as the settings say.
-/// Doing it twice changes nothing.
+/// A data set as a run reads it: labels of the task and a split drawn, features brought to one scale, as the settings
+/// say. Doing it twice changes nothing.
 ///
 /// # Errors
 /// Labels that `data.task` or `data.split` does not suit; memory that cannot be had.
-pub fn prepare(data: &Data, mut dataset: Dataset) -> Result<Dataset> {
-    if normalises(data, &dataset) {
-        dataset.features = dataset.features.normalise_rows()?;
-        dataset.validate()?;
-    }
+pub fn prepare(data: &Data, dataset: Dataset) -> Result<Dataset> {
+    prepare_with(data, dataset, None)
+}
+
+/// [`prepare`] with the moments of another data set's columns.
+pub(crate) fn prepare_with(
+    data: &Data,
+    mut dataset: Dataset,
+    moments: Option<&Arc<Moments>>,
+) -> Result<Dataset> {
     let unlike = |&wanted: &TaskType| wanted != TaskType::LinkPrediction && wanted != task(&dataset.labels);
     if let Some(wanted) = data.task.filter(unlike) {
         let place = format!("{} labels", dataset.name);
-        dataset.labels = match wanted {
-            TaskType::Classification => dataset.labels.into_classes(&place)?,
-            TaskType::MultiLabel => dataset.labels.into_flags(&place)?,
-            TaskType::Regression => dataset.labels.into_numbers(),
-            TaskType::LinkPrediction => dataset.labels,
-        };
+        let labels = std::mem::replace(&mut dataset.labels, Labels::none(0));
+        dataset.set_labels(match wanted {
+            TaskType::Classification => labels.into_classes(&place)?,
+            TaskType::MultiLabel => labels.into_flags(&place)?,
+            TaskType::Regression => labels.into_numbers(),
+            TaskType::LinkPrediction => labels,
+        });
         dataset.validate()?;
     }
     crate::split::apply(data, &mut dataset)?;
+    if dataset.scaling == Scaling::None {
+        let features = std::mem::replace(&mut dataset.features, Features::identity(0));
+        (dataset.features, dataset.scaling) = match scale(data, &dataset, &features) {
+            NormaliseFeatures::None => (features, Scaling::None),
+            NormaliseFeatures::Rows => (features.normalise_rows()?, Scaling::Rows),
+            NormaliseFeatures::Columns => {
+                let moments = match moments {
+                    Some(moments) => moments.clone(),
+                    None => Arc::new(Moments::of(&features, &training_rows(&dataset, features.rows()))),
+                };
+                (features.standardise(&moments)?, Scaling::Columns(moments))
+            }
+        };
+        if dataset.scaling != Scaling::None {
+            dataset.validate()?;
+        }
+    }
     Ok(dataset)
+}
+
+/// Rows that moments are taken of: those that train; of many graphs the vertices of graphs that do; all, where none
+/// does, as where links are predicted.
+fn training_rows(dataset: &Dataset, rows: usize) -> Vec<u32> {
+    let train = &dataset.split.train;
+    match &dataset.graphs {
+        _ if train.is_empty() => (0..rows as u32).collect(),
+        None => train.clone(),
+        Some(graphs) => {
+            let of = graphs.of();
+            let trains: std::collections::BTreeSet<u32> =
+                train.iter().filter_map(|&vertex| of.get(vertex as usize).copied()).collect();
+            (0u32..).zip(of).filter(|(_, graph)| trains.contains(graph)).map(|(vertex, _)| vertex).collect()
+        }
+    }
 }
 
 /// Where a data set's files lie, with the name that chooses among several; `None` for one that the binary carries.
@@ -129,12 +174,24 @@ pub(crate) fn unit(tokens: Tokens) -> sequence::Unit {
     }
 }
 
-/// Whether features are divided by their sums. The answer stays the same once they are: signs do.
-pub(crate) fn normalises(data: &Data, dataset: &Dataset) -> bool {
-    // A sum of both signs may be anything: dividing by it would not bring rows to one scale.
+/// The scale that settings ask for.
+fn scale(data: &Data, dataset: &Dataset, features: &Features) -> NormaliseFeatures {
     // Rows without a graph are measurements, not counts of words: their sums mean nothing.
     let rows = dataset.graph.edges() == 0 && dataset.graphs.is_none();
-    data.normalise_features.unwrap_or_else(|| !rows && !dataset.features.any_negative())
+    let counts = || !rows && features.are_counts();
+    data.normalise_features.unwrap_or_else(|| match counts() {
+        true => NormaliseFeatures::Rows,
+        false => NormaliseFeatures::None,
+    })
+}
+
+/// The scale that a prepared data set has.
+pub(crate) fn scaled(dataset: &Dataset) -> NormaliseFeatures {
+    match dataset.scaling {
+        Scaling::None => NormaliseFeatures::None,
+        Scaling::Rows => NormaliseFeatures::Rows,
+        Scaling::Columns(_) => NormaliseFeatures::Columns,
+    }
 }
 
 /// Where a published set lies.

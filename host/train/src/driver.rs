@@ -17,7 +17,7 @@ use eciton_engine::{Action, Engine, Event, Reason};
 use eciton_exec::{Bill, Executor};
 use eciton_graph::metrics;
 use eciton_plan::{Config, Keep, Metric, Round};
-use eciton_tensor::Matrix;
+use eciton_tensor::{Matrix, View};
 
 pub(crate) use self::epochs::Epochs;
 use self::epochs::Sum;
@@ -31,7 +31,7 @@ pub(crate) use self::rows::RowStore;
 pub(crate) use self::stages::{Stages, stage_bytes};
 pub(crate) use self::tuning::{Money, Tuning};
 use crate::error::{Error, Result, at};
-use crate::report::{EpochReport, Metrics};
+use crate::report::{EpochReport, Metrics, Quality};
 use crate::stop::Stop;
 
 /// Counts of one run.
@@ -65,6 +65,8 @@ pub(crate) struct Training<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Trained {
     pub epochs: Vec<EpochReport>,
+    /// Of the last evaluation, where nothing else is left of its scores.
+    pub quality: Option<Quality>,
     pub stopped: bool,
     /// After how many epochs without a better validation metric it was stopped.
     pub stopped_early: Option<u32>,
@@ -294,35 +296,70 @@ fn near(config: &Config, found: &Metrics) -> bool {
     target.is_some_and(|target| found.goodness() >= Some(target))
 }
 
-/// How good the scores are that the evaluation program left, or that it folded.
+/// The metrics of what an evaluation left.
 pub(crate) fn measured(stages: &Stages<'_>) -> Result<Metrics> {
     if let Some(fold) = &stages.fold {
         return Ok(fold.measured(stages.inputs, stages.inputs.metric));
     }
+    with_scores(stages, |view| {
+        let metric = stages.inputs.metric;
+        let (labels, split) = stages.inputs.learnt();
+        if let Some(links) = &stages.inputs.links {
+            return Ok(links.measured(view, metric));
+        }
+        let by = match metric {
+            Metric::F1Micro => metrics::f1_micro,
+            Metric::F1Macro => metrics::f1_macro,
+            Metric::BalancedAccuracy => metrics::balanced_accuracy,
+            Metric::RocAuc => metrics::roc_auc,
+            Metric::AveragePrecision => metrics::average_precision,
+            Metric::MeanAbsoluteError => metrics::mean_absolute_error,
+            Metric::RootMeanSquaredError => metrics::root_mean_squared_error,
+            Metric::Accuracy => metrics::accuracy_of,
+            Metric::CrossEntropy => metrics::cross_entropy,
+            Metric::Hits10
+            | Metric::Hits20
+            | Metric::Hits50
+            | Metric::Hits100
+            | Metric::MeanReciprocalRank => {
+                return Err(Error::Internal(format!("{} without links", metric.name())));
+            }
+        };
+        let of = |ids: &[u32]| by(view.data(), view.stride(), labels, ids);
+        let (train, validation, test) = (of(&split.train), of(&split.validation), of(&split.test));
+        Ok(Metrics { metric, train, validation, test })
+    })
+}
+
+/// The quality of what an evaluation left, on the part that tests, or else validates.
+pub(crate) fn quality(stages: &Stages<'_>) -> Result<Option<Quality>> {
+    let (labels, split) = stages.inputs.learnt();
+    let parts = [("test", &split.test), ("validation", &split.validation)];
+    let part = parts.into_iter().find(|(_, ids)| !ids.is_empty()).map(|(part, ids)| (part, &ids[..]));
+    if let Some(fold) = &stages.fold {
+        return Ok(part.and_then(|part| fold.quality(stages.inputs, part)));
+    }
+    with_scores(stages, |view| {
+        if let Some(links) = &stages.inputs.links {
+            return Ok(links.quality(view));
+        }
+        let Some((part, ids)) = part else { return Ok(None) };
+        let Some(tally) = metrics::Tally::of(view.data(), view.stride(), labels, ids) else {
+            return Ok(None);
+        };
+        let mut found = Quality::of(part, &tally, &stages.inputs.dataset.names);
+        found.roc_auc = metrics::roc_auc(view.data(), view.stride(), labels, ids);
+        found.average_precision = metrics::average_precision(view.data(), view.stride(), labels, ids);
+        Ok(Some(found))
+    })
+}
+
+/// Hands on the scores of all rows.
+fn with_scores<T>(stages: &Stages<'_>, f: impl FnOnce(View<'_>) -> Result<T>) -> Result<T> {
     let slot = stages.program.scores.ok_or_else(|| Error::Internal("no scores".to_owned()))?;
     let Matrix::Dense(scores) = stages.rows.all(slot)? else {
         return Err(Error::Internal("scores are sparse".to_owned()));
     };
     let held = scores.hold(None).map_err(at("scores"))?;
-    let view = held.view();
-    let metric = stages.inputs.metric;
-    let (labels, split) = stages.inputs.learnt();
-    if let Some(links) = &stages.inputs.links {
-        return Ok(links.measured(view, metric));
-    }
-    let by = match metric {
-        Metric::F1Micro => metrics::f1_micro,
-        Metric::RocAuc => metrics::roc_auc,
-        Metric::AveragePrecision => metrics::average_precision,
-        Metric::MeanAbsoluteError => metrics::mean_absolute_error,
-        Metric::RootMeanSquaredError => metrics::root_mean_squared_error,
-        Metric::Accuracy => metrics::accuracy_of,
-        Metric::CrossEntropy => metrics::cross_entropy,
-        Metric::Hits10 | Metric::Hits20 | Metric::Hits50 | Metric::Hits100 | Metric::MeanReciprocalRank => {
-            return Err(Error::Internal(format!("{} without links", metric.name())));
-        }
-    };
-    let of = |ids: &[u32]| by(view.data(), view.stride(), labels, ids);
-    let (train, validation, test) = (of(&split.train), of(&split.validation), of(&split.test));
-    Ok(Metrics { metric, train, validation, test })
+    f(held.view())
 }

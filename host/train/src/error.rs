@@ -22,6 +22,18 @@ pub enum Error {
         /// All names.
         known: String,
     },
+    /// The data of a run, which lie elsewhere now.
+    #[error(
+        "the run {} recorded `{source_name}` as its data, and there is nothing now; where they lie elsewhere, name them \
+         behind the run: `eciton predict RUN DATA`, `eciton eval RUN DATA`",
+        run.display()
+    )]
+    DataMoved {
+        /// The run folder.
+        run: PathBuf,
+        /// What it recorded.
+        source_name: String,
+    },
     /// The data of a run that was given a data set in memory.
     #[error(
         "the run's data set was in memory, and is not here now; name the data, or give its path or the graph"

@@ -175,6 +175,8 @@ fn folded(inputs: &Inputs) -> Option<Folded> {
     let metric = match inputs.metric {
         Metric::Accuracy => Folded::Accuracy,
         Metric::F1Micro => Folded::F1Micro,
+        Metric::F1Macro => Folded::F1Macro,
+        Metric::BalancedAccuracy => Folded::BalancedAccuracy,
         Metric::CrossEntropy => Folded::CrossEntropy,
         Metric::RocAuc
         | Metric::AveragePrecision

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use eciton_formats::sequence::Vocabulary;
 use eciton_graph::adjacency::{Graph, Options as GraphOptions};
-use eciton_graph::dataset::{Dataset, Features, Labels, Split, VertexIds};
+use eciton_graph::dataset::{Dataset, Features, Labels, Names, Scaling, Split, VertexIds};
 use eciton_graph::metrics::best;
 use eciton_graph::random::SplitMix64;
 use eciton_plan::{Batch, Config, ExecutorKind};
@@ -116,6 +116,8 @@ fn sequence(length: u32, kinds: usize) -> Result<Dataset> {
         split: Split { train: all, ..Split::default() },
         graphs: None,
         ids: VertexIds::Dense,
+        names: Names::default(),
+        scaling: Scaling::None,
     };
     Ok(set.checked()?)
 }

@@ -18,6 +18,7 @@ mod batch;
 pub mod checkpoint;
 mod class_weights;
 mod data;
+pub mod decided;
 mod driver;
 mod edge_data;
 mod error;
@@ -45,6 +46,7 @@ mod relation;
 mod report;
 mod resume;
 pub mod run_folder;
+mod said;
 mod session;
 mod signs;
 mod split;
@@ -74,10 +76,12 @@ pub use predict::{Evaluation, Predictions, evaluate, evaluate_on, predict, predi
 pub use profile::{profile, read as read_profile};
 pub use published::Published;
 pub use report::{
-    Attempts, Chosen, EpochReport, Helpers, HelpersUsed, Metrics, Observer, Ordered, Resumed, RowsByAge,
-    SeedReport, Silent, Started, Summary, Target, WorkersUsed,
+    Attempts, BestEpoch, Chosen, ClassQuality, EpochReport, Helpers, HelpersUsed, Majority, Metrics,
+    Observer, Ordered, Quality, Resumed, RowsByAge, SeedReport, Silent, Started, Summary, Target,
+    WorkersUsed,
 };
 pub use resume::{is_finished, resume, resume_on};
+pub use said::Said;
 pub use session::Options;
 pub use stop::{Ask, Stop};
 pub use strips::Split;

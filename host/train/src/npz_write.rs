@@ -29,6 +29,57 @@ impl<W: Write + Seek> NpzWriter<W> {
         self.cells(values.iter().map(|v| v.to_le_bytes()))
     }
 
+    /// Values made row after row: [rows, columns], stored as `<f4`.
+    pub(crate) fn made(
+        &mut self,
+        name: &str,
+        (rows, columns): (usize, usize),
+        mut row: impl FnMut(usize, &mut Vec<f32>),
+    ) -> io::Result<()> {
+        self.begin(name, "<f4", &format!("({rows}, {columns})"))?;
+        let mut values = Vec::with_capacity(columns);
+        let mut piece = Vec::with_capacity(PIECE_BYTES);
+        for at in 0..rows {
+            row(at, &mut values);
+            values.resize(columns, f32::NAN);
+            values.iter().for_each(|value| piece.extend(value.to_le_bytes()));
+            if piece.len() >= PIECE_BYTES {
+                self.archive.write_all(&piece)?;
+                piece.clear();
+            }
+        }
+        self.archive.write_all(&piece)
+    }
+
+    /// Whole numbers: [rows], stored as `<i8`.
+    pub(crate) fn whole(&mut self, name: &str, rows: usize, of: impl Fn(usize) -> i64) -> io::Result<()> {
+        self.begin(name, "<i8", &format!("({rows},)"))?;
+        self.cells((0..rows).map(|row| of(row).to_le_bytes()))
+    }
+
+    /// Flags: [rows, columns], stored as `|b1`.
+    pub(crate) fn flags(
+        &mut self,
+        name: &str,
+        (rows, columns): (usize, usize),
+        of: impl Fn(usize) -> bool,
+    ) -> io::Result<()> {
+        self.begin(name, "|b1", &format!("({rows}, {columns})"))?;
+        self.cells((0..rows * columns).map(|at| [u8::from(of(at))]))
+    }
+
+    /// Words of a few characters: [rows], stored as `<U` and their width.
+    pub(crate) fn words<'w>(
+        &mut self,
+        name: &str,
+        (rows, width): (usize, usize),
+        of: impl Fn(usize) -> &'w str,
+    ) -> io::Result<()> {
+        self.begin(name, &format!("<U{width}"), &format!("({rows},)"))?;
+        let word = |row: usize| of(row).chars().chain(std::iter::repeat('\0')).take(width);
+        self.cells((0..rows).flat_map(word).map(|c| u32::from(c).to_le_bytes()))
+    }
+
     /// One id a vertex: `<i8`; `<u8` where a number is above 2^63 - 1; `<U` as wide as the longest
     /// word. `vertices` counts where ids are dense.
     pub(crate) fn ids(&mut self, name: &str, ids: &VertexIds, vertices: u32) -> io::Result<()> {

@@ -43,6 +43,8 @@ impl Caption<'_> {
             Metric::RocAuc => "ROC-AUC without dropout, %",
             Metric::AveragePrecision => "average precision without dropout, %",
             Metric::F1Micro => "micro-averaged F1 without dropout, %",
+            Metric::F1Macro => "macro-averaged F1 without dropout, %",
+            Metric::BalancedAccuracy => "balanced accuracy without dropout, %",
             Metric::CrossEntropy => "cross-entropy without dropout, nats",
             Metric::MeanAbsoluteError => "mean absolute error without dropout",
             Metric::RootMeanSquaredError => "root mean squared error without dropout",

@@ -248,7 +248,7 @@ pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
 /// # Errors
 /// As [`plan`].
 pub fn plan_on(dataset: Dataset, config: &Config, options: &Options) -> Result<Plan> {
-    let dataset = checked(&config.data, dataset)?;
+    let dataset = checked(&config.data, dataset, None)?;
     plan_data(Some(dataset), config, options)
 }
 

@@ -1,6 +1,7 @@
 //! Scores and metrics from a run folder alone.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use eciton_graph::dataset::{Dataset, VertexIds};
 use eciton_plan::{Config, Data, ExecutorKind, LaneSettings, TaskType};
@@ -8,9 +9,10 @@ use ndarray::Array2;
 use serde::{Deserialize, Serialize};
 
 use crate::data;
+use crate::decided::Known;
 use crate::error::{Error, Result};
 use crate::evaluation::Asked;
-use crate::report::{Metrics, SeedReport, Silent};
+use crate::report::{Metrics, Quality, SeedReport, Silent};
 use crate::run_folder::{NamedTensor, Run};
 use crate::session::{Options, Session};
 use crate::strips::Split;
@@ -29,6 +31,8 @@ pub struct Evaluation {
     pub recorded: Option<Metrics>,
     /// SHA-256 of the weights that were trained.
     pub model_digest: String,
+    /// How good it is, class by class; `None` for numbers.
+    pub quality: Option<Quality>,
 }
 
 /// Scores of every vertex.
@@ -45,6 +49,8 @@ pub struct Predictions {
     pub scores: Array2<f32>,
     /// [V, h]: the rows before the last layer, if asked for.
     pub embeddings: Option<Array2<f32>>,
+    /// What is known of the rows: names of classes, labels and parts.
+    pub known: Known,
     /// How images were split, if that was asked for.
     pub split: Option<Split>,
 }
@@ -82,9 +88,15 @@ fn restore(run: &Run, data: Shown<'_>, options: &Options, asked: Asked) -> Resul
             ..data.clone()
         };
     }
+    // Columns have the scale that the model learned, whatever the rows of other data are.
+    let moments = run.moments()?.map(Arc::new);
     let dataset = match data {
-        Shown::Memory(dataset) => checked(&config.data, *dataset)?,
-        Shown::Run | Shown::Named(_) => data::load(&config.data)?,
+        Shown::Memory(dataset) => checked(&config.data, *dataset, moments.as_ref())?,
+        Shown::Named(_) => data::load_with(&config.data, moments.as_ref())?,
+        Shown::Run => data::load_with(&config.data, moments.as_ref()).map_err(|error| match error {
+            Error::UnknownData { name, .. } => Error::DataMoved { run: run.path.clone(), source_name: name },
+            other => other,
+        })?,
     };
     if options.strips.is_some() {
         // Lanes were for the whole model's layers.
@@ -153,7 +165,7 @@ fn evaluate_data(run: &Path, data: Shown<'_>, options: &Options) -> Result<Evalu
     let opened = Run::open(run)?;
     let own = matches!(data, Shown::Run);
     let (mut session, _) = restore(&opened, data, options, Asked::Nothing)?;
-    let metrics = session.evaluate(&mut Silent)?;
+    let (metrics, quality) = session.judge(&mut Silent)?;
     let recorded = opened.summary.seeds.first().map(SeedReport::written).filter(|_| own);
     Ok(Evaluation {
         dataset: session.inputs.dataset.name.clone(),
@@ -161,6 +173,7 @@ fn evaluate_data(run: &Path, data: Shown<'_>, options: &Options) -> Result<Evalu
         metrics,
         recorded,
         model_digest: opened.metadata.get("digest").cloned().unwrap_or_default(),
+        quality,
     })
 }
 
@@ -198,5 +211,6 @@ fn predict_data(run: &Path, data: Shown<'_>, options: &Options) -> Result<Predic
     };
     let (task, graphs) = (session.inputs.task, session.inputs.dataset.graphs.is_some());
     let split = session.stripped.as_ref().map(|stripped| stripped.split().clone());
-    Ok(Predictions { ids, graphs, task, scores, embeddings, split })
+    let known = Known::of(&session.inputs)?;
+    Ok(Predictions { ids, graphs, task, scores, embeddings, known, split })
 }

@@ -15,7 +15,7 @@ use eciton_tensor::View;
 use eciton_tensor::random::{Key, Purpose};
 
 use crate::error::Result;
-use crate::report::Metrics;
+use crate::report::{Metrics, Quality};
 
 /// The most epochs whose pairs are kept, however far apart intervals may be.
 const MOST_KEPT: u32 = 4;
@@ -45,7 +45,7 @@ pub(crate) fn hold_out(dataset: &mut Dataset, settings: &Links, metric: Metric) 
     let Links { validation, test, seed, .. } = *settings;
     let each = settings.compared_with(metric);
     let held = links::hold_out(dataset, &Shares { validation, test, seed, each, draw })?;
-    dataset.labels = Labels::classes(vec![NO_LABEL; dataset.vertices() as usize], 0);
+    dataset.set_labels(Labels::classes(vec![NO_LABEL; dataset.vertices() as usize], 0));
     (dataset.split, dataset.graphs) = (Split::default(), None);
     Ok(held)
 }
@@ -120,6 +120,15 @@ impl PredictedLinks {
         })
     }
 
+    /// Ranks of the links that test, or else validate; `None` where none was held out.
+    pub(crate) fn quality(&self, embedding: View<'_>) -> Option<Quality> {
+        let parts = [("test", &self.test), ("validation", &self.validation)];
+        let (part, of) = parts.into_iter().find(|(_, of)| !of.links.is_empty())?;
+        let [held, others] = [&of.links, &of.others].map(|pairs| metrics::pair_scores(embedding, pairs));
+        let (area, precision) = (metrics::pair_area(&held, &others), metrics::pair_precision(&held, &others));
+        Some(Quality::of_links(part, of.links.len() as u64, area, precision))
+    }
+
     /// How good the rows of an embedding are.
     pub(crate) fn measured(&self, embedding: View<'_>, metric: Metric) -> Metrics {
         let of = |candidates: &Candidates| {
@@ -130,6 +139,7 @@ impl PredictedLinks {
                 Metric::Hits20 => metrics::hits_at(20, &held, &others),
                 Metric::Hits50 => metrics::hits_at(50, &held, &others),
                 Metric::Hits100 => metrics::hits_at(100, &held, &others),
+                Metric::AveragePrecision => metrics::pair_precision(&held, &others),
                 Metric::MeanReciprocalRank => metrics::mean_reciprocal_rank(&held, &others, candidates.each),
                 // The task takes no other.
                 _ => metrics::pair_area(&held, &others),

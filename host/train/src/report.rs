@@ -1,5 +1,8 @@
 //! What a run tells while it goes on and at its end.
 
+mod epoch;
+mod quality;
+
 use std::path::PathBuf;
 
 use eciton_exec::functions::Outlook;
@@ -8,6 +11,10 @@ use eciton_exec::{Bill, Cost, Cut};
 use eciton_plan::{Metric, Part, TaskType, Until};
 use serde::{Deserialize, Serialize};
 
+pub use epoch::{BestEpoch, EpochReport};
+pub use quality::{ClassQuality, Majority, Quality};
+
+use crate::said::Said;
 use crate::trial::PipelineTrial;
 
 /// Known before the first epoch.
@@ -50,6 +57,9 @@ pub struct Started {
     pub seeds: Vec<u64>,
     /// Seconds from the call to here: data and its order, kernels, plan.
     pub setup_seconds: f64,
+    /// The settings that follow from data and model.
+    #[serde(default)]
+    pub settings: Vec<Said>,
     /// Where the host of functions is, and by what their number was cut; `None` where nothing is
     /// charged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -103,34 +113,6 @@ impl Metrics {
     }
 }
 
-/// One epoch of one seed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct EpochReport {
-    /// The seed.
-    pub seed: u64,
-    /// From 1.
-    pub epoch: u32,
-    /// The mean loss over the training vertices, with this epoch's dropout, before its update.
-    pub loss: f64,
-    /// After the update, without dropout; only on epochs that are evaluated.
-    #[serde(alias = "accuracy")]
-    pub metrics: Option<Metrics>,
-    /// Forward, loss, backward and update; evaluation is apart.
-    pub seconds: f64,
-    /// Floating-point operations of forward, loss and backward, by count of products and sums; 0 in records
-    /// of before they were counted.
-    #[serde(default)]
-    pub flops: u64,
-    /// The learning rate of its update.
-    pub lr: f64,
-    /// The L2 norm of all gradients before they were clipped; `None` without `optimiser.clip_norm`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gradient_norm: Option<f64>,
-    /// What this epoch and its evaluation used of what is charged for; `None` where nothing is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bill: Option<Bill>,
-}
-
 /// How far a seed came to `run.until`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Target {
@@ -170,8 +152,8 @@ pub struct SeedReport {
     /// After the last epoch.
     #[serde(alias = "accuracy")]
     pub metrics: Metrics,
-    /// The first epoch with the best validation metric among those evaluated, and the metrics then.
-    pub best: Option<(u32, Metrics)>,
+    /// The epoch with the best validation metric; `None` where none was chosen among evaluated epochs.
+    pub best: Option<BestEpoch>,
     /// The epoch whose model is written, where it is not the last (`run.keep`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_epoch: Option<u32>,
@@ -188,13 +170,16 @@ pub struct SeedReport {
     pub synchronised_after: Option<u32>,
     /// SHA-256 of the weights that are written, hexadecimal.
     pub model_digest: String,
+    /// How good the written model is, class by class; `None` for numbers, and where nothing is known to compare with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quality: Option<Quality>,
 }
 
 impl SeedReport {
     /// The metrics of the model that is written.
     #[must_use]
     pub fn written(&self) -> Metrics {
-        self.kept_epoch.and(self.best).map_or(self.metrics, |(_, metrics)| metrics)
+        self.kept_epoch.and(self.best).map_or(self.metrics, |best| best.metrics)
     }
 }
 
@@ -326,6 +311,9 @@ pub struct Summary {
     pub total_seconds: f64,
     /// The process's peak resident memory.
     pub peak_memory_bytes: u64,
+    /// The settings that follow from data and model, and where each is from.
+    #[serde(default)]
+    pub settings: Vec<Said>,
     /// The first seed's weights, SHA-256, hexadecimal.
     pub model_digest: String,
     /// Which processors give the same bits; where functions of another class took part, all that did,

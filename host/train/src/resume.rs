@@ -70,7 +70,7 @@ fn resume_data(
     folder.append_lines(&found.metrics);
     let config = found.config.clone();
     Session::settle_class(&config)?;
-    let dataset = dataset.map(|dataset| checked(&config.data, dataset)).transpose()?;
+    let dataset = dataset.map(|dataset| checked(&config.data, dataset, None)).transpose()?;
     let session = Session::new(&config, &options, dataset, Asked::Folder)?;
     let recorder = Recorder { folder: Some(folder), ..Recorder::default() };
     let mut going = Run { config: &config, options: &options, session, recorder, begun };

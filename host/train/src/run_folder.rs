@@ -3,13 +3,14 @@
 //! | file | content |
 //! | --- | --- |
 //! | `config.toml` | the resolved configuration, a recipe that repeats the run |
+//! | `moments.json` | with `data.normalise_features = "columns"`: mean and deviation of each column of features |
 //! | `vocabulary.json` | of a text: its tokens, by number |
 //! | `versions.json` | version of eciton and of the kernel contract, kernel digests, numeric class |
-//! | `metrics.jsonl` | one [`EpochReport`] a line; a loss that is not finite is null |
+//! | `metrics.jsonl` | one [`EpochReport`] a line, in plain columns; a loss that is not finite is null |
 //! | `curve.svg` | a picture of the first seed's loss and accuracies |
 //! | `summary.json` | the [`Summary`] with a `format` number |
 //! | `model.safetensors` | the first seed's weights, f32 (of layers of signs: signs and scales); its metadata holds their digest |
-//! | `predictions.npz` | `ids`, `scores` [V, classes] and perhaps `embeddings` [V, h]; of links `ids` and `embeddings` |
+//! | `predictions.npz` | what is predicted of every row, and what is known of it ([`Arrays`]) |
 //! | `seed-N/` | model and predictions of a further seed |
 //!
 //! A [`RunFolder`] is written in a temporary folder beside its place and moved there by
@@ -44,13 +45,13 @@ use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
 use eciton_formats::sequence::Vocabulary;
-use eciton_graph::dataset::VertexIds;
+use eciton_graph::dataset::{Moments, VertexIds};
 use eciton_plan::Config;
 use tempfile::TempDir;
 
 pub use error::{Error, Result};
 pub use model::{MAX_HEADER_BYTES, MAX_MODEL_BYTES, MAX_TENSORS, Model, NamedTensor, model_digest};
-pub use predictions::{MAX_MATRIX_BYTES, MAX_WORDS_BYTES, save_predictions};
+pub use predictions::{Arrays, MAX_MATRIX_BYTES, MAX_NAMED_BYTES, MAX_WORDS_BYTES, save_predictions};
 pub use record::{MAX_RECORD_BYTES, Versions};
 pub use run::Run;
 
@@ -59,8 +60,8 @@ pub(crate) use run::read as read_file;
 
 use crate::checkpoint::sync_folder;
 use crate::report::{EpochReport, Summary};
+use crate::said::Said;
 pub(crate) use error::{reading, writing};
-use predictions::Arrays;
 pub(crate) use record::{json, malformed, parse};
 pub(crate) use run::read;
 
@@ -73,6 +74,7 @@ pub const FORMAT: u64 = 1;
 
 const CONFIG: &str = "config.toml";
 const VOCABULARY: &str = "vocabulary.json";
+const MOMENTS: &str = "moments.json";
 const VERSIONS: &str = "versions.json";
 const METRICS: &str = "metrics.jsonl";
 const CURVE: &str = "curve.svg";
@@ -152,11 +154,20 @@ impl RunFolder {
     ///
     /// # Errors
     /// A seed above 2^63 - 1, which TOML cannot hold; what the operating system refuses.
-    pub fn write_config(&mut self, config: &Config) -> Result<String> {
+    pub fn write_config(&mut self, config: &Config, said: &[Said]) -> Result<String> {
         let path = self.path.join(CONFIG);
-        let text = config.to_toml().map_err(|e| Error::Config { path, source: Box::new(e) })?;
+        let from = |key: &str| said.iter().find(|said| said.key == key).map(|said| said.from.clone());
+        let text =
+            config.to_commented_toml(&from).map_err(|e| Error::Config { path, source: Box::new(e) })?;
         self.write(CONFIG, text.as_bytes())?;
         Ok(text)
+    }
+
+    /// Writes the moments by which columns of features were brought to one scale.
+    pub(crate) fn write_moments(&mut self, moments: &Moments) -> Result<()> {
+        let written = record::Columns::of(moments);
+        let bytes = record::json(&written, &self.path.join(MOMENTS))?;
+        self.write(MOMENTS, &bytes)
     }
 
     /// Writes the tokens of a text.
@@ -499,22 +510,13 @@ impl SeedFolder<'_> {
         Ok(digest)
     }
 
-    /// Writes the predictions: `scores` [`vertices`, classes], row-major, `None` where only pairs have scores;
-    /// `embeddings` their width h and [`vertices`, h]. Ids are int64, uint64 where a number is above 2^63 - 1, or text of a fixed
-    /// width.
+    /// Writes the predictions.
     ///
     /// # Errors
     /// Arrays that do not fit together or are above [`MAX_MATRIX_BYTES`] or [`MAX_WORDS_BYTES`]; what
     /// the operating system refuses.
-    pub fn write_predictions(
-        &mut self,
-        ids: &VertexIds,
-        vertices: u32,
-        scores: Option<&[f32]>,
-        embeddings: Option<(usize, &[f32])>,
-    ) -> Result<()> {
+    pub fn write_predictions(&mut self, arrays: &Arrays<'_>) -> Result<()> {
         let path = self.path.join(PREDICTIONS);
-        let arrays = Arrays { ids, vertices, scores, embeddings };
         arrays.check(&path)?;
         let file = File::create(self.real.join(PREDICTIONS)).map_err(writing(&path))?;
         arrays.write(file).map_err(writing(&path))
@@ -607,7 +609,10 @@ impl Drop for Parents {
 /// Writes anew what a run folder says of its own place and of its data's, before it is moved to `target`.
 pub(crate) fn readdress(folder: &Path, target: &Path, config: &Config, summary: &Summary) -> Result<()> {
     let path = folder.join(CONFIG);
-    let text = config.to_toml().map_err(|e| Error::Config { path: path.clone(), source: Box::new(e) })?;
+    let from = |key: &str| summary.settings.iter().find(|said| said.key == key).map(|said| said.from.clone());
+    let text = config
+        .to_commented_toml(&from)
+        .map_err(|e| Error::Config { path: path.clone(), source: Box::new(e) })?;
     fs::write(&path, text).map_err(writing(&path))?;
     let path = folder.join(SUMMARY);
     let bytes = record::summary_json(summary, target, &path)?;

@@ -13,7 +13,8 @@ use eciton_exec::{Completion, Executor, LocalPool, Prices};
 use eciton_graph::dataset::Dataset;
 use eciton_kernel::Layer;
 use eciton_plan::{
-    Config, Domain, ExecutorKind, Lanes, Layers, Mode, Program, Readout, Round, SlotId, Spans,
+    Config, Domain, ExecutorKind, Lanes, Layers, Mode, NormaliseFeatures, Program, Readout, Round, SlotId,
+    Spans,
 };
 
 pub(crate) use self::draft::{Draft, Planned, parts};
@@ -31,7 +32,8 @@ use crate::logs::{Header, Logs, Profiled, Recording};
 use crate::owned::{Owners, Wanted};
 use crate::plan::{needs, owning_lanes};
 use crate::recorder::Recorder;
-use crate::report::{Attempts, HelpersUsed, Metrics, Observer, WorkersUsed};
+use crate::report::{Attempts, HelpersUsed, Metrics, Observer, Quality, WorkersUsed};
+use crate::said::{self, Said};
 use crate::stop::Stop;
 use crate::strips::Stripped;
 use crate::trial::PipelineTrial;
@@ -105,7 +107,7 @@ pub(crate) struct Position {
 /// A run that is ready to start.
 pub(crate) struct Session {
     pub inputs: Inputs,
-    normalised_features: bool,
+    scaled: NormaliseFeatures,
     pub program: Program,
     /// Which of its stages are one task, and the program of these.
     spans: Spans,
@@ -154,7 +156,7 @@ impl Session {
         functions::check(config.executor.kind)?;
         let draft = Draft::new(config, options, dataset, asked)?;
         draft.planned.memory.check(config.run.memory_bytes)?;
-        let Draft { inputs, normalised_features, kernels, threads, stripped, planned } = draft;
+        let Draft { inputs, scaled, kernels, threads, stripped, planned } = draft;
         let Planned { program, spans, schedule, evaluation, layers, chooser, .. } = planned;
         let watched = options.out.is_some() && config.checkpoint.is_on() && !config.workers.own();
         let fingerprint = watched.then(|| Fingerprint::of(&inputs)).transpose()?;
@@ -251,7 +253,7 @@ impl Session {
             source,
             epochs,
             inputs,
-            normalised_features,
+            scaled,
             program,
             spans,
             schedule,
@@ -281,11 +283,21 @@ impl Session {
         if let Some(initial) = &self.initial {
             resolved.run.init_digest = Some(initial.digest.clone());
         }
-        resolved.data.normalise_features = Some(self.normalised_features);
+        resolved.data.normalise_features = Some(self.scaled);
+        resolved.model.loss = Some(self.program.model.loss);
+        resolved.run.metric = Some(self.inputs.metric);
+        if matches!(resolved.model.layers, Layers::Count(_)) {
+            resolved.model.activation.get_or_insert(config.model.kind.activation());
+        }
         if self.inputs.dataset.graphs.is_some() && matches!(resolved.model.layers, Layers::Count(_)) {
             resolved.model.own.readout.get_or_insert(Readout::Mean);
         }
         resolved
+    }
+
+    /// The settings that follow from data and model, and where each is from.
+    pub(crate) fn said(&self, config: &Config) -> Vec<Said> {
+        said::said(config, &self.program.model, &self.inputs, self.scaled)
     }
 
     /// Reads the weights that seeds begin from, unless that is done or there are none.
@@ -355,11 +367,29 @@ impl Session {
 
     /// Scores of all vertices with the weights as they are, without dropout.
     pub(crate) fn evaluate(&mut self, observer: &mut dyn Observer) -> Result<Metrics> {
+        Ok(self.forward(None, observer)?.0)
+    }
+
+    /// [`Session::evaluate`], and how good the model is beyond the metric.
+    pub(crate) fn judge(&mut self, observer: &mut dyn Observer) -> Result<(Metrics, Option<Quality>)> {
         self.forward(None, observer)
     }
 
+    /// The quality of what the last evaluation left; `None` where that are no scores.
+    pub(crate) fn quality(&self) -> Result<Option<Quality>> {
+        let Evaluation { plan, rows, .. } = &self.evaluation;
+        match plan.folds() {
+            true => Ok(None),
+            false => driver::quality(&plan.stages(&self.inputs, rows, &self.layers)?),
+        }
+    }
+
     /// The same by another evaluation than that of the session.
-    fn forward(&mut self, other: Option<&mut Evaluation>, observer: &mut dyn Observer) -> Result<Metrics> {
+    fn forward(
+        &mut self,
+        other: Option<&mut Evaluation>,
+        observer: &mut dyn Observer,
+    ) -> Result<(Metrics, Option<Quality>)> {
         let Evaluation { plan, rows, engine } = other.unwrap_or(&mut self.evaluation);
         let stages = plan.stages(&self.inputs, rows, &self.layers)?;
         let (weights, counts) = (&mut self.weights, &mut self.counts);
@@ -372,7 +402,7 @@ impl Session {
                 ended => break ended?,
             }
         }
-        driver::measured(&stages)
+        Ok((driver::measured(&stages)?, driver::quality(&stages)?))
     }
 
     /// Waits for what a failure left under way: its leases are over then.

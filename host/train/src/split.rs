@@ -22,6 +22,10 @@ pub(crate) fn apply(data: &Data, dataset: &mut Dataset) -> Result<()> {
     let name = || dataset.name.clone();
     let refused = |source| Error::Split { dataset: name(), rule, source: Box::new(source) };
     let group = data.group();
+    dataset.names.split = match data.split_seed {
+        seed if group == 1 => format!("{rule}, drawn from seed {seed}"),
+        seed => format!("{rule} of sequences, drawn from seed {seed}"),
+    };
     if group == 1 {
         dataset.split = draw.draw(&dataset.labels, data.split_seed).map_err(refused)?;
         return Ok(());

@@ -2,23 +2,25 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
-use eciton_graph::dataset::Dataset;
+use eciton_graph::dataset::{Dataset, Moments, Scaling};
 use eciton_graph::graphs::Graphs;
 use eciton_plan::{Config, Data, Keep, Part, Program};
 
 use crate::checkpoint::{Beginning, Place, RunRecord, Saver};
 use crate::data;
+use crate::decided::Known;
 use crate::driver::Trained;
 use crate::error::{Error, Result};
 use crate::evaluation::Asked;
 use crate::logs;
 use crate::picture;
 use crate::recorder::Recorder;
-use crate::report::{EpochReport, Observer, SeedReport, Silent, Started, Summary, Target};
+use crate::report::{BestEpoch, EpochReport, Observer, SeedReport, Silent, Started, Summary, Target};
 use crate::run_folder::model::digest_of;
-use crate::run_folder::{Error as FileError, NamedTensor, RunFolder, Versions, json, model_digest};
+use crate::run_folder::{Arrays, Error as FileError, NamedTensor, RunFolder, Versions, json, model_digest};
 use crate::session::{Options, Position, Predicted, Session};
 use crate::trial::settle_pipeline;
 
@@ -79,7 +81,7 @@ fn train_data(
         }
         _ => None,
     };
-    let dataset = dataset.map(|dataset| checked(&config.data, dataset)).transpose()?;
+    let dataset = dataset.map(|dataset| checked(&config.data, dataset, None)).transpose()?;
     let mut trial = None;
     if config.pipeline.auto {
         (config, trial) = settle_pipeline(&config, options, dataset.as_ref())?;
@@ -100,9 +102,9 @@ fn train_data(
 }
 
 /// A data set in memory as a run reads it.
-pub(crate) fn checked(data: &Data, dataset: Dataset) -> Result<Dataset> {
+pub(crate) fn checked(data: &Data, dataset: Dataset, moments: Option<&Arc<Moments>>) -> Result<Dataset> {
     dataset.validate()?;
-    data::prepare(data, dataset)
+    data::prepare_with(data, dataset, moments)
 }
 
 /// A run on its way: what is set up, and what is written.
@@ -122,7 +124,10 @@ impl Run<'_> {
         check_training(config, session)?;
         let Some(folder) = &mut self.recorder.folder else { return Ok(None) };
         folder.check_ids(session.inputs.vertices.named().0)?;
-        let config_text = folder.write_config(&session.resolved(config))?;
+        let config_text = folder.write_config(&session.resolved(config), &session.said(config))?;
+        if let Scaling::Columns(moments) = &session.inputs.dataset.scaling {
+            folder.write_moments(moments)?;
+        }
         if let Some(vocabulary) = data::vocabulary(&config.data)? {
             folder.write_vocabulary(&vocabulary)?;
         }
@@ -177,6 +182,7 @@ impl Run<'_> {
             epochs: self.config.run.epochs,
             seeds: self.seeds(),
             setup_seconds: self.begun.elapsed().as_secs_f64(),
+            settings: session.said(self.config),
             functions: session.outlook(),
         });
         if let Some(fault) = session.kernels.cache_fault() {
@@ -265,21 +271,17 @@ impl Run<'_> {
         let epochs = trained.epochs.as_slice();
         let last = epochs.last().ok_or(Error::Stopped)?;
         // The scores of the last epoch are still there if it was evaluated.
-        let metrics = match last.metrics.filter(|_| trained.scored) {
-            Some(metrics) => metrics,
-            None => session.evaluate(observer)?,
+        let (metrics, mut quality) = match last.metrics.filter(|_| trained.scored) {
+            Some(metrics) => (metrics, session.quality()?.or_else(|| trained.quality.clone())),
+            None => session.judge(observer)?,
         };
-        let best = epochs
-            .iter()
-            .filter_map(|e| Some((e.epoch, e.metrics?)))
-            .reduce(|best, e| if e.1.goodness() > best.1.goodness() { e } else { best });
         let kept = trained.best.as_ref().filter(|best| best.epoch != last.epoch);
         if let Some(kept) = kept {
             for (parameter, values) in kept.values.iter().enumerate() {
                 session.weights.set(parameter, values)?;
             }
             // The scores that are written are this model's, not the last one's.
-            session.evaluate(observer)?;
+            quality = session.judge(observer)?.1;
         }
         let (tensors, digest) = match session.weights.owners() {
             Some(owners) => {
@@ -298,12 +300,13 @@ impl Run<'_> {
             epochs: last.epoch,
             loss: last.loss,
             metrics,
-            best,
+            best: BestEpoch::of(epochs),
             kept_epoch: kept.map(|kept| kept.epoch),
             stopped_early: trained.stopped_early,
             target: self.config.run.until.map(|until| Target::of(until, trained.reached, epochs)),
             synchronised_after: trained.synchronised_after,
             model_digest: digest.clone(),
+            quality,
         };
         let epoch = kept.map_or(last.epoch, |kept| kept.epoch);
         let metadata = BTreeMap::from([
@@ -347,13 +350,15 @@ impl Run<'_> {
             (None, None) => return Err(Error::Internal("a seed without a model".to_owned())),
         };
         let (ids, rows) = session.inputs.vertices.named();
+        let known = Known::of(&session.inputs)?;
         let write = |Predicted { scores, embeddings }: Predicted| {
             let embeddings = embeddings.as_ref().map(|(width, values)| (*width, values.as_slice()));
             let (scores, embeddings) = match &session.inputs.links {
                 Some(_) => (None, Some((session.inputs.shape.classes as usize, &scores[..]))),
                 None => (Some(&scores[..]), embeddings),
             };
-            place.write_predictions(ids, rows, scores, embeddings)
+            let known = Some((session.inputs.task, &known));
+            place.write_predictions(&Arrays { ids, vertices: rows, scores, embeddings, known })
         };
         // The model is what cannot be made again: a disk that is full by now does not take it along.
         let predicted = match predicted.map(write).transpose() {
@@ -470,7 +475,7 @@ fn summarise(
     epoch_seconds: &mut [f64],
 ) -> Summary {
     let tests: Vec<f64> = seeds.iter().filter_map(|s| s.metrics.test).collect();
-    let best: Vec<f64> = seeds.iter().filter_map(|s| s.best?.1.test).collect();
+    let best: Vec<f64> = seeds.iter().filter_map(|s| s.best?.metrics.test).collect();
     let spread = spread(&tests);
     epoch_seconds.sort_by(f64::total_cmp);
     let middle = epoch_seconds.len() / 2;
@@ -489,6 +494,7 @@ fn summarise(
         epoch_seconds_median: median,
         total_seconds: 0.0,
         peak_memory_bytes: peak_memory_bytes(),
+        settings: session.said(config),
         model_digest: seeds.first().map_or_else(String::new, |s| s.model_digest.clone()),
         numeric_class: session.numeric_class(),
         intervals: session.inputs.intervals.len() as u32,

@@ -38,10 +38,11 @@ use std::sync::Arc;
 
 use eciton_exec::Bill;
 use eciton_graph::dataset::Dataset;
-use eciton_plan::Config;
+use eciton_plan::{Config, TaskType};
 use ndarray::Array2;
 
 use crate::data;
+use crate::decided::Known;
 use crate::driver::{Best, Trained};
 use crate::error::{Error, Result};
 use crate::evaluation::Asked;
@@ -236,6 +237,20 @@ impl Trainer {
         self.evaluate()?;
         let found = self.session.predicted(&self.config, true, &mut Silent)?.embeddings;
         found.map(|(columns, values)| self.matrix(columns, values)).transpose()
+    }
+
+    /// What is known of the rows, in the order of [`Trainer::predict`].
+    ///
+    /// # Errors
+    /// [`Error::Graph`] where parts of the data set do not fit together.
+    pub fn known(&self) -> Result<Known> {
+        Known::of(&self.session.inputs)
+    }
+
+    /// What [`Trainer::predict`] gives.
+    #[must_use]
+    pub fn task(&self) -> TaskType {
+        self.session.inputs.task
     }
 
     fn matrix(&self, columns: usize, values: Vec<f32>) -> Result<Array2<f32>> {

@@ -2,7 +2,7 @@
 //! texts that go on.
 
 use eciton_graph::adjacency::{Graph, Options as GraphOptions};
-use eciton_graph::dataset::{Dataset, Features, Labels, Split, VertexIds};
+use eciton_graph::dataset::{Dataset, Features, Labels, Names, Scaling, Split, VertexIds};
 use eciton_plan::Config;
 use eciton_tests::{Numbers, options, train};
 use eciton_train::{Drawing, Options, Recording, Writer};
@@ -163,6 +163,8 @@ impl Case {
             split,
             graphs: None,
             ids: VertexIds::Dense,
+            names: Names::default(),
+            scaling: Scaling::None,
         }
     }
 }

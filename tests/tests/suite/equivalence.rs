@@ -1,5 +1,5 @@
 //! The same bits whatever the cut: threads, intervals and instances never change a result.
-use eciton_plan::{Config, GatherFeatures, VertexOrder};
+use eciton_plan::{Config, GatherFeatures, NormaliseFeatures, VertexOrder};
 use eciton_tests::{cora, data, options, train};
 
 const EPOCHS: u32 = 30;
@@ -47,13 +47,13 @@ fn cora_does_not_depend_on_threads_intervals_or_instances() {
 fn features_gathered_once_are_the_same_model() {
     // Sparse rows, and dense ones.
     let mut dense = cora(EPOCHS);
-    dense.data.normalise_features = Some(true);
+    dense.data.normalise_features = Some(NormaliseFeatures::Rows);
     let mut sets = vec![dense];
     match data() {
         Some(data) => {
             let mut minesweeper = cora(EPOCHS);
             minesweeper.data.source = data.join("heterophilous/minesweeper.npz").to_str().unwrap().to_owned();
-            minesweeper.data.normalise_features = Some(false);
+            minesweeper.data.normalise_features = Some(NormaliseFeatures::None);
             sets.push(minesweeper);
         }
         None => println!("skipped: dense features need the published data sets"),

@@ -1,11 +1,11 @@
 //! Evaluations that keep no scores: their metrics are those of evaluations that do, bit for bit.
 
 use eciton_graph::adjacency::{Graph, Options as GraphOptions};
-use eciton_graph::dataset::{Dataset, Features, Labels, Split, Values, VertexIds};
+use eciton_graph::dataset::{Dataset, Features, Labels, Names, Scaling, Split, Values, VertexIds};
 use eciton_graph::store;
 use eciton_plan::{Config, Data};
 use eciton_tests::{Numbers, options, train_reports};
-use eciton_train::run_folder::save_predictions;
+use eciton_train::run_folder::{Arrays, save_predictions};
 use eciton_train::{Options, Plan, Silent, Summary, Trainer, plan};
 
 fn config(source: &str, settings: &[&str]) -> Config {
@@ -46,6 +46,8 @@ fn flags(seed: u64) -> Dataset {
         split: Split { train: part(0, 1500), validation: part(1500, 1900), test: part(1900, 2400) },
         graphs: None,
         ids: VertexIds::Dense,
+        names: Names::default(),
+        scaling: Scaling::None,
     }
 }
 
@@ -118,7 +120,15 @@ fn scores_of_tokens_are_written_where_they_are_asked_for() {
     trainer.run(2, &mut Silent).unwrap();
     let scores = trainer.predict().unwrap();
     let again = folder.path().join("again.npz");
-    save_predictions(&again, &ids, scores.nrows() as u32, scores.as_slice(), None).unwrap();
+    let known = trainer.known().unwrap();
+    let arrays = Arrays {
+        ids: &ids,
+        vertices: scores.nrows() as u32,
+        scores: scores.as_slice(),
+        embeddings: None,
+        known: Some((trainer.task(), &known)),
+    };
+    save_predictions(&again, &arrays).unwrap();
     assert!(std::fs::read(&npz).unwrap() == std::fs::read(&again).unwrap(), "other predictions");
     assert_eq!(trainer.embeddings().unwrap().unwrap().nrows(), scores.nrows());
     assert_eq!(trainer.evaluate().unwrap(), with.seeds[0].metrics);

@@ -6,7 +6,7 @@
 
 use crate::numpy::{as_sparse, ask, assert_close, flat, trained};
 use eciton_graph::adjacency::{Graph, Options as GraphOptions};
-use eciton_graph::dataset::{Dataset, Features, Labels, Split, VertexIds};
+use eciton_graph::dataset::{Dataset, Features, Labels, Names, Scaling, Split, VertexIds};
 use eciton_plan::{
     Activation, Algorithm, Atoms, Config, GatherFeatures, Intervals, LayerSettings, Layers, Pipeline,
     WeightDecay, WeightVersions,
@@ -66,7 +66,8 @@ impl Case {
         let layer = |width: Option<u32>| LayerSettings { width, ..LayerSettings::gcn() };
         let hidden = widths[1..layers].iter().map(|&w| layer(Some(w)));
         config.model.layers = Layers::List(hidden.chain([layer(None)]).collect());
-        (config.model.dropout, config.model.bias, config.model.activation) = (dropout, bias, activation);
+        (config.model.dropout, config.model.bias, config.model.activation) =
+            (dropout, bias, Some(activation));
         (config.run.seed, config.run.epochs, config.run.eval_every) = (seed, 1, 0);
         config.run.intervals = (vertices > 64 && seed.is_multiple_of(2)).then_some(2);
         config.run.threads = Some(1 + numbers.below(2));
@@ -106,6 +107,8 @@ impl Case {
             split,
             graphs: None,
             ids: VertexIds::Dense,
+            names: Names::default(),
+            scaling: Scaling::None,
         };
         dataset.validate().unwrap();
         let what = format!(

@@ -1,7 +1,7 @@
 //! What rows are stored as and which of them are summed, in how many pieces: what may change bits, and what
 //! may not.
 use eciton_graph::adjacency::{Graph, Options as GraphOptions};
-use eciton_graph::dataset::{Dataset, Features, Labels, Split, VertexIds};
+use eciton_graph::dataset::{Dataset, Features, Labels, Names, Scaling, Split, VertexIds};
 use eciton_graph::random::SplitMix64;
 use eciton_plan::{
     Config, ExecutorKind, GatherFeatures, LabelledGathers, Mode, Pipeline, RowFormat, VertexOrder,
@@ -191,6 +191,8 @@ fn random_set(seed: u64, vertices: u32, edges: u32, columns: u32, classes: u32) 
         split,
         graphs: None,
         ids: VertexIds::Dense,
+        names: Names::default(),
+        scaling: Scaling::None,
     }
 }
 

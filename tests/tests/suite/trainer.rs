@@ -6,7 +6,7 @@ use eciton_graph::generate::ManyGraphs;
 use eciton_graph::store;
 use eciton_plan::{Config, Keep, Mode, TaskType, VertexOrder};
 use eciton_tests::{cora, options, train_reports};
-use eciton_train::run_folder::{NamedTensor, save_predictions};
+use eciton_train::run_folder::{Arrays, NamedTensor, save_predictions};
 use eciton_train::{Ask, EpochReport, Error, Observer, Options, Recording, Silent, Stop, Trainer};
 
 fn trainer(config: &Config) -> Trainer {
@@ -54,7 +54,10 @@ fn same_as_a_run(config: &Config, parts: &[&[u32]]) {
         assert_eq!(scores.nrows(), embeddings.nrows());
         let rows = scores.nrows() as u32;
         let embeddings = (embeddings.ncols(), embeddings.as_slice().unwrap());
-        save_predictions(&npz, &ids, rows, scores.as_slice(), Some(embeddings)).unwrap();
+        let known = trainer.known().unwrap();
+        let (scores, known) = (scores.as_slice(), Some((trainer.task(), &known)));
+        let arrays = Arrays { ids: &ids, vertices: rows, scores, embeddings: Some(embeddings), known };
+        save_predictions(&npz, &arrays).unwrap();
         let [found, wanted] = [&npz, &out.join("predictions.npz")].map(|path| std::fs::read(path).unwrap());
         assert!(found == wanted, "{parts:?}: other predictions");
         std::fs::remove_file(&npz).unwrap();

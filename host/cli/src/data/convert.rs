@@ -9,7 +9,7 @@ use eciton_graph::adjacency::Options;
 use eciton_graph::dataset::EdgeFeatures;
 use eciton_graph::edges::EdgeSource;
 use eciton_graph::{build, store};
-use eciton_plan::{Data, TaskType};
+use eciton_plan::{Data, NormaliseFeatures, TaskType};
 use eciton_train::task;
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -92,8 +92,12 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
 /// A data set that is read into memory first.
 fn whole(arguments: &Arguments) -> Result<Line<'_>, Failure> {
     let (source, name) = (arguments.source.clone(), arguments.name.clone());
-    let data =
-        eciton_train::load(&Data { source, name, normalise_features: Some(false), ..Data::default() })?;
+    let data = eciton_train::load(&Data {
+        source,
+        name,
+        normalise_features: Some(NormaliseFeatures::None),
+        ..Data::default()
+    })?;
     store::write(&arguments.out, &data)?;
     Ok(Line {
         event: "converted",
@@ -135,6 +139,7 @@ fn stream<'a>(streamed: Streamed, arguments: &'a Arguments, output: &Output) -> 
         writer.graphs(graphs)?;
     }
     writer.ids(&streamed.ids)?;
+    writer.names(&known.names);
     let (edges, dataset) = (writer.edges().unwrap_or(0), streamed.name);
     writer.finish(&dataset)?;
     Ok(Line {

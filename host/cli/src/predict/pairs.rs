@@ -136,6 +136,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use eciton_plan::TaskType;
+    use eciton_train::decided::Known;
     use ndarray::array;
 
     #[test]
@@ -149,6 +150,7 @@ mod tests {
             task: TaskType::LinkPrediction,
             scores: array![[1.0, 2.0], [0.5, -0.25], [-4.0, 0.0]],
             embeddings: None,
+            known: Known::default(),
             split: None,
         };
         let scored = Scored::new(&PairTable::open(&file).unwrap(), &found).unwrap();

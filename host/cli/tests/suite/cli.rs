@@ -485,7 +485,7 @@ fn an_order_is_not_seen_in_what_a_run_writes() {
         for line in &lines {
             let id = line["id"].as_str().unwrap();
             let vertex = vertices.clone().find(|&v| name(v) == id).unwrap();
-            assert_eq!(line["class"], vertex % 3, "{order}: {id} is not its own");
+            assert_eq!(line["predicted"], vertex % 3, "{order}: {id} is not its own");
             names += &format!("{id} ");
             scores.push(line["scores"].as_array().unwrap().iter().map(|s| s.as_f64().unwrap()).collect());
         }
@@ -518,7 +518,7 @@ fn a_run_folder_evaluates_and_predicts() {
 
     let printed = works(dir.path(), &["predict", "r"]);
     assert_eq!(printed.lines().count(), 2709);
-    assert!(printed.starts_with("id,class,score_0,score_1,"), "{}", &printed[..80]);
+    assert!(printed.starts_with("id,predicted,label,part,p(Theory),"), "{}", &printed[..80]);
     says(&works(dir.path(), &["predict", "r", "--out", "p.csv"]), &["p.csv", "2,708 vertices", "7 classes"]);
     assert_eq!(std::fs::read_to_string(dir.path().join("p.csv")).unwrap(), printed);
     let first =
@@ -531,7 +531,8 @@ fn a_run_folder_evaluates_and_predicts() {
     assert_eq!(same("p.npz"), same("r/predictions.npz"));
 
     says(&fails(dir.path(), &["predict", "r", "--out", "p.txt"], 2), &[".npz or .csv"]);
-    says(&fails(dir.path(), &["predict", "r", "--out", "no/p.csv"], 1), &["no/p.csv"]);
+    says(&works(dir.path(), &["predict", "r", "--out", "new/folder/p.csv"]), &["new/folder/p.csv"]);
+    says(&fails(dir.path(), &["predict", "r", "--out", "p.csv/p.csv"], 1), &["p.csv/p.csv"]);
     says(&fails(dir.path(), &["eval", "absent"], 1), &["absent"]);
     says(&fails(dir.path(), &["eval", "r", "corra"], 1), &["corra", "cora"]);
     says(&fails(dir.path(), &["train", "--out", "r"], 1), &["r"]);

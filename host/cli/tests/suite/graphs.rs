@@ -34,25 +34,65 @@ const FILES: [(&str, &str, [u64; 6]); 3] = [
 ];
 
 #[test]
-fn features_are_divided_by_their_sums_where_none_is_negative() {
+fn features_are_divided_by_their_sums_where_they_are_counts() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();
     let generated = ["data", "generate", "rmat", "signed", "--vertices", "500", "--edges", "4000"];
     works(folder, &generated);
     // What was done is in the run's settings, and a model is looked at in the same way.
     for (source, set, done) in [
-        ("signed", "auto", "false"),
-        ("cora", "auto", "true"),
-        ("signed", "true", "true"),
-        ("cora", "false", "false"),
+        ("signed", "auto", "none"),
+        ("cora", "auto", "rows"),
+        ("signed", "true", "rows"),
+        ("cora", "false", "none"),
+        ("signed", "columns", "columns"),
+        ("cora", "columns", "columns"),
     ] {
         let out = format!("{source}-{set}");
         let set = format!("data.normalise_features={set}");
         works(folder, &["train", source, "--epochs", "2", "--set", &set, "--out", &out]);
         let config = std::fs::read_to_string(folder.join(&out).join("config.toml")).unwrap();
-        assert!(config.contains(&format!("normalise_features = {done}")), "{source}, {set}: {config}");
-        works(folder, &["eval", &out]);
+        assert!(config.contains(&format!("normalise_features = \"{done}\"")), "{source}, {set}: {config}");
+        let eval = works(folder, &["eval", &out]);
+        assert!(eval.contains("the same"), "{source}, {set}: {eval}");
+        assert_eq!(folder.join(&out).join("moments.json").exists(), done == "columns", "{source}, {set}");
     }
+}
+
+#[test]
+fn other_data_has_the_scale_that_the_model_learnt() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let write = |name: &str, shift: f64| {
+        std::fs::create_dir_all(folder.join(name)).unwrap();
+        let (mut edges, mut features, mut labels) =
+            ("source,target\n".to_owned(), "id,feet,share\n".to_owned(), "id,kind\n".to_owned());
+        for v in 0..60 {
+            let high = f64::from(v % 2) * 3000.0 + f64::from(v) + shift;
+            edges += &format!("v{v},v{}\n", (v + 2) % 60);
+            features += &format!("v{v},{high},{}\n", f64::from(v % 7) / 7.0);
+            labels += &format!("v{v},{}\n", if v % 2 == 0 { "low" } else { "high" });
+        }
+        for (file, text) in [("edges", edges), ("features", features), ("labels", labels)] {
+            std::fs::write(folder.join(name).join(format!("{file}.csv")), text).unwrap();
+        }
+    };
+    write("here", 0.0);
+    write("there", 100_000.0);
+    let train =
+        ["train", "here", "--epochs", "60", "--set", "data.normalise_features=columns", "--out", "run"];
+    let text = works(folder, &train);
+    assert!(text.contains("each column of mean 0 and deviation 1") && text.contains("(set)"), "{text}");
+    let told = |data: &str| -> Vec<String> {
+        let csv = works(folder, &["predict", "run", data]);
+        csv.lines().skip(1).map(|line| line.split(',').nth(1).unwrap().to_owned()).collect()
+    };
+    assert_eq!(told("here").iter().filter(|class| *class == "low").count(), 30);
+    // Of its own moments the other place would look the same; by the run's all of it lies high.
+    assert!(told("there").iter().all(|class| class == "high"), "{:?}", told("there"));
+    std::fs::write(folder.join("run/moments.json"), r#"{"mean":[0.0],"deviation":[0.0]}"#).unwrap();
+    let (code, _, err) = run(folder, &["predict", "run"]);
+    assert!(code == Some(1) && err.contains("moments.json"), "{err}");
 }
 
 #[test]

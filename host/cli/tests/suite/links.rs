@@ -104,7 +104,7 @@ fn pairs_are_scored_by_inner_products() {
     let folder = data.path();
     works(folder, &[&TRAIN[..], &["--out", "run", "--set", "links.embedding=5"]].concat());
     let printed = works(folder, &["predict", "run"]);
-    assert!(printed.starts_with("id,embedding_0,embedding_1,embedding_2,embedding_3,embedding_4\nl0,"));
+    assert!(printed.starts_with("id,embedding(0),embedding(1),embedding(2),embedding(3),embedding(4)\nl0,"));
     let embedding = |id: &str| -> Vec<f64> {
         let row = printed.lines().find(|line| line.split(',').next() == Some(id)).unwrap();
         row.split(',').skip(1).map(|value| value.parse().unwrap()).collect()
@@ -112,7 +112,7 @@ fn pairs_are_scored_by_inner_products() {
     assert_eq!((printed.lines().count(), embedding("r99").len()), (201, 5));
     let first = &lines(&works(folder, &["predict", "run", "--json"]))[0];
     assert_eq!((first["id"].as_str(), first["embedding"].as_array().unwrap().len()), (Some("l0"), 5));
-    assert!(first.get("scores").is_none() && first.get("class").is_none(), "{first}");
+    assert!(first.get("scores").is_none() && first.get("predicted").is_none(), "{first}");
 
     std::fs::write(folder.join("pairs.csv"), "source,target\nl0,l1\n# others\n\nl0,r50\nr7,r7\n").unwrap();
     let text = works(folder, &["predict", "run", "--pairs", "pairs.csv"]);

@@ -15,6 +15,7 @@ mod kernels;
 mod lanes;
 mod links;
 mod many_graphs;
+mod names;
 mod owned;
 mod signs;
 mod split;

@@ -58,7 +58,7 @@ fn graphs_are_told_apart_and_predicted_by_their_ids() {
     assert!(found["test_metric"].as_f64().unwrap() > 0.9, "{found}");
     let text = works(folder, &["predict", "run"]);
     let mut rows = text.lines();
-    assert_eq!(rows.next(), Some("id,class,score_0,score_1"));
+    assert_eq!(rows.next(), Some("id,predicted,label,part,p(path),p(ring),score(path),score(ring)"));
     let ids: BTreeSet<String> = rows.map(|row| row.split(',').next().unwrap().to_owned()).collect();
     assert_eq!(ids, (0..GRAPHS).map(|graph| format!("g{graph}")).collect());
     let line = &lines(&works(folder, &["predict", "run", "--out", "p.npz", "--embeddings", "--json"]))[0];

@@ -51,16 +51,22 @@ fn several_labels_are_learnt_measured_and_predicted() {
     assert_eq!((&eval[0]["reproduced"], &eval[0]["metric"]), (&true.into(), &"roc-auc".into()));
     let csv = works(folder, &["predict", "run"]);
     let (header, rest) = csv.split_once('\n').unwrap();
-    assert_eq!(header, "id,label_0,label_1,score_0,score_1");
+    let columns: Vec<&str> = header.split(',').collect();
+    assert_eq!((columns.len(), &columns[..2]), (10, &["id", "part"][..]), "{header}");
+    for (at, what) in [(2, "predicted("), (4, "label("), (6, "p("), (8, "score(")] {
+        assert!(columns[at].starts_with(what) && columns[at + 1].starts_with(what), "{header}");
+    }
     for row in rest.lines() {
         let fields: Vec<&str> = row.split(',').collect();
         for label in 0..2 {
-            let score: f32 = fields[3 + label].parse().unwrap();
-            assert_eq!(fields[1 + label], if score > 0.0 { "1" } else { "0" }, "{row}");
+            let score: f32 = fields[8 + label].parse().unwrap();
+            let probability: f32 = fields[6 + label].parse().unwrap();
+            assert_eq!(fields[2 + label], if score > 0.0 { "1" } else { "0" }, "{row}");
+            assert_eq!(probability > 0.5, score > 0.0, "{row}");
         }
     }
     let first = &lines(&works(folder, &["predict", "run", "--json"]))[0];
-    assert!(first["labels"].is_array() && first.get("class").is_none(), "{first}");
+    assert!(first["predicted"].is_array() && first["label"].is_array(), "{first}");
     let picture = std::fs::read_to_string(folder.join("run/curve.svg")).unwrap();
     assert!(picture.contains("binary cross-entropy") && picture.contains("ROC-AUC"), "{picture}");
 
@@ -90,11 +96,11 @@ fn numbers_are_learnt_and_less_is_better() {
     let validation = |line: &&Value| found(line, "val_metric");
     assert!(validation(&&epochs[0]) > 5.0, "{}", epochs[0]);
     let least = epochs.iter().min_by(|a, b| validation(a).total_cmp(&validation(b))).unwrap();
-    assert_eq!(summary["seeds"][0]["best"][0], least["epoch"]);
+    assert_eq!(summary["seeds"][0]["best"]["epoch"], least["epoch"]);
     assert!(found(least, "test_metric") < 0.5, "{least}");
     let eval = lines(&works(folder, &["eval", "run", "--json"]));
     assert_eq!((&eval[0]["reproduced"], &eval[0]["test_metric"]), (&true.into(), &least["test_metric"]));
-    assert!(works(folder, &["predict", "run"]).starts_with("id,value_0,value_1\nv0,"));
+    assert!(works(folder, &["predict", "run"]).starts_with("id,part,predicted("));
 
     // A run of errors stops where they get no smaller.
     let early = lines(&works(
@@ -103,7 +109,7 @@ fn numbers_are_learnt_and_less_is_better() {
             .concat(),
     ));
     let summary = early.last().unwrap();
-    let best = summary["seeds"][0]["best"][0].as_u64().unwrap();
+    let best = summary["seeds"][0]["best"]["epoch"].as_u64().unwrap();
     let rmse = |line: &Value| found(line, "val_metric");
     let at = |epoch: u64| rmse(early.iter().find(|line| line["epoch"] == epoch).unwrap());
     assert!(early.iter().filter(|line| line["event"] == "epoch").all(|line| rmse(line) >= at(best)));
@@ -115,7 +121,7 @@ fn what_does_not_fit_is_refused_with_what_does() {
     for (line, words) in [
         (
             &["--metric", "roc-auc"][..],
-            "classification of 7 classes: take accuracy or f1-micro or cross-entropy",
+            "classification of 7 classes: take accuracy or balanced-accuracy or f1-macro or f1-micro or cross-entropy",
         ),
         (&["--set", "model.loss=squared-error"], "the task is classification: take cross-entropy"),
         (

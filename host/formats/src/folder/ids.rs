@@ -148,6 +148,22 @@ impl Ids {
                 found: format!("{word:.60?}"),
                 remedy: "correct the id; where there is a graphs.csv, labels and split are of graphs",
             },
+            false if !table.is_edges() => {
+                let (found, remedy) = match table.unnamed_index() {
+                    true => (
+                        format!("{word:.60?}, below a header without a name, as pandas writes its index"),
+                        "write the table with index=False, or with the ids as its first column",
+                    ),
+                    false => {
+                        (format!("{word:.60?}"), "correct the id, or add the vertex to features or edges")
+                    }
+                };
+                let expected = match self.names {
+                    VertexIds::Dense => format!("a vertex, 0 to {}", self.count.saturating_sub(1)),
+                    _ => format!("the id of one of the {} vertices", self.count),
+                };
+                Error::Malformed { place: place(), expected, found, remedy }
+            }
             false => Error::UnknownVertex {
                 place: place(),
                 vertex: eciton_input::text::cut(word, 60),

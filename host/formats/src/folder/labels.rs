@@ -6,12 +6,19 @@ use eciton_graph::split::NO_LABEL;
 
 use super::ids::{Ids, Placed, Words};
 use crate::table::Table;
-use crate::{class_names, file, labels};
+use crate::{file, labels};
 
 /// A number in digits. Words that mean numbers (`nan`, `inf`) may be names.
 pub(crate) fn number(field: &str) -> Option<f32> {
     let digits = |b: u8| b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.' | b'e' | b'E');
     if field.bytes().all(digits) { field.parse().ok() } else { None }
+}
+
+/// A whole number, also one that is written as `1.0`, as pandas does beside a NaN.
+pub(crate) fn whole(field: &str) -> Option<i64> {
+    let plain =
+        field.split_once('.').filter(|(_, rest)| rest.bytes().all(|b| b == b'0')).map(|(whole, _)| whole);
+    plain.unwrap_or(field).parse().ok()
 }
 
 /// Whether a field says that a label is not known.
@@ -74,12 +81,10 @@ impl Survey {
                     None if is_infinite(field) => found.infinite = true,
                     None => found.words = true,
                 }
-                let whole = field.parse::<i64>().is_ok();
+                let whole = whole(field).is_some();
                 found.whole &= whole;
                 found.huge |=
                     !whole && field.trim_start_matches(['+', '-']).bytes().all(|b| b.is_ascii_digit());
-            } else {
-                found.whole &= field.is_empty();
             }
             found.further |= row.fields().skip(2).any(|field| number(field).is_some());
             Ok(())
@@ -91,10 +96,10 @@ impl Survey {
     }
 }
 
-/// The labels of a table: classes, numbers or flags, by what its rows hold.
+/// The labels of a table: classes, numbers or flags, by what its rows hold; and names of the classes or columns.
 ///
 /// Several columns are labels where a number stands behind the first one, if that is not of words alone.
-pub(super) fn label_table(table: &Table, ids: &Ids) -> Result<Labels> {
+pub(super) fn label_table(table: &Table, ids: &Ids) -> Result<(Labels, Vec<String>)> {
     let found = Survey::of(table)?;
     if found.infinite && !found.words {
         let mut rows = table.rows(2)?;
@@ -111,7 +116,9 @@ pub(super) fn label_table(table: &Table, ids: &Ids) -> Result<Labels> {
     }
     let words = found.words && !found.numbers;
     if !words && found.further {
-        return values(table, ids, found.width);
+        let names = table.names(1)?;
+        let names = if names.len() == found.width { names } else { Vec::new() };
+        return Ok((values(table, ids, found.width)?, names));
     }
     if found.measured && !found.words {
         let mut of = vec![f32::NAN; ids.len() as usize];
@@ -123,10 +130,18 @@ pub(super) fn label_table(table: &Table, ids: &Ids) -> Result<Labels> {
             }
             Ok(())
         })?;
-        return Ok(Labels::Numbers(Values::named(1, of, &table.file)?));
+        if found.width == 1 {
+            eciton_input::notes::add(format!(
+                "{}: labels were read as numbers to be predicted, for one has a fraction, an exponent or a sign; \
+                 data.task = \"classification\" says otherwise",
+                table.file
+            ));
+        }
+        let names = table.names(1)?.into_iter().take(1).collect();
+        return Ok((Labels::Numbers(Values::named(1, of, &table.file)?), names));
     }
     match found.whole || (found.huge && !found.words) {
-        true => numbered_classes(table, ids),
+        true => Ok((numbered_classes(table, ids)?, Vec::new())),
         false => named_classes(table, ids),
     }
 }
@@ -164,7 +179,7 @@ fn numbered_classes(table: &Table, ids: &Ids) -> Result<Labels> {
         if is_none(field) || is_unknown(field) {
             return Ok(());
         }
-        let Ok(number) = field.parse::<i64>() else {
+        let Some(number) = whole(field) else {
             return Err(Error::Malformed {
                 place: Place::line(&table.file, row.line()),
                 expected: format!("a class below {}", MAX_CLASSES),
@@ -172,6 +187,9 @@ fn numbered_classes(table: &Table, ids: &Ids) -> Result<Labels> {
                 remedy: "number the classes from 0, or call them by words",
             });
         };
+        if number == -1 {
+            return Ok(());
+        }
         if !(0..i64::from(MAX_CLASSES)).contains(&number) {
             return Err(Error::LabelRange {
                 place: Place::line(&table.file, row.line()),
@@ -188,7 +206,7 @@ fn numbered_classes(table: &Table, ids: &Ids) -> Result<Labels> {
 }
 
 /// Classes that are words, in alphabetical order.
-fn named_classes(table: &Table, ids: &Ids) -> Result<Labels> {
+fn named_classes(table: &Table, ids: &Ids) -> Result<(Labels, Vec<String>)> {
     let (mut of, mut placed) = (vec![NO_LABEL; ids.len() as usize], Placed::new(ids));
     let mut words = Words::new(&table.file);
     table.each(2, |row| {
@@ -209,6 +227,6 @@ fn named_classes(table: &Table, ids: &Ids) -> Result<Labels> {
     for label in of.iter_mut().filter(|label| **label != NO_LABEL) {
         *label = class[*label as usize];
     }
-    class_names::leave(order.iter().map(|&word| words.names[word as usize].clone()).collect());
-    Ok(Labels::classes(of, order.len() as u32))
+    let names = order.iter().filter_map(|&word| words.names.get(word as usize).cloned()).collect();
+    Ok((Labels::classes(of, order.len() as u32), names))
 }

@@ -11,13 +11,13 @@
 use std::path::Path;
 
 use eciton_graph::adjacency::check_vertices;
-use eciton_graph::dataset::{Dataset, VertexIds};
+use eciton_graph::dataset::{Dataset, Names, VertexIds};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::Features;
 use eciton_graph::labels::{Labels, Values};
 use eciton_graph::split::{NO_LABEL, Split};
 
-use crate::folder::{canonical, number};
+use crate::folder::{canonical, number, whole};
 use crate::table::{Row, Table};
 use crate::{file, labels};
 
@@ -117,8 +117,15 @@ pub(crate) fn open(path: &Path) -> Result<Dataset> {
     check_vertices(rows, || Place::whole(&table.file))?;
     let columns_of = u32::try_from(width).unwrap_or(u32::MAX);
     let features = Features::from_dense(columns_of, &values)?;
-    let (labels, split, ids) = found.finish(&table, &columns)?;
-    super::dataset(file::stem(path), features, labels, split, ids)
+    let (labels, classes, split, ids) = found.finish(&table, &columns)?;
+    let all = table.names(0)?;
+    let of_features: Option<Vec<String>> = columns.features().map(|at| all.get(at).cloned()).collect();
+    let of_labels = match &labels {
+        Labels::Classes { .. } => classes,
+        _ => all.get(columns.label).cloned().into_iter().collect(),
+    };
+    let names = Names { labels: of_labels, features: of_features.unwrap_or_default(), ..Names::default() };
+    super::dataset(file::stem(path), features, labels, split, ids, names)
 }
 
 fn feature(table: &Table, row: &Row, column: usize, columns: &Columns) -> Result<f32> {
@@ -161,8 +168,13 @@ impl Found {
         Ok(())
     }
 
-    fn finish(self, table: &Table, columns: &Columns) -> Result<(Labels, Option<Split>, VertexIds)> {
-        let labels = labels_of(table, columns, &self.labels.finish())?;
+    /// Labels with names of their classes, split and ids.
+    fn finish(
+        self,
+        table: &Table,
+        columns: &Columns,
+    ) -> Result<(Labels, Vec<String>, Option<Split>, VertexIds)> {
+        let (labels, classes) = labels_of(table, columns, &self.labels.finish())?;
         let ids = match columns.id {
             None => VertexIds::Dense,
             Some(_) => {
@@ -171,7 +183,7 @@ impl Found {
                 if dense { VertexIds::Dense } else { VertexIds::Words(ids) }
             }
         };
-        Ok((labels, columns.split.map(|_| self.split), ids))
+        Ok((labels, classes, columns.split.map(|_| self.split), ids))
     }
 }
 
@@ -188,20 +200,20 @@ fn unique(table: &Table, ids: Vec<String>) -> Result<Vec<String>> {
     }
 }
 
-fn labels_of(table: &Table, columns: &Columns, fields: &[String]) -> Result<Labels> {
+fn labels_of(table: &Table, columns: &Columns, fields: &[String]) -> Result<(Labels, Vec<String>)> {
     let known = || fields.iter().filter(|field| !field.is_empty());
     let place = format!("{}, {}", table.file, columns.name(columns.label));
-    if known().all(|field| field.parse::<i64>().is_ok()) {
-        let numbers: Vec<i64> = fields.iter().map(|field| field.parse().unwrap_or(-1)).collect();
-        if known().any(|field| field.parse::<i64>().is_ok_and(|number| number < -1)) {
+    if known().all(|field| whole(field).is_some()) {
+        let numbers: Vec<i64> = fields.iter().map(|field| whole(field).unwrap_or(-1)).collect();
+        if numbers.iter().any(|&number| number < -1) {
             let values = fields.iter().map(|field| number(field).unwrap_or(f32::NAN)).collect();
-            return Ok(Labels::Numbers(Values::named(1, values, &place)?));
+            return Ok((Labels::Numbers(Values::named(1, values, &place)?), Vec::new()));
         }
-        return labels::from_numbers(&numbers, &place);
+        return Ok((labels::from_numbers(&numbers, &place)?, Vec::new()));
     }
     if known().all(|field| number(field).is_some()) {
         let values = fields.iter().map(|field| number(field).unwrap_or(f32::NAN)).collect();
-        return Ok(Labels::Numbers(Values::named(1, values, &place)?));
+        return Ok((Labels::Numbers(Values::named(1, values, &place)?), Vec::new()));
     }
     let none = |field: &str| field.is_empty() || field == "-1";
     let mut words: Vec<&str> = fields.iter().map(String::as_str).filter(|field| !none(field)).collect();
@@ -212,6 +224,5 @@ fn labels_of(table: &Table, columns: &Columns, fields: &[String]) -> Result<Labe
         false => words.binary_search(&field.as_str()).map_or(NO_LABEL, |at| at as u32),
     };
     let labels = Labels::classes(fields.iter().map(class).collect(), words.len() as u32);
-    crate::class_names::leave(words.into_iter().map(str::to_owned).collect());
-    Ok(labels)
+    Ok((labels, words.into_iter().map(str::to_owned).collect()))
 }

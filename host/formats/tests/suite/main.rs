@@ -8,6 +8,7 @@ mod formats;
 mod formats_fuzz;
 mod graphs;
 mod hostile;
+mod names;
 mod published;
 mod rows;
 mod tables;

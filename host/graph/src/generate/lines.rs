@@ -13,7 +13,7 @@ use scene::{ACROSS, ALONG, PROPOSALS, SIDE, Scene};
 use super::keyed::{Purpose, stream};
 use super::{real, whole};
 use crate::adjacency::{Graph, Options};
-use crate::dataset::{Dataset, VertexIds};
+use crate::dataset::{Dataset, Names, Scaling, VertexIds};
 use crate::error::Result;
 use crate::features::Features;
 use crate::labels::Labels;
@@ -95,6 +95,8 @@ impl Lines {
             },
             graphs: None,
             ids: VertexIds::Dense,
+            names: Names::default(),
+            scaling: Scaling::None,
         }
         .checked()
     }

@@ -12,7 +12,7 @@ use language::{Program, length};
 use super::keyed::{Purpose, stream};
 use super::{MAX_FEATURES, whole};
 use crate::adjacency::{Graph, Options};
-use crate::dataset::{Dataset, VertexIds};
+use crate::dataset::{Dataset, Names, Scaling, VertexIds};
 use crate::error::{Error, Result};
 use crate::features::Features;
 use crate::labels::Labels;
@@ -138,6 +138,8 @@ impl Programs {
             split,
             graphs: None,
             ids: VertexIds::Dense,
+            names: Names::default(),
+            scaling: Scaling::None,
         }
         .checked()
     }

@@ -12,7 +12,7 @@
 use super::keyed::{Purpose, fill_normal, stream};
 use super::{MAX_FEATURES, real, whole};
 use crate::adjacency::{Graph, Options};
-use crate::dataset::{Dataset, VertexIds};
+use crate::dataset::{Dataset, Names, Scaling, VertexIds};
 use crate::error::Result;
 use crate::features::Features;
 use crate::labels::Labels;
@@ -71,6 +71,8 @@ fn dataset(name: &str, columns: u32, values: &[f32], labels: Labels, seed: u64) 
         split,
         graphs: None,
         ids: VertexIds::Dense,
+        names: Names::default(),
+        scaling: Scaling::None,
     }
     .checked()
 }

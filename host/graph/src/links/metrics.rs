@@ -5,7 +5,7 @@ use eciton_tensor::View;
 use super::Pair;
 use crate::build::threads::{on_threads, threads_for};
 use crate::gather::pairs::inner_products;
-use crate::metrics::{area, rank_key};
+use crate::metrics::{area, precision, rank_key};
 
 /// The inner product of the two rows of `z` of each pair: its logit. NaN where there is no such row.
 pub fn pair_scores(z: View<'_>, pairs: &[Pair]) -> Vec<f32> {
@@ -28,10 +28,20 @@ fn key(score: f32) -> u64 {
 /// The area under the ROC curve: the chance that a link scores higher than another pair, where equal scores
 /// count half. None without links or without others.
 pub fn pair_area(links: &[f32], others: &[f32]) -> Option<f64> {
+    area(&mut ranked(links, others))
+}
+
+/// The average precision of links among other pairs, as
+/// [`average_precision`](crate::metrics::average_precision). None without links or without others.
+pub fn pair_precision(links: &[f32], others: &[f32]) -> Option<f64> {
+    precision(&mut ranked(links, others))
+}
+
+fn ranked(links: &[f32], others: &[f32]) -> Vec<(u64, bool)> {
     let of = |scores: &[f32], holds| scores.iter().map(|&s| (key(s), holds)).collect::<Vec<_>>();
     let mut ranked = of(links, true);
     ranked.extend(of(others, false));
-    area(&mut ranked)
+    ranked
 }
 
 /// The share of links that score above the `k`-th highest of the other pairs; 1 where there are fewer than

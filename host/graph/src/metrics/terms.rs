@@ -7,9 +7,9 @@
 
 use std::ops::Range;
 
+use super::{Tally, best, loss};
 #[cfg(doc)]
-use super::{accuracy_of, cross_entropy, f1_micro};
-use super::{best, loss};
+use super::{accuracy_of, balanced_accuracy, cross_entropy, f1_macro, f1_micro};
 use crate::labels::{Labels, Values};
 
 /// A metric whose terms are smaller than scores.
@@ -21,14 +21,26 @@ pub enum Folded {
     F1Micro,
     /// That of [`cross_entropy`].
     CrossEntropy,
+    /// That of [`f1_macro`], of classes alone.
+    F1Macro,
+    /// That of [`balanced_accuracy`], of classes alone.
+    BalancedAccuracy,
 }
 
 /// What each row adds to a metric.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Terms(Of);
+pub struct Terms {
+    metric: Folded,
+    of: Of,
+}
+
+/// The class of a row that is told none.
+const NONE: u32 = u32::MAX;
 
 #[derive(Debug, Clone, PartialEq)]
 enum Of {
+    /// The class that each row is told to have, or [`NONE`].
+    Told(Vec<u32>),
     /// How many of a row's labels are told right.
     Right(Vec<u32>),
     /// `2 TP` and `2 TP + FP + FN` of a row's flags.
@@ -41,22 +53,32 @@ impl Terms {
     /// Terms of so many rows, of which none has come; `None` where labels have no such metric.
     #[must_use]
     pub fn new(metric: Folded, labels: &Labels, rows: usize) -> Option<Self> {
-        Some(Self(match (metric, labels) {
+        let of = match (metric, labels) {
             (Folded::CrossEntropy, Labels::Classes { .. }) => Of::Losses(vec![f32::NAN; rows]),
             (Folded::F1Micro, Labels::Flags(_)) => {
                 Of::Overlaps((0..rows).map(|row| overlaps(labels, row, &[])).collect())
             }
-            (Folded::Accuracy | Folded::F1Micro, Labels::Classes { .. })
-            | (Folded::Accuracy, Labels::Flags(_)) => Of::Right(vec![0; rows]),
-            (_, Labels::Numbers(_)) | (Folded::CrossEntropy, Labels::Flags(_)) => return None,
-        }))
+            (_, Labels::Classes { .. }) => Of::Told(vec![NONE; rows]),
+            (Folded::Accuracy, Labels::Flags(_)) => Of::Right(vec![0; rows]),
+            (_, Labels::Numbers(_) | Labels::Flags(_)) => return None,
+        };
+        Some(Self { metric, of })
+    }
+
+    /// The tally of `ids`; `None` where the metric's terms are no classes, and where nothing is known of `ids`.
+    #[must_use]
+    pub fn tally(&self, labels: &Labels, ids: &[u32]) -> Option<Tally> {
+        let (Of::Told(told), Labels::Classes { of, count }) = (&self.of, labels) else { return None };
+        let class =
+            |id: u32| told.get(id as usize).filter(|&&class| class != NONE).map(|&class| class as usize);
+        Tally::of_classes(of, *count, ids, class)
     }
 
     /// Bytes that a row's term takes.
     #[must_use]
     pub fn row_bytes(&self) -> u64 {
-        match self.0 {
-            Of::Right(_) | Of::Losses(_) => 4,
+        match self.of {
+            Of::Told(_) | Of::Right(_) | Of::Losses(_) => 4,
             Of::Overlaps(_) => 8,
         }
     }
@@ -66,7 +88,8 @@ impl Terms {
     pub fn take(&mut self, labels: &Labels, rows: Range<usize>, scores: &[f32], stride: usize) {
         for (at, row) in rows.enumerate() {
             let own = scores.get(at.saturating_mul(stride)..).unwrap_or_default();
-            match &mut self.0 {
+            match &mut self.of {
+                Of::Told(all) => put(all, row, told(labels, own)),
                 Of::Right(all) => put(all, row, right(labels, row, own)),
                 Of::Overlaps(all) => put(all, row, overlaps(labels, row, own)),
                 Of::Losses(all) => put(all, row, loss_of(labels, row, own)),
@@ -78,12 +101,21 @@ impl Terms {
     /// those beyond all scores do.
     #[must_use]
     pub fn metric(&self, labels: &Labels, ids: &[u32]) -> Option<f64> {
+        if let Of::Told(_) = &self.of {
+            let tally = self.tally(labels, ids)?;
+            return match self.metric {
+                Folded::F1Macro => tally.f1_macro(),
+                Folded::BalancedAccuracy => tally.balanced_accuracy(),
+                _ => tally.accuracy(),
+            };
+        }
         let known = || ids.iter().filter(|&&id| labels.known(id as usize));
         let count: u64 = known().map(|&id| values(labels, id as usize)).sum();
         if count == 0 {
             return None;
         }
-        Some(match &self.0 {
+        Some(match &self.of {
+            Of::Told(_) => return None,
             Of::Right(all) => known().map(|&id| u64::from(at(all, id, 0))).sum::<u64>() as f64 / count as f64,
             Of::Overlaps(all) => {
                 let add = |sum: [u64; 2], [both, either]: [u32; 2]| {
@@ -134,17 +166,16 @@ pub(super) fn overlap(score: f32, flag: f32) -> [u8; 2] {
     [2 * u8::from(holds && predicted), u8::from(holds) + u8::from(predicted)]
 }
 
-/// How many labels of a row are told right; its scores come first.
+/// The class that a row is told to have; its scores come first.
+fn told(labels: &Labels, scores: &[f32]) -> u32 {
+    let scores = scores.get(..labels.width() as usize).unwrap_or_default();
+    best(scores).map_or(NONE, |class| class as u32)
+}
+
+/// How many flags of a row are told right; its scores come first.
 fn right(labels: &Labels, row: usize, scores: &[f32]) -> u32 {
-    match labels {
-        Labels::Classes { of, count } => {
-            let scores = scores.get(..*count as usize).unwrap_or_default();
-            let label = of.get(row).map(|&label| label as usize);
-            u32::from(label.is_some() && best(scores) == label)
-        }
-        Labels::Flags(flags) => each(flags, row, scores).map(|(s, flag)| u32::from(is_right(s, flag))).sum(),
-        Labels::Numbers(_) => 0,
-    }
+    let Labels::Flags(flags) = labels else { return 0 };
+    each(flags, row, scores).map(|(s, flag)| u32::from(is_right(s, flag))).sum()
 }
 
 /// `2 TP` and `2 TP + FP + FN` of a row of flags; its scores come first.
@@ -173,7 +204,7 @@ fn each<'a>(flags: &'a Values, row: usize, scores: &'a [f32]) -> impl Iterator<I
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::super::{accuracy_of, cross_entropy, f1_micro};
+    use super::super::{accuracy_of, balanced_accuracy, cross_entropy, f1_macro, f1_micro};
     use super::*;
     use crate::random::SplitMix64;
     use crate::split::NO_LABEL;
@@ -198,7 +229,7 @@ mod tests {
         let seed = 83;
         println!("seed {seed}");
         let mut random = SplitMix64::new(seed);
-        let mut compared = [0; 3];
+        let mut compared = [0; 5];
         for case in 0..600 {
             let (rows, columns) = (1 + random.below(60) as usize, 1 + random.below(5) as u32);
             let labels = labels(&mut random, rows, columns);
@@ -212,9 +243,14 @@ mod tests {
                 .collect();
             // In any order, some twice, some beyond all rows.
             let ids: Vec<u32> = (0..random.below(90)).map(|_| random.below(rows as u64 + 2) as u32).collect();
-            for (at, metric) in
-                [Folded::Accuracy, Folded::F1Micro, Folded::CrossEntropy].into_iter().enumerate()
-            {
+            let all = [
+                Folded::Accuracy,
+                Folded::F1Micro,
+                Folded::CrossEntropy,
+                Folded::F1Macro,
+                Folded::BalancedAccuracy,
+            ];
+            for (at, metric) in all.into_iter().enumerate() {
                 let Some(mut terms) = Terms::new(metric, &labels, rows) else { continue };
                 // Pieces of rows come in any order.
                 let mut pieces: Vec<Range<usize>> = Vec::new();
@@ -227,7 +263,7 @@ mod tests {
                     let own = &scores[piece.start * stride..piece.end * stride];
                     terms.take(&labels, piece, own, stride);
                 }
-                let by = [accuracy_of, f1_micro, cross_entropy][at];
+                let by = [accuracy_of, f1_micro, cross_entropy, f1_macro, balanced_accuracy][at];
                 let (folded, wanted) = (terms.metric(&labels, &ids), by(&scores, stride, &labels, &ids));
                 assert_eq!(
                     folded.map(f64::to_bits),

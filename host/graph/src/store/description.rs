@@ -5,10 +5,11 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use super::section::{Section, Written};
-use super::{DESCRIPTION, FORMAT, VERSION};
+use super::{DESCRIPTION, FORMAT, MAX_NAMES_BYTES, VERSION};
 use crate::edge_features::check_columns;
 use crate::error::{Error, Place, Result};
 use crate::labels::MAX_LABEL_COLUMNS;
+use crate::names::Names;
 
 /// The longest `store.json` that is read.
 const MAX_BYTES: u64 = 1 << 20;
@@ -74,6 +75,7 @@ pub(super) struct Description {
     /// What the user's ids of graphs are, where there are many.
     pub(super) graphs: Option<Ids>,
     pub(super) ids: Ids,
+    pub(super) names: Names,
     pub(super) sections: Vec<Written>,
 }
 
@@ -163,6 +165,9 @@ impl Description {
             LabelKind::Classes(count) => all["classes"] = count.into(),
             LabelKind::Flags(columns) => all["labels"] = json!({"kind": "flags", "columns": columns}),
             LabelKind::Numbers(columns) => all["labels"] = json!({"kind": "numbers", "columns": columns}),
+        }
+        if let Some(names) = names(&self.names) {
+            all["names"] = names;
         }
         let crc32 = crc32fast::hash(all.to_string().as_bytes());
         if let Value::Object(all) = &mut all {
@@ -262,6 +267,7 @@ impl Description {
                 _ => None,
             },
             ids: fields.ids()?,
+            names: fields.names()?,
             sections: fields.sections()?,
         };
         crate::adjacency::check_vertices(described.vertices, || Place::whole(fields.file()))?;
@@ -275,6 +281,26 @@ impl Description {
         }
         Ok(described)
     }
+}
+
+/// Names as they are written: each list that still fits into [`MAX_NAMES_BYTES`].
+fn names(names: &Names) -> Option<Value> {
+    let mut room = MAX_NAMES_BYTES;
+    let mut all = Map::new();
+    let lists =
+        [("labels", &names.labels), ("edge_features", &names.edge_features), ("features", &names.features)];
+    for (key, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
+        let text = Value::from(list.clone());
+        let bytes = text.to_string().len();
+        if bytes <= room {
+            room -= bytes;
+            all.insert(key.to_owned(), text);
+        }
+    }
+    if !names.split.is_empty() {
+        all.insert("split".to_owned(), names.split.clone().into());
+    }
+    (!all.is_empty()).then_some(Value::Object(all))
 }
 
 fn wrong(path: &Path, expected: impl Into<String>, found: impl Into<String>) -> Error {
@@ -317,6 +343,29 @@ impl<'a> Fields<'a> {
         let found = self.text("ids")?;
         let ids = known.into_iter().find(|ids| ids.name() == found);
         ids.ok_or_else(|| wrong(self.path, "ids that are dense, numbers or words", found))
+    }
+
+    /// Names of classes and columns, where there are any.
+    fn names(&self) -> Result<Names> {
+        if !self.json.contains_key("names") {
+            return Ok(Names::default());
+        }
+        let names = self.object("names")?;
+        let list = |key: &str| match names.json.get(key) {
+            None => Ok(Vec::new()),
+            Some(_) => {
+                let words = |value: &Value| -> Option<Vec<String>> {
+                    value.as_array()?.iter().map(|name| name.as_str().map(str::to_owned)).collect()
+                };
+                names.get(key, "a list of words", words)
+            }
+        };
+        Ok(Names {
+            labels: list("labels")?,
+            features: list("features")?,
+            edge_features: list("edge_features")?,
+            split: names.json.get("split").and_then(Value::as_str).unwrap_or_default().to_owned(),
+        })
     }
 
     fn object(&self, key: &str) -> Result<Self> {

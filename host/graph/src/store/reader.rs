@@ -11,7 +11,7 @@ use super::description::{Description, Ids, Kind, LabelKind};
 use super::section::{Section, Written};
 use crate::adjacency::{Adjacency, Graph};
 use crate::build::threads::{on_threads, shares, threads_for};
-use crate::dataset::{Dataset, EdgeFeatures, VertexIds};
+use crate::dataset::{Dataset, EdgeFeatures, Scaling, VertexIds};
 use crate::error::{Error, Place, Result};
 use crate::features::{DenseRows, Features, SparseRows};
 use crate::graphs::Graphs;
@@ -64,6 +64,8 @@ pub fn open(path: &Path) -> Result<Dataset> {
         split,
         graphs: files.graphs(&described)?,
         ids: files.ids(described.ids, Section::VERTEX_IDS)?,
+        names: described.names.clone(),
+        scaling: Scaling::None,
     }
     .checked()
 }

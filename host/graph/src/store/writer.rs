@@ -15,6 +15,7 @@ use crate::error::{Error, Place, Result};
 use crate::features::Features;
 use crate::graphs::Graphs;
 use crate::labels::Labels;
+use crate::names::Names;
 use crate::split::Split;
 
 /// Bytes of two sections that are compared at a time.
@@ -41,6 +42,7 @@ pub struct Writer {
     edge_features: Option<u32>,
     graphs: Option<Ids>,
     ids: Ids,
+    names: Names,
     sections: Vec<Written>,
 }
 
@@ -61,6 +63,7 @@ impl Writer {
             edge_features: None,
             graphs: None,
             ids: Ids::Dense,
+            names: Names::default(),
             sections: Vec::new(),
         })
     }
@@ -245,6 +248,12 @@ impl Writer {
         Ok(())
     }
 
+    /// Names of classes and columns; numbers where this is left out. Names beyond
+    /// [`MAX_NAMES_BYTES`](super::MAX_NAMES_BYTES) in all are not kept.
+    pub fn names(&mut self, names: &Names) {
+        self.names = names.clone();
+    }
+
     /// Writes ids and says what they are.
     fn ids_of(&mut self, ids: &VertexIds, [numbers, ends, text]: [Section; 3]) -> Result<Ids> {
         match ids {
@@ -294,6 +303,7 @@ impl Writer {
             edge_features: self.edge_features,
             graphs: self.graphs,
             ids: self.ids,
+            names: std::mem::take(&mut self.names),
             sections: Vec::new(),
         };
         for (section, values) in all.expected() {

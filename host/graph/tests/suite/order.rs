@@ -2,7 +2,7 @@
 use std::time::Instant;
 
 use eciton_graph::adjacency::{Graph, Options};
-use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, Split, VertexIds};
+use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, Names, Scaling, Split, VertexIds};
 use eciton_graph::order::{Order, Permutation, bandwidth, permute_dataset, permute_graph};
 use eciton_graph::random::SplitMix64;
 
@@ -221,6 +221,8 @@ fn edges_keep_their_features() {
             ids: VertexIds::Dense,
             labels,
             graph,
+            names: Names::default(),
+            scaling: Scaling::None,
         };
         dataset.validate().unwrap();
         let mut ids: Vec<u32> = (0..vertices).collect();

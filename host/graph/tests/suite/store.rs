@@ -5,7 +5,8 @@ use std::path::Path;
 
 use eciton_graph::adjacency::{Graph, Options};
 use eciton_graph::dataset::{
-    Dataset, EdgeFeatures, Features, Labels, NO_LABEL, SparseBuilder, Split, Values, VertexIds,
+    Dataset, EdgeFeatures, Features, Labels, NO_LABEL, Names, Scaling, SparseBuilder, Split, Values,
+    VertexIds,
 };
 use eciton_graph::error::Error;
 use eciton_graph::graphs::Graphs;
@@ -77,6 +78,18 @@ fn random_set(random: &mut SplitMix64) -> Dataset {
         let values: Vec<f32> = (0..graph.edges() * columns).map(|_| value(random)).collect();
         EdgeFeatures::new(columns as u32, values).unwrap()
     });
+    let mut called = |what: &str, count: u32| -> Vec<String> {
+        match random.below(2) {
+            0 => (0..count).map(|at| format!("{what} \"{at}\"")).collect(),
+            _ => Vec::new(),
+        }
+    };
+    let names = Names {
+        labels: called("klasse ü", labels.width()),
+        features: called("feature", features.columns()),
+        edge_features: called("edge", edge_features.as_ref().map_or(0, EdgeFeatures::columns)),
+        split: called("drawn", 1).concat(),
+    };
     let set = Dataset {
         name: "random \"set\"".to_owned(),
         graph,
@@ -86,6 +99,8 @@ fn random_set(random: &mut SplitMix64) -> Dataset {
         split,
         graphs,
         ids,
+        names,
+        scaling: Scaling::None,
     };
     set.validate().unwrap();
     set
@@ -118,6 +133,20 @@ fn what_is_written_is_read_back() {
     }
 }
 
+#[test]
+fn names_beyond_their_limit_are_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut set = tiny(false, false, false);
+    set.names.labels = vec!["x".repeat(store::MAX_NAMES_BYTES); set.labels.width() as usize];
+    set.names.features = vec!["short".to_owned(), "names".to_owned()];
+    store::write(&folder.path().join("s"), &set).unwrap();
+    let read = store::open(&folder.path().join("s")).unwrap();
+    assert_eq!((read.names.labels.len(), &read.names.features), (0, &set.names.features));
+    set.names.features.pop();
+    let refused = store::write(&folder.path().join("t"), &set).unwrap_err().to_string();
+    assert!(refused.contains("names of features"), "{refused}");
+}
+
 fn tiny(words: bool, directed: bool, sparse: bool) -> Dataset {
     let options = Options { symmetric: !directed, keep_self_loops: false };
     let features = [0.5, 1.0, 0.0, -2.0, 3.0, 0.25];
@@ -133,6 +162,8 @@ fn tiny(words: bool, directed: bool, sparse: bool) -> Dataset {
             true => VertexIds::Words(vec!["a".into(), String::new(), "cc".into()]),
             false => VertexIds::Numbers(vec![7, 9, 8]),
         },
+        names: Names::default(),
+        scaling: Scaling::None,
     }
 }
 

@@ -18,7 +18,9 @@ pub(super) const EXECUTOR: &[Key<Executor>] = &[
         &["name", "where"],
         "local, emulated, lambda or workers (or loopback, for tests)",
         |executor, field| {
-            executor.kind = field.choice(&ExecutorKind::ALL)?;
+            // `loopback` is for tests.
+            let known = "one of \"local\", \"emulated\", \"lambda\", \"workers\"";
+            executor.kind = field.choice(&ExecutorKind::ALL).map_err(|_| field.refuse(known))?;
             Ok(())
         },
     ),

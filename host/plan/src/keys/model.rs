@@ -10,8 +10,8 @@ use crate::class_weights::ClassWeights;
 use crate::document::{Field, Fields, Found, number};
 use crate::error::Error;
 use crate::model::{
-    Activation, Aggregator, FirstWeights, Jumping, LayerSettings, Layers, MAX_ATTRIBUTES, MAX_HEADS,
-    MAX_HOPS, MAX_LAYERS, MAX_WIDTH, ModelKind, ModelSettings, Norm, On, Readout, wiring,
+    Activation, Aggregator, EdgeColumn, FirstWeights, Jumping, LayerSettings, Layers, MAX_ATTRIBUTES,
+    MAX_HEADS, MAX_HOPS, MAX_LAYERS, MAX_WIDTH, ModelKind, ModelSettings, Norm, On, Readout, wiring,
 };
 use crate::objective::Loss;
 use crate::signature::Value;
@@ -45,9 +45,9 @@ pub(super) const MODEL: &[Key<ModelSettings>] = &[
     key(
         "activation",
         &["nonlinearity"],
-        "what follows every layer but the last: identity, relu, leaky-relu, elu, sigmoid, tanh, gelu, gelu-tanh, silu, softplus",
+        "what follows every layer but the last: identity, relu, leaky-relu, elu, sigmoid, tanh, gelu, gelu-tanh, silu, softplus; left out: elu in gat and gatv2, else relu",
         |model, field| {
-            model.activation = field.choice(&Activation::ALL)?;
+            model.activation = Some(field.choice(&Activation::ALL)?);
             Ok(())
         },
     ),
@@ -131,9 +131,12 @@ pub(super) const MODEL: &[Key<ModelSettings>] = &[
     key(
         "edge_weights",
         &["edge_weight", "weighted"],
-        "which column of the edges' features, from 0, is their weight in gcn, sage (mean), gin, sgc and appnp layers",
+        "which column of the edges' features, by name or by number from 0, is their weight in gcn, sage (mean), gin, sgc and appnp layers",
         |model, field| {
-            model.edge_weights = Some(field.integer32(0..=MAX_WIDTH)?);
+            model.edge_weights = Some(match field.text("") {
+                Ok(name) => EdgeColumn::Name(name),
+                Err(_) => EdgeColumn::Number(field.integer32(0..=MAX_WIDTH)?),
+            });
             Ok(())
         },
     ),

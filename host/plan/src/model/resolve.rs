@@ -77,7 +77,8 @@ impl Model {
         let scores = scores(&listed, &wired);
         let layers = Vec::with_capacity(listed.len());
         let links = task == TaskType::LinkPrediction;
-        let (edge_weights, focal) = (settings.edge_weights, settings.focal);
+        let edge_weights = settings.edge_weights.as_ref().map(|column| column.number(&[])).transpose()?;
+        let focal = settings.focal;
         let init = settings.init.clone();
         let mut model = Self { features, classes, loss, focal, links, edge_weights, init, layers };
         for ((layer, inputs), scores) in listed.iter().zip(wired).zip(scores) {
@@ -367,7 +368,10 @@ impl Resolving<'_> {
         let block = matches!(kind, LayerKind::Transformer(_));
         let plain = none && !matches!(kind, LayerKind::Activate if classes.is_none());
         let said = layer.activation.filter(|_| !block);
-        let activation = said.unwrap_or(if plain { Activation::Identity } else { settings.activation });
+        let attends = matches!(kind, LayerKind::Gat(_) | LayerKind::Gatv2(_));
+        let like = if attends { ModelKind::Gat } else { ModelKind::Gcn };
+        let usual = settings.activation.unwrap_or(like.activation());
+        let activation = said.unwrap_or(if plain { Activation::Identity } else { usual });
         if classes.is_some() && activation != Activation::Identity {
             let allowed = "\"identity\" in the last layer, and in one with a `loss_weight`: scores";
             return self.refuse("activation", format!("{:?}", activation.name()), allowed);

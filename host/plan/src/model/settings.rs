@@ -18,12 +18,14 @@ pub struct ModelSettings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// What `layers = N` means.
-    #[serde(default, skip_serializing_if = "ModelKind::is_default")]
+    #[serde(default)]
     pub kind: ModelKind,
     /// Width of every layer but the last, unless the layer says.
     pub hidden: u32,
-    /// What follows every layer but the last, unless the layer says.
-    pub activation: Activation,
+    /// What follows every layer but the last, unless the layer says; `None`: what is usual for the layer's kind
+    /// ([`ModelKind::activation`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub activation: Option<Activation>,
     /// Dropout on the input of every layer with weights, unless the layer says: 0 <= dropout < 1.
     pub dropout: f64,
     /// Whether layers add a bias, unless the layer says.
@@ -49,10 +51,9 @@ pub struct ModelSettings {
     /// The exponent gamma of the focal loss (Lin et al. 2017, equation 4); 0: the cross-entropy itself.
     #[serde(default, skip_serializing_if = "is_default")]
     pub focal: f64,
-    /// Which column of the edges' features, from 0, is their weight in the layers that gather; `None`: each
-    /// counts 1.
+    /// Which column of the edges' features is their weight in the layers that gather; `None`: each counts 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub edge_weights: Option<u32>,
+    pub edge_weights: Option<EdgeColumn>,
     /// With `layers = N`: N hidden layers, whose outputs a last `linear` layer reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jumping: Option<Jumping>,
@@ -75,7 +76,7 @@ impl Default for ModelSettings {
             kind: ModelKind::Gcn,
             layers: Layers::Count(2),
             hidden: 16,
-            activation: Activation::Relu,
+            activation: None,
             dropout: 0.5,
             bias: true,
             norm: Norm::None,
@@ -123,6 +124,42 @@ impl ModelSettings {
     }
 }
 
+/// A column of the edges' features.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum EdgeColumn {
+    /// Its number, from 0.
+    Number(u32),
+    /// Its name, which the data set knows.
+    Name(String),
+}
+
+impl EdgeColumn {
+    /// The number of the column, of the names that a data set has.
+    ///
+    /// # Errors
+    /// [`Error::EdgeColumn`] for a name that no column has, or two have.
+    pub fn number(&self, names: &[String]) -> Result<u32, Error> {
+        match self {
+            Self::Number(number) => Ok(*number),
+            Self::Name(name) => {
+                let mut found = (0u32..).zip(names).filter(|(_, known)| *known == name);
+                let one = found.next().filter(|_| found.next().is_none());
+                one.map(|(at, _)| at).ok_or_else(|| Error::EdgeColumn {
+                    name: name.chars().take(60).collect(),
+                    known: match names {
+                        [] => "its columns have no names: give a number, from 0".to_owned(),
+                        [..] => format!(
+                            "it has {}",
+                            names.iter().take(20).cloned().collect::<Vec<_>>().join(", ")
+                        ),
+                    },
+                })
+            }
+        }
+    }
+}
+
 /// The models that need no list of layers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -159,14 +196,19 @@ impl ModelKind {
         ("mlp", Self::Mlp),
     ];
 
-    fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-
     /// Its name in recipes.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::ALL.into_iter().find_map(|(name, kind)| (kind == self).then_some(name)).unwrap_or_default()
+    }
+
+    /// What follows its layers where nothing is said: ELU in attention (Velickovic et al. 2018), else ReLU.
+    #[must_use]
+    pub const fn activation(self) -> Activation {
+        match self {
+            Self::Gat | Self::Gatv2 => Activation::Elu,
+            _ => Activation::Relu,
+        }
     }
 
     /// The kernel of its layers.

@@ -8,7 +8,7 @@ use eciton_plan::{IntervalId, Metric};
 use super::rows::RowStore;
 use crate::data::{Inputs, Interval};
 use crate::error::{Error, Result, at};
-use crate::report::Metrics;
+use crate::report::{Metrics, Quality};
 
 /// What is left of the scores of an evaluation.
 #[derive(Debug)]
@@ -40,6 +40,12 @@ impl Fold {
         drop(lease);
         rows.give_back(scores);
         Ok(())
+    }
+
+    /// What was counted of a part; `None` where the metric's terms are no classes.
+    pub(super) fn quality(&self, inputs: &Inputs, (part, ids): (&str, &[u32])) -> Option<Quality> {
+        let tally = self.terms.borrow().tally(inputs.learnt().0, ids)?;
+        Some(Quality::of(part, &tally, &inputs.dataset.names))
     }
 
     /// The metric of all rows.

@@ -8,6 +8,7 @@ use ndarray::Array2;
 use serde::{Deserialize, Serialize};
 
 use super::{Files, Job, Part, Work, bundle};
+use crate::decided::Known;
 use crate::error::{Error, Result};
 use crate::predict::{Evaluation, Predictions, evaluate, predict};
 use crate::run_folder::{self, Run, json, parse};
@@ -32,6 +33,8 @@ const HEAD: &str = "predicted.json";
 const EVALUATION: &str = "evaluated.json";
 const SCORES: &str = "scores.f32";
 const EMBEDDINGS: &str = "embeddings.f32";
+const LABELS: &str = "labels.f32";
+const PARTS: &str = "parts.u8";
 /// Largest file of predictions, bytes.
 const MAX_BYTES: u64 = 8 << 30;
 
@@ -45,6 +48,8 @@ struct Head {
     embedding: Option<usize>,
     numbers: Option<Vec<u64>>,
     words: Option<Vec<String>>,
+    /// Names of classes or columns.
+    names: Vec<String>,
 }
 
 impl Job {
@@ -120,11 +125,15 @@ impl Predicting {
             VertexIds::Words(words) => (None, Some(words)),
         };
         let embedding = found.embeddings.as_ref().map(Array2::ncols);
-        let head = Head { graphs: found.graphs, task: found.task, rows, columns, embedding, numbers, words };
+        let Known { names, labels, parts } = found.known;
+        let (graphs, task) = (found.graphs, found.task);
+        let head = Head { graphs, task, rows, columns, embedding, numbers, words, names };
         write(HEAD, &json(&head, Path::new(HEAD))?)?;
         let little =
             |values: &Array2<f32>| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>();
         write(SCORES, &little(&found.scores))?;
+        write(LABELS, &labels.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>())?;
+        write(PARTS, &parts)?;
         found.embeddings.map_or(Ok(()), |values| write(EMBEDDINGS, &little(&values)))
     }
 }
@@ -171,5 +180,15 @@ pub fn predictions(bytes: &[u8]) -> Result<Predictions> {
         (None, Some(words)) => VertexIds::Words(words),
         (None, None) => VertexIds::Dense,
     };
-    Ok(Predictions { ids, graphs: head.graphs, task: head.task, scores, embeddings, split: None })
+    let labels = read(LABELS)?;
+    let (values, rest) = labels.as_chunks::<4>();
+    let labels: Vec<f32> = values.iter().map(|value| f32::from_le_bytes(*value)).collect();
+    let (parts, each) = (read(PARTS)?, if head.task == TaskType::Classification { 1 } else { head.columns });
+    let fits = |found: usize, each: usize| found == 0 || Some(found) == head.rows.checked_mul(each);
+    if !rest.is_empty() || !fits(labels.len(), each) || !fits(parts.len(), 1) {
+        let text = format!("{} labels and {} parts for {} rows", labels.len(), parts.len(), head.rows);
+        return Err(Error::Job(text));
+    }
+    let known = Known { names: head.names, labels, parts };
+    Ok(Predictions { ids, graphs: head.graphs, task: head.task, scores, embeddings, known, split: None })
 }

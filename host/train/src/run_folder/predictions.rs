@@ -1,14 +1,28 @@
-//! `predictions.npz`: `ids` [V], `scores` [V, classes] and, on request, `embeddings` [V, h]; of links `ids` and
-//! `embeddings` alone.
+//! `predictions.npz`: what is predicted of every row, and what is known of it.
+//!
+//! | array | content |
+//! | --- | --- |
+//! | `ids` [V] | what the user calls the rows |
+//! | `scores` [V, columns] | what the last layer gives, f32; not of links |
+//! | `predicted` | classes [V] by name, or by number (-1: none) where they have no names; flags [V, labels] |
+//! | `probabilities` [V, columns] | softmax of classes, sigmoid of several labels, f32 |
+//! | `labels` | as `predicted`, empty words or -1 for none; f32 [V, columns] of labels and numbers, NaN for none |
+//! | `parts` [V] | `train`, `val`, `test`, or nothing |
+//! | `classes` [columns] | names of classes or labels, in the order of columns, where there are any |
+//! | `embeddings` [V, h] | on request, and of links |
+//!
+//! Names are written where they take [`MAX_NAMED_BYTES`] at most, else `predicted` and `labels` are numbers.
 
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::Path;
 
 use eciton_graph::dataset::VertexIds;
+use eciton_plan::TaskType;
 
 use super::error::{Error, Result, writing};
 use super::model::limit;
+use crate::decided::{self, Known};
 use crate::npz_write::{NpzWriter, word_chars};
 
 /// The most bytes of `scores`, and of `embeddings`.
@@ -16,15 +30,22 @@ pub const MAX_MATRIX_BYTES: u64 = 64 << 30;
 /// The most bytes of `ids` that are words: each takes four times the longest word's characters.
 pub const MAX_WORDS_BYTES: u64 = 1 << 30;
 
+/// The most bytes of names of classes in one array, of which each row has one.
+pub const MAX_NAMED_BYTES: u64 = 1 << 30;
+
 /// What is predicted for every vertex.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Arrays<'a> {
+pub struct Arrays<'a> {
+    /// What the user calls the rows: int64, uint64 where a number is above 2^63 - 1, or text of a fixed width.
     pub ids: &'a VertexIds,
+    /// Rows, V.
     pub vertices: u32,
-    /// [V, classes]; `None` where only pairs have scores.
+    /// [V, classes], row-major; `None` where only pairs have scores.
     pub scores: Option<&'a [f32]>,
     /// h and [V, h]
     pub embeddings: Option<(usize, &'a [f32])>,
+    /// What scores are of, and what is known of the rows; `None`: scores alone are written.
+    pub known: Option<(TaskType, &'a Known)>,
 }
 
 impl Arrays<'_> {
@@ -58,6 +79,14 @@ impl Arrays<'_> {
             let found = format!("{} values", embeddings.len());
             return wrong("embeddings", format!("{rows} rows of {width} values"), found);
         }
+        if let Some((task, known)) = self.known {
+            let each = if task == TaskType::Classification { 1 } else { self.columns() };
+            let fits = |found: usize, each: usize| found == 0 || Some(found) == rows.checked_mul(each);
+            if !fits(known.labels.len(), each) || !fits(known.parts.len(), 1) {
+                let found = format!("{} labels and {} parts", known.labels.len(), known.parts.len());
+                return wrong("labels", format!("{rows} rows of {each} labels, and a part each"), found);
+            }
+        }
         for (what, values) in [("scores", scores), ("embeddings", embeddings)] {
             limit(path, what, "bytes", MAX_MATRIX_BYTES, values.len() as u64 * 4)?;
         }
@@ -71,10 +100,67 @@ impl Arrays<'_> {
         if let Some(scores) = self.scores {
             npz.matrix("scores", self.columns(), scores)?;
         }
+        if let (Some(scores), Some((task, known))) = (self.scores, self.known) {
+            self.write_known(&mut npz, scores, task, known)?;
+        }
         if let Some((width, values)) = self.embeddings {
             npz.matrix("embeddings", width, values)?;
         }
         npz.finish()?.into_inner()?;
+        Ok(())
+    }
+}
+
+impl Arrays<'_> {
+    /// Writes decisions, probabilities, labels and parts.
+    fn write_known<W: io::Write + io::Seek>(
+        &self,
+        npz: &mut NpzWriter<W>,
+        scores: &[f32],
+        task: TaskType,
+        known: &Known,
+    ) -> io::Result<()> {
+        let (rows, columns) = (self.vertices as usize, self.columns());
+        let row = |at: usize| scores.get(at * columns..(at + 1) * columns).unwrap_or_default();
+        let extents = (rows, columns);
+        let width = word_chars(&known.names);
+        let named = !known.names.is_empty() && (width * 4 * rows) as u64 <= MAX_NAMED_BYTES;
+        let name = |class: Option<usize>| {
+            class.and_then(|class| known.names.get(class)).map(String::as_str).unwrap_or_default()
+        };
+        let number = |class: Option<usize>| class.map_or(-1, |class| class as i64);
+        match task {
+            TaskType::Classification if named => {
+                npz.words("predicted", (rows, width), |at| name(decided::class(row(at))))?;
+            }
+            TaskType::Classification => npz.whole("predicted", rows, |at| number(decided::class(row(at))))?,
+            TaskType::MultiLabel => {
+                let holds = |at: usize| scores.get(at).is_some_and(|&score| decided::holds(score));
+                npz.flags("predicted", extents, holds)?;
+            }
+            // Scores are the numbers themselves.
+            TaskType::Regression => npz.matrix("predicted", columns, scores)?,
+            TaskType::LinkPrediction => return Ok(()),
+        }
+        if task != TaskType::Regression {
+            npz.made("probabilities", extents, |at, into| decided::probabilities(task, row(at), into))?;
+        }
+        if !known.labels.is_empty() {
+            match task {
+                TaskType::Classification if named => {
+                    npz.words("labels", (rows, width), |at| name(known.class(at)))?;
+                }
+                TaskType::Classification => npz.whole("labels", rows, |at| number(known.class(at)))?,
+                _ => npz.matrix("labels", columns, &known.labels)?,
+            }
+        }
+        if !known.parts.is_empty() {
+            npz.words("parts", (rows, 5), |at| known.part(at))?;
+        }
+        if !known.names.is_empty() {
+            let name = |at: usize| known.names.get(at).map(String::as_str).unwrap_or_default();
+            npz.words("classes", (known.names.len(), width), name)?;
+        }
         Ok(())
     }
 }
@@ -86,27 +172,19 @@ pub(super) fn check_ids(ids: &VertexIds, path: &Path) -> Result<()> {
     limit(path, "ids (as wide as the longest)", "bytes", MAX_WORDS_BYTES, bytes)
 }
 
-/// Writes predictions to a file of their own, whole or not at all; what is there is replaced.
-///
-/// `scores` are [`vertices`, classes], row-major, `None` where only pairs have scores; `embeddings` their width h
-/// and [`vertices`, h]. Ids are int64, uint64 where a number is above 2^63 - 1, or text of a fixed width.
+/// Writes predictions to a file of their own, whole or not at all, into a folder that is made if need be; what is
+/// there is replaced.
 ///
 /// # Errors
 /// Arrays that do not fit together or are above [`MAX_MATRIX_BYTES`] or [`MAX_WORDS_BYTES`]; what the
 /// operating system refuses.
-pub fn save_predictions(
-    path: &Path,
-    ids: &VertexIds,
-    vertices: u32,
-    scores: Option<&[f32]>,
-    embeddings: Option<(usize, &[f32])>,
-) -> Result<()> {
-    let arrays = Arrays { ids, vertices, scores, embeddings };
+pub fn save_predictions(path: &Path, arrays: &Arrays<'_>) -> Result<()> {
     arrays.check(path)?;
     if path.is_dir() {
         return Err(writing(path)(io::ErrorKind::IsADirectory.into()));
     }
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::fs::create_dir_all(parent).map_err(writing(path))?;
     let mut builder = tempfile::Builder::new();
     builder.prefix(".predictions.partial-");
     #[cfg(unix)]

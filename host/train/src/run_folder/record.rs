@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use eciton_formats::sequence::{Unit, Vocabulary};
+use eciton_graph::dataset::Moments;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -63,6 +64,28 @@ impl Tokens {
     pub(super) fn vocabulary(self) -> Option<Vocabulary> {
         let ascend = self.symbols.windows(2).all(|pair| pair.first() < pair.last());
         ascend.then(|| Vocabulary { unit: crate::data::unit(self.tokens), symbols: self.symbols })
+    }
+}
+
+/// Moments of columns as they are written.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Columns {
+    mean: Vec<f32>,
+    deviation: Vec<f32>,
+}
+
+impl Columns {
+    pub(super) fn of(moments: &Moments) -> Self {
+        Self { mean: moments.mean.clone(), deviation: moments.deviation.clone() }
+    }
+
+    /// `None` unless there are as many of both, finite, and deviations are above 0.
+    pub(super) fn moments(self) -> Option<Moments> {
+        let Self { mean, deviation } = self;
+        let right = mean.len() == deviation.len()
+            && mean.iter().all(|value| value.is_finite())
+            && deviation.iter().all(|value| value.is_finite() && *value > 0.0);
+        right.then_some(Moments { mean, deviation })
     }
 }
 

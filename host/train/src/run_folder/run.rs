@@ -5,12 +5,13 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use eciton_formats::sequence::Vocabulary;
-use eciton_plan::Config;
+use eciton_graph::dataset::Moments;
+use eciton_plan::{Config, NormaliseFeatures};
 
 use super::error::{Error, Result, reading, shown};
 use super::model::{self, MAX_MODEL_BYTES, Model, NamedTensor, limit};
 use super::record::{self, MAX_RECORD_BYTES, Versions, malformed};
-use super::{CONFIG, MODEL, SUMMARY, VERSIONS, VOCABULARY, seed_folder};
+use super::{CONFIG, MODEL, MOMENTS, SUMMARY, VERSIONS, VOCABULARY, seed_folder};
 use crate::report::Summary;
 
 /// A finished run with the weights of its first seed.
@@ -60,6 +61,20 @@ impl Run {
             Config::parse(&text, CONFIG).map_err(|e| Error::Config { path: file, source: Box::new(e) })?;
         let Model { tensors, metadata } = open_model(path, &summary.model_digest)?;
         Ok(Self { path: path.to_owned(), config, summary, versions, tensors, metadata })
+    }
+
+    /// Moments by which columns of features were brought to one scale; `None`: they were not.
+    ///
+    /// # Errors
+    /// A file that is missing, damaged, or too large.
+    pub(crate) fn moments(&self) -> Result<Option<Moments>> {
+        if self.config.data.normalise_features != Some(NormaliseFeatures::Columns) {
+            return Ok(None);
+        }
+        let file = self.path.join(MOMENTS);
+        let read: record::Columns = record::parse(&read(&file, MAX_RECORD_BYTES)?, &file)?;
+        let moments = read.moments();
+        moments.map(Some).ok_or_else(|| malformed(&file, "a mean and a deviation above 0 a column", "others"))
     }
 
     /// The tokens of the text that it was trained on; `None`: it was no text.

@@ -6,8 +6,9 @@ mod damage;
 mod numpy;
 
 use super::*;
-use crate::report::{Metrics, Ordered, SeedReport};
-use eciton_plan::Metric;
+use crate::decided::Known;
+use crate::report::{BestEpoch, Metrics, Ordered, SeedReport};
+use eciton_plan::{Metric, TaskType};
 use tempfile::TempDir;
 
 fn scratch() -> TempDir {
@@ -55,12 +56,13 @@ fn summary(seeds: &[u64]) -> Summary {
         epochs: 2,
         loss: 0.5,
         metrics,
-        best: Some((1, metrics)),
+        best: Some(BestEpoch { epoch: 1, metrics }),
         kept_epoch: None,
         stopped_early: None,
         target: None,
         synchronised_after: None,
         model_digest: model_digest(&tensors(seed)),
+        quality: None,
     };
     Summary {
         without_predictions: false,
@@ -74,6 +76,7 @@ fn summary(seeds: &[u64]) -> Summary {
         epoch_seconds_median: 0.25,
         total_seconds: 1.5,
         peak_memory_bytes: 1 << 40,
+        settings: Vec::new(),
         model_digest: model_digest(&tensors(seeds[0])),
         numeric_class: "portable-1".to_owned(),
         intervals: 1,
@@ -99,13 +102,19 @@ fn metadata(seed: u64) -> BTreeMap<String, String> {
         .into()
 }
 
+/// Labels of three rows, of which the last has none.
+fn known() -> Known {
+    let names = ["ant", "wasp"].map(str::to_owned).to_vec();
+    Known { names, labels: vec![1.0, 0.0, f32::NAN], parts: vec![1, 3, 0] }
+}
+
 /// Everything of a run of these seeds but the last step.
 fn written(path: &Path, seeds: &[u64], ids: &VertexIds) -> RunFolder {
     let mut folder = RunFolder::create(path).unwrap();
     folder.check_ids(ids).unwrap();
     let mut config = Config::default();
     config.set("run.epochs=2").unwrap();
-    folder.write_config(&config).unwrap();
+    folder.write_config(&config, &[]).unwrap();
     folder.write_versions(&[("linear".to_owned(), "ab".repeat(32))].into(), "portable-1").unwrap();
     for (at, &seed) in seeds.iter().enumerate() {
         folder.append_metrics(&epoch(seed, 1, 1.25)).unwrap();
@@ -114,7 +123,11 @@ fn written(path: &Path, seeds: &[u64], ids: &VertexIds) -> RunFolder {
         let digest = place.write_model(&tensors(seed), &metadata(seed)).unwrap();
         assert_eq!(digest, model_digest(&tensors(seed)));
         let scores = [0.5, -1.0, 2.0, f32::INFINITY, 1e-40, 3.0];
-        place.write_predictions(ids, 3, Some(&scores), Some((1, &[7.0, 8.0, 9.0]))).unwrap();
+        let known = known();
+        let known = Some((TaskType::Classification, &known));
+        let embeddings = Some((1, &[7.0, 8.0, 9.0][..]));
+        let arrays = Arrays { ids, vertices: 3, scores: Some(&scores), embeddings, known };
+        place.write_predictions(&arrays).unwrap();
     }
     folder.write_summary(&summary(seeds)).unwrap();
     folder
@@ -312,7 +325,10 @@ fn arrays_that_do_not_fit_are_refused() {
         (&VertexIds::Dense, &values, Some((4, &values[..])), "embeddings must be 3 rows of 4 values"),
         (&VertexIds::Dense, &values, Some((0, &[][..])), "embeddings must be 3 rows of 0 values"),
     ] {
-        let error = place.write_predictions(ids, 3, Some(scores), embeddings).unwrap_err().to_string();
+        let error = place
+            .write_predictions(&Arrays { ids, vertices: 3, scores: Some(scores), embeddings, known: None })
+            .unwrap_err()
+            .to_string();
         assert!(error.contains(word) && error.contains(PREDICTIONS), "{error}");
     }
     type Change = fn(&mut Vec<NamedTensor>);
@@ -344,12 +360,16 @@ fn arrays_that_do_not_fit_are_refused() {
 fn saved_predictions_are_whole_or_not_there() {
     let dir = scratch();
     let path = dir.path().join("mine.npz");
-    save_predictions(&path, &VertexIds::Dense, 2, Some(&[1.0, 2.0]), None).unwrap();
+    let save = |path: &Path, scores: Option<&[f32]>, embeddings| {
+        let ids = &VertexIds::Dense;
+        save_predictions(path, &Arrays { ids, vertices: 2, scores, embeddings, known: None })
+    };
+    save(&path, Some(&[1.0, 2.0]), None).unwrap();
     let first = fs::read(&path).unwrap();
-    let error = save_predictions(&path, &VertexIds::Dense, 2, Some(&[1.0, 2.0, 3.0]), None).unwrap_err();
+    let error = save(&path, Some(&[1.0, 2.0, 3.0]), None).unwrap_err();
     assert!(matches!(error, Error::Values { .. }), "{error}");
     assert_eq!(fs::read(&path).unwrap(), first);
-    save_predictions(&path, &VertexIds::Dense, 2, Some(&[1.0, 3.0]), None).unwrap();
+    save(&path, Some(&[1.0, 3.0]), None).unwrap();
     assert_ne!(fs::read(&path).unwrap(), first);
     // Of links there are embeddings alone.
     let has = |name: &str| {
@@ -357,11 +377,14 @@ fn saved_predictions_are_whole_or_not_there() {
         archive.windows(name.len()).any(|bytes| bytes == name.as_bytes())
     };
     assert!(has("scores.npy") && !has("embeddings.npy"));
-    save_predictions(&path, &VertexIds::Dense, 2, None, Some((2, &[1.0, 2.0, 3.0, 4.0]))).unwrap();
+    save(&path, None, Some((2, &[1.0, 2.0, 3.0, 4.0]))).unwrap();
     assert!(!has("scores.npy") && has("embeddings.npy"));
-    for bad in [dir.path().to_owned(), dir.path().join("none/x.npz"), path.join("x")] {
-        let error = save_predictions(&bad, &VertexIds::Dense, 2, Some(&[1.0, 2.0]), None).unwrap_err();
+    for bad in [dir.path().to_owned(), path.join("x")] {
+        let error = save(&bad, Some(&[1.0, 2.0]), None).unwrap_err();
         assert!(matches!(error, Error::Write { .. }), "{error}");
     }
     assert_eq!(names(dir.path()), ["mine.npz"]);
+    // A folder is made for them.
+    save(&dir.path().join("a/b/mine.npz"), Some(&[1.0, 2.0]), None).unwrap();
+    assert_eq!(names(&dir.path().join("a/b")), ["mine.npz"]);
 }

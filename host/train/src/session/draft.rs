@@ -6,8 +6,8 @@ use std::sync::Arc;
 use eciton_graph::dataset::Dataset;
 use eciton_kernel::{Kernel, Layer};
 use eciton_plan::{
-    Attribute, Config, EdgePlace, ExecutorKind, GROUP, GatherFeatures, Layers, Model, Place, Placement,
-    Program, Readout, Savings, Spans, Value,
+    Attribute, Config, EdgeColumn, EdgePlace, ExecutorKind, GROUP, GatherFeatures, Layers, Model,
+    NormaliseFeatures, Place, Placement, Program, Readout, Savings, Spans, Value,
 };
 
 use super::Options;
@@ -25,7 +25,7 @@ use crate::strips::Stripped;
 /// A run as far as it is known before memory for it is allocated.
 pub(crate) struct Draft {
     pub inputs: Inputs,
-    pub(super) normalised_features: bool,
+    pub(super) scaled: NormaliseFeatures,
     pub kernels: Kernels,
     pub threads: u32,
     pub stripped: Option<Stripped>,
@@ -57,19 +57,22 @@ impl Draft {
             }
             .and_then(|dataset| {
                 memory::check_ordering(&dataset, config.run.order, config.run.memory_bytes)?;
-                let normalised = data::normalises(&config.data, &dataset);
+                let scaled = data::scaled(&dataset);
                 let links = config.predicts_links().then(|| (&config.links, config.pipeline.row_versions()));
-                Ok((Inputs::new(dataset, (&config.run, config.data.group()), links)?, normalised))
+                Ok((Inputs::new(dataset, (&config.run, config.data.group()), links)?, scaled))
             });
             let kernels = kernels.join().map_err(|_| Error::Internal("loading kernels panicked".to_owned()));
             (inputs, kernels)
         });
-        let ((inputs, normalised_features), kernels) = (inputs?, kernels??);
+        let ((inputs, scaled), kernels) = (inputs?, kernels??);
         let shape = inputs.shape;
         let mut settings = config.model.clone();
         let counted = matches!(settings.layers, Layers::Count(_));
         if inputs.dataset.graphs.is_some() && counted {
             settings.own.readout.get_or_insert(Readout::Mean);
+        }
+        if let Some(column) = &mut settings.edge_weights {
+            *column = EdgeColumn::Number(column.number(&inputs.dataset.names.edge_features)?);
         }
         let resolve = |settings| Model::resolve(settings, shape.features, shape.classes, inputs.task);
         let whole = resolve(&settings)?;
@@ -104,7 +107,7 @@ impl Draft {
         initial::check_layers(config, &planned.program)?;
         crate::signs::check(config, &planned.program, &planned.layers)?;
         inputs.check_neighbours(config, &planned.program)?;
-        Ok(Self { inputs, normalised_features, kernels, threads, stripped, planned })
+        Ok(Self { inputs, scaled, kernels, threads, stripped, planned })
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use super::super::tests::{all_links, complete, random_graph};
 use super::*;
 use crate::adjacency::Options;
-use crate::dataset::{Features, Labels, NO_LABEL, Split, VertexIds};
+use crate::dataset::{Features, Labels, NO_LABEL, Names, Scaling, Split, VertexIds};
 
 /// A data set of a graph; features of an edge are what `feature` says of it.
 fn dataset(graph: Graph, with_features: bool) -> Dataset {
@@ -19,6 +19,8 @@ fn dataset(graph: Graph, with_features: bool) -> Dataset {
         graphs: None,
         ids: VertexIds::Dense,
         graph,
+        names: Names::default(),
+        scaling: Scaling::None,
     }
 }
 

@@ -9,9 +9,11 @@ import hashlib, json, struct, sys
 import numpy as np
 
 predictions = np.load(sys.argv[1] + "/predictions.npz", allow_pickle=False)
-for key in ["ids", "scores", "embeddings"]:
+for key in ["ids", "scores", "embeddings", "predicted", "labels", "parts", "classes"]:
     array = predictions[key]
     print(key, array.dtype.str, list(array.shape), array.flags["C_CONTIGUOUS"], array.tolist())
+probabilities = predictions["probabilities"]
+print("probabilities", probabilities.dtype.str, list(probabilities.shape), probabilities[0].round(4).tolist())
 
 with open(sys.argv[1] + "/model.safetensors", "rb") as f:
     header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
@@ -74,8 +76,13 @@ fn numpy_reads_a_run() {
         assert_eq!(lines[0], expected);
         assert_eq!(lines[1], "scores <f4 [3, 2] True [[0.5, -1.0], [2.0, inf], [9.99994610111476e-41, 3.0]]");
         assert_eq!(lines[2], "embeddings <f4 [3, 1] True [[7.0], [8.0], [9.0]]");
-        assert_eq!(lines[3], "layer1.weight [[1.0, 1.125], [1.25, 1.375], [1.5, 1.625]]");
-        assert_eq!(lines[6], "digest True");
-        assert_eq!(lines.len(), 7);
+        assert_eq!(lines[3], "predicted <U4 [3] True ['ant', 'wasp', 'wasp']");
+        assert_eq!(lines[4], "labels <U4 [3] True ['wasp', 'ant', '']");
+        assert_eq!(lines[5], "parts <U5 [3] True ['train', 'test', '']");
+        assert_eq!(lines[6], "classes <U4 [2] True ['ant', 'wasp']");
+        assert!(lines[7].starts_with("probabilities <f4 [3, 2] [0.81"), "{}", lines[7]);
+        assert_eq!(lines[8], "layer1.weight [[1.0, 1.125], [1.25, 1.375], [1.5, 1.625]]");
+        assert_eq!(lines[11], "digest True");
+        assert_eq!(lines.len(), 12);
     }
 }

@@ -1,0 +1,95 @@
+//! The configuration as a recipe that explains itself: a comment above each setting.
+
+use std::collections::BTreeMap;
+
+use super::Config;
+use crate::error::Error;
+use crate::keys;
+
+/// The widest line of comments.
+const WIDTH: usize = 100;
+
+impl Config {
+    /// [`Config::to_toml`] with the meaning of each setting above it, and where it is from: what `from` says of a key,
+    /// else `default` where the value is the default's, else `set`.
+    ///
+    /// # Errors
+    /// As [`Config::to_toml`].
+    pub fn to_commented_toml(&self, from: &dyn Fn(&str) -> Option<String>) -> Result<String, Error> {
+        let meanings: BTreeMap<String, &str> =
+            keys::keys().into_iter().map(|info| (info.key, info.meaning)).collect();
+        let default = Self::default().to_toml()?;
+        let defaults: Vec<(String, &str)> = settings(&default).collect();
+        let plain = self.to_toml()?;
+        let mut text = String::with_capacity(plain.len() * 4);
+        let mut known = settings(&plain).peekable();
+        for line in plain.lines() {
+            if let Some((key, value)) = known.next_if(|(_, setting)| *setting == line)
+                && let Some(meaning) = meanings.get(&key)
+            {
+                let usual = || defaults.iter().any(|(of, line)| *of == key && *line == value);
+                let from = from(&key).unwrap_or_else(|| if usual() { "default" } else { "set" }.to_owned());
+                comment(&mut text, &format!("{meaning} ({from})"));
+            }
+            text.push_str(line);
+            text.push('\n');
+        }
+        Ok(text)
+    }
+}
+
+/// Keys with their sections, and the lines that they stand in; of plain sections alone.
+fn settings(text: &str) -> impl Iterator<Item = (String, &str)> {
+    let mut section = String::new();
+    text.lines().filter_map(move |line| {
+        if line.starts_with('[') {
+            section = line.trim_matches(['[', ']']).to_owned();
+            return None;
+        }
+        let (name, _) = line.split_once(" = ")?;
+        let key = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        key.then(|| (format!("{section}.{name}"), line))
+    })
+}
+
+/// Words as lines of comments.
+fn comment(text: &mut String, words: &str) {
+    let mut line = String::from("#");
+    for word in words.split_whitespace() {
+        if line.len() + 1 + word.len() > WIDTH && line.len() > 1 {
+            text.push_str(&line);
+            text.push('\n');
+            line = String::from("#");
+        }
+        line.push(' ');
+        line.push_str(word);
+    }
+    text.push_str(&line);
+    text.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn each_setting_has_its_meaning_and_reads_back() {
+        let mut config = Config::parse("[run]\nepochs = 7\n", "r.toml").unwrap();
+        config.model.activation = Some(crate::Activation::Elu);
+        let from = |key: &str| (key == "model.activation").then(|| "default of gat".to_owned());
+        let text = config.to_commented_toml(&from).unwrap();
+        assert_eq!(Config::parse(&text, "again").unwrap(), config);
+        assert!(text.lines().all(|line| line.len() <= WIDTH), "{text}");
+        let lines: Vec<&str> = text.lines().collect();
+        let above = |setting: &str| {
+            let at = lines.iter().position(|line| *line == setting).unwrap();
+            lines[at - 1]
+        };
+        assert!(above("activation = \"elu\"").ends_with("(default of gat)"), "{text}");
+        assert!(above("epochs = 7").ends_with("(set)") && above("seed = 0").ends_with("(default)"), "{text}");
+        // Every plain setting has one.
+        let bare = lines.windows(2).filter(|pair| pair[1].contains(" = ") && !pair[0].starts_with('#'));
+        assert_eq!(bare.count(), 0, "{text}");
+    }
+}

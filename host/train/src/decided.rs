@@ -1,0 +1,142 @@
+//! Decisions: what scores come to, row by row, and what is known of the rows beside them.
+//!
+//! Of classes the probability is the softmax of a row's scores, and the decision the first highest score. Of several
+//! labels it is the sigmoid of each score, and a label is told to hold where the score is above 0. Numbers are
+//! their own decision.
+
+use eciton_graph::dataset::{Labels, NO_LABEL};
+use eciton_graph::metrics::best;
+use eciton_plan::TaskType;
+
+use crate::data::Inputs;
+use crate::error::Result;
+
+/// Parts of a data set, by the number that [`Known::parts`] has; 0 is none.
+const PARTS: [&str; 4] = ["", "train", "val", "test"];
+
+/// What is known of the rows that are predicted, in the data set's order.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Known {
+    /// Names of classes or of columns of labels; empty where they are numbers.
+    pub names: Vec<String>,
+    /// `[rows, columns]`: class, flags or numbers, NaN where unknown; one column of classes. Empty where nothing is
+    /// known of any row.
+    pub labels: Vec<f32>,
+    /// Part of each row, as [`Known::part`] tells it; empty where rows are in no part.
+    pub parts: Vec<u8>,
+}
+
+impl Known {
+    /// Of a run's rows.
+    pub(crate) fn of(inputs: &Inputs) -> Result<Self> {
+        if inputs.links.is_some() {
+            return Ok(Self::default());
+        }
+        let (labels, split) = inputs.learnt();
+        let rows = labels.rows();
+        let (width, values) = match labels {
+            Labels::Classes { of, .. } => {
+                let class = |&class: &u32| if class == NO_LABEL { f32::NAN } else { class as f32 };
+                (1, of.iter().map(class).collect::<Vec<f32>>())
+            }
+            Labels::Flags(values) | Labels::Numbers(values) => {
+                (values.columns() as usize, values.as_slice().to_vec())
+            }
+        };
+        let mut parts = vec![0.0; rows];
+        for (number, part) in [(1.0, &split.train), (2.0, &split.validation), (3.0, &split.test)] {
+            for slot in part.iter() {
+                if let Some(slot) = parts.get_mut(*slot as usize) {
+                    *slot = number;
+                }
+            }
+        }
+        // Every way out of a run goes through the data set's order.
+        let labels = inputs.vertices.rows_back(values, width)?;
+        let parts = inputs.vertices.rows_back(parts, 1)?.into_iter().map(|part| part as u8).collect();
+        Ok(Self { names: inputs.dataset.names.labels.clone(), labels, parts })
+    }
+
+    /// Name of a class or of a column.
+    #[must_use]
+    pub fn name(&self, at: usize) -> String {
+        self.names.get(at).cloned().unwrap_or_else(|| at.to_string())
+    }
+
+    /// Labels of a row of so many columns: one of classes. Empty where nothing is known.
+    #[must_use]
+    pub fn row(&self, row: usize, columns: usize) -> &[f32] {
+        self.labels.get(row * columns..(row + 1) * columns).unwrap_or_default()
+    }
+
+    /// Class of a row, where it has one.
+    #[must_use]
+    pub fn class(&self, row: usize) -> Option<usize> {
+        self.labels.get(row).filter(|class| class.is_finite()).map(|&class| class as usize)
+    }
+
+    /// Part of a row: `train`, `val`, `test`, or nothing.
+    #[must_use]
+    pub fn part(&self, row: usize) -> &'static str {
+        let part = self.parts.get(row).copied().unwrap_or(0);
+        PARTS.get(usize::from(part)).copied().unwrap_or_default()
+    }
+}
+
+/// Class of the first highest score; `None` where no score is a number.
+#[must_use]
+pub fn class(scores: &[f32]) -> Option<usize> {
+    best(scores)
+}
+
+/// Whether a label is told to hold.
+#[must_use]
+pub fn holds(score: f32) -> bool {
+    score > 0.0
+}
+
+/// Probabilities of a row's scores; nothing for numbers and links. NaN where scores are no numbers.
+pub fn probabilities(task: TaskType, scores: &[f32], into: &mut Vec<f32>) {
+    into.clear();
+    match task {
+        TaskType::Classification => {
+            let most = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            let power = |&score: &f32| (f64::from(score) - f64::from(most)).exp();
+            let total: f64 = scores.iter().map(power).sum();
+            into.extend(scores.iter().map(|score| (power(score) / total) as f32));
+        }
+        TaskType::MultiLabel => {
+            // Without an overflow.
+            into.extend(scores.iter().map(|&s| (0.5 * (1.0 + (0.5 * f64::from(s)).tanh())) as f32));
+        }
+        TaskType::Regression | TaskType::LinkPrediction => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probabilities_add_up_and_do_not_overflow() {
+        let mut found = Vec::new();
+        probabilities(TaskType::Classification, &[1e30, 1e30, -3.0], &mut found);
+        assert_eq!(found, [0.5, 0.5, 0.0]);
+        probabilities(TaskType::Classification, &[2.0, 1.0], &mut found);
+        assert!((f64::from(found[0]) - 1.0 / (1.0 + (-1.0f64).exp())).abs() < 1e-7);
+        probabilities(TaskType::MultiLabel, &[0.0, -1e30, 1e30], &mut found);
+        assert_eq!(found, [0.5, 0.0, 1.0]);
+        probabilities(TaskType::Regression, &[7.0], &mut found);
+        assert!(found.is_empty());
+        assert_eq!((class(&[0.5, 0.5]), class(&[f32::NAN]), holds(0.0)), (Some(0), None, false));
+    }
+
+    #[test]
+    fn rows_beyond_what_is_known_have_nothing() {
+        let known = Known { names: vec!["ant".to_owned()], labels: vec![0.0, f32::NAN], parts: vec![1, 9] };
+        assert_eq!((known.class(0), known.class(1), known.class(2)), (Some(0), None, None));
+        assert_eq!((known.part(0), known.part(1), known.part(2)), ("train", "", ""));
+        assert_eq!((known.name(0), known.name(1)), ("ant".to_owned(), "1".to_owned()));
+        assert_eq!((known.row(0, 2).len(), known.row(1, 2).len()), (2, 0));
+    }
+}

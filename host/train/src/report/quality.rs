@@ -1,0 +1,125 @@
+//! The quality of a model on one part of the data, beyond the run's metric: what a constant answer would reach,
+//! figures by class, and the confusion matrix.
+
+use eciton_graph::dataset::Names;
+use eciton_graph::metrics::Tally;
+use serde::{Deserialize, Serialize};
+
+/// The most classes whose figures are kept one by one.
+const MAX_CLASSES: usize = 1024;
+
+/// How good the written model is.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Quality {
+    /// The part that all figures are of: `test`, or `validation` where nothing tests.
+    pub part: String,
+    /// Rows whose class is known; of several labels known values; of links held-out links.
+    pub known: u64,
+    /// The largest class of the part: what always telling it would reach. Of classes alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub majority: Option<Majority>,
+    /// The share of rows whose class is told. Of classes alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accuracy: Option<f64>,
+    /// The mean recall over classes. Of classes alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub balanced_accuracy: Option<f64>,
+    /// The mean F1 over classes, or over labels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub f1_macro: Option<f64>,
+    /// The area under the ROC curve: of two classes, several labels, and links.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub roc_auc: Option<f64>,
+    /// The area under the precision-recall curve, as average precision: of the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub average_precision: Option<f64>,
+    /// Figures of each class, or of each label; empty above [`MAX_CLASSES`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<ClassQuality>,
+    /// A row a class that is true, a column a class that is told; empty above
+    /// [`MAX_MATRIX_CLASSES`](eciton_graph::metrics::MAX_MATRIX_CLASSES).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub confusion: Vec<Vec<u64>>,
+}
+
+/// The largest class.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Majority {
+    /// Its name, or its number.
+    pub class: String,
+    /// Its share of the rows.
+    pub share: f64,
+}
+
+/// Figures of a class.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClassQuality {
+    /// Its name, or its number.
+    pub class: String,
+    /// The share of those told to be of it that are.
+    pub precision: f64,
+    /// The share of its rows that are told.
+    pub recall: f64,
+    /// The harmonic mean of both.
+    pub f1: f64,
+    /// Its rows.
+    pub support: u64,
+}
+
+impl Quality {
+    /// Of what was counted of a part.
+    pub(crate) fn of(part: &str, tally: &Tally, names: &Names) -> Self {
+        let class = |class: usize| {
+            let [precision, recall, f1] = tally.scores(class);
+            let support = tally.support.get(class).copied().unwrap_or(0);
+            ClassQuality { class: names.label(class), precision, recall, f1, support }
+        };
+        let count = tally.classes();
+        let each = if count <= MAX_CLASSES { count } else { 0 };
+        Self {
+            part: part.to_owned(),
+            known: tally.known,
+            majority: tally.majority().map(|(class, share)| Majority { class: names.label(class), share }),
+            accuracy: tally.accuracy(),
+            balanced_accuracy: tally.balanced_accuracy(),
+            f1_macro: tally.f1_macro(),
+            roc_auc: None,
+            average_precision: None,
+            classes: (0..each).map(class).collect(),
+            confusion: tally.matrix.chunks(count.max(1)).map(<[u64]>::to_vec).collect(),
+        }
+    }
+
+    /// Of links, by the ranks of held-out ones.
+    pub(crate) fn of_links(
+        part: &str,
+        links: u64,
+        roc_auc: Option<f64>,
+        average_precision: Option<f64>,
+    ) -> Self {
+        Self { part: part.to_owned(), known: links, roc_auc, average_precision, ..Self::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn classes_have_their_names() {
+        let names = Names { labels: vec!["ant".to_owned(), "wasp".to_owned()], ..Names::default() };
+        let tally = Tally::of_classes(&[0, 0, 0, 1], 2, &[0, 1, 2, 3], |_| Some(0)).unwrap();
+        let found = Quality::of("test", &tally, &names);
+        assert_eq!(found.majority, Some(Majority { class: "ant".to_owned(), share: 0.75 }));
+        assert_eq!(found.accuracy, Some(0.75), "no better than the majority");
+        assert_eq!(found.classes.iter().map(|of| &of.class[..]).collect::<Vec<_>>(), ["ant", "wasp"]);
+        assert_eq!(
+            (found.confusion.clone(), found.balanced_accuracy),
+            (vec![vec![3, 0], vec![1, 0]], Some(0.5))
+        );
+        let text = serde_json::to_string(&found).unwrap();
+        assert!(!text.contains("roc_auc"), "{text}");
+        assert_eq!(serde_json::from_str::<Quality>(&text).unwrap(), found);
+    }
+}

@@ -1,0 +1,135 @@
+//! The settings of a run that follow from its data or from the model, said in words: what each is and where it is from.
+
+use eciton_graph::names::Names;
+use eciton_plan::{Activation, Config, Layers, Model, Norm, NormaliseFeatures};
+use serde::{Deserialize, Serialize};
+
+use crate::data::Inputs;
+
+/// A setting.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Said {
+    /// The key that changes it, with its section.
+    pub key: String,
+    /// What it is, for people: `activation`.
+    pub name: String,
+    /// Its value, for people.
+    pub value: String,
+    /// Where it is from: `set`, or the default and its reason.
+    pub from: String,
+}
+
+/// All of them, in the order in which they act.
+pub(crate) fn said(config: &Config, model: &Model, inputs: &Inputs, scaled: NormaliseFeatures) -> Vec<Said> {
+    let names = &inputs.dataset.names;
+    let mut all = vec![split(config, inputs), features(config, scaled)];
+    all.extend(edges(model, inputs.shape.edge_features, names));
+    all.push(activation(config, model));
+    all.push(norm(config, model));
+    let of_task = |set: bool| match set {
+        false => format!("default of {}", inputs.task.name()),
+        true => "set".to_owned(),
+    };
+    all.push(one("model.loss", "loss", model.loss.name(), &of_task(config.model.loss.is_some())));
+    all.push(one("run.metric", "metric", inputs.metric.name(), &of_task(config.run.metric.is_some())));
+    all
+}
+
+fn one(key: &str, name: &str, value: &str, from: &str) -> Said {
+    let [key, name, value, from] = [key, name, value, from].map(str::to_owned);
+    Said { key, name, value, from }
+}
+
+/// Which rows train, validate and test.
+fn split(config: &Config, inputs: &Inputs) -> Said {
+    let (_, split) = inputs.learnt();
+    let names = &inputs.dataset.names;
+    if let Some(links) = &inputs.links {
+        let [validation, test] = links.held_out();
+        let value = format!("{} links train, {validation} validate, {test} test", links.trained);
+        return one(
+            "links.validation",
+            "split",
+            &value,
+            &format!("drawn from links.seed {}", config.links.seed),
+        );
+    }
+    let [train, validation, test] = [&split.train, &split.validation, &split.test].map(Vec::len);
+    let value = format!("{train} train, {validation} validate, {test} test");
+    let from = match (config.data.split.is_some(), names.split.is_empty()) {
+        (true, _) => format!("set: {}", names.split),
+        (false, true) => "the data set's own".to_owned(),
+        (false, false) => format!("default, for the data set has none: {}", names.split),
+    };
+    one("data.split", "split", &value, &from)
+}
+
+/// The scale of the features.
+fn features(config: &Config, scaled: NormaliseFeatures) -> Said {
+    let (value, why) = match scaled {
+        NormaliseFeatures::None => ("as they are", "auto: no counts of a graph's vertices"),
+        NormaliseFeatures::Rows => ("each row divided by its sum", "auto: counts, as bags of words are"),
+        NormaliseFeatures::Columns => ("each column of mean 0 and deviation 1 over the training rows", ""),
+    };
+    let from = if config.data.normalise_features.is_some() { "set" } else { why };
+    one("data.normalise_features", "features", value, from)
+}
+
+/// What is made of the features of edges, where there are any.
+fn edges(model: &Model, columns: u32, names: &Names) -> Option<Said> {
+    if columns == 0 {
+        return None;
+    }
+    let name = |column: u32| {
+        names.edge_features.get(column as usize).cloned().unwrap_or_else(|| format!("column {column}"))
+    };
+    let told = model.layers.iter().any(|layer| layer.edge_features);
+    let (value, from) = match (model.edge_weights, told) {
+        (Some(column), _) => (format!("{} is the edges' weight", name(column)), "set"),
+        (None, true) => ("told to the layers that attend".to_owned(), "set"),
+        (None, false) => {
+            let shown: Vec<String> = (0..columns.min(6)).map(name).collect();
+            let more = if columns > 6 { ", ..." } else { "" };
+            (format!("not used: {}{more}", shown.join(", ")), "default; model.edge_weights takes one")
+        }
+    };
+    Some(one("model.edge_weights", "edge features", &value, from))
+}
+
+/// What follows the layers that make no scores.
+fn activation(config: &Config, model: &Model) -> Said {
+    let mut all: Vec<&str> = Vec::new();
+    let hidden = model.layers.iter().map(|layer| layer.activation).filter(|of| *of != Activation::Identity);
+    for activation in hidden {
+        if !all.contains(&activation.name()) {
+            all.push(activation.name());
+        }
+    }
+    let listed = match &config.model.layers {
+        Layers::Count(_) => false,
+        Layers::List(layers) => layers.iter().any(|layer| layer.activation.is_some()),
+    };
+    let from = match (config.model.activation.is_some() || listed, &config.model.layers) {
+        (true, _) => "set".to_owned(),
+        (false, Layers::Count(_)) => format!("default of {}", config.model.kind.name()),
+        (false, Layers::List(_)) => "default of its layers".to_owned(),
+    };
+    let value = if all.is_empty() { "none".to_owned() } else { all.join(", ") };
+    one("model.activation", "activation", &value, &from)
+}
+
+/// What brings rows to one scale between layers.
+fn norm(config: &Config, model: &Model) -> Said {
+    let mut all: Vec<&str> = Vec::new();
+    for norm in model.layers.iter().map(|layer| layer.norm).filter(|norm| *norm != Norm::None) {
+        let name = Norm::ALL.iter().find_map(|(name, of)| (*of == norm).then_some(*name)).unwrap_or_default();
+        if !all.contains(&name) {
+            all.push(name);
+        }
+    }
+    let value = if all.is_empty() { "none".to_owned() } else { all.join(", ") };
+    let listed =
+        matches!(&config.model.layers, Layers::List(layers) if layers.iter().any(|of| of.norm.is_some()));
+    let set = config.model.norm != Norm::None || listed;
+    one("model.norm", "normalisation", &value, if set { "set" } else { "default" })
+}
