@@ -13,7 +13,7 @@ use eciton_plan::TaskKey;
 use super::link::{CREDIT, Flight, Link};
 use super::objects::Objects;
 use super::pool::Settings;
-use super::{KEPT, Traffic};
+use super::{KEPT, PASSED, Traffic};
 use crate::local::Inbox;
 use crate::ticket::Ticket;
 use crate::{Answered, Completion, Order};
@@ -233,7 +233,8 @@ impl Shared {
 
     /// A worker has not got what a task names.
     pub(super) fn missing(self: &Arc<Self>, place: u32, id: u64, (number, keys): (u64, &[String])) {
-        let rows = keys.iter().any(|key| key.starts_with(KEPT));
+        let late = keys.iter().any(|key| key.starts_with(PASSED));
+        let rows = late || keys.iter().any(|key| key.starts_with(KEPT));
         let mut state = self.lock();
         let State { links, objects, traffic, .. } = &mut *state;
         let link = links.get_mut(place as usize).and_then(Option::as_mut).filter(|link| link.id == id);
@@ -242,8 +243,12 @@ impl Shared {
             // What is computed again, the engine says: for it the place is another one now.
             let gone: Vec<u64> = link.flights.iter().filter(|(_, f)| f.of_lane).map(|(at, _)| *at).collect();
             let dropped: Vec<_> = gone.iter().filter_map(|at| link.flights.remove(at)).collect();
-            let reason =
-                format!("the worker at place {place} had no room for rows, which are computed again");
+            let reason = match late {
+                true => format!("rows of another worker did not come to the worker at place {place}"),
+                false => {
+                    format!("the worker at place {place} had no room for rows, which are computed again")
+                }
+            };
             self.inbox.note(Completion::Lost { place, reason });
             self.inbox.note(Completion::Joined { place });
             drop(state);
