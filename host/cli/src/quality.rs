@@ -128,7 +128,7 @@ mod tests {
     fn a_table_has_what_fits() {
         let lines = table(&quality(3));
         assert_eq!(lines.len(), 5);
-        assert_eq!(lines[2], "class-0      50.00  100.00   66.67    1,200     1,200  1,200  1,200");
+        assert_eq!(lines[2], "class-0      50.00  100.00   66.67    1,200    1,200 1,200 1,200");
         assert!(table(&quality(12))[2].ends_with("1,200"));
         assert!(table(&quality(21)).is_empty());
         assert!(lines.iter().all(|line| line.chars().count() <= 100));
