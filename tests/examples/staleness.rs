@@ -125,7 +125,7 @@ fn main() {
                 mean(&curves.seeds.iter().filter_map(of).map(|share| share * 100.0).collect::<Vec<_>>())
             };
             let (test, validation) = (percent(&|s| s.metrics.test), percent(&|s| s.metrics.validation));
-            let best = percent(&|s| s.best?.1.test);
+            let best = percent(&|s| s.best?.metrics.test);
             let target = *target.get_or_insert(validation.0 / 100.0 - 0.005);
             let first = |seed: u64| {
                 let of = curves.epochs.iter().filter(|e| e.seed == seed);

@@ -32,7 +32,7 @@ def train(*words):
         raise SystemExit(f"eciton {' '.join(words)}: {ran.stdout}{ran.stderr}")
     events = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
     found = [event for event in events if event["event"] == "summary"][-1]
-    return [(100 * seed["metrics"]["test"], 100 * seed["best"][1]["test"]) for seed in found["seeds"]]
+    return [(100 * seed["metrics"]["test"], 100 * seed["best"]["test"]) for seed in found["seeds"]]
 
 
 def spread(values):

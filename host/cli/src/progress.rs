@@ -4,7 +4,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use eciton_plan::{Metric, Mode, TaskType};
+use eciton_plan::{Mode, TaskType};
 use eciton_train::{
     Ask, Chosen, EpochReport, Helpers, Metrics, Observer, PipelineTrial, Resumed, SeedReport, Started, Stop,
     Tried,
@@ -122,42 +122,28 @@ fn stop_if_closed(output: &Output, stop: &Stop) {
     }
 }
 
-/// An epoch as `--json` prints it.
+/// An epoch as `--json` prints it: a row of `metrics.jsonl` with the event's name.
 #[derive(Serialize)]
-struct EpochLine {
+struct EpochLine<'a> {
     event: &'static str,
-    seed: u64,
-    epoch: u32,
-    loss: f64,
-    metric: &'static str,
-    train_metric: Option<f64>,
-    val_metric: Option<f64>,
-    test_metric: Option<f64>,
-    seconds: f64,
-    flops: u64,
-    lr: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    gradient_norm: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bill: Option<eciton_train::Bill>,
+    #[serde(flatten)]
+    report: &'a EpochReport,
 }
 
 /// One JSON object an epoch.
 pub(crate) struct JsonLines<'a> {
     output: &'a mut Output,
     stop: Arc<Stop>,
-    metric: Metric,
 }
 
 impl<'a> JsonLines<'a> {
     pub(crate) fn new(output: &'a mut Output, stop: Arc<Stop>) -> Self {
-        Self { output, stop, metric: Metric::default() }
+        Self { output, stop }
     }
 }
 
 impl Observer for JsonLines<'_> {
     fn started(&mut self, started: &Started) {
-        self.metric = started.metric;
         cut(started);
     }
 
@@ -166,22 +152,7 @@ impl Observer for JsonLines<'_> {
     }
 
     fn epoch(&mut self, report: &EpochReport) {
-        let EpochReport { seed, epoch, loss, metrics, seconds, flops, lr, gradient_norm, bill } = *report;
-        self.output.json(&EpochLine {
-            event: "epoch",
-            seed,
-            epoch,
-            loss,
-            metric: self.metric.name(),
-            train_metric: metrics.and_then(|metrics| metrics.train),
-            val_metric: metrics.and_then(|metrics| metrics.validation),
-            test_metric: metrics.and_then(|metrics| metrics.test),
-            seconds,
-            flops,
-            lr,
-            gradient_norm,
-            bill,
-        });
+        self.output.json(&EpochLine { event: "epoch", report });
         stop_if_closed(self.output, &self.stop);
     }
 

@@ -1,7 +1,7 @@
 //! The end of a run: a block of text, or the last JSON object.
 
 use eciton_plan::Metric;
-use eciton_train::{Bill, Helpers, HelpersUsed, SeedReport, Summary, Target, WorkersUsed};
+use eciton_train::{BestEpoch, Bill, Helpers, HelpersUsed, SeedReport, Summary, Target, WorkersUsed};
 use serde::Serialize;
 
 use crate::output::Output;
@@ -57,13 +57,12 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
         _ => format!("{}{}", measured(metric, mean), unit(metric)),
     };
     let last = spread(summary.test_metric, &|seed| seed.metrics.test);
-    let best = spread(summary.test_metric_at_best_validation, &|seed| {
-        seed.best.and_then(|(_, metrics)| metrics.test)
-    });
+    let best =
+        spread(summary.test_metric_at_best_validation, &|seed| seed.best.and_then(|best| best.metrics.test));
     let (last_epoch, best_epoch, who) = match seeds {
         [seed] => (
             format!(" ({})", seed.epochs),
-            seed.best.map_or(String::new(), |(epoch, metrics)| {
+            seed.best.map_or(String::new(), |BestEpoch { epoch, metrics }| {
                 let validation = measured(metric, metrics.validation);
                 format!(" (epoch {epoch}, validation {validation}{})", unit(metric))
             }),
@@ -84,8 +83,7 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
         ("peak memory", bytes(summary.peak_memory_bytes)),
         ("tasks", format!("{}, {pieces}", grouped(summary.tasks))),
     ];
-    let judged = |seed: &SeedReport| seed.best.is_some_and(|(_, metrics)| metrics.validation.is_some());
-    if seeds.iter().any(judged) {
+    if seeds.iter().any(|seed| seed.best.is_some()) {
         rows.insert(2, ("", format!("{best} at best validation{best_epoch}")));
     }
     if let Some(ages) = &summary.rows_by_age {
@@ -324,7 +322,7 @@ mod tests {
             epochs: 200,
             loss: 0.5,
             metrics: metrics(test),
-            best: Some((143, metrics(test + 0.01))),
+            best: Some(BestEpoch { epoch: 143, metrics: metrics(test + 0.01) }),
             kept_epoch: None,
             stopped_early: None,
             target: None,

@@ -115,7 +115,7 @@ class Run:
     def metrics(self) -> dict[str, float | None]:
         """The metric on `train`, `val` and `test`, of the model that was kept."""
         first = self.summary["seeds"][0]
-        kept = first["best"][1] if first.get("kept_epoch") and first["best"] else first["metrics"]
+        kept = first["best"] if first.get("kept_epoch") and first["best"] else first["metrics"]
         return {"train": kept["train"], "val": kept["validation"], "test": kept["test"]}
 
     @property
@@ -139,9 +139,8 @@ class Run:
         }
         for name in ("loss", "seconds", "lr"):
             columns[name] = np.array([figure(report.get(name)) for report in reports])
-        for ours, theirs in (("train", "train"), ("val", "validation"), ("test", "test")):
-            found = [report.get("metrics") or {} for report in reports]
-            columns[ours] = np.array([figure(metrics.get(theirs)) for metrics in found])
+        for part in ("train", "val", "test"):
+            columns[part] = np.array([figure(report.get(f"{part}_metric")) for report in reports])
         return History(columns)
 
     @property

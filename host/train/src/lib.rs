@@ -70,8 +70,8 @@ pub use plan::{
 pub use predict::{Evaluation, Predictions, evaluate, evaluate_on, predict, predict_on};
 pub use profile::{profile, read as read_profile};
 pub use report::{
-    Attempts, Chosen, EpochReport, Helpers, HelpersUsed, Metrics, Observer, Ordered, Resumed, RowsByAge,
-    SeedReport, Silent, Started, Summary, Target, WorkersUsed,
+    Attempts, BestEpoch, Chosen, EpochReport, Helpers, HelpersUsed, Metrics, Observer, Ordered, Resumed,
+    RowsByAge, SeedReport, Silent, Started, Summary, Target, WorkersUsed,
 };
 pub use resume::{is_finished, resume, resume_on};
 pub use session::Options;

@@ -1,5 +1,7 @@
 //! What a run tells while it goes on and at its end.
 
+mod epoch;
+
 use std::path::PathBuf;
 
 use eciton_exec::functions::Outlook;
@@ -7,6 +9,8 @@ use eciton_exec::workers::Traffic;
 use eciton_exec::{Bill, Cost, Cut};
 use eciton_plan::{Metric, Part, TaskType, Until};
 use serde::{Deserialize, Serialize};
+
+pub use epoch::{BestEpoch, EpochReport};
 
 use crate::trial::PipelineTrial;
 
@@ -103,34 +107,6 @@ impl Metrics {
     }
 }
 
-/// One epoch of one seed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct EpochReport {
-    /// The seed.
-    pub seed: u64,
-    /// From 1.
-    pub epoch: u32,
-    /// The mean loss over the training vertices, with this epoch's dropout, before its update.
-    pub loss: f64,
-    /// After the update, without dropout; only on epochs that are evaluated.
-    #[serde(alias = "accuracy")]
-    pub metrics: Option<Metrics>,
-    /// Forward, loss, backward and update; evaluation is apart.
-    pub seconds: f64,
-    /// Floating-point operations of forward, loss and backward, by count of products and sums; 0 in records
-    /// of before they were counted.
-    #[serde(default)]
-    pub flops: u64,
-    /// The learning rate of its update.
-    pub lr: f64,
-    /// The L2 norm of all gradients before they were clipped; `None` without `optimiser.clip_norm`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gradient_norm: Option<f64>,
-    /// What this epoch and its evaluation used of what is charged for; `None` where nothing is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bill: Option<Bill>,
-}
-
 /// How far a seed came to `run.until`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Target {
@@ -170,8 +146,8 @@ pub struct SeedReport {
     /// After the last epoch.
     #[serde(alias = "accuracy")]
     pub metrics: Metrics,
-    /// The first epoch with the best validation metric among those evaluated, and the metrics then.
-    pub best: Option<(u32, Metrics)>,
+    /// The epoch with the best validation metric; `None` where none was chosen among evaluated epochs.
+    pub best: Option<BestEpoch>,
     /// The epoch whose model is written, where it is not the last (`run.keep`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_epoch: Option<u32>,
@@ -194,7 +170,7 @@ impl SeedReport {
     /// The metrics of the model that is written.
     #[must_use]
     pub fn written(&self) -> Metrics {
-        self.kept_epoch.and(self.best).map_or(self.metrics, |(_, metrics)| metrics)
+        self.kept_epoch.and(self.best).map_or(self.metrics, |best| best.metrics)
     }
 }
 

@@ -5,7 +5,7 @@
 //! | `config.toml` | the resolved configuration, a recipe that repeats the run |
 //! | `vocabulary.json` | of a text: its tokens, by number |
 //! | `versions.json` | version of eciton and of the kernel contract, kernel digests, numeric class |
-//! | `metrics.jsonl` | one [`EpochReport`] a line; a loss that is not finite is null |
+//! | `metrics.jsonl` | one [`EpochReport`] a line, in plain columns; a loss that is not finite is null |
 //! | `curve.svg` | a picture of the first seed's loss and accuracies |
 //! | `summary.json` | the [`Summary`] with a `format` number |
 //! | `model.safetensors` | the first seed's weights, f32; its metadata holds their digest |

@@ -16,7 +16,7 @@ use crate::evaluation::Asked;
 use crate::logs;
 use crate::picture;
 use crate::recorder::Recorder;
-use crate::report::{EpochReport, Observer, SeedReport, Silent, Started, Summary, Target};
+use crate::report::{BestEpoch, EpochReport, Observer, SeedReport, Silent, Started, Summary, Target};
 use crate::run_folder::{Error as FileError, Model, NamedTensor, RunFolder, Versions, json, model_digest};
 use crate::session::{Options, Position, Predicted, Session};
 use crate::trial::settle_pipeline;
@@ -268,10 +268,6 @@ impl Run<'_> {
             Some(metrics) => metrics,
             None => session.evaluate(observer)?,
         };
-        let best = epochs
-            .iter()
-            .filter_map(|e| Some((e.epoch, e.metrics?)))
-            .reduce(|best, e| if e.1.goodness() > best.1.goodness() { e } else { best });
         let kept = trained.best.as_ref().filter(|best| best.epoch != last.epoch);
         if let Some(kept) = kept {
             for (parameter, values) in kept.values.iter().enumerate() {
@@ -287,7 +283,7 @@ impl Run<'_> {
             epochs: last.epoch,
             loss: last.loss,
             metrics,
-            best,
+            best: BestEpoch::of(epochs),
             kept_epoch: kept.map(|kept| kept.epoch),
             stopped_early: trained.stopped_early,
             target: self.config.run.until.map(|until| Target::of(until, trained.reached, epochs)),
@@ -451,7 +447,7 @@ fn summarise(
     epoch_seconds: &mut [f64],
 ) -> Summary {
     let tests: Vec<f64> = seeds.iter().filter_map(|s| s.metrics.test).collect();
-    let best: Vec<f64> = seeds.iter().filter_map(|s| s.best?.1.test).collect();
+    let best: Vec<f64> = seeds.iter().filter_map(|s| s.best?.metrics.test).collect();
     let spread = spread(&tests);
     epoch_seconds.sort_by(f64::total_cmp);
     let middle = epoch_seconds.len() / 2;

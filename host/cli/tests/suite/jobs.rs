@@ -22,7 +22,8 @@ fn found(text: &str, event: &str) -> Value {
 fn table(folder: &Path, sweep: &str) -> Vec<[String; 4]> {
     let text = std::fs::read_to_string(folder.join(sweep).join("results.json")).unwrap();
     let results: Value = serde_json::from_str(&text).unwrap();
-    let row = |row: &Value| ["choice", "state", "test", "model_digest"].map(|key| row[key].to_string());
+    let row =
+        |row: &Value| ["choice", "state", "test_metric", "model_digest"].map(|key| row[key].to_string());
     results["rows"].as_array().unwrap().iter().map(row).collect()
 }
 

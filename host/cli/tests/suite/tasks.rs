@@ -90,7 +90,7 @@ fn numbers_are_learnt_and_less_is_better() {
     let validation = |line: &&Value| found(line, "val_metric");
     assert!(validation(&&epochs[0]) > 5.0, "{}", epochs[0]);
     let least = epochs.iter().min_by(|a, b| validation(a).total_cmp(&validation(b))).unwrap();
-    assert_eq!(summary["seeds"][0]["best"][0], least["epoch"]);
+    assert_eq!(summary["seeds"][0]["best"]["epoch"], least["epoch"]);
     assert!(found(least, "test_metric") < 0.5, "{least}");
     let eval = lines(&works(folder, &["eval", "run", "--json"]));
     assert_eq!((&eval[0]["reproduced"], &eval[0]["test_metric"]), (&true.into(), &least["test_metric"]));
@@ -103,7 +103,7 @@ fn numbers_are_learnt_and_less_is_better() {
             .concat(),
     ));
     let summary = early.last().unwrap();
-    let best = summary["seeds"][0]["best"][0].as_u64().unwrap();
+    let best = summary["seeds"][0]["best"]["epoch"].as_u64().unwrap();
     let rmse = |line: &Value| found(line, "val_metric");
     let at = |epoch: u64| rmse(early.iter().find(|line| line["epoch"] == epoch).unwrap());
     assert!(early.iter().filter(|line| line["event"] == "epoch").all(|line| rmse(line) >= at(best)));

@@ -6,7 +6,7 @@ mod damage;
 mod numpy;
 
 use super::*;
-use crate::report::{Metrics, Ordered, SeedReport};
+use crate::report::{BestEpoch, Metrics, Ordered, SeedReport};
 use eciton_plan::Metric;
 use tempfile::TempDir;
 
@@ -55,7 +55,7 @@ fn summary(seeds: &[u64]) -> Summary {
         epochs: 2,
         loss: 0.5,
         metrics,
-        best: Some((1, metrics)),
+        best: Some(BestEpoch { epoch: 1, metrics }),
         kept_epoch: None,
         stopped_early: None,
         target: None,

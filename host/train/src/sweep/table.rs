@@ -23,8 +23,10 @@ pub struct Row {
     /// The measure of the figures below.
     pub metric: Option<Metric>,
     /// The written model's metric on the validation rows.
+    #[serde(rename = "val_metric")]
     pub validation: Option<f64>,
     /// The same on the test rows.
+    #[serde(rename = "test_metric")]
     pub test: Option<f64>,
     /// The last epoch.
     pub epochs: Option<u32>,
@@ -95,9 +97,21 @@ pub struct Group {
     /// The measure of the figures below.
     pub metric: Option<Metric>,
     /// Mean and standard deviation (n - 1; 0 for one) of the validation metric.
+    #[serde(rename = "val_metric", serialize_with = "named")]
     pub validation: Option<(f64, f64)>,
     /// The same of the test metric.
+    #[serde(rename = "test_metric", serialize_with = "named")]
     pub test: Option<(f64, f64)>,
+}
+
+/// Mean and standard deviation by their names.
+fn named<S: serde::Serializer>(found: &Option<(f64, f64)>, to: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Spread {
+        mean: f64,
+        std: f64,
+    }
+    found.map(|(mean, std)| Spread { mean, std }).serialize(to)
 }
 
 /// The choices of a sweep, the best validation metric first; those without one last. Of successive halving, choices of
@@ -156,7 +170,7 @@ pub fn csv(rows: &[Row]) -> String {
     head.extend(first.map(settings).unwrap_or_default().into_iter().map(|(key, _)| key));
     let has_rungs = rows.iter().any(|row| row.rung.is_some());
     head.extend(has_rungs.then(|| "rung".to_owned()));
-    let rest = ["state", "metric", "validation", "test", "epochs", "seconds", "model_digest", "error"];
+    let rest = ["state", "metric", "val_metric", "test_metric", "epochs", "seconds", "model_digest", "error"];
     head.extend(rest.map(str::to_owned));
     let mut text = head.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(",");
     text.push('\n');
@@ -235,8 +249,7 @@ mod tests {
     #[test]
     fn fields_with_commas_are_quoted() {
         let text = csv(&[row(3, "0.3", None)]);
-        let head =
-            "trial,optimiser.lr,run.seed,state,metric,validation,test,epochs,seconds,model_digest,error";
+        let head = "trial,optimiser.lr,run.seed,state,metric,val_metric,test_metric,epochs,seconds,model_digest,error";
         assert_eq!(text, format!("{head}\n3,0.3,3,failed,,,,3,0.5,,\"a, \"\"b\"\"\"\n"));
     }
 }
