@@ -9,6 +9,7 @@ mod rows;
 mod span;
 mod stages;
 mod tuning;
+mod watch;
 
 use std::time::Instant;
 
@@ -27,9 +28,11 @@ pub(crate) use self::pass::State;
 pub(crate) use self::rows::RowStore;
 pub(crate) use self::stages::{Stages, stage_bytes};
 pub(crate) use self::tuning::{Money, Tuning};
+pub(crate) use self::watch::Watch;
 use crate::error::{Error, Result, at};
 use crate::report::{EpochReport, Metrics};
 use crate::stop::Stop;
+use crate::weights::Refused;
 
 /// Counts of one run.
 #[derive(Debug, Default, Clone, Copy)]
@@ -133,12 +136,24 @@ impl Training<'_> {
                 trained.scored = false;
                 let loss = state.weights.loss(round)?;
                 if !loss.is_finite() {
-                    return Err(Error::NotFinite { epoch: epochs.at(round), loss });
+                    let epoch = epochs.at(round);
+                    return Err(Error::NotFinite { epoch, round: round.0, loss, first: None });
                 }
                 let epoch = epochs.at(round);
                 let lr = config.optimiser.rate(Round(epoch), config.run.epochs);
                 let update = Instant::now();
-                let gradient_norm = state.weights.step(&config.optimiser, lr, round)?;
+                let stepped = state.weights.step(&config.optimiser, lr, round)?;
+                let gradient_norm = stepped.map_err(|refused| {
+                    let what = match refused {
+                        Refused::Norm(norm) => format!("the gradients' norm is {norm}"),
+                        Refused::Gradient(at) => {
+                            let name =
+                                stages.program.parameters.get(at).map_or("", |parameter| &parameter.name);
+                            format!("the gradient of `{name}` has values that are not finite")
+                        }
+                    };
+                    Error::GradientNotFinite { epoch, round: round.0, what, first: None }
+                })?;
                 if let Some(trace) = &mut state.logs.trace {
                     trace.whole(&format!("update of round {round}"), update, update.elapsed())?;
                 }
@@ -169,6 +184,9 @@ impl Training<'_> {
             Action::Evaluate { round } => {
                 forward(machine, evaluator, evaluation, state, round, Some(stop))?;
                 let found = measured(evaluation)?;
+                tracing::debug!(
+                    round = round.0, train = ?found.train, validation = ?found.validation, test = ?found.test, "evaluated"
+                );
                 if let Some(report) = &mut report {
                     report.metrics = Some(found);
                 }

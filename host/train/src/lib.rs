@@ -17,6 +17,7 @@
 mod batch;
 pub mod checkpoint;
 mod class_weights;
+mod culprit;
 mod data;
 mod driver;
 mod edge_data;
@@ -55,6 +56,7 @@ mod vertices;
 mod weights;
 mod worker;
 
+pub use culprit::{Culprit, Written};
 pub use data::{IN_MEMORY, load, open, prepare, task};
 pub use eciton_exec::workers::{Leave, Served, Traffic};
 pub use eciton_exec::{Bill, Cost};
