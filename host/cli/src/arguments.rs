@@ -74,6 +74,11 @@ pub(crate) enum Command {
     Clean(crate::clean::Arguments),
     /// What this machine and installation offer
     Doctor(crate::doctor::Arguments),
+    /// One web page of a run: curves, confusion matrix, settings, memory, timeline, bill
+    Report(crate::report::Arguments),
+    /// Runs in a folder: list them, look at one, compare several
+    #[command(subcommand)]
+    Runs(crate::runs::Command),
     /// Completions for bash, zsh, fish and others
     Completions(crate::completions::Arguments),
     /// Manual pages

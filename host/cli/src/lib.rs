@@ -1,5 +1,5 @@
 //! The command line of Eciton: `eciton train`, `sweep`, `plan`, `resume`, `simulate`, `reproduce`, `predict`,
-//! `worker`, `eval`, `data`, `recipes`, `kernel`, `deploy`, `destroy`, `clean`, `doctor`, `completions`
+//! `worker`, `eval`, `report`, `runs`, `data`, `recipes`, `kernel`, `deploy`, `destroy`, `clean`, `doctor`, `completions`
 //! and `man`. A library, which the program
 //! `eciton` and the Python package call.
 //!
@@ -28,9 +28,11 @@ mod profile;
 mod progress;
 mod recipe;
 mod recipes;
+mod report;
 mod reproduce;
 mod resume;
 mod run_name;
+mod runs;
 mod simulate;
 mod summary;
 mod sweep;
@@ -86,6 +88,8 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Destroy(arguments) => destroy::run(arguments, &mut output),
         Command::Clean(arguments) => clean::run(arguments, &mut output),
         Command::Doctor(arguments) => doctor::run(arguments, &mut output),
+        Command::Runs(command) => runs::run(command, &mut output),
+        Command::Report(arguments) => report::run(arguments, &mut output),
         Command::Completions(arguments) => completions::run(arguments, &mut output),
         Command::Man(arguments) => completions::man(arguments, &mut output),
     };

@@ -49,10 +49,12 @@ mod split;
 mod stop;
 mod strips;
 pub mod sweep;
+mod tensorboard;
 mod train;
 mod trainer;
 mod trial;
 mod vertices;
+pub mod web;
 mod weights;
 mod worker;
 
