@@ -17,7 +17,7 @@ const TRACE: &str = "trace.json";
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The page has no script and loads nothing: it can be sent as it is. The data set is read again, for the confusion
-matrix; where it is gone, the page says so.")]
+matrix and the memory; where it is gone, the page says so.")]
 pub(crate) struct Arguments {
     /// The run folder
     run: PathBuf,
@@ -27,13 +27,16 @@ pub(crate) struct Arguments {
     /// A trace of the run (`eciton train --trace`), for the timeline [default: trace.json in the run folder, if there]
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// Do not read the data set: without the confusion matrix and the memory by purpose
+    #[arg(long)]
+    without_data: bool,
 }
 
 /// Writes the page.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let own = arguments.run.join(TRACE);
     let trace = arguments.trace.clone().or_else(|| own.is_file().then_some(own));
-    let page = web::page(&arguments.run, trace.as_deref(), &Options::default())?;
+    let page = web::page(&arguments.run, trace.as_deref(), !arguments.without_data, &Options::default())?;
     let path = arguments.out.clone().unwrap_or_else(|| arguments.run.join(PAGE));
     std::fs::write(&path, &page.html).map_err(|error| {
         Failure::Failed(format!(

@@ -211,19 +211,21 @@ pub(crate) struct Confusion {
 }
 
 /// The confusion matrix of a run's model on its test rows, or without these on those that validate; `None` of a model
-/// that tells no classes apart.
+/// that tells no classes apart, or more than `most`.
 ///
 /// # Errors
 /// As [`evaluate`].
-pub(crate) fn confusion(run: &Run, options: &Options) -> Result<Option<Confusion>> {
+pub(crate) fn confusion(run: &Run, most: usize, options: &Options) -> Result<Option<Confusion>> {
     let mut run = run.clone();
-    if run.config.predicts_links() {
+    // Of tokens the scores alone may be larger than memory.
+    if run.config.predicts_links() || run.summary.without_predictions {
         return Ok(None);
     }
     // Labels and scores are then in one order.
     run.config.run.order = VertexOrder::Natural;
     let (mut session, config) = restore(&run, Shown::Run, options, Asked::Scores)?;
-    if session.inputs.task != TaskType::Classification || session.inputs.links.is_some() {
+    let classes = session.inputs.shape.classes as usize;
+    if session.inputs.task != TaskType::Classification || classes > most {
         return Ok(None);
     }
     session.evaluate(&mut Silent)?;

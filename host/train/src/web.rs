@@ -14,7 +14,7 @@ use eciton_plan::ExecutorKind;
 
 pub use self::timeline::MAX_TRACE_BYTES;
 use self::timeline::Timeline;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::plan;
 use crate::predict;
 use crate::report::{EpochReport, Summary};
@@ -37,27 +37,36 @@ pub struct Page {
     pub left_out: Vec<String>,
 }
 
-/// The page of the run in a folder. The data set is read, and the model evaluated on it, for the confusion matrix and the
-/// memory; where that cannot be, the page says so. `trace` is a file that `eciton train --trace` wrote.
+/// The page of the run in a folder. With `data` the data set is read, and the model evaluated on it, for the confusion
+/// matrix and the memory; where that cannot be, the page says so. `trace` is a file that `eciton train --trace` wrote.
 ///
 /// # Errors
 /// A run folder, or a trace, that is missing or damaged.
-pub fn page(path: &Path, trace: Option<&Path>, options: &Options) -> Result<Page> {
+pub fn page(path: &Path, trace: Option<&Path>, data: bool, options: &Options) -> Result<Page> {
     let run = Run::open(path)?;
     let epochs = run_folder::epochs(path)?;
     let recipe = run_folder::recipe(path)?;
     let timeline = trace.map(Timeline::read).transpose()?;
     let mut left_out = Vec::new();
-    let mut or_left_out = |what: &str, error: Error| left_out.push(format!("{what}: {error}"));
-    let confusion = predict::confusion(&run, options).map_err(|error| or_left_out("confusion matrix", error));
-    let mut here = run.config.clone();
-    // Looking at a run costs nothing, wherever it was trained.
-    here.run_on(ExecutorKind::Local);
-    let memory = plan::plan(&here, options).map_err(|error| or_left_out("memory by purpose", error));
-
+    let (mut confusion, mut memory) = (None, None);
+    if data {
+        match predict::confusion(&run, MAX_CLASSES, options) {
+            Ok(found) => confusion = found,
+            Err(error) => left_out.push(format!("confusion matrix: {error}")),
+        }
+        let mut here = run.config.clone();
+        // Looking at a run costs nothing, wherever it was trained.
+        here.run_on(ExecutorKind::Local);
+        match plan::plan(&here, options) {
+            Ok(plan) => memory = Some(plan.memory),
+            Err(error) => left_out.push(format!("memory by purpose: {error}")),
+        }
+    } else {
+        left_out.push("confusion matrix, memory by purpose: they need the data set".to_owned());
+    }
     let mut sections = vec![seeds(&run.summary), curves(&run, &epochs)];
-    sections.extend(confusion.ok().flatten().and_then(|found| part::confusion(&found, MAX_CLASSES)));
-    sections.push(part::memory(run.summary.peak_memory_bytes, memory.ok().map(|plan| plan.memory).as_ref()));
+    sections.extend(confusion.as_ref().map(part::confusion));
+    sections.push(part::memory(run.summary.peak_memory_bytes, memory.as_ref()));
     sections.extend(part::bill(&run.summary));
     match &timeline {
         Some(timeline) => sections.extend(timeline.sections()),
@@ -201,7 +210,7 @@ mod tests {
         let mut options = Options { out: Some(out.clone()), seeds: 2, ..Options::default() };
         options.recording.trace = Some(trace.clone());
         crate::train(&config, &options, &mut crate::Silent).unwrap();
-        let found = page(&out, Some(&trace), &Options::default()).unwrap();
+        let found = page(&out, Some(&trace), true, &Options::default()).unwrap();
         assert_eq!(found.left_out, [""; 0]);
         let html = found.html;
         for title in [
@@ -245,7 +254,7 @@ mod tests {
         let options = Options { out: Some(out.clone()), ..Options::default() };
         crate::train(&config, &options, &mut crate::Silent).unwrap();
         std::fs::remove_dir_all(&data).unwrap();
-        let found = page(&out, None, &Options::default()).unwrap();
+        let found = page(&out, None, true, &Options::default()).unwrap();
         assert_eq!(found.left_out.len(), 3, "{:?}", found.left_out);
         assert!(found.html.contains("Not shown: confusion matrix") && found.html.contains("<h2>Curves"));
     }

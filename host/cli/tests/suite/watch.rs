@@ -84,6 +84,10 @@ fn a_report_lies_in_the_run_folder_and_the_run_stays_one() {
     let page = std::fs::read_to_string(dir.path().join("p.html")).unwrap();
     says(&page, &["<h2>Timeline", "<h2>Time by stage", "linear 0", "updates 3 to 5 of 5"]);
     says(&works(dir.path(), &["eval", "r"]), &["the same"]);
+    let (code, _, err) = eciton(dir.path(), &["report", "r", "--without-data", "--out", "q.html"]);
+    assert_eq!((code, err.lines().count()), (Some(0), 1), "{err}");
+    let page = std::fs::read_to_string(dir.path().join("q.html")).unwrap();
+    assert!(page.contains("<h2>Curves") && !page.contains("<h2>Confusion"));
     std::fs::write(dir.path().join("r/trace.json"), "[{}").unwrap();
     let (code, _, err) = eciton(dir.path(), &["report", "r"]);
     assert_eq!(code, Some(1));

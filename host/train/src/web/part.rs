@@ -85,12 +85,9 @@ fn spread(summary: &Summary) -> String {
     }
 }
 
-/// The matrix, shaded by the share of its row; `None` of more classes than are shown.
-pub(super) fn confusion(found: &Confusion, most: usize) -> Option<Section> {
+/// The matrix, shaded by the share of its row.
+pub(super) fn confusion(found: &Confusion) -> Section {
     let classes = found.counts.len();
-    if classes == 0 || classes > most {
-        return None;
-    }
     let mut body = format!(
         "<p class=\"quiet\">{} rows: a row of the table is the class that they have, a column the class they are taken \
          for</p>\n<div class=\"scroll\"><table class=\"matrix\"><tr><th>class</th>",
@@ -127,7 +124,7 @@ pub(super) fn confusion(found: &Confusion, most: usize) -> Option<Section> {
         let _ = write!(body, "<td>{}</td>", percent(right, taken));
     }
     body.push_str("<td></td></tr>\n</table></div>\n");
-    Some(Section::new("Confusion matrix", body))
+    Section::new("Confusion matrix", body)
 }
 
 /// The peak that was measured, and the plan by purpose.
