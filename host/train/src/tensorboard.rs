@@ -152,12 +152,12 @@ fn nanos() -> u32 {
 
 /// A field's number and wire type.
 fn key(into: &mut Vec<u8>, field: u8, wire: u8) {
-    into.push(field << 3 | wire);
+    into.push((field << 3) | wire);
 }
 
 fn varint(into: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
-        into.push(value as u8 | 0x80);
+        into.push((value as u8) | 0x80);
         value >>= 7;
     }
     into.push(value as u8);
@@ -187,7 +187,7 @@ fn masked(bytes: &[u8]) -> u32 {
 /// The cyclic redundancy check of Castagnoli et al. 1993 (RFC 3720, section 12.1), bit by bit: a record has some
 /// hundred bytes.
 fn crc32c(bytes: &[u8]) -> u32 {
-    let step = |crc: u32, _| if crc & 1 == 1 { crc >> 1 ^ 0x82f6_3b78 } else { crc >> 1 };
+    let step = |crc: u32, _| if crc & 1 == 1 { (crc >> 1) ^ 0x82f6_3b78 } else { crc >> 1 };
     !bytes.iter().fold(!0, |crc, &byte| (0..8).fold(crc ^ u32::from(byte), step))
 }
 
