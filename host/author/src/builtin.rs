@@ -16,28 +16,82 @@ pub struct Builtin {
     pub name: &'static str,
     /// Its package.
     pub package: &'static str,
+    /// What it does, in a line.
+    pub does: &'static str,
 }
 
 /// All of them.
 pub const BUILTIN: &[Builtin] = &[
-    Builtin { name: "activate", package: "eciton-activate" },
-    Builtin { name: "attention", package: "eciton-attention" },
-    Builtin { name: "binary", package: "eciton-binary" },
-    Builtin { name: "concat", package: "eciton-concat" },
-    Builtin { name: "conv2d", package: "eciton-conv2d" },
-    Builtin { name: "embedding", package: "eciton-embedding" },
-    Builtin { name: "gatv2", package: "eciton-gatv2" },
-    Builtin { name: "head", package: "eciton-head" },
-    Builtin { name: "ipa", package: "eciton-ipa" },
-    Builtin { name: "linear", package: "eciton-linear" },
-    Builtin { name: "maximum", package: "eciton-maximum" },
-    Builtin { name: "normalise", package: "eciton-normalise" },
-    Builtin { name: "pool2d", package: "eciton-pool2d" },
-    Builtin { name: "product", package: "eciton-product" },
-    Builtin { name: "self-attention", package: "eciton-self-attention" },
-    Builtin { name: "slice", package: "eciton-slice" },
-    Builtin { name: "spiking", package: "eciton-spiking" },
-    Builtin { name: "sum", package: "eciton-sum" },
+    Builtin {
+        name: "activate",
+        package: "eciton-activate",
+        does: "an activation, with dropout and a bias, value by value",
+    },
+    Builtin {
+        name: "attention",
+        package: "eciton-attention",
+        does: "the product and both ends' scores of graph attention (GAT)",
+    },
+    Builtin {
+        name: "binary",
+        package: "eciton-binary",
+        does: "a product of the signs of rows and weights, with their scales",
+    },
+    Builtin { name: "concat", package: "eciton-concat", does: "the rows of all inputs side by side" },
+    Builtin { name: "conv2d", package: "eciton-conv2d", does: "a convolution of images, channels last" },
+    Builtin {
+        name: "embedding",
+        package: "eciton-embedding",
+        does: "a row of a table for each number, and for each place in a sequence",
+    },
+    Builtin {
+        name: "gatv2",
+        package: "eciton-gatv2",
+        does: "graph attention whose scores depend on both ends of an edge, on edges",
+    },
+    Builtin {
+        name: "head",
+        package: "eciton-head",
+        does: "the last layer: scores, their loss and its gradients",
+    },
+    Builtin {
+        name: "ipa",
+        package: "eciton-ipa",
+        does: "programs run by an instruction-pointer attention graph network",
+    },
+    Builtin {
+        name: "linear",
+        package: "eciton-linear",
+        does: "y = activation(dropout(activation(x + c)) w + b), the layer of most models",
+    },
+    Builtin {
+        name: "maximum",
+        package: "eciton-maximum",
+        does: "the largest value of all neighbours, column by column, on edges",
+    },
+    Builtin {
+        name: "normalise",
+        package: "eciton-normalise",
+        does: "every row brought to one scale (layer, rms, l2), or shifted (batch)",
+    },
+    Builtin {
+        name: "pool2d",
+        package: "eciton-pool2d",
+        does: "each window of an image reduced to its largest value or its mean",
+    },
+    Builtin { name: "product", package: "eciton-product", does: "two inputs multiplied, value by value" },
+    Builtin {
+        name: "self-attention",
+        package: "eciton-self-attention",
+        does: "each token of a sequence by all tokens that it may see",
+    },
+    Builtin { name: "slice", package: "eciton-slice", does: "some columns of a row" },
+    Builtin {
+        name: "spiking",
+        package: "eciton-spiking",
+        does: "two layers of leaky integrate-and-fire neurons, for T steps",
+    },
+    Builtin { name: "sum", package: "eciton-sum", does: "inputs added up, with given or trained factors" },
 ];
 
 impl Builtin {

@@ -164,7 +164,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    const KERNELS: &[Builtin] = &[Builtin { name: "one", package: "eciton-one" }];
+    const KERNELS: &[Builtin] = &[Builtin { name: "one", package: "eciton-one", does: "" }];
 
     fn repository() -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();

@@ -1,10 +1,10 @@
 //! A kernel to start from, which builds, passes its tests and trains as it is.
 //!
 //! ```text
-//! NAME/Cargo.toml  src/lib.rs  tests/gradients.rs  .gitignore
+//! NAME/Cargo.toml  src/lib.rs  tests/gradients.rs  model.toml  .gitignore
 //! NAME/sdk/        the SDK and the contract that this program was built with
 //!
-//! NAME/kernel.c    bindings/  .gitignore    in C
+//! NAME/kernel.c    bindings/  model.toml  .gitignore    in C
 //! ```
 //!
 //! The SDK lies in the folder because it is on no registry, and so that a crate keeps building as it is when
@@ -13,17 +13,46 @@
 use std::path::{Path, PathBuf};
 
 use crate::c::write_bindings;
-use crate::contract::World;
 use crate::error::{Error, Result, io};
 use crate::file;
 
 /// Longest name.
 pub const MAX_NAME: usize = 64;
-/// The name that a kernel has in the sources here, as a crate and as a type.
-const fn example(world: World) -> [&'static str; 2] {
-    match world {
-        World::Vertex => ["squash", "Squash"],
-        World::Edge => ["gated", "Gated"],
+/// What a crate begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Starter {
+    /// A kernel on rows that can take the place of `linear`, with its backward pass.
+    Rows,
+    /// A kernel on rows of a forward pass alone, whose gradients are derived.
+    Derived,
+    /// A kernel on edges, with its backward passes.
+    Edges,
+}
+
+impl Starter {
+    /// The name that the kernel has in the sources here, as a crate and as a type.
+    const fn example(self) -> [&'static str; 2] {
+        match self {
+            Self::Rows => ["squash", "Squash"],
+            Self::Derived => ["glu", "Glu"],
+            Self::Edges => ["gated", "Gated"],
+        }
+    }
+
+    const fn sources(self) -> &'static [Source; 2] {
+        match self {
+            Self::Rows => &ROWS,
+            Self::Derived => &DERIVED,
+            Self::Edges => &EDGES,
+        }
+    }
+
+    /// A model that trains with the kernel.
+    const fn model(self) -> &'static str {
+        match self {
+            Self::Rows | Self::Derived => MODEL,
+            Self::Edges => EDGE_MODEL,
+        }
     }
 }
 
@@ -83,14 +112,22 @@ const WIT: Source =
     Source { path: "sdk/wit/kernel.wit", text: include_str!("../../../wit/kernel/kernel.wit") };
 /// Where the SDK looks for the contract in the repository, and where it lies in the crate.
 const WIT_PATHS: [&str; 2] = ["\"../../wit/kernel\"", "\"wit\""];
-const VERTEX: [Source; 2] = [
+const ROWS: [Source; 2] = [
     Source { path: "src/lib.rs", text: include_str!("../starter/src/lib.rs") },
     Source { path: "tests/gradients.rs", text: include_str!("../starter/tests/gradients.rs") },
 ];
-const EDGE: [Source; 2] = [
+const DERIVED: [Source; 2] = [
+    Source { path: "src/lib.rs", text: include_str!("../starter/derived/src/lib.rs") },
+    Source { path: "tests/gradients.rs", text: include_str!("../starter/derived/tests/gradients.rs") },
+];
+const EDGES: [Source; 2] = [
     Source { path: "src/lib.rs", text: include_str!("../starter/edge/src/lib.rs") },
     Source { path: "tests/gradients.rs", text: include_str!("../starter/edge/tests/gradients.rs") },
 ];
+const MODEL: &str = include_str!("../starter/model.toml");
+const EDGE_MODEL: &str = include_str!("../starter/edge/model.toml");
+/// What stands for the kernel's name in models.
+const KERNEL: &str = "KERNEL";
 /// A vertex kernel in C, as it lies in the repository.
 const C: &str = include_str!("../../../guest-kernels/other-languages/c/kernel.c");
 const C_GITIGNORE: &str = "/bindings\n/*.wasm\n";
@@ -98,23 +135,20 @@ const GITIGNORE: Source = Source { path: ".gitignore", text: "/target\n/*.wasm\n
 /// The line of the repository's workspace that names the SDK's only dependency.
 const SDK_MANIFEST: &str = include_str!("../../../guest-kernels/sdk/Cargo.toml");
 
-/// Makes the crate `name` of a kernel of `world` in `folder/name`; returns its folder. It appears whole or not at
+/// Makes the crate `name` in `folder/name`; returns its folder. It appears whole or not at
 /// all.
 ///
 /// # Errors
 /// [`Error::KernelName`] for a name that is no Rust package's, [`Error::Exists`] if something is there,
 /// [`Error::Io`] if it cannot be written.
-pub fn create(name: &str, folder: &Path, world: World) -> Result<PathBuf> {
+pub fn create(name: &str, folder: &Path, starter: Starter) -> Result<PathBuf> {
     make(name, folder, |made| {
         let write = |path: &str, text: &str| file::write(&made.join(path), text.as_bytes());
         write("Cargo.toml", &manifest(name))?;
-        let own = match world {
-            World::Vertex => VERTEX,
-            World::Edge => EDGE,
-        };
-        for source in own.iter().chain([&GITIGNORE]) {
-            write(source.path, &named(source.text, example(world), name))?;
+        for source in starter.sources().iter().chain([&GITIGNORE]) {
+            write(source.path, &named(source.text, starter.example(), name))?;
         }
+        write("model.toml", &starter.model().replace(KERNEL, name))?;
         write("sdk/Cargo.toml", &sdk_manifest())?;
         write(WIT.path, WIT.text)?;
         for source in SDK {
@@ -131,6 +165,7 @@ pub fn create(name: &str, folder: &Path, world: World) -> Result<PathBuf> {
 pub fn create_c(name: &str, folder: &Path) -> Result<PathBuf> {
     make(name, folder, |made| {
         file::write(&made.join("kernel.c"), C.as_bytes())?;
+        file::write(&made.join("model.toml"), MODEL.replace(KERNEL, name).as_bytes())?;
         file::write(&made.join(".gitignore"), C_GITIGNORE.as_bytes())?;
         write_bindings(made)
     })
@@ -236,12 +271,13 @@ mod tests {
     #[test]
     fn a_crate_has_the_sdk_as_it_is_and_its_own_name() {
         let dir = tempfile::tempdir().unwrap();
-        let whole = create("soft-step_2", &dir.path().join("deep"), World::Vertex).unwrap();
+        let whole = create("soft-step_2", &dir.path().join("deep"), Starter::Rows).unwrap();
         assert_eq!(whole, dir.path().join("deep/soft-step_2"));
         let own = read(whole.join("src/lib.rs"));
         assert!(own.contains("pub struct SoftStep2 {") && own.contains("export_kernel!(SoftStep2)"), "{own}");
         assert!(read(whole.join("tests/gradients.rs")).contains("use soft_step_2::SoftStep2;"));
         assert!(read(whole.join("Cargo.toml")).contains("name = \"soft-step_2\""));
+        assert!(read(whole.join("model.toml")).contains("kernel = \"./soft-step_2.wasm\""));
         assert!(!own.to_lowercase().contains("squash"));
         assert!(read(whole.join("sdk/Cargo.toml")).contains("\nwit-bindgen = {"));
         assert_eq!(read(whole.join("sdk/wit/kernel.wit")), WIT.text);
@@ -254,7 +290,7 @@ mod tests {
     #[test]
     fn an_edge_kernel_has_its_own_sources() {
         let dir = tempfile::tempdir().unwrap();
-        let whole = create("near-by", dir.path(), World::Edge).unwrap();
+        let whole = create("near-by", dir.path(), Starter::Edges).unwrap();
         let own = read(whole.join("src/lib.rs"));
         assert!(own.contains("impl EdgeKernel for NearBy {"), "{own}");
         assert!(own.contains("export_edge_kernel!(NearBy)") && !own.contains("Gated"), "{own}");
@@ -263,16 +299,26 @@ mod tests {
     }
 
     #[test]
+    fn a_derived_kernel_has_a_forward_pass_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let whole = create("mine", dir.path(), Starter::Derived).unwrap();
+        let own = read(whole.join("src/lib.rs"));
+        assert!(own.contains("impl ForwardKernel for Mine {") && !own.contains("fn backward"), "{own}");
+        assert!(own.contains("export_kernel!(Derived<Mine>)"), "{own}");
+        assert!(read(whole.join("tests/gradients.rs")).contains("use mine::Mine;"));
+    }
+
+    #[test]
     fn a_kernel_in_c_has_its_bindings() {
         let dir = tempfile::tempdir().unwrap();
         let whole = create_c("plain", dir.path()).unwrap();
         assert_eq!(read(whole.join("kernel.c")), C);
-        for file in ["bindings/vertex_kernel.h", "bindings/edge_kernel.h", ".gitignore"] {
+        for file in ["bindings/vertex_kernel.h", "bindings/edge_kernel.h", ".gitignore", "model.toml"] {
             assert!(whole.join(file).is_file(), "{file}");
         }
         assert!(crate::is_c(&whole));
         assert!(matches!(create_c("plain", dir.path()), Err(Error::Exists { .. })));
-        assert!(!crate::is_c(&create("squash", dir.path(), World::Vertex).unwrap()));
+        assert!(!crate::is_c(&create("squash", dir.path(), Starter::Rows).unwrap()));
     }
 
     #[test]
@@ -299,7 +345,7 @@ mod tests {
     #[test]
     fn the_guide_shows_what_is_made() {
         let guide = read(repository().join("docs/KERNELS.md"));
-        for source in &VERTEX {
+        for source in ROWS.iter().chain(&DERIVED) {
             assert!(guide.contains(source.text), "docs/KERNELS.md does not show {} as it is", source.path);
         }
     }
@@ -309,13 +355,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let long = "a".repeat(MAX_NAME + 1);
         for name in ["", "A", "9", "a b", "a/b", "../a", "é", "fn", "sdk", "std", &long] {
-            let error = create(name, dir.path(), World::Vertex).unwrap_err();
+            let error = create(name, dir.path(), Starter::Rows).unwrap_err();
             assert!(matches!(error, Error::KernelName { .. }), "{name}: {error}");
         }
-        assert!(create(&"a".repeat(MAX_NAME), dir.path(), World::Edge).is_ok());
+        assert!(create(&"a".repeat(MAX_NAME), dir.path(), Starter::Edges).is_ok());
         let taken = dir.path().join("taken");
         std::fs::write(&taken, "mine").unwrap();
-        assert!(matches!(create("taken", dir.path(), World::Vertex), Err(Error::Exists { .. })));
+        assert!(matches!(create("taken", dir.path(), Starter::Rows), Err(Error::Exists { .. })));
         assert_eq!(read(taken), "mine");
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
     }

@@ -26,6 +26,11 @@ pub(crate) struct Arguments {
     /// Memory that reading data sets may take, such as 8GiB; by default half of what is free
     #[arg(long, global = true, value_name = "SIZE", value_parser = crate::data::size)]
     pub(crate) input_memory: Option<u64>,
+
+    /// Say on standard error what is done: -v data, kernels and files, -vv more, -vvv each step; RUST_LOG has levels by
+    /// crate
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
 }
 
 /// The commands.
@@ -69,6 +74,15 @@ pub(crate) enum Command {
     Clean(crate::clean::Arguments),
     /// What this machine and installation offer
     Doctor(crate::doctor::Arguments),
+    /// One web page of a run: curves, confusion matrix, settings, memory, timeline, bill
+    Report(crate::report::Arguments),
+    /// Runs in a folder: list them, look at one, compare several
+    #[command(subcommand)]
+    Runs(crate::runs::Command),
+    /// Completions for bash, zsh, fish and others
+    Completions(crate::completions::Arguments),
+    /// Manual pages
+    Man(crate::completions::ManArguments),
 }
 
 /// The version with the numeric class: processors of one class give the same bits.

@@ -3,14 +3,14 @@
 mod add;
 mod inspect;
 mod layer;
+mod new;
 mod trial;
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use eciton_author::{
-    Build, Clang, Difference, MAX_COMPONENT_BYTES, Toolchain, World, component_digest, starter,
-};
+use eciton_author::{Build, Clang, Difference, MAX_COMPONENT_BYTES, Toolchain, component_digest};
+use eciton_plan::On;
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -20,10 +20,10 @@ use crate::text::{bytes, grouped};
 /// `eciton kernel ...`
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// The built-in kernels with their digests
+    /// The built-in kernels: what each does, its size and digest
     List(ListArguments),
     /// Make a kernel to start from, a crate or in C
-    New(NewArguments),
+    New(new::Arguments),
     /// Compile a kernel crate, or one in C, into a component
     Build(BuildArguments),
     /// Compare a component with the kernel contract and, with --inputs, its gradients with differences
@@ -39,25 +39,12 @@ pub(crate) enum Command {
 /// `eciton kernel list`
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListArguments {
+    /// Sizes and digests in the place of what each does
+    #[arg(long, conflicts_with = "json")]
+    digests: bool,
     /// Print one JSON object a line
     #[arg(long)]
     json: bool,
-}
-
-/// `eciton kernel new`
-#[derive(Debug, clap::Args)]
-pub(crate) struct NewArguments {
-    /// The kernel's name: lower-case letters, digits, - and _
-    name: String,
-    /// The folder to make it in
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    r#in: PathBuf,
-    /// Make an edge kernel: a row of each vertex from its edges and the rows at their other ends
-    #[arg(long)]
-    edge: bool,
-    /// Make it in C, from the layer y = x w + b
-    #[arg(long, conflicts_with = "edge")]
-    c: bool,
 }
 
 /// `eciton kernel build`
@@ -83,7 +70,7 @@ pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure>
             list(arguments, output);
             Ok(())
         }
-        Command::New(arguments) => new(arguments, output),
+        Command::New(arguments) => new::run(arguments, output),
         Command::Build(arguments) if arguments.builtin => build_builtin(arguments, output),
         Command::Build(arguments) => build(arguments, output),
         Command::Check(arguments) => trial::check(arguments, output),
@@ -97,6 +84,8 @@ pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure>
 struct Listed {
     event: &'static str,
     name: &'static str,
+    does: &'static str,
+    on: &'static str,
     bytes: usize,
     digest: String,
     contract: &'static str,
@@ -106,69 +95,33 @@ fn list(arguments: &ListArguments, output: &mut Output) {
     for kernel in eciton_train::kernels::builtin() {
         let (name, digest) = (kernel.name, component_digest(kernel.component));
         let bytes = kernel.component.len();
+        let known = eciton_author::BUILTIN.iter().find(|known| known.name == name);
+        let does = known.map_or("", |known| known.does);
         if arguments.json {
             let contract = eciton_author::version(kernel.component);
-            output.json(&Listed { event: "kernel", name, bytes, digest, contract });
-        } else {
+            let on = match kernel.on {
+                On::Rows => "rows",
+                On::Edges => "edges",
+            };
+            output.json(&Listed { event: "kernel", name, does, on, bytes, digest, contract });
+        } else if arguments.digests {
             output.line(format_args!("{name:<14} {:>7} bytes  {digest}", grouped(bytes as u64)));
+        } else {
+            output.line(format_args!("{name:<14} {does}"));
         }
     }
-}
-
-fn new(arguments: &NewArguments, output: &mut Output) -> Result<(), Failure> {
-    if arguments.c {
-        return new_in_c(arguments, output);
-    }
-    let world = if arguments.edge { World::Edge } else { World::Vertex };
-    let made = starter::create(&arguments.name, &arguments.r#in, world)?;
-    let shown = made.strip_prefix(".").unwrap_or(&made).display();
-    let component = format!("{shown}/{}.wasm", arguments.name);
-    let what = match world {
-        World::Vertex => "a kernel that takes the place of `linear`",
-        World::Edge => "an edge kernel, a gated sum over neighbours",
-    };
-    output.line(format_args!("{shown}: {what}; next:"));
-    let mut next = vec![
-        (format!("(cd {shown} && cargo test)"), "its gradients against differences, natively"),
-        (format!("eciton kernel build {shown}"), "compiles the component"),
-    ];
-    let inputs = match world {
-        World::Vertex => "--inputs 16 --set out-features=8",
-        World::Edge => "--inputs 16,16",
-    };
-    let check = format!("eciton kernel check {component} {inputs}");
-    next.push((check, "compares it with the contract, its gradients with differences"));
-    if world == World::Vertex {
-        next.push((format!("eciton train --kernel linear={component}"), "trains with it"));
-    }
-    say(&next, output);
-    Ok(())
-}
-
-fn new_in_c(arguments: &NewArguments, output: &mut Output) -> Result<(), Failure> {
-    let made = starter::create_c(&arguments.name, &arguments.r#in)?;
-    let shown = made.strip_prefix(".").unwrap_or(&made).display();
-    let component = format!("{shown}/{}.wasm", arguments.name);
-    output.line(format_args!("{shown}: a kernel in C, the layer y = x w + b; next:"));
-    let check = format!("eciton kernel check {component} --inputs 16 --set out-features=8");
-    let next = [
-        (format!("eciton kernel build {shown}"), "compiles the component"),
-        (check, "compares it with the contract, and its gradients with differences"),
-    ];
-    say(&next, output);
-    Ok(())
-}
-
-/// What to do next, and why.
-fn say(next: &[(String, &str)], output: &mut Output) {
-    for (command, why) in next {
-        output.line(format_args!("  {command:<60} # {why}"));
+    if !arguments.json && !arguments.digests {
+        output.line("`eciton kernel inspect NAME` has attributes, inputs and outputs of one");
     }
 }
 
 /// Hands on what the tools say.
 fn watch(line: &str) {
     tell(line);
+    // Its first crate: more than a minute goes by before the kernel's own name appears.
+    if line.trim_start().starts_with("Compiling core v") {
+        tell("  (the standard library for wasm, compiled once for all kernels: a minute or two)");
+    }
 }
 
 fn build(arguments: &BuildArguments, output: &mut Output) -> Result<(), Failure> {

@@ -1,5 +1,6 @@
 //! The command line of Eciton: `eciton train`, `sweep`, `plan`, `resume`, `simulate`, `reproduce`, `predict`,
-//! `worker`, `eval`, `data`, `recipes`, `kernel`, `deploy`, `destroy`, `clean` and `doctor`. A library, which the program
+//! `worker`, `eval`, `report`, `runs`, `data`, `recipes`, `kernel`, `deploy`, `destroy`, `clean`, `doctor`, `completions`
+//! and `man`. A library, which the program
 //! `eciton` and the Python package call.
 //!
 //! One file a command. This crate alone prints: results go to standard output through
@@ -9,6 +10,7 @@
 
 mod arguments;
 mod clean;
+mod completions;
 mod data;
 mod deploy;
 mod destroy;
@@ -19,6 +21,7 @@ mod foreign;
 mod generate;
 mod interrupt;
 mod kernel;
+mod logging;
 mod output;
 mod plan;
 mod predict;
@@ -27,9 +30,11 @@ mod progress;
 mod quality;
 mod recipe;
 mod recipes;
+mod report;
 mod reproduce;
 mod resume;
 mod run_name;
+mod runs;
 mod simulate;
 mod summary;
 mod sweep;
@@ -64,7 +69,8 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
         eciton_input::budget::set_limit(bytes);
     }
     let mut output = Output::standard();
-    if let Err(failure) = interrupt::ignore_file_limit() {
+    let ready = interrupt::ignore_file_limit().and_then(|()| logging::start(arguments.verbose));
+    if let Err(failure) = ready {
         return failure.report();
     }
     let done = match &arguments.command {
@@ -87,6 +93,10 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Destroy(arguments) => destroy::run(arguments, &mut output),
         Command::Clean(arguments) => clean::run(arguments, &mut output),
         Command::Doctor(arguments) => doctor::run(arguments, &mut output),
+        Command::Runs(command) => runs::run(command, &mut output),
+        Command::Report(arguments) => report::run(arguments, &mut output),
+        Command::Completions(arguments) => completions::run(arguments, &mut output),
+        Command::Man(arguments) => completions::man(arguments, &mut output),
     };
     output::tell_notes();
     // What was printed before a failure is still wanted; the failure itself weighs more.

@@ -71,6 +71,11 @@ impl Output {
         self.write(|writer| writer.write_all(clean.join("\n").as_bytes()));
     }
 
+    /// Writes bytes as they are: what this program has made, for another one.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        self.write(|writer| writer.write_all(bytes));
+    }
+
     /// Writes a value as one line of JSON.
     pub(crate) fn json(&mut self, value: &impl Serialize) {
         self.write(|writer| {

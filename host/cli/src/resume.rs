@@ -23,6 +23,9 @@ pub(crate) struct Arguments {
     /// Write a trace of every step, which ui.perfetto.dev opens
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// Write event files for TensorBoard, from here on
+    #[arg(long, value_name = "DIR")]
+    tensorboard: Option<PathBuf>,
     /// Print one JSON object a line
     #[arg(long)]
     json: bool,
@@ -43,7 +46,11 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let options = Options {
         out: Some(arguments.run.clone()),
         fresh_instances: arguments.fresh_instances,
-        recording: Recording { trace: arguments.trace.clone(), ..Recording::default() },
+        recording: Recording {
+            trace: arguments.trace.clone(),
+            tensorboard: arguments.tensorboard.clone(),
+            ..Recording::default()
+        },
         ..Options::default()
     };
     interrupt::watch(options.stop.clone(), bar.clone(), options.out.as_deref())?;

@@ -191,7 +191,7 @@ pub(crate) struct Arguments {
     #[arg(
         long,
         help_heading = "Functions",
-        conflicts_with_all = ["no_out", "embeddings", "scores", "trace", "record_events", "replay_events", "profile", "dry_run", "fresh_instances", "worker"]
+        conflicts_with_all = ["no_out", "embeddings", "scores", "trace", "tensorboard", "record_events", "replay_events", "profile", "dry_run", "fresh_instances", "worker"]
     )]
     pub(crate) as_task: bool,
     /// US dollars that the task may cost
@@ -220,6 +220,9 @@ pub(crate) struct Arguments {
     /// Take events in the order of such a file
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) replay_events: Option<PathBuf>,
+    /// Write event files for TensorBoard, while the run goes on; of several seeds in a folder each
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub(crate) tensorboard: Option<PathBuf>,
     /// Write a task profile: what each stage took, for `eciton simulate --profile`
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) profile: Option<PathBuf>,
@@ -263,6 +266,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
             events: arguments.record_events.clone(),
             replay: arguments.replay_events.clone(),
             trace: arguments.trace.clone(),
+            tensorboard: arguments.tensorboard.clone(),
             profile: arguments.profile.clone(),
         },
         ..Options::default()

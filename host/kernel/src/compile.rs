@@ -37,6 +37,7 @@ impl Runtime {
         let kept = self.cache().and_then(|c| c.get(fingerprint, &digest));
         // SAFETY: the MAC says that this user's runtime wrote this code for this engine.
         let loaded = kept.and_then(|code| unsafe { Component::deserialize(self.engine(), code) }.ok());
+        tracing::debug!(kernel = name, cached = loaded.is_some(), "kernel code");
         let compiled = match loaded {
             Some(component) => component,
             None => {

@@ -262,11 +262,8 @@ impl Kernel {
         };
         let known: Vec<&str> = self.attributes.iter().map(|a| a.name.as_str()).collect();
         if let Some(unknown) = attributes.iter().find(|a| !known.contains(&a.name.as_str())) {
-            return Err(refuse(format!(
-                "it has no attribute `{}`; it has {}",
-                unknown.name,
-                known.join(", ")
-            )));
+            let all = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            return Err(refuse(format!("it has no attribute `{}`; it has {all}", unknown.name)));
         }
         let mut all = Vec::with_capacity(self.attributes.len());
         for spec in &self.attributes {

@@ -32,7 +32,16 @@ pub const IN_MEMORY: &str = "(in memory)";
 /// Loads a data set and [prepares](prepare) it: a built-in name, a path to any layout that `eciton_formats` knows,
 /// or the name of a published set that is in the user's cache.
 pub fn load(data: &Data) -> Result<Dataset> {
-    prepare(data, open(data)?)
+    let begun = std::time::Instant::now();
+    let read = open(data)?;
+    tracing::info!(
+        source = data.source,
+        vertices = read.vertices(),
+        edges = read.graph.edges(),
+        seconds = begun.elapsed().as_secs_f64(),
+        "data set read"
+    );
+    prepare(data, read)
 }
 
 /// [`load`] with the moments of another data set's columns, where `data` asks for columns of one scale.

@@ -10,6 +10,7 @@ mod rows;
 mod span;
 mod stages;
 mod tuning;
+mod watch;
 
 use std::time::Instant;
 
@@ -30,9 +31,11 @@ pub(crate) use self::pass::State;
 pub(crate) use self::rows::RowStore;
 pub(crate) use self::stages::{Stages, stage_bytes};
 pub(crate) use self::tuning::{Money, Tuning};
+pub(crate) use self::watch::Watch;
 use crate::error::{Error, Result, at};
 use crate::report::{EpochReport, Metrics, Quality};
 use crate::stop::Stop;
+use crate::weights::Refused;
 
 /// Counts of one run.
 #[derive(Debug, Default, Clone, Copy)]
@@ -146,7 +149,8 @@ impl Training<'_> {
                     trained.scored = false;
                     let loss = state.weights.loss(round)?;
                     if !loss.is_finite() {
-                        return Err(Error::NotFinite { epoch: epochs.at(round), loss });
+                        let epoch = epochs.at(round);
+                        return Err(Error::NotFinite { epoch, round: round.0, loss, first: None });
                     }
                     let epoch = epochs.at(round);
                     let lr = config.optimiser.rate(Round(epoch), config.run.epochs);

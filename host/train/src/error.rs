@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::culprit::{self, Culprit};
+
 /// The result of working with runs.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -136,15 +138,36 @@ pub enum Error {
         /// The kernels of its layers.
         kernels: String,
     },
+    /// A component in the place of a kernel that works on something else.
+    #[error(
+        "kernel `{name}` works on {}, and {path} on {}, so that it cannot take its place; make it a layer of a model file (--model): kernel = \"{path}\", on = \"{}\"",
+        worked(*place), worked(*found), worked(*found)
+    )]
+    KernelPlace {
+        /// The kernel.
+        name: String,
+        /// The component.
+        path: String,
+        /// What the kernel works on.
+        place: eciton_plan::On,
+        /// What the component works on.
+        found: eciton_plan::On,
+    },
     /// The loss is not a number.
     #[error(
-        "epoch {epoch}: the loss is {loss}; lower the learning rate (optimiser.lr), or look at the features with `eciton data stat`"
+        "epoch {epoch}: the loss is {loss}{}; {}",
+        culprit::told(first.as_deref()),
+        culprit::remedy(first.as_deref())
     )]
     NotFinite {
         /// From 1.
         epoch: u32,
+        /// The update, from 1; with batches an epoch has several.
+        round: u32,
         /// NaN or infinity.
         loss: f64,
+        /// Where the first value that is not finite was written, once that is known.
+        first: Option<Box<Culprit>>,
     },
     /// A record of the run that cannot be written or read.
     #[error("{}: {source}", path.display())]
@@ -162,15 +185,21 @@ pub enum Error {
         /// What does not fit.
         reason: String,
     },
-    /// The gradients' norm, which clipping needs, is not a number.
+    /// A gradient is not a number, though the loss is one.
     #[error(
-        "epoch {epoch}: the gradients' norm is {norm}; lower the learning rate (optimiser.lr), or look at the features with `eciton data stat`"
+        "epoch {epoch}: {what}{}; {}",
+        culprit::told(first.as_deref()),
+        culprit::remedy(first.as_deref())
     )]
     GradientNotFinite {
         /// From 1.
         epoch: u32,
-        /// NaN or infinity.
-        norm: f64,
+        /// The update, from 1; with batches an epoch has several.
+        round: u32,
+        /// Which gradient.
+        what: String,
+        /// Where the first value that is not finite was written, once that is known.
+        first: Option<Box<Culprit>>,
     },
     /// Nothing to judge models by.
     #[error(
@@ -531,5 +560,13 @@ fn readout(dataset: &str, graphs: Option<u32>) -> String {
             "the model has a readout, but `{dataset}` is one graph, of whose vertices something is known; leave \
              model.readout out"
         ),
+    }
+}
+
+/// What kernels work on, in words.
+const fn worked(on: eciton_plan::On) -> &'static str {
+    match on {
+        eciton_plan::On::Rows => "rows",
+        eciton_plan::On::Edges => "edges",
     }
 }

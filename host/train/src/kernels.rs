@@ -153,7 +153,13 @@ fn load(
     component: &Component,
     code: Option<&dyn SignedCode>,
 ) -> eciton_kernel::Result<Arc<Kernel>> {
-    let Some(code) = code else { return compile(runtime, name, component) };
+    let begun = std::time::Instant::now();
+    let Some(code) = code else {
+        let loaded = compile(runtime, name, component)?;
+        let (bytes, seconds) = (component.len(), begun.elapsed().as_secs_f64());
+        tracing::info!(kernel = name, bytes, seconds, "kernel ready");
+        return Ok(loaded);
+    };
     let refused = |reason: String| eciton_kernel::Error::Engine {
         doing: "loading signed code",
         reason: format!("kernel `{name}`: {reason}"),
@@ -306,6 +312,13 @@ impl Kernels {
         for (name, result) in loaded {
             let kernel =
                 result.map_err(|_| Error::Internal(format!("loading kernel `{name}` panicked")))??;
+            let place = builtin().iter().find(|known| known.name == name).map(|known| known.on);
+            if let (Some(path), Some(place)) = (config.kernels.get(name), place)
+                && place != kernel.on()
+            {
+                let (name, path, found) = (name.clone(), path.clone(), kernel.on());
+                return Err(Error::KernelPlace { name, path, place, found });
+            }
             all.insert(name.clone(), kernel);
         }
         Ok(Self {

@@ -17,6 +17,7 @@
 mod batch;
 pub mod checkpoint;
 mod class_weights;
+mod culprit;
 mod data;
 pub mod decided;
 mod driver;
@@ -53,13 +54,16 @@ mod split;
 mod stop;
 mod strips;
 pub mod sweep;
+mod tensorboard;
 mod train;
 mod trainer;
 mod trial;
 mod vertices;
+pub mod web;
 mod weights;
 mod worker;
 
+pub use culprit::{Culprit, Written};
 pub use data::{IN_MEMORY, load, open, prepare, task};
 pub use eciton_exec::workers::{Leave, Served, Traffic};
 pub use eciton_exec::{Bill, Cost};

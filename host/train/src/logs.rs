@@ -31,6 +31,8 @@ pub struct Recording {
     pub replay: Option<PathBuf>,
     /// A file for a trace that Perfetto and Chrome's `about:tracing` open.
     pub trace: Option<PathBuf>,
+    /// A folder for TensorBoard's event files.
+    pub tensorboard: Option<PathBuf>,
     /// A file for a task profile: what each stage took ([`eciton_plan::Profile`]).
     pub profile: Option<PathBuf>,
 }

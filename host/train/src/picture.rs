@@ -1,15 +1,19 @@
 //! The picture of one seed's training, `curve.svg`: loss on the left, metrics on the right, over
-//! epochs.
+//! epochs. A dashed line marks the epoch that validation chose; the loss is on a logarithmic axis where it spans more
+//! than two powers of ten.
 //!
 //! Plain SVG 1.1 without script, style sheet or embedded font. A run of more than [`MAX_POINTS`]
 //! epochs is drawn by every n-th; the last epoch is always among the points. An epoch without an
 //! evaluation has no metric point, a loss that is not finite breaks its line.
 
+pub(crate) mod scale;
+
 use std::fmt::Write as _;
 
 use eciton_plan::{Loss, Metric};
 
-use crate::report::{EpochReport, Metrics};
+use self::scale::{Scale, epoch_ticks, label};
+use crate::report::{BestEpoch, EpochReport, Metrics};
 
 /// Most points of a line. The loss panel is about 330 units wide.
 pub(crate) const MAX_POINTS: usize = 1000;
@@ -28,7 +32,7 @@ pub(crate) struct Caption<'a> {
 }
 
 impl Caption<'_> {
-    fn loss(&self) -> &'static str {
+    pub(crate) fn loss(&self) -> &'static str {
         match self.loss {
             Loss::CrossEntropy => "loss: mean cross-entropy, nats",
             Loss::BinaryCrossEntropy => "loss: mean binary cross-entropy, nats",
@@ -37,7 +41,7 @@ impl Caption<'_> {
         }
     }
 
-    fn metric(&self) -> &'static str {
+    pub(crate) fn metric(&self) -> &'static str {
         match self.metric {
             Metric::Accuracy => "accuracy without dropout, % of what is labelled",
             Metric::RocAuc => "ROC-AUC without dropout, %",
@@ -80,8 +84,7 @@ struct Panel {
     right: f64,
     /// Epochs, from and to.
     epochs: (f64, f64),
-    /// Values at the lower edge and at the upper edge.
-    values: (f64, f64),
+    values: Scale,
 }
 
 impl Panel {
@@ -91,24 +94,19 @@ impl Panel {
     }
 
     fn y(&self, value: f64) -> f64 {
-        let (from, to) = self.values;
-        BOTTOM - (BOTTOM - TOP) * ((value - from) / (to - from)).clamp(0.0, 1.0)
+        BOTTOM - (BOTTOM - TOP) * self.values.place(value)
     }
 
     /// Grid, ticks and the names of both axes.
-    fn frame(&self, into: &mut String, title: &str, step: f64, unit: &str) {
+    fn frame(&self, into: &mut String, title: &str, unit: &str) {
         let (left, right) = (self.left, self.right);
-        for tick in ticks(self.values, step) {
-            let (y, text) = (self.y(tick), label(tick, step));
+        for (tick, name) in self.values.ticks() {
+            let y = self.y(tick);
             line(into, (left, y), (right, y), "#e4e4e4");
-            write_text(into, (left - 8.0, y + 4.0), "end", 12, GREY, &format!("{text}{unit}"));
+            write_text(into, (left - 8.0, y + 4.0), "end", 12, GREY, &format!("{name}{unit}"));
         }
-        let (from, to) = self.epochs;
-        let step = if to > from { nice_step((to - from) / 5.0).max(1.0) } else { 1.0 };
         // Epochs are counted from 1; ticks stand at round numbers and at the first epoch.
-        let first = std::iter::once(from);
-        let round = ticks((from, to), step).into_iter().filter(|&tick| tick - from > 0.4 * step);
-        for tick in first.chain(round) {
+        for tick in epoch_ticks(self.epochs) {
             let x = self.x(tick);
             line(into, (x, BOTTOM), (x, BOTTOM + 5.0), GREY);
             write_text(into, (x, BOTTOM + 19.0), "middle", 12, GREY, &label(tick, 1.0));
@@ -117,6 +115,20 @@ impl Panel {
         line(into, (left, BOTTOM), (right, BOTTOM), GREY);
         write_text(into, (left, TOP - 34.0), "start", 13, INK, title);
         write_text(into, (f64::midpoint(left, right), BOTTOM + 38.0), "middle", 12, GREY, "epoch");
+    }
+
+    /// A dashed line at an epoch, with words beside it where there is room.
+    fn mark(&self, into: &mut String, epoch: u32, text: &str) {
+        let x = self.x(f64::from(epoch));
+        let _ = writeln!(
+            into,
+            r#"<line x1="{x:.1}" y1="{TOP}" x2="{x:.1}" y2="{BOTTOM}" stroke="{GREY}" stroke-width="1" stroke-dasharray="4 3"/>"#
+        );
+        let (at, anchor) =
+            if x < f64::midpoint(self.left, self.right) { (x + 5.0, "start") } else { (x - 5.0, "end") };
+        if !text.is_empty() {
+            write_text(into, (at, BOTTOM - 8.0), anchor, 12, GREY, text);
+        }
     }
 
     /// One of three entries of the legend, above the panel.
@@ -168,22 +180,27 @@ pub(crate) fn svg(caption: &Caption<'_>, epochs: &[EpochReport]) -> String {
     write_text(&mut out, (24.0, 30.0), "start", 17, INK, &format!("{dataset}, {model}, seed {seed}"));
 
     let losses: Vec<_> = shown.iter().map(|e| (f64::from(e.epoch), finite(e.loss))).collect();
-    let highest = losses.iter().filter_map(|&(_, loss)| loss).fold(0.0, f64::max);
-    let (step, top) = axis(highest);
-    let panel = Panel { left: 70.0, right: 400.0, epochs: range, values: (0.0, top) };
-    panel.frame(&mut out, caption.loss(), step, "");
+    let values = Scale::of(losses.iter().filter_map(|&(_, loss)| loss));
+    let best = BestEpoch::of(epochs).map(|best| best.epoch);
+    let panel = Panel { left: 70.0, right: 400.0, epochs: range, values };
+    let title = match values.is_logarithmic() {
+        true => format!("{}, logarithmic", caption.loss()),
+        false => caption.loss().to_owned(),
+    };
+    panel.frame(&mut out, &title, "");
+    best.iter().for_each(|&epoch| panel.mark(&mut out, epoch, ""));
     panel.curve(&mut out, &losses, LOSS, 2.0);
     panel.key(&mut out, 0, LOSS, "train, with dropout");
 
     let share = caption.metric.is_share();
     let found = |e: &&EpochReport| e.metrics.map(|m| [m.train, m.validation, m.test]);
-    let highest = shown.iter().filter_map(found).flatten().flatten().filter(|v| v.is_finite());
-    let (factor, step, top, unit) = match axis(highest.fold(0.0, f64::max)) {
-        _ if share => (100.0, 20.0, 100.0, " %"),
-        (step, top) => (1.0, step, top, ""),
+    let (factor, values, unit) = match share {
+        true => (100.0, Scale::PERCENT, " %"),
+        false => (1.0, Scale::linear(shown.iter().filter_map(found).flatten().flatten()), ""),
     };
-    let panel = Panel { left: 500.0, right: 830.0, epochs: range, values: (0.0, top) };
-    panel.frame(&mut out, caption.metric(), step, unit);
+    let panel = Panel { left: 500.0, right: 830.0, epochs: range, values };
+    panel.frame(&mut out, caption.metric(), unit);
+    best.iter().for_each(|&epoch| panel.mark(&mut out, epoch, &format!("best validation: epoch {epoch}")));
     for (slot, (name, colour, width, value)) in CURVES.into_iter().enumerate() {
         // An epoch that was not evaluated is no gap.
         let evaluated = shown.iter().filter_map(|e| Some((f64::from(e.epoch), e.metrics.as_ref()?)));
@@ -201,12 +218,6 @@ pub(crate) fn svg(caption: &Caption<'_>, epochs: &[EpochReport]) -> String {
     out
 }
 
-/// Steps of an axis from 0 to at least `highest`, and its end.
-fn axis(highest: f64) -> (f64, f64) {
-    let step = nice_step(if highest > 0.0 { highest / 4.0 } else { 0.25 });
-    (step, (highest / step).ceil().max(1.0) * step)
-}
-
 fn finite(value: f64) -> Option<f64> {
     value.is_finite().then_some(value)
 }
@@ -221,30 +232,6 @@ fn thin(epochs: &[EpochReport]) -> Vec<&EpochReport> {
         .collect();
     shown.reverse();
     shown
-}
-
-/// 1, 2 or 5 times a power of ten, at least `rough`.
-fn nice_step(rough: f64) -> f64 {
-    let power = 10f64.powf(rough.log10().floor());
-    [1.0, 2.0, 5.0].into_iter().map(|n| n * power).find(|&step| step >= rough * 0.999).unwrap_or(10.0 * power)
-}
-
-/// Multiples of `step` within a range; at most 50.
-fn ticks((from, to): (f64, f64), step: f64) -> Vec<f64> {
-    let first = (from / step).ceil();
-    (0..50).map(|n| (first + f64::from(n)) * step).take_while(|&tick| tick <= to + 1e-9 * step).collect()
-}
-
-/// A tick with as many decimals as its step has; thousands as k and millions as M.
-fn label(value: f64, step: f64) -> String {
-    if value >= 1e6 {
-        return format!("{}M", value / 1e6);
-    }
-    if value >= 1e4 {
-        return format!("{}k", value / 1e3);
-    }
-    let decimals = (-step.log10().floor()).clamp(0.0, 6.0) as usize;
-    format!("{value:.decimals$}")
 }
 
 fn line(into: &mut String, (x1, y1): (f64, f64), (x2, y2): (f64, f64), colour: &str) {
@@ -352,10 +339,24 @@ mod tests {
     }
 
     #[test]
-    fn ticks_are_round() {
-        assert_eq!(ticks((0.0, 2.0), nice_step(1.9 / 4.0)), [0.0, 0.5, 1.0, 1.5, 2.0]);
-        assert_eq!(ticks((1.0, 200.0), 50.0), [50.0, 100.0, 150.0, 200.0]);
-        assert_eq!((label(0.5, 0.5), label(25_000.0, 1.0)), ("0.5".to_owned(), "25k".to_owned()));
-        assert_eq!(nice_step(30.0), 50.0);
+    fn the_chosen_epoch_is_marked_in_both_panels() {
+        let mut all = epochs(20, |_| true, |e| 1.0 / f64::from(e));
+        all.iter_mut().for_each(|e| {
+            let validation = Some(if e.epoch == 7 { 0.9 } else { 0.5 });
+            e.metrics = e.metrics.map(|metrics| Metrics { validation, ..metrics });
+        });
+        let svg = svg(&CAPTION, &all);
+        assert_eq!(svg.matches("stroke-dasharray").count(), 2);
+        assert!(svg.contains(">best validation: epoch 7<"), "{svg}");
+        let unjudged = super::svg(&CAPTION, &epochs(20, |_| true, |_| 1.0));
+        assert!(!unjudged.contains("stroke-dasharray"), "{unjudged}");
+    }
+
+    #[test]
+    fn a_loss_over_more_than_two_powers_of_ten_has_a_logarithmic_axis() {
+        let svg = svg(&CAPTION, &epochs(20, |_| true, |e| 218.0 / f64::from(e).powi(3)));
+        assert!(svg.contains(", logarithmic<") && svg.contains(">0.01<") && svg.contains(">1000<"), "{svg}");
+        let narrow = super::svg(&CAPTION, &epochs(20, |_| true, |_| 1.0));
+        assert!(!narrow.contains("logarithmic"), "{narrow}");
     }
 }

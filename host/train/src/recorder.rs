@@ -5,6 +5,7 @@ use crate::driver::{Counts, Epochs, Trained};
 use crate::error::{Error, Result};
 use crate::report::SeedReport;
 use crate::run_folder::{self, Error as FileError, RunFolder};
+use crate::tensorboard::Events;
 use crate::weights::Weights;
 
 /// What of a run outlives its epochs.
@@ -17,6 +18,8 @@ pub(crate) struct Recorder {
     pub folder: Option<RunFolder>,
     /// The seeds that have finished.
     pub finished: Vec<SeedReport>,
+    /// Events for TensorBoard.
+    pub events: Option<Events>,
     /// Why what a model says was not written, where the model itself was: the first time.
     pub unwritten: Option<FileError>,
 }
@@ -31,6 +34,9 @@ impl Recorder {
         counts: &Counts,
         bill: Option<eciton_exec::Bill>,
     ) -> Result<Option<String>> {
+        if let (Some(events), Some(report)) = (&mut self.events, trained.epochs.last()) {
+            events.epoch(report)?;
+        }
         let Some(folder) = &mut self.folder else { return Ok(None) };
         if let Some(report) = trained.epochs.last() {
             folder.append_metrics(report)?;

@@ -13,6 +13,7 @@ use crate::recorder::Recorder;
 use crate::report::{EpochReport, Observer, Resumed, Summary};
 use crate::run_folder::{self, RunFolder, Versions};
 use crate::session::{Options, Position, Session};
+use crate::tensorboard::Events;
 use crate::train::{Run, checked};
 
 /// Goes on with the run whose folder `run` is to be, and finishes it. `options` are about this process;
@@ -73,7 +74,8 @@ fn resume_data(
     let dataset = dataset.map(|dataset| checked(&config.data, dataset, None)).transpose()?;
     let mut session = Session::new(&config, &options, dataset, Asked::Folder)?;
     session.origins = std::mem::take(&mut found.origins);
-    let recorder = Recorder { folder: Some(folder), ..Recorder::default() };
+    let events = Events::of(&options, options.seeds)?;
+    let recorder = Recorder { folder: Some(folder), events, ..Recorder::default() };
     let mut going = Run { config: &config, options: &options, session, recorder, begun };
     let Some(beginning) = going.begin()? else {
         return Err(Error::Internal("a run with checkpoints that wants none".to_owned()));

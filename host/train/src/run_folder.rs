@@ -53,7 +53,7 @@ pub use error::{Error, Result};
 pub use model::{MAX_HEADER_BYTES, MAX_MODEL_BYTES, MAX_TENSORS, Model, NamedTensor, model_digest};
 pub use predictions::{Arrays, MAX_MATRIX_BYTES, MAX_NAMED_BYTES, MAX_WORDS_BYTES, save_predictions};
 pub use record::{MAX_RECORD_BYTES, Versions};
-pub use run::Run;
+pub use run::{MAX_METRICS_BYTES, Run, epochs, recipe, summary};
 
 pub(crate) use model::decode;
 pub(crate) use run::read as read_file;
@@ -324,6 +324,7 @@ impl RunFolder {
             }),
         };
         parents.keep();
+        tracing::info!(folder = %target.display(), durable, "run folder written");
         if let Err(source) = moved {
             return Err((None, Error::Publish { path, kept: partial, source }));
         }

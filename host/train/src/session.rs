@@ -1,5 +1,6 @@
 //! Everything that a run needs before its first epoch: data, kernels, programs, buffers, threads.
 
+mod culprit;
 mod draft;
 mod machine;
 
@@ -371,7 +372,8 @@ impl Session {
         };
         let (weights, counts) = (&mut self.weights, &mut self.counts);
         let mut state = State::new(weights, counts, observer, &mut self.logs, self.tuning.as_mut(), recorder);
-        training.run(&mut *self.machine, &mut self.engine, &mut state, from.trained)
+        let trained = training.run(&mut *self.machine, &mut self.engine, &mut state, from.trained);
+        trained.map_err(|error| self.explained(config, seed, error))
     }
 
     /// Scores of all vertices with the weights as they are, without dropout.

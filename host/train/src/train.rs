@@ -22,6 +22,7 @@ use crate::report::{BestEpoch, EpochReport, Observer, SeedReport, Silent, Starte
 use crate::run_folder::model::digest_of;
 use crate::run_folder::{Arrays, Error as FileError, NamedTensor, RunFolder, Versions, json, model_digest};
 use crate::session::{Options, Position, Predicted, Session};
+use crate::tensorboard::Events;
 use crate::trial::settle_pipeline;
 
 /// Trains as the configuration says, for each seed, and writes the run folder.
@@ -92,7 +93,8 @@ fn train_data(
     let mut session = Session::new(config, options, dataset, asked)?;
     session.trial = trial;
     session.read_initial(config)?;
-    let recorder = Recorder { folder, place, ..Recorder::default() };
+    let events = Events::of(options, options.seeds)?;
+    let recorder = Recorder { folder, place, events, ..Recorder::default() };
     let mut run = Run { config, options, session, recorder, begun };
     if let Some(beginning) = run.begin()? {
         run.recorder.saver = run.recorder.place.take().map(|place| Saver::new(place, beginning));

@@ -82,6 +82,14 @@ impl Vertices {
         self.ids.name(self.number(row))
     }
 
+    /// The row of a vertex in the data set, with what the user calls it where that is another name.
+    pub(crate) fn told(&self, vertex: u32) -> String {
+        match &self.ids {
+            VertexIds::Dense => vertex.to_string(),
+            ids => format!("{vertex} ({})", eciton_input::text::shown(&ids.name(vertex))),
+        }
+    }
+
     /// Rows of `width` values, in the data set's order; of many graphs one row each, whether `rows` are those of
     /// vertices or of graphs.
     ///

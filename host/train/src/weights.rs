@@ -41,6 +41,23 @@ struct Use {
     partials: Vec<Partials>,
 }
 
+/// Why a step was not taken.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Refused {
+    /// The norm of all gradients, which clipping needs, is not finite.
+    Norm(f64),
+    /// Values of the gradient of this parameter are not finite.
+    Gradient(usize),
+}
+
+/// Values that an optimiser's rule moves at a time: with their moments and gradients they stay in the first cache.
+const STEP_VALUES: usize = 2048;
+
+/// Whether all values are. Without a branch, so that it takes vector instructions.
+fn is_finite(values: &[f32]) -> bool {
+    values.iter().fold(true, |all, value| all & value.is_finite())
+}
+
 /// Values of all partial sums that are added at a time: they stay in the second cache.
 const SUM_VALUES: usize = 1024;
 
@@ -380,8 +397,14 @@ impl Weights {
 
     /// Puts a round's gradients of all intervals together and takes one step from the newest version to
     /// the next, at the round's learning rate. Returns the gradients' norm where clipping needs it: as it
-    /// was, before it was clipped.
-    pub(crate) fn step(&mut self, optimiser: &Optimiser, lr: f64, round: Round) -> Result<Option<f64>> {
+    /// was, before it was clipped. A gradient that is not finite is refused, with what was the newest version before,
+    /// unless the next one lies in its place and parameters before that gradient's have been changed.
+    pub(crate) fn step(
+        &mut self,
+        optimiser: &Optimiser,
+        lr: f64,
+        round: Round,
+    ) -> Result<std::result::Result<Option<f64>, Refused>> {
         let (clip, combine) = (Clip::of(optimiser), &self.combine);
         let mut norm = None;
         if let Some(clip) = &clip {
@@ -397,11 +420,11 @@ impl Weights {
             let columns = self.all.iter().map(|weight| weight.values.first().map_or(0, Buffer::columns));
             norm = clip.apply(&mut self.whole, columns);
             if let Some(norm) = norm.filter(|norm| !norm.is_finite()) {
-                return Err(Error::GradientNotFinite { epoch: round.0, norm });
+                return Ok(Err(Refused::Norm(norm)));
             }
         }
         self.steps += 1;
-        let before = self.find(self.newest)?.0;
+        let (old, before) = (self.newest, self.find(self.newest)?.0);
         self.newest = Version(self.newest.0 + 1);
         self.generation += 1;
         let to = self.place(self.newest);
@@ -422,8 +445,19 @@ impl Weights {
             if weight.frozen {
                 continue;
             }
-            let decay = weight.decay;
-            let mut step = |gradient: &[f32]| rule.step(decay, values, gradient, first, second);
+            let (decay, mut refused) = (weight.decay, false);
+            // A block after another: what was looked at is in the first cache when it is used.
+            let mut step = |gradient: &[f32]| {
+                let blocks = values.chunks_mut(STEP_VALUES).zip(gradient.chunks(STEP_VALUES));
+                let moments = first.chunks_mut(STEP_VALUES).zip(second.chunks_mut(STEP_VALUES));
+                for ((values, gradient), (first, second)) in blocks.zip(moments) {
+                    refused = refused || !is_finite(gradient);
+                    if refused {
+                        return;
+                    }
+                    rule.step(decay, values, gradient, first, second);
+                }
+            };
             match self.whole.get(place).filter(|_| clip.is_some()) {
                 Some(whole) => step(whole),
                 None => {
@@ -432,8 +466,14 @@ impl Weights {
                     gradient_of(combine, uses, &mut self.room, step)?;
                 }
             }
+            if refused {
+                if before != to {
+                    self.newest = old;
+                }
+                return Ok(Err(Refused::Gradient(place)));
+            }
         }
-        Ok(norm)
+        Ok(Ok(norm))
     }
 
     /// The gradient of a parameter after the newest round's tasks, row-major without padding; for tests.

@@ -25,6 +25,9 @@ pub(crate) struct Arguments {
 struct Line<'a> {
     event: &'static str,
     file: &'a str,
+    /// Of a built-in kernel what it does.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    does: &'static str,
     bytes: usize,
     digest: String,
     contract: &'static str,
@@ -56,9 +59,13 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let (component, kernel, layer) = (&opened.component, &opened.kernel, &opened.layer);
     let interfaces = eciton_author::outline(component);
     let file = arguments.layer.file.display().to_string();
+    let built_in = eciton_train::kernels::builtin().iter().find(|known| known.component == *component);
+    let known =
+        built_in.and_then(|found| eciton_author::BUILTIN.iter().find(|known| known.name == found.name));
     let line = Line {
         event: "kernel",
         file: &file,
+        does: known.map_or("", |known| known.does),
         bytes: component.len(),
         digest: component_digest(component),
         contract: version(component),
@@ -78,6 +85,9 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
 fn print(line: &Line<'_>, output: &mut Output) {
     let mut row = |name: &str, text: String| output.line(format_args!("{name:<12} {text}"));
     row("file", format!("{}, {}", line.file, bytes(line.bytes as u64)));
+    if !line.does.is_empty() {
+        row("built in", line.does.to_owned());
+    }
     row("digest", line.digest.clone());
     row("contract", format!("eciton:kernel@{}", line.contract));
     for (name, all) in [("imports", &line.imports), ("exports", &line.exports)] {

@@ -1,6 +1,6 @@
 //! A component opened for rows of given extents, as `inspect`, `check` and `bench` take it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use crate::failure::Failure;
 /// Which component, and how it is opened.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// The component
-    #[arg(value_name = "FILE.wasm")]
+    /// The component, or the name of a built-in kernel
+    #[arg(value_name = "FILE.wasm|NAME")]
     pub(super) file: PathBuf,
     /// What a row of each input has: 16, or 16,4x8 where it reads two (an edge kernel reads its source's and its
     /// target's)
@@ -39,7 +39,7 @@ pub(super) struct Opened {
 
 impl Arguments {
     pub(super) fn open(&self) -> Result<Opened, Failure> {
-        let component = read(&self.file)?;
+        let component = component(&self.file)?;
         refuse(&self.file, &component)?;
         let runtime = Runtime::new(Settings::default())?;
         let clock = Clock::start(&runtime)?;
@@ -54,6 +54,15 @@ impl Arguments {
             }
         };
         Ok(Opened { component, kernel, layer, _clock: clock })
+    }
+}
+
+/// The bytes of a file, or, where no file has the name, of the built-in kernel that has.
+fn component(file: &Path) -> Result<Vec<u8>, Failure> {
+    let mut known = eciton_train::kernels::builtin().iter();
+    match known.find(|known| file == Path::new(known.name)) {
+        Some(known) if file.symlink_metadata().is_err() => Ok(known.component.to_vec()),
+        _ => read(file),
     }
 }
 

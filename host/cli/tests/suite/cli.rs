@@ -145,15 +145,16 @@ fn failures_name_what_was_found_and_leave_nothing() {
 }
 
 #[test]
-fn training_prints_a_line_an_epoch_and_a_summary() {
+fn training_prints_its_first_and_last_epoch_and_a_summary() {
     let dir = folder();
     let text = works(dir.path(), &["train", "--epochs", "3"]);
     let settings: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).collect();
     assert!(settings.iter().all(|line| line.ends_with(')')), "each says where it is from: {text}");
     let lines: Vec<&str> = text.lines().skip(settings.len() + 1).collect();
-    says(lines[0], &["epoch", "loss", "train %", "val %", "test %", "ms"]);
-    assert_eq!(lines[1].split_whitespace().count(), 6);
-    assert!(lines[3].trim_start().starts_with("3 ") && lines[4].is_empty(), "{text}");
+    says(lines[0], &["epoch", "loss", "train %", "val %", "test %", "ms", "left"]);
+    assert_eq!(lines[1].split_whitespace().count(), 7);
+    assert!(lines[1].trim_start().starts_with("1 ") && lines[2].trim_start().starts_with("3 "), "{text}");
+    assert!(lines[3].is_empty() && lines.iter().all(|line| line.chars().count() <= 80), "{text}");
     says(
         &text,
         &["\ntest accuracy", "best validation", "\nepoch time", "\ntotal time", "\npeak memory", "\ntasks"],

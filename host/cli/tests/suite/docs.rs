@@ -246,6 +246,11 @@ fn training() {
 }
 
 #[test]
+fn watching() {
+    assert!(check("docs/WATCHING.md") >= 11);
+}
+
+#[test]
 fn batches() {
     check("docs/BATCHES.md");
 }

@@ -22,4 +22,5 @@ mod split;
 mod stop;
 mod sweep;
 mod tasks;
+mod watch;
 mod workers;

@@ -16,6 +16,9 @@ const SMALL: f64 = 0.02;
 /// And so does one under this share of the size of what the function gives: of one edge, weights by a softmax are 1 wherever
 /// the vertex is, and what is found of their derivative is rounding.
 const VANISHING: f64 = 1e-4;
+/// Magnitudes of values that are large, and tiny, where a kernel is tried on such: those of a network that has lost its
+/// scale, whose squares are still finite, and those whose squares are zero.
+const EXTREMES: [f32; 2] = [1e4, 1e-30];
 /// How far what a loss gives may be from what its rows' weights say, for its own rounding.
 const WEIGHED: f64 = 1e-4;
 
@@ -28,6 +31,10 @@ pub enum Found {
     Streams,
     /// Finite values from finite values.
     Finite,
+    /// Finite values where every other row of the inputs is all zeros, as behind a ReLU.
+    Zeros,
+    /// No NaN where rows of the inputs are large and tiny. What is too large for f32 may be infinite.
+    Extremes,
     /// A gradient against differences of the function itself.
     Gradient,
     /// A loss that asks for its rows' weights: of 1 they change nothing, of 2 they double all that it
@@ -45,6 +52,8 @@ impl Found {
             Self::Repeats => "the same bits from fresh and warm instances",
             Self::Streams => "the same bits from rows that arrive in pieces",
             Self::Finite => "finite values",
+            Self::Zeros => "finite values of rows of zeros",
+            Self::Extremes => "no NaN of large and tiny rows",
             Self::Gradient => "gradients against differences",
             Self::Weights => "a loss by its rows' weights",
             Self::Signs => "the same bits from signs and scales",
@@ -108,7 +117,8 @@ impl Trial {
                 let arriving = Self { pieces: true, ..self.clone() };
                 found.push(same(Found::Streams, &first, &[run(&arriving, &mut instance, way)?]));
             }
-            found.push(finite(&first));
+            found.push(strange(Found::Finite, &first, f32::is_finite));
+            found.extend(self.corners(&mut instance, way));
             if let Some(judged) = self.by_signs(&mut instance, way)? {
                 found.push(judged);
             }
@@ -159,6 +169,26 @@ impl Trial {
         }
         let first = run(&given, instance, way)?;
         Ok(Some(same(Found::Signs, &first, &[run(&packed, instance, way)?])))
+    }
+
+    /// What becomes of rows that training meets seldom, and random values never.
+    fn corners(&self, instance: &mut Instance, way: Way) -> [Judgement; 2] {
+        let mut judge = |of: Found, value: &dyn Fn(usize, f32) -> f32, is_good: fn(f32) -> bool| {
+            let mut trial = self.clone();
+            let specs = &self.layer.signature().inputs;
+            for (input, _) in trial.inputs.iter_mut().zip(specs).filter(|(_, spec)| spec.name != IDS) {
+                let width = super::width(&input.extents).max(1);
+                let rows = input.values.chunks_mut(width).enumerate();
+                rows.for_each(|(row, values)| values.iter_mut().for_each(|v| *v = value(row, *v)));
+            }
+            match run(&trial, instance, way) {
+                Ok(outcome) => strange(of, &outcome, is_good),
+                Err(error) => Judgement { of, place: error.to_string(), figure: 1.0, holds: false },
+            }
+        };
+        let zeros = judge(Found::Zeros, &|row, v| if row % 2 == 0 { 0.0 } else { v }, f32::is_finite);
+        let extremes = |row: usize, v: f32| v * EXTREMES[row % EXTREMES.len()];
+        [zeros, judge(Found::Extremes, &extremes, |v| !v.is_nan())]
     }
 
     /// What the loss makes of weights whose meaning is known.
@@ -265,13 +295,14 @@ fn same(of: Found, first: &Outcome, others: &[Outcome]) -> Judgement {
     Judgement { of, place: "everywhere".to_owned(), figure: 0.0, holds: true }
 }
 
-fn finite(outcome: &Outcome) -> Judgement {
-    let strange = |values: &Values| values.values.iter().filter(|value| !value.is_finite()).count();
-    let worst = all(outcome).max_by_key(|values| strange(values));
-    let (place, figure) = worst.map_or((String::new(), 0.0), |values| {
-        (values.name.clone(), strange(values) as f64 / values.values.len().max(1) as f64)
-    });
-    let holds = figure == 0.0;
-    let place = if holds { "everywhere".to_owned() } else { place };
-    Judgement { of: Found::Finite, place, figure, holds }
+/// Whether all values are good, and where the first is that is not.
+fn strange(of: Found, outcome: &Outcome, is_good: fn(f32) -> bool) -> Judgement {
+    let first = |values: &Values| values.values.iter().position(|&value| !is_good(value));
+    let Some((values, at)) = all(outcome).find_map(|values| Some((values, first(values)?))) else {
+        return Judgement { of, place: "everywhere".to_owned(), figure: 0.0, holds: true };
+    };
+    let count = values.values.iter().filter(|&&value| !is_good(value)).count();
+    let row = at / super::width(&values.extents).max(1);
+    let figure = count as f64 / values.values.len().max(1) as f64;
+    Judgement { of, place: format!("{}, row {row}", values.name), figure, holds: false }
 }

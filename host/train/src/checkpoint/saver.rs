@@ -210,6 +210,7 @@ impl Saver {
         let point = Point { mark, weights, best, parameters };
         point.write(&self.place, self.named(last.seed, Some(last.epoch)))?;
         self.place.keep();
+        tracing::info!(seed = last.seed, epoch = last.epoch, folder = %self.place.path().display(), "checkpoint written");
         let validation = last.metrics.and_then(|metrics| metrics.goodness());
         self.written.push(Written { seed: last.seed, epoch: last.epoch, validation });
         self.retire(last.seed)

@@ -8,6 +8,7 @@ use super::epochs::Sum;
 use super::pass::State;
 use super::stages::Stages;
 use crate::error::{Error, Result};
+use crate::weights::Refused;
 
 /// Times that a run goes back to one entry of the log.
 const MOST_RETURNS: u32 = 16;
@@ -21,16 +22,16 @@ pub(super) fn step<M: Executor + ?Sized>(
     state: &mut State<'_>,
     (optimiser, rate): (&Optimiser, f64),
     round: Round,
-) -> Result<Option<f64>> {
+) -> Result<std::result::Result<Option<f64>, Refused>> {
     let next = Version(state.weights.newest().0 + 1);
     let Some(owners) = state.weights.owners_mut() else { return state.weights.step(optimiser, rate, round) };
     let gone = |gone: eciton_exec::workers::Gone| Error::Gone { place: gone.place };
     let norm = owners.update(machine, optimiser, rate, next)?.map_err(gone)?;
     if let Some(norm) = norm.filter(|norm| !norm.is_finite()) {
-        return Err(Error::GradientNotFinite { epoch: round.0, norm });
+        return Ok(Err(Refused::Norm(norm)));
     }
     state.weights.stepped();
-    Ok(norm)
+    Ok(Ok(norm))
 }
 
 /// Logs the newest version; whether it is in the log.

@@ -283,6 +283,8 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
                     log(stages, state.observer, key.stage, finished);
                 }
                 stages.publish(key.step())?;
+                tracing::trace!(pass = self.number, attempt = %key, "step committed");
+                stages.look(key.step(), state.weights)?;
             }
             other => return Ok(Some(other)),
         }

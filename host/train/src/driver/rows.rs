@@ -130,6 +130,11 @@ impl RowStore {
         Ok(first.read(0..rows).map_err(at("rows of all intervals"))?.into())
     }
 
+    /// By domain, rows by interval.
+    pub(crate) fn intervals(&self) -> &[Vec<Range<usize>>] {
+        &self.intervals
+    }
+
     /// The intervals of a ring's rows.
     fn cut(&self, ring: &Ring) -> &[Range<usize>] {
         self.intervals.get(ring.domain.index()).map_or(&[], |cut| cut)

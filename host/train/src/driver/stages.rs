@@ -19,6 +19,7 @@ use super::fold::Fold;
 use super::op::{self, On, Operator};
 use super::rows::RowStore;
 use super::span::Thick;
+use super::watch::Watch;
 use crate::batch::Batches;
 use crate::data::{Inputs, Interval};
 use crate::error::{Error, Result};
@@ -46,6 +47,8 @@ pub(crate) struct Stages<'a> {
     pub fold: Option<Fold>,
     /// Which rows stay on lanes' places, where these keep any.
     residents: Option<Residents>,
+    /// Who looks at what steps write; `None`: nobody.
+    pub(super) watch: Option<&'a Watch>,
 }
 
 impl<'a> Stages<'a> {
@@ -77,6 +80,7 @@ impl<'a> Stages<'a> {
             pieces,
             fold,
             residents: None,
+            watch: None,
         })
     }
 
@@ -89,6 +93,12 @@ impl<'a> Stages<'a> {
     /// With scores that are folded into a metric.
     pub(crate) fn with_fold(mut self, fold: Option<Fold>) -> Self {
         self.fold = fold;
+        self
+    }
+
+    /// With a look at all that steps write.
+    pub(crate) fn with_watch(mut self, watch: &'a Watch) -> Self {
+        self.watch = Some(watch);
         self
     }
 

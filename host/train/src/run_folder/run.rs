@@ -11,8 +11,11 @@ use eciton_plan::{Config, NormaliseFeatures};
 use super::error::{Error, Result, reading, shown};
 use super::model::{self, MAX_MODEL_BYTES, Model, NamedTensor, limit};
 use super::record::{self, MAX_RECORD_BYTES, Versions, malformed};
-use super::{CONFIG, MODEL, MOMENTS, SUMMARY, VERSIONS, VOCABULARY, seed_folder};
-use crate::report::Summary;
+use super::{CONFIG, METRICS, MODEL, MOMENTS, SUMMARY, VERSIONS, VOCABULARY, seed_folder};
+use crate::report::{EpochReport, Summary};
+
+/// Most bytes of `metrics.jsonl` that are read: some million epochs.
+pub const MAX_METRICS_BYTES: u64 = 256 << 20;
 
 /// A finished run with the weights of its first seed.
 #[derive(Debug, Clone)]
@@ -106,6 +109,37 @@ impl Run {
         let dir = if at == 0 { self.path.clone() } else { self.path.join(seed_folder(seed)) };
         open_model(&dir, seeds.get(at).map_or("", |s| &s.model_digest))
     }
+}
+
+/// The epochs of a run folder, of all seeds; a last line that is cut off is left out.
+///
+/// # Errors
+/// A file that is missing, damaged or above [`MAX_METRICS_BYTES`].
+pub fn epochs(path: &Path) -> Result<Vec<EpochReport>> {
+    let file = path.join(METRICS);
+    let bytes = read(&file, MAX_METRICS_BYTES)?;
+    let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+    let lines = bytes.get(..whole).unwrap_or_default().split(|&byte| byte == b'\n');
+    lines.filter(|line| !line.is_empty()).map(|line| record::parse(line, &file)).collect()
+}
+
+/// What a run folder says of the run, without its weights.
+///
+/// # Errors
+/// A summary that is missing, damaged, too large or of another format.
+pub fn summary(path: &Path) -> Result<Summary> {
+    let file = path.join(SUMMARY);
+    record::summary(&read(&file, MAX_RECORD_BYTES)?, path, &file)
+}
+
+/// The text of a run folder's recipe.
+///
+/// # Errors
+/// A file that is missing, too large or no text.
+pub fn recipe(path: &Path) -> Result<String> {
+    let file = path.join(CONFIG);
+    String::from_utf8(read(&file, MAX_RECORD_BYTES)?)
+        .map_err(|e| malformed(&file, "UTF-8 text", &e.to_string()))
 }
 
 /// Reads the model file in `dir`, whose weights must have the summary's digest.

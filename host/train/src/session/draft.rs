@@ -102,6 +102,14 @@ impl Draft {
             }
         }
         crate::kernels::check_all_used(config, &planned.layers)?;
+        tracing::info!(
+            model = planned.program.model.name(), stages = planned.schedule.stages.len(),
+            intervals = inputs.intervals.len(), threads, bytes = planned.memory.total_bytes,
+            available = ?planned.memory.available_bytes, "planned"
+        );
+        for item in &planned.memory.items {
+            tracing::debug!(purpose = item.purpose, bytes = item.bytes, what = item.detail, "memory");
+        }
         let weighed = planned.chooser.as_ref().is_some_and(|chooser| chooser.weighs_rows(&config.batch));
         inputs.check_loss(&planned.program, &planned.layers, weighed)?;
         initial::check_layers(config, &planned.program)?;

@@ -1,0 +1,213 @@
+//! A bar over all epochs of all seeds, on standard error, with as much beside it as the terminal has room for.
+
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+use eciton_train::{Chosen, EpochReport, Metrics, Observer, PipelineTrial, Resumed, Started};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::pace::Pace;
+use super::{coloured, columns, cut, log, part, resumed, said, stalled, tried, warning};
+use crate::logging;
+use crate::output::{Output, tell};
+use crate::text::{counted, seconds, unit};
+
+/// Columns of a terminal that does not say how many it has.
+const USUAL_COLUMNS: usize = 80;
+/// Columns of the bar, with its brackets and the blank behind it.
+const BAR_COLUMNS: usize = 15;
+
+/// A bar over all epochs of all seeds.
+pub(crate) struct Bar<'a> {
+    output: &'a mut Output,
+    bar: ProgressBar,
+    /// The metrics last measured; not every epoch is evaluated.
+    metrics: Option<Metrics>,
+    seeds: usize,
+    epochs: u32,
+    pace: Pace,
+    /// The epoch that is over, until it is drawn.
+    undrawn: Option<EpochReport>,
+    drawn: Option<Instant>,
+}
+
+impl<'a> Bar<'a> {
+    /// Texts are made at most so often.
+    const EVERY: Duration = Duration::from_millis(50);
+
+    /// A bar that shows nothing yet.
+    pub(crate) fn unstarted() -> ProgressBar {
+        ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr())
+    }
+
+    pub(crate) fn new(output: &'a mut Output, bar: ProgressBar) -> Self {
+        let pace = Pace::new(0, 0);
+        Self { output, bar, metrics: None, seeds: 1, epochs: 0, pace, undrawn: None, drawn: None }
+    }
+
+    /// What is told of an epoch, in the order in which it is shown; the larger the number, the sooner it is left out.
+    fn fields(&self, report: &EpochReport) -> Vec<(u8, String)> {
+        let part = |of: fn(&Metrics) -> Option<f64>| part(self.metrics.as_ref(), of);
+        let unit = self.metrics.map_or("", |metrics| unit(metrics.metric));
+        let mut fields = vec![
+            (0, format!("{}/{}", report.epoch, self.epochs)),
+            (1, format!("loss {:.4}", report.loss)),
+            (5, format!("train {}", part(|metrics| metrics.train))),
+            (2, format!("val {}", part(|metrics| metrics.validation))),
+            (3, format!("test {}{unit}", part(|metrics| metrics.test))),
+            (6, seconds(report.seconds)),
+            (1, format!("{} left", self.pace.told())),
+        ];
+        if self.seeds > 1 {
+            fields.insert(0, (4, format!("seed {}", report.seed)));
+        }
+        if self.pace.is_over() {
+            fields.pop();
+        }
+        fields
+    }
+
+    fn draw(&mut self) {
+        let Some(report) = self.undrawn.take() else { return };
+        let size = terminal_size::terminal_size_of(std::io::stderr());
+        let columns = size.map_or(USUAL_COLUMNS, |(width, _)| usize::from(width.0));
+        self.bar.set_message(fitted(self.fields(&report), columns.saturating_sub(BAR_COLUMNS + 1)));
+        self.bar.set_position(self.pace.done);
+        self.drawn = Some(Instant::now());
+    }
+}
+
+/// Says something above the bar, once that is drawn: before, `suspend` would draw one that nobody wants yet.
+fn above(bar: &ProgressBar, drawn: Option<Instant>, say: impl FnOnce()) {
+    match drawn {
+        Some(_) => bar.suspend(say),
+        None => say(),
+    }
+}
+
+/// Fields side by side, without those that there is no room for.
+fn fitted(mut fields: Vec<(u8, String)>, columns: usize) -> String {
+    let width = |fields: &[(u8, String)]| {
+        fields.iter().map(|(_, text)| text.chars().count() + 2).sum::<usize>().saturating_sub(2)
+    };
+    while fields.len() > 1 && width(&fields) > columns {
+        let least = fields.iter().map(|(rank, _)| *rank).max();
+        // The last of a rank first: the time left before the loss.
+        match fields.iter().rposition(|(rank, _)| Some(*rank) == least) {
+            Some(at) => drop(fields.remove(at)),
+            None => break,
+        }
+    }
+    fields.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join("  ")
+}
+
+impl Observer for Bar<'_> {
+    fn started(&mut self, started: &Started) {
+        cut(started);
+        (self.seeds, self.epochs) = (started.seeds.len(), started.epochs);
+        self.output.line(format_args!(
+            "{}: {}, {}, {}, {}",
+            started.dataset,
+            counted(started.vertices, "vertex").replace("vertexs", "vertices"),
+            counted(started.edges, "edge"),
+            counted(started.features, "feature"),
+            columns(started),
+        ));
+        self.output.line(format_args!(
+            "{}: {}; {} on {}; ready after {}",
+            started.model,
+            counted(started.parameters, "parameter"),
+            counted(u64::from(started.intervals), "interval"),
+            counted(u64::from(started.threads), "thread"),
+            seconds(started.setup_seconds)
+        ));
+        said(started).for_each(|line| self.output.line(line));
+        let all = u64::from(started.epochs) * started.seeds.len() as u64;
+        self.pace = Pace::new(all, 0);
+        self.bar.set_length(all);
+        let bar = if coloured() { "{bar:12.green/black.bright}" } else { "{bar:12}" };
+        // The template is fixed; a bar without it would be shown all the same.
+        if let Ok(style) = ProgressStyle::with_template(&format!("[{bar}] {{wide_msg}}")) {
+            self.bar.set_style(style.progress_chars("=> "));
+        }
+        logging::beside(&self.bar);
+    }
+
+    fn resumed(&mut self, run: &Resumed) {
+        self.pace.go_on(run.epochs_done);
+        above(&self.bar, self.drawn, || resumed(run));
+    }
+
+    fn epoch(&mut self, report: &EpochReport) {
+        self.pace.done += 1;
+        self.metrics = report.metrics.or(self.metrics);
+        self.undrawn = Some(report.clone());
+        if self.drawn.is_none_or(|at| at.elapsed() >= Self::EVERY) {
+            self.draw();
+        }
+    }
+
+    fn tried(&mut self, trial: &PipelineTrial) {
+        above(&self.bar, self.drawn, || tried(trial).iter().for_each(|line| self.output.line(line)));
+    }
+
+    fn chosen(&mut self, chosen: &Chosen) {
+        let text = super::chosen(chosen);
+        above(&self.bar, self.drawn, || self.output.line(format_args!("{text}")));
+    }
+
+    fn stalled(&mut self, seconds: u64, waits_for: &[String]) {
+        above(&self.bar, self.drawn, || stalled(seconds, waits_for));
+    }
+
+    fn waiting(&mut self, text: &str) {
+        above(&self.bar, self.drawn, || tell(text));
+    }
+
+    fn warning(&mut self, text: &str) {
+        above(&self.bar, self.drawn, || warning(text));
+    }
+
+    fn log(&mut self, kernel: &str, line: &str) {
+        above(&self.bar, self.drawn, || log(kernel, line));
+    }
+}
+
+impl Drop for Bar<'_> {
+    /// What was drawn last stays on the screen.
+    fn drop(&mut self) {
+        self.draw();
+        if self.drawn.is_some() {
+            self.bar.abandon();
+            let _ = writeln!(std::io::stderr().lock());
+        } else {
+            self.bar.finish_and_clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_there_is_no_room_for_is_left_out_by_rank() {
+        let fields = || {
+            [
+                (0, "57/200"),
+                (1, "loss 0.3743"),
+                (5, "train 99.29"),
+                (2, "val 78.60"),
+                (6, "0.491 ms"),
+                (1, "3 s left"),
+            ]
+            .map(|(rank, text)| (rank, text.to_owned()))
+            .to_vec()
+        };
+        assert_eq!(fitted(fields(), 90), "57/200  loss 0.3743  train 99.29  val 78.60  0.491 ms  3 s left");
+        assert_eq!(fitted(fields(), 54), "57/200  loss 0.3743  train 99.29  val 78.60  3 s left");
+        assert_eq!(fitted(fields(), 41), "57/200  loss 0.3743  val 78.60  3 s left");
+        assert_eq!(fitted(fields(), 20), "57/200  loss 0.3743");
+        assert_eq!(fitted(fields(), 0), "57/200");
+    }
+}

@@ -1,0 +1,123 @@
+//! Lines of epochs, for a reader that is no terminal.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use eciton_train::{
+    Chosen, EpochReport, Metrics, Observer, PipelineTrial, Resumed, SeedReport, Started, Stop,
+};
+
+use super::pace::Pace;
+use super::{cut, log, part, resumed, said, stalled, stop_if_closed, tried, warning};
+use crate::output::{Output, tell};
+use crate::text::unit;
+
+/// A line of the first epoch, of the last, and of one every few seconds, in columns. Shares are in per cent.
+pub(crate) struct Lines<'a> {
+    output: &'a mut Output,
+    stop: Arc<Stop>,
+    several: bool,
+    pace: Pace,
+    /// When a line was written last.
+    written: Option<Instant>,
+    /// The epoch that is over, until its line is written.
+    unwritten: Option<EpochReport>,
+}
+
+impl<'a> Lines<'a> {
+    /// Time between lines.
+    const EVERY: Duration = Duration::from_secs(3);
+
+    pub(crate) fn new(output: &'a mut Output, stop: Arc<Stop>) -> Self {
+        Self { output, stop, several: false, pace: Pace::new(0, 0), written: None, unwritten: None }
+    }
+
+    fn write(&mut self) {
+        let Some(report) = self.unwritten.take() else { return };
+        let seed = if self.several { format!("{:>6}", report.seed) } else { String::new() };
+        let part = |of: fn(&Metrics) -> Option<f64>| part(report.metrics.as_ref(), of);
+        self.output.line(format_args!(
+            "{seed:<6}{:>6}  {:>10.6}  {:>7}  {:>7}  {:>7}  {:>9.3}  {:>11}",
+            report.epoch,
+            report.loss,
+            part(|metrics| metrics.train),
+            part(|metrics| metrics.validation),
+            part(|metrics| metrics.test),
+            report.seconds * 1e3,
+            self.pace.told(),
+        ));
+        self.output.flush();
+        self.written = Some(Instant::now());
+    }
+}
+
+impl Observer for Lines<'_> {
+    fn started(&mut self, started: &Started) {
+        cut(started);
+        said(started).for_each(|line| self.output.line(line));
+        self.output.line("");
+        self.several = started.seeds.len() > 1;
+        self.pace = Pace::new(u64::from(started.epochs) * started.seeds.len() as u64, 0);
+        let seed = if self.several { "  seed" } else { "" };
+        let column = |split: &str| format!("{split}{}", unit(started.metric));
+        self.output.line(format_args!(
+            "{seed:<6}{:>6}  {:>10}  {:>7}  {:>7}  {:>7}  {:>9}  {:>11}",
+            "epoch",
+            "loss",
+            column("train"),
+            column("val"),
+            column("test"),
+            "ms",
+            "left"
+        ));
+    }
+
+    fn resumed(&mut self, run: &Resumed) {
+        self.pace.go_on(run.epochs_done);
+        resumed(run);
+    }
+
+    fn epoch(&mut self, report: &EpochReport) {
+        self.pace.done += 1;
+        self.unwritten = Some(report.clone());
+        if self.written.is_none_or(|at| at.elapsed() >= Self::EVERY) {
+            self.write();
+        }
+        stop_if_closed(self.output, &self.stop);
+    }
+
+    fn tried(&mut self, trial: &PipelineTrial) {
+        tried(trial).iter().for_each(|line| self.output.line(line));
+    }
+
+    fn chosen(&mut self, chosen: &Chosen) {
+        self.output.line(format_args!("{}", super::chosen(chosen)));
+    }
+
+    fn seed(&mut self, _: &SeedReport) {
+        self.write();
+    }
+
+    fn stalled(&mut self, seconds: u64, waits_for: &[String]) {
+        stalled(seconds, waits_for);
+    }
+
+    fn waiting(&mut self, text: &str) {
+        tell(text);
+    }
+
+    fn warning(&mut self, text: &str) {
+        warning(text);
+    }
+
+    fn log(&mut self, kernel: &str, line: &str) {
+        log(kernel, line);
+    }
+}
+
+impl Drop for Lines<'_> {
+    /// What a failure or a stop left.
+    fn drop(&mut self) {
+        self.write();
+    }
+}

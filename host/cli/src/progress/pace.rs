@@ -1,0 +1,74 @@
+//! How long a run will still take, by how long its epochs have taken.
+
+use std::time::{Duration, Instant};
+
+use crate::text::seconds;
+
+/// Epochs that are done, and how many there will be.
+#[derive(Debug)]
+pub(super) struct Pace {
+    begun: Instant,
+    /// Epochs done before `begun`: those of a process before this one.
+    before: u64,
+    pub(super) done: u64,
+    all: u64,
+}
+
+impl Pace {
+    /// Of `all` epochs of all seeds, of which `done` are.
+    pub(super) fn new(all: u64, done: u64) -> Self {
+        Self { begun: Instant::now(), before: done, done, all }
+    }
+
+    /// The time left at the mean of the epochs so far, evaluations included; `None` before the second epoch, and after
+    /// the last.
+    fn left(&self, gone: Duration) -> Option<f64> {
+        let here = self.done.saturating_sub(self.before);
+        let left = self.all.saturating_sub(self.done);
+        (here >= 2 && left > 0).then(|| gone.as_secs_f64() / here as f64 * left as f64)
+    }
+
+    /// So many epochs were done by a process before this one.
+    pub(super) fn go_on(&mut self, done: u64) {
+        *self = Self::new(self.all, done);
+    }
+
+    /// Whether all epochs are done.
+    pub(super) fn is_over(&self) -> bool {
+        self.done >= self.all
+    }
+
+    /// In words; `-` where there is none.
+    pub(super) fn told(&self) -> String {
+        self.left(self.begun.elapsed()).map_or_else(|| "-".to_owned(), rounded)
+    }
+}
+
+/// A time that is an estimate: no part of a second.
+fn rounded(left: f64) -> String {
+    match left {
+        ..60.0 => format!("{:.0} s", left.ceil()),
+        ..6000.0 => format!("{} min {:02} s", left as u64 / 60, left as u64 % 60),
+        _ => seconds(left),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_left_follows_from_the_epochs_of_this_process() {
+        let mut pace = Pace::new(100, 50);
+        assert_eq!((pace.left(Duration::from_secs(1)), pace.told()), (None, "-".to_owned()));
+        pace.done = 60;
+        assert_eq!(pace.left(Duration::from_secs(5)), Some(20.0));
+        pace.done = 100;
+        assert_eq!(pace.left(Duration::from_secs(25)), None);
+    }
+
+    #[test]
+    fn estimates_have_no_fractions_of_seconds() {
+        assert_eq!([0.2, 19.5, 75.0, 7500.0].map(rounded), ["1 s", "20 s", "1 min 15 s", "2 h 05 min"]);
+    }
+}

@@ -1,0 +1,374 @@
+//! `eciton runs`: the runs in a folder, one of them, several beside each other.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use eciton_train::{Summary, run_folder};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::output::{Output, tell};
+use crate::summary;
+use crate::text::{bytes, measured, seconds, unit};
+
+/// Where `eciton train` puts runs.
+const RUNS: &str = "runs";
+/// What tells a run folder.
+const SUMMARY: &str = "summary.json";
+/// Most folders that are looked at.
+const MAX_FOLDERS: usize = 100_000;
+
+/// `eciton runs ...`
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// A line for each run: data, model, seeds, metrics, time
+    List(ListArguments),
+    /// One run: what its end printed, its settings, its files
+    Show(ShowArguments),
+    /// Several runs side by side: metrics, and the settings in which they differ
+    Compare(CompareArguments),
+}
+
+/// `eciton runs list`
+#[derive(Debug, clap::Args)]
+pub(crate) struct ListArguments {
+    /// The folder of runs
+    #[arg(default_value = RUNS)]
+    folder: PathBuf,
+    /// The order: name, test (the best first), time (the quickest first)
+    #[arg(long, default_value = "name", value_parser = ["name", "test", "time"])]
+    sort: String,
+    /// Print one JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// `eciton runs show`
+#[derive(Debug, clap::Args)]
+pub(crate) struct ShowArguments {
+    /// The run folder, or its name in runs/
+    run: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// `eciton runs compare`
+#[derive(Debug, clap::Args)]
+pub(crate) struct CompareArguments {
+    /// The run folders, or their names in runs/
+    #[arg(required = true, num_args = 2..=100)]
+    runs: Vec<PathBuf>,
+    /// Print one JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure> {
+    match command {
+        Command::List(arguments) => list(arguments, output),
+        Command::Show(arguments) => show(arguments, output),
+        Command::Compare(arguments) => compare(arguments, output),
+    }
+}
+
+/// A run in a table.
+#[derive(Serialize)]
+struct Row<'a> {
+    event: &'static str,
+    run: String,
+    dataset: &'a str,
+    model: &'a str,
+    seeds: usize,
+    epochs: u32,
+    metric: &'static str,
+    test_metric: Option<f64>,
+    test_metric_std: Option<f64>,
+    test_metric_at_best_validation: Option<f64>,
+    epoch_seconds_median: f64,
+    total_seconds: f64,
+    peak_memory_bytes: u64,
+    usd: Option<f64>,
+    stopped: bool,
+    model_digest: &'a str,
+}
+
+impl<'a> Row<'a> {
+    fn of(path: &Path, summary: &'a Summary) -> Self {
+        Self {
+            event: "run",
+            run: path.display().to_string(),
+            dataset: &summary.dataset,
+            model: &summary.model,
+            seeds: summary.seeds.len(),
+            epochs: summary.seeds.iter().map(|seed| seed.epochs).max().unwrap_or(0),
+            metric: summary.metric.name(),
+            test_metric: summary.test_metric,
+            test_metric_std: summary.test_metric_std.filter(|_| summary.seeds.len() > 1),
+            test_metric_at_best_validation: summary.test_metric_at_best_validation,
+            epoch_seconds_median: summary.epoch_seconds_median,
+            total_seconds: summary.total_seconds,
+            peak_memory_bytes: summary.peak_memory_bytes,
+            usd: summary.cost.as_ref().map(|cost| cost.usd),
+            stopped: summary.stopped,
+            model_digest: &summary.model_digest,
+        }
+    }
+}
+
+fn list(arguments: &ListArguments, output: &mut Output) -> Result<(), Failure> {
+    let mut found = Vec::new();
+    for path in folders(&arguments.folder)? {
+        match run_folder::summary(&path) {
+            Ok(summary) => found.push((path, summary)),
+            // One that is damaged hides no other.
+            Err(error) => tell(format_args!("not listed: {error}")),
+        }
+    }
+    let goodness =
+        |summary: &Summary| summary.test_metric.map_or(f64::NEG_INFINITY, |v| summary.metric.goodness(v));
+    match &arguments.sort[..] {
+        "test" => found.sort_by(|(_, a), (_, b)| goodness(b).total_cmp(&goodness(a))),
+        "time" => found.sort_by(|(_, a), (_, b)| a.total_seconds.total_cmp(&b.total_seconds)),
+        _ => {}
+    }
+    if arguments.json {
+        found.iter().for_each(|(path, summary)| output.json(&Row::of(path, summary)));
+        return Ok(());
+    }
+    if found.is_empty() {
+        output.line(format_args!(
+            "{}: no runs; `eciton train` writes one to {RUNS}/, --out elsewhere",
+            arguments.folder.display()
+        ));
+        return Ok(());
+    }
+    let head = ["run", "data", "model", "seeds", "test", "at best val", "metric", "time"];
+    let rows = found.iter().map(|(path, summary)| {
+        let name = path
+            .file_name()
+            .map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned());
+        [
+            if summary.stopped { format!("{name} (stopped)") } else { name },
+            summary.dataset.clone(),
+            summary.model.clone(),
+            summary.seeds.len().to_string(),
+            with_spread(summary),
+            figure(summary, summary.test_metric_at_best_validation),
+            summary.metric.name().to_owned(),
+            seconds(summary.total_seconds),
+        ]
+    });
+    table(&head, &rows.collect::<Vec<_>>(), 3, output);
+    Ok(())
+}
+
+/// A metric with its unit.
+fn figure(summary: &Summary, value: Option<f64>) -> String {
+    format!("{}{}", measured(summary.metric, value), unit(summary.metric))
+}
+
+/// The test metric, of several seeds with its standard deviation.
+fn with_spread(summary: &Summary) -> String {
+    match (summary.seeds.len(), summary.test_metric_std) {
+        (2.., Some(deviation)) => format!(
+            "{} \u{b1} {}{}",
+            measured(summary.metric, summary.test_metric),
+            measured(summary.metric, Some(deviation)),
+            unit(summary.metric)
+        ),
+        _ => figure(summary, summary.test_metric),
+    }
+}
+
+/// Columns as wide as they need to be; those from `right` on are set to the right.
+fn table<const N: usize>(head: &[&str; N], rows: &[[String; N]], right: usize, output: &mut Output) {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+        cells.chain(head.get(column).map(|name| name.chars().count())).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..N).map(width).collect();
+    let mut line = |cells: Vec<&str>| {
+        let padded = cells.into_iter().zip(&widths).enumerate().map(|(column, (cell, &width))| {
+            if column < right { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+        });
+        output.line(padded.collect::<Vec<_>>().join("  ").trim_end());
+    };
+    line(head.to_vec());
+    rows.iter().for_each(|row| line(row.iter().map(String::as_str).collect()));
+}
+
+/// The run folders in a folder, by name; the folder itself if it is one.
+fn folders(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    if folder.join(SUMMARY).is_file() {
+        return Ok(vec![folder.to_owned()]);
+    }
+    let refuse = |error: std::io::Error| {
+        Failure::Failed(format!("{}: {error}; give a folder of runs", folder.display()))
+    };
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(refuse)?.take(MAX_FOLDERS) {
+        let path = entry.map_err(refuse)?.path();
+        let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+        if !hidden && path.join(SUMMARY).is_file() {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// A run folder as typed, or of that name among the runs.
+fn located(typed: &Path) -> PathBuf {
+    let among = Path::new(RUNS).join(typed);
+    if !typed.exists() && among.join(SUMMARY).is_file() { among } else { typed.to_owned() }
+}
+
+fn show(arguments: &ShowArguments, output: &mut Output) -> Result<(), Failure> {
+    let path = located(&arguments.run);
+    // With its weights, which are held against their digest.
+    let run = run_folder::Run::open(&path)?;
+    if arguments.json {
+        output.json(&summary::Line::of(&run.summary));
+        return Ok(());
+    }
+    summary::print(&run.summary, output);
+    let mut files: Vec<(String, u64)> = Vec::new();
+    for entry in std::fs::read_dir(&path)?.take(MAX_FOLDERS) {
+        let entry = entry?;
+        if let Ok(there) = entry.metadata().as_ref().map(std::fs::Metadata::len) {
+            files.push((entry.file_name().to_string_lossy().into_owned(), there));
+        }
+    }
+    files.sort();
+    let files: Vec<String> = files.iter().map(|(name, len)| format!("{name} ({})", bytes(*len))).collect();
+    output.line(format_args!("{:<14} {}", "made by", format_args!("eciton {}", run.versions.eciton)));
+    output.line(format_args!("{:<14} {}", "files", files.join(", ")));
+    let kernels: Vec<&str> = run.versions.kernels.keys().map(String::as_str).collect();
+    output.line(format_args!("{:<14} {}", "kernels", kernels.join(", ")));
+    output.line("");
+    output.text(run_folder::recipe(&path)?.trim_end());
+    output.line("");
+    Ok(())
+}
+
+fn compare(arguments: &CompareArguments, output: &mut Output) -> Result<(), Failure> {
+    let mut all = Vec::new();
+    for typed in &arguments.runs {
+        let path = located(typed);
+        let (summary, recipe) = (run_folder::summary(&path)?, run_folder::recipe(&path)?);
+        let settings = settings(&path, &recipe)?;
+        all.push((path, summary, settings));
+    }
+    if arguments.json {
+        for (path, summary, settings) in &all {
+            output.json(&Compared { row: Row::of(path, summary), settings: differing(settings, &all) });
+        }
+        return Ok(());
+    }
+    for (number, (path, ..)) in (1..).zip(&all) {
+        output.line(format_args!("[{number}] {}", path.display()));
+    }
+    output.line("");
+    let mut rows: Vec<(String, Vec<String>)> = Vec::new();
+    let mut row = |name: &str, of: &dyn Fn(&Summary) -> String| {
+        rows.push((name.to_owned(), all.iter().map(|(_, summary, _)| of(summary)).collect()));
+    };
+    row("test", &with_spread);
+    row("at best val", &|summary| figure(summary, summary.test_metric_at_best_validation));
+    row("metric", &|summary| summary.metric.name().to_owned());
+    row("epochs", &|summary| summary.seeds.iter().map(|seed| seed.epochs).max().unwrap_or(0).to_string());
+    row("epoch time", &|summary| seconds(summary.epoch_seconds_median));
+    row("total time", &|summary| seconds(summary.total_seconds));
+    row("peak memory", &|summary| bytes(summary.peak_memory_bytes));
+    if all.iter().any(|(_, summary, _)| summary.cost.is_some()) {
+        row("USD", &|summary| {
+            summary.cost.as_ref().map_or_else(|| "-".to_owned(), |cost| format!("{:.6}", cost.usd))
+        });
+    }
+    row("weights", &|summary| summary.model_digest.chars().take(12).collect());
+    let mut keys: Vec<&String> = all.iter().flat_map(|(_, _, settings)| settings.keys()).collect();
+    keys.sort();
+    keys.dedup();
+    let mut same = 0;
+    for key in keys {
+        let values: Vec<&str> =
+            all.iter().map(|(_, _, settings)| settings.get(key).map_or("-", String::as_str)).collect();
+        if values.windows(2).all(|pair| pair.first() == pair.last()) {
+            same += 1;
+        } else {
+            rows.push((key.clone(), values.into_iter().map(str::to_owned).collect()));
+        }
+    }
+    let names = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    let width = |at: usize| {
+        let cells = rows.iter().filter_map(|(_, cells)| cells.get(at)).map(|cell| cell.chars().count());
+        cells.max().unwrap_or(0).max(3)
+    };
+    let widths: Vec<usize> = (0..all.len()).map(width).collect();
+    let mut line = |name: &str, cells: &[String]| {
+        let cells = cells.iter().zip(&widths).map(|(cell, &width)| format!("  {cell:>width$}"));
+        output.line(format_args!("{name:<names$}{}", cells.collect::<String>()));
+    };
+    let numbers: Vec<String> = (1..=all.len()).map(|number| format!("[{number}]")).collect();
+    line("", &numbers);
+    rows.iter().for_each(|(name, cells)| line(name, cells));
+    output.line(format_args!("{same} settings are the same in all"));
+    Ok(())
+}
+
+/// A run beside others.
+#[derive(Serialize)]
+struct Compared<'a> {
+    #[serde(flatten)]
+    row: Row<'a>,
+    /// The settings that are not the same in all.
+    settings: BTreeMap<String, String>,
+}
+
+fn differing(
+    of: &BTreeMap<String, String>,
+    all: &[(PathBuf, Summary, BTreeMap<String, String>)],
+) -> BTreeMap<String, String> {
+    let differs = |key: &str| all.iter().any(|(_, _, other)| other.get(key) != of.get(key));
+    of.iter().filter(|(key, _)| differs(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+/// A recipe's keys with their values, as `section.key`.
+fn settings(path: &Path, recipe: &str) -> Result<BTreeMap<String, String>, Failure> {
+    let table: toml::Table = recipe
+        .parse()
+        .map_err(|error| Failure::Failed(format!("{}: its recipe is no TOML: {error}", path.display())))?;
+    let mut found = BTreeMap::new();
+    for (section, value) in &table {
+        match value {
+            toml::Value::Table(keys) => {
+                let keys = keys.iter().map(|(key, value)| (format!("{section}.{key}"), value.to_string()));
+                found.extend(keys);
+            }
+            value => drop(found.insert(section.clone(), value.to_string())),
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn keys_are_told_with_their_sections() {
+        let text = "top = 1\n[data]\nsource = \"cora\"\n[model]\nlayers = [\n  { width = 16 },\n  {},\n]\n";
+        let found = settings(Path::new("r"), text).unwrap();
+        let told: Vec<(&str, &str)> = found.iter().map(|(key, value)| (&key[..], &value[..])).collect();
+        assert_eq!(
+            told,
+            [("data.source", "\"cora\""), ("model.layers", "[{ width = 16 }, {}]"), ("top", "1")]
+        );
+        assert!(
+            settings(Path::new("r"), "a = ").unwrap_err().into_text().starts_with("r: its recipe is no TOML")
+        );
+    }
+}

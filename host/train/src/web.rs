@@ -1,0 +1,261 @@
+//! The report of a run: one web page with all that its folder tells, without script and without anything from a network.
+//!
+//! Colours follow the reader's light or dark scheme, columns the width of the window. What stands in a run folder is
+//! text of others: it is escaped wherever it is shown.
+
+mod chart;
+mod part;
+mod timeline;
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use eciton_plan::ExecutorKind;
+
+pub use self::timeline::MAX_TRACE_BYTES;
+use self::timeline::Timeline;
+use crate::error::Result;
+use crate::plan;
+use crate::predict;
+use crate::report::{EpochReport, Summary};
+use crate::run_folder::{self, Run};
+use crate::session::Options;
+
+/// Most classes of a confusion matrix that is shown.
+const MAX_CLASSES: usize = 40;
+/// Most seeds of which each has a row.
+const MAX_SEEDS: usize = 100;
+/// Most characters of a recipe that is shown.
+const MAX_RECIPE: usize = 100_000;
+
+/// A page, and what it could not show.
+#[derive(Debug, Clone)]
+pub struct Page {
+    /// HTML 5.
+    pub html: String,
+    /// Sections that are left out, and why, a line each.
+    pub left_out: Vec<String>,
+}
+
+/// The page of the run in a folder. With `data` the data set is read, and the model evaluated on it, for the confusion
+/// matrix and the memory; where that cannot be, the page says so. `trace` is a file that `eciton train --trace` wrote.
+///
+/// # Errors
+/// A run folder, or a trace, that is missing or damaged.
+pub fn page(path: &Path, trace: Option<&Path>, data: bool, options: &Options) -> Result<Page> {
+    let run = Run::open(path)?;
+    let epochs = run_folder::epochs(path)?;
+    let recipe = run_folder::recipe(path)?;
+    let timeline = trace.map(Timeline::read).transpose()?;
+    let mut left_out = Vec::new();
+    let (mut confusion, mut memory) = (None, None);
+    if data {
+        match predict::confusion(&run, MAX_CLASSES, options) {
+            Ok(found) => confusion = found,
+            Err(error) => left_out.push(format!("confusion matrix: {error}")),
+        }
+        let mut here = run.config.clone();
+        // Looking at a run costs nothing, wherever it was trained.
+        here.run_on(ExecutorKind::Local);
+        match plan::plan(&here, options) {
+            Ok(plan) => memory = Some(plan.memory),
+            Err(error) => left_out.push(format!("memory by purpose: {error}")),
+        }
+    } else {
+        left_out.push("confusion matrix, memory by purpose: they need the data set".to_owned());
+    }
+    let mut sections = vec![seeds(&run.summary), curves(&run, &epochs)];
+    sections.extend(confusion.as_ref().map(part::confusion));
+    sections.push(part::memory(run.summary.peak_memory_bytes, memory.as_ref()));
+    sections.extend(part::bill(&run.summary));
+    match &timeline {
+        Some(timeline) => sections.extend(timeline.sections()),
+        None => {
+            left_out.push("timeline: no trace was given; `eciton train --trace FILE` writes one".to_owned())
+        }
+    }
+    sections.push(part::recipe(&recipe, MAX_RECIPE));
+    sections.push(part::versions(&run.versions));
+    let html = document(&run.summary, &sections, &left_out);
+    Ok(Page { html, left_out })
+}
+
+/// A part of the page.
+struct Section {
+    title: String,
+    /// HTML.
+    body: String,
+    /// Whether it takes all columns.
+    wide: bool,
+}
+
+impl Section {
+    fn new(title: &str, body: String) -> Self {
+        Self { title: title.to_owned(), body, wide: false }
+    }
+
+    fn wide(title: &str, body: String) -> Self {
+        Self { wide: true, ..Self::new(title, body) }
+    }
+}
+
+fn document(summary: &Summary, sections: &[Section], left_out: &[String]) -> String {
+    let title = format!("{}, {}", summary.dataset, summary.model);
+    let mut out = String::with_capacity(1 << 17);
+    let _ = write!(
+        out,
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{}</title>\n\
+         <style>\n{}</style>\n</head>\n<body>\n<h1>{}</h1>\n",
+        escaped(&title),
+        include_str!("web/style.css"),
+        escaped(&title)
+    );
+    out.push_str(&part::facts(summary));
+    out.push_str("<main class=\"grid\">\n");
+    for section in sections {
+        let class = if section.wide { " class=\"wide\"" } else { "" };
+        let _ = writeln!(
+            out,
+            "<section{class}>\n<h2>{}</h2>\n{}</section>",
+            escaped(&section.title),
+            section.body
+        );
+    }
+    out.push_str("</main>\n");
+    for text in left_out {
+        let _ = writeln!(out, "<p class=\"quiet\">Not shown: {}</p>", escaped(text));
+    }
+    let _ = writeln!(
+        out,
+        "<p class=\"quiet\">Weights {} · numeric class {} · eciton {}</p>\n</body>\n</html>",
+        escaped(&summary.model_digest),
+        escaped(&summary.numeric_class),
+        run_folder::ECITON_VERSION
+    );
+    out
+}
+
+/// The seeds, a row each.
+fn seeds(summary: &Summary) -> Section {
+    let metric = summary.metric;
+    let shown = |value: Option<f64>| part::measured(metric, value);
+    let mut body = format!(
+        "<p class=\"quiet\">{}; at the last epoch, and at the epoch that validation chose</p>\n\
+         <div class=\"scroll\"><table><tr><th>seed</th><th>epochs</th><th>loss</th><th>train</th><th>validation</th><th>test</th>\
+         <th>chosen</th><th>validation</th><th>test</th></tr>\n",
+        escaped(metric.name())
+    );
+    for seed in summary.seeds.iter().take(MAX_SEEDS) {
+        let of = seed.metrics;
+        let best = seed.best.map_or_else(
+            || "<td>none</td><td>-</td><td>-</td>".to_owned(),
+            |best| {
+                let (validation, test) = (shown(best.metrics.validation), shown(best.metrics.test));
+                format!("<td>{}</td><td>{validation}</td><td>{test}</td>", best.epoch)
+            },
+        );
+        let _ = writeln!(
+            body,
+            "<tr><td class=\"name\">{}</td><td>{}</td><td>{:.4}</td><td>{}</td><td>{}</td><td>{}</td>{best}</tr>",
+            seed.seed,
+            seed.epochs,
+            seed.loss,
+            shown(of.train),
+            shown(of.validation),
+            shown(of.test)
+        );
+    }
+    body.push_str("</table></div>\n");
+    if let Some(more) = summary.seeds.len().checked_sub(MAX_SEEDS).filter(|more| *more > 0) {
+        let _ = writeln!(body, "<p class=\"quiet\">and {more} more seeds</p>");
+    }
+    Section::wide("Results", body)
+}
+
+/// Loss and metric over the epochs, side by side where there is room.
+fn curves(run: &Run, epochs: &[EpochReport]) -> Section {
+    let body = chart::pair(run.config.model.loss, run.summary.metric, epochs, &run.summary.seeds);
+    Section::wide("Curves", body)
+}
+
+/// Text as HTML has it.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\n' | '\t' => out.push(c),
+            c if c.is_control() => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_run_is_one_page_without_script_or_network() {
+        let dir = tempfile::tempdir().unwrap();
+        let (out, trace) = (dir.path().join("r"), dir.path().join("trace.json"));
+        let mut config = eciton_plan::Config::default();
+        config.run.epochs = 4;
+        let mut options = Options { out: Some(out.clone()), seeds: 2, ..Options::default() };
+        options.recording.trace = Some(trace.clone());
+        crate::train(&config, &options, &mut crate::Silent).unwrap();
+        let found = page(&out, Some(&trace), true, &Options::default()).unwrap();
+        assert_eq!(found.left_out, [""; 0]);
+        let html = found.html;
+        for title in [
+            "Results",
+            "Curves",
+            "Confusion matrix",
+            "Memory",
+            "Timeline",
+            "Time by stage",
+            "Recipe",
+            "Versions",
+        ] {
+            assert!(html.contains(&format!("<h2>{title}")), "{title}");
+        }
+        for outside in ["<script", "http:", "https:", "@import", "url(", "NaN"] {
+            assert!(!html.contains(outside), "{outside}");
+        }
+        assert!(html.contains("prefers-color-scheme: dark") && html.contains("width=device-width"));
+        let opened = |tag: &str| html.matches(&format!("<{tag}")).count();
+        for tag in ["section", "table", "tr", "svg", "main", "style", "body"] {
+            assert_eq!(opened(tag), html.matches(&format!("</{tag}>")).count(), "{tag}");
+        }
+    }
+
+    #[test]
+    fn what_a_run_is_called_is_text() {
+        assert_eq!(escaped("<b a=\"1\">&\u{1b}"), "&lt;b a=&quot;1&quot;&gt;&amp;\u{fffd}");
+    }
+
+    #[test]
+    fn a_run_whose_data_is_gone_has_a_page_that_says_so() {
+        let dir = tempfile::tempdir().unwrap();
+        let (data, out) = (dir.path().join("data"), dir.path().join("r"));
+        std::fs::create_dir(&data).unwrap();
+        std::fs::write(data.join("edges.csv"), "0,1\n1,2\n2,3\n3,0\n").unwrap();
+        std::fs::write(data.join("labels.csv"), "0,a\n1,b\n2,a\n3,b\n").unwrap();
+        std::fs::write(data.join("split.csv"), "0,train\n1,train\n2,val\n3,test\n").unwrap();
+        let mut config = eciton_plan::Config::default();
+        config.run.epochs = 2;
+        config.data.source = data.to_string_lossy().into_owned();
+        let options = Options { out: Some(out.clone()), ..Options::default() };
+        crate::train(&config, &options, &mut crate::Silent).unwrap();
+        std::fs::remove_dir_all(&data).unwrap();
+        let found = page(&out, None, true, &Options::default()).unwrap();
+        assert_eq!(found.left_out.len(), 3, "{:?}", found.left_out);
+        assert!(found.html.contains("Not shown: confusion matrix") && found.html.contains("<h2>Curves"));
+    }
+}

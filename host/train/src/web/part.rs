@@ -1,0 +1,205 @@
+//! Sections of figures and tables.
+
+use std::fmt::Write as _;
+
+use eciton_plan::Metric;
+
+use super::{Section, escaped};
+use crate::memory::MemoryPlan;
+use crate::predict::Confusion;
+use crate::report::Summary;
+use crate::run_folder::Versions;
+
+/// A metric with its unit; `-` where there is none.
+pub(super) fn measured(metric: Metric, value: Option<f64>) -> String {
+    match value {
+        None => "-".to_owned(),
+        Some(value) if metric.is_share() => format!("{:.2} %", 100.0 * value),
+        Some(value) => format!("{value:.4}"),
+    }
+}
+
+/// 1,234,567
+fn grouped(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `31.2 MB`; decimal units.
+fn bytes(count: u64) -> String {
+    let (unit, name) = match count {
+        0..1_000 => return format!("{count} bytes"),
+        1_000..1_000_000 => (1e3, "kB"),
+        1_000_000..1_000_000_000 => (1e6, "MB"),
+        _ => (1e9, "GB"),
+    };
+    format!("{:.1} {name}", count as f64 / unit)
+}
+
+/// Seconds in the unit that suits them.
+pub(super) fn seconds(seconds: f64) -> String {
+    match seconds {
+        ..0.001 => format!("{:.0} µs", seconds * 1e6),
+        ..1.0 => format!("{:.1} ms", seconds * 1e3),
+        ..100.0 => format!("{seconds:.1} s"),
+        ..6000.0 => format!("{} min {:02} s", seconds as u64 / 60, seconds as u64 % 60),
+        _ => format!("{} h {:02} min", seconds as u64 / 3600, seconds as u64 / 60 % 60),
+    }
+}
+
+/// The figures that stand first.
+pub(super) fn facts(summary: &Summary) -> String {
+    let mut facts = vec![
+        ("test, last epoch", spread(summary)),
+        ("test, at best validation", measured(summary.metric, summary.test_metric_at_best_validation)),
+        ("epoch, median", seconds(summary.epoch_seconds_median)),
+        ("total time", seconds(summary.total_seconds)),
+        ("peak memory", bytes(summary.peak_memory_bytes)),
+        ("executor", format!("{}, {} threads", summary.executor, summary.threads)),
+    ];
+    facts.extend(summary.cost.as_ref().map(|cost| ("cost", format!("{:.6} USD", cost.usd))));
+    if summary.stopped {
+        facts.push(("state", "stopped before its last epoch".to_owned()));
+    }
+    let shown = facts.into_iter().map(|(name, value)| {
+        format!("<div><b>{}</b><span>{}</span></div>\n", escaped(&value), escaped(name))
+    });
+    format!("<div class=\"facts\">\n{}</div>\n", shown.collect::<String>())
+}
+
+fn spread(summary: &Summary) -> String {
+    let mean = measured(summary.metric, summary.test_metric);
+    match (summary.seeds.len(), summary.test_metric_std) {
+        (2.., Some(deviation)) if summary.metric.is_share() => {
+            format!("{} ± {:.2} %", mean.trim_end_matches(" %"), 100.0 * deviation)
+        }
+        (2.., Some(deviation)) => format!("{mean} ± {deviation:.4}"),
+        _ => mean,
+    }
+}
+
+/// The matrix, shaded by the share of its row.
+pub(super) fn confusion(found: &Confusion) -> Section {
+    let classes = found.counts.len();
+    let mut body = format!(
+        "<p class=\"quiet\">{} rows: a row of the table is the class that they have, a column the class they are taken \
+         for</p>\n<div class=\"scroll\"><table class=\"matrix\"><tr><th>class</th>",
+        found.part
+    );
+    for class in 0..classes {
+        let _ = write!(body, "<th>{class}</th>");
+    }
+    body.push_str("<th>recall</th></tr>\n");
+    let percent = |of: u64, all: u64| match all {
+        0 => "-".to_owned(),
+        _ => format!("{:.1} %", 100.0 * of as f64 / all as f64),
+    };
+    for (class, counts) in found.counts.iter().enumerate() {
+        let all: u64 = counts.iter().sum();
+        let _ = write!(body, "<tr><th>{class}</th>");
+        for (taken, &count) in counts.iter().enumerate() {
+            let share = count as f64 / all.max(1) as f64;
+            let right = if taken == class { " class=\"right\"" } else { "" };
+            let _ = write!(
+                body,
+                "<td{right} style=\"background:rgba(var(--hot),{:.2})\">{}</td>",
+                0.75 * share,
+                grouped(count)
+            );
+        }
+        let right = counts.get(class).copied().unwrap_or_default();
+        let _ = writeln!(body, "<td>{}</td></tr>", percent(right, all));
+    }
+    body.push_str("<tr><th>precision</th>");
+    for class in 0..classes {
+        let taken: u64 = found.counts.iter().filter_map(|row| row.get(class)).sum();
+        let right = found.counts.get(class).and_then(|row| row.get(class)).copied().unwrap_or_default();
+        let _ = write!(body, "<td>{}</td>", percent(right, taken));
+    }
+    body.push_str("<td></td></tr>\n</table></div>\n");
+    Section::new("Confusion matrix", body)
+}
+
+/// The peak that was measured, and the plan by purpose.
+pub(super) fn memory(peak: u64, plan: Option<&MemoryPlan>) -> Section {
+    let mut body = format!("<p>The process held {} at its peak.</p>\n", bytes(peak));
+    let Some(plan) = plan else { return Section::new("Memory", body) };
+    let _ = writeln!(
+        body,
+        "<p class=\"quiet\">Planned before the first epoch: {} at most.</p>\n<div class=\"scroll\"><table>\n\
+         <tr><th>purpose</th><th>bytes</th><th class=\"name\">what</th></tr>",
+        bytes(plan.total_bytes)
+    );
+    for item in &plan.items {
+        let _ = writeln!(
+            body,
+            "<tr><td class=\"name\">{}</td><td>{}</td><td class=\"name long\">{}</td></tr>",
+            escaped(item.purpose),
+            bytes(item.bytes),
+            escaped(&item.detail)
+        );
+    }
+    body.push_str("</table></div>\n");
+    Section::new("Memory", body)
+}
+
+/// What was charged, where anything was.
+pub(super) fn bill(summary: &Summary) -> Option<Section> {
+    let (bill, cost) = (summary.bill.as_ref()?, summary.cost.as_ref()?);
+    let usd = |value: f64| format!("{value:.6} USD");
+    let rows = [
+        ("functions", usd(cost.functions_usd)),
+        ("object store", usd(cost.store_usd)),
+        ("transfer", usd(cost.transfer_usd)),
+        ("together", usd(cost.usd)),
+        ("invocations", grouped(bill.invocations)),
+        ("cold starts", grouped(bill.cold_starts)),
+        ("GiB-seconds", format!("{:.3}", bill.gb_seconds)),
+        ("to functions", bytes(bill.bytes_to_functions)),
+        ("from functions", bytes(bill.bytes_from_functions)),
+        ("store requests", grouped(bill.store_writes + bill.store_reads)),
+    ];
+    let mut body = format!("<p class=\"quiet\">Prices of {}.</p>\n<table>\n", escaped(&cost.prices));
+    for (name, value) in rows {
+        let _ = writeln!(body, "<tr><td class=\"name\">{name}</td><td>{value}</td></tr>");
+    }
+    body.push_str("</table>\n");
+    Some(Section::new("Bill", body))
+}
+
+/// The recipe that repeats the run.
+pub(super) fn recipe(text: &str, most: usize) -> Section {
+    let end = text.char_indices().nth(most).map_or(text.len(), |(at, _)| at);
+    let cut = if end < text.len() { "\n..." } else { "" };
+    let shown = text.get(..end).unwrap_or_default();
+    Section::new("Recipe", format!("<pre>{}{cut}</pre>\n", escaped(shown)))
+}
+
+/// What made the run.
+pub(super) fn versions(versions: &Versions) -> Section {
+    let mut body = format!(
+        "<p>eciton {} · {} · numeric class {}</p>\n<div class=\"scroll\"><table><tr><th>kernel</th><th>SHA-256</th></tr>\n",
+        escaped(&versions.eciton),
+        escaped(&versions.contract),
+        escaped(&versions.numeric_class)
+    );
+    for (name, digest) in &versions.kernels {
+        let short: String = digest.chars().take(16).collect();
+        let _ = writeln!(
+            body,
+            "<tr><td class=\"name\">{}</td><td><code title=\"{}\">{}…</code></td></tr>",
+            escaped(name),
+            escaped(digest),
+            escaped(&short)
+        );
+    }
+    body.push_str("</table></div>\n");
+    Section::new("Versions", body)
+}

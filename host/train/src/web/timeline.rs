@@ -1,0 +1,206 @@
+//! The tasks of a few epochs along time, and the time of each stage, from a trace.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::part::seconds;
+use super::{Section, escaped};
+use crate::error::Result;
+use crate::run_folder;
+
+/// Most bytes of a trace that is read.
+pub const MAX_TRACE_BYTES: u64 = 512 << 20;
+/// Most spans of the drawing: epochs from the middle of the run, as many as have so few.
+const MAX_SPANS: usize = 1500;
+/// Most epochs of the drawing.
+const MAX_EPOCHS: u32 = 3;
+const WIDTH: f64 = 1500.0;
+const LEFT: f64 = 116.0;
+const ROW: f64 = 26.0;
+/// The process of compute threads in a trace.
+const THREADS: u64 = 1;
+/// The thread of steps that ran elsewhere.
+const ELSEWHERE: u64 = 1000;
+
+/// An event of a trace, as far as it is read.
+#[derive(Debug, Deserialize)]
+struct Event {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    cat: String,
+    #[serde(default)]
+    ph: String,
+    #[serde(default)]
+    pid: u64,
+    #[serde(default)]
+    tid: u64,
+    #[serde(default)]
+    ts: f64,
+    #[serde(default)]
+    dur: f64,
+    #[serde(default)]
+    args: Arguments,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Arguments {
+    #[serde(default)]
+    epoch: Option<u32>,
+}
+
+/// Spans on compute threads.
+#[derive(Debug)]
+pub(super) struct Timeline {
+    spans: Vec<Event>,
+}
+
+impl Timeline {
+    /// A file that `eciton train --trace` wrote.
+    pub(super) fn read(path: &Path) -> Result<Self> {
+        let bytes = run_folder::read(path, MAX_TRACE_BYTES)?;
+        let events: Vec<Event> = run_folder::parse(&bytes, path)?;
+        let is_span = |event: &Event| {
+            event.ph == "X" && event.pid == THREADS && event.ts.is_finite() && event.dur.is_finite()
+        };
+        Ok(Self { spans: events.into_iter().filter(is_span).collect() })
+    }
+
+    pub(super) fn sections(&self) -> Vec<Section> {
+        if self.spans.is_empty() {
+            return vec![Section::wide("Timeline", "<p>The trace has no steps.</p>\n".to_owned())];
+        }
+        vec![Section::wide("Timeline", self.drawing()), Section::new("Time by stage", self.stages())]
+    }
+
+    /// Spans of epochs in the middle of the run, and what they are of.
+    fn window(&self) -> (Vec<&Event>, String) {
+        let epochs = self.spans.iter().filter_map(|span| span.args.epoch);
+        let last = epochs.max().unwrap_or(1);
+        let middle = last.div_ceil(2);
+        let mut shown = (Vec::new(), String::new());
+        for count in 1..=MAX_EPOCHS.min(last) {
+            let (first, end) = (middle, middle + count);
+            let own = |span: &&Event| span.args.epoch.is_some_and(|epoch| epoch >= first && epoch < end);
+            let steps: Vec<&Event> = self.spans.iter().filter(own).collect();
+            let (from, to) = bounds(&steps);
+            let within = |span: &&Event| span.ts >= from && span.ts + span.dur <= to;
+            let all: Vec<&Event> = self.spans.iter().filter(within).collect();
+            if !shown.0.is_empty() && all.len() > MAX_SPANS {
+                break;
+            }
+            let what = match count {
+                1 => format!("update {first} of {last}"),
+                _ => format!("updates {first} to {} of {last}", end - 1),
+            };
+            shown = (all.into_iter().take(MAX_SPANS).collect(), what);
+        }
+        shown
+    }
+
+    fn drawing(&self) -> String {
+        let (spans, what) = self.window();
+        let (from, to) = bounds(&spans);
+        let length = (to - from).max(1e-3);
+        let mut rows: Vec<u64> = spans.iter().map(|span| span.tid).collect();
+        rows.sort_unstable();
+        rows.dedup();
+        let height = ROW * rows.len() as f64 + 30.0;
+        let x = |at: f64| LEFT + (WIDTH - LEFT - 10.0) * ((at - from) / length).clamp(0.0, 1.0);
+        let mut drawn = String::new();
+        for (row, thread) in rows.iter().enumerate() {
+            let name = if *thread == ELSEWHERE { "elsewhere".to_owned() } else { format!("thread {thread}") };
+            let y = ROW * row as f64;
+            let _ = writeln!(drawn, "<text x=\"0\" y=\"{:.1}\">{name}</text>", y + 17.0);
+        }
+        for span in &spans {
+            let row = rows.binary_search(&span.tid).unwrap_or_default();
+            let (left, right) = (x(span.ts), x(span.ts + span.dur));
+            let _ = writeln!(
+                drawn,
+                "<rect x=\"{left:.2}\" y=\"{:.1}\" width=\"{:.2}\" height=\"{:.1}\" style=\"fill:var(--{})\"><title>{}, \
+                 {}</title></rect>",
+                ROW * row as f64 + 2.0,
+                (right - left).max(0.6),
+                ROW - 4.0,
+                colour(span),
+                escaped(&span.name),
+                seconds(span.dur * 1e-6)
+            );
+        }
+        for part in 0..=4 {
+            let at = from + length * f64::from(part) / 4.0;
+            let anchor =
+                ["start", "middle", "middle", "middle", "end"].get(part as usize).unwrap_or(&"middle");
+            let _ = writeln!(
+                drawn,
+                "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>",
+                x(at),
+                height - 8.0,
+                seconds((at - from) * 1e-6)
+            );
+        }
+        let keys = ["forward", "backward", "gather", "evaluation", "update"]
+            .map(|name| format!("<span class=\"key\" style=\"background:var(--{name})\"></span>{name}"));
+        format!(
+            "<p class=\"quiet\">{what}; each rectangle is a step on a thread, with its name and time on it<br>{}</p>\n\
+             <div class=\"scroll\"><svg class=\"timeline\" viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" \
+             aria-label=\"timeline\">\n{drawn}</svg></div>\n",
+            keys.concat()
+        )
+    }
+
+    fn stages(&self) -> String {
+        let mut by_name: BTreeMap<(&str, &str), (u64, f64)> = BTreeMap::new();
+        let mut all = 0.0;
+        for span in &self.spans {
+            // Updates are numbered: they are one stage here.
+            let name = if span.cat == "update" { "update" } else { &span.name[..] };
+            let category = if span.cat == "evaluation" { "evaluation" } else { "training" };
+            let found = by_name.entry((category, name)).or_default();
+            *found = (found.0 + 1, found.1 + span.dur * 1e-6);
+            all += span.dur * 1e-6;
+        }
+        let mut rows: Vec<_> = by_name.into_iter().collect();
+        rows.sort_by(|(_, (_, a)), (_, (_, b))| b.total_cmp(a));
+        let mut body = String::from(
+            "<p class=\"quiet\">Of all threads, the whole trace.</p>\n<div class=\"scroll\"><table>\n\
+             <tr><th>stage</th><th>in</th><th>steps</th><th>time</th><th>share</th><th>a step</th></tr>\n",
+        );
+        for ((category, name), (count, took)) in rows.into_iter().take(100) {
+            let _ = writeln!(
+                body,
+                "<tr><td class=\"name\">{}</td><td>{category}</td><td>{count}</td><td>{}</td><td>{:.1} %</td><td>{}</td></tr>",
+                escaped(name),
+                seconds(took),
+                100.0 * took / f64::max(all, f64::MIN_POSITIVE),
+                seconds(took / count as f64)
+            );
+        }
+        body.push_str("</table></div>\n");
+        body
+    }
+}
+
+/// The first beginning and the last end.
+fn bounds(spans: &[&Event]) -> (f64, f64) {
+    let ends = |(from, to): (f64, f64), span: &&Event| (from.min(span.ts), to.max(span.ts + span.dur));
+    let (from, to) = spans.iter().fold((f64::INFINITY, f64::NEG_INFINITY), ends);
+    if from <= to { (from, to) } else { (0.0, 0.0) }
+}
+
+/// The name of a span's colour.
+fn colour(span: &Event) -> &'static str {
+    match &span.cat[..] {
+        "evaluation" => "evaluation",
+        "update" => "update",
+        _ if span.name.contains("gather") || span.name.contains("attend") || span.name.contains("sample") => {
+            "gather"
+        }
+        _ if span.name.contains("backward") => "backward",
+        _ => "forward",
+    }
+}
