@@ -155,7 +155,18 @@ impl Training<'_> {
                     let epoch = epochs.at(round);
                     let lr = config.optimiser.rate(Round(epoch), config.run.epochs);
                     let update = Instant::now();
-                    let gradient_norm = owning::step(machine, state, (&config.optimiser, lr), round)?;
+                    let stepped = owning::step(machine, state, (&config.optimiser, lr), round)?;
+                    let gradient_norm = stepped.map_err(|refused| {
+                        let what = match refused {
+                            Refused::Norm(norm) => format!("the gradients' norm is {norm}"),
+                            Refused::Gradient(at) => {
+                                let name =
+                                    stages.program.parameters.get(at).map_or("", |parameter| &parameter.name);
+                                format!("the gradient of `{name}` has values that are not finite")
+                            }
+                        };
+                        Error::GradientNotFinite { epoch, round: round.0, what, first: None }
+                    })?;
                     if let Some(trace) = &mut state.logs.trace {
                         trace.whole(&format!("update of round {round}"), update, update.elapsed())?;
                     }
@@ -194,6 +205,12 @@ impl Training<'_> {
                 Action::Evaluate { round } => {
                     forward(machine, evaluator, evaluation, state, round, Some(stop))?;
                     let found = measured(evaluation)?;
+                    tracing::debug!(
+                        round = round.0, train = ?found.train, validation = ?found.validation, test = ?found.test, "evaluated"
+                    );
+                    if evaluation.fold.is_some() {
+                        trained.quality = quality(evaluation)?;
+                    }
                     if let Some(report) = &mut report {
                         report.metrics = Some(found);
                     }
