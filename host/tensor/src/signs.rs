@@ -75,8 +75,8 @@ pub struct Planes {
 const TINY: f32 = f32::MIN_POSITIVE;
 /// The least sum of a row that is packed without [`Planes::within`].
 const LEAST: f32 = 1e-25;
-/// Times that the first value of a row is moved until the row's mean is right.
-const MOST_MOVES: usize = 24;
+/// Scales that are tried until some first value leads to the row's mean.
+const MOST_GROUPS: u32 = 16;
 
 impl Planes {
     /// Bytes of a row: the absolute value of the first one that is not zero, those of all others (with
@@ -143,22 +143,27 @@ impl Planes {
         };
         let (small, large) = (group(false), group(true));
         let is_large = first.abs() > 1.0;
-        let mut lead = if is_large { large } else { small };
-        for _ in 0..MOST_MOVES {
-            write(&mut bytes[..bits], [lead, small, large]);
-            self.unpack_row(bytes, found);
-            if mean_absolute(found).to_bits() == mean.to_bits() {
-                return Some(());
-            }
-            let by = f64::from(sum) - f64::from(sum_absolute(found));
-            let moved = (f64::from(lead) + by) as f32;
-            lead = match by {
-                _ if moved != lead => moved,
-                by if by < 0.0 => lead.next_down(),
-                _ => lead.next_up(),
+        for at in 0..MOST_GROUPS {
+            // Up and down in turns, by units in the last place.
+            let moved = |scale: f32| match at % 2 {
+                0 => f32::from_bits(scale.to_bits().saturating_add(at / 2)),
+                _ => f32::from_bits(scale.to_bits().saturating_sub(at.div_ceil(2))),
             };
-            if lead <= 0.0 || (lead > 1.0) != is_large {
-                return None;
+            let (small, large) = (moved(small).min(1.0), moved(large).max(1.0f32.next_up()));
+            // The mean grows with the first value, whose bits are in its order.
+            let (mut low, mut high) = match is_large {
+                true => (1.0f32.next_up().to_bits(), f32::MAX.to_bits()),
+                false => (f32::MIN_POSITIVE.to_bits(), 1.0f32.to_bits()),
+            };
+            while low <= high {
+                let lead = low.midpoint(high);
+                write(&mut bytes[..bits], [f32::from_bits(lead), small, large]);
+                self.unpack_row(bytes, found);
+                let reached = mean_absolute(found);
+                if reached.to_bits() == mean.to_bits() {
+                    return Some(());
+                }
+                if reached < mean { low = lead + 1 } else { high = lead - 1 }
             }
         }
         None

@@ -23,6 +23,8 @@ const MICRO: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 const START: f64 = 5e-6;
 /// Values besides weights of 2 bytes: a gradient, main weights and two moments of 4 (mixed precision).
 const COPIES: f64 = 7.0;
+/// Rounds that are simulated where nothing is said.
+const ROUNDS: f64 = 1000.0;
 /// Most bytes of a trace.
 const MAX_TRACE_BYTES: u64 = 16 << 20;
 /// A checkpoint every so many rounds, and seconds of a restart, of what losses are compared with.
@@ -84,9 +86,9 @@ pub(super) struct Arguments {
     /// Losses as a file: a line each, seconds from the start and the place, as `120.5,3`
     #[arg(long, value_name = "FILE")]
     losses: Option<PathBuf>,
-    /// Simulated hours
-    #[arg(long, value_name = "H", default_value_t = 1.0)]
-    hours: f64,
+    /// Simulated hours [default: 1,000 rounds as planned]
+    #[arg(long, value_name = "H")]
+    hours: Option<f64>,
     /// Dollars of a place an hour [default: of --machine in the price list, else p3.2xlarge]
     #[arg(long, value_name = "USD")]
     usd_hour: Option<f64>,
@@ -232,7 +234,7 @@ pub(super) fn run(
     let preemption = of.preemption();
     let places =
         Places { link: of.link * GBIT, owner, paces: Vec::new(), usd_hour, jitter, preemption, trace };
-    let simulated = 3600.0 * of.hours;
+    let simulated = of.hours.map_or(ROUNDS * planned.round_seconds, |hours| 3600.0 * hours);
     let failed = |e: eciton_simulate::Error| match e {
         eciton_simulate::Error::Failed { .. } => Failure::Failed(e.to_string()),
         other => Failure::usage(&other),
@@ -289,7 +291,7 @@ pub(super) fn run(
     row(
         "simulated",
         format!(
-            "{:.1} rows a second, {} in {}; places idle {}",
+            "{:.1} rows a second, {} in {}; places idle {} %",
             report.rows_per_s,
             counted(report.rounds.into(), "round"),
             seconds(report.seconds),

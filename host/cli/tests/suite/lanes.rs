@@ -53,7 +53,19 @@ fn a_plan_of_lanes_says_what_the_host_keeps() {
 #[test]
 fn a_pipeline_is_simulated_from_the_command_line() {
     let dir = tempfile::tempdir().unwrap();
-    let line = ["simulate", "--pipeline", "layers-8x256", "--lanes", "4", "--micro", "8", "--hours", "0.01"];
+    let line = [
+        "simulate",
+        "--pipeline",
+        "layers-8x256",
+        "--lanes",
+        "4",
+        "--width",
+        "1",
+        "--micro",
+        "8",
+        "--hours",
+        "0.01",
+    ];
     let of = |more: &[&str]| works(dir.path(), &[&line[..], more].concat());
     let text = of(&["--draw", "grid.svg"]);
     says(&text, &["layers-8x256: 1f1b, 1 wide, 4 deep, 8 micro-batches", "\nplanned", "\nsimulated"]);
