@@ -13,9 +13,12 @@ const MAX_MATRIX: usize = 10;
 /// Most characters of a class's name.
 const MAX_NAME: usize = 24;
 
+/// A figure of a model.
+type Figure = fn(&Quality) -> Option<f64>;
+
 /// Lines of a summary: of one seed, or the means of several. `short` leaves out what the table says as well.
 pub(crate) fn rows(of: &[&Quality], short: bool) -> Vec<(&'static str, String)> {
-    let mean = |value: fn(&Quality) -> Option<f64>| {
+    let mean = |value: Figure| {
         let found: Vec<f64> = of.iter().filter_map(|quality| value(quality)).collect();
         (!found.is_empty() && found.len() == of.len()).then(|| found.iter().sum::<f64>() / found.len() as f64)
     };
@@ -27,7 +30,7 @@ pub(crate) fn rows(of: &[&Quality], short: bool) -> Vec<(&'static str, String)> 
         let part = if first.part == "test" { "" } else { " of the validation rows" };
         rows.push(("baseline", format!("{share} %{part} for always telling the largest class, {class}")));
     }
-    let figures: [(&str, fn(&Quality) -> Option<f64>); 4] = [
+    let figures: [(&str, Figure); 4] = [
         ("macro F1", |quality| quality.f1_macro),
         ("balanced accuracy", |quality| quality.balanced_accuracy),
         ("PR-AUC", |quality| quality.average_precision),
@@ -128,7 +131,7 @@ mod tests {
     fn a_table_has_what_fits() {
         let lines = table(&quality(3));
         assert_eq!(lines.len(), 5);
-        assert_eq!(lines[2], "class-0      50.00  100.00   66.67    1,200     1,200  1,200  1,200");
+        assert_eq!(lines[2], "class-0      50.00  100.00   66.67    1,200    1,200 1,200 1,200");
         assert!(table(&quality(12))[2].ends_with("1,200"));
         assert!(table(&quality(21)).is_empty());
         assert!(lines.iter().all(|line| line.chars().count() <= 100));

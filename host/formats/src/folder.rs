@@ -285,6 +285,7 @@ impl Attributes {
         }
         let split = match find(folder, "split") {
             Some(path) if !has_labels => {
+                Table::open(&path)?;
                 eciton_input::notes::add(format!(
                     "{} is not used: there are no labels beside it (labels.csv or labels.npy)",
                     file::name(&path)

@@ -126,7 +126,7 @@ pub fn open(path: &Path, name: Option<&str>) -> Result<Dataset> {
             return Err(Error::Malformed {
                 place: Place::whole(path.display().to_string()),
                 expected: format!("a data set: the folder `{}`", parent(path).display()),
-                found: "the edges of one".to_owned(),
+                found: "a table of edges alone".to_owned(),
                 remedy: "give the folder, where features, labels and split lie too",
             });
         }

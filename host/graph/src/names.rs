@@ -63,7 +63,8 @@ impl Names {
         fit(&mut self.edge_features, edge_features);
     }
 
-    /// Whether each list is empty or has a name for each class or column.
+    /// Whether each list is empty or has a name for each class or column; names of classes may be known where no
+    /// vertex has one.
     pub(crate) fn check(&self, of: &Dataset) -> Result<()> {
         let edges = of.edge_features.as_ref().map_or(0, crate::edge_features::EdgeFeatures::columns);
         let all = [
@@ -72,7 +73,7 @@ impl Names {
             ("names of edge features", &self.edge_features, edges),
         ];
         for (what, names, count) in all {
-            if !names.is_empty() && names.len() != count as usize {
+            if !names.is_empty() && count > 0 && names.len() != count as usize {
                 return Err(Error::Mismatch {
                     place: Place::whole(format!("{} {what}", of.name)),
                     what: "names",

@@ -13,6 +13,7 @@
 mod commented;
 mod normalise;
 
+pub use commented::origins;
 pub use normalise::NormaliseFeatures;
 
 use crate::batch::{Batch, Sampler};

@@ -71,7 +71,8 @@ fn resume_data(
     let config = found.config.clone();
     Session::settle_class(&config)?;
     let dataset = dataset.map(|dataset| checked(&config.data, dataset, None)).transpose()?;
-    let session = Session::new(&config, &options, dataset, Asked::Folder)?;
+    let mut session = Session::new(&config, &options, dataset, Asked::Folder)?;
+    session.origins = std::mem::take(&mut found.origins);
     let recorder = Recorder { folder: Some(folder), ..Recorder::default() };
     let mut going = Run { config: &config, options: &options, session, recorder, begun };
     let Some(beginning) = going.begin()? else {

@@ -3,6 +3,7 @@
 mod draft;
 mod machine;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -105,6 +106,8 @@ pub(crate) struct Position {
 pub(crate) struct Session {
     pub inputs: Inputs,
     scaled: NormaliseFeatures,
+    /// Where settings are from, by key, of a run that goes on: it has been said.
+    pub origins: BTreeMap<String, String>,
     pub program: Program,
     /// Which of its stages are one task, and the program of these.
     spans: Spans,
@@ -233,6 +236,7 @@ impl Session {
             epochs,
             inputs,
             scaled,
+            origins: BTreeMap::new(),
             program,
             spans,
             schedule,
@@ -276,7 +280,13 @@ impl Session {
 
     /// The settings that follow from data and model, and where each is from.
     pub(crate) fn said(&self, config: &Config) -> Vec<Said> {
-        said::said(config, &self.program.model, &self.inputs, self.scaled)
+        let mut all = said::said(config, &self.program.model, &self.inputs, self.scaled);
+        for said in &mut all {
+            if let Some(from) = self.origins.get(&said.key) {
+                said.from.clone_from(from);
+            }
+        }
+        all
     }
 
     /// Reads the weights that seeds begin from, unless that is done or there are none.

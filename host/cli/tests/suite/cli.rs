@@ -148,7 +148,9 @@ fn failures_name_what_was_found_and_leave_nothing() {
 fn training_prints_a_line_an_epoch_and_a_summary() {
     let dir = folder();
     let text = works(dir.path(), &["train", "--epochs", "3"]);
-    let lines: Vec<&str> = text.lines().collect();
+    let settings: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).collect();
+    assert!(settings.iter().all(|line| line.ends_with(')')), "each says where it is from: {text}");
+    let lines: Vec<&str> = text.lines().skip(settings.len() + 1).collect();
     says(lines[0], &["epoch", "loss", "train %", "val %", "test %", "ms"]);
     assert_eq!(lines[1].split_whitespace().count(), 6);
     assert!(lines[3].trim_start().starts_with("3 ") && lines[4].is_empty(), "{text}");

@@ -82,7 +82,7 @@ fn a_data_set_comes_back() {
     numbered.ids = VertexIds::Numbers((0..u64::from(n)).map(|v| v * v).collect());
     let mut flagged = numbered.clone();
     let flags = (0..2 * n).map(|at| if at % 3 == 0 { f32::NAN } else { (at % 5 % 2) as f32 });
-    flagged.labels = Labels::Flags(Values::new(2, flags.collect()).unwrap());
+    flagged.set_labels(Labels::Flags(Values::new(2, flags.collect()).unwrap()));
     let mut weighted = flagged.clone();
     let weights: Vec<f32> = (0..weighted.graph.edges() * 3).map(|at| at as f32).collect();
     weighted.edge_features = Some(EdgeFeatures::new(3, weights).unwrap());

@@ -137,7 +137,7 @@ fn a_folder_of_edges_alone() {
 fn faults_of_a_folder_name_file_and_line() {
     let edges: (&str, &[u8]) = ("edges.csv", b"0,1\n1,2\n");
     type Case<'a> = (&'a [(&'a str, &'a [u8])], &'a str);
-    let cases: [Case<'_>; 25] = [
+    let cases: [Case<'_>; 24] = [
         (&[("edges.csv", b"")], "expected one record at least, found none"),
         (&[("edges.csv", b"0,1\n2\n")], "edges.csv, line 2: expected at least 2 fields"),
         (&[("edges.csv", b"0,1\n\"2\n")], "edges.csv, line 2: expected a closing quote"),
@@ -168,7 +168,6 @@ fn faults_of_a_folder_name_file_and_line() {
         (&[edges, ("labels.npy", &f32s("(3,)", &[0., 1., 2e6]))], "labels.npy, row 2: label 2000000"),
         (&[edges, ("labels.csv", b"0,0\n1,99999999\n")], "line 2: label 99999999"),
         (&[edges, ("labels.npy", &i64s("(3,)", &[0, -2, 0]))], "labels.npy, row 1: label -2"),
-        (&[edges, ("labels.csv", b"0,0\n"), ("split.csv", b"1,train\n")], "no label"),
         (&[edges, ("labels.csv", b"0,0\n"), ("split.csv", b"0,train\n0,test\n")], "train and in the"),
         (&[edges, ("labels.csv", b"0,0\n"), ("split.csv", b"0,later\n")], "line 1: expected train,"),
         (&[("readme.md", b"hello")], "readme.md"),

@@ -35,7 +35,7 @@ fn an_edge_list_stays_one() {
     let edges = table("t.tsv", "0\t1\n1\t2\n").unwrap();
     assert_eq!(edges.graph.edges(), 4);
     let text = table("edges.csv", "source,target\n0,1\n1,2\n").unwrap_err();
-    assert!(text.contains("a table of edges"), "{text}");
+    assert!(text.contains("a table of edges") && text.contains("give the folder"), "{text}");
 }
 
 #[test]

@@ -38,6 +38,29 @@ impl Config {
     }
 }
 
+/// Where each setting is from, as the comments of a text of [`Config::to_commented_toml`] say: a run that goes on says
+/// what it said when it began.
+#[must_use]
+pub fn origins(text: &str) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    let (mut section, mut words) = ("", String::new());
+    for line in text.lines() {
+        if let Some(comment) = line.strip_prefix('#') {
+            words.push_str(comment);
+            continue;
+        }
+        let comment = std::mem::take(&mut words);
+        if line.starts_with('[') {
+            section = line.trim_matches(['[', ']']);
+        } else if let Some((name, _)) = line.split_once(" = ")
+            && let Some((_, from)) = comment.strip_suffix(')').and_then(|comment| comment.rsplit_once(" ("))
+        {
+            found.insert(format!("{section}.{name}"), from.to_owned());
+        }
+    }
+    found
+}
+
 /// Keys with their sections, and the lines that they stand in; of plain sections alone.
 fn settings(text: &str) -> impl Iterator<Item = (String, &str)> {
     let mut section = String::new();
@@ -88,6 +111,10 @@ mod tests {
         };
         assert!(above("activation = \"elu\"").ends_with("(default of gat)"), "{text}");
         assert!(above("epochs = 7").ends_with("(set)") && above("seed = 0").ends_with("(default)"), "{text}");
+        // What was said can be said again.
+        let said = origins(&text);
+        let again = config.to_commented_toml(&|key: &str| said.get(key).cloned()).unwrap();
+        assert_eq!((again, &said["model.activation"][..]), (text.clone(), "default of gat"));
         // Every plain setting has one.
         let bare = lines.windows(2).filter(|pair| pair[1].contains(" = ") && !pair[0].starts_with('#'));
         assert_eq!(bare.count(), 0, "{text}");

@@ -1,8 +1,9 @@
 //! What is found of a run that is to go on: its newest checkpoint that is whole, and all before it.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use eciton_plan::Config;
+use eciton_plan::{Config, origins};
 
 use super::durable::{read_extent, sha256};
 use super::place::{Named, Place, folder};
@@ -26,6 +27,8 @@ pub(crate) struct Found {
     /// As given.
     pub run: PathBuf,
     pub config: Config,
+    /// Where its settings are from, by key.
+    pub origins: BTreeMap<String, String>,
     pub versions: Versions,
     pub record: RunRecord,
     pub point: Point,
@@ -74,6 +77,7 @@ impl Found {
         let path = place.path().join(CONFIG);
         let text = std::str::from_utf8(config).map_err(|e| malformed(&path, "UTF-8 text", &e.to_string()))?;
         let config = Config::parse(text, &path.display().to_string())?;
+        let origins = origins(text);
         let versions: Versions = parse(versions, &place.path().join(VERSIONS))?;
         let path = place.path().join(RUN);
         let record: RunRecord = parse(record, &path)?;
@@ -127,6 +131,7 @@ impl Found {
             place,
             run,
             config,
+            origins,
             versions,
             record,
             point,

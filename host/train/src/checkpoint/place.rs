@@ -4,6 +4,8 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use eciton_plan::Config;
+
 use super::durable::{TEMPORARY, sync_folder};
 use super::{CONFIG, METRICS, RUN, SEEDS, VERSIONS};
 use crate::error::{Error, Result};
@@ -205,14 +207,16 @@ impl Place {
         Ok(())
     }
 
-    /// Whether these are the checkpoints of a run that has finished: their settings are the same.
+    /// Whether these are the checkpoints of a run that has finished: their settings are the same, whatever comments say.
     pub(crate) fn is_of(&self, run: &Path) -> Result<bool> {
         let own = self.path.join(CONFIG);
         if !own.exists() {
             return Ok(true);
         }
         let path = run.join(CONFIG);
-        Ok(read(&own, MAX_RECORD_BYTES)? == read(&path, MAX_RECORD_BYTES)?)
+        let (own, other) = (read(&own, MAX_RECORD_BYTES)?, read(&path, MAX_RECORD_BYTES)?);
+        let settings = |bytes: &[u8]| Config::parse(std::str::from_utf8(bytes).ok()?, CONFIG).ok();
+        Ok(own == other || settings(&own).is_some_and(|own| Some(own) == settings(&other)))
     }
 
     /// The run has finished: lets go of the lock, and of everything else unless it is to stay.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use eciton_exec::Bill;
-use eciton_plan::Config;
+use eciton_plan::{Config, origins};
 use serde::{Deserialize, Serialize};
 
 use super::durable::{self, Extent, sha256};
@@ -68,7 +68,8 @@ pub(crate) fn readdress(run: &Path, change: impl FnOnce(&mut Config)) -> Result<
     let text = std::str::from_utf8(&text).map_err(|e| malformed(&path, "UTF-8 text", &e.to_string()))?;
     let mut config = Config::parse(text, &path.display().to_string())?;
     change(&mut config);
-    let text = config.to_toml()?;
+    let said = origins(text);
+    let text = config.to_commented_toml(&|key: &str| said.get(key).cloned())?;
     for named in place.points()?.into_iter().filter(|named| named.epoch.is_some()) {
         let mut point = Point::read(&place.path().join(named.file()))?;
         let [own, _, _] = &mut point.mark.records;
