@@ -88,8 +88,7 @@ pub struct Data {
     /// Which set, where a folder holds several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The scale that features are brought to; `None`: [`NormaliseFeatures::Rows`] of a graph whose vertices have
-    /// counts, as bags of words are, else none.
+    /// The scale that features are brought to; `None`: rows, where they are a graph's counts, else none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub normalise_features: Option<NormaliseFeatures>,
     /// What is learnt, and of labels what they are; `None`: what they look like.
