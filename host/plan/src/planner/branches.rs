@@ -159,9 +159,9 @@ impl<'a> Branches<'a> {
         if usize::from(*way.used.get(class)?) >= *count || usize::from(way.lanes()) >= depth {
             return None;
         }
-        let readers = bits(step.readers).filter_map(|at| way.paths.get(at)).copied();
-        let path = 1 + if planted!(ShortestPath) { readers.min() } else { readers.max() }.unwrap_or(0);
-        let cost = (self.price)(&step.sums, self.pool.lane(class)?, u32::from(path));
+        let path = 1 + bits(step.readers).filter_map(|at| way.paths.get(at)).copied().max().unwrap_or(0);
+        let flight = u32::from(path) - u32::from(planted!(PathOneShort));
+        let cost = (self.price)(&step.sums, self.pool.lane(class)?, flight);
         // What is left has to fit on the lanes that are left.
         let left = depth.saturating_sub(usize::from(way.lanes()) + 1) as f64;
         if cost > target || self.rest.get(step.to)? * (1.0 - NEAR) > left * target {

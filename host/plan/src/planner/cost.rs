@@ -47,7 +47,7 @@ impl Sums {
             sums.weights += operator.weights;
             sums.kept += operator.kept;
             read.extend(operator.reads.iter().copied().filter(|&read| !inside(read)));
-            if graph.readers(at).iter().any(|&reader| !inside(reader)) && !planted!(OutputForgotten) {
+            if graph.readers(at).iter().any(|&reader| !inside(reader)) {
                 sums.output += operator.output;
             }
         }
@@ -57,6 +57,9 @@ impl Sums {
         }
         let read = read.iter().filter_map(|&read| graph.operators().get(read));
         sums.input = read.fold(0.0, |all, of| all + of.output);
+        if planted!(InputForgotten) {
+            sums.input = 0.0;
+        }
         sums
     }
 }

@@ -14,12 +14,10 @@ pub(in crate::planner) enum Planted {
     PathOneShort,
     /// No stage has more than two operators.
     LongRunsSkipped,
-    /// What a stage sends is not counted.
-    OutputForgotten,
+    /// What a stage reads of others is not counted.
+    InputForgotten,
     /// What two operators of a stage read of another stage is counted twice.
     ReadTwice,
-    /// A stage counts the shortest of the ways to the last one.
-    ShortestPath,
 }
 
 thread_local! {
@@ -45,9 +43,9 @@ fn each_planted_defect_is_found() {
     let all: [(Planted, fn(&mut Random) -> bool); 5] = [
         (Planted::PathOneShort, finds_best_of_chain),
         (Planted::LongRunsSkipped, finds_best_of_chain),
-        (Planted::OutputForgotten, finds_best_of_chain),
+        (Planted::InputForgotten, finds_best_of_chain),
         (Planted::ReadTwice, finds_best_of_graph),
-        (Planted::ShortestPath, finds_best_of_graph),
+        (Planted::PathOneShort, finds_best_of_graph),
     ];
     for (defect, finds) in all {
         assert_eq!(first(None, 300, finds), None, "without a defect, seed 4510");
