@@ -127,7 +127,7 @@ fn nothing_is_the_best_where_nothing_was_chosen() {
         (&Value::Null, &Value::Null)
     );
     let found = last(&works(place.path(), &["train", "--epochs", "4", "--no-out", "--json"]));
-    assert_eq!(found["seeds"][0]["best"]["epoch"].as_u64().is_some(), true, "{found}");
+    assert!(found["seeds"][0]["best"]["epoch"].as_u64().is_some(), "{found}");
     assert!(found["seeds"][0]["best"]["validation"].is_number(), "{found}");
 }
 
