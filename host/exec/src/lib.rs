@@ -288,11 +288,12 @@ pub trait Executor {
         Ok(Vec::new())
     }
 
-    /// Has errands done with what places own ([`workers::Owned`]), and waits; their answers, in order.
+    /// Has errands done with what places own ([`workers::Owned`]), and waits; their answers, in order. A place does
+    /// lanes' tasks once it was told what it is to own, by an errand that `begin`s.
     ///
     /// # Errors
     /// [`workers::Gone`]: the first place that is not there, or is lost meanwhile.
-    fn errands(&mut self, errands: Vec<(u32, Vec<u8>)>) -> Result<Vec<Vec<u8>>, workers::Gone> {
+    fn errands(&mut self, errands: Vec<(u32, Vec<u8>)>, _begin: bool) -> Result<Vec<Vec<u8>>, workers::Gone> {
         match errands.first() {
             Some(&(place, _)) => Err(workers::Gone { place }),
             None => Ok(Vec::new()),

@@ -264,6 +264,10 @@ impl Attributes {
             Part::Array(bytes, path) => bundle::dense(npy::parse(bytes, &file::name(path))?)?,
             Part::Table(table) => numbers(table, ids)?,
         };
+        // A header may name fewer columns than lines have.
+        if names.features.len() != features.columns() as usize {
+            names.features.clear();
+        }
         let labelled = graphs.as_ref().map_or(ids, |graphs| &graphs.ids);
         let has_labels = !matches!(labels, Part::None);
         let (mut labels, file) = match labels {

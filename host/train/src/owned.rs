@@ -21,13 +21,14 @@ mod ledger;
 mod log;
 mod summing;
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use eciton_exec::Executor;
 use eciton_exec::workers::{Gone, OWNED};
 use eciton_kernel::Kept;
-use eciton_plan::{Algorithm, Node, Optimiser, Program, Version};
+use eciton_plan::{Algorithm, IntervalId, Node, Optimiser, Program, Version};
 use eciton_tensor::Matrix;
 use eciton_tensor::frame::Frame;
 
@@ -68,6 +69,8 @@ pub(crate) struct Owners {
     joined: Option<u32>,
     /// Times that the run has gone back to the log's entry.
     returns: u64,
+    /// Intervals of the round that have no row, whose gradients are zero.
+    empty: RefCell<BTreeSet<u32>>,
 }
 
 /// Which lanes have to do with which parameters.
@@ -127,7 +130,18 @@ impl Owners {
         let log = Log::new(folder, lengths, 1 + moments(optimiser))?;
         let (there, places) = (Vec::new(), Vec::new());
         let nodes = errand::pairs(nodes);
-        Ok(Self { parameters, atoms, nodes, log, every, there, places, joined: None, returns: 0 })
+        Ok(Self {
+            parameters,
+            atoms,
+            nodes,
+            log,
+            every,
+            there,
+            places,
+            joined: None,
+            returns: 0,
+            empty: RefCell::default(),
+        })
     }
 
     /// What tasks call a parameter that reads a version.
@@ -189,6 +203,35 @@ impl Owners {
     /// Counts a return to the log's entry.
     pub(crate) fn returned(&mut self) {
         self.returns += 1;
+        self.empty.borrow_mut().clear();
+    }
+
+    /// Hears that an interval of the round has no row.
+    pub(crate) fn is_empty(&self, interval: IntervalId) {
+        self.empty.borrow_mut().insert(interval.0);
+    }
+
+    /// Tells workers of intervals without a row.
+    fn fill<M: Executor + ?Sized>(&self, machine: &mut M) -> Told<()> {
+        let intervals: Vec<u32> = std::mem::take(&mut *self.empty.borrow_mut()).into_iter().collect();
+        if intervals.is_empty() {
+            return Ok(Ok(()));
+        }
+        let mut made: Vec<Vec<u32>> = vec![Vec::new(); self.there.len()];
+        for (number, lane) in self.parameters.iter().flat_map(|one| &one.uses) {
+            let Some(place) = lane.map(|lane| self.place(lane)).transpose()? else { continue };
+            made.get_mut(place as usize).into_iter().for_each(|of| of.push(*number));
+        }
+        let fill = |(place, numbers): (u32, Vec<u32>)| {
+            let fill = Errand::Fill { intervals: intervals.clone(), numbers };
+            Ok((place, errand::write(&fill, &[]).map_err(failed)?))
+        };
+        let made = (0u32..).zip(made).filter(|(_, numbers)| !numbers.is_empty());
+        match machine.errands(made.map(fill).collect::<Result<_>>()?, false) {
+            Ok(answers) => answers.iter().try_for_each(|answer| done(answer))?,
+            Err(gone) => return Ok(Err(gone)),
+        }
+        Ok(Ok(()))
     }
 
     /// Whether lanes were given out while a worker was at a place.
@@ -229,7 +272,7 @@ impl Owners {
             Ok((place, errand::write(&begin, &[]).map_err(failed)?))
         };
         let errands = homes.iter().map(begin).collect::<Result<Vec<_>>>()?;
-        let answers = match machine.errands(errands) {
+        let answers = match machine.errands(errands, true) {
             Ok(answers) => answers,
             Err(gone) => return Ok(Err(gone)),
         };
@@ -248,7 +291,7 @@ impl Owners {
         for (place, of) in (0u32..).zip(wanted) {
             for (number, matrices) in of {
                 for matrix in 0..matrices {
-                    match machine.errands(vec![(place, self.own((number, matrix), version)?)]) {
+                    match machine.errands(vec![(place, self.own((number, matrix), version)?)], false) {
                         Ok(answers) => answers.iter().try_for_each(|answer| done(answer))?,
                         Err(gone) => return Ok(Err(gone)),
                     }
@@ -303,12 +346,12 @@ impl Owners {
                     continue;
                 }
                 let sum = errand::write(&Errand::Sum { number: *number }, &[]).map_err(failed)?;
-                let given = match machine.errands(vec![(from, sum)]) {
+                let given = match machine.errands(vec![(from, sum)], false) {
                     Ok(answers) => matrices(&answers)?,
                     Err(gone) => return Ok(Err(gone)),
                 };
                 let add = errand::write(&Errand::Add { number: *number }, &given).map_err(failed)?;
-                match machine.errands(vec![(owner, add)]) {
+                match machine.errands(vec![(owner, add)], false) {
                     Ok(answers) => answers.iter().try_for_each(|answer| done(answer))?,
                     Err(gone) => return Ok(Err(gone)),
                 }
@@ -326,12 +369,13 @@ impl Owners {
                 continue;
             }
             let give = Errand::Give { parameter: number, version, matrix: 0 };
-            let given = match machine.errands(vec![(owner, errand::write(&give, &[]).map_err(failed)?)]) {
-                Ok(answers) => matrices(&answers)?,
-                Err(gone) => return Ok(Err(gone)),
-            };
+            let given =
+                match machine.errands(vec![(owner, errand::write(&give, &[]).map_err(failed)?)], false) {
+                    Ok(answers) => matrices(&answers)?,
+                    Err(gone) => return Ok(Err(gone)),
+                };
             let own = errand::write(&one.own(number, version, 0), &given).map_err(failed)?;
-            match machine.errands(copies.into_iter().map(|place| (place, own.clone())).collect()) {
+            match machine.errands(copies.into_iter().map(|place| (place, own.clone())).collect(), false) {
                 Ok(answers) => answers.iter().try_for_each(|answer| done(answer))?,
                 Err(gone) => return Ok(Err(gone)),
             }
@@ -347,6 +391,9 @@ impl Owners {
         rate: f64,
         version: Version,
     ) -> Told<Option<f64>> {
+        if let Err(gone) = self.fill(machine)? {
+            return Ok(Err(gone));
+        }
         if let Err(gone) = self.bring(machine)? {
             return Ok(Err(gone));
         }
@@ -376,7 +423,7 @@ impl Owners {
             Ok((place, errand::write(&update, &[]).map_err(failed)?))
         };
         let by_place = (0u32..).zip(by_place).filter(|(_, parameters)| !parameters.is_empty());
-        match machine.errands(by_place.map(errand).collect::<Result<_>>()?) {
+        match machine.errands(by_place.map(errand).collect::<Result<_>>()?, false) {
             Ok(answers) => answers.iter().try_for_each(|answer| done(answer))?,
             Err(gone) => return Ok(Err(gone)),
         }
@@ -397,7 +444,7 @@ impl Owners {
         let mut sum = 0.0;
         for (place, parameters) in runs {
             let errand = errand::write(&Errand::Norm { sum, parameters }, &[]).map_err(failed)?;
-            let answers = match machine.errands(vec![(place, errand)]) {
+            let answers = match machine.errands(vec![(place, errand)], false) {
                 Ok(answers) => answers,
                 Err(gone) => return Ok(Err(gone)),
             };
@@ -421,7 +468,7 @@ impl Owners {
                 for matrix in 0..self.matrices() {
                     let give = Errand::Give { parameter, version: version.0, matrix };
                     let give = errand::write(&give, &[]).map_err(failed)?;
-                    let given = match machine.errands(vec![(place, give)]) {
+                    let given = match machine.errands(vec![(place, give)], false) {
                         Ok(answers) => matrices(&answers)?,
                         Err(gone) => return Ok(Err(gone)),
                     };

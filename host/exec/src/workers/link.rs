@@ -55,6 +55,8 @@ pub(super) struct Link {
     pub(super) draining: bool,
     /// Where it listens for others, with a token for each.
     pub(super) door: Option<(String, Vec<Token>)>,
+    /// It was told what it is to own. Before, lanes' tasks are none of its.
+    pub(super) begun: bool,
 }
 
 impl Link {
@@ -67,6 +69,7 @@ impl Link {
             known: BTreeMap::new(),
             draining: false,
             door: None,
+            begun: false,
         }
     }
 

@@ -40,19 +40,25 @@ pub struct Gone {
 const LOOK: Duration = Duration::from_millis(200);
 
 impl Shared {
-    /// Has errands done, by place; their answers, in order.
-    pub(super) fn errands(self: &Arc<Self>, errands: Vec<(u32, Vec<u8>)>) -> Result<Vec<Vec<u8>>, Gone> {
+    /// Has errands done, by place; their answers, in order. Those that `begin` say what places are to own; others are
+    /// for places that were told.
+    pub(super) fn errands(
+        self: &Arc<Self>,
+        errands: Vec<(u32, Vec<u8>)>,
+        begin: bool,
+    ) -> Result<Vec<Vec<u8>>, Gone> {
         let mut state = self.lock();
         let mut asked = Vec::with_capacity(errands.len());
         for (place, frame) in errands {
             state.numbers += 1;
             let number = state.numbers;
-            let link = state.links.get(place as usize).and_then(Option::as_ref);
-            let Some(link) = link.filter(|link| !link.draining) else {
+            let link = state.links.get_mut(place as usize).and_then(Option::as_mut);
+            let Some(link) = link.filter(|link| !link.draining && (begin || link.begun)) else {
                 asked.iter().for_each(|(number, _)| drop(state.pending.remove(number)));
                 return Err(Gone { place });
             };
             let id = link.id;
+            link.begun = true;
             link.say(Message::Errand { number, frame: frame.into() });
             state.pending.insert(number, Pending { place, id, answer: None });
             asked.push((number, place));

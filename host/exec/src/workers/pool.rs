@@ -258,8 +258,8 @@ impl Executor for WorkerPool {
         Ok(self.shared.lock().links.iter().map(is_there).collect())
     }
 
-    fn errands(&mut self, errands: Vec<(u32, Vec<u8>)>) -> Result<Vec<Vec<u8>>, Gone> {
-        self.shared.errands(errands)
+    fn errands(&mut self, errands: Vec<(u32, Vec<u8>)>, begin: bool) -> Result<Vec<Vec<u8>>, Gone> {
+        self.shared.errands(errands, begin)
     }
 
     fn abandon(&mut self) {

@@ -104,7 +104,8 @@ impl Shared {
         }
         let State { links, objects, numbers, traffic, .. } = &mut *state;
         let link = links.get(place as usize).and_then(Option::as_ref);
-        if link.is_none_or(|link| link.draining) {
+        let stranger = |link: &Link| of_lane && self.settings.peers && !link.begun;
+        if link.is_none_or(|link| link.draining || stranger(link)) {
             drop(state);
             if !of_lane {
                 let reason = format!("the worker at place {place} has gone");

@@ -65,8 +65,11 @@ fn builtin_cora_is_planetoids_cora() {
     let carried = builtin("Cora").unwrap();
     println!("builtin cora: {:.2} ms", start.elapsed().as_secs_f64() * 1e3);
     let Some(data) = data() else { return };
-    let published = open(&data.join("planetoid"), Some("cora")).unwrap();
-    assert_eq!(carried, published);
+    let mut published = open(&data.join("planetoid"), Some("cora")).unwrap();
+    // Its files have no names of classes.
+    assert!(published.names.labels.is_empty() && carried.names.labels.len() == 7);
+    published.names = carried.names.clone();
+    assert!(carried == published, "they differ");
 }
 
 #[test]

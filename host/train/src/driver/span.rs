@@ -191,6 +191,7 @@ impl<'a> Thick<'a> {
         }
         let empty = self.each.iter().map(|on| Ok(on.rows()?.is_empty())).collect::<Result<Vec<_>>>()?;
         if empty.iter().all(|&empty| empty) {
+            weights.owners().into_iter().for_each(|owners| owners.is_empty(self.task.interval));
             return op::nothing(self.sums()?);
         }
         if empty.contains(&true) {

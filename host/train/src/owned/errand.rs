@@ -34,6 +34,13 @@ pub(super) enum Errand {
         /// The matrix: 0 are values.
         matrix: usize,
     },
+    /// Takes gradients of intervals that have no row, which are zero.
+    Fill {
+        /// The intervals.
+        intervals: Vec<u32>,
+        /// Uses of parameters.
+        numbers: Vec<u32>,
+    },
     /// Answers with the sum of a use, and lets go of it: its parameter is another worker's.
     Sum {
         /// The use.

@@ -124,6 +124,21 @@ impl Ledger {
                 known.moments.push(own);
                 done
             }
+            Errand::Fill { intervals, numbers } => {
+                for number in numbers {
+                    let known = self.parameters.values().find(|parameter| parameter.uses.contains(&number));
+                    let known = known.ok_or_else(|| format!("parameter {number} is not here"))?;
+                    let (rows, columns) = (known.values.rows(), known.values.columns());
+                    for &interval in &intervals {
+                        let cut = self.firsts.get(interval as usize..=interval as usize + 1);
+                        let count = cut.map_or(0, |cut| cut.last().unwrap_or(&0) - cut.first().unwrap_or(&0));
+                        let zeros = (0..count).map(|_| Buffer::zeroed(rows, columns).map_err(said));
+                        let zeros = zeros.collect::<Result<Vec<_>, _>>()?;
+                        self.add(&format!("s{number}"), IntervalId(interval), zeros)?;
+                    }
+                }
+                done
+            }
             Errand::Sum { number } => {
                 let known = self.parameters.values().find(|parameter| parameter.uses.contains(&number));
                 let known = known.ok_or_else(|| format!("parameter {number} is not here"))?;
@@ -373,6 +388,8 @@ mod tests {
         assert!(!refused(&mut ledger, &wrong, &[]).starts_with("Owned"));
         for (errand, words) in [
             (Errand::Sum { number: 3 }, "parameter 3 is not here"),
+            (Errand::Fill { intervals: vec![0], numbers: vec![3] }, "parameter 3 is not here"),
+            (Errand::Fill { intervals: vec![9], numbers: vec![7] }, "no interval 9"),
             (update(6, vec![(3, None)]), "another worker's"),
             (Errand::Add { number: 7 }, "without values"),
         ] {
