@@ -60,14 +60,16 @@ fn lanes_may_have_a_weight_in_common() {
     ];
     let train = |rest: &[&str]| summary(&works(folder, &[&line[..], rest].concat()));
     let alone = train(&[]);
+    // What is told of classes beside these is not kept where scores are folded.
+    let told = |of: &Value| ["model_digest", "loss", "metrics"].map(|key| of["seeds"][0][key].clone());
     for lanes in ["2", "4"] {
-        assert_eq!(train(&over(lanes))["seeds"], alone["seeds"], "{lanes}");
+        assert_eq!(told(&train(&over(lanes))), told(&alone), "{lanes}");
     }
     // The copy's place is lost, then the owner's: the lanes of both are one's.
     let lost = train(&[&over("2")[..], &["--set", "workers.vanish_at=[0,17]"]].concat());
-    assert_eq!(lost["seeds"], alone["seeds"]);
-    let lost = train(&[&over("2")[..], &["--set", "workers.vanish_at=[12,0]"]].concat());
-    assert_eq!((&lost["seeds"], &lost["workers"]["returns"]), (&alone["seeds"], &Value::from(1)));
+    assert_eq!(told(&lost), told(&alone));
+    let lost = train(&[&over("2")[..], &["--set", "workers.vanish_at=[42,0]"]].concat());
+    assert_eq!((told(&lost), &lost["workers"]["returns"]), (told(&alone), &Value::from(1)));
 }
 
 #[test]

@@ -139,7 +139,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         if let Some(owners) = state.weights.owners().filter(|owners| !owners.are(&there)) {
             return Err(owners.gone(&there));
         }
-        self.pending.push_back(Event::Started);
+        // Places first: nothing is handed to one that is gone, or that has other lanes by now.
         if stages.is_on_lanes() {
             let told = (0u32..).zip(there).map(|(place, there)| match there {
                 true => Event::PlaceJoined { place },
@@ -147,6 +147,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
             });
             self.pending.extend(told);
         }
+        self.pending.push_back(Event::Started);
         loop {
             // One event and all that follows from it, then the next: what a run computes depends on their
             // order alone, not on how many came at once.

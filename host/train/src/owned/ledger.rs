@@ -338,7 +338,7 @@ mod tests {
         }
         // One use here, the other elsewhere; parts in any order.
         ledger.add("s7", IntervalId(1), parts(&[[2.0; 6]])).unwrap();
-        assert!(refused(&mut ledger, &update(5, vec![(7, Some(0.0))]), &[]).contains("0 of 3 additions"));
+        assert!(refused(&mut ledger, &update(5, vec![(7, Some(0.0))]), &[]).contains("1 of 3 additions"));
         ledger.add("s7", IntervalId(0), parts(&[[1.0; 6]])).unwrap();
         assert!(refused(&mut ledger, &update(5, vec![(7, Some(0.0))]), &[]).contains("no gradient"));
         assert_eq!(asked(&mut ledger, &Errand::Add { number: 9 }, &[matrix(&[1.0; 6])]).0, Reply::Done);
