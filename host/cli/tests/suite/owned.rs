@@ -69,7 +69,8 @@ fn lanes_may_have_a_weight_in_common() {
     let lost = train(&[&over("2")[..], &["--set", "workers.vanish_at=[0,17]"]].concat());
     assert_eq!(told(&lost), told(&alone));
     let lost = train(&[&over("2")[..], &["--set", "workers.vanish_at=[42,0]"]].concat());
-    assert_eq!((told(&lost), &lost["workers"]["returns"]), (told(&alone), &Value::from(1)));
+    assert_eq!(told(&lost), told(&alone));
+    assert!(lost["workers"]["returns"].as_u64().is_some_and(|returns| returns > 0), "{lost}");
 }
 
 #[test]

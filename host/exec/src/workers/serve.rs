@@ -117,7 +117,12 @@ pub fn serve(serving: Serving<'_>, welcomed: impl FnOnce(&str)) -> Result<Served
     let silence = Duration::from_millis(welcome.silence_ms);
     let late = (runtime.handle().clone(), inwards.downgrade(), silence);
     let writing = runtime.spawn(write(sender, outwards, between));
-    let reading = runtime.spawn(read(receiver, inwards));
+    let reading = runtime.spawn(async move {
+        let ended = read(receiver, inwards.clone()).await;
+        // Whoever else has an end of the channel.
+        drop(inwards.send(Incoming::Ended).await);
+        ended
+    });
     runtime.spawn(leave(serving.leave.0.subscribe(), out.clone()));
     let mut worker = Worker {
         load: serving.load,
@@ -171,6 +176,8 @@ pub(super) enum Incoming {
     Abandon,
     /// A task has waited for as long as it may.
     Late(u64),
+    /// The host says no more.
+    Ended,
 }
 
 /// Hears the host, to its farewell; why that came.
@@ -272,6 +279,7 @@ impl Worker {
                 Incoming::Object(key, parts) => self.room.put(key, parts),
                 Incoming::Forget(keys) => keys.iter().for_each(|key| self.room.free(key)),
                 Incoming::Peer(place, address, token) => self.peers.meet(place, address, token),
+                Incoming::Ended => return false,
                 Incoming::Abandon => self.waiting.clear(),
                 Incoming::Passed(key, round, rows) => {
                     if key.starts_with(PASSED) {
