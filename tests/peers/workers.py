@@ -289,7 +289,7 @@ def net():
             link = ["--set", f"lanes.link_mbits={mbits}"] if mbits else []
             plan = subprocess.run([a.eciton, "plan", *shape, "--lanes", "2", "--threads", "2", "--measured", "profile.json", "--json", *link],
                                   cwd=work, check=True, capture_output=True, text=True)
-            planned.append(json.loads(plan.stdout)["pipeline"]["own"]["rows_per_second"])
+            planned.append(json.loads(plan.stdout)["planned"]["own"]["rows_per_second"])
         measured = []
         for _ in range(a.rounds):
             subprocess.run(["rm", "-rf", "tokens"], cwd=work)
