@@ -8,8 +8,11 @@ use serde_json::Value;
 
 const TRAIN: [&str; 7] = ["train", "cora", "--recipe", "binary", "--epochs", "6", "--json"];
 
-/// Kind, extents and bytes of each tensor of a model file, and its metadata.
-fn tensors(model: &Path) -> (BTreeMap<String, (String, Vec<u64>, u64)>, Value) {
+/// Kind, extents and bytes of each tensor.
+type Tensors = BTreeMap<String, (String, Vec<u64>, u64)>;
+
+/// The tensors of a model file, and its metadata.
+fn tensors(model: &Path) -> (Tensors, Value) {
     let bytes = std::fs::read(model).unwrap();
     let length = u64::from_le_bytes(*bytes.first_chunk::<8>().unwrap()) as usize;
     let mut header: BTreeMap<String, Value> = serde_json::from_slice(&bytes[8..8 + length]).unwrap();

@@ -40,7 +40,8 @@ fn first(defect: Option<Planted>, most: u32, finds: fn(&mut Random) -> bool) -> 
 
 #[test]
 fn each_planted_defect_is_found() {
-    let all: [(Planted, fn(&mut Random) -> bool); 5] = [
+    type Finds = fn(&mut Random) -> bool;
+    let all: [(Planted, Finds); 5] = [
         (Planted::PathOneShort, finds_best_of_chain),
         (Planted::LongRunsSkipped, finds_best_of_chain),
         (Planted::InputForgotten, finds_best_of_chain),
