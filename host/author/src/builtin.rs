@@ -16,7 +16,7 @@ pub struct Builtin {
     pub name: &'static str,
     /// Its package.
     pub package: &'static str,
-    /// What it does, in a line.
+    /// The line that says what it does.
     pub does: &'static str,
 }
 

@@ -18,7 +18,7 @@ use crate::file;
 
 /// Longest name.
 pub const MAX_NAME: usize = 64;
-/// What a crate begins with.
+/// The beginning of a crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Starter {
     /// A kernel on rows that can take the place of `linear`, with its backward pass.
@@ -126,7 +126,7 @@ const EDGES: [Source; 2] = [
 ];
 const MODEL: &str = include_str!("../starter/model.toml");
 const EDGE_MODEL: &str = include_str!("../starter/edge/model.toml");
-/// What stands for the kernel's name in models.
+/// The placeholder of the kernel's name in models.
 const KERNEL: &str = "KERNEL";
 /// A vertex kernel in C, as it lies in the repository.
 const C: &str = include_str!("../../../guest-kernels/other-languages/c/kernel.c");

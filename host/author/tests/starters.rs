@@ -1,4 +1,4 @@
-//! What `eciton kernel new --edge` and `--derived` make is right as it is. (The guide's test makes the third.)
+//! Crates of `eciton kernel new --edge` and `--derived`, right as they are. (The guide's test makes the third.)
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
 
 #[path = "../starter/edge/src/lib.rs"]

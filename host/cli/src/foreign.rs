@@ -2,8 +2,8 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// Flags, and what does the same here.
-const FLAGS: [(&str, &str); 27] = [
+/// Flags, and what does the same here. Those with `_` for `-` are the same.
+const FLAGS: [(&str, &str); 21] = [
     (
         "--device",
         "there are no devices to choose: work is done by this machine's threads (--threads), or elsewhere (--executor)",
@@ -20,25 +20,19 @@ const FLAGS: [(&str, &str); 27] = [
     ("--optim", "--set optimiser.kind=adam (sgd, adam, adamw)"),
     ("--optimiser", "--set optimiser.kind=adam (sgd, adam, adamw)"),
     ("--weight-decay", "--set optimiser.weight_decay=5e-4"),
-    ("--weight_decay", "--set optimiser.weight_decay=5e-4"),
     ("--wd", "--set optimiser.weight_decay=5e-4"),
     ("--momentum", "--set optimiser.momentum=0.9"),
     ("--learning-rate", "--lr 0.01"),
-    ("--learning_rate", "--lr 0.01"),
     ("--scheduler", "--set optimiser.schedule=cosine"),
     ("--clip", "--set optimiser.clip_norm=1"),
     ("--heads", "--set model.heads=8"),
     ("--num-heads", "--set model.heads=8"),
-    ("--num_heads", "--set model.heads=8"),
     ("--num-layers", "--layers 3"),
-    ("--num_layers", "--layers 3"),
     ("--activation", "--set model.activation=elu"),
     ("--norm", "--set model.norm=layer"),
     ("--loss", "--set model.loss=absolute-error"),
     ("--batch-size", "--batch 1024"),
-    ("--batch_size", "--batch 1024"),
     ("--num-workers", "--threads 2"),
-    ("--num_workers", "--threads 2"),
     (
         "--quiet",
         "standard output may go to a file, and --json prints objects for programs: eciton train > FILE",
@@ -52,14 +46,15 @@ fn told(flag: &str, here: &str) -> String {
     }
 }
 
-/// What to write in place of a flag that is refused; `None` where the refusal is about something else.
+/// Spelling here of a flag that is refused; `None` where the refusal is about something else.
 pub(crate) fn hint(error: &clap::Error) -> Option<String> {
     if error.kind() != ErrorKind::UnknownArgument {
         return None;
     }
     let ContextValue::String(found) = error.get(ContextKind::InvalidArg)? else { return None };
     let flag = found.split(['=', ' ']).next().unwrap_or(found);
-    let (_, here) = FLAGS.iter().find(|(known, _)| *known == flag)?;
+    let spelt = flag.replace('_', "-");
+    let (_, here) = FLAGS.iter().find(|(known, _)| *known == spelt)?;
     Some(told(flag, here))
 }
 
@@ -76,6 +71,10 @@ mod tests {
             let refused = Arguments::try_parse_from(["eciton", "train", flag, "1"]).unwrap_err();
             assert_eq!(hint(&refused), Some(told(flag, here)));
         }
+        let refused = Arguments::try_parse_from(["eciton", "train", "--weight_decay=1"]).unwrap_err();
+        assert!(
+            hint(&refused).unwrap().contains("no --weight_decay here; write --set optimiser.weight_decay")
+        );
         let set = FLAGS.iter().filter_map(|(_, here)| here.strip_prefix("--set "));
         for setting in set.map(|setting| setting.split(' ').next().unwrap()) {
             // Keys that go with another one are checked with it.

@@ -64,13 +64,13 @@ struct VertexLine<'a> {
     /// A class, by name where it has one; several labels that hold; or numbers.
     #[serde(skip_serializing_if = "Value::is_null")]
     predicted: Value,
-    /// What is known: a class, flags or numbers.
+    /// The known label: a class, flags or numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
     label: Option<Value>,
     /// `train`, `val`, `test`, or nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     part: Option<&'static str>,
-    /// Of each class or label, by name.
+    /// Probabilities of each class or label, by name.
     #[serde(skip_serializing_if = "Option::is_none")]
     probabilities: Option<Value>,
     /// Of all but links.

@@ -1,4 +1,4 @@
-//! How a run is shown while it goes on: a bar on a terminal, else a line every few seconds, or JSON an epoch.
+//! Progress of a run: a bar on a terminal, else a line every few seconds, or JSON an epoch.
 
 mod bar;
 mod lines;

@@ -11,9 +11,9 @@ use crate::output::{Output, tell};
 use crate::summary;
 use crate::text::{bytes, measured, seconds, unit};
 
-/// Where `eciton train` puts runs.
+/// The folder in which `eciton train` puts runs.
 const RUNS: &str = "runs";
-/// What tells a run folder.
+/// The file that tells a run folder.
 const SUMMARY: &str = "summary.json";
 /// Most folders that are looked at.
 const MAX_FOLDERS: usize = 100_000;

@@ -1,34 +1,11 @@
 //! Figures as people read them.
 
 use eciton_plan::Metric;
-
-/// 1,234,567
-pub(crate) fn grouped(value: u64) -> String {
-    let digits = value.to_string();
-    let mut text = String::with_capacity(digits.len() * 4 / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
+pub(crate) use eciton_train::figures::{bytes, grouped, seconds};
 
 /// `1 epoch`, `2 epochs`.
 pub(crate) fn counted(count: u64, noun: &str) -> String {
     format!("{} {noun}{}", grouped(count), if count == 1 { "" } else { "s" })
-}
-
-/// `31.2 MB`; decimal units.
-pub(crate) fn bytes(count: u64) -> String {
-    let (unit, name) = match count {
-        0..1_000 => return format!("{count} bytes"),
-        1_000..1_000_000 => (1e3, "kB"),
-        1_000_000..1_000_000_000 => (1e6, "MB"),
-        _ => (1e9, "GB"),
-    };
-    format!("{:.1} {name}", count as f64 / unit)
 }
 
 /// `256 MiB`: a limit, which is a power of two more often than not.
@@ -57,19 +34,6 @@ pub(crate) fn measured(metric: Metric, found: Option<f64>) -> String {
 /// The unit of [`measured`].
 pub(crate) fn unit(metric: Metric) -> &'static str {
     if metric.is_share() { " %" } else { "" }
-}
-
-/// Seconds in the unit that suits them: `0.412 ms`, `12.3 s`, `3 min 20 s`, `2 h 05 min`.
-pub(crate) fn seconds(seconds: f64) -> String {
-    match seconds {
-        _ if !seconds.is_finite() => "-".to_owned(),
-        ..0.01 => format!("{:.3} ms", seconds * 1e3),
-        ..1.0 => format!("{:.1} ms", seconds * 1e3),
-        ..10.0 => format!("{seconds:.2} s"),
-        ..100.0 => format!("{seconds:.1} s"),
-        ..6000.0 => format!("{} min {:02} s", seconds as u64 / 60, seconds as u64 % 60),
-        _ => format!("{} h {:02} min", seconds as u64 / 3600, seconds as u64 / 60 % 60),
-    }
 }
 
 /// The one of `known` that is most similar to `name`, if any is.

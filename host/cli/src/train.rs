@@ -83,7 +83,7 @@ pub(crate) struct Arguments {
     /// Evaluate after every N epochs and after the last; 0: only after the last [default: 1]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Training")]
     pub(crate) eval_every: Option<String>,
-    /// How good a model is: accuracy, balanced-accuracy, f1-macro, f1-micro, roc-auc, average-precision, cross-entropy,
+    /// Measure of a model: accuracy, balanced-accuracy, f1-macro, f1-micro, roc-auc, average-precision, cross-entropy,
     /// mean-absolute-error, root-mean-squared-error [default: accuracy; with several labels roc-auc, with numbers
     /// mean-absolute-error]; of links roc-auc [default], average-precision, hits@10, hits@20, hits@50, hits@100, mean-reciprocal-rank
     #[arg(long, value_name = "NAME", help_heading = "Training")]
@@ -165,7 +165,7 @@ pub(crate) struct Arguments {
     /// How tasks travel to functions: auto, payload, s3 [default: auto]
     #[arg(long, value_name = "HOW", help_heading = "Functions")]
     pub(crate) transport: Option<String>,
-    /// What rows are written as on their way: f32; bf16, which changes results; bits, for layers of signs
+    /// Form of rows on their way: f32; bf16, which changes results; bits, for layers of signs
     /// [default: f32]
     #[arg(long, value_name = "FORMAT", help_heading = "Functions")]
     pub(crate) rows: Option<String>,

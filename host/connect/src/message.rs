@@ -97,7 +97,7 @@ pub enum Message {
     Drain,
     /// The end, and why.
     Bye(String),
-    /// Where the worker listens for others, which send it rows.
+    /// The address at which the worker listens for others, which send it rows.
     Door {
         /// `HOST:PORT`
         address: String,

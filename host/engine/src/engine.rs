@@ -265,7 +265,7 @@ impl Engine {
         self.actions.clear();
     }
 
-    /// After [`Engine::restart`] and before [`Event::Started`]: the version before `weights` is there as well, and
+    /// A state between [`Engine::restart`] and [`Event::Started`]: the version before `weights` is there as well, and
     /// the first round reads it where rounds read that of the round before the last.
     pub fn go_on(&mut self) {
         self.goes_on = true;

@@ -56,7 +56,7 @@ pub struct Dataset {
     pub ids: VertexIds,
     /// Names of classes and columns.
     pub names: Names,
-    /// What was done to the features.
+    /// The scaling that was applied to the features.
     pub scaling: Scaling,
 }
 

@@ -22,7 +22,7 @@ pub struct Names {
     pub features: Vec<String>,
     /// Names of the columns of features of edges.
     pub edge_features: Vec<String>,
-    /// How the split was drawn, or what its files call it; empty where the files have one without a name.
+    /// The way in which the split was drawn, or its name in the files; empty where the files have one without a name.
     pub split: String,
 }
 

@@ -7,7 +7,7 @@ use eciton_tensor::Buffer;
 use crate::error::{Error, Result};
 use crate::features::{DenseRows, Features};
 
-/// What was done to a data set's features.
+/// The scaling that was applied to a data set's features.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Scaling {
     /// Nothing: they are as published.

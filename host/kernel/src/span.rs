@@ -33,7 +33,7 @@ pub struct SpanCall {
     pub parameters: Vec<(u32, ParameterId)>,
     /// Names of kept rows that nobody reads after this span.
     pub frees: Vec<String>,
-    /// Which of [`SpanCall::sums`] the worker adds to what it owns, by their places, and under which names. Their
+    /// Those of [`SpanCall::sums`] that the worker adds to what it owns, by their places, and under which names. Their
     /// targets have no parts.
     pub holds: Vec<(u32, String)>,
 }

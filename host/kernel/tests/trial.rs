@@ -191,7 +191,7 @@ fn wrong_gradients_are_found() {
     }
 }
 
-/// Of signs there are no differences; that no more than signs and scales is read holds to the bit.
+/// Signs have no differences; that no more than signs and scales is read holds to the bit.
 #[test]
 fn a_layer_of_signs_reads_no_more() {
     for (columns, dropout) in [(1, 0.0), (33, 0.4), (200, 0.0)] {

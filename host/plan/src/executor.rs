@@ -88,7 +88,7 @@ pub enum RowFormat {
     F32,
     /// Rounded to bfloat16: half the bytes, 8 bits of precision, other results.
     Bf16,
-    /// On their way to a layer that reads signs and scales alone, these: a bit a value, the same results. All
+    /// Signs and scales, for rows on their way to a layer that reads no more: a bit a value, the same results. All
     /// other rows as they are.
     Bits,
 }

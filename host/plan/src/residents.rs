@@ -51,13 +51,13 @@ impl Residents {
         Self { passed: slots.map(passed).collect(), ..Self::of(program, spans, schedule) }
     }
 
-    /// How lanes pass a slot; `None`: they do not.
+    /// The lanes that pass a slot; `None`: none does.
     #[must_use]
     pub fn passed(&self, slot: SlotId) -> Option<&Passed> {
         self.passed.get(slot.index())?.as_ref()
     }
 
-    /// Of each slot that is passed and that a lane reads: values of a row, and the lane that writes it.
+    /// Slots that are passed to a lane: values of a row, and the lane that writes it.
     pub fn passed_widths<'a>(
         &'a self,
         schedule: &'a Program,
@@ -85,13 +85,13 @@ impl Residents {
     }
 }
 
-/// By span, whether all of its stages are vertex kernels'.
+/// Whether all stages of each span are vertex kernels'.
 fn whole(program: &Program, spans: &Spans) -> Vec<bool> {
     let kernel = |id| program.stage(id).is_some_and(|stage| is_kernel(program, stage.operation));
     spans.as_slice().iter().map(|span| span.ids().all(kernel)).collect()
 }
 
-/// How lanes pass a slot that only they have to do with, and not one alone.
+/// The lanes that pass a slot, where only lanes have to do with it, and not one alone.
 fn passed(schedule: &Program, whole: &[bool], slot: SlotId) -> Option<Passed> {
     let mut from = None;
     let mut readers = BTreeMap::new();

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Most workers of a run.
 pub const MAX_WORKERS: u32 = 1024;
 
-/// Who holds weights and what they are updated from.
+/// The holder of weights and of what they are updated from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Owner {
@@ -42,7 +42,7 @@ pub struct Workers {
     /// A lane's idle worker also does its successor's forward steps.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shadows: bool,
-    /// Who holds weights.
+    /// The holder of weights.
     #[serde(default, skip_serializing_if = "is_host")]
     pub owner: Owner,
     /// Updates between two entries of the log that the host has of what workers own.

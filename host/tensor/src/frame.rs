@@ -96,7 +96,7 @@ impl Encoding {
         }
     }
 
-    /// How what is no rows of signs is written where rows of signs are written so.
+    /// The form of all else where rows of signs are written so.
     #[must_use]
     pub fn of_numbers(self) -> Self {
         if let Self::Bits(_) = self { Self::F32 } else { self }

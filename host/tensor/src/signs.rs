@@ -14,9 +14,9 @@ use crate::view::View;
 /// Weights as signs and scales.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Columns {
-    /// Of each row a bit a column from the lowest on, in whole bytes; 1 for weights from 0 on.
+    /// A bit a column for each row, from the lowest on, in whole bytes; 1 for weights from 0 on.
     pub bits: Vec<u8>,
-    /// Of each column.
+    /// The scale of each column.
     pub scales: Vec<f32>,
 }
 
@@ -27,7 +27,7 @@ pub const fn plane(values: usize) -> usize {
 }
 
 impl Columns {
-    /// Of a matrix of so many columns, row-major. `None` where [`Columns::values`] would have other signs
+    /// The packed form of a matrix of so many columns, row-major. `None` where [`Columns::values`] would have other signs
     /// or scales: for scales that are not finite, or zero beside weights that are not.
     #[must_use]
     pub fn pack(weights: &[f32], columns: usize) -> Option<Self> {
@@ -61,7 +61,7 @@ impl Columns {
     }
 }
 
-/// What is packed of rows besides signs.
+/// The packed part of rows besides signs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Planes {
@@ -299,7 +299,7 @@ mod tests {
         assert!(Columns::pack(&[], 0).is_none() && Columns::pack(&[], 3).is_none());
     }
 
-    /// Of 20,000 rows of many widths and sizes all have a packed form, which agrees in all that is read.
+    /// All of 20,000 rows of many widths and sizes have a packed form, which agrees in all that is read.
     #[test]
     fn rows_agree_in_all_that_is_read() {
         let mut state = 20_261_126;
@@ -351,7 +351,7 @@ mod tests {
         }
     }
 
-    /// What a bit a value comes to.
+    /// The bytes that a bit a value comes to.
     #[test]
     fn bytes_of_a_row() {
         let plain = Planes::default();

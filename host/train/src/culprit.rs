@@ -5,7 +5,7 @@ use std::fmt;
 /// Larger magnitudes overflow in a product or two: the weights have grown, whatever the kernel does.
 const LARGE: f32 = 1e15;
 
-/// Where the first value that is not finite was written.
+/// The place of the first value that is not finite.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Culprit {
     /// The layer, from 0.
@@ -16,7 +16,7 @@ pub struct Culprit {
     pub own: Option<String>,
     /// `forward`, `loss` or `backward`.
     pub function: &'static str,
-    /// What was written.
+    /// The value that was written.
     pub written: Written,
     /// NaN or infinity.
     pub value: f32,
@@ -24,14 +24,14 @@ pub struct Culprit {
     pub largest: Option<f32>,
 }
 
-/// What was written.
+/// The value that was written.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Written {
     /// A row, by what the user calls it, and a column of it.
     Row {
-        /// For instance `17`, or `paper-17 (row 17)`.
+        /// The row's name, for instance `17`, or `paper-17 (row 17)`.
         row: String,
-        /// From 0.
+        /// The column, from 0.
         column: usize,
     },
     /// The gradient of a parameter.
@@ -65,7 +65,7 @@ impl fmt::Display for Culprit {
     }
 }
 
-/// What to do about a value that is not finite.
+/// The remedy for a value that is not finite.
 pub(crate) fn remedy(first: Option<&Culprit>) -> String {
     match first {
         Some(Culprit { own: Some(path), largest, .. }) if largest.is_none_or(|size| size < LARGE) => {

@@ -14,7 +14,7 @@ use crate::error::Result;
 /// Parts of a data set, by the number that [`Known::parts`] has; 0 is none.
 const PARTS: [&str; 4] = ["", "train", "val", "test"];
 
-/// What is known of the rows that are predicted, in the data set's order.
+/// Known labels and parts of the rows that are predicted, in the data set's order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Known {
     /// Names of classes or of columns of labels; empty where they are numbers.
@@ -27,7 +27,7 @@ pub struct Known {
 }
 
 impl Known {
-    /// Of a run's rows.
+    /// Labels and parts of a run's rows.
     pub(crate) fn of(inputs: &Inputs) -> Result<Self> {
         if inputs.links.is_some() {
             return Ok(Self::default());

@@ -25,7 +25,7 @@ use self::epochs::Sum;
 pub(crate) use self::fold::Fold;
 use self::judge::Judge;
 use self::owning::Returns;
-pub(crate) use self::owning::restore;
+pub(crate) use self::owning::{MOST_RETURNS, restore};
 use self::pass::Pass;
 pub(crate) use self::pass::State;
 pub(crate) use self::rows::RowStore;
@@ -68,7 +68,7 @@ pub(crate) struct Training<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Trained {
     pub epochs: Vec<EpochReport>,
-    /// Of the last evaluation, where nothing else is left of its scores.
+    /// The quality of the last evaluation, where nothing else is left of its scores.
     pub quality: Option<Quality>,
     pub stopped: bool,
     /// After how many epochs without a better validation metric it was stopped.

@@ -33,7 +33,7 @@ pub enum Error {
     DataMoved {
         /// The run folder.
         run: PathBuf,
-        /// What it recorded.
+        /// The path that it recorded.
         source_name: String,
     },
     /// The data of a run that was given a data set in memory.
@@ -148,9 +148,9 @@ pub enum Error {
         name: String,
         /// The component.
         path: String,
-        /// What the kernel works on.
+        /// Vertices or edges, as the kernel works on them.
         place: eciton_plan::On,
-        /// What the component works on.
+        /// Vertices or edges, as the component works on them.
         found: eciton_plan::On,
     },
     /// The loss is not a number.
@@ -166,7 +166,7 @@ pub enum Error {
         round: u32,
         /// NaN or infinity.
         loss: f64,
-        /// Where the first value that is not finite was written, once that is known.
+        /// The place of the first value that is not finite, once that is known.
         first: Option<Box<Culprit>>,
     },
     /// A record of the run that cannot be written or read.
@@ -196,9 +196,9 @@ pub enum Error {
         epoch: u32,
         /// The update, from 1; with batches an epoch has several.
         round: u32,
-        /// Which gradient.
+        /// The gradient.
         what: String,
-        /// Where the first value that is not finite was written, once that is known.
+        /// The place of the first value that is not finite, once that is known.
         first: Option<Box<Culprit>>,
     },
     /// Nothing to judge models by.
@@ -563,7 +563,7 @@ fn readout(dataset: &str, graphs: Option<u32>) -> String {
     }
 }
 
-/// What kernels work on, in words.
+/// Vertices or edges, in words.
 const fn worked(on: eciton_plan::On) -> &'static str {
     match on {
         eciton_plan::On::Rows => "rows",

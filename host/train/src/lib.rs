@@ -24,6 +24,7 @@ mod driver;
 mod edge_data;
 mod error;
 mod evaluation;
+pub mod figures;
 mod gathered;
 mod generate;
 mod initial;

@@ -26,7 +26,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use eciton_exec::Executor;
-use eciton_exec::workers::{Gone, OWNED};
+use eciton_exec::workers::OWNED;
 use eciton_kernel::Kept;
 use eciton_plan::{Algorithm, IntervalId, Node, Optimiser, Program, Version};
 use eciton_tensor::Matrix;
@@ -37,6 +37,7 @@ pub(crate) use self::ledger::Ledger;
 use self::log::Log;
 use crate::error::{Error, Result};
 use crate::run_folder::model::{Entry, Pieces};
+use crate::weights::Refused;
 
 /// A parameter of a worker.
 #[derive(Debug)]
@@ -62,7 +63,7 @@ pub(crate) struct Owners {
     log: Log,
     /// Updates between two entries of the log.
     every: u32,
-    /// By place, whether a worker was there when lanes were given out; by lane, its place.
+    /// Whether a worker was there when lanes were given out, by place; places, by lane.
     there: Vec<bool>,
     places: Vec<u32>,
     /// The place of a worker that has come since.
@@ -73,16 +74,16 @@ pub(crate) struct Owners {
     empty: RefCell<BTreeSet<u32>>,
 }
 
-/// Which lanes have to do with which parameters.
+/// Lanes that have to do with parameters.
 #[derive(Debug, Default)]
 pub(crate) struct OwningLanes {
-    /// By parameter, lanes that read it, ascending.
+    /// Lanes that read a parameter, ascending, by parameter.
     pub readers: Vec<Vec<usize>>,
-    /// By use, the lane that makes its gradient.
+    /// The lane that makes the gradient of a use, by use.
     pub makers: Vec<Option<usize>>,
 }
 
-/// What a run says of its owners.
+/// A run, as its owners see it.
 pub(crate) struct Wanted<'a> {
     pub program: &'a Program,
     pub lanes: OwningLanes,
@@ -92,16 +93,12 @@ pub(crate) struct Wanted<'a> {
     pub folder: &'a Path,
 }
 
-/// What came of something that workers did: a place may be gone.
-type Told<T> = Result<std::result::Result<T, Gone>>;
-
 fn failed(reason: impl std::fmt::Display) -> Error {
-    Error::Internal(format!("a worker's errand: {reason}"))
+    Error::Workers(format!("what they own: {reason}; start the run again"))
 }
 
 impl Owners {
-    /// Of a program on lanes. `sums`: leaves of the tree of gradients, and by
-    /// interval their nodes.
+    /// Owners of a program on lanes. `sums`: leaves of the tree of gradients, and by interval their nodes.
     pub(crate) fn new(wanted: Wanted<'_>, (atoms, nodes): (u32, &[Vec<Node>])) -> Result<Self> {
         let Wanted { program, lanes, optimiser, every, folder } = wanted;
         let OwningLanes { readers, makers } = lanes;
@@ -144,7 +141,7 @@ impl Owners {
         })
     }
 
-    /// What tasks call a parameter that reads a version.
+    /// The name of a parameter's version in tasks.
     pub(crate) fn kept(&self, parameter: usize, version: Version) -> Result<Kept> {
         let one = self.parameters.get(parameter);
         let one = one.ok_or_else(|| Error::Internal(format!("parameter {parameter}")))?;
@@ -152,7 +149,7 @@ impl Owners {
         Ok(Kept { name, rows: one.rows, extents: one.extents.clone(), to: Vec::new() })
     }
 
-    /// What a sum of a use is called.
+    /// The name of a use's sum.
     pub(crate) fn sum(number: usize) -> String {
         format!("s{number}")
     }
@@ -207,15 +204,15 @@ impl Owners {
     }
 
     /// Hears that an interval of the round has no row.
-    pub(crate) fn is_empty(&self, interval: IntervalId) {
+    pub(crate) fn note_empty(&self, interval: IntervalId) {
         self.empty.borrow_mut().insert(interval.0);
     }
 
     /// Tells workers of intervals without a row.
-    fn fill<M: Executor + ?Sized>(&self, machine: &mut M) -> Told<()> {
+    fn fill<M: Executor + ?Sized>(&self, machine: &mut M) -> Result<()> {
         let intervals: Vec<u32> = std::mem::take(&mut *self.empty.borrow_mut()).into_iter().collect();
         if intervals.is_empty() {
-            return Ok(Ok(()));
+            return Ok(());
         }
         let mut made: Vec<Vec<u32>> = vec![Vec::new(); self.there.len()];
         for (number, lane) in self.parameters.iter().flat_map(|one| &one.uses) {
@@ -227,11 +224,7 @@ impl Owners {
             Ok((place, errand::write(&fill, &[]).map_err(failed)?))
         };
         let made = (0u32..).zip(made).filter(|(_, numbers)| !numbers.is_empty());
-        match machine.errands(made.map(fill).collect::<Result<_>>()?, false) {
-            Ok(answers) => answers.iter().try_for_each(|answer| done(answer))?,
-            Err(gone) => return Ok(Err(gone)),
-        }
-        Ok(Ok(()))
+        tell(machine, made.map(fill).collect::<Result<_>>()?)
     }
 
     /// Whether lanes were given out while a worker was at a place.
@@ -251,7 +244,7 @@ impl Owners {
     }
 
     /// Gives lanes out to the places that are there, and the entry's values to those that own others.
-    pub(crate) fn restore<M: Executor + ?Sized>(&mut self, machine: &mut M, there: Vec<bool>) -> Told<()> {
+    pub(crate) fn restore<M: Executor + ?Sized>(&mut self, machine: &mut M, there: Vec<bool>) -> Result<()> {
         self.places = places(&there);
         (self.there, self.joined) = (there, None);
         // By place, parameters with the matrices that it has of them.
@@ -272,10 +265,7 @@ impl Owners {
             Ok((place, errand::write(&begin, &[]).map_err(failed)?))
         };
         let errands = homes.iter().map(begin).collect::<Result<Vec<_>>>()?;
-        let answers = match machine.errands(errands, true) {
-            Ok(answers) => answers,
-            Err(gone) => return Ok(Err(gone)),
-        };
+        let answers = ask(machine, errands, true)?;
         let version = self.log.version();
         for (place, answer) in homes.iter().zip(&answers) {
             let Reply::Owned { parameters } = reply(answer)? else {
@@ -291,14 +281,11 @@ impl Owners {
         for (place, of) in (0u32..).zip(wanted) {
             for (number, matrices) in of {
                 for matrix in 0..matrices {
-                    match machine.errands(vec![(place, self.own((number, matrix), version)?)], false) {
-                        Ok(answers) => answers.iter().try_for_each(|answer| done(answer))?,
-                        Err(gone) => return Ok(Err(gone)),
-                    }
+                    tell(machine, vec![(place, self.own((number, matrix), version)?)])?;
                 }
             }
         }
-        Ok(Ok(()))
+        Ok(())
     }
 
     /// The errand that gives a matrix of the log's entry away.
@@ -327,7 +314,7 @@ impl Owners {
         Ok((owner, places.into_iter().filter(|place| *place != owner).collect()))
     }
 
-    /// By place, the parameters that it owns.
+    /// Parameters that a place owns, by place.
     fn owned(&self) -> Result<Vec<Vec<u32>>> {
         let mut owned: Vec<Vec<u32>> = vec![Vec::new(); self.there.len()];
         for (number, one) in (0u32..).zip(&self.parameters) {
@@ -337,7 +324,7 @@ impl Owners {
     }
 
     /// Brings gradients of weights that lanes have in common to the place that owns these.
-    fn bring<M: Executor + ?Sized>(&self, machine: &mut M) -> Told<()> {
+    fn bring<M: Executor + ?Sized>(&self, machine: &mut M) -> Result<()> {
         for one in self.parameters.iter().filter(|one| !one.frozen && one.uses.len() > 1) {
             let owner = self.homes(one)?.0;
             for (number, lane) in &one.uses {
@@ -345,23 +332,16 @@ impl Owners {
                 if from == owner {
                     continue;
                 }
-                let sum = errand::write(&Errand::Sum { number: *number }, &[]).map_err(failed)?;
-                let given = match machine.errands(vec![(from, sum)], false) {
-                    Ok(answers) => matrices(&answers)?,
-                    Err(gone) => return Ok(Err(gone)),
-                };
-                let add = errand::write(&Errand::Add { number: *number }, &given).map_err(failed)?;
-                match machine.errands(vec![(owner, add)], false) {
-                    Ok(answers) => answers.iter().try_for_each(|answer| done(answer))?,
-                    Err(gone) => return Ok(Err(gone)),
-                }
+                let given = take(machine, from, &Errand::Sum { number: *number })?;
+                let add = errand::write(&Errand::Add { number: *number }, &[given]).map_err(failed)?;
+                tell(machine, vec![(owner, add)])?;
             }
         }
-        Ok(Ok(()))
+        Ok(())
     }
 
     /// Gives those that have copies of a parameter its values of a version.
-    fn copy<M: Executor + ?Sized>(&self, machine: &mut M, version: Version) -> Told<()> {
+    fn copy<M: Executor + ?Sized>(&self, machine: &mut M, version: Version) -> Result<()> {
         let version = version.0;
         for (number, one) in (0u32..).zip(&self.parameters) {
             let (owner, copies) = self.homes(one)?;
@@ -369,69 +349,54 @@ impl Owners {
                 continue;
             }
             let give = Errand::Give { parameter: number, version, matrix: 0 };
-            let given =
-                match machine.errands(vec![(owner, errand::write(&give, &[]).map_err(failed)?)], false) {
-                    Ok(answers) => matrices(&answers)?,
-                    Err(gone) => return Ok(Err(gone)),
-                };
-            let own = errand::write(&one.own(number, version, 0), &given).map_err(failed)?;
-            match machine.errands(copies.into_iter().map(|place| (place, own.clone())).collect(), false) {
-                Ok(answers) => answers.iter().try_for_each(|answer| done(answer))?,
-                Err(gone) => return Ok(Err(gone)),
-            }
+            let given = take(machine, owner, &give)?;
+            let own = errand::write(&one.own(number, version, 0), &[given]).map_err(failed)?;
+            tell(machine, copies.into_iter().map(|place| (place, own.clone())).collect())?;
         }
-        Ok(Ok(()))
+        Ok(())
     }
 
-    /// Updates all parameters to a version. The norm of their gradients, where it is asked for.
+    /// Updates all parameters to a version; the norm of their gradients, where it is asked for. Gradients that are not
+    /// finite are refused, and the run with them: other parameters may have been updated.
     pub(crate) fn update<M: Executor + ?Sized>(
         &self,
         machine: &mut M,
         optimiser: &Optimiser,
         rate: f64,
         version: Version,
-    ) -> Told<Option<f64>> {
-        if let Err(gone) = self.fill(machine)? {
-            return Ok(Err(gone));
-        }
-        if let Err(gone) = self.bring(machine)? {
-            return Ok(Err(gone));
-        }
-        let norm = match optimiser.clip_norm {
-            None => None,
-            Some(_) => match self.norm(machine)? {
-                Ok(norm) => Some(norm),
-                Err(gone) => return Ok(Err(gone)),
-            },
-        };
-        if norm.is_some_and(|norm| !norm.is_finite()) {
-            // Nothing is updated: the caller ends the run.
-            return Ok(Ok(norm));
+    ) -> Result<std::result::Result<Option<f64>, Refused>> {
+        self.fill(machine)?;
+        self.bring(machine)?;
+        let norm = optimiser.clip_norm.map(|_| self.norm(machine)).transpose()?;
+        if let Some(norm) = norm.filter(|norm| !norm.is_finite()) {
+            return Ok(Err(Refused::Norm(norm)));
         }
         let factor = crate::weights::clip_factor(optimiser, norm);
         let most = optimiser.clip_value.map(|most| most as f32);
-        let mut by_place: Vec<Vec<(u32, Option<f32>)>> = vec![Vec::new(); self.there.len()];
-        for (number, one) in (0u32..).zip(&self.parameters) {
-            let decay = (!one.frozen).then_some(one.decay);
-            if let Some(of) = by_place.get_mut(self.homes(one)?.0 as usize) {
-                of.push((number, decay));
-            }
-        }
-        let algorithm: Algorithm = optimiser.algorithm;
-        let errand = |(place, parameters): (u32, Vec<(u32, Option<f32>)>)| {
+        let algorithm = optimiser.algorithm;
+        let decay = |number: u32| {
+            let one = self.parameters.get(number as usize).filter(|one| !one.frozen);
+            (number, one.map(|one| one.decay))
+        };
+        let update = |(place, numbers): (u32, Vec<u32>)| {
+            let parameters = numbers.into_iter().map(decay).collect();
             let update = Errand::Update { version: version.0, algorithm, rate, factor, most, parameters };
             Ok((place, errand::write(&update, &[]).map_err(failed)?))
         };
-        let by_place = (0u32..).zip(by_place).filter(|(_, parameters)| !parameters.is_empty());
-        match machine.errands(by_place.map(errand).collect::<Result<_>>()?, false) {
-            Ok(answers) => answers.iter().try_for_each(|answer| done(answer))?,
-            Err(gone) => return Ok(Err(gone)),
+        let owned = (0u32..).zip(self.owned()?).filter(|(_, numbers)| !numbers.is_empty());
+        for answer in ask(machine, owned.map(update).collect::<Result<_>>()?, false)? {
+            match reply(&answer)? {
+                Reply::Done => {}
+                Reply::Refused { parameter } => return Ok(Err(Refused::Gradient(parameter as usize))),
+                other => return Err(failed(format!("{other:?} in place of an update"))),
+            }
         }
-        Ok(self.copy(machine, version)?.map(|()| norm))
+        self.copy(machine, version)?;
+        Ok(Ok(norm))
     }
 
     /// The norm of all gradients: a sum that goes from worker to worker, in the order of parameters.
-    fn norm<M: Executor + ?Sized>(&self, machine: &mut M) -> Told<f64> {
+    fn norm<M: Executor + ?Sized>(&self, machine: &mut M) -> Result<f64> {
         let trained = (0u32..).zip(&self.parameters).filter(|(_, one)| !one.frozen);
         let mut runs: Vec<(u32, Vec<u32>)> = Vec::new();
         for (number, one) in trained {
@@ -444,16 +409,13 @@ impl Owners {
         let mut sum = 0.0;
         for (place, parameters) in runs {
             let errand = errand::write(&Errand::Norm { sum, parameters }, &[]).map_err(failed)?;
-            let answers = match machine.errands(vec![(place, errand)], false) {
-                Ok(answers) => answers,
-                Err(gone) => return Ok(Err(gone)),
-            };
+            let answers = ask(machine, vec![(place, errand)], false)?;
             match answers.first().map(|answer| reply(answer)).transpose()? {
                 Some(Reply::Norm { sum: found }) => sum = found,
                 other => return Err(failed(format!("{other:?} in place of a norm"))),
             }
         }
-        Ok(Ok(sum.sqrt()))
+        Ok(sum.sqrt())
     }
 
     /// Whether the log is to have an entry of a version.
@@ -462,26 +424,21 @@ impl Owners {
     }
 
     /// Writes an entry of a version: one matrix at a time.
-    pub(crate) fn log<M: Executor + ?Sized>(&mut self, machine: &mut M, version: Version) -> Told<()> {
+    pub(crate) fn log<M: Executor + ?Sized>(&mut self, machine: &mut M, version: Version) -> Result<()> {
         for (place, of) in (0u32..).zip(self.owned()?) {
             for parameter in of {
                 for matrix in 0..self.matrices() {
                     let give = Errand::Give { parameter, version: version.0, matrix };
-                    let give = errand::write(&give, &[]).map_err(failed)?;
-                    let given = match machine.errands(vec![(place, give)], false) {
-                        Ok(answers) => matrices(&answers)?,
-                        Err(gone) => return Ok(Err(gone)),
-                    };
-                    let Some(given) = given.first() else { return Err(failed("an empty answer")) };
-                    self.log.put(parameter as usize, matrix, &errand::values(given).map_err(failed)?)?;
+                    let values = errand::values(&take(machine, place, &give)?).map_err(failed)?;
+                    self.log.put(parameter as usize, matrix, &values)?;
                 }
             }
         }
         self.log.turn(version.0);
-        Ok(Ok(()))
+        Ok(())
     }
 
-    /// What a model's file holds, of the log's entry.
+    /// The entries of a model's file, from the log's entry.
     pub(crate) fn entries<'a>(&'a self, named: &'a [(String, Vec<usize>)]) -> Vec<Entry<'a>> {
         let entry =
             |(at, (name, shape)): (usize, &'a (String, Vec<usize>))| Entry::of_pieces(name, shape, self, at);
@@ -494,16 +451,8 @@ impl Owners {
     }
 }
 
-/// The matrices of the only answer.
-fn matrices(answers: &[Vec<u8>]) -> Result<Vec<Matrix>> {
-    let Some(answer) = answers.first() else { return Err(failed("no answer")) };
-    done(answer)?;
-    let frame = Frame::parse(answer).map_err(failed)?;
-    errand::matrices(&frame).map_err(failed)
-}
-
 impl Parameter {
-    /// What a worker is told with one of its matrices.
+    /// The errand that goes with one of its matrices.
     fn own(&self, number: u32, version: u64, matrix: usize) -> Errand {
         let uses = self.uses.iter().map(|(number, _)| *number).collect();
         Errand::Own { parameter: number, version, extents: self.extents.clone(), uses, matrix }
@@ -511,7 +460,7 @@ impl Parameter {
 }
 
 impl Pieces for Owners {
-    /// Of the log's entry.
+    /// Values of the log's entry.
     fn pieces(
         &self,
         parameter: usize,
@@ -529,12 +478,40 @@ pub(crate) fn moments(optimiser: &Optimiser) -> usize {
     }
 }
 
-/// By lane, its place: its own, or the nearest before it that is there, as the engine has it.
+/// The place of each lane: its own, or the nearest before it that is there, as the engine has it.
 fn places(there: &[bool]) -> Vec<u32> {
     let count = there.len();
     let home = |lane: usize| (0..count).map(|by| (lane + count - by) % count).find(|&at| there[at]);
     // At most as many as there may be workers.
     (0..count).map(|lane| home(lane).unwrap_or(lane) as u32).collect()
+}
+
+/// Has errands done; their answers, in order.
+///
+/// # Errors
+/// [`Error::Gone`]: a place that is not there.
+fn ask<M: Executor + ?Sized>(
+    machine: &mut M,
+    errands: Vec<(u32, Vec<u8>)>,
+    begin: bool,
+) -> Result<Vec<Vec<u8>>> {
+    machine.errands(errands, begin).map_err(|gone| Error::Gone { place: gone.place })
+}
+
+/// Has errands done that have nothing to answer.
+fn tell<M: Executor + ?Sized>(machine: &mut M, errands: Vec<(u32, Vec<u8>)>) -> Result<()> {
+    ask(machine, errands, false)?.iter().try_for_each(|answer| done(answer))
+}
+
+/// Has a place give a matrix.
+fn take<M: Executor + ?Sized>(machine: &mut M, place: u32, errand: &Errand) -> Result<Matrix> {
+    let errand = errand::write(errand, &[]).map_err(failed)?;
+    let answers = ask(machine, vec![(place, errand)], false)?;
+    let answer = answers.first().ok_or_else(|| failed("no answer"))?;
+    done(answer)?;
+    let frame = Frame::parse(answer).map_err(failed)?;
+    let given = errand::matrices(&frame).map_err(failed)?;
+    given.into_iter().next().ok_or_else(|| failed("an answer without a matrix"))
 }
 
 fn reply(answer: &[u8]) -> Result<Reply> {

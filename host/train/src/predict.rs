@@ -32,7 +32,7 @@ pub struct Evaluation {
     pub recorded: Option<Metrics>,
     /// SHA-256 of the weights that were trained.
     pub model_digest: String,
-    /// How good it is, class by class; `None` for numbers.
+    /// Its quality, class by class; `None` for numbers.
     pub quality: Option<Quality>,
 }
 
@@ -50,7 +50,7 @@ pub struct Predictions {
     pub scores: Array2<f32>,
     /// [V, h]: the rows before the last layer, if asked for.
     pub embeddings: Option<Array2<f32>>,
-    /// What is known of the rows: names of classes, labels and parts.
+    /// Known names of classes, labels and parts of the rows.
     pub known: Known,
     /// How images were split, if that was asked for.
     pub split: Option<Split>,
@@ -216,12 +216,12 @@ fn predict_data(run: &Path, data: Shown<'_>, options: &Options) -> Result<Predic
     Ok(Predictions { ids, graphs, task, scores, embeddings, known, split })
 }
 
-/// How often rows of each class are taken for each class.
+/// Counts of rows of each class that are taken for each class.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Confusion {
-    /// For instance `test`.
+    /// The part, for instance `test`.
     pub part: &'static str,
-    /// By the class that a row has, then by the one that it is taken for.
+    /// Counts by the class that a row has, then by the one that it is taken for.
     pub counts: Vec<Vec<u64>>,
 }
 

@@ -13,7 +13,7 @@ use crate::error::Result;
 #[derive(Debug, Default)]
 pub struct Published(Mutex<Option<(Data, Dataset)>>);
 
-/// What says which data set is read: all that [`data::open`] looks at.
+/// The key of a data set that is read: all that [`data::open`] looks at.
 fn key(data: &Data) -> Data {
     let Data { source, name, sequence, tokens, .. } = data.clone();
     Data { source, name, sequence, tokens, ..Data::default() }

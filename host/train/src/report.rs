@@ -170,7 +170,7 @@ pub struct SeedReport {
     pub synchronised_after: Option<u32>,
     /// SHA-256 of the weights that are written, hexadecimal.
     pub model_digest: String,
-    /// How good the written model is, class by class; `None` for numbers, and where nothing is known to compare with.
+    /// The quality of the written model, class by class; `None` for numbers, and where nothing is known to compare with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quality: Option<Quality>,
 }

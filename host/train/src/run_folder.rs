@@ -471,7 +471,7 @@ impl SeedFolder<'_> {
         self.write_packed(tensors, metadata, &BTreeSet::new())
     }
 
-    /// As [`SeedFolder::write_model`]; weights that `signs` names as signs and scales. Where any are, `digest` of
+    /// The same as [`SeedFolder::write_model`]; weights that `signs` names as signs and scales. Where any are, `digest` of
     /// the metadata is taken as it is: that of the weights that were trained.
     pub(crate) fn write_packed(
         &mut self,

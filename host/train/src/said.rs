@@ -11,11 +11,11 @@ use crate::data::Inputs;
 pub struct Said {
     /// The key that changes it, with its section.
     pub key: String,
-    /// What it is, for people: `activation`.
+    /// The setting's name for people: `activation`.
     pub name: String,
     /// Its value, for people.
     pub value: String,
-    /// Where it is from: `set`, or the default and its reason.
+    /// Its origin: `set`, or the default and its reason.
     pub from: String,
 }
 
@@ -40,7 +40,7 @@ fn one(key: &str, name: &str, value: &str, from: &str) -> Said {
     Said { key, name, value, from }
 }
 
-/// Which rows train, validate and test.
+/// The rows that train, validate and test.
 fn split(config: &Config, inputs: &Inputs) -> Said {
     let (_, split) = inputs.learnt();
     let names = &inputs.dataset.names;
@@ -75,7 +75,7 @@ fn features(config: &Config, scaled: NormaliseFeatures) -> Said {
     one("data.normalise_features", "features", value, from)
 }
 
-/// What is made of the features of edges, where there are any.
+/// The use of the features of edges, where there are any.
 fn edges(model: &Model, columns: u32, names: &Names) -> Option<Said> {
     if columns == 0 {
         return None;
@@ -96,7 +96,7 @@ fn edges(model: &Model, columns: u32, names: &Names) -> Option<Said> {
     Some(one("model.edge_weights", "edge features", &value, from))
 }
 
-/// What follows the layers that make no scores.
+/// The activation of layers that make no scores.
 fn activation(config: &Config, model: &Model) -> Said {
     let mut all: Vec<&str> = Vec::new();
     let hidden = model.layers.iter().map(|layer| layer.activation).filter(|of| *of != Activation::Identity);
@@ -118,7 +118,7 @@ fn activation(config: &Config, model: &Model) -> Said {
     one("model.activation", "activation", &value, &from)
 }
 
-/// What brings rows to one scale between layers.
+/// The normalisation between layers.
 fn norm(config: &Config, model: &Model) -> Said {
     let mut all: Vec<&str> = Vec::new();
     for norm in model.layers.iter().map(|layer| layer.norm).filter(|norm| *norm != Norm::None) {

@@ -109,7 +109,7 @@ pub(crate) struct Position {
 pub(crate) struct Session {
     pub inputs: Inputs,
     scaled: NormaliseFeatures,
-    /// Where settings are from, by key, of a run that goes on: it has been said.
+    /// Origins of settings, by key, of a run that goes on: they have been said.
     pub origins: BTreeMap<String, String>,
     pub program: Program,
     /// Which of its stages are one task, and the program of these.
@@ -206,12 +206,15 @@ impl Session {
             false => Weights::new(&program, &config.optimiser, &config.pipeline, &sums)?,
             true => {
                 let lanes = owning_lanes((&program, &spans, &schedule));
-                let here = std::env::temp_dir();
+                // Beside the run folder, whose disk has room for a model.
                 let beside = options.out.as_deref().and_then(std::path::Path::parent);
-                let folder = beside.filter(|folder| !folder.as_os_str().is_empty() && folder.is_dir());
+                let folder = match beside {
+                    Some(folder) if folder.as_os_str().is_empty() => PathBuf::from("."),
+                    Some(folder) => folder.to_owned(),
+                    None => std::env::temp_dir(),
+                };
                 let (optimiser, every) = (&config.optimiser, config.workers.log_every);
-                let folder = folder.unwrap_or(&here);
-                let wanted = Wanted { program: &program, lanes, optimiser, every, folder };
+                let wanted = Wanted { program: &program, lanes, optimiser, every, folder: &folder };
                 Weights::owned(wanted, &config.pipeline, &sums)?
             }
         };
@@ -405,11 +408,15 @@ impl Session {
         let stages = plan.stages(&self.inputs, rows, &self.layers)?;
         let (weights, counts) = (&mut self.weights, &mut self.counts);
         let mut state = State::new(weights, counts, observer, &mut self.logs, self.tuning.as_mut(), None);
+        let mut returns = 0;
         loop {
             let machine = &mut *self.machine;
             match driver::forward(machine, engine, &stages, &mut state, Round(1), Some(&self.stop)) {
                 // Workers that own weights have gone or come: others get the log's.
-                Err(Error::Gone { .. }) => driver::restore(machine, &mut state).map(drop)?,
+                Err(Error::Gone { .. }) if returns < driver::MOST_RETURNS => {
+                    returns += 1;
+                    driver::restore(machine, &mut state)?;
+                }
                 ended => break ended?,
             }
         }

@@ -1,4 +1,4 @@
-//! What layers read by signs and scales alone: rows that travel as bits, weights that are kept so.
+//! Values that layers read by signs and scales alone: rows that travel as bits, weights that are kept so.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -20,11 +20,11 @@ use crate::error::{Error, Result};
 use crate::report::EpochReport;
 use crate::session::Options;
 
-/// What the first record of a file says.
+/// The text of a file's first record.
 const FILE_VERSION: &str = "brain.Event:2";
-/// What a checksum is moved by, so that one of bytes with checksums in them is none of all zeros.
+/// The number by which a checksum is moved, so that one of bytes with checksums in them is none of all zeros.
 const MASK: u32 = 0xa282_ead8;
-/// How long records are held back: TensorBoard looks every few seconds.
+/// The time for which records are held back: TensorBoard looks every few seconds.
 const DELAY: Duration = Duration::from_secs(1);
 
 /// The event files of a run, one a seed.
@@ -64,7 +64,7 @@ impl Events {
     }
 }
 
-/// What of an epoch is a scalar, under its tag: parts of one measure share a chart.
+/// Scalars of an epoch, under their tags: parts of one measure share a chart.
 fn scalars(report: &EpochReport) -> Vec<(String, f64)> {
     let mut all = vec![
         ("loss/train".to_owned(), report.loss),
@@ -145,7 +145,7 @@ fn wall_time() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
-/// What tells files of one second apart.
+/// The number that tells files of one second apart.
 fn nanos() -> u32 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().subsec_nanos()
 }

@@ -239,7 +239,7 @@ impl Trainer {
         found.map(|(columns, values)| self.matrix(columns, values)).transpose()
     }
 
-    /// What is known of the rows, in the order of [`Trainer::predict`].
+    /// Known labels and parts of the rows, in the order of [`Trainer::predict`].
     ///
     /// # Errors
     /// [`Error::Graph`] where parts of the data set do not fit together.
@@ -247,7 +247,7 @@ impl Trainer {
         Known::of(&self.session.inputs)
     }
 
-    /// What [`Trainer::predict`] gives.
+    /// The result of [`Trainer::predict`].
     #[must_use]
     pub fn task(&self) -> TaskType {
         self.session.inputs.task

@@ -41,7 +41,7 @@ struct Use {
     partials: Vec<Partials>,
 }
 
-/// Why a step was not taken.
+/// The reason why a step was not taken.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Refused {
     /// The norm of all gradients, which clipping needs, is not finite.
@@ -54,7 +54,7 @@ pub(crate) enum Refused {
 const STEP_VALUES: usize = 2048;
 
 /// Whether all values are. Without a branch, so that it takes vector instructions.
-fn is_finite(values: &[f32]) -> bool {
+pub(crate) fn is_finite(values: &[f32]) -> bool {
     values.iter().fold(true, |all, value| all & value.is_finite())
 }
 
@@ -96,7 +96,7 @@ pub(crate) struct Weights {
     whole: Vec<Vec<f32>>,
     /// Of each loss of the program its sums, by round in a ring.
     losses: Vec<Vec<Partials>>,
-    /// Where workers have all of it but the losses.
+    /// The owners, where workers have all of it but the losses.
     owners: Option<Box<Owners>>,
 }
 
@@ -195,7 +195,7 @@ impl Weights {
         })
     }
 
-    /// Of parameters that workers own: none has buffers here.
+    /// Weights that workers own: none has buffers here.
     pub(crate) fn owned(wanted: Wanted<'_>, pipeline: &Pipeline, sums: &Sums) -> Result<Self> {
         let (program, rounds) = (wanted.program, pipeline.gradient_versions());
         let nodes: Vec<Node> = sums.nodes.iter().flatten().copied().collect();
@@ -216,7 +216,7 @@ impl Weights {
         })
     }
 
-    /// What workers own; `None`: nothing.
+    /// The owners; `None`: workers own nothing.
     pub(crate) fn owners(&self) -> Option<&Owners> {
         self.owners.as_deref()
     }

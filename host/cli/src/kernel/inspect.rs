@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
 struct Line<'a> {
     event: &'static str,
     file: &'a str,
-    /// Of a built-in kernel what it does.
+    /// The line of a built-in kernel that says what it does.
     #[serde(skip_serializing_if = "str::is_empty")]
     does: &'static str,
     bytes: usize,

@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     c: bool,
 }
 
-/// What to do next: a command, and why.
+/// The next step: a command, and why.
 type Step = (String, &'static str);
 
 /// Makes it, and prints what to do with it.

@@ -59,7 +59,7 @@ impl<'a> Row<'a> {
         decided::probabilities(self.found.task, &self.scores, &mut self.probabilities);
     }
 
-    /// What is known of the row, a value a column; NaN where nothing is.
+    /// Known values of the row, one a column; NaN where nothing is known.
     fn labels(&self) -> Vec<f32> {
         let columns = self.names.len();
         let known = self.found.known.row(self.row, columns);

@@ -45,7 +45,7 @@ impl<'a> Bar<'a> {
         Self { output, bar, metrics: None, seeds: 1, epochs: 0, pace, undrawn: None, drawn: None }
     }
 
-    /// What is told of an epoch, in the order in which it is shown; the larger the number, the sooner it is left out.
+    /// Texts of an epoch, in the order in which they are shown; the larger the number, the sooner one is left out.
     fn fields(&self, report: &EpochReport) -> Vec<(u8, String)> {
         let part = |of: fn(&Metrics) -> Option<f64>| part(self.metrics.as_ref(), of);
         let unit = self.metrics.map_or("", |metrics| unit(metrics.metric));
@@ -174,7 +174,7 @@ impl Observer for Bar<'_> {
 }
 
 impl Drop for Bar<'_> {
-    /// What was drawn last stays on the screen.
+    /// Leaves what was drawn last on the screen.
     fn drop(&mut self) {
         self.draw();
         if self.drawn.is_some() {

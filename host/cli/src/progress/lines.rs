@@ -18,7 +18,7 @@ pub(crate) struct Lines<'a> {
     stop: Arc<Stop>,
     several: bool,
     pace: Pace,
-    /// When a line was written last.
+    /// The time of the last line.
     written: Option<Instant>,
     /// The epoch that is over, until its line is written.
     unwritten: Option<EpochReport>,
@@ -116,7 +116,7 @@ impl Observer for Lines<'_> {
 }
 
 impl Drop for Lines<'_> {
-    /// What a failure or a stop left.
+    /// Writes what a failure or a stop left.
     fn drop(&mut self) {
         self.write();
     }

@@ -1,4 +1,4 @@
-//! How long a run will still take, by how long its epochs have taken.
+//! The time that a run will still take, by that of its epochs so far.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Of `all` epochs of all seeds, of which `done` are.
+    /// A pace of `all` epochs of all seeds, of which `done` are.
     pub(super) fn new(all: u64, done: u64) -> Self {
         Self { begun: Instant::now(), before: done, done, all }
     }
@@ -38,7 +38,7 @@ impl Pace {
         self.done >= self.all
     }
 
-    /// In words; `-` where there is none.
+    /// The time left in words; `-` where none is known.
     pub(super) fn told(&self) -> String {
         self.left(self.begun.elapsed()).map_or_else(|| "-".to_owned(), rounded)
     }

@@ -30,11 +30,11 @@ const MAX_TRACE_BYTES: u64 = 16 << 20;
 /// A checkpoint every so many rounds, and seconds of a restart, of what losses are compared with.
 const CHECKPOINT: (u32, f64) = (10, 300.0);
 
-/// What `--pipeline` takes besides `--seed`, `--machine`, `--jitter` and `--json`.
+/// Flags of `--pipeline` besides `--seed`, `--machine`, `--jitter` and `--json`.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Lanes (--pipeline)")]
 pub(super) struct Arguments {
-    /// In the place of a graph's shape a pipeline of this model: gpt-1.3b, gpt-2.2b, gpt-3.9b, dlrm, candle-uno,
+    /// Model of a pipeline, in the place of a graph's shape: gpt-1.3b, gpt-2.2b, gpt-3.9b, dlrm, candle-uno,
     /// transformer-4x8, -8x4, -16x2, or layers-LxW
     #[arg(long, value_name = "MODEL")]
     pub(super) pipeline: Option<String>,
@@ -65,7 +65,7 @@ pub(super) struct Arguments {
     /// Boundaries and weights go through a host whose link has so many Gbit/s [default: from place to place]
     #[arg(long, value_name = "GBIT")]
     host_link: Option<f64>,
-    /// Who holds what forward steps keep
+    /// Holder of what forward steps keep
     #[arg(long, value_enum, default_value_t = HoldName::Host)]
     hold: HoldName,
     /// Losses of each place an hour, one by one

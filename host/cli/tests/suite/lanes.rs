@@ -1,4 +1,4 @@
-//! What `plan` says of lanes, and `simulate` of pipelines.
+//! Lanes in `plan`, and pipelines in `simulate`.
 
 use crate::common::{eciton, works};
 use serde_json::Value;

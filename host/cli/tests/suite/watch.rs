@@ -1,4 +1,4 @@
-//! What shows a run: diagnostic messages, the list of runs, the report, event files; completions and manual pages.
+//! Watching a run: diagnostic messages, the list of runs, the report, event files; completions and manual pages.
 use std::path::Path;
 use std::process::{Command, Stdio};
 

@@ -53,7 +53,7 @@ pub(super) struct Link {
     known: BTreeMap<String, u64>,
     /// It wants no further tasks.
     pub(super) draining: bool,
-    /// Where it listens for others, with a token for each.
+    /// The address at which it listens for others, with a token for each.
     pub(super) door: Option<(String, Vec<Token>)>,
     /// It was told what it is to own. Before, lanes' tasks are none of its.
     pub(super) begun: bool,

@@ -1,4 +1,4 @@
-//! What workers own: state that the host has no copy of, and errands by which the host sees to it.
+//! State that workers own: the host has no copy of it, and sees to it by errands.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub struct Gone {
     pub place: u32,
 }
 
-/// How long to wait before looking whether places are there.
+/// The pause between two looks whether places are there.
 const LOOK: Duration = Duration::from_millis(200);
 
 impl Shared {

@@ -15,6 +15,8 @@ use super::{KEPT, PASSED};
 pub(super) struct Room {
     most: u64,
     bytes: u64,
+    /// Bytes of what the worker owns, which go from the room.
+    beside: u64,
     peak: u64,
     kept: HashMap<String, Kept>,
     /// Names, the oldest first.
@@ -35,16 +37,17 @@ impl Room {
         Self { most, ..Self::default() }
     }
 
-    /// The most bytes that were kept at once.
+    /// The most bytes that were kept and owned at once.
     pub(super) fn peak(&self) -> u64 {
         self.peak
     }
 
-    /// Has room for so many bytes from now on.
-    pub(super) fn limit(&mut self, most: u64) {
-        self.most = most;
+    /// Has so many bytes less, for what the worker owns.
+    pub(super) fn beside(&mut self, bytes: u64) {
+        self.beside = bytes;
         self.make(0, |_, kept| kept.round.is_some());
         self.make(0, |_, _| true);
+        self.peak = self.peak.max(self.bytes.saturating_add(bytes));
     }
 
     /// Keeps an object, in the place of rows and, where these do not suffice, of older objects. One that is
@@ -108,12 +111,12 @@ impl Room {
     }
 
     fn fits(&self, bytes: u64) -> bool {
-        self.bytes.saturating_add(bytes) <= self.most
+        self.bytes.saturating_add(self.beside).saturating_add(bytes) <= self.most
     }
 
     fn insert(&mut self, name: String, kept: Kept) {
         self.bytes += kept.bytes;
-        self.peak = self.peak.max(self.bytes);
+        self.peak = self.peak.max(self.bytes.saturating_add(self.beside));
         self.order.push_back(name.clone());
         self.kept.insert(name, kept);
     }
@@ -174,6 +177,11 @@ mod tests {
         room.put("weights/5".to_owned(), vec![rows(0.0), rows(0.0), rows(0.0), rows(0.0)]);
         assert!(!room.has("weights/5", 9), "larger than the room");
         assert_eq!((room.peak(), room.bytes, room.order.len()), (3 * one, 3 * one, 2));
+        // What the worker owns goes first.
+        room.beside(2 * one);
+        assert!(!room.has("weights/3", 9) || !room.has("weights/4", 9));
+        assert_eq!((room.bytes + room.beside <= 3 * one, room.peak()), (true, 3 * one));
+        room.beside(0);
         room.free("weights/3");
         room.free("weights/4");
         assert_eq!((room.bytes, room.kept.len(), room.order.len()), (0, 0, 0));

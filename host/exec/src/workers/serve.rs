@@ -41,7 +41,7 @@ pub struct Serving<'a> {
     pub limits: Limits,
     /// The loader of kernels.
     pub load: Load,
-    /// What it owns.
+    /// The state that it owns.
     pub owned: Box<dyn Owned>,
     /// The switch by which it is asked to go.
     pub leave: &'a Leave,
@@ -135,12 +135,10 @@ pub fn serve(serving: Serving<'_>, welcomed: impl FnOnce(&str)) -> Result<Served
         waiting: VecDeque::new(),
         room: Room::new(serving.keeps_bytes),
         owned: serving.owned,
-        keeps_bytes: serving.keeps_bytes,
-        owned_peak: 0,
         done: 0,
     };
     let vanished = worker.work(tasks, &out, serving.vanishes_at);
-    let (tasks, kept_bytes, run) = (worker.done, worker.room.peak() + worker.owned_peak, welcome.run);
+    let (tasks, kept_bytes, run) = (worker.done, worker.room.peak(), welcome.run);
     if vanished {
         runtime.shutdown_timeout(Duration::ZERO);
         return Ok(Served { run, tasks, kept_bytes, reason: "it vanished, as it was asked to".to_owned() });
@@ -242,15 +240,12 @@ struct Worker {
     layers: HashMap<String, Arc<Layer>>,
     instances: Instances,
     peers: Peers,
-    /// Where timers run and tell, and how long a task waits for rows.
+    /// The runtime of timers, whom they tell, and the time for which a task waits for rows.
     late: (tokio::runtime::Handle, mpsc::WeakSender<Incoming>, Duration),
     /// Tasks that wait for rows of other workers.
     waiting: VecDeque<(u64, Bytes)>,
     room: Room,
     owned: Box<dyn Owned>,
-    /// Bytes that room and what it owns have together.
-    keeps_bytes: u64,
-    owned_peak: u64,
     done: u64,
 }
 
@@ -326,9 +321,7 @@ impl Worker {
                     }
                 }
             }
-            let owned = self.owned.bytes();
-            self.owned_peak = self.owned_peak.max(owned);
-            self.room.limit(self.keeps_bytes.saturating_sub(owned));
+            self.room.beside(self.owned.bytes());
         }
         false
     }

@@ -43,7 +43,7 @@ impl Tally {
         }
     }
 
-    /// Of scores, row-major as for [`accuracy_of`](super::accuracy_of); `None` for numbers, and where nothing is known
+    /// A tally of scores, row-major as for [`accuracy_of`](super::accuracy_of); `None` for numbers, and where nothing is known
     /// of `ids`.
     #[must_use]
     pub fn of(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) -> Option<Self> {
@@ -66,7 +66,7 @@ impl Tally {
         }
     }
 
-    /// Of classes that are told already; `None` where none of `ids` has a class.
+    /// A tally of classes that are told already; `None` where none of `ids` has a class.
     #[must_use]
     pub fn of_classes(
         labels: &[u32],

@@ -172,7 +172,7 @@ fn told(labels: &Labels, scores: &[f32]) -> u32 {
     best(scores).map_or(NONE, |class| class as u32)
 }
 
-/// How many flags of a row are told right; its scores come first.
+/// The number of a row's flags that are told right; its scores come first.
 fn right(labels: &Labels, row: usize, scores: &[f32]) -> u32 {
     let Labels::Flags(flags) = labels else { return 0 };
     each(flags, row, scores).map(|(s, flag)| u32::from(is_right(s, flag))).sum()

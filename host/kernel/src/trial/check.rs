@@ -40,7 +40,7 @@ pub enum Found {
     /// A loss that asks for its rows' weights: of 1 they change nothing, of 2 they double all that it
     /// gives, and a row of 0 is as one that does not count.
     Weights,
-    /// Of a layer that says that it reads signs and scales alone, the same bits from values that have these
+    /// A layer that says that it reads signs and scales alone gives the same bits from values that have these
     /// in common with the given ones.
     Signs,
 }
@@ -134,7 +134,7 @@ impl Trial {
         Ok(found)
     }
 
-    /// What values with the same signs and scales make, where the layer says that it reads no more; `None`
+    /// The judgement of values with the same signs and scales, where the layer says that it reads no more; `None`
     /// where it does not. Rows have zeros, and values on both sides of 1.
     fn by_signs(&self, instance: &mut Instance, way: Way) -> Result<Option<Judgement>> {
         let mut given = self.clone();
@@ -171,7 +171,7 @@ impl Trial {
         Ok(Some(same(Found::Signs, &first, &[run(&packed, instance, way)?])))
     }
 
-    /// What becomes of rows that training meets seldom, and random values never.
+    /// Judgements of rows that training meets seldom, and random values never.
     fn corners(&self, instance: &mut Instance, way: Way) -> [Judgement; 2] {
         let mut judge = |of: Found, value: &dyn Fn(usize, f32) -> f32, is_good: fn(f32) -> bool| {
             let mut trial = self.clone();

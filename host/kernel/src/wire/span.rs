@@ -49,7 +49,7 @@ pub struct SpanRef {
 pub struct HoldRef {
     /// Its place among the sums of all calls, in order.
     pub sum: u32,
-    /// What it is added to.
+    /// The name of what it is added to.
     pub name: String,
 }
 

@@ -38,7 +38,7 @@ impl Config {
     }
 }
 
-/// Where each setting is from, as the comments of a text of [`Config::to_commented_toml`] say: a run that goes on says
+/// The origin of each setting, as the comments of a text of [`Config::to_commented_toml`] say: a run that goes on says
 /// what it said when it began.
 #[must_use]
 pub fn origins(text: &str) -> BTreeMap<String, String> {

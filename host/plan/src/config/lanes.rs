@@ -1,4 +1,4 @@
-//! What lanes and workers ask of the rest of a configuration.
+//! Conditions that lanes and workers put on the rest of a configuration.
 
 use super::{Config, Keep};
 use crate::error::Error;

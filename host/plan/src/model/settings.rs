@@ -22,7 +22,7 @@ pub struct ModelSettings {
     pub kind: ModelKind,
     /// Width of every layer but the last, unless the layer says.
     pub hidden: u32,
-    /// What follows every layer but the last, unless the layer says; `None`: what is usual for the layer's kind
+    /// The activation of every layer but the last, unless the layer says; `None`: the usual one of the layer's kind
     /// ([`ModelKind::activation`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activation: Option<Activation>,
@@ -51,7 +51,7 @@ pub struct ModelSettings {
     /// The exponent gamma of the focal loss (Lin et al. 2017, equation 4); 0: the cross-entropy itself.
     #[serde(default, skip_serializing_if = "is_default")]
     pub focal: f64,
-    /// Which column of the edges' features is their weight in the layers that gather; `None`: each counts 1.
+    /// The column of the edges' features that is their weight in layers that gather; `None`: each counts 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edge_weights: Option<EdgeColumn>,
     /// With `layers = N`: N hidden layers, whose outputs a last `linear` layer reads.
@@ -202,7 +202,7 @@ impl ModelKind {
         Self::ALL.into_iter().find_map(|(name, kind)| (kind == self).then_some(name)).unwrap_or_default()
     }
 
-    /// What follows its layers where nothing is said: ELU in attention (Velickovic et al. 2018), else ReLU.
+    /// The activation of its layers where nothing is said: ELU in attention (Velickovic et al. 2018), else ReLU.
     #[must_use]
     pub const fn activation(self) -> Activation {
         match self {

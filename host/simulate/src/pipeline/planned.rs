@@ -13,7 +13,7 @@ use crate::error::Error;
 const ROUNDS: u32 = 3;
 
 impl Pipeline {
-    /// Of a plan of a graph; `residence` says who holds what forward steps keep.
+    /// A pipeline of a plan of a graph; `residence` says who holds what forward steps keep.
     #[must_use]
     pub fn planned(plan: &Plan, graph: &Graph, residence: Residence) -> Self {
         let stage_of =

@@ -36,7 +36,7 @@ pub struct Packed {
 }
 
 impl Packed {
-    /// Of a matrix, with which values are within 1 if that will be asked. `None` for sparse rows, for rows that
+    /// The content of a matrix, with which values are within 1 if that will be asked. `None` for sparse rows, for rows that
     /// are stored as bfloat16 or are still arriving, and where some row has no such form.
     ///
     /// # Errors
@@ -52,7 +52,7 @@ impl Packed {
         Ok(planes.pack(view).map(packed))
     }
 
-    /// As which its part is written.
+    /// The kind of its part.
     pub fn encoding(&self) -> Encoding {
         Encoding::Bits(self.planes)
     }

@@ -25,7 +25,7 @@ pub(crate) struct Found {
     /// As given.
     pub run: PathBuf,
     pub config: Config,
-    /// Where its settings are from, by key.
+    /// The origins of its settings, by key.
     pub origins: BTreeMap<String, String>,
     pub versions: Versions,
     pub record: RunRecord,

@@ -42,7 +42,7 @@ impl Fold {
         Ok(())
     }
 
-    /// What was counted of a part; `None` where the metric's terms are no classes.
+    /// The tally of a part; `None` where the metric's terms are no classes.
     pub(super) fn quality(&self, inputs: &Inputs, (part, ids): (&str, &[u32])) -> Option<Quality> {
         let tally = self.terms.borrow().tally(inputs.learnt().0, ids)?;
         Some(Quality::of(part, &tally, &inputs.dataset.names))

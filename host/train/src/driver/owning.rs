@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::weights::Refused;
 
 /// Times that a run goes back to one entry of the log.
-const MOST_RETURNS: u32 = 16;
+pub(crate) const MOST_RETURNS: u32 = 16;
 
 /// Takes a step from the newest version to the next; the gradients' norm, where clipping needs it.
 ///
@@ -25,25 +25,26 @@ pub(super) fn step<M: Executor + ?Sized>(
 ) -> Result<std::result::Result<Option<f64>, Refused>> {
     let next = Version(state.weights.newest().0 + 1);
     let Some(owners) = state.weights.owners_mut() else { return state.weights.step(optimiser, rate, round) };
-    let gone = |gone: eciton_exec::workers::Gone| Error::Gone { place: gone.place };
-    let norm = owners.update(machine, optimiser, rate, next)?.map_err(gone)?;
-    if let Some(norm) = norm.filter(|norm| !norm.is_finite()) {
-        return Ok(Err(Refused::Norm(norm)));
+    let norm = owners.update(machine, optimiser, rate, next)?;
+    if norm.is_ok() {
+        state.weights.stepped();
     }
-    state.weights.stepped();
-    Ok(Ok(norm))
+    Ok(norm)
 }
 
 /// Logs the newest version; whether it is in the log.
 pub(super) fn finish<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>) -> Result<bool> {
     let newest = state.weights.newest();
     match state.weights.owners_mut() {
-        Some(owners) if owners.logged() != newest => Ok(owners.log(machine, newest)?.is_ok()),
+        Some(owners) if owners.logged() != newest => match owners.log(machine, newest) {
+            Err(Error::Gone { .. }) => Ok(false),
+            logged => logged.map(|()| true),
+        },
         _ => Ok(true),
     }
 }
 
-/// What goes back with the weights.
+/// State that goes back with the weights.
 #[derive(Debug, Default)]
 pub(super) struct Returns {
     /// The epoch as far as it was at the log's entry.
@@ -79,7 +80,7 @@ impl Returns {
         if !owners.is_due(newest) {
             return Ok(());
         }
-        owners.log(machine, newest)?.map_err(|gone| Error::Gone { place: gone.place })?;
+        owners.log(machine, newest)?;
         (self.sum, self.version, self.count) = (sum.clone(), newest.0, 0);
         match owners.waits() {
             Some(place) => Err(Error::Gone { place }),
@@ -130,10 +131,15 @@ pub(crate) fn restore<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'
     loop {
         let there = machine.prepare(&mut |text| state.observer.waiting(text)).map_err(Error::Workers)?;
         let Some(owners) = state.weights.owners_mut() else { return Ok(0) };
-        if there.contains(&true) && owners.restore(machine, there)?.is_ok() {
-            let logged = owners.logged();
-            state.weights.returned_to(logged);
-            return Ok(logged.0);
+        if there.contains(&true) {
+            match owners.restore(machine, there) {
+                Err(Error::Gone { .. }) => {}
+                restored => {
+                    let logged = restored.map(|()| owners.logged())?;
+                    state.weights.returned_to(logged);
+                    return Ok(logged.0);
+                }
+            }
         }
         settle(machine, state)?;
     }

@@ -44,7 +44,7 @@ pub(crate) struct RowStore {
     passing: Option<Passing>,
     /// By slot, its ring.
     of: Vec<Option<usize>>,
-    /// By domain, rows by interval.
+    /// Rows by interval, for each domain.
     intervals: Vec<Vec<Range<usize>>>,
     /// What activations and gradients are stored as.
     pub(crate) format: RowFormat,
@@ -130,7 +130,7 @@ impl RowStore {
         Ok(first.read(0..rows).map_err(at("rows of all intervals"))?.into())
     }
 
-    /// By domain, rows by interval.
+    /// Rows by interval, for each domain.
     pub(crate) fn intervals(&self) -> &[Vec<Range<usize>>] {
         &self.intervals
     }

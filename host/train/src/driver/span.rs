@@ -149,7 +149,7 @@ impl<'a> Thick<'a> {
         Ok(sums.into_iter().flatten().collect())
     }
 
-    /// Which sums a worker adds to what it owns: gradients, not losses.
+    /// Sums that a worker adds to what it owns: gradients, not losses.
     fn holds(&self) -> Result<Vec<(u32, String)>> {
         let mut holds = Vec::new();
         let mut count = 0;
@@ -191,7 +191,7 @@ impl<'a> Thick<'a> {
         }
         let empty = self.each.iter().map(|on| Ok(on.rows()?.is_empty())).collect::<Result<Vec<_>>>()?;
         if empty.iter().all(|&empty| empty) {
-            weights.owners().into_iter().for_each(|owners| owners.is_empty(self.task.interval));
+            weights.owners().into_iter().for_each(|owners| owners.note_empty(self.task.interval));
             return op::nothing(self.sums()?);
         }
         if empty.contains(&true) {

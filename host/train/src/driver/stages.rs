@@ -47,7 +47,7 @@ pub(crate) struct Stages<'a> {
     pub fold: Option<Fold>,
     /// Which rows stay on lanes' places, where these keep any.
     residents: Option<Residents>,
-    /// Who looks at what steps write; `None`: nobody.
+    /// The watch that looks at what steps write; `None`: nobody looks.
     pub(super) watch: Option<&'a Watch>,
 }
 
@@ -96,7 +96,7 @@ impl<'a> Stages<'a> {
         self
     }
 
-    /// With a look at all that steps write.
+    /// The same, with a look at all that steps write.
     pub(crate) fn with_watch(mut self, watch: &'a Watch) -> Self {
         self.watch = Some(watch);
         self
@@ -137,7 +137,7 @@ impl<'a> Stages<'a> {
         self.residents.as_ref()?.last_reader(slot)
     }
 
-    /// How lanes pass a slot to each other; `None`: they do not.
+    /// The lanes that pass a slot to each other; `None`: none does.
     pub(super) fn passes(&self, slot: SlotId) -> Option<&Passed> {
         self.residents.as_ref()?.passed(slot)
     }

@@ -13,14 +13,14 @@ use crate::culprit::{Culprit, Written};
 use crate::error::{Error, Result, at};
 use crate::weights::Weights;
 
-/// What was found so far: that of the first stage, and of its first interval.
+/// The finding so far: that of the first stage, and of its first interval.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     first: RefCell<Option<((StageId, IntervalId), Culprit)>>,
 }
 
 impl Watch {
-    /// What was found.
+    /// The finding.
     pub(crate) fn found(self) -> Option<Culprit> {
         self.first.into_inner().map(|(_, culprit)| culprit)
     }
@@ -99,7 +99,7 @@ impl Stages<'_> {
         Ok(None)
     }
 
-    /// What the user calls a row of a step.
+    /// The user's name of a row of a step.
     fn row_name(&self, step: Step, slot: SlotId, row: usize) -> Result<String> {
         let vertices = &self.inputs.vertices;
         if let Some(batches) = &self.batches {

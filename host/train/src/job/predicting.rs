@@ -138,7 +138,7 @@ impl Predicting {
     }
 }
 
-/// What a job's answer says of a run.
+/// The evaluation in a job's answer.
 ///
 /// # Errors
 /// A damaged bundle; a disk that is full.

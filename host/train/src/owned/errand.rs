@@ -16,7 +16,7 @@ pub(super) enum Errand {
     Begin {
         /// Leaves of the tree that sums go down.
         atoms: u32,
-        /// By interval, the nodes that its parts are.
+        /// Nodes that the parts of an interval are, by interval.
         nodes: Vec<Vec<(u8, u32)>>,
         /// Parameters that stay.
         parameters: Vec<u32>,
@@ -66,9 +66,9 @@ pub(super) enum Errand {
         algorithm: Algorithm,
         /// The learning rate.
         rate: f64,
-        /// What gradients are multiplied by.
+        /// The factor of gradients.
         factor: Option<f32>,
-        /// What each of their values is at most.
+        /// The largest absolute value of a gradient's values.
         most: Option<f32>,
         /// Numbers, with weight decay; `None`: it stays as it is.
         parameters: Vec<(u32, Option<f32>)>,
@@ -95,6 +95,11 @@ pub(super) enum Reply {
         /// Numbers, updates, matrices.
         parameters: Vec<(u32, u64, usize)>,
     },
+    /// Nothing is updated any more: values of the gradient of this parameter are not finite.
+    Refused {
+        /// Its number.
+        parameter: u32,
+    },
     /// A sum of squares.
     Norm {
         /// The sum.
@@ -102,7 +107,7 @@ pub(super) enum Reply {
     },
     /// It is not done.
     Failed {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }

@@ -9,19 +9,19 @@ use eciton_tensor::{Buffer, Matrix, stride_for};
 
 use super::errand::{self, Errand, Reply};
 use super::summing::Summing;
-use crate::weights::Rule;
+use crate::weights::{Rule, is_finite};
 
 /// Intervals of a round, and nodes of one, at most.
 const MAX_NODES: usize = 1 << 16;
 
-/// What a worker owns.
+/// State that a worker owns.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    /// By interval, the place of its first part among all.
+    /// The place of an interval's first part among all, by interval.
     firsts: Vec<usize>,
     combine: Option<Combine>,
     parameters: BTreeMap<u32, Parameter>,
-    /// By use of a parameter.
+    /// Gradients as they come, by use of a parameter.
     sums: BTreeMap<u32, Summing>,
 }
 
@@ -165,8 +165,9 @@ impl Ledger {
                 Ok((Reply::Norm { sum }, Vec::new()))
             }
             Errand::Update { version, algorithm, rate, factor, most, parameters } => {
-                self.update(version, (algorithm, rate), (factor, most), &parameters)?;
-                done
+                let refused = self.update(version, (algorithm, rate), (factor, most), &parameters)?;
+                let reply = refused.map_or(Reply::Done, |parameter| Reply::Refused { parameter });
+                Ok((reply, Vec::new()))
             }
             Errand::Give { parameter: number, version, matrix } => {
                 let parameter = self.parameter(number)?;
@@ -227,13 +228,14 @@ impl Ledger {
         Ok(then(&total))
     }
 
+    /// Updates parameters; the first whose gradient is not finite, where the update ends.
     fn update(
         &mut self,
         version: u64,
         (algorithm, rate): (Algorithm, f64),
         (factor, most): (Option<f32>, Option<f32>),
         parameters: &[(u32, Option<f32>)],
-    ) -> Result<(), String> {
+    ) -> Result<Option<u32>, String> {
         let step = u32::try_from(version).map_err(said)?;
         let rule = Rule::new(&Optimiser { algorithm, ..Optimiser::default() }, rate, step);
         for &(number, decay) in parameters {
@@ -243,14 +245,18 @@ impl Ledger {
                 let mut moments = moments.iter().map(|moment| moment.write(0..moment.rows()));
                 let mut moment = || moments.next().transpose().map_err(said);
                 let (mut first, mut second) = (moment()?, moment()?);
-                self.gradient(number, |gradient| {
-                    let mut views = (values.view_mut(), first.as_mut().map(|m| m.view_mut()));
+                let updated = self.gradient(number, |gradient| {
+                    if !is_finite(gradient) {
+                        return false;
+                    }
+                    let mut views = (values.view_mut(), first.as_mut().map(|moment| moment.view_mut()));
                     let mut second = second.as_mut().map(|moment| moment.view_mut());
                     let first = views.1.as_mut().map_or(&mut [][..], |view| view.data_mut());
                     let second = second.as_mut().map_or(&mut [][..], |view| view.data_mut());
                     let values = views.0.data_mut();
                     if factor.is_none() && most.is_none() {
-                        return rule.step(decay, values, gradient, first, second);
+                        rule.step(decay, values, gradient, first, second);
+                        return true;
                     }
                     let factor = factor.unwrap_or(1.0);
                     let clip = |value: &f32| {
@@ -259,13 +265,17 @@ impl Ledger {
                     };
                     let clipped: Vec<f32> = gradient.iter().map(clip).collect();
                     rule.step(decay, values, &clipped, first, second);
+                    true
                 })?;
+                if !updated {
+                    return Ok(Some(number));
+                }
             }
             let parameter = self.parameters.get_mut(&number);
             parameter.ok_or_else(|| format!("parameter {number} is another worker's"))?.version = version;
         }
         self.sums.clear();
-        Ok(())
+        Ok(None)
     }
 }
 
@@ -353,6 +363,14 @@ mod tests {
         assert!(refused(&mut ledger, &give(0, 4), &[]).contains("of update 5"));
         assert!(refused(&mut ledger, &give(2, 5), &[]).contains("no matrix 2"));
         assert_eq!(asked(&mut ledger, &begin(vec![7]), &[]).0, Reply::Owned { parameters: vec![(7, 5, 2)] });
+        // Values that are not finite end the update.
+        for interval in [0, 1] {
+            ledger.add("s7", IntervalId(interval), parts(&[[f32::NAN; 6]])).unwrap();
+        }
+        assert_eq!(asked(&mut ledger, &Errand::Add { number: 9 }, &[matrix(&[1.0; 6])]).0, Reply::Done);
+        let refused = asked(&mut ledger, &update(6, vec![(7, Some(0.0))]), &[]).0;
+        assert_eq!(refused, Reply::Refused { parameter: 7 });
+        assert!(ledger.matrix("v5.p7").is_some(), "as it was");
         assert_eq!(asked(&mut ledger, &begin(vec![1]), &[]).0, Reply::Owned { parameters: vec![] });
         assert_eq!(ledger.bytes(), 0);
     }

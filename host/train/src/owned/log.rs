@@ -19,7 +19,7 @@ pub(super) struct Log {
     folder: PathBuf,
     whole: File,
     next: File,
-    /// By parameter, its values and where its matrices begin, in values.
+    /// Values of a parameter and the beginning of its matrices, in values, by parameter.
     lengths: Vec<usize>,
     starts: Vec<u64>,
     /// Matrices of a parameter.
@@ -117,7 +117,7 @@ impl Log {
     }
 }
 
-/// Why the log cannot be used.
+/// The error of a log that cannot be used.
 pub(super) fn failed(folder: &Path, source: io::Error) -> Error {
     Error::Log { folder: folder.to_owned(), source }
 }

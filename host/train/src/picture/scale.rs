@@ -8,24 +8,24 @@ const MAX_TICKS: i32 = 7;
 /// An axis of values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Scale {
-    /// From 0 to `to`, a tick each `step`.
+    /// An axis from 0 to `to`, a tick each `step`.
     Linear { to: f64, step: f64 },
-    /// From 10^`from` to 10^`to`; values of zero and less lie at its lower end.
+    /// An axis from 10^`from` to 10^`to`; values of zero and less lie at its lower end.
     Logarithmic { from: i32, to: i32 },
 }
 
 impl Scale {
-    /// Of shares, in per cent.
+    /// A scale of shares, in per cent.
     pub(crate) const PERCENT: Self = Self::Linear { to: 100.0, step: 20.0 };
 
-    /// From 0 to at least the largest value.
+    /// A scale from 0 to at least the largest value.
     pub(crate) fn linear(values: impl Iterator<Item = f64>) -> Self {
         let highest = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
         let step = nice_step(if highest > 0.0 { highest / 4.0 } else { 0.25 });
         Self::Linear { to: (highest / step).ceil().max(1.0) * step, step }
     }
 
-    /// As [`Scale::linear`], or by powers of ten where positive values span more than two of them.
+    /// A scale as [`Scale::linear`], or by powers of ten where positive values span more than two of them.
     pub(crate) fn of(values: impl Iterator<Item = f64> + Clone) -> Self {
         let positive = values.clone().filter(|value| value.is_finite() && *value > 0.0);
         let (least, most) =
@@ -38,7 +38,7 @@ impl Scale {
         Self::Logarithmic { from, to: to.max(from + 1) }
     }
 
-    /// Where a value lies, from 0 at the lower end to 1 at the upper one.
+    /// The place of a value, from 0 at the lower end to 1 at the upper one.
     pub(crate) fn place(&self, value: f64) -> f64 {
         let place = match *self {
             Self::Linear { to, .. } => value / to,

@@ -33,7 +33,7 @@ pub struct LanesPlan {
     pub bubble: f64,
     /// The largest lane's operations beside the mean's.
     pub imbalance: f64,
-    /// What the host keeps, wherever lanes are.
+    /// Memory of the host, wherever lanes are.
     pub host: HostPlan,
     /// Lines of lanes, time to the right.
     pub grid: String,
@@ -75,7 +75,7 @@ pub struct HostPlan {
 }
 
 impl HostPlan {
-    /// Of a schedule on lanes, whose parts have so many rows, within a memory plan.
+    /// The plan of a schedule on lanes, whose parts have so many rows, within a memory plan.
     fn of(schedule: &Program, versions: u32, rows: &[usize], memory: &MemoryPlan) -> Self {
         let item = |purpose| {
             let found = memory.items.iter().find(|item| item.purpose == purpose);
@@ -126,7 +126,7 @@ fn parameters<'a>((program, spans, schedule): Cut<'a>, lane: u16) -> impl Iterat
     read.into_iter().filter_map(|id| program.parameter(id))
 }
 
-/// Which lanes read which parameters, and which make the gradients of which uses.
+/// Lanes that read each parameter, and those that make the gradient of each use.
 pub(crate) fn owning_lanes((program, spans, schedule): Cut<'_>) -> OwningLanes {
     let mut readers = vec![BTreeSet::new(); program.parameters.len()];
     let mut makers = vec![None; program.parameters.len() + program.uses.len()];

@@ -75,7 +75,7 @@ impl Planning<'_> {
         Machine::equal(count, Lane { pace, memory: None, link })
     }
 
-    /// What the profile says of the host's thread.
+    /// Figures of the host's thread in the profile.
     fn work(&self) -> HostWork {
         let (host, parts) = (self.profile.host, f64::from(self.parts));
         let values: u64 = self.program.parameters.iter().map(|one| one.len() as u64).sum();

@@ -26,11 +26,11 @@ const BILL: &str = "bill_";
 pub struct EpochReport {
     /// The seed.
     pub seed: u64,
-    /// From 1.
+    /// The epoch, from 1.
     pub epoch: u32,
     /// The mean loss over the training vertices, with this epoch's dropout, before its update.
     pub loss: f64,
-    /// After the update, without dropout; only on epochs that are evaluated.
+    /// Metrics after the update, without dropout; only on epochs that are evaluated.
     pub metrics: Option<Metrics>,
     /// Forward, loss, backward and update; evaluation is apart.
     pub seconds: f64,
@@ -41,7 +41,7 @@ pub struct EpochReport {
     pub lr: f64,
     /// The L2 norm of all gradients before they were clipped; `None` without `optimiser.clip_norm`.
     pub gradient_norm: Option<f64>,
-    /// What this epoch and its evaluation used of what is charged for; `None` where nothing is.
+    /// The bill of this epoch and its evaluation; `None` where nothing is charged for.
     pub bill: Option<Bill>,
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// The most classes whose figures are kept one by one.
 const MAX_CLASSES: usize = 1024;
 
-/// How good the written model is.
+/// The quality of the written model.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Quality {
     /// The part that all figures are of: `test`, or `validation` where nothing tests.
@@ -67,7 +67,7 @@ pub struct ClassQuality {
 }
 
 impl Quality {
-    /// Of what was counted of a part.
+    /// The quality of a part's tally.
     pub(crate) fn of(part: &str, tally: &Tally, names: &Names) -> Self {
         let class = |class: usize| {
             let [precision, recall, f1] = tally.scores(class);
@@ -90,7 +90,7 @@ impl Quality {
         }
     }
 
-    /// Of links, by the ranks of held-out ones.
+    /// The quality of links, by the ranks of held-out ones.
     pub(crate) fn of_links(
         part: &str,
         links: u64,

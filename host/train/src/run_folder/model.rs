@@ -131,7 +131,7 @@ impl<'a> Entry<'a> {
 }
 
 impl Values<'_> {
-    /// How many there are; `None`: as many as the extents say.
+    /// Their number; `None`: as many as the extents say.
     fn len(&self) -> Option<usize> {
         match self {
             Self::F32(values) => Some(values.len()),
@@ -149,7 +149,7 @@ impl Values<'_> {
         }
     }
 
-    /// As a header names their kind, and bytes of each.
+    /// The name of their kind in a header, and bytes of each.
     fn kind(&self) -> (&'static str, u64) {
         match self {
             Self::F32(_) | Self::Pieces(..) => ("F32", 4),

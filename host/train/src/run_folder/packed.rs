@@ -18,11 +18,11 @@ use super::record::malformed;
 
 /// The metadata that says that there are packed weights: the digest of what they are unpacked to.
 pub(super) const UNPACKED: &str = "unpacked_digest";
-/// How the names of signs end, and those of scales.
+/// The ends of the names of signs, and of scales.
 const SIGNS: &str = ".signs";
 const SCALES: &str = ".scales";
 
-/// What a file holds of tensors, of which those that `names` names are packed where they can be; and the
+/// The entries of a file of tensors, of which those that `names` names are packed where they can be; and the
 /// tensors that will be read back, if any differ.
 pub(super) fn entries<'a>(
     tensors: &'a [NamedTensor],
@@ -67,7 +67,7 @@ pub(super) struct Signs<'a> {
 }
 
 impl<'a> Signs<'a> {
-    /// Of a tensor of bytes; `None`: it is none of signs.
+    /// The signs of a tensor of bytes; `None`: it is none of signs.
     pub(super) fn of(name: &'a str, shape: &[usize], bits: &'a [u8]) -> Option<Self> {
         let (name, [rows, bytes]) = (name.strip_suffix(SIGNS).filter(|name| !name.is_empty())?, shape) else {
             return None;

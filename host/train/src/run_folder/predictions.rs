@@ -36,7 +36,7 @@ pub const MAX_NAMED_BYTES: u64 = 1 << 30;
 /// What is predicted for every vertex.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrays<'a> {
-    /// What the user calls the rows: int64, uint64 where a number is above 2^63 - 1, or text of a fixed width.
+    /// The user's ids of the rows: int64, uint64 where a number is above 2^63 - 1, or text of a fixed width.
     pub ids: &'a VertexIds,
     /// Rows, V.
     pub vertices: u32,
@@ -44,7 +44,7 @@ pub struct Arrays<'a> {
     pub scores: Option<&'a [f32]>,
     /// h and [V, h]
     pub embeddings: Option<(usize, &'a [f32])>,
-    /// What scores are of, and what is known of the rows; `None`: scores alone are written.
+    /// Task and known labels of the rows; `None`: scores alone are written.
     pub known: Option<(TaskType, &'a Known)>,
 }
 

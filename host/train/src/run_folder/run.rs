@@ -123,7 +123,7 @@ pub fn epochs(path: &Path) -> Result<Vec<EpochReport>> {
     lines.filter(|line| !line.is_empty()).map(|line| record::parse(line, &file)).collect()
 }
 
-/// What a run folder says of the run, without its weights.
+/// The record of a run folder, without its weights.
 ///
 /// # Errors
 /// A summary that is missing, damaged, too large or of another format.

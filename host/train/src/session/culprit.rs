@@ -1,4 +1,4 @@
-//! Why a round gave values that are not finite: the round once more, with a look at all that it writes.
+//! The search for a value that is not finite: the round once more, with a look at all that it writes.
 
 use eciton_engine::{Engine, Settings};
 use eciton_exec::LocalPool;
@@ -64,7 +64,7 @@ impl Session {
     }
 }
 
-/// With the component that the kernel is of, where the user brought it.
+/// The same, with the component that the kernel is of, where the user brought it.
 fn owned(config: &Config, mut culprit: Culprit) -> Culprit {
     let replaced = config.kernels.get(&culprit.kernel).cloned();
     let is_path = || culprit.kernel.contains(['/', '.']).then(|| culprit.kernel.clone());

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use eciton_plan::Metric;
 
 use super::{Section, escaped};
+use crate::figures::{bytes, grouped, seconds};
 use crate::memory::MemoryPlan;
 use crate::predict::Confusion;
 use crate::report::Summary;
@@ -16,41 +17,6 @@ pub(super) fn measured(metric: Metric, value: Option<f64>) -> String {
         None => "-".to_owned(),
         Some(value) if metric.is_share() => format!("{:.2} %", 100.0 * value),
         Some(value) => format!("{value:.4}"),
-    }
-}
-
-/// 1,234,567
-fn grouped(value: u64) -> String {
-    let digits = value.to_string();
-    let mut text = String::with_capacity(digits.len() * 4 / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// `31.2 MB`; decimal units.
-fn bytes(count: u64) -> String {
-    let (unit, name) = match count {
-        0..1_000 => return format!("{count} bytes"),
-        1_000..1_000_000 => (1e3, "kB"),
-        1_000_000..1_000_000_000 => (1e6, "MB"),
-        _ => (1e9, "GB"),
-    };
-    format!("{:.1} {name}", count as f64 / unit)
-}
-
-/// Seconds in the unit that suits them.
-pub(super) fn seconds(seconds: f64) -> String {
-    match seconds {
-        ..0.001 => format!("{:.0} µs", seconds * 1e6),
-        ..1.0 => format!("{:.1} ms", seconds * 1e3),
-        ..100.0 => format!("{seconds:.1} s"),
-        ..6000.0 => format!("{} min {:02} s", seconds as u64 / 60, seconds as u64 % 60),
-        _ => format!("{} h {:02} min", seconds as u64 / 3600, seconds as u64 / 60 % 60),
     }
 }
 
@@ -150,7 +116,7 @@ pub(super) fn memory(peak: u64, plan: Option<&MemoryPlan>) -> Section {
     Section::new("Memory", body)
 }
 
-/// What was charged, where anything was.
+/// The bill, where anything was charged.
 pub(super) fn bill(summary: &Summary) -> Option<Section> {
     let (bill, cost) = (summary.bill.as_ref()?, summary.cost.as_ref()?);
     let usd = |value: f64| format!("{value:.6} USD");
@@ -182,7 +148,7 @@ pub(super) fn recipe(text: &str, most: usize) -> Section {
     Section::new("Recipe", format!("<pre>{}{cut}</pre>\n", escaped(shown)))
 }
 
-/// What made the run.
+/// The versions that made the run.
 pub(super) fn versions(versions: &Versions) -> Section {
     let mut body = format!(
         "<p>eciton {} · {} · numeric class {}</p>\n<div class=\"scroll\"><table><tr><th>kernel</th><th>SHA-256</th></tr>\n",

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::part::seconds;
 use super::{Section, escaped};
 use crate::error::Result;
+use crate::figures::seconds;
 use crate::run_folder;
 
 /// Most bytes of a trace that is read.

@@ -47,7 +47,7 @@ impl Clip {
 }
 
 impl Clip {
-    /// What gradients of a norm are multiplied by; `None`: nothing.
+    /// The factor of gradients of a norm; `None`: they stay as they are.
     fn factor(self, norm: Option<f64>) -> Option<f32> {
         let (most, norm) = (self.norm?, norm?);
         let factor = most / (norm + EPSILON);
@@ -55,7 +55,7 @@ impl Clip {
     }
 }
 
-/// What an optimiser multiplies gradients of a norm by; `None`: nothing.
+/// The factor by which an optimiser clips gradients of a norm; `None`: they stay as they are.
 pub(crate) fn factor(optimiser: &Optimiser, norm: Option<f64>) -> Option<f32> {
     Clip::of(optimiser)?.factor(norm)
 }

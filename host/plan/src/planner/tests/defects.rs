@@ -14,9 +14,9 @@ pub(in crate::planner) enum Planted {
     PathOneShort,
     /// No stage has more than two operators.
     LongRunsSkipped,
-    /// What a stage reads of others is not counted.
+    /// Rows that a stage reads of others are not counted.
     InputForgotten,
-    /// What two operators of a stage read of another stage is counted twice.
+    /// Rows that two operators of a stage read of another stage are counted twice.
     ReadTwice,
 }
 
