@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     /// A trace of the run (`eciton train --trace`), for the timeline [default: trace.json in the run folder, if there]
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Do not read the data set: without the confusion matrix and the memory by purpose
+    /// Do not read the data set: without the memory by purpose
     #[arg(long)]
     without_data: bool,
 }

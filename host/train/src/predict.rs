@@ -4,8 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use eciton_graph::dataset::{Dataset, VertexIds};
-use eciton_graph::labels::Labels;
-use eciton_plan::{Config, Data, ExecutorKind, LaneSettings, TaskType, VertexOrder};
+use eciton_plan::{Config, Data, ExecutorKind, LaneSettings, TaskType};
 use ndarray::Array2;
 use serde::{Deserialize, Serialize};
 
@@ -214,55 +213,4 @@ fn predict_data(run: &Path, data: Shown<'_>, options: &Options) -> Result<Predic
     let split = session.stripped.as_ref().map(|stripped| stripped.split().clone());
     let known = Known::of(&session.inputs)?;
     Ok(Predictions { ids, graphs, task, scores, embeddings, known, split })
-}
-
-/// Counts of rows of each class that are taken for each class.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Confusion {
-    /// The part, for instance `test`.
-    pub part: &'static str,
-    /// Counts by the class that a row has, then by the one that it is taken for.
-    pub counts: Vec<Vec<u64>>,
-}
-
-/// The confusion matrix of a run's model on its test rows, or without these on those that validate; `None` of a model
-/// that tells no classes apart, or more than `most`.
-///
-/// # Errors
-/// As [`evaluate`].
-pub(crate) fn confusion(run: &Run, most: usize, options: &Options) -> Result<Option<Confusion>> {
-    let mut run = run.clone();
-    // Of tokens the scores alone may be larger than memory.
-    if run.config.predicts_links() || run.summary.without_predictions {
-        return Ok(None);
-    }
-    // Labels and scores are then in one order.
-    run.config.run.order = VertexOrder::Natural;
-    let (mut session, config) = restore(&run, Shown::Run, options, Asked::Scores)?;
-    let classes = session.inputs.shape.classes as usize;
-    if session.inputs.task != TaskType::Classification || classes > most {
-        return Ok(None);
-    }
-    session.evaluate(&mut Silent)?;
-    let scores = session.predicted(&config, false, &mut Silent)?.scores;
-    let (labels, split) = session.inputs.learnt();
-    let Labels::Classes { of, count } = labels else { return Ok(None) };
-    let count = *count as usize;
-    let (part, rows) = match (&split.test[..], &split.validation[..]) {
-        ([], []) => return Ok(None),
-        ([], validation) => ("validation", validation),
-        (test, _) => ("test", test),
-    };
-    let mut counts = vec![vec![0; count]; count];
-    for &row in rows {
-        let of_row = scores.chunks_exact(count.max(1)).nth(row as usize);
-        let (Some(scores), Some(&class)) = (of_row, of.get(row as usize)) else { continue };
-        // The first of equal ones, as the accuracy has it.
-        let first = |best: usize, at: usize| if scores[at] > scores[best] { at } else { best };
-        let taken = (0..count).reduce(first).unwrap_or_default();
-        if let Some(place) = counts.get_mut(class as usize).and_then(|row| row.get_mut(taken)) {
-            *place += 1;
-        }
-    }
-    Ok(Some(Confusion { part, counts }))
 }

@@ -16,7 +16,6 @@ pub use self::timeline::MAX_TRACE_BYTES;
 use self::timeline::Timeline;
 use crate::error::Result;
 use crate::plan;
-use crate::predict;
 use crate::report::{EpochReport, Summary};
 use crate::run_folder::{self, Run};
 use crate::session::Options;
@@ -37,8 +36,8 @@ pub struct Page {
     pub left_out: Vec<String>,
 }
 
-/// The page of the run in a folder. With `data` the data set is read, and the model evaluated on it, for the confusion
-/// matrix and the memory; where that cannot be, the page says so. `trace` is a file that `eciton train --trace` wrote.
+/// The page of the run in a folder. With `data` the data set is read for the plan of the memory; where that cannot be,
+/// the page says so. `trace` is a file that `eciton train --trace` wrote.
 ///
 /// # Errors
 /// A run folder, or a trace, that is missing or damaged.
@@ -48,12 +47,8 @@ pub fn page(path: &Path, trace: Option<&Path>, data: bool, options: &Options) ->
     let recipe = run_folder::recipe(path)?;
     let timeline = trace.map(Timeline::read).transpose()?;
     let mut left_out = Vec::new();
-    let (mut confusion, mut memory) = (None, None);
+    let mut memory = None;
     if data {
-        match predict::confusion(&run, MAX_CLASSES, options) {
-            Ok(found) => confusion = found,
-            Err(error) => left_out.push(format!("confusion matrix: {error}")),
-        }
         let mut here = run.config.clone();
         // Looking at a run costs nothing, wherever it was trained.
         here.run_on(ExecutorKind::Local);
@@ -62,10 +57,12 @@ pub fn page(path: &Path, trace: Option<&Path>, data: bool, options: &Options) ->
             Err(error) => left_out.push(format!("memory by purpose: {error}")),
         }
     } else {
-        left_out.push("confusion matrix, memory by purpose: they need the data set".to_owned());
+        left_out.push("memory by purpose: it needs the data set".to_owned());
     }
     let mut sections = vec![seeds(&run.summary), curves(&run, &epochs)];
-    sections.extend(confusion.as_ref().map(part::confusion));
+    let quality = run.summary.seeds.first().and_then(|seed| seed.quality.as_ref());
+    let shown = quality.filter(|found| (1..=MAX_CLASSES).contains(&found.confusion.len()));
+    sections.extend(shown.map(part::confusion));
     sections.push(part::memory(run.summary.peak_memory_bytes, memory.as_ref()));
     sections.extend(part::bill(&run.summary));
     match &timeline {
@@ -228,6 +225,7 @@ mod tests {
         for outside in ["<script", "http:", "https:", "@import", "url(", "NaN"] {
             assert!(!html.contains(outside), "{outside}");
         }
+        assert!(html.contains("<th>3 Neural_Networks</th>"), "classes have their names");
         assert!(html.contains("prefers-color-scheme: dark") && html.contains("width=device-width"));
         let opened = |tag: &str| html.matches(&format!("<{tag}")).count();
         for tag in ["section", "table", "tr", "svg", "main", "style", "body"] {
@@ -255,7 +253,7 @@ mod tests {
         crate::train(&config, &options, &mut crate::Silent).unwrap();
         std::fs::remove_dir_all(&data).unwrap();
         let found = page(&out, None, true, &Options::default()).unwrap();
-        assert_eq!(found.left_out.len(), 3, "{:?}", found.left_out);
-        assert!(found.html.contains("Not shown: confusion matrix") && found.html.contains("<h2>Curves"));
+        assert_eq!(found.left_out.len(), 2, "{:?}", found.left_out);
+        assert!(found.html.contains("Not shown: memory") && found.html.contains("<h2>Confusion"));
     }
 }

@@ -7,8 +7,7 @@ use eciton_plan::Metric;
 use super::{Section, escaped};
 use crate::figures::{bytes, grouped, seconds};
 use crate::memory::MemoryPlan;
-use crate::predict::Confusion;
-use crate::report::Summary;
+use crate::report::{Quality, Summary};
 use crate::run_folder::Versions;
 
 /// A metric with its unit; `-` where there is none.
@@ -52,24 +51,30 @@ fn spread(summary: &Summary) -> String {
 }
 
 /// The matrix, shaded by the share of its row.
-pub(super) fn confusion(found: &Confusion) -> Section {
-    let classes = found.counts.len();
+pub(super) fn confusion(found: &Quality) -> Section {
+    let classes = found.confusion.len();
+    let name = |class: usize| escaped(found.classes.get(class).map_or("", |one| &one.class));
     let mut body = format!(
         "<p class=\"quiet\">{} rows: a row of the table is the class that they have, a column the class they are taken \
          for</p>\n<div class=\"scroll\"><table class=\"matrix\"><tr><th>class</th>",
         found.part
     );
     for class in 0..classes {
-        let _ = write!(body, "<th>{class}</th>");
+        let _ = write!(body, "<th title=\"{}\">{class}</th>", name(class));
     }
     body.push_str("<th>recall</th></tr>\n");
     let percent = |of: u64, all: u64| match all {
         0 => "-".to_owned(),
         _ => format!("{:.1} %", 100.0 * of as f64 / all as f64),
     };
-    for (class, counts) in found.counts.iter().enumerate() {
+    for (class, counts) in found.confusion.iter().enumerate() {
         let all: u64 = counts.iter().sum();
-        let _ = write!(body, "<tr><th>{class}</th>");
+        // A class without a name is called by its number.
+        let label = match name(class) {
+            name if name == class.to_string() => name,
+            name => format!("{class} {name}"),
+        };
+        let _ = write!(body, "<tr><th>{label}</th>");
         for (taken, &count) in counts.iter().enumerate() {
             let share = count as f64 / all.max(1) as f64;
             let right = if taken == class { " class=\"right\"" } else { "" };
@@ -85,8 +90,8 @@ pub(super) fn confusion(found: &Confusion) -> Section {
     }
     body.push_str("<tr><th>precision</th>");
     for class in 0..classes {
-        let taken: u64 = found.counts.iter().filter_map(|row| row.get(class)).sum();
-        let right = found.counts.get(class).and_then(|row| row.get(class)).copied().unwrap_or_default();
+        let taken: u64 = found.confusion.iter().filter_map(|row| row.get(class)).sum();
+        let right = found.confusion.get(class).and_then(|row| row.get(class)).copied().unwrap_or_default();
         let _ = write!(body, "<td>{}</td>", percent(right, taken));
     }
     body.push_str("<td></td></tr>\n</table></div>\n");
