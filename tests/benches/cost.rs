@@ -221,18 +221,7 @@ mod epochs {
         let labels = Labels::classes(of, classes);
         let split = Split::random(&labels, [0.66, 0.1], SEED);
         let features = Features::dense(columns, &values(vertices as usize * columns as usize)).unwrap();
-        let dataset = Dataset {
-            name: "random".to_owned(),
-            graph,
-            features,
-            edge_features: None,
-            labels,
-            split,
-            graphs: None,
-            ids: VertexIds::Dense,
-            names: Names::default(),
-            scaling: Scaling::None,
-        };
+        let dataset = Dataset::new("random".to_owned(), graph, features, labels, split);
         dataset.validate().unwrap();
         dataset
     }

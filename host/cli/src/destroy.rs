@@ -58,8 +58,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
 fn agreed(target: &Target) -> Result<bool, Failure> {
     if !std::io::stdin().is_terminal() {
         return Err(Failure::Usage(format!(
-            "standard input is no terminal, so the question whether to remove stack `{}` cannot be asked{}; --yes \
-             removes it and everything in its bucket without a question",
+            "standard input is no terminal, so the question whether to remove stack `{}` cannot be asked{}; \
+             give --yes to remove it and everything in its bucket without a question",
             target.stack,
             if target.file.is_some() { "" } else { ", and this machine knows of no such deployment" }
         )));

@@ -22,7 +22,7 @@ use std::io::{Read, Seek};
 use std::path::Path;
 
 use eciton_graph::adjacency::{Graph, Options};
-use eciton_graph::dataset::{Dataset, EdgeFeatures, Names, Scaling, VertexIds};
+use eciton_graph::dataset::{Dataset, EdgeFeatures};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::{Features, SparseRows};
 use eciton_graph::labels::Labels;
@@ -241,18 +241,7 @@ impl<R: Read + Seek> Bundle<R> {
         split: Split,
     ) -> Dataset {
         let name = self.name.clone();
-        Dataset {
-            name,
-            graph,
-            features,
-            edge_features,
-            labels,
-            split,
-            graphs: None,
-            ids: VertexIds::Dense,
-            names: Names::default(),
-            scaling: Scaling::None,
-        }
+        Dataset { edge_features, ..Dataset::new(name, graph, features, labels, split) }
     }
 }
 

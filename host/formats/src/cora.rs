@@ -15,7 +15,7 @@
 //! at least 1 and 1 less is stored.
 
 use eciton_graph::adjacency::{Graph, Options, check_vertices};
-use eciton_graph::dataset::{Dataset, Names, Scaling, VertexIds};
+use eciton_graph::dataset::{Dataset, Names};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::{Features, SparseRows};
 use eciton_graph::labels::Labels;
@@ -77,16 +77,14 @@ fn parse(bytes: &[u8]) -> Result<Dataset> {
         return Err(cursor.wrong("the end of the file"));
     }
     Dataset {
-        name: "cora".to_owned(),
-        graph: Graph::from_edges(u64::from(vertices), edges.iter().copied(), Options::default())?,
-        features: Features::Sparse(features),
-        edge_features: None,
-        labels: Labels::classes(labels, classes),
-        split,
-        graphs: None,
-        ids: VertexIds::Dense,
         names: Names { labels: FIELDS.map(str::to_owned).to_vec(), ..Names::default() },
-        scaling: Scaling::None,
+        ..Dataset::new(
+            "cora".to_owned(),
+            Graph::from_edges(u64::from(vertices), edges.iter().copied(), Options::default())?,
+            Features::Sparse(features),
+            Labels::classes(labels, classes),
+            split,
+        )
     }
     .checked()
 }

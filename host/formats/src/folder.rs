@@ -35,7 +35,7 @@ mod labels;
 use std::path::{Path, PathBuf};
 
 use eciton_graph::adjacency::{Graph, Options, check_vertices};
-use eciton_graph::dataset::{Dataset, EdgeFeatures, Names, Scaling, VertexIds};
+use eciton_graph::dataset::{Dataset, EdgeFeatures, Names, VertexIds};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::Features;
 use eciton_graph::graphs::{Graphs, apart_error};
@@ -321,19 +321,8 @@ impl Attributes {
         ids: VertexIds,
     ) -> Result<Dataset> {
         let Self { features, labels, split, graphs, names } = self;
-        Dataset {
-            name,
-            graph,
-            features,
-            edge_features,
-            labels,
-            split,
-            graphs,
-            ids,
-            names,
-            scaling: Scaling::None,
-        }
-        .checked()
+        Dataset { edge_features, graphs, ids, names, ..Dataset::new(name, graph, features, labels, split) }
+            .checked()
     }
 }
 

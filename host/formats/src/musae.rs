@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use eciton_graph::adjacency::{Graph, Options, check_vertices};
-use eciton_graph::dataset::{Dataset, Names, Scaling, VertexIds};
+use eciton_graph::dataset::{Dataset, Names};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::{Features, SparseBuilder, SparseRows};
 use eciton_graph::labels::Labels;
@@ -51,16 +51,8 @@ pub fn open(folder: &Path, name: &str) -> Result<Dataset> {
     let (labels, classes) = classes(&target, vertices)?;
     let split = Split::random_numpy(&labels, [0.6, 0.2], 0);
     Dataset {
-        name: name.to_owned(),
-        graph,
-        features: Features::Sparse(features),
-        edge_features: None,
-        labels,
-        split,
-        graphs: None,
-        ids: VertexIds::Dense,
         names: Names { labels: classes, split: DRAWN.to_owned(), ..Names::default() },
-        scaling: Scaling::None,
+        ..Dataset::new(name.to_owned(), graph, Features::Sparse(features), labels, split)
     }
     .checked()
 }

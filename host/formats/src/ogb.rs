@@ -37,7 +37,7 @@
 use std::path::{Path, PathBuf};
 
 use eciton_graph::adjacency::{Options, check_vertices};
-use eciton_graph::dataset::{Dataset, Names, Scaling, VertexIds};
+use eciton_graph::dataset::{Dataset, Names};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::Features;
 use eciton_graph::graphs::Graphs;
@@ -127,19 +127,7 @@ pub fn open(folder: &Path, scheme: Option<&str>) -> Result<Dataset> {
     };
     let names = Names { split: drawn, ..Names::default() };
     let name = file::folder_name(folder);
-    Dataset {
-        name,
-        graph,
-        features,
-        edge_features,
-        labels,
-        split,
-        graphs,
-        ids: VertexIds::Dense,
-        names,
-        scaling: Scaling::None,
-    }
-    .checked()
+    Dataset { edge_features, graphs, names, ..Dataset::new(name, graph, features, labels, split) }.checked()
 }
 
 /// Graphs 0 to the last of these first vertices.

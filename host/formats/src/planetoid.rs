@@ -10,7 +10,7 @@
 use std::path::Path;
 
 use eciton_graph::adjacency::{Graph, Options};
-use eciton_graph::dataset::{Dataset, Names, Scaling, VertexIds};
+use eciton_graph::dataset::Dataset;
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::{Features, SparseBuilder, SparseRows};
 use eciton_graph::labels::Labels;
@@ -116,18 +116,13 @@ impl Parts<'_> {
             validation: (train..train + VALIDATION).collect(),
             test: self.test_ids,
         };
-        Dataset {
-            name: self.name.to_owned(),
-            graph: Graph::from_edges(end as u64, edges.into_iter(), Options::default())?,
-            features: Features::Sparse(features.finish()),
-            edge_features: None,
-            labels: Labels::classes(labels, self.all_labels.1.max(1) as u32),
-            split: split.sorted(),
-            graphs: None,
-            ids: VertexIds::Dense,
-            names: Names::default(),
-            scaling: Scaling::None,
-        }
+        Dataset::new(
+            self.name.to_owned(),
+            Graph::from_edges(end as u64, edges.into_iter(), Options::default())?,
+            Features::Sparse(features.finish()),
+            Labels::classes(labels, self.all_labels.1.max(1) as u32),
+            split.sorted(),
+        )
         .checked()
     }
 

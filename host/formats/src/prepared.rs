@@ -10,7 +10,7 @@ use std::path::Path;
 
 use eciton_graph::adjacency::{Graph, Options};
 use eciton_graph::build;
-use eciton_graph::dataset::{Dataset, EdgeFeatures, Names, Scaling, VertexIds};
+use eciton_graph::dataset::{Dataset, EdgeFeatures, Names};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::Features;
 use eciton_graph::names::DRAWN;
@@ -70,16 +70,9 @@ pub fn open(folder: &Path) -> Result<Dataset> {
     };
     let name = file::folder_name(folder);
     Dataset {
-        name,
-        graph,
-        features,
         edge_features,
-        labels,
-        split,
-        graphs: None,
-        ids: VertexIds::Dense,
         names: Names { split: drawn, ..Names::default() },
-        scaling: Scaling::None,
+        ..Dataset::new(name, graph, features, labels, split)
     }
     .checked()
 }

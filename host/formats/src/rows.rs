@@ -16,7 +16,7 @@ use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 
 use eciton_graph::adjacency::{Graph, Options, check_vertices};
-use eciton_graph::dataset::{Dataset, Names, Scaling, VertexIds};
+use eciton_graph::dataset::{Dataset, Names, VertexIds};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::Features;
 use eciton_graph::labels::Labels;
@@ -132,19 +132,7 @@ pub(crate) fn dataset(
         names.split = DRAWN.to_owned();
     }
     let split = split.unwrap_or_else(|| Split::random(&labels, [0.6, 0.2], 0));
-    Dataset {
-        name,
-        graph,
-        features,
-        edge_features: None,
-        labels,
-        split,
-        graphs: None,
-        ids,
-        names,
-        scaling: Scaling::None,
-    }
-    .checked()
+    Dataset { ids, names, ..Dataset::new(name, graph, features, labels, split) }.checked()
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@
 use std::path::{Path, PathBuf};
 
 use eciton_graph::adjacency::{Options, check_vertices};
-use eciton_graph::dataset::{Dataset, Names, Scaling, VertexIds};
+use eciton_graph::dataset::{Dataset, Names, VertexIds};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::{Features, SparseBuilder};
 use eciton_graph::graphs::{Graphs, apart_error};
@@ -98,19 +98,8 @@ pub fn open(folder: &Path, name: &str) -> Result<Dataset> {
     let names = Names { split: drawn, ..Names::default() };
     let ids = VertexIds::Numbers((1..=vertices).collect());
     let (name, graphs) = (name.to_owned(), Some(graphs));
-    Dataset {
-        name,
-        graph,
-        features,
-        edge_features,
-        labels,
-        split,
-        graphs,
-        ids,
-        names,
-        scaling: Scaling::None,
-    }
-    .checked()
+    Dataset { edge_features, graphs, ids, names, ..Dataset::new(name, graph, features, labels, split) }
+        .checked()
 }
 
 fn needed(folder: &Path, name: &str, part: &str) -> Result<PathBuf> {

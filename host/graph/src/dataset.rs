@@ -61,6 +61,22 @@ pub struct Dataset {
 }
 
 impl Dataset {
+    /// One graph without edge features, its vertices called by their dense ids, nothing named or scaled.
+    pub fn new(name: String, graph: Graph, features: Features, labels: Labels, split: Split) -> Self {
+        Self {
+            name,
+            graph,
+            features,
+            edge_features: None,
+            labels,
+            split,
+            graphs: None,
+            ids: VertexIds::Dense,
+            names: Names::default(),
+            scaling: Scaling::None,
+        }
+    }
+
     /// The number of vertices.
     pub fn vertices(&self) -> u32 {
         self.graph.vertices()
@@ -130,16 +146,15 @@ mod tests {
 
     fn tiny() -> Dataset {
         Dataset {
-            name: "tiny".to_owned(),
-            graph: Graph::from_edges(3, [(0, 1)].into_iter(), Options::default()).unwrap(),
-            features: Features::dense(1, &[1.0, 2.0, 3.0]).unwrap(),
             edge_features: Some(EdgeFeatures::new(1, vec![0.5, 0.5]).unwrap()),
-            labels: Labels::classes(vec![0, 1, NO_LABEL], 2),
-            split: Split { train: vec![0], validation: vec![], test: vec![1] },
-            graphs: None,
             ids: VertexIds::Words(vec!["a".into(), "b".into(), "c".into()]),
-            names: Names::default(),
-            scaling: Scaling::None,
+            ..Dataset::new(
+                "tiny".to_owned(),
+                Graph::from_edges(3, [(0, 1)].into_iter(), Options::default()).unwrap(),
+                Features::dense(1, &[1.0, 2.0, 3.0]).unwrap(),
+                Labels::classes(vec![0, 1, NO_LABEL], 2),
+                Split { train: vec![0], validation: vec![], test: vec![1] },
+            )
         }
     }
 

@@ -230,7 +230,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::adjacency::Options;
-    use crate::dataset::{Features, Labels, NO_LABEL, Names, Scaling, Split, Values};
+    use crate::dataset::{Features, Labels, NO_LABEL, Split, Values};
     use crate::order::permute_dataset;
     use crate::random::SplitMix64;
 
@@ -267,16 +267,15 @@ mod tests {
 
     fn two() -> Dataset {
         Dataset {
-            name: "two".to_owned(),
-            graph: Graph::from_edges(4, [(0, 2), (1, 3)].into_iter(), Options::default()).unwrap(),
-            features: Features::dense(1, &[1.0, 2.0, 3.0, 4.0]).unwrap(),
-            edge_features: None,
-            labels: Labels::classes(vec![1, 0, NO_LABEL, NO_LABEL], 2),
-            split: Split { train: vec![0], validation: vec![], test: vec![1] },
             graphs: Some(Graphs::new(&[8, 6, 8, 6]).unwrap()),
             ids: VertexIds::Words(["a", "b", "c", "d"].map(str::to_owned).to_vec()),
-            names: Names::default(),
-            scaling: Scaling::None,
+            ..Dataset::new(
+                "two".to_owned(),
+                Graph::from_edges(4, [(0, 2), (1, 3)].into_iter(), Options::default()).unwrap(),
+                Features::dense(1, &[1.0, 2.0, 3.0, 4.0]).unwrap(),
+                Labels::classes(vec![1, 0, NO_LABEL, NO_LABEL], 2),
+                Split { train: vec![0], validation: vec![], test: vec![1] },
+            )
         }
     }
 

@@ -5,8 +5,7 @@ use std::mem::take;
 use eciton_graph::adjacency::{Graph, Options};
 use eciton_graph::build;
 use eciton_graph::dataset::{
-    Dataset, DenseRows, EdgeFeatures, Features, Labels, NO_LABEL, Names, Scaling, SparseRows, Split, Values,
-    VertexIds,
+    Dataset, DenseRows, EdgeFeatures, Features, Labels, NO_LABEL, Names, SparseRows, Split, Values, VertexIds,
 };
 use eciton_graph::edges::{EdgeSource, MAX_CHUNK_EDGES};
 use eciton_graph::error::{Error, Place};
@@ -339,16 +338,11 @@ impl Builder {
             }
         };
         let dataset = Dataset {
-            name: take(&mut self.name),
-            graph,
-            features,
             edge_features: self.edge_features.take(),
-            labels,
-            split,
             graphs: self.graphs.take(),
             ids: std::mem::replace(&mut self.ids, VertexIds::Dense),
             names: Names { labels: take(&mut self.classes), ..Names::default() },
-            scaling: Scaling::None,
+            ..Dataset::new(take(&mut self.name), graph, features, labels, split)
         };
         py.detach(|| dataset.validate()).map_err(refused)?;
         Ok(Data::new(dataset, None))

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use eciton_formats::sequence::Vocabulary;
 use eciton_graph::adjacency::{Graph, Options as GraphOptions};
-use eciton_graph::dataset::{Dataset, Features, Labels, Names, Scaling, Split, VertexIds};
+use eciton_graph::dataset::{Dataset, Features, Labels, Split};
 use eciton_graph::metrics::best;
 use eciton_graph::random::SplitMix64;
 use eciton_plan::{Batch, Config, ExecutorKind};
@@ -107,18 +107,13 @@ impl Writer {
 fn sequence(length: u32, kinds: usize) -> Result<Dataset> {
     let rows = length as usize;
     let all = (0..length).collect();
-    let set = Dataset {
-        name: "prompt".to_owned(),
-        graph: Graph::from_edges(length.into(), std::iter::empty(), GraphOptions::default())?,
-        features: Features::dense(1, &vec![0.0; rows])?,
-        edge_features: None,
-        labels: Labels::classes(vec![0; rows], u32::try_from(kinds).unwrap_or(u32::MAX)),
-        split: Split { train: all, ..Split::default() },
-        graphs: None,
-        ids: VertexIds::Dense,
-        names: Names::default(),
-        scaling: Scaling::None,
-    };
+    let set = Dataset::new(
+        "prompt".to_owned(),
+        Graph::from_edges(length.into(), std::iter::empty(), GraphOptions::default())?,
+        Features::dense(1, &vec![0.0; rows])?,
+        Labels::classes(vec![0; rows], u32::try_from(kinds).unwrap_or(u32::MAX)),
+        Split { train: all, ..Split::default() },
+    );
     Ok(set.checked()?)
 }
 

@@ -2,7 +2,7 @@
 //! texts that go on.
 
 use eciton_graph::adjacency::{Graph, Options as GraphOptions};
-use eciton_graph::dataset::{Dataset, Features, Labels, Names, Scaling, Split, VertexIds};
+use eciton_graph::dataset::{Dataset, Features, Labels, Split};
 use eciton_plan::Config;
 use eciton_tests::{Numbers, options, train};
 use eciton_train::{Drawing, Options, Recording, Writer};
@@ -154,18 +154,13 @@ impl Case {
             validation: Vec::new(),
             test: (self.rows - held..self.rows).collect(),
         };
-        Dataset {
-            name: "random".to_owned(),
-            graph: Graph::from_edges(self.rows.into(), std::iter::empty(), GraphOptions::default()).unwrap(),
-            features: Features::dense(columns, &values).unwrap(),
-            edge_features: None,
-            labels: Labels::classes(labels, self.classes),
+        Dataset::new(
+            "random".to_owned(),
+            Graph::from_edges(self.rows.into(), std::iter::empty(), GraphOptions::default()).unwrap(),
+            Features::dense(columns, &values).unwrap(),
+            Labels::classes(labels, self.classes),
             split,
-            graphs: None,
-            ids: VertexIds::Dense,
-            names: Names::default(),
-            scaling: Scaling::None,
-        }
+        )
     }
 }
 

@@ -1,7 +1,7 @@
 //! Evaluations that keep no scores: their metrics are those of evaluations that do, bit for bit.
 
 use eciton_graph::adjacency::{Graph, Options as GraphOptions};
-use eciton_graph::dataset::{Dataset, Features, Labels, Names, Scaling, Split, Values, VertexIds};
+use eciton_graph::dataset::{Dataset, Features, Labels, Split, Values};
 use eciton_graph::store;
 use eciton_plan::{Config, Data};
 use eciton_tests::{Numbers, options, train_reports};
@@ -37,18 +37,13 @@ fn flags(seed: u64) -> Dataset {
     let mut order: Vec<u32> = (0..rows).collect();
     (1..rows as usize).rev().for_each(|at| order.swap(at, random.below(at as u32 + 1) as usize));
     let part = |from: usize, to: usize| order[from..to].to_vec();
-    Dataset {
-        name: "flags".to_owned(),
-        graph: Graph::from_edges(rows.into(), std::iter::empty(), GraphOptions::default()).unwrap(),
-        features: Features::dense(columns, &values).unwrap(),
-        edge_features: None,
-        labels: Labels::Flags(Values::new(flags, known).unwrap()),
-        split: Split { train: part(0, 1500), validation: part(1500, 1900), test: part(1900, 2400) },
-        graphs: None,
-        ids: VertexIds::Dense,
-        names: Names::default(),
-        scaling: Scaling::None,
-    }
+    Dataset::new(
+        "flags".to_owned(),
+        Graph::from_edges(rows.into(), std::iter::empty(), GraphOptions::default()).unwrap(),
+        Features::dense(columns, &values).unwrap(),
+        Labels::Flags(Values::new(flags, known).unwrap()),
+        Split { train: part(0, 1500), validation: part(1500, 1900), test: part(1900, 2400) },
+    )
 }
 
 #[test]

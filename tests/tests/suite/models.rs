@@ -6,9 +6,7 @@
 
 use crate::numpy::{as_sparse, ask, assert_close, flat, trained};
 use eciton_graph::adjacency::{Graph, Options as GraphOptions};
-use eciton_graph::dataset::{
-    Dataset, EdgeFeatures, Features, Labels, NO_LABEL, Names, Scaling, Split, Values, VertexIds,
-};
+use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, NO_LABEL, Split, Values, VertexIds};
 use eciton_graph::graphs::Graphs;
 use eciton_plan::{
     ClassWeights, Config, EdgePlace, ExecutorKind, GatherFeatures, LabelledGathers, LayerKind, Links, Loss,
@@ -237,18 +235,8 @@ impl Case {
         let (name, ids) = ("random".to_owned(), VertexIds::Dense);
         let split = Split { train, validation: validation.to_vec(), test: test.to_vec() };
         let edge_features = Some(edge_features);
-        let dataset = Dataset {
-            name,
-            graph,
-            features,
-            edge_features,
-            labels,
-            split,
-            graphs,
-            ids,
-            names: Names::default(),
-            scaling: Scaling::None,
-        };
+        let dataset =
+            Dataset { edge_features, graphs, ids, ..Dataset::new(name, graph, features, labels, split) };
         dataset.validate().unwrap();
         Self { what: format!("{text}, seed {seed}"), config, dataset, job }
     }

@@ -6,7 +6,7 @@
 
 use crate::numpy::{as_sparse, ask, assert_close, flat, trained};
 use eciton_graph::adjacency::{Graph, Options as GraphOptions};
-use eciton_graph::dataset::{Dataset, Features, Labels, Names, Scaling, Split, VertexIds};
+use eciton_graph::dataset::{Dataset, Features, Labels, Split};
 use eciton_plan::{
     Activation, Algorithm, Atoms, Config, GatherFeatures, Intervals, LayerSettings, Layers, Pipeline,
     WeightDecay, WeightVersions,
@@ -98,18 +98,8 @@ impl Case {
         let options = GraphOptions { symmetric: true, keep_self_loops: false };
         let graph = Graph::from_edges(u64::from(vertices), edges.into_iter(), options).unwrap();
         let split = Split { train, validation: validation.to_vec(), test: test.to_vec() };
-        let dataset = Dataset {
-            name: "random".to_owned(),
-            graph,
-            features,
-            edge_features: None,
-            labels: Labels::classes(labels, classes),
-            split,
-            graphs: None,
-            ids: VertexIds::Dense,
-            names: Names::default(),
-            scaling: Scaling::None,
-        };
+        let dataset =
+            Dataset::new("random".to_owned(), graph, features, Labels::classes(labels, classes), split);
         dataset.validate().unwrap();
         let what = format!(
             "seed {seed}, widths {widths:?}, dropout {dropout}, bias {bias}, {activation:?}, {algorithm:?}"

@@ -1,7 +1,7 @@
 //! What rows are stored as and which of them are summed, in how many pieces: what may change bits, and what
 //! may not.
 use eciton_graph::adjacency::{Graph, Options as GraphOptions};
-use eciton_graph::dataset::{Dataset, Features, Labels, Names, Scaling, Split, VertexIds};
+use eciton_graph::dataset::{Dataset, Features, Labels, Split};
 use eciton_graph::random::SplitMix64;
 use eciton_plan::{
     Config, ExecutorKind, GatherFeatures, LabelledGathers, Mode, Pipeline, RowFormat, VertexOrder,
@@ -182,18 +182,7 @@ fn random_set(seed: u64, vertices: u32, edges: u32, columns: u32, classes: u32) 
         test: (vertices * 3 / 4..vertices).collect(),
     };
     let features = Features::dense(columns, &values).unwrap();
-    Dataset {
-        name: "random".to_owned(),
-        graph,
-        features,
-        edge_features: None,
-        labels,
-        split,
-        graphs: None,
-        ids: VertexIds::Dense,
-        names: Names::default(),
-        scaling: Scaling::None,
-    }
+    Dataset::new("random".to_owned(), graph, features, labels, split)
 }
 
 fn inside(config: &Config, dataset: &Dataset) -> FirstEpoch {

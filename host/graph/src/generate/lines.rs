@@ -13,7 +13,7 @@ use scene::{ACROSS, ALONG, PROPOSALS, SIDE, Scene};
 use super::keyed::{Purpose, stream};
 use super::{real, whole};
 use crate::adjacency::{Graph, Options};
-use crate::dataset::{Dataset, Names, Scaling, VertexIds};
+use crate::dataset::Dataset;
 use crate::error::Result;
 use crate::features::Features;
 use crate::labels::Labels;
@@ -82,22 +82,17 @@ impl Lines {
         }
         let at = |fifths: u64| (self.images * fifths / 5) as u32 * PROPOSALS as u32;
         let (train, validation, all) = (at(3), at(4), at(5));
-        Dataset {
-            name: name.to_owned(),
-            graph: Graph::from_edges(rows, edges.into_iter(), Options::default())?,
-            features: Features::dense(COLUMNS as u32, &values)?,
-            edge_features: None,
-            labels: Labels::classes(labels, 2),
-            split: Split {
+        Dataset::new(
+            name.to_owned(),
+            Graph::from_edges(rows, edges.into_iter(), Options::default())?,
+            Features::dense(COLUMNS as u32, &values)?,
+            Labels::classes(labels, 2),
+            Split {
                 train: (0..train).collect(),
                 validation: (train..validation).collect(),
                 test: (validation..all).collect(),
             },
-            graphs: None,
-            ids: VertexIds::Dense,
-            names: Names::default(),
-            scaling: Scaling::None,
-        }
+        )
         .checked()
     }
 }

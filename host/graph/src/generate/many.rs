@@ -34,7 +34,7 @@ use super::planted::Division;
 use super::{MAX_FEATURES, real, whole};
 use crate::adjacency::{Graph, Options};
 use crate::build;
-use crate::dataset::{Dataset, Names, Scaling, VertexIds};
+use crate::dataset::{Dataset, VertexIds};
 use crate::edges::EdgeSource;
 use crate::error::Result;
 use crate::features::{Features, SparseBuilder};
@@ -241,19 +241,7 @@ impl GeneratedMany {
         let split = self.split(&labels, division);
         let (features, graphs) = (self.features()?, Some(self.membership()?));
         let (name, ids) = (name.to_owned(), VertexIds::Dense);
-        Dataset {
-            name,
-            graph,
-            features,
-            edge_features: None,
-            labels,
-            split,
-            graphs,
-            ids,
-            names: Names::default(),
-            scaling: Scaling::None,
-        }
-        .checked()
+        Dataset { graphs, ids, ..Dataset::new(name, graph, features, labels, split) }.checked()
     }
 
     /// The accuracy of one who knows every class: 1 - flip (1 - 1 / classes).

@@ -12,7 +12,7 @@ use language::{Program, length};
 use super::keyed::{Purpose, stream};
 use super::{MAX_FEATURES, whole};
 use crate::adjacency::{Graph, Options};
-use crate::dataset::{Dataset, Names, Scaling, VertexIds};
+use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::features::Features;
 use crate::labels::Labels;
@@ -129,18 +129,13 @@ impl Programs {
             let program = if self.partial { program.with_hidden(&mut draw) } else { program };
             program.encode(nodes, MAX_STEPS, &mut values).ok_or_else(endless)?;
         }
-        Dataset {
-            name: name.to_owned(),
-            graph: Graph::from_edges(count, std::iter::empty(), Options::default())?,
-            features: Features::dense(columns as u32, &values)?,
-            edge_features: None,
-            labels: Labels::classes(labels, self.modulus),
+        Dataset::new(
+            name.to_owned(),
+            Graph::from_edges(count, std::iter::empty(), Options::default())?,
+            Features::dense(columns as u32, &values)?,
+            Labels::classes(labels, self.modulus),
             split,
-            graphs: None,
-            ids: VertexIds::Dense,
-            names: Names::default(),
-            scaling: Scaling::None,
-        }
+        )
         .checked()
     }
 }

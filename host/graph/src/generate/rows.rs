@@ -12,7 +12,7 @@
 use super::keyed::{Purpose, fill_normal, stream};
 use super::{MAX_FEATURES, real, whole};
 use crate::adjacency::{Graph, Options};
-use crate::dataset::{Dataset, Names, Scaling, VertexIds};
+use crate::dataset::Dataset;
 use crate::error::Result;
 use crate::features::Features;
 use crate::labels::Labels;
@@ -62,18 +62,13 @@ fn dot(left: &[f32], right: &[f32]) -> f32 {
 fn dataset(name: &str, columns: u32, values: &[f32], labels: Labels, seed: u64) -> Result<Dataset> {
     let rows = labels.rows() as u64;
     let split = Split::random(&labels, [0.6, 0.2], seed);
-    Dataset {
-        name: name.to_owned(),
-        graph: Graph::from_edges(rows, std::iter::empty(), Options::default())?,
-        features: Features::dense(columns, values)?,
-        edge_features: None,
+    Dataset::new(
+        name.to_owned(),
+        Graph::from_edges(rows, std::iter::empty(), Options::default())?,
+        Features::dense(columns, values)?,
         labels,
         split,
-        graphs: None,
-        ids: VertexIds::Dense,
-        names: Names::default(),
-        scaling: Scaling::None,
-    }
+    )
     .checked()
 }
 

@@ -11,7 +11,7 @@ use super::description::{Description, Ids, Kind, LabelKind};
 use super::section::{Section, Written};
 use crate::adjacency::{Adjacency, Graph};
 use crate::build::threads::{on_threads, shares, threads_for};
-use crate::dataset::{Dataset, EdgeFeatures, Scaling, VertexIds};
+use crate::dataset::{Dataset, EdgeFeatures, VertexIds};
 use crate::error::{Error, Place, Result};
 use crate::features::{DenseRows, Features, SparseRows};
 use crate::graphs::Graphs;
@@ -56,16 +56,17 @@ pub fn open(path: &Path) -> Result<Dataset> {
         test: files.slab(Section::Test)?.to_vec(),
     };
     Dataset {
-        name: described.name.clone(),
-        graph: Graph::from_parts(incoming, outgoing)?,
-        features: files.features(&described)?,
         edge_features: files.edge_features(&described)?,
-        labels: files.labels(described.labels)?,
-        split,
         graphs: files.graphs(&described)?,
         ids: files.ids(described.ids, Section::VERTEX_IDS)?,
         names: described.names.clone(),
-        scaling: Scaling::None,
+        ..Dataset::new(
+            described.name.clone(),
+            Graph::from_parts(incoming, outgoing)?,
+            files.features(&described)?,
+            files.labels(described.labels)?,
+            split,
+        )
     }
     .checked()
 }

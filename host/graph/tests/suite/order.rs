@@ -2,7 +2,7 @@
 use std::time::Instant;
 
 use eciton_graph::adjacency::{Graph, Options};
-use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, Names, Scaling, Split, VertexIds};
+use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, Split};
 use eciton_graph::order::{Order, Permutation, bandwidth, permute_dataset, permute_graph};
 use eciton_graph::random::SplitMix64;
 
@@ -213,16 +213,8 @@ fn edges_keep_their_features() {
         let rows: Vec<f32> = graph.edge_list().flat_map(|(s, t)| [s as f32, t as f32]).collect();
         let labels = Labels::none(vertices);
         let dataset = Dataset {
-            name: "random".to_owned(),
-            features: Features::identity(vertices),
             edge_features: Some(EdgeFeatures::new(2, rows).unwrap()),
-            split: Split::default(),
-            graphs: None,
-            ids: VertexIds::Dense,
-            labels,
-            graph,
-            names: Names::default(),
-            scaling: Scaling::None,
+            ..Dataset::new("random".to_owned(), graph, Features::identity(vertices), labels, Split::default())
         };
         dataset.validate().unwrap();
         let mut ids: Vec<u32> = (0..vertices).collect();

@@ -5,8 +5,7 @@ use std::path::Path;
 
 use eciton_graph::adjacency::{Graph, Options};
 use eciton_graph::dataset::{
-    Dataset, EdgeFeatures, Features, Labels, NO_LABEL, Names, Scaling, SparseBuilder, Split, Values,
-    VertexIds,
+    Dataset, EdgeFeatures, Features, Labels, NO_LABEL, Names, SparseBuilder, Split, Values, VertexIds,
 };
 use eciton_graph::error::Error;
 use eciton_graph::graphs::Graphs;
@@ -91,16 +90,11 @@ fn random_set(random: &mut SplitMix64) -> Dataset {
         split: called("drawn", 1).concat(),
     };
     let set = Dataset {
-        name: "random \"set\"".to_owned(),
-        graph,
-        features,
         edge_features,
-        labels,
-        split,
         graphs,
         ids,
         names,
-        scaling: Scaling::None,
+        ..Dataset::new("random \"set\"".to_owned(), graph, features, labels, split)
     };
     set.validate().unwrap();
     set
@@ -151,19 +145,17 @@ fn tiny(words: bool, directed: bool, sparse: bool) -> Dataset {
     let options = Options { symmetric: !directed, keep_self_loops: false };
     let features = [0.5, 1.0, 0.0, -2.0, 3.0, 0.25];
     Dataset {
-        name: "tiny".to_owned(),
-        graph: Graph::from_edges(3, [(0, 1), (1, 2)].into_iter(), options).unwrap(),
-        features: if sparse { Features::identity(3) } else { Features::dense(2, &features).unwrap() },
-        edge_features: None,
-        labels: Labels::classes(vec![0, 1, NO_LABEL], 2),
-        split: Split { train: vec![0], validation: vec![], test: vec![1] },
-        graphs: None,
         ids: match words {
             true => VertexIds::Words(vec!["a".into(), String::new(), "cc".into()]),
             false => VertexIds::Numbers(vec![7, 9, 8]),
         },
-        names: Names::default(),
-        scaling: Scaling::None,
+        ..Dataset::new(
+            "tiny".to_owned(),
+            Graph::from_edges(3, [(0, 1), (1, 2)].into_iter(), options).unwrap(),
+            if sparse { Features::identity(3) } else { Features::dense(2, &features).unwrap() },
+            Labels::classes(vec![0, 1, NO_LABEL], 2),
+            Split { train: vec![0], validation: vec![], test: vec![1] },
+        )
     }
 }
 

@@ -4,23 +4,21 @@ use std::collections::BTreeSet;
 use super::super::tests::{all_links, complete, random_graph};
 use super::*;
 use crate::adjacency::Options;
-use crate::dataset::{Features, Labels, NO_LABEL, Names, Scaling, Split, VertexIds};
+use crate::dataset::{Features, Labels, NO_LABEL, Split};
 
 /// A data set of a graph; features of an edge are what `feature` says of it.
 fn dataset(graph: Graph, with_features: bool) -> Dataset {
     let vertices = graph.vertices();
     let rows: Vec<f32> = graph.edge_list().flat_map(feature).collect();
     Dataset {
-        name: "tiny".to_owned(),
-        features: Features::identity(vertices),
         edge_features: with_features.then(|| EdgeFeatures::new(2, rows).unwrap()),
-        labels: Labels::classes(vec![NO_LABEL; vertices as usize], 2),
-        split: Split::default(),
-        graphs: None,
-        ids: VertexIds::Dense,
-        graph,
-        names: Names::default(),
-        scaling: Scaling::None,
+        ..Dataset::new(
+            "tiny".to_owned(),
+            graph,
+            Features::identity(vertices),
+            Labels::classes(vec![NO_LABEL; vertices as usize], 2),
+            Split::default(),
+        )
     }
 }
 
