@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
 }
 
 const AFTER_HELP: &str = "\
-The run's machine:    eciton train digits --layers 6 --batch 240 --micro 4 --lanes 2 --workers 2
+The run's machine:    eciton train digits --layers 6 --batch 512 --micro 4 --lanes 2 --workers 2
                       --set workers.listen=0.0.0.0:7070 --set workers.tokens=tokens
 Each worker's:        eciton worker --connect HOST:7070 --token-file worker-0.token
 

@@ -24,7 +24,7 @@ pub mod generate;
 pub mod graphs;
 pub mod labels;
 pub mod links;
-mod mapping;
+pub mod mapping;
 pub mod metrics;
 pub mod names;
 pub mod order;

@@ -28,7 +28,7 @@ impl SlabOwner for Nothing {
 
 /// Maps a whole file. Nobody may change or shorten it while the mapping lives: a reader would see
 /// other numbers than were checked, or be stopped by the operating system.
-pub(crate) fn map(path: &Path) -> Result<Arc<dyn SlabOwner>> {
+pub fn map(path: &Path) -> Result<Arc<dyn SlabOwner>> {
     let refused = |source| Error::Read { path: path.to_owned(), source };
     let file = eciton_input::file::open(path).map_err(refused)?;
     if file.metadata().map_err(refused)?.len() == 0 {

@@ -202,7 +202,7 @@ impl Placement {
         };
         let wide = program.stages.iter().find(|stage| {
             stage.place == Place::Host
-                || !program.apart && stage.reads().any(|(_, scope)| scope == Scope::All)
+                || program.apart.is_none() && stage.reads().any(|(_, scope)| scope == Scope::All)
         });
         if let Some(stage) = wide {
             let remedy = "lanes run models without a graph; leave lanes out, or have layers of rows alone";

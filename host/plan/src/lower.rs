@@ -152,7 +152,7 @@ impl<'o> Lowering<'o> {
             scores: None,
             embeddings: None,
             losses: Vec::new(),
-            apart: false,
+            apart: None,
         };
         let values = network.values.len();
         let mut slots = vec![None; values];

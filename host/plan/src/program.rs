@@ -85,9 +85,9 @@ pub struct Program {
     pub embeddings: Option<SlotId>,
     /// The stages that compute losses, in a training program: the last layer's first.
     pub losses: Vec<LossOf>,
-    /// Whether each interval has a graph of its own, as parts of a batch have: what a stage reads of all rows
-    /// are then those of its interval.
-    pub apart: bool,
+    /// Parts of a batch, which stand where intervals do: each has a graph of its own, and what a stage reads of all
+    /// rows are those of its part. `None`: intervals of one graph.
+    pub apart: Option<u32>,
 }
 
 /// A part of the loss, which is the sum of all.
@@ -545,11 +545,11 @@ impl Program {
         RelationId(at as u16)
     }
 
-    /// Makes it a program of parts that each have a graph of their own, of so many rows in all at most.
-    pub fn set_apart(&mut self, rows: u32) {
-        self.apart = true;
+    /// Makes it a program of parts that each have a graph of their own, of so many rows at most.
+    pub fn set_apart(&mut self, parts: u32, rows: u32) {
+        self.apart = Some(parts);
         if let Some(vertices) = self.domains.get_mut(Domain::VERTICES.index()) {
-            vertices.rows = rows;
+            vertices.rows = rows.saturating_mul(parts);
         }
     }
 
@@ -570,7 +570,7 @@ impl Program {
         let mut needed: Vec<(StageId, Scope)> = Vec::new();
         for (slot, scope) in self.stage(stage).into_iter().flat_map(Stage::reads) {
             let writer = self.slots.get(slot.index()).and_then(|spec| spec.written_by);
-            let scope = if self.apart { Scope::Own } else { scope };
+            let scope = if self.apart.is_some() { Scope::Own } else { scope };
             needed.extend(writer.map(|writer| (writer, scope)));
         }
         needed.sort_unstable();

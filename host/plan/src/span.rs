@@ -153,7 +153,7 @@ fn may_be_inside(program: &Program, at: usize) -> bool {
             .via
             .and_then(|via| program.relations.get(via.index()))
             .is_some_and(|lists| lists.over == Over::Neighbours && !lists.reached);
-    !stage.exact && (is_kernel(program, at) || gathers && program.apart)
+    !stage.exact && (is_kernel(program, at) || gathers && program.apart.is_some())
 }
 
 impl Span {
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn a_round_of_parts_is_one_run() {
         let mut program = gcn(2, 4, 9, 3);
-        program.set_apart(100);
+        program.set_apart(1, 100);
         let spans = Spans::of(&program, &SpanChoice::Auto).unwrap();
         let [span] = spans.as_slice() else { panic!("{spans:?}") };
         assert_eq!((span.stages.clone(), span.writes.len()), (0..program.stages.len(), 0));
@@ -277,7 +277,7 @@ mod tests {
         for round in 0..400 {
             let mut program = zoo::random(&mut random);
             if round % 2 == 0 {
-                program.set_apart(program.shape.rows);
+                program.set_apart(1, program.shape.rows);
             }
             let spans = Spans::of(&program, &SpanChoice::Auto).unwrap();
             let fused = spans.fuse(&program);
@@ -299,7 +299,10 @@ mod tests {
                 let inside = &program.stages[span.stages.clone()];
                 let own = |slot: &SlotId| !inside.iter().any(|stage| stage.writes().any(|w| w == *slot));
                 let wide = inside.iter().flat_map(Stage::all).all(|slot| own(&slot));
-                assert!(program.apart || wide, "{span:?} reads rows of other intervals that it writes");
+                assert!(
+                    program.apart.is_some() || wide,
+                    "{span:?} reads rows of other intervals that it writes"
+                );
             }
         }
     }

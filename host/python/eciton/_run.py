@@ -303,7 +303,7 @@ class Run:
 
     def to_torch(self, layout: str = "pyg") -> dict[str, Any]:
         """The weights as tensors of PyTorch, for `load_state_dict`."""
-        import torch
+        import torch  # pyright: ignore[reportMissingImports]
 
         return {
             name: torch.from_numpy(np.ascontiguousarray(values)) for name, values in self.state_dict(layout).items()

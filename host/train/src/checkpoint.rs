@@ -35,7 +35,7 @@ pub(crate) use fingerprint::Fingerprint;
 pub(crate) use found::Found;
 pub(crate) use place::{Place, numeric_class};
 pub use place::{discard_empty, folder, is_resumable};
-pub(crate) use point::readdress;
+pub(crate) use point::{Point, readdress};
 pub(crate) use saver::{Beginning, Now, Saver};
 
 use serde::{Deserialize, Serialize};

@@ -25,7 +25,7 @@ use self::epochs::Sum;
 pub(crate) use self::fold::Fold;
 use self::judge::Judge;
 use self::owning::Returns;
-pub(crate) use self::owning::{MOST_RETURNS, restore};
+pub(crate) use self::owning::{MOST_RETURNS, give, restore};
 use self::pass::Pass;
 pub(crate) use self::pass::State;
 pub(crate) use self::rows::RowStore;
@@ -234,7 +234,8 @@ impl Training<'_> {
                         batches.over(round);
                     }
                     if !epochs.ends(round) {
-                        returns.log(machine, state, &sum)?;
+                        returns.log(machine, state, (&sum, false))?;
+                        owning::join(state)?;
                         return Ok([None; 2]);
                     }
                     if let Some(mut report) = report.take() {
@@ -244,18 +245,21 @@ impl Training<'_> {
                         state.observer.epoch(&report);
                         trained.epochs.push(report);
                         if let Some(recorder) = &mut state.recorder {
-                            let warned = recorder.epoch(
-                                &trained,
-                                (state.weights, epochs),
-                                state.counts,
-                                machine.bill(),
-                            )?;
-                            warned.iter().for_each(|text| state.observer.warning(text));
+                            recorder.epoch(&trained)?;
                         }
                     }
                     let stopping = stop.is_asked() && !trained.stopped;
                     trained.stopped |= stopping;
-                    returns.log(machine, state, &sum)?;
+                    // Done once more, an epoch is an earlier one than the last that is told of.
+                    let last = trained.epochs.last().is_some_and(|last| last.epoch == epochs.at(round));
+                    let due = last && state.recorder.as_ref().is_some_and(|recorder| recorder.is_due());
+                    returns.log(machine, state, (&sum, due))?;
+                    if let Some(recorder) = state.recorder.as_mut().filter(|_| due) {
+                        let warned =
+                            recorder.save(&trained, (state.weights, epochs), state.counts, machine.bill())?;
+                        warned.iter().for_each(|text| state.observer.warning(text));
+                    }
+                    owning::join(state)?;
                     begun = Instant::now();
                     Ok([stopping.then_some(Event::StopRequested), None])
                 }

@@ -309,12 +309,12 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
         item("checkpoint", "copies of weights, while one is written".to_owned(), values * 4 * copies * 2);
     }
     let parts: u64 = match program.apart {
-        true if config.batch.sampler.has_targets() && Hops::of(program).most() == 0 => {
+        Some(_) if config.batch.sampler.has_targets() && Hops::of(program).most() == 0 => {
             let (nodes, _) = RowBatches::new(&config.batch, inputs).sums();
             nodes.iter().map(|nodes| nodes.len() as u64).sum()
         }
-        true => u64::from(config.batch.micro),
-        false => inputs.intervals.iter().map(|i| i.nodes.len() as u64).sum(),
+        Some(parts) => u64::from(parts),
+        None => inputs.intervals.iter().map(|i| i.nodes.len() as u64).sum(),
     };
     let parts = parts * u64::from(pipeline.gradient_versions());
     // A further use of a parameter has partial sums of its own.
@@ -328,7 +328,7 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
     let block = (Pages::LARGE as u64).min(rows * GATHER_LANES * 4);
     let widened = if format == RowFormat::Bf16 { widened_bytes(wanted) } else { 0 };
     let each = block + THREAD_SUMS * largest + THREAD_BYTES.min(rows * 1024) + widened;
-    if program.apart {
+    if program.apart.is_some() {
         let rows = program.rows(Domain::VERTICES);
         let ahead = u64::from(config.batch.prefetch) + 1;
         let each = features_bytes(&inputs.features) / u64::from(inputs.shape.rows).max(1);
@@ -463,7 +463,7 @@ fn rows_bytes(wanted: &Wanted<'_>, format: RowFormat) -> u64 {
 fn slots(wanted: &Wanted<'_>, format: RowFormat) -> Vec<(u32, u32, RowFormat)> {
     let Wanted { inputs, program, evaluation, config, .. } = *wanted;
     let (intervals, pipeline) = (inputs.intervals.len() as u32, &config.pipeline);
-    let parts = if program.apart { config.batch.micro } else { intervals };
+    let parts = program.apart.unwrap_or(intervals);
     let pieces = evaluation.intervals(inputs).len() as u32;
     let assigned = Buffers::assign(program, parts, pipeline, format);
     let like = |assigned: &Buffers, program: &Program| -> Vec<(u32, u32, RowFormat)> {

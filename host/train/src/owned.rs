@@ -21,14 +21,14 @@ mod ledger;
 mod log;
 mod summing;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use eciton_exec::Executor;
 use eciton_exec::workers::OWNED;
 use eciton_kernel::Kept;
-use eciton_plan::{Algorithm, IntervalId, Node, Optimiser, Program, Version};
+use eciton_plan::{Algorithm, IntervalId, Node, Optimiser, Program, Round, Version};
 use eciton_tensor::Matrix;
 use eciton_tensor::frame::Frame;
 
@@ -36,7 +36,7 @@ use self::errand::{Errand, Reply};
 pub(crate) use self::ledger::Ledger;
 use self::log::Log;
 use crate::error::{Error, Result};
-use crate::run_folder::model::{Entry, Pieces};
+use crate::run_folder::model::{Entry, Pieces, Values};
 use crate::weights::Refused;
 
 /// A parameter of a worker.
@@ -63,6 +63,8 @@ pub(crate) struct Owners {
     log: Log,
     /// Updates between two entries of the log.
     every: u32,
+    /// Whether a round reads the values before the newest (`2bw`).
+    delayed: bool,
     /// Whether a worker was there when lanes were given out, by place; places, by lane.
     there: Vec<bool>,
     places: Vec<u32>,
@@ -70,8 +72,10 @@ pub(crate) struct Owners {
     joined: Option<u32>,
     /// Times that the run has gone back to the log's entry.
     returns: u64,
-    /// Intervals of the round that have no row, whose gradients are zero.
-    empty: RefCell<BTreeSet<u32>>,
+    /// Rounds, and intervals of these that have no row: their gradients are zero.
+    empty: RefCell<BTreeSet<(Round, u32)>>,
+    /// Whether the entry's values came from the host: no worker has them, whatever update it is at.
+    given: Cell<bool>,
 }
 
 /// Lanes that have to do with parameters.
@@ -89,6 +93,8 @@ pub(crate) struct Wanted<'a> {
     pub lanes: OwningLanes,
     pub optimiser: &'a Optimiser,
     pub every: u32,
+    /// Whether a round reads the values before the newest (`2bw`).
+    pub delayed: bool,
     /// The folder of the log.
     pub folder: &'a Path,
 }
@@ -100,7 +106,7 @@ fn failed(reason: impl std::fmt::Display) -> Error {
 impl Owners {
     /// Owners of a program on lanes. `sums`: leaves of the tree of gradients, and by interval their nodes.
     pub(crate) fn new(wanted: Wanted<'_>, (atoms, nodes): (u32, &[Vec<Node>])) -> Result<Self> {
-        let Wanted { program, lanes, optimiser, every, folder } = wanted;
+        let Wanted { program, lanes, optimiser, every, delayed, folder } = wanted;
         let OwningLanes { readers, makers } = lanes;
         let parameter = |(at, (parameter, lanes)): (usize, (&eciton_plan::Parameter, Vec<usize>))| {
             let maker = |number: usize| makers.get(number).copied().flatten();
@@ -124,7 +130,7 @@ impl Owners {
         let all = program.parameters.iter().zip(readers).enumerate();
         let parameters: Vec<Parameter> = all.map(parameter).collect();
         let lengths = parameters.iter().map(|parameter| parameter.rows * parameter.columns).collect();
-        let log = Log::new(folder, lengths, 1 + moments(optimiser))?;
+        let log = Log::new(folder, lengths, 1 + moments(optimiser) + usize::from(delayed))?;
         let (there, places) = (Vec::new(), Vec::new());
         let nodes = errand::pairs(nodes);
         Ok(Self {
@@ -133,11 +139,13 @@ impl Owners {
             nodes,
             log,
             every,
+            delayed,
             there,
             places,
             joined: None,
             returns: 0,
             empty: RefCell::default(),
+            given: Cell::new(false),
         })
     }
 
@@ -149,9 +157,10 @@ impl Owners {
         Ok(Kept { name, rows: one.rows, extents: one.extents.clone(), to: Vec::new() })
     }
 
-    /// The name of a use's sum.
-    pub(crate) fn sum(number: usize) -> String {
-        format!("s{number}")
+    /// The name of a use's sum, in a round.
+    pub(crate) fn sum(number: usize, round: Round) -> String {
+        // A program has at most 2^16 of them.
+        ledger::sum_name(number as u32, round.0)
     }
 
     /// The update that the log's entry is of.
@@ -165,19 +174,35 @@ impl Owners {
     }
 
     /// Writes a parameter of the log's next entry: its values, without moments.
-    pub(crate) fn put(&self, parameter: usize, values: &[f32]) -> Result<()> {
-        self.log.put(parameter, 0, values)?;
+    pub(crate) fn put_first(&self, parameter: usize, values: &[f32]) -> Result<()> {
+        self.put(parameter, 0, values)?;
         let zeros = vec![0.0; values.len()];
-        (1..self.matrices()).try_for_each(|moment| self.log.put(parameter, moment, &zeros))
+        (1..self.log.matrices()).try_for_each(|moment| self.put(parameter, moment, &zeros))
     }
 
-    fn matrices(&self) -> usize {
-        self.log.matrices()
+    /// Writes a matrix of the log's next entry: values, then moments.
+    pub(crate) fn put(&self, parameter: usize, matrix: usize, values: &[f32]) -> Result<()> {
+        self.given.set(true);
+        self.log.put(parameter, matrix, values)
     }
 
-    /// The entry that was written is of an update.
-    pub(crate) fn turn(&mut self, version: Version) {
-        self.log.turn(version.0);
+    /// Matrices of a parameter: values, and moments.
+    pub(crate) fn matrices(&self) -> usize {
+        self.log.matrices() - usize::from(self.delayed)
+    }
+
+    /// Which of the log's matrices has the values before the newest, where its entry has them.
+    pub(crate) fn before(&self) -> Option<usize> {
+        (self.delayed && self.log.version() > 0).then(|| self.matrices())
+    }
+
+    /// The entry that the host wrote, if it did, is whole, and of an update; whether workers have yet to get it.
+    pub(crate) fn give(&mut self, version: Version) -> bool {
+        let given = self.given.get();
+        if given {
+            self.log.turn(version.0);
+        }
+        given
     }
 
     /// Values of a parameter, of the log's entry.
@@ -204,13 +229,14 @@ impl Owners {
     }
 
     /// Hears that an interval of the round has no row.
-    pub(crate) fn note_empty(&self, interval: IntervalId) {
-        self.empty.borrow_mut().insert(interval.0);
+    pub(crate) fn note_empty(&self, round: Round, interval: IntervalId) {
+        self.empty.borrow_mut().insert((round, interval.0));
     }
 
-    /// Tells workers of intervals without a row.
-    fn fill<M: Executor + ?Sized>(&self, machine: &mut M) -> Result<()> {
-        let intervals: Vec<u32> = std::mem::take(&mut *self.empty.borrow_mut()).into_iter().collect();
+    /// Tells workers of a round's intervals without a row.
+    fn fill<M: Executor + ?Sized>(&self, machine: &mut M, round: Round) -> Result<()> {
+        let intervals: Vec<u32> =
+            self.empty.borrow_mut().extract_if(.., |(of, _)| *of == round).map(|(_, at)| at).collect();
         if intervals.is_empty() {
             return Ok(());
         }
@@ -220,7 +246,7 @@ impl Owners {
             made.get_mut(place as usize).into_iter().for_each(|of| of.push(*number));
         }
         let fill = |(place, numbers): (u32, Vec<u32>)| {
-            let fill = Errand::Fill { intervals: intervals.clone(), numbers };
+            let fill = Errand::Fill { round: round.0, intervals: intervals.clone(), numbers };
             Ok((place, errand::write(&fill, &[]).map_err(failed)?))
         };
         let made = (0u32..).zip(made).filter(|(_, numbers)| !numbers.is_empty());
@@ -249,10 +275,12 @@ impl Owners {
         (self.there, self.joined) = (there, None);
         // By place, parameters with the matrices that it has of them.
         let mut wanted: Vec<Vec<(u32, usize)>> = vec![Vec::new(); self.there.len()];
+        let before = self.before();
+        let more = usize::from(before.is_some());
         for (number, one) in (0u32..).zip(&self.parameters) {
             let (owner, copies) = self.homes(one)?;
-            let copies = copies.into_iter().map(|place| (place, 1));
-            for (place, matrices) in std::iter::once((owner, self.matrices())).chain(copies) {
+            let copies = copies.into_iter().map(|place| (place, 1 + more));
+            for (place, matrices) in std::iter::once((owner, self.matrices() + more)).chain(copies) {
                 wanted.get_mut(place as usize).into_iter().for_each(|of| of.push((number, matrices)));
             }
         }
@@ -261,12 +289,13 @@ impl Owners {
         let begin = |&place: &u32| {
             let parameters = wanted.get(place as usize).into_iter().flatten().map(|(number, _)| *number);
             let parameters = parameters.collect();
-            let begin = Errand::Begin { atoms: self.atoms, nodes: self.nodes.clone(), parameters };
+            let (atoms, nodes, delayed) = (self.atoms, self.nodes.clone(), self.delayed);
+            let begin = Errand::Begin { atoms, nodes, parameters, delayed };
             Ok((place, errand::write(&begin, &[]).map_err(failed)?))
         };
         let errands = homes.iter().map(begin).collect::<Result<Vec<_>>>()?;
         let answers = ask(machine, errands, true)?;
-        let version = self.log.version();
+        let (version, given) = (self.log.version(), self.given.get());
         for (place, answer) in homes.iter().zip(&answers) {
             let Reply::Owned { parameters } = reply(answer)? else {
                 return Err(failed("an answer that is none of what it owns"));
@@ -275,25 +304,35 @@ impl Owners {
             let has = |(number, matrices): &(u32, usize)| {
                 parameters.iter().any(|&(of, at, count)| (of, at) == (*number, version) && count >= *matrices)
             };
-            of.into_iter().for_each(|of| of.retain(|one| !has(one)));
+            of.into_iter().for_each(|of| of.retain(|one| given || !has(one)));
         }
         // One matrix at a time: the host has room for no more.
         for (place, of) in (0u32..).zip(wanted) {
             for (number, matrices) in of {
-                for matrix in 0..matrices {
-                    tell(machine, vec![(place, self.own((number, matrix), version)?)])?;
+                for matrix in 0..matrices - more {
+                    let of = self.parameter(number)?.own(number, version, matrix);
+                    tell(machine, vec![(place, self.given((number, matrix), &of)?)])?;
+                }
+                if let Some(matrix) = before {
+                    let of = Errand::Before { parameter: number, version };
+                    tell(machine, vec![(place, self.given((number, matrix), &of)?)])?;
                 }
             }
         }
+        self.given.set(false);
         Ok(())
     }
 
+    fn parameter(&self, number: u32) -> Result<&Parameter> {
+        self.parameters.get(number as usize).ok_or_else(|| failed(format!("parameter {number}")))
+    }
+
     /// The errand that gives a matrix of the log's entry away.
-    fn own(&self, (number, matrix): (u32, usize), version: u64) -> Result<Vec<u8>> {
-        let at = number as usize;
-        let Some(one) = self.parameters.get(at) else { return Err(failed(format!("parameter {number}"))) };
-        let given = errand::matrix((one.rows, one.columns), &self.log.get(at, matrix)?).map_err(failed)?;
-        errand::write(&one.own(number, version, matrix), &[given]).map_err(failed)
+    fn given(&self, (number, matrix): (u32, usize), errand: &Errand) -> Result<Vec<u8>> {
+        let one = self.parameter(number)?;
+        let values = self.log.get(number as usize, matrix)?;
+        let given = errand::matrix((one.rows, one.columns), &values).map_err(failed)?;
+        errand::write(errand, &[given]).map_err(failed)
     }
 
     /// The place of a program's lane.
@@ -324,7 +363,8 @@ impl Owners {
     }
 
     /// Brings gradients of weights that lanes have in common to the place that owns these.
-    fn bring<M: Executor + ?Sized>(&self, machine: &mut M) -> Result<()> {
+    fn bring<M: Executor + ?Sized>(&self, machine: &mut M, round: Round) -> Result<()> {
+        let round = round.0;
         for one in self.parameters.iter().filter(|one| !one.frozen && one.uses.len() > 1) {
             let owner = self.homes(one)?.0;
             for (number, lane) in &one.uses {
@@ -332,8 +372,8 @@ impl Owners {
                 if from == owner {
                     continue;
                 }
-                let given = take(machine, from, &Errand::Sum { number: *number })?;
-                let add = errand::write(&Errand::Add { number: *number }, &[given]).map_err(failed)?;
+                let given = take(machine, from, &Errand::Sum { round, number: *number })?;
+                let add = errand::write(&Errand::Add { round, number: *number }, &[given]).map_err(failed)?;
                 tell(machine, vec![(owner, add)])?;
             }
         }
@@ -361,13 +401,12 @@ impl Owners {
     pub(crate) fn update<M: Executor + ?Sized>(
         &self,
         machine: &mut M,
-        optimiser: &Optimiser,
-        rate: f64,
-        version: Version,
+        (optimiser, rate): (&Optimiser, f64),
+        (round, version): (Round, Version),
     ) -> Result<std::result::Result<Option<f64>, Refused>> {
-        self.fill(machine)?;
-        self.bring(machine)?;
-        let norm = optimiser.clip_norm.map(|_| self.norm(machine)).transpose()?;
+        self.fill(machine, round)?;
+        self.bring(machine, round)?;
+        let norm = optimiser.clip_norm.map(|_| self.norm(machine, round)).transpose()?;
         if let Some(norm) = norm.filter(|norm| !norm.is_finite()) {
             return Ok(Err(Refused::Norm(norm)));
         }
@@ -380,7 +419,8 @@ impl Owners {
         };
         let update = |(place, numbers): (u32, Vec<u32>)| {
             let parameters = numbers.into_iter().map(decay).collect();
-            let update = Errand::Update { version: version.0, algorithm, rate, factor, most, parameters };
+            let (round, version) = (round.0, version.0);
+            let update = Errand::Update { round, version, algorithm, rate, factor, most, parameters };
             Ok((place, errand::write(&update, &[]).map_err(failed)?))
         };
         let owned = (0u32..).zip(self.owned()?).filter(|(_, numbers)| !numbers.is_empty());
@@ -396,7 +436,7 @@ impl Owners {
     }
 
     /// The norm of all gradients: a sum that goes from worker to worker, in the order of parameters.
-    fn norm<M: Executor + ?Sized>(&self, machine: &mut M) -> Result<f64> {
+    fn norm<M: Executor + ?Sized>(&self, machine: &mut M, round: Round) -> Result<f64> {
         let trained = (0u32..).zip(&self.parameters).filter(|(_, one)| !one.frozen);
         let mut runs: Vec<(u32, Vec<u32>)> = Vec::new();
         for (number, one) in trained {
@@ -408,7 +448,8 @@ impl Owners {
         }
         let mut sum = 0.0;
         for (place, parameters) in runs {
-            let errand = errand::write(&Errand::Norm { sum, parameters }, &[]).map_err(failed)?;
+            let errand =
+                errand::write(&Errand::Norm { round: round.0, sum, parameters }, &[]).map_err(failed)?;
             let answers = ask(machine, vec![(place, errand)], false)?;
             match answers.first().map(|answer| reply(answer)).transpose()? {
                 Some(Reply::Norm { sum: found }) => sum = found,
@@ -427,10 +468,14 @@ impl Owners {
     pub(crate) fn log<M: Executor + ?Sized>(&mut self, machine: &mut M, version: Version) -> Result<()> {
         for (place, of) in (0u32..).zip(self.owned()?) {
             for parameter in of {
-                for matrix in 0..self.matrices() {
-                    let give = Errand::Give { parameter, version: version.0, matrix };
+                let mut get = |(version, matrix): (u64, usize), at: usize| {
+                    let give = Errand::Give { parameter, version, matrix };
                     let values = errand::values(&take(machine, place, &give)?).map_err(failed)?;
-                    self.log.put(parameter as usize, matrix, &values)?;
+                    self.log.put(parameter as usize, at, &values)
+                };
+                (0..self.matrices()).try_for_each(|matrix| get((version.0, matrix), matrix))?;
+                if self.delayed && version.0 > 0 {
+                    get((version.0 - 1, 0), self.matrices())?;
                 }
             }
         }
@@ -440,9 +485,16 @@ impl Owners {
 
     /// The entries of a model's file, from the log's entry.
     pub(crate) fn entries<'a>(&'a self, named: &'a [(String, Vec<usize>)]) -> Vec<Entry<'a>> {
-        let entry =
-            |(at, (name, shape)): (usize, &'a (String, Vec<usize>))| Entry::of_pieces(name, shape, self, at);
+        let entry = |(at, (name, shape)): (usize, &'a (String, Vec<usize>))| {
+            Entry::new(&name[..], shape, self.pieces_of(at, Some(0)))
+        };
         named.iter().enumerate().map(entry).collect()
+    }
+
+    /// A matrix of the log's entry; `None`: zeros.
+    pub(crate) fn pieces_of(&self, parameter: usize, matrix: Option<usize>) -> Values<'_> {
+        let matrix = matrix.unwrap_or(self.log.matrices());
+        Values::Pieces(self, matrix * self.parameters.len() + parameter)
     }
 
     /// The folder of the log, to be named in errors.
@@ -460,13 +512,21 @@ impl Parameter {
 }
 
 impl Pieces for Owners {
-    /// Values of the log's entry.
+    /// A matrix of the log's entry: values of all parameters, then further ones, then zeros.
     fn pieces(
         &self,
-        parameter: usize,
+        tensor: usize,
         take: &mut dyn FnMut(&[f32]) -> std::io::Result<()>,
     ) -> std::io::Result<()> {
-        self.log.pieces((parameter, 0), take)
+        let count = self.parameters.len().max(1);
+        let (matrix, parameter) = (tensor / count, tensor % count);
+        if matrix < self.log.matrices() {
+            return self.log.pieces((parameter, matrix), take);
+        }
+        let one = self.parameters.get(parameter);
+        let length = one.map_or(0, |one| one.rows * one.columns);
+        let zeros = [0.0; 1024];
+        (0..length).step_by(zeros.len()).try_for_each(|at| take(&zeros[..zeros.len().min(length - at)]))
     }
 }
 

@@ -261,7 +261,7 @@ fn plan_data(dataset: Option<Dataset>, config: &Config, options: &Options) -> Re
     let config = &config;
     let draft = Draft::new(config, options, dataset, Asked::Folder)?;
     let (inputs, program) = (&draft.inputs, &draft.planned.program);
-    let intervals = if program.apart { config.batch.micro } else { inputs.intervals.len() as u32 };
+    let intervals = program.apart.unwrap_or(inputs.intervals.len() as u32);
     let gathered = |stage: &Stage| {
         // A batch normalisation reads all rows and follows no edge.
         let slot = stage.all().next().filter(|_| stage.cost.edge_values > 0);
@@ -276,8 +276,8 @@ fn plan_data(dataset: Option<Dataset>, config: &Config, options: &Options) -> Re
         let rows = |interval: u32| {
             let domain = program.stage(StageId(id)).map_or(Domain::VERTICES, |stage| stage.domain);
             match program.apart {
-                true => program.rows(Domain::VERTICES) as usize / intervals.max(1) as usize,
-                false => inputs.intervals_of(domain).get(interval as usize).map_or(0, |i| i.rows.len()),
+                Some(_) => program.rows(Domain::VERTICES) as usize / intervals.max(1) as usize,
+                None => inputs.intervals_of(domain).get(interval as usize).map_or(0, |i| i.rows.len()),
             }
         };
         let each = (0..intervals).map(|i| stage_bytes(program, inputs, format, (StageId(id), rows(i))));
@@ -302,8 +302,10 @@ fn plan_data(dataset: Option<Dataset>, config: &Config, options: &Options) -> Re
     });
     let stages = (0..).take(program.stages.len()).map(stage).collect();
     let rows: Vec<usize> = match program.apart {
-        true => vec![program.rows(Domain::VERTICES) as usize / intervals.max(1) as usize; intervals as usize],
-        false => inputs.intervals.iter().map(|interval| interval.rows.len()).collect(),
+        Some(_) => {
+            vec![program.rows(Domain::VERTICES) as usize / intervals.max(1) as usize; intervals as usize]
+        }
+        None => inputs.intervals.iter().map(|interval| interval.rows.len()).collect(),
     };
     Ok(Plan {
         dataset: inputs.dataset.name.clone(),

@@ -25,25 +25,35 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Hears that an epoch is over: the last of `trained`. A checkpoint that cannot be written does not
-    /// end the run; the first time that is told in words.
-    pub(crate) fn epoch(
+    /// Hears that an epoch is over: the last of `trained`.
+    pub(crate) fn epoch(&mut self, trained: &Trained) -> Result<()> {
+        if let (Some(events), Some(report)) = (&mut self.events, trained.epochs.last()) {
+            events.epoch(report)?;
+        }
+        if let (Some(folder), Some(report)) = (&mut self.folder, trained.epochs.last()) {
+            folder.append_metrics(report)?;
+        }
+        self.saver.iter_mut().for_each(Saver::count);
+        Ok(())
+    }
+
+    /// Whether a checkpoint is due.
+    pub(crate) fn is_due(&self) -> bool {
+        self.folder.is_some() && self.saver.as_ref().is_some_and(Saver::is_due)
+    }
+
+    /// Writes a checkpoint of the last epoch of `trained`. One that cannot be written does not end the run; the
+    /// first time that is told in words.
+    pub(crate) fn save(
         &mut self,
         trained: &Trained,
         (weights, epochs): (&Weights, Epochs),
         counts: &Counts,
         bill: Option<eciton_exec::Bill>,
     ) -> Result<Option<String>> {
-        if let (Some(events), Some(report)) = (&mut self.events, trained.epochs.last()) {
-            events.epoch(report)?;
-        }
-        let Some(folder) = &mut self.folder else { return Ok(None) };
-        if let Some(report) = trained.epochs.last() {
-            folder.append_metrics(report)?;
-        }
-        let Some(saver) = &mut self.saver else { return Ok(None) };
+        let (Some(folder), Some(saver)) = (&mut self.folder, &mut self.saver) else { return Ok(None) };
         let now = Now { trained, weights, finished: &self.finished, tasks: counts.tasks, bill, epochs };
-        saver.epoch(folder, &now)
+        saver.save(folder, &now)
     }
 
     /// Hears that training was stopped after the last epoch of `trained`, and writes a checkpoint of it.

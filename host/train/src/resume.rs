@@ -12,7 +12,7 @@ use crate::evaluation::Asked;
 use crate::recorder::Recorder;
 use crate::report::{EpochReport, Observer, Resumed, Summary};
 use crate::run_folder::{self, RunFolder, Versions};
-use crate::session::{Options, Position, Session};
+use crate::session::{Earlier, Options, Position, Session};
 use crate::tensorboard::Events;
 use crate::train::{Run, checked};
 
@@ -106,8 +106,8 @@ fn resume_data(
     }
     let mark = &found.point.mark;
     let trained =
-        Trained { epochs: found.epochs_of(mark.seed), best: found.point.best.take(), ..Trained::default() };
-    let position = Position { weights: Some(found.point.weights.clone()), trained, until: None };
+        Trained { epochs: found.epochs_of(mark.seed), best: found.point.best(), ..Trained::default() };
+    let position = Position { weights: Some(Earlier::Point(found.point.clone())), trained, until: None };
     let earlier = |epoch: &&EpochReport| epoch.seed != mark.seed;
     let epoch_seconds = found.epochs.iter().filter(earlier).map(|epoch| epoch.seconds).collect();
     let first = going.recorder.finished.len();

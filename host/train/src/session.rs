@@ -15,14 +15,14 @@ use eciton_graph::dataset::Dataset;
 use eciton_kernel::Layer;
 use eciton_plan::{
     Config, Domain, ExecutorKind, Lanes, Layers, Mode, NormaliseFeatures, Program, Readout, Round, SlotId,
-    Spans,
+    Spans, WeightVersions,
 };
 
 pub(crate) use self::draft::{Draft, Planned, parts};
 use self::machine::{machine, tuning};
 use crate::batch::Chooser;
 use crate::batch::{Batches, RowBatches, Source};
-use crate::checkpoint::Fingerprint;
+use crate::checkpoint::{Fingerprint, Point};
 use crate::data::{Inputs, Interval};
 use crate::driver::{self, Counts, Epochs, RowStore, Stages, State, Trained, Training, Tuning};
 use crate::error::{Error, Result, at};
@@ -96,10 +96,17 @@ impl Default for Options {
     }
 }
 
+/// The weights that a seed's training goes on from.
+#[derive(Debug)]
+pub(crate) enum Earlier {
+    State(WeightState),
+    Point(Arc<Point>),
+}
+
 /// Where a seed's training stands when it goes on.
 #[derive(Debug, Default)]
 pub(crate) struct Position {
-    pub weights: Option<WeightState>,
+    pub weights: Option<Earlier>,
     pub trained: Trained,
     /// The last epoch; `None`: that of the configuration.
     pub until: Option<u32>,
@@ -161,13 +168,13 @@ impl Session {
         draft.planned.memory.check(config.run.memory_bytes)?;
         let Draft { inputs, scaled, kernels, threads, stripped, planned } = draft;
         let Planned { program, spans, schedule, evaluation, layers, chooser, .. } = planned;
-        let watched = options.out.is_some() && config.checkpoint.is_on() && !config.workers.own();
+        let watched = options.out.is_some() && config.checkpoint.is_on();
         let fingerprint = watched.then(|| Fingerprint::of(&inputs)).transpose()?;
         let inputs = inputs.complete(&program, threads)?;
         let training = RowBatches::new(&config.batch, &inputs).rows();
         let epochs = Epochs::of(config.batch.rounds(training));
         let whole = inputs.intervals.len() as u32;
-        let intervals = if program.apart { config.batch.micro } else { whole };
+        let intervals = program.apart.unwrap_or(whole);
         let last = config.run.epochs.checked_mul(epochs.rounds());
         let last = last.ok_or(Error::Rounds { epochs: config.run.epochs, rounds: epochs.rounds() })?;
         let mut settings = eciton_engine::Settings::new(intervals, last);
@@ -214,7 +221,8 @@ impl Session {
                     None => std::env::temp_dir(),
                 };
                 let (optimiser, every) = (&config.optimiser, config.workers.log_every);
-                let wanted = Wanted { program: &program, lanes, optimiser, every, folder: &folder };
+                let delayed = config.pipeline.weights() == WeightVersions::TwoBuffered;
+                let wanted = Wanted { program: &program, lanes, optimiser, every, delayed, folder: &folder };
                 Weights::owned(wanted, &config.pipeline, &sums)?
             }
         };
@@ -240,8 +248,8 @@ impl Session {
         let rows = |intervals: &[Interval]| intervals.iter().map(|interval| interval.rows.clone()).collect();
         let cut = || vec![rows(&inputs.intervals), rows(&inputs.graphs)];
         let parts = match program.apart {
-            false => cut(),
-            true => {
+            None => cut(),
+            Some(_) => {
                 let each = program.rows(Domain::VERTICES) as usize / intervals.max(1) as usize;
                 vec![(0..intervals as usize).map(|part| part * each..(part + 1) * each).collect()]
             }
@@ -344,10 +352,11 @@ impl Session {
     ) -> Result<Trained> {
         let from = from.unwrap_or_default();
         match &from.weights {
-            Some(weights) => {
+            Some(Earlier::State(state)) => {
                 self.weights.initialise(&self.program, seed)?;
-                self.weights.restore(weights)?;
+                self.weights.restore(state)?;
             }
+            Some(Earlier::Point(point)) => point.restore(&mut self.weights)?,
             None => self.initialise(config, seed)?,
         }
         let done = from.trained.epochs.last().map_or(0, |last| last.epoch);
@@ -408,6 +417,7 @@ impl Session {
         let stages = plan.stages(&self.inputs, rows, &self.layers)?;
         let (weights, counts) = (&mut self.weights, &mut self.counts);
         let mut state = State::new(weights, counts, observer, &mut self.logs, self.tuning.as_mut(), None);
+        driver::give(&mut *self.machine, &mut state)?;
         let mut returns = 0;
         loop {
             let machine = &mut *self.machine;

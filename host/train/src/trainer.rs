@@ -49,7 +49,7 @@ use crate::evaluation::Asked;
 use crate::predict::set_weights;
 use crate::report::{EpochReport, Metrics, Observer, Silent, Target};
 use crate::run_folder::{NamedTensor, model_digest};
-use crate::session::{Options, Position, Session};
+use crate::session::{Earlier, Options, Position, Session};
 use crate::split;
 use crate::stop::Stop;
 use crate::train::{check_training, tensors};
@@ -162,7 +162,7 @@ impl Trainer {
         self.evaluated = None;
         let (epochs, best) = (self.history.clone(), self.best.clone());
         let trained = Trained { epochs, best, ..Trained::default() };
-        let from = Position { weights: Some(self.state.clone()), trained, until };
+        let from = Position { weights: Some(Earlier::State(self.state.clone())), trained, until };
         let trained = match self.session.train(&self.config, self.seed, Some(from), observer, None) {
             Ok(trained) => trained,
             Err(error) => {

@@ -207,7 +207,7 @@ impl Weights {
             steps: 0,
             newest: Version(0),
             held: vec![None; pipeline.weight_versions() as usize],
-            delayed: false,
+            delayed: wanted.delayed,
             generation: 0,
             room: Room::default(),
             whole: Vec::new(),
@@ -226,16 +226,33 @@ impl Weights {
         self.owners.as_deref_mut()
     }
 
-    /// Workers have the values of a version, and of no other.
+    /// Workers have the values of a version, and where rounds read them those before it.
     pub(crate) fn returned_to(&mut self, version: Version) {
         self.begin(version);
         self.steps = u32::try_from(version.0).unwrap_or(u32::MAX);
+        let before = version.0.checked_sub(1).map(Version).filter(|_| self.delayed);
+        before.into_iter().for_each(|before| self.hold(before));
     }
 
     /// Workers have updated their parameters.
     pub(crate) fn stepped(&mut self) {
         self.steps += 1;
-        self.begin(Version(self.newest.0 + 1));
+        self.newest = Version(self.newest.0 + 1);
+        self.hold(self.newest);
+    }
+
+    /// A version is there, with values of its own.
+    fn hold(&mut self, version: Version) {
+        self.generation += 1;
+        let place = self.place(version);
+        if let Some(held) = self.held.get_mut(place) {
+            *held = Some((version, self.generation));
+        }
+    }
+
+    /// Steps taken.
+    pub(crate) fn steps(&self) -> u32 {
+        self.steps
     }
 
     /// The newest version.
@@ -263,13 +280,9 @@ impl Weights {
 
     /// Makes `version` the newest and the only one.
     fn begin(&mut self, version: Version) {
-        self.generation += 1;
         self.newest = version;
         self.held.fill(None);
-        let place = self.place(version);
-        if let Some(held) = self.held.get_mut(place) {
-            *held = Some((version, self.generation));
-        }
+        self.hold(version);
     }
 
     /// First values for a seed (`Initialiser`; numbers of purpose 1, round 0).
@@ -283,7 +296,7 @@ impl Weights {
                 let mut values = Vec::with_capacity(rows * columns);
                 // Row by row.
                 first::draw(p, seed, (rows, columns), |_, _, value| values.push(value));
-                owners.put(at, &values)?;
+                owners.put_first(at, &values)?;
             }
             return Ok(());
         }
@@ -308,7 +321,7 @@ impl Weights {
     pub(crate) fn set(&mut self, parameter: usize, values: &[f32]) -> Result<()> {
         self.begin(self.newest);
         if let Some(owners) = &self.owners {
-            return owners.put(parameter, values);
+            return owners.put_first(parameter, values);
         }
         self.write(parameter, self.place(self.newest), values)
     }
@@ -405,7 +418,7 @@ impl Weights {
         lr: f64,
         round: Round,
     ) -> Result<std::result::Result<Option<f64>, Refused>> {
-        let (clip, combine) = (Clip::of(optimiser), &self.combine);
+        let clip = Clip::of(optimiser);
         let mut norm = None;
         if let Some(clip) = &clip {
             self.whole.resize_with(self.all.len(), Vec::new);
@@ -415,7 +428,7 @@ impl Weights {
                     continue;
                 }
                 let uses = uses(weight, &self.uses, place, round);
-                gradient_of(combine, uses, &mut self.room, |g| whole.extend_from_slice(g))?;
+                gradient_of(&self.combine, uses, &mut self.room, |g| whole.extend_from_slice(g))?;
             }
             let columns = self.all.iter().map(|weight| weight.values.first().map_or(0, Buffer::columns));
             norm = clip.apply(&mut self.whole, columns);
@@ -426,11 +439,9 @@ impl Weights {
         self.steps += 1;
         let (old, before) = (self.newest, self.find(self.newest)?.0);
         self.newest = Version(self.newest.0 + 1);
-        self.generation += 1;
+        self.hold(self.newest);
         let to = self.place(self.newest);
-        if let Some(held) = self.held.get_mut(to) {
-            *held = Some((self.newest, self.generation));
-        }
+        let combine = &self.combine;
         let rule = Rule::new(optimiser, lr, self.steps);
         for (place, weight) in self.all.iter_mut().enumerate() {
             let buffer = version(&weight.values, to)?;

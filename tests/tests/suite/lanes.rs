@@ -4,10 +4,10 @@
 use eciton_plan::Config;
 use eciton_tests::{options, train};
 
-/// A perceptron of six layers over the digits, a batch of 240.
+/// A perceptron of six layers over the digits, a batch of 1,024.
 fn config(settings: &[&str]) -> Config {
     let text = "[data]\nsource = \"digits\"\n[model]\nkind = \"mlp\"\nlayers = 6\nhidden = 24\ndropout = 0.1\n\
-                [batch]\nrows = 240\n[run]\nepochs = 2\neval_every = 0\n[optimiser]\nlr = 0.003\n";
+                [batch]\nrows = 1024\n[run]\nepochs = 2\neval_every = 0\n[optimiser]\nlr = 0.003\n";
     let mut config = Config::parse(text, "lanes.toml").unwrap();
     settings.iter().for_each(|setting| config.set(setting).unwrap());
     config

@@ -19,7 +19,7 @@ fn objects(text: &str) -> Vec<Value> {
 fn a_plan_of_lanes_says_what_the_host_keeps() {
     let dir = tempfile::tempdir().unwrap();
     let plan = |more: &[&str]| {
-        let line = ["plan", "digits", "--layers", "6", "--hidden", "32", "--batch", "240", "--micro", "4"];
+        let line = ["plan", "digits", "--layers", "6", "--hidden", "32", "--batch", "512", "--micro", "4"];
         let line = [&line[..], &["--json"], more].concat();
         objects(&works(dir.path(), &line)).remove(0)
     };
@@ -43,7 +43,7 @@ fn a_plan_of_lanes_says_what_the_host_keeps() {
     assert!(of(&flush, "boundary_bytes") <= purpose(&flush, "rows"));
     assert_eq!(of(&plan(&["--lanes", "1"]), "boundary_bytes"), 0);
     // The report comes first, then the refusal.
-    let line = ["plan", "digits", "--layers", "6", "--batch", "240", "--micro", "4", "--lanes", "3"];
+    let line = ["plan", "digits", "--layers", "6", "--batch", "512", "--micro", "4", "--lanes", "3"];
     let (code, out, err) = eciton(dir.path(), &[&line[..], &["--host-memory", "1MiB"]].concat());
     assert_eq!(code, Some(1), "{out}");
     says(&out, &["\nhost               keeps", "(1 version)", "rows between lanes"]);

@@ -1,11 +1,13 @@
 //! Weights that workers own: the bits of a run whose host has them, whoever vanishes and when.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
+use std::process::Stdio;
 
 use serde_json::Value;
 
 use crate::common::{eciton, works};
-use crate::workers::{Cluster, DIGITS, ended, lost, summary, tasks, worker};
+use crate::workers::{Cluster, DIGITS, binary, ended, lost, summary, tasks, worker};
 
 const OWNED: [&str; 2] = ["--set", "workers.owner=worker"];
 
@@ -35,6 +37,36 @@ fn whoever_owns_the_weights_the_bits_are_the_same() {
             assert_eq!(found["seeds"], alone["seeds"], "{settings:?} on {lanes}, {schedule}");
             assert_eq!(found["workers"]["returns"], 0);
         }
+    }
+}
+
+/// Two versions of the weights, as PipeDream-2BW's workers have them: the rule's bits, and after losses as well.
+#[test]
+fn workers_own_both_versions_of_2bw() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let two = ["--schedule", "2bw"];
+    for settings in [&[][..], &["optimiser.kind=sgd", "optimiser.momentum=0.9", "optimiser.clip_norm=0.5"]] {
+        let settings: Vec<&str> = settings.iter().flat_map(|setting| ["--set", *setting]).collect();
+        let one = digits(folder, &settings);
+        let settings = [&settings[..], &two].concat();
+        let alone = digits(folder, &[&settings[..], &["--lanes", "1"]].concat());
+        assert_ne!(alone["seeds"], one["seeds"]);
+        for lanes in ["1", "2", "3"] {
+            let found = digits(folder, &[&settings[..], &over(lanes)].concat());
+            assert_eq!(found["seeds"], alone["seeds"], "{settings:?} on {lanes}");
+        }
+        let mut returns = 0;
+        for (vanish, every) in [("[0,30,0]", "1"), ("[24,0,0]", "2"), ("[0,41,41]", "3"), ("[0,0,55]", "16")]
+        {
+            let (vanish, every) =
+                (format!("workers.vanish_at={vanish}"), format!("workers.log_every={every}"));
+            let line = [&settings[..], &over("3"), &["--set", &vanish, "--set", &every]].concat();
+            let found = digits(folder, &line);
+            assert_eq!(found["seeds"], alone["seeds"], "{settings:?} {vanish} {every}");
+            returns += found["workers"]["returns"].as_u64().unwrap();
+        }
+        assert!(returns > 0, "what went with a place was in the log");
     }
 }
 
@@ -88,6 +120,56 @@ fn a_run_folder_has_what_workers_owned() {
         assert!(read("alone") == read("over"), "{file}");
     }
     works(folder, &["eval", "over"]);
+}
+
+/// What is written down is the log's entry: a run that is killed, twice, goes on from it.
+#[test]
+fn a_killed_run_goes_on_to_the_same_bits() {
+    killed_and_resumed(&["--schedule", "1f1b"]);
+}
+
+#[test]
+fn a_killed_run_of_two_versions_goes_on_to_the_same_bits() {
+    killed_and_resumed(&["--schedule", "2bw", "--set", "optimiser.kind=sgd"]);
+}
+
+fn killed_and_resumed(settings: &[&str]) {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let line =
+        ["digits", "--layers", "4", "--batch", "512", "--micro", "4", "--epochs", "16", "--seeds", "2"];
+    let line = [&["train"], &line[..], &["--json", "--set", "checkpoint.every=1"], settings].concat();
+    let alone = summary(&works(folder, &[&line[..], &["--lanes", "1", "--out", "alone"]].concat()));
+    let losses = ["--set", "workers.log_every=5", "--set", "workers.vanish_at=[0,90]"];
+    let mut next = [&line[..], &over("2"), &losses, &["--out", "over"]].concat();
+    let mut kills = 0;
+    for (seed, epoch) in [(0, 3), (1, 2)] {
+        let mut child = binary(folder, &next).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let is_there = |line: &String| {
+            let told: Value = serde_json::from_str(line).unwrap();
+            told["event"] == "epoch" && told["seed"] == seed && told["epoch"].as_u64() >= Some(epoch)
+        };
+        assert!(lines.any(|line| is_there(&line)), "seed {seed}, epoch {epoch}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        kills += u32::from(!folder.join("over").exists());
+        next = vec!["resume", "over", "--json"];
+    }
+    assert_eq!(kills, 2, "it had not ended");
+    let found = summary(&works(folder, &next));
+    assert_eq!(found["seeds"], alone["seeds"]);
+    for file in ["model.safetensors", "predictions.npz", "seed-1/model.safetensors", "seed-1/predictions.npz"]
+    {
+        let read = |run: &str| std::fs::read(folder.join(run).join(file)).unwrap();
+        assert!(read("alone") == read("over"), "{file}");
+    }
+    let losses = |run: &str| -> Vec<String> {
+        let metrics = std::fs::read_to_string(folder.join(run).join("metrics.jsonl")).unwrap();
+        let lines = metrics.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        lines.map(|e| format!("{} {} {}", e["seed"], e["epoch"], e["loss"])).collect()
+    };
+    assert_eq!(losses("over"), losses("alone"));
 }
 
 #[test]
@@ -170,10 +252,8 @@ fn what_does_not_go_with_owners_is_refused_in_words() {
     for (rest, words) in [
         (&["--workers", "2"][..], "say how many lanes there are"),
         (&[&four[..], &["--width", "2"]].concat(), "have one replica"),
-        (&[&four[..], &["--schedule", "2bw"]].concat(), "workers hold one version"),
         (&[&four[..], &["--set", "workers.shadows=true"]].concat(), "leave shadows out"),
         (&[&four[..], &["--set", "run.keep=best"]].concat(), "keep the last model"),
-        (&[&four[..], &["--set", "checkpoint.every=1"]].concat(), "leave checkpoints out"),
         (&[&four[..], &["--set", "workers.log_every=0"]].concat(), "1 to"),
         (
             &[&four[..], &["--set", "workers.keep_bytes=1048576", "--hidden", "512"]].concat(),

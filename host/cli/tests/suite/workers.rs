@@ -115,7 +115,7 @@ pub(crate) struct Cluster {
     told: String,
 }
 
-fn binary(folder: &Path, line: &[&str]) -> Command {
+pub(crate) fn binary(folder: &Path, line: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_eciton"));
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli-cache/kernels");
     command.env("ECITON_CACHE_DIR", cache).current_dir(folder).stdin(Stdio::null()).args(line);

@@ -32,7 +32,7 @@ fn program(layers: u32, branches: bool, lanes: Lanes) -> Program {
     let model = Model::resolve(&settings, 30, 7, TaskType::Classification).unwrap();
     let shape = DataShape { rows: 100, features: 30, classes: 7, edge_features: 0, graphs: 0, group: 1 };
     let mut program = Program::build(&model, shape, eciton_plan::Savings::default(), &signature).unwrap();
-    program.set_apart(100);
+    program.set_apart(1, 100);
     let of = LaneSettings { lanes, ..LaneSettings::default() };
     let placement = Placement::of(&program, &of).unwrap();
     let spans = Spans::of(&program, &placement.spans(&program)).unwrap();

@@ -88,20 +88,12 @@ impl Config {
                 let remedy = "have one replica: the host alone adds up gradients of several";
                 together("lanes.width", &lanes.width.to_string(), remedy)
             }
-            () if self.pipeline.weight_versions() > 1 => {
-                let remedy = "take \"gpipe\" or \"1f1b\": workers hold one version of their weights";
-                together("pipeline.weights", "given", remedy)
-            }
             () if self.workers.shadows => {
                 let remedy = "leave shadows out: what a lost worker owned is in the log";
                 together("workers.shadows", "true", remedy)
             }
             () if self.run.keep == Keep::Best => {
                 together("run.keep", "\"best\"", "keep the last model: the log has no others")
-            }
-            () if !self.checkpoint.is_default() => {
-                let remedy = "leave checkpoints out: the host has no weights to write";
-                together("checkpoint", "given", remedy)
             }
             () => Ok(()),
         }

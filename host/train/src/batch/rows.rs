@@ -32,7 +32,7 @@ pub(crate) struct RowBatches {
     group: u32,
     /// Groups of a batch, at most.
     groups: u32,
-    /// Parts of a batch.
+    /// Parts of a batch that are asked for.
     micro: u32,
     /// Atoms of a batch.
     atoms: u32,
@@ -54,21 +54,26 @@ impl RowBatches {
         (self.firsts.len() as u32).saturating_mul(self.group)
     }
 
+    /// Parts without lists: no more than there are atoms, of which each has one at least.
+    pub(crate) fn parts(&self) -> u32 {
+        self.micro.min(self.atoms).max(1)
+    }
+
     /// The atoms of a part without lists.
     fn run(&self, part: u32) -> std::ops::Range<u32> {
-        let cut = |part: u32| (u64::from(self.atoms) * u64::from(part) / u64::from(self.micro.max(1))) as u32;
+        let cut = |part: u32| (u64::from(self.atoms) * u64::from(part) / u64::from(self.parts())) as u32;
         cut(part)..cut(part + 1)
     }
 
     /// The sums of each part without lists, and the tree over them.
     pub(crate) fn sums(&self) -> (Vec<Vec<Node>>, Tree) {
         let tree = Tree::new(self.atoms);
-        ((0..self.micro).map(|part| tree.nodes(self.run(part))).collect(), tree)
+        ((0..self.parts()).map(|part| tree.nodes(self.run(part))).collect(), tree)
     }
 
     /// Most rows of a part without lists.
     pub(crate) fn capacity(&self) -> u32 {
-        let runs = (0..self.micro).map(|part| self.run(part).len() as u32);
+        let runs = (0..self.parts()).map(|part| self.run(part).len() as u32);
         let widest = u64::from(runs.max().unwrap_or(0));
         // A run's groups are its share of all, but for less than one.
         let groups = (u64::from(self.groups) * widest).div_ceil(u64::from(self.atoms.max(1)));

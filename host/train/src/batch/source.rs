@@ -40,6 +40,14 @@ impl Chooser {
         }
     }
 
+    /// Parts of a batch: as many as were asked for, but for those that never have a row.
+    pub(crate) fn parts(&self, settings: &Settings, inputs: &Inputs) -> u32 {
+        match self {
+            Self::Rows => RowBatches::new(settings, inputs).parts(),
+            Self::Sampler(_) | Self::Parts { .. } => settings.micro,
+        }
+    }
+
     /// Most rows of a part.
     pub(crate) fn capacity(&self, settings: &Settings, inputs: &Inputs) -> u32 {
         let training = inputs.dataset.split.train.len() as u32;
@@ -122,7 +130,10 @@ impl Source {
 
     /// Parts of a round.
     pub(crate) fn parts(&self) -> usize {
-        self.settings.micro as usize
+        match self.chooser {
+            Chooser::Rows => self.batches.parts() as usize,
+            Chooser::Sampler(_) | Chooser::Parts { .. } => self.settings.micro as usize,
+        }
     }
 
     /// What each training row of a round's parts, or each known value of one, adds to the loss.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use eciton_plan::{Config, origins};
 
@@ -29,7 +30,7 @@ pub(crate) struct Found {
     pub origins: BTreeMap<String, String>,
     pub versions: Versions,
     pub record: RunRecord,
-    pub point: Point,
+    pub point: Arc<Point>,
     /// Lines of `metrics.jsonl` up to the checkpoint.
     pub metrics: Vec<u8>,
     /// The epochs in them.
@@ -132,7 +133,7 @@ impl Found {
             origins,
             versions,
             record,
-            point,
+            point: Arc::new(point),
             metrics,
             epochs,
             seeds,

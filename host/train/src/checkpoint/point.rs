@@ -4,12 +4,20 @@
 //! optimiser's moments), as `before/NAME` where the next round reads the values before the last
 //! step (`2bw`), and as `best/NAME` where the best model is to be kept. The metadata has the
 //! [`Mark`] as JSON, the tensors' digest, and a SHA-256 of both.
+//!
+//! Tensors are read when they are wanted, one at a time: weights that workers own may exceed this
+//! machine's memory.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 use eciton_exec::Bill;
-use eciton_plan::{Config, origins};
+use eciton_graph::mapping;
+use eciton_plan::{Config, Version, origins};
+use eciton_tensor::SlabOwner;
 use serde::{Deserialize, Serialize};
 
 use super::durable::{self, Extent, sha256};
@@ -17,9 +25,10 @@ use super::place::Named;
 use super::{CONFIG, FORMAT, Place};
 use crate::driver::Best;
 use crate::error::Result;
-use crate::run_folder::model::{self, Model, NamedTensor};
-use crate::run_folder::{Error as FileError, MAX_RECORD_BYTES, malformed, model_digest, read};
-use crate::weights::WeightState;
+use crate::owned::Owners;
+use crate::run_folder::model::{self, Entry, Values};
+use crate::run_folder::{Error as FileError, MAX_RECORD_BYTES, malformed, read, writing};
+use crate::weights::{WeightState, Weights};
 
 /// The most bytes of a checkpoint: five times those of a model.
 pub(super) const MAX_BYTES: u64 = 5 * model::MAX_MODEL_BYTES;
@@ -50,14 +59,71 @@ pub(crate) struct Mark {
     pub bill: Option<Bill>,
 }
 
-/// A checkpoint.
-#[derive(Debug, Clone, PartialEq)]
+/// Name and extents of each parameter, in the program's order.
+pub(super) type Parameters = [(String, Vec<usize>)];
+
+/// What the tensors of one kind are called; the first three are of every checkpoint.
+const KINDS: [&str; 5] = ["values", "first", "second", "before", "best"];
+
+/// A checkpoint that was read and checked.
 pub(crate) struct Point {
     pub mark: Mark,
-    pub weights: WeightState,
-    pub best: Option<Best>,
     /// Name and extents of each parameter, in the program's order.
     pub parameters: Vec<(String, Vec<usize>)>,
+    file: Arc<dyn SlabOwner>,
+    /// Where the values of a parameter lie, by kind.
+    places: BTreeMap<&'static str, Vec<Range<usize>>>,
+}
+
+impl fmt::Debug for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Point").field("mark", &self.mark).finish_non_exhaustive()
+    }
+}
+
+/// The tensors of weights that this machine has.
+pub(super) fn entries<'a>(
+    parameters: &'a Parameters,
+    state: &'a WeightState,
+    best: Option<&'a Best>,
+) -> Vec<Entry<'a>> {
+    let always = [&state.values, &state.first, &state.second].map(Some);
+    let all = always.into_iter().chain([state.before.as_ref(), best.map(|best| &best.values)]);
+    let all = KINDS.into_iter().zip(all).filter_map(|(kind, all)| Some((kind, all?)));
+    let of_kind = |(kind, all): (&'static str, &'a Vec<Vec<f32>>)| {
+        let entry = move |((name, shape), values): (&'a (String, Vec<usize>), &'a Vec<f32>)| {
+            Entry::new(format!("{kind}/{name}"), shape, Values::F32(values.into()))
+        };
+        parameters.iter().zip(all).map(entry)
+    };
+    all.flat_map(of_kind).collect()
+}
+
+/// The tensors of weights that workers own, as they are in the log.
+pub(super) fn owned<'a>(parameters: &'a Parameters, owners: &'a Owners) -> Vec<Entry<'a>> {
+    let of_kind = |(matrix, kind): (Option<usize>, &'static str)| {
+        let entry = move |(at, (name, shape)): (usize, &'a (String, Vec<usize>))| {
+            Entry::new(format!("{kind}/{name}"), shape, owners.pieces_of(at, matrix))
+        };
+        parameters.iter().enumerate().map(entry)
+    };
+    let always = (0..3).map(|at| Some(at).filter(|at| *at < owners.matrices()));
+    let all = always.zip(KINDS).chain(owners.before().map(|before| (Some(before), "before")));
+    all.flat_map(of_kind).collect()
+}
+
+/// Writes a checkpoint, whole or not at all.
+pub(super) fn write(place: &Place, named: Named, mark: &Mark, entries: &[Entry<'_>]) -> Result<()> {
+    let name = named.file();
+    let path = place.path().join(&name);
+    let digest = model::digest_of(entries).map_err(writing(&path))?;
+    let mark = serde_json::to_string(mark).map_err(|e| writing(&path)(e.into()))?;
+    let sum = sha256(format!("{digest}\n{mark}").as_bytes());
+    let metadata = [("digest", digest), ("mark", mark), ("sum", sum)];
+    let metadata: BTreeMap<String, String> = metadata.map(|(key, value)| (key.to_owned(), value)).into();
+    let header = model::header(entries, &metadata, MAX_BYTES, &path)?;
+    durable::write(place.path(), &name, |file| model::write(file, &header, entries))?;
+    Ok(())
 }
 
 /// Writes anew what the checkpoints beside `run` say of places: `change` gets their configuration, and returns the one
@@ -75,54 +141,24 @@ pub(crate) fn readdress(run: &Path, change: impl FnOnce(&mut Config)) -> Result<
         let mut point = Point::read(&place.path().join(named.file()))?;
         let [own, _, _] = &mut point.mark.records;
         *own = sha256(text.as_bytes());
-        point.write(&place, named)?;
+        write(&place, named, &point.mark, &point.entries())?;
     }
     durable::write(place.path(), CONFIG, |file| std::io::Write::write_all(file, text.as_bytes()))?;
     Ok(())
 }
 
 impl Point {
-    /// Writes it, whole or not at all.
-    pub(super) fn write(&self, place: &Place, named: Named) -> Result<()> {
-        let name = named.file();
-        let path = place.path().join(&name);
-        let tensors = self.tensors();
-        let digest = model_digest(&tensors);
-        let mark = serde_json::to_string(&self.mark)
-            .map_err(|e| FileError::Write { path: path.clone(), source: e.into() })?;
-        let sum = sha256(format!("{digest}\n{mark}").as_bytes());
-        let metadata = [("digest", digest), ("mark", mark), ("sum", sum)];
-        let metadata: BTreeMap<String, String> = metadata.map(|(key, value)| (key.to_owned(), value)).into();
-        let entries: Vec<_> = tensors.iter().map(model::Entry::from).collect();
-        let header = model::header(&entries, &metadata, MAX_BYTES, &path)?;
-        durable::write(place.path(), &name, |file| model::write(file, &header, &entries))?;
-        Ok(())
-    }
-
-    fn tensors(&self) -> Vec<NamedTensor> {
-        let state = &self.weights;
-        let kinds = [("values", &state.values), ("first", &state.first), ("second", &state.second)];
-        let best = self.best.as_ref().map(|best| ("best", &best.values));
-        let mut tensors = Vec::new();
-        let before = state.before.as_ref().map(|before| ("before", before));
-        for (kind, all) in kinds.into_iter().chain(before).chain(best) {
-            for ((name, shape), values) in self.parameters.iter().zip(all) {
-                let (name, shape, values) = (format!("{kind}/{name}"), shape.clone(), values.clone());
-                tensors.push(NamedTensor { name, shape, values });
-            }
-        }
-        tensors
-    }
-
     /// Reads one, and checks all of it against its digests.
     pub(super) fn read(path: &Path) -> Result<Self> {
-        Ok(Self::decode(&read(path, MAX_BYTES)?, path)?)
+        Ok(Self::decode(mapping::map(path)?, path)?)
     }
 
     /// Reads one from its bytes; `path` is named in errors.
-    pub(super) fn decode(bytes: &[u8], path: &Path) -> std::result::Result<Self, FileError> {
+    pub(super) fn decode(file: Arc<dyn SlabOwner>, path: &Path) -> std::result::Result<Self, FileError> {
         let wrong = |expected: &str, found: &str| malformed(path, expected, found);
-        let Model { tensors, metadata } = model::decode(bytes, path)?;
+        let bytes = file.bytes();
+        model::limit(path, "size of a checkpoint", "bytes", MAX_BYTES, bytes.len() as u64)?;
+        let (tensors, metadata) = model::cells(bytes, path)?;
         let of = |key: &str| metadata.get(key).map_or("", String::as_str);
         let found = sha256(format!("{}\n{}", of("digest"), of("mark")).as_bytes());
         if found != of("sum") {
@@ -139,37 +175,89 @@ impl Point {
             return Err(FileError::Version { path: path.to_owned(), found: format, eciton, known: FORMAT });
         }
         let mark: Mark = serde_json::from_str(of("mark")).map_err(json)?;
+        let mut entries = Vec::with_capacity(tensors.len());
         let mut parameters: Vec<(String, Vec<usize>)> = Vec::new();
-        let mut all: BTreeMap<&str, Vec<Vec<f32>>> = BTreeMap::new();
-        for tensor in tensors {
+        let mut places: BTreeMap<&'static str, Vec<Range<usize>>> = BTreeMap::new();
+        for tensor in &tensors {
+            let values = tensor.values(bytes).ok_or_else(|| tensor.wrong(path))?;
+            entries.push(Entry::new(&tensor.name[..], &tensor.info.shape, Values::Bytes(values)));
             let (kind, name) = tensor.name.split_once('/').unwrap_or_default();
-            let Some(kind) =
-                ["values", "first", "second", "before", "best"].into_iter().find(|known| *known == kind)
-            else {
+            let Some(kind) = KINDS.into_iter().find(|known| *known == kind) else {
                 return Err(wrong("tensors of a checkpoint", &tensor.name));
             };
-            let of_kind = all.entry(kind).or_default();
-            let parameter = (name.to_owned(), tensor.shape);
+            let of_kind = places.entry(kind).or_default();
+            let parameter = (name.to_owned(), tensor.info.shape.clone());
             if kind == "values" {
                 parameters.push(parameter);
             } else if parameters.get(of_kind.len()) != Some(&parameter) {
                 return Err(wrong("the tensors of one model", &tensor.name));
             }
-            of_kind.push(tensor.values);
+            of_kind.push(tensor.place.clone());
         }
-        let mut take = |kind: &str| all.remove(kind).unwrap_or_default();
-        let (values, first, second, best) = (take("values"), take("first"), take("second"), take("best"));
-        let before = Some(take("before")).filter(|before| !before.is_empty());
-        let count = parameters.len();
-        let best = mark.best_epoch.map(|epoch| Best { epoch, values: best });
-        let whole = first.len() == count
-            && second.len() == count
-            && before.as_ref().is_none_or(|before| before.len() == count)
-            && best.as_ref().is_none_or(|best| best.values.len() == count);
+        let found = model::digest_of(&entries).unwrap_or_default();
+        if found != of("digest") {
+            let (expected, place) = (of("digest").to_owned(), "its own header");
+            return Err(FileError::Digest { path: path.to_owned(), place, expected, found });
+        }
+        let has = |kind| places.get(kind).map_or(0, Vec::len);
+        let best = mark.best_epoch.map(|_| "best");
+        let whole = ["first", "second"].into_iter().chain(best).all(|kind| has(kind) == parameters.len())
+            && [0, parameters.len()].contains(&has("before"));
         if !whole {
             return Err(wrong("the moments of every parameter", "fewer"));
         }
-        let weights = WeightState { steps: mark.steps, values, before, first, second };
-        Ok(Self { mark, weights, best, parameters })
+        Ok(Self { mark, parameters, file, places })
+    }
+
+    /// The values of a parameter, of a kind.
+    fn values(&self, kind: &str, parameter: usize) -> Vec<f32> {
+        let place = self.places.get(kind).and_then(|places| places.get(parameter)).cloned();
+        model::values_of(place.and_then(|place| self.file.bytes().get(place)).unwrap_or_default())
+    }
+
+    /// The values of every parameter; `None`: it has none of that kind.
+    fn all(&self, kind: &str) -> Option<Vec<Vec<f32>>> {
+        let count = self.places.get(kind)?.len();
+        Some((0..count).map(|parameter| self.values(kind, parameter)).collect())
+    }
+
+    /// The state of the weights, whole.
+    pub(super) fn state(&self) -> WeightState {
+        let [values, first, second] =
+            ["values", "first", "second"].map(|kind| self.all(kind).unwrap_or_default());
+        WeightState { steps: self.mark.steps, values, before: self.all("before"), first, second }
+    }
+
+    /// The model that was the best so far.
+    pub(crate) fn best(&self) -> Option<Best> {
+        Some(Best { epoch: self.mark.best_epoch?, values: self.all("best")? })
+    }
+
+    /// Its tensors, to be written again.
+    fn entries(&self) -> Vec<Entry<'_>> {
+        let mut entries = Vec::new();
+        for kind in KINDS {
+            let places = self.places.get(kind).into_iter().flatten();
+            for ((name, shape), place) in self.parameters.iter().zip(places) {
+                let values = self.file.bytes().get(place.clone()).unwrap_or_default();
+                entries.push(Entry::new(format!("{kind}/{name}"), shape, Values::Bytes(values)));
+            }
+        }
+        entries
+    }
+
+    /// Gives weights their values, as many as the parameters are.
+    pub(crate) fn restore(&self, weights: &mut Weights) -> Result<()> {
+        let Some(owners) = weights.owners() else { return weights.restore(&self.state()) };
+        for parameter in 0..self.parameters.len() {
+            for (matrix, kind) in KINDS.into_iter().enumerate().take(owners.matrices()) {
+                owners.put(parameter, matrix, &self.values(kind, parameter))?;
+            }
+            if self.places.contains_key("before") {
+                owners.put(parameter, owners.matrices(), &self.values("before", parameter))?;
+            }
+        }
+        weights.returned_to(Version(self.mark.steps.into()));
+        Ok(())
     }
 }

@@ -10,7 +10,7 @@ use eciton_plan::Checkpoint;
 
 use super::durable::{self, Extent, Journal, sha256};
 use super::place::{Named, Place};
-use super::point::{Mark, Point};
+use super::point::{self, Mark};
 use super::{CONFIG, FORMAT, METRICS, RUN, SEEDS, VERSIONS};
 use crate::driver::{Epochs, Trained};
 use crate::error::{Error, Result};
@@ -136,17 +136,22 @@ impl Saver {
         Named { seed: (seed != self.beginning.first_seed).then_some(seed), epoch }
     }
 
-    /// Hears that an epoch is over, and writes a checkpoint if one is due. A full disk does not end the
-    /// run: the next one is tried when it is due. Returns what is to be told of that.
-    pub(crate) fn epoch(&mut self, folder: &mut RunFolder, now: &Now<'_>) -> Result<Option<String>> {
-        let settings = &self.beginning.settings;
+    /// Hears that an epoch is over.
+    pub(crate) fn count(&mut self) {
         self.epochs = self.epochs.saturating_add(1);
+    }
+
+    /// Whether a checkpoint is due.
+    pub(crate) fn is_due(&self) -> bool {
+        let settings = &self.beginning.settings;
         let by_epochs = settings.every > 0 && self.epochs >= settings.every;
         let patience = Duration::from_secs(u64::from(settings.seconds));
-        let by_time = settings.seconds > 0 && self.last.elapsed() >= patience;
-        if !by_epochs && !by_time {
-            return Ok(None);
-        }
+        by_epochs || settings.seconds > 0 && self.last.elapsed() >= patience
+    }
+
+    /// Writes a checkpoint. A full disk does not end the run: the next one is tried when it is due. Returns what is
+    /// to be told of that.
+    pub(crate) fn save(&mut self, folder: &mut RunFolder, now: &Now<'_>) -> Result<Option<String>> {
         let warned = self.try_write(folder, now)?;
         (self.last, self.epochs) = (Instant::now(), 0);
         Ok(warned)
@@ -157,7 +162,7 @@ impl Saver {
         let Some(last) = now.trained.epochs.last() else { return Ok(None) };
         let written = self.written.last().is_some_and(|w| (w.seed, w.epoch) == (last.seed, last.epoch));
         // Where tasks were cancelled in the middle of an epoch the weights are still those of its start.
-        if written || now.weights.state()?.steps != now.epochs.last(last.epoch).0 {
+        if written || now.weights.steps() != now.epochs.last(last.epoch).0 {
             return Ok(None);
         }
         self.try_write(folder, now)
@@ -193,7 +198,7 @@ impl Saver {
             seed: last.seed,
             epoch: last.epoch,
             finished: u32::try_from(now.finished.len()).unwrap_or(u32::MAX),
-            steps: 0,
+            steps: now.weights.steps(),
             best_epoch: now.trained.best.as_ref().map(|best| best.epoch),
             metrics,
             seeds,
@@ -204,11 +209,12 @@ impl Saver {
                 (now, before) => now.or(before),
             },
         };
-        let weights = now.weights.state()?;
-        let mark = Mark { steps: weights.steps, ..mark };
-        let (best, parameters) = (now.trained.best.clone(), self.beginning.parameters.clone());
-        let point = Point { mark, weights, best, parameters };
-        point.write(&self.place, self.named(last.seed, Some(last.epoch)))?;
+        let (parameters, state) = (&self.beginning.parameters, now.weights.state()?);
+        let entries = match now.weights.owners() {
+            Some(owners) => point::owned(parameters, owners),
+            None => point::entries(parameters, &state, now.trained.best.as_ref()),
+        };
+        point::write(&self.place, self.named(last.seed, Some(last.epoch)), &mark, &entries)?;
         self.place.keep();
         tracing::info!(seed = last.seed, epoch = last.epoch, folder = %self.place.path().display(), "checkpoint written");
         let validation = last.metrics.and_then(|metrics| metrics.goodness());

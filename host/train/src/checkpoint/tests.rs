@@ -7,17 +7,20 @@ mod damage;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use eciton_plan::Config;
+use eciton_tensor::SlabOwner;
 use tempfile::TempDir;
 
 use super::durable::Extent;
 use super::place::{Named, Place, folder};
-use super::point::{Mark, Point};
+use super::point::{self, Mark, Point};
 use super::*;
 use crate::driver::Best;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::report::{EpochReport, Observer, Resumed, Silent, Summary};
+use crate::run_folder::Error as FileError;
 use crate::session::Options;
 use crate::weights::WeightState;
 
@@ -105,8 +108,45 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
+/// All of a checkpoint.
+#[derive(Debug, Clone, PartialEq)]
+struct Content {
+    mark: Mark,
+    weights: WeightState,
+    best: Option<Best>,
+    parameters: Vec<(String, Vec<usize>)>,
+}
+
+impl Content {
+    fn write(&self, place: &Place, named: Named) -> Result<()> {
+        point::write(
+            place,
+            named,
+            &self.mark,
+            &point::entries(&self.parameters, &self.weights, self.best.as_ref()),
+        )
+    }
+
+    fn of(point: Point) -> Self {
+        let (weights, best) = (point.state(), point.best());
+        Self { mark: point.mark, weights, best, parameters: point.parameters }
+    }
+}
+
+struct Bytes(Vec<u8>);
+
+impl SlabOwner for Bytes {
+    fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+fn decode(bytes: &[u8], path: &Path) -> std::result::Result<Content, FileError> {
+    Point::decode(Arc::new(Bytes(bytes.to_vec())), path).map(Content::of)
+}
+
 /// A checkpoint of two parameters.
-fn point() -> Point {
+fn point() -> Content {
     let values = |first: f32| vec![vec![first, -0.0, 1e-40, f32::MAX], vec![first]];
     let weights = WeightState {
         steps: 7,
@@ -116,7 +156,7 @@ fn point() -> Point {
         second: values(3.0),
     };
     let extent = || Extent { bytes: 0, sha256: durable::sha256(b"") };
-    Point {
+    Content {
         mark: Mark {
             format: FORMAT,
             eciton: "0.1.0".to_owned(),
@@ -144,10 +184,11 @@ fn a_checkpoint_reads_back() {
     let run = dir.path().join("r");
     let place = Place::create(&run, &run).unwrap();
     let named = Named { seed: None, epoch: Some(7) };
-    for point in [point(), Point { best: None, mark: Mark { best_epoch: None, ..point().mark }, ..point() }] {
+    for point in [point(), Content { best: None, mark: Mark { best_epoch: None, ..point().mark }, ..point() }]
+    {
         point.write(&place, named).unwrap();
         let path = folder(&run).join("epoch-000007.safetensors");
-        assert_eq!(Point::read(&path).unwrap(), point);
+        assert_eq!(Content::of(Point::read(&path).unwrap()), point);
     }
     assert_eq!(names(&folder(&run)), ["epoch-000007.safetensors", "lock"]);
 }

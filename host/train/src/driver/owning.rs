@@ -8,6 +8,7 @@ use super::epochs::Sum;
 use super::pass::State;
 use super::stages::Stages;
 use crate::error::{Error, Result};
+use crate::owned::Owners;
 use crate::weights::Refused;
 
 /// Times that a run goes back to one entry of the log.
@@ -25,7 +26,7 @@ pub(super) fn step<M: Executor + ?Sized>(
 ) -> Result<std::result::Result<Option<f64>, Refused>> {
     let next = Version(state.weights.newest().0 + 1);
     let Some(owners) = state.weights.owners_mut() else { return state.weights.step(optimiser, rate, round) };
-    let norm = owners.update(machine, optimiser, rate, next)?;
+    let norm = owners.update(machine, (optimiser, rate), (round, next))?;
     if norm.is_ok() {
         state.weights.stepped();
     }
@@ -57,35 +58,29 @@ pub(super) struct Returns {
 impl Returns {
     /// Gives workers the weights that training begins from, where they are to own them.
     pub(super) fn begin<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>) -> Result<Self> {
-        let newest = state.weights.newest();
-        if let Some(owners) = state.weights.owners_mut() {
-            owners.turn(newest);
-            restore(machine, state)?;
-        }
-        Ok(Self { version: newest.0, ..Self::default() })
+        give(machine, state)?;
+        Ok(Self { version: state.weights.newest().0, ..Self::default() })
     }
 
-    /// A round is over: logs its weights where that is due, with the epoch as far as it is.
+    /// A round is over: logs its weights where that is due, with the epoch as far as it is. `wanted`: the host is to
+    /// write them down.
     ///
     /// # Errors
-    /// [`Error::Gone`] where a worker that owns weights is gone, or lanes can be given to one that has come.
+    /// [`Error::Gone`] where a worker that owns weights is gone.
     pub(super) fn log<M: Executor + ?Sized>(
         &mut self,
         machine: &mut M,
         state: &mut State<'_>,
-        sum: &Sum,
+        (sum, wanted): (&Sum, bool),
     ) -> Result<()> {
         let newest = state.weights.newest();
         let Some(owners) = state.weights.owners_mut() else { return Ok(()) };
-        if !owners.is_due(newest) {
+        if !owners.is_due(newest) && (!wanted || owners.logged() == newest) {
             return Ok(());
         }
         owners.log(machine, newest)?;
         (self.sum, self.version, self.count) = (sum.clone(), newest.0, 0);
-        match owners.waits() {
-            Some(place) => Err(Error::Gone { place }),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     /// Goes back to the log's entry: the epoch as far as it was then. `end`: the last update, where that is known.
@@ -116,11 +111,33 @@ impl Returns {
         let round = |version: u64| u32::try_from(version).unwrap_or(u32::MAX);
         let last = end.map_or(engine.settings().last, |end| Round(round(end.0)));
         engine.restart(Round(round(logged).saturating_add(1)), last, state.weights.newest());
+        if state.weights.has_before() {
+            engine.go_on();
+        }
         if let Some(owners) = state.weights.owners_mut() {
             owners.returned();
         }
         Ok(self.sum.clone())
     }
+}
+
+/// Gives workers the weights that the host has written for them.
+pub(crate) fn give<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>) -> Result<()> {
+    let newest = state.weights.newest();
+    if state.weights.owners_mut().is_some_and(|owners| owners.give(newest)) {
+        restore(machine, state)?;
+    }
+    Ok(())
+}
+
+/// Whether lanes can be given to a worker that has come: the log has the newest weights.
+///
+/// # Errors
+/// [`Error::Gone`] where they can.
+pub(super) fn join(state: &State<'_>) -> Result<()> {
+    let newest = state.weights.newest();
+    let owners = state.weights.owners().filter(|owners| owners.logged() == newest);
+    owners.and_then(Owners::waits).map_or(Ok(()), |place| Err(Error::Gone { place }))
 }
 
 /// Gives lanes out to the workers that are there, with the values of the log's entry; the update that it is of.

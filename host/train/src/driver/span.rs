@@ -155,7 +155,7 @@ impl<'a> Thick<'a> {
         let mut count = 0;
         for on in &self.each {
             for id in &on.stage.sums {
-                holds.push((number(count)?, Owners::sum(id.index())));
+                holds.push((number(count)?, Owners::sum(id.index(), self.task.round)));
                 count += 1;
             }
             count += usize::from(self.stages.program.loss_of(on.id).is_some());
@@ -191,7 +191,10 @@ impl<'a> Thick<'a> {
         }
         let empty = self.each.iter().map(|on| Ok(on.rows()?.is_empty())).collect::<Result<Vec<_>>>()?;
         if empty.iter().all(|&empty| empty) {
-            weights.owners().into_iter().for_each(|owners| owners.note_empty(self.task.interval));
+            weights
+                .owners()
+                .into_iter()
+                .for_each(|owners| owners.note_empty(self.task.round, self.task.interval));
             return op::nothing(self.sums()?);
         }
         if empty.contains(&true) {

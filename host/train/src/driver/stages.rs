@@ -379,7 +379,7 @@ pub(crate) fn stage_bytes(
         }
     };
     let all = |slot| u64::from(program.rows(program.domain_of(slot)));
-    let wide = |scope| scope == Scope::All && !program.apart;
+    let wide = |scope| scope == Scope::All && program.apart.is_none();
     let read = |(slot, scope)| row(slot) * if wide(scope) { all(slot) } else { own };
     (stage.reads().map(read).sum(), stage.writes().map(|slot| row(slot) * own).sum())
 }

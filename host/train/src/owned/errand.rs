@@ -20,6 +20,8 @@ pub(super) enum Errand {
         nodes: Vec<Vec<(u8, u32)>>,
         /// Parameters that stay.
         parameters: Vec<u32>,
+        /// Whether rounds read the values before the newest.
+        delayed: bool,
     },
     /// Has a matrix of a parameter from now on, the frame's part: its values, then its moments, in their order.
     Own {
@@ -34,8 +36,17 @@ pub(super) enum Errand {
         /// The matrix: 0 are values.
         matrix: usize,
     },
+    /// Has the values of the update before the parameter's, the frame's part.
+    Before {
+        /// Its number.
+        parameter: u32,
+        /// The update that the parameter's newest values are of.
+        version: u64,
+    },
     /// Takes gradients of intervals that have no row, which are zero.
     Fill {
+        /// The round.
+        round: u32,
         /// The intervals.
         intervals: Vec<u32>,
         /// Uses of parameters.
@@ -43,16 +54,22 @@ pub(super) enum Errand {
     },
     /// Answers with the sum of a use, and lets go of it: its parameter is another worker's.
     Sum {
+        /// The round.
+        round: u32,
         /// The use.
         number: u32,
     },
     /// Takes such a sum: the frame's part.
     Add {
+        /// The round.
+        round: u32,
         /// The use.
         number: u32,
     },
     /// Adds squares of gradients to a sum, as far as it is.
     Norm {
+        /// The round.
+        round: u32,
         /// So far.
         sum: f64,
         /// Parameters, in order.
@@ -60,6 +77,8 @@ pub(super) enum Errand {
     },
     /// Updates all parameters.
     Update {
+        /// The round whose gradients are taken.
+        round: u32,
         /// The update, from 1.
         version: u64,
         /// The rule.
@@ -77,7 +96,7 @@ pub(super) enum Errand {
     Give {
         /// Its number.
         parameter: u32,
-        /// The update that its values must be of.
+        /// The update that its values must be of, or those before them are.
         version: u64,
         /// The matrix: 0 are values.
         matrix: usize,

@@ -21,8 +21,10 @@ pub(crate) struct Ledger {
     firsts: Vec<usize>,
     combine: Option<Combine>,
     parameters: BTreeMap<u32, Parameter>,
-    /// Gradients as they come, by use of a parameter.
-    sums: BTreeMap<u32, Summing>,
+    /// Whether rounds read the values before the newest, and one begins before the last one is over.
+    delayed: bool,
+    /// Gradients as they come, by round and use of a parameter.
+    sums: BTreeMap<(u32, u32), Summing>,
 }
 
 #[derive(Debug)]
@@ -31,6 +33,8 @@ struct Parameter {
     extents: Vec<u32>,
     uses: Vec<u32>,
     values: Buffer,
+    /// Those of the update before, where rounds read them.
+    before: Option<Buffer>,
     /// First moments, then second ones.
     moments: Vec<Buffer>,
 }
@@ -43,16 +47,16 @@ impl Owned for Ledger {
     fn matrix(&self, name: &str) -> Option<Matrix> {
         let (version, number) = name.strip_prefix('v')?.split_once(".p")?;
         let parameter = self.parameters.get(&number.parse().ok()?)?;
-        if parameter.version != version.parse::<u64>().ok()? {
-            return None;
-        }
-        let lease = parameter.values.read(0..parameter.values.rows()).ok()?;
+        let values = parameter.of(version.parse().ok()?)?;
+        let lease = values.read(0..values.rows()).ok()?;
         Matrix::from(lease).with_extents(&parameter.extents).ok()
     }
 
     fn add(&mut self, name: &str, interval: IntervalId, parts: Vec<Buffer>) -> Result<(), String> {
-        let number = name.strip_prefix('s').and_then(|number| number.parse::<u32>().ok());
-        let number = number.ok_or_else(|| format!("`{name}` is no sum"))?;
+        let number = |text: &str| text.parse::<u32>().ok();
+        let parsed = name.strip_prefix('s').and_then(|name| name.split_once(".r"));
+        let parsed = parsed.and_then(|(of, round)| Some((number(round)?, number(of)?)));
+        let (round, number) = parsed.ok_or_else(|| format!("`{name}` is no sum"))?;
         let known = self.parameters.values().find(|parameter| parameter.uses.contains(&number));
         let known = known.ok_or_else(|| format!("parameter {number} is another worker's"))?;
         let shape = (known.values.rows(), known.values.columns());
@@ -63,7 +67,7 @@ impl Owned for Ledger {
         if parts.len() != end - first {
             return Err(format!("{} parts of interval {interval}, not {}", parts.len(), end - first));
         }
-        let sum = self.sums.entry(number).or_default();
+        let sum = self.sums.entry((round, number)).or_default();
         for (place, part) in (first..).zip(parts) {
             if (part.rows(), part.columns()) != shape {
                 return Err(format!("{} x {} values, not {shape:?}", part.rows(), part.columns()));
@@ -85,7 +89,7 @@ impl Owned for Ledger {
 
     fn bytes(&self) -> u64 {
         let parameter = |one: &Parameter| {
-            let buffers = std::iter::once(&one.values).chain(&one.moments);
+            let buffers = std::iter::once(&one.values).chain(&one.before).chain(&one.moments);
             buffers.map(|buffer| buffer.bytes() as u64).sum::<u64>()
         };
         let sums = self.sums.values().map(Summing::bytes).sum::<u64>();
@@ -97,18 +101,23 @@ impl Ledger {
     fn run(&mut self, errand: Errand, frame: &Frame<'_>) -> Result<(Reply, Vec<Matrix>), String> {
         let done = Ok((Reply::Done, Vec::new()));
         match errand {
-            Errand::Begin { atoms, nodes, parameters } => {
+            Errand::Begin { atoms, nodes, parameters, delayed } => {
                 self.begin((atoms, nodes), &parameters)?;
+                self.delayed = delayed;
+                let matrices = |one: &Parameter| 1 + one.moments.len() + usize::from(one.before.is_some());
                 let all = self.parameters.iter();
-                let parameters =
-                    all.map(|(&number, one)| (number, one.version, 1 + one.moments.len())).collect();
+                let parameters = all.map(|(&number, one)| (number, one.version, matrices(one))).collect();
                 Ok((Reply::Owned { parameters }, Vec::new()))
             }
             Errand::Own { parameter, version, extents, uses, matrix } => {
                 let matrices = errand::matrices(frame)?;
                 let own = buffer(matrices.first().ok_or("a parameter without values")?)?;
                 if matrix == 0 {
-                    let owned = Parameter { version, extents, uses, values: own, moments: Vec::new() };
+                    // A copy is told of each update.
+                    let last = self.parameters.remove(&parameter).filter(|one| one.version + 1 == version);
+                    let before = last.filter(|_| self.delayed).map(|one| one.values);
+                    let moments = Vec::new();
+                    let owned = Parameter { version, extents, uses, values: own, before, moments };
                     self.parameters.insert(parameter, owned);
                     return done;
                 }
@@ -124,7 +133,19 @@ impl Ledger {
                 known.moments.push(own);
                 done
             }
-            Errand::Fill { intervals, numbers } => {
+            Errand::Before { parameter, version } => {
+                let matrices = errand::matrices(frame)?;
+                let before = buffer(matrices.first().ok_or("a parameter without values")?)?;
+                let known = self.parameters.get_mut(&parameter).filter(|known| known.version == version);
+                let known =
+                    known.ok_or_else(|| format!("parameter {parameter} has no values of that update"))?;
+                if (before.rows(), before.columns()) != (known.values.rows(), known.values.columns()) {
+                    return Err("values that are not of the newest values' shape".to_owned());
+                }
+                known.before = Some(before);
+                done
+            }
+            Errand::Fill { round, intervals, numbers } => {
                 for number in numbers {
                     let known = self.parameters.values().find(|parameter| parameter.uses.contains(&number));
                     let known = known.ok_or_else(|| format!("parameter {number} is not here"))?;
@@ -134,49 +155,50 @@ impl Ledger {
                         let count = cut.map_or(0, |cut| cut.last().unwrap_or(&0) - cut.first().unwrap_or(&0));
                         let zeros = (0..count).map(|_| Buffer::zeroed(rows, columns).map_err(said));
                         let zeros = zeros.collect::<Result<Vec<_>, _>>()?;
-                        self.add(&format!("s{number}"), IntervalId(interval), zeros)?;
+                        self.add(&sum_name(number, round), IntervalId(interval), zeros)?;
                     }
                 }
                 done
             }
-            Errand::Sum { number } => {
+            Errand::Sum { round, number } => {
                 let known = self.parameters.values().find(|parameter| parameter.uses.contains(&number));
                 let known = known.ok_or_else(|| format!("parameter {number} is not here"))?;
                 let combine = self.combine.as_ref().ok_or("no round has begun")?;
-                let sum =
-                    self.sums.remove(&number).ok_or_else(|| format!("no gradient {number} has come"))?;
+                let sum = self.sums.remove(&(round, number));
+                let sum = sum.ok_or_else(|| format!("no gradient {number} has come"))?;
                 let whole = Buffer::zeroed(known.values.rows(), known.values.columns()).map_err(said)?;
                 let mut into = whole.write(0..whole.rows()).map_err(said)?;
                 sum.whole(combine, |sum| into.view_mut().data_mut().copy_from_slice(sum))?;
                 Ok((Reply::Done, vec![into.into_read().into()]))
             }
-            Errand::Add { number } => {
+            Errand::Add { round, number } => {
                 let matrices = errand::matrices(frame)?;
                 let sum = buffer(matrices.first().ok_or("a sum without values")?)?;
                 let combine = self.combine.as_ref().ok_or("no round has begun")?;
-                self.sums.insert(number, Summing::made(sum, combine)?);
+                self.sums.insert((round, number), Summing::made(sum, combine)?);
                 done
             }
-            Errand::Norm { mut sum, parameters } => {
+            Errand::Norm { round, mut sum, parameters } => {
                 for number in parameters {
                     let columns = self.parameter(number)?.values.columns();
-                    sum = self.gradient(number, |gradient| squares(sum, gradient, columns))?;
+                    sum = self.gradient((round, number), |gradient| squares(sum, gradient, columns))?;
                 }
                 Ok((Reply::Norm { sum }, Vec::new()))
             }
-            Errand::Update { version, algorithm, rate, factor, most, parameters } => {
-                let refused = self.update(version, (algorithm, rate), (factor, most), &parameters)?;
+            Errand::Update { round, version, algorithm, rate, factor, most, parameters } => {
+                let refused =
+                    self.update((round, version), (algorithm, rate), (factor, most), &parameters)?;
                 let reply = refused.map_or(Reply::Done, |parameter| Reply::Refused { parameter });
                 Ok((reply, Vec::new()))
             }
             Errand::Give { parameter: number, version, matrix } => {
                 let parameter = self.parameter(number)?;
-                if parameter.version != version {
-                    return Err(format!("parameter {number} is of update {}", parameter.version));
-                }
-                let mut all = std::iter::once(&parameter.values).chain(&parameter.moments);
-                let given =
-                    all.nth(matrix).ok_or_else(|| format!("parameter {number} has no matrix {matrix}"))?;
+                let values = parameter.of(version);
+                let values =
+                    values.ok_or_else(|| format!("parameter {number} is of update {}", parameter.version))?;
+                let moments = parameter.moments.iter().filter(|_| parameter.version == version);
+                let given = std::iter::once(values).chain(moments).nth(matrix);
+                let given = given.ok_or_else(|| format!("parameter {number} has no matrix {matrix}"))?;
                 let given = given.read(0..given.rows()).map_err(said)?;
                 Ok((Reply::Done, vec![given.into()]))
             }
@@ -207,12 +229,12 @@ impl Ledger {
         Ok(())
     }
 
-    /// Hands the whole gradient of a parameter to `then`: of its uses, in their order.
-    fn gradient<T>(&self, number: u32, then: impl FnOnce(&[f32]) -> T) -> Result<T, String> {
+    /// Hands the whole gradient of a round and a parameter to `then`: of its uses, in their order.
+    fn gradient<T>(&self, (round, number): (u32, u32), then: impl FnOnce(&[f32]) -> T) -> Result<T, String> {
         let combine = self.combine.as_ref().ok_or("no round has begun")?;
         let uses = &self.parameter(number)?.uses;
         let sum = |of: &u32| {
-            let found = self.sums.get(of);
+            let found = self.sums.get(&(round, *of));
             found.ok_or_else(|| format!("no gradient of parameter {number} has come"))
         };
         let (own, further) = uses.split_first().ok_or("a parameter without a use")?;
@@ -231,7 +253,7 @@ impl Ledger {
     /// Updates parameters; the first whose gradient is not finite, where the update ends.
     fn update(
         &mut self,
-        version: u64,
+        (round, version): (u32, u64),
         (algorithm, rate): (Algorithm, f64),
         (factor, most): (Option<f32>, Option<f32>),
         parameters: &[(u32, Option<f32>)],
@@ -239,13 +261,27 @@ impl Ledger {
         let step = u32::try_from(version).map_err(said)?;
         let rule = Rule::new(&Optimiser { algorithm, ..Optimiser::default() }, rate, step);
         for &(number, decay) in parameters {
+            if self.delayed {
+                let Parameter { values, .. } = self.parameter(number)?;
+                let copy = {
+                    let from = values.read(0..values.rows()).map_err(said)?;
+                    let copy = Buffer::zeroed(values.rows(), values.columns()).map_err(said)?;
+                    let mut into = copy.write(0..values.rows()).map_err(said)?;
+                    into.view_mut().data_mut().copy_from_slice(from.view().data());
+                    drop(into);
+                    copy
+                };
+                let known = self.parameters.get_mut(&number);
+                let known = known.ok_or_else(|| format!("parameter {number} is another worker's"))?;
+                known.before = Some(std::mem::replace(&mut known.values, copy));
+            }
             if let Some(decay) = decay {
                 let Parameter { values, moments, .. } = self.parameter(number)?;
                 let mut values = values.write(0..values.rows()).map_err(said)?;
                 let mut moments = moments.iter().map(|moment| moment.write(0..moment.rows()));
                 let mut moment = || moments.next().transpose().map_err(said);
                 let (mut first, mut second) = (moment()?, moment()?);
-                let updated = self.gradient(number, |gradient| {
+                let updated = self.gradient((round, number), |gradient| {
                     if !is_finite(gradient) {
                         return false;
                     }
@@ -274,9 +310,25 @@ impl Ledger {
             let parameter = self.parameters.get_mut(&number);
             parameter.ok_or_else(|| format!("parameter {number} is another worker's"))?.version = version;
         }
-        self.sums.clear();
+        self.sums.retain(|(of, _), _| *of > round);
         Ok(None)
     }
+}
+
+impl Parameter {
+    /// Its values of an update.
+    fn of(&self, version: u64) -> Option<&Buffer> {
+        match version {
+            _ if version == self.version => Some(&self.values),
+            _ if version + 1 == self.version => self.before.as_ref(),
+            _ => None,
+        }
+    }
+}
+
+/// The name of the sum of a use, in a round.
+pub(super) fn sum_name(number: u32, round: u32) -> String {
+    format!("s{number}.r{round}")
 }
 
 /// A sum of squares with those of a gradient's values, row by row without padding.
@@ -322,7 +374,12 @@ mod tests {
     fn begin(parameters: Vec<u32>) -> Errand {
         // Two intervals of a node each.
         let nodes = vec![vec![Node::atom(0)], vec![Node::atom(1)]];
-        Errand::Begin { atoms: Tree::new(2).atoms(), nodes: errand::pairs(&nodes), parameters }
+        Errand::Begin {
+            atoms: Tree::new(2).atoms(),
+            nodes: errand::pairs(&nodes),
+            parameters,
+            delayed: false,
+        }
     }
 
     fn own(parameter: u32, uses: Vec<u32>, matrix: usize) -> Errand {
@@ -331,7 +388,7 @@ mod tests {
 
     fn update(version: u64, parameters: Vec<(u32, Option<f32>)>) -> Errand {
         let algorithm = Algorithm::Sgd { momentum: 0.5, nesterov: false };
-        Errand::Update { version, algorithm, rate: 0.25, factor: None, most: None, parameters }
+        Errand::Update { round: 1, version, algorithm, rate: 0.25, factor: None, most: None, parameters }
     }
 
     #[test]
@@ -347,12 +404,15 @@ mod tests {
             assert!(ledger.matrix(name).is_none(), "{name}");
         }
         // One use here, the other elsewhere; parts in any order.
-        ledger.add("s7", IntervalId(1), parts(&[[2.0; 6]])).unwrap();
+        ledger.add("s7.r1", IntervalId(1), parts(&[[2.0; 6]])).unwrap();
         assert!(refused(&mut ledger, &update(5, vec![(7, Some(0.0))]), &[]).contains("1 of 3 additions"));
-        ledger.add("s7", IntervalId(0), parts(&[[1.0; 6]])).unwrap();
+        ledger.add("s7.r1", IntervalId(0), parts(&[[1.0; 6]])).unwrap();
         assert!(refused(&mut ledger, &update(5, vec![(7, Some(0.0))]), &[]).contains("no gradient"));
-        assert_eq!(asked(&mut ledger, &Errand::Add { number: 9 }, &[matrix(&[1.0; 6])]).0, Reply::Done);
-        let (norm, _) = asked(&mut ledger, &Errand::Norm { sum: 1.0, parameters: vec![7] }, &[]);
+        assert_eq!(
+            asked(&mut ledger, &Errand::Add { round: 1, number: 9 }, &[matrix(&[1.0; 6])]).0,
+            Reply::Done
+        );
+        let (norm, _) = asked(&mut ledger, &Errand::Norm { round: 1, sum: 1.0, parameters: vec![7] }, &[]);
         assert_eq!(norm, Reply::Norm { sum: 1.0 + 6.0 * 16.0 });
         let held = ledger.bytes();
         assert_eq!(asked(&mut ledger, &update(5, vec![(7, Some(0.0))]), &[]).0, Reply::Done);
@@ -365,9 +425,12 @@ mod tests {
         assert_eq!(asked(&mut ledger, &begin(vec![7]), &[]).0, Reply::Owned { parameters: vec![(7, 5, 2)] });
         // Values that are not finite end the update.
         for interval in [0, 1] {
-            ledger.add("s7", IntervalId(interval), parts(&[[f32::NAN; 6]])).unwrap();
+            ledger.add("s7.r1", IntervalId(interval), parts(&[[f32::NAN; 6]])).unwrap();
         }
-        assert_eq!(asked(&mut ledger, &Errand::Add { number: 9 }, &[matrix(&[1.0; 6])]).0, Reply::Done);
+        assert_eq!(
+            asked(&mut ledger, &Errand::Add { round: 1, number: 9 }, &[matrix(&[1.0; 6])]).0,
+            Reply::Done
+        );
         let refused = asked(&mut ledger, &update(6, vec![(7, Some(0.0))]), &[]).0;
         assert_eq!(refused, Reply::Refused { parameter: 7 });
         assert!(ledger.matrix("v5.p7").is_some(), "as it was");
@@ -376,10 +439,46 @@ mod tests {
     }
 
     #[test]
+    fn the_values_before_the_newest_are_there_where_rounds_read_them() {
+        let mut ledger = Ledger::default();
+        let Errand::Begin { atoms, nodes, parameters, .. } = begin(vec![7]) else { unreachable!() };
+        let begin = Errand::Begin { atoms, nodes, parameters, delayed: true };
+        asked(&mut ledger, &begin, &[]);
+        asked(&mut ledger, &own(7, vec![7], 0), &[matrix(&[1.0; 6])]);
+        asked(&mut ledger, &own(7, vec![7], 1), &[matrix(&[0.0; 6])]);
+        assert!(ledger.matrix("v3.p7").is_none());
+        let before = |version| Errand::Before { parameter: 7, version };
+        assert_eq!(asked(&mut ledger, &before(4), &[matrix(&[9.0; 6])]).0, Reply::Done);
+        assert!(refused(&mut ledger, &before(3), &[matrix(&[9.0; 6])]).contains("of that update"));
+        assert_eq!(asked(&mut ledger, &begin, &[]).0, Reply::Owned { parameters: vec![(7, 4, 3)] });
+        // A round begins before the one before it is over.
+        for (round, value) in [(5, 4.0), (6, 8.0)] {
+            for interval in [0, 1] {
+                ledger.add(&sum_name(7, round), IntervalId(interval), parts(&[[value; 6]])).unwrap();
+            }
+        }
+        let update = |round: u32| match update(round.into(), vec![(7, Some(0.0))]) {
+            Errand::Update { version, algorithm, rate, factor, most, parameters, .. } => {
+                Errand::Update { round, version, algorithm, rate, factor, most, parameters }
+            }
+            other => other,
+        };
+        let values = |ledger: &Ledger, name: &str| errand::values(&ledger.matrix(name).unwrap()).unwrap()[0];
+        assert_eq!(asked(&mut ledger, &update(5), &[]).0, Reply::Done);
+        assert_eq!((values(&ledger, "v4.p7"), values(&ledger, "v5.p7")), (1.0, 1.0 - 0.25 * 8.0));
+        assert!(ledger.matrix("v3.p7").is_none());
+        assert_eq!(asked(&mut ledger, &update(6), &[]).0, Reply::Done);
+        assert_eq!((values(&ledger, "v5.p7"), values(&ledger, "v6.p7")), (-1.0, -1.0 - 0.25 * 20.0));
+        let give = |matrix| Errand::Give { parameter: 7, version: 5, matrix };
+        assert_eq!(errand::values(&asked(&mut ledger, &give(0), &[]).1[0]).unwrap()[0], -1.0);
+        assert!(refused(&mut ledger, &give(1), &[]).contains("has no matrix 1"));
+    }
+
+    #[test]
     fn what_does_not_fit_is_refused_in_words() {
         let mut ledger = Ledger::default();
         assert!(
-            ledger.add("s7", IntervalId(0), parts(&[[0.0; 6]])).unwrap_err().contains("another worker's")
+            ledger.add("s7.r1", IntervalId(0), parts(&[[0.0; 6]])).unwrap_err().contains("another worker's")
         );
         asked(&mut ledger, &begin(vec![7]), &[]);
         assert!(refused(&mut ledger, &own(7, vec![7], 0), &[]).contains("without values"));
@@ -390,26 +489,26 @@ mod tests {
         assert!(refused(&mut ledger, &own(7, vec![7], 2), &[matrix(&[0.0; 6])]).contains("out of turn"));
         for (name, interval, of, words) in [
             ("7", 0, parts(&[[0.0; 6]]), "is no sum"),
-            ("s8", 0, parts(&[[0.0; 6]]), "another worker's"),
-            ("s7", 2, parts(&[[0.0; 6]]), "no interval 2"),
-            ("s7", 0, parts(&[[0.0; 6], [0.0; 6]]), "2 parts"),
-            ("s7", 0, vec![Buffer::zeroed(3, 2).unwrap()], "3 x 2 values"),
+            ("s8.r1", 0, parts(&[[0.0; 6]]), "another worker's"),
+            ("s7.r1", 2, parts(&[[0.0; 6]]), "no interval 2"),
+            ("s7.r1", 0, parts(&[[0.0; 6], [0.0; 6]]), "2 parts"),
+            ("s7.r1", 0, vec![Buffer::zeroed(3, 2).unwrap()], "3 x 2 values"),
         ] {
             let error = ledger.add(name, IntervalId(interval), of).unwrap_err();
             assert!(error.contains(words), "{error}");
         }
-        ledger.add("s7", IntervalId(1), parts(&[[0.0; 6]])).unwrap();
-        let twice = ledger.add("s7", IntervalId(1), parts(&[[0.0; 6]])).unwrap_err();
+        ledger.add("s7.r1", IntervalId(1), parts(&[[0.0; 6]])).unwrap();
+        let twice = ledger.add("s7.r1", IntervalId(1), parts(&[[0.0; 6]])).unwrap_err();
         assert!(twice.contains("came twice"), "{twice}");
         let nodes = vec![vec![(0, 0)], vec![(0, 0)]];
-        let wrong = Errand::Begin { atoms: 2, nodes, parameters: vec![] };
+        let wrong = Errand::Begin { atoms: 2, nodes, parameters: vec![], delayed: false };
         assert!(!refused(&mut ledger, &wrong, &[]).starts_with("Owned"));
         for (errand, words) in [
-            (Errand::Sum { number: 3 }, "parameter 3 is not here"),
-            (Errand::Fill { intervals: vec![0], numbers: vec![3] }, "parameter 3 is not here"),
-            (Errand::Fill { intervals: vec![9], numbers: vec![7] }, "no interval 9"),
+            (Errand::Sum { round: 1, number: 3 }, "parameter 3 is not here"),
+            (Errand::Fill { round: 1, intervals: vec![0], numbers: vec![3] }, "parameter 3 is not here"),
+            (Errand::Fill { round: 1, intervals: vec![9], numbers: vec![7] }, "no interval 9"),
             (update(6, vec![(3, None)]), "another worker's"),
-            (Errand::Add { number: 7 }, "without values"),
+            (Errand::Add { round: 1, number: 7 }, "without values"),
         ] {
             let told = refused(&mut ledger, &errand, &[]);
             assert!(told.contains(words), "{errand:?}: {told}");

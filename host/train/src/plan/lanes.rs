@@ -177,7 +177,7 @@ pub(crate) fn needs(config: &Config, cut: Cut<'_>, (rows, parts): (usize, u32)) 
             passed.map(|(width, from)| padded(rows as u64, width.into()) * u64::from(cap.max(cap_of(from))));
         // Of what it owns also moments, and a sum for each level of the tree and for the part that comes.
         let copies = match config.workers.own() {
-            true => 1 + owned::moments(&config.optimiser) as u64 + OWNED_SUMS,
+            true => versions + owned::moments(&config.optimiser) as u64 + OWNED_SUMS * versions,
             false => versions,
         };
         (weights.sum::<u64>() * copies, kept * u64::from(cap) + passed.sum::<u64>())

@@ -9,8 +9,10 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 use std::io::{self, Write};
+use std::ops::Range;
 use std::path::Path;
 
+use safetensors::tensor::TensorInfo;
 use safetensors::{Dtype, SafeTensors};
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::json;
@@ -18,6 +20,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::error::{Error, Result, shown};
 use super::packed::{Signs, UNPACKED};
+use super::record::malformed;
 
 /// The most bytes of a model file.
 pub const MAX_MODEL_BYTES: u64 = 4 << 30;
@@ -104,6 +107,8 @@ pub(crate) trait Pieces: std::fmt::Debug {
 pub(crate) enum Values<'a> {
     F32(Cow<'a, [f32]>),
     U8(Vec<u8>),
+    /// F32 as a file has them.
+    Bytes(&'a [u8]),
     /// F32: of whom, and of which of its tensors.
     Pieces(&'a dyn Pieces, usize),
 }
@@ -124,9 +129,9 @@ impl<'a> From<&'a NamedTensor> for Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// A tensor whose values come piece by piece.
-    pub(crate) fn of_pieces(name: &'a str, shape: &'a [usize], of: &'a dyn Pieces, tensor: usize) -> Self {
-        Self { name: name.into(), shape: shape.into(), values: Values::Pieces(of, tensor) }
+    /// A tensor of a name and extents.
+    pub(crate) fn new(name: impl Into<Cow<'a, str>>, shape: &'a [usize], values: Values<'a>) -> Self {
+        Self { name: name.into(), shape: shape.into(), values }
     }
 }
 
@@ -136,6 +141,7 @@ impl Values<'_> {
         match self {
             Self::F32(values) => Some(values.len()),
             Self::U8(values) => Some(values.len()),
+            Self::Bytes(values) => Some(values.len() / 4),
             Self::Pieces(..) => None,
         }
     }
@@ -145,6 +151,7 @@ impl Values<'_> {
         match self {
             Self::F32(values) => values.chunks(PIECE_VALUES).try_for_each(|piece| take(&bytes_of(piece))),
             Self::U8(values) => take(values),
+            Self::Bytes(values) => take(values),
             Self::Pieces(of, tensor) => of.pieces(*tensor, &mut |piece| take(&bytes_of(piece))),
         }
     }
@@ -152,7 +159,7 @@ impl Values<'_> {
     /// The name of their kind in a header, and bytes of each.
     fn kind(&self) -> (&'static str, u64) {
         match self {
-            Self::F32(_) | Self::Pieces(..) => ("F32", 4),
+            Self::F32(_) | Self::Bytes(_) | Self::Pieces(..) => ("F32", 4),
             Self::U8(_) => ("U8", 1),
         }
     }
@@ -222,41 +229,69 @@ pub(crate) fn write(mut out: impl Write, header: &[u8], tensors: &[Entry<'_>]) -
     out.flush()
 }
 
-/// Reads a whole file and checks its weights against the digest in its metadata.
-pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<Model> {
-    let wrong = |expected: &str, found: String| Error::Malformed {
-        path: path.to_owned(),
-        expected: expected.to_owned(),
-        found,
-    };
+/// A tensor as it lies in a file.
+#[derive(Debug)]
+pub(crate) struct Cells {
+    pub name: String,
+    pub info: TensorInfo,
+    /// Where its bytes are, of the file's.
+    pub place: Range<usize>,
+}
+
+/// The tensors of a file, in its order, and its metadata. Nothing is copied.
+pub(crate) fn cells(bytes: &[u8], path: &Path) -> Result<(Vec<Cells>, BTreeMap<String, String>)> {
+    let wrong = |expected: &str, found: String| malformed(path, expected, &found);
     // Bounds what the header can make the reader allocate.
     let header = bytes.first_chunk::<8>().map_or(0, |length| u64::from_le_bytes(*length));
     limit(path, "header of a model", "bytes", MAX_HEADER_BYTES, header)?;
-    let (length, head) = SafeTensors::read_metadata(bytes)
-        .map_err(|e| wrong("a whole safetensors file", shown(&e.to_string())))?;
+    let (length, head) =
+        SafeTensors::read_metadata(bytes).map_err(|e| wrong("a whole safetensors file", e.to_string()))?;
     let infos = head.tensors();
     limit(path, "tensors of a model", "tensors", MAX_TENSORS as u64, infos.len() as u64)?;
-    let data = bytes.get(8 + length..).unwrap_or_default();
     let metadata: BTreeMap<String, String> = head.metadata().iter().flatten().map(clone_pair).collect();
+    let place = |name: String| {
+        let info = TensorInfo::clone(infos.get(&name)?);
+        let (start, end) = info.data_offsets;
+        Some(Cells { name, info, place: 8 + length + start..8 + length + end })
+    };
+    Ok((head.offset_keys().into_iter().filter_map(place).collect(), metadata))
+}
+
+impl Cells {
+    /// Its bytes, of those of its file; `None`: it has no value, other values than F32, or no name.
+    pub(crate) fn values<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
+        let cells = bytes.get(self.place.clone()).filter(|cells| !cells.is_empty());
+        cells.filter(|_| self.info.dtype == Dtype::F32 && !self.name.is_empty())
+    }
+
+    /// The error of one that has none.
+    pub(crate) fn wrong(&self, path: &Path) -> Error {
+        let found = format!("{:?}: {:?}", self.name, self.info);
+        malformed(path, "named tensors of F32 with at least one value", &found)
+    }
+}
+
+/// Values of the bytes of a file.
+pub(crate) fn values_of(bytes: &[u8]) -> Vec<f32> {
+    bytes.as_chunks::<4>().0.iter().map(|&cell| f32::from_le_bytes(cell)).collect()
+}
+
+/// Reads a whole file and checks its weights against the digest in its metadata.
+pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<Model> {
+    let wrong = |expected: &str, found: String| malformed(path, expected, &found);
+    let (all, metadata) = cells(bytes, path)?;
     let unpacked = metadata.get(UNPACKED);
-    let mut tensors: Vec<NamedTensor> = Vec::with_capacity(infos.len());
+    let mut tensors: Vec<NamedTensor> = Vec::with_capacity(all.len());
     let (mut signs, mut read): (Option<Signs<'_>>, u64) = (None, 0);
-    let names = head.offset_keys();
-    for name in &names {
-        let info = infos.get(name);
-        let cells = info.and_then(|i| data.get(i.data_offsets.0..i.data_offsets.1)).unwrap_or_default();
-        let bits = info.filter(|i| i.dtype == Dtype::U8 && unpacked.is_some() && signs.is_none());
-        if let Some(found) = bits.and_then(|info| Signs::of(name, &info.shape, cells)) {
+    for one in &all {
+        let Cells { name, info, place } = one;
+        let bits = (info.dtype == Dtype::U8 && unpacked.is_some() && signs.is_none())
+            .then(|| bytes.get(place.clone()).unwrap_or_default());
+        if let Some(found) = bits.and_then(|cells| Signs::of(name, &info.shape, cells)) {
             signs = Some(found);
             continue;
         }
-        let Some(info) = info.filter(|i| i.dtype == Dtype::F32 && !cells.is_empty() && !name.is_empty())
-        else {
-            let found = format!("{:?}: {info:?}", shown(name));
-            return Err(wrong("named tensors of F32 with at least one value", shown(&found)));
-        };
-        let (cells, _) = cells.as_chunks::<4>();
-        let values: Vec<f32> = cells.iter().map(|&cell| f32::from_le_bytes(cell)).collect();
+        let values = values_of(one.values(bytes).ok_or_else(|| one.wrong(path))?);
         let tensor = match signs.take() {
             Some(signs) => signs.with((name, &info.shape, values), read, path)?,
             None => NamedTensor { shape: info.shape.clone(), values, name: name.clone() },
@@ -288,7 +323,7 @@ fn check_digest(tensors: &[NamedTensor], expected: &str, place: &'static str, pa
 }
 
 /// Refuses what is above a limit.
-pub(super) fn limit(
+pub(crate) fn limit(
     path: &Path,
     what: &'static str,
     unit: &'static str,

@@ -186,8 +186,18 @@ impl Planned {
             true => Some(Chooser::new(&config.batch, inputs, &program)?),
         };
         if let Some(chooser) = &chooser {
-            let rows = chooser.capacity(&config.batch, inputs);
-            program.set_apart(rows.saturating_mul(config.batch.micro));
+            let parts = chooser.parts(&config.batch, inputs);
+            if config.lanes.lanes.width > parts {
+                return Err(eciton_plan::Error::Together {
+                    key: "lanes.width",
+                    found: config.lanes.lanes.width.to_string(),
+                    other: "batch.rows",
+                    other_found: format!("{}, which makes {parts} parts", config.batch.rows.unwrap_or(0)),
+                    remedy: "have fewer replicas, or more rows in a batch",
+                }
+                .into());
+            }
+            program.set_apart(parts, chooser.capacity(&config.batch, inputs));
         }
         let lanes = match config.lanes.lanes.count {
             0 => None,
@@ -198,8 +208,8 @@ impl Planned {
             None => evaluation,
         };
         let mut labelled = match program.apart {
-            true => None,
-            false => LabelledPlan::new(config, &program, &dataset.graph, &dataset.split.train),
+            Some(_) => None,
+            None => LabelledPlan::new(config, &program, &dataset.graph, &dataset.split.train),
         };
         let plan = |labelled| {
             let (program, evaluation) = (&program, &evaluation);
@@ -257,5 +267,5 @@ pub(crate) fn parts(config: &Config, inputs: &Inputs, program: &Program) -> (u32
     let rows = config.batch.rows.unwrap_or(inputs.shape.rows).min(inputs.shape.rows);
     // As many as the interval count is.
     let whole = inputs.intervals.len() as u32;
-    (rows, if program.apart { config.batch.micro } else { whole })
+    (rows, program.apart.unwrap_or(whole))
 }

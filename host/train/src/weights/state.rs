@@ -56,10 +56,7 @@ impl Weights {
             for (parameter, values) in before.iter().enumerate() {
                 self.write(parameter, place, values)?;
             }
-            self.generation += 1;
-            if let Some(held) = self.held.get_mut(place) {
-                *held = Some((earlier, self.generation));
-            }
+            self.hold(earlier);
         }
         for ((weight, first), second) in self.all.iter_mut().zip(&state.first).zip(&state.second) {
             weight.first = padded(weight, first)?;

@@ -3,7 +3,7 @@
 use super::*;
 use eciton_graph::random::SplitMix64;
 
-fn bytes_of(point: &Point) -> Vec<u8> {
+fn bytes_of(point: &Content) -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("r");
     let place = Place::create(&run, &run).unwrap();
@@ -16,13 +16,13 @@ fn bytes_of(point: &Point) -> Vec<u8> {
 fn no_prefix_is_taken() {
     let bytes = bytes_of(&point());
     let path = Path::new("p.safetensors");
-    assert_eq!(Point::decode(&bytes, path).unwrap(), point());
+    assert_eq!(decode(&bytes, path).unwrap(), point());
     for length in 0..bytes.len() {
-        let error = Point::decode(&bytes[..length], path).unwrap_err().to_string();
+        let error = decode(&bytes[..length], path).unwrap_err().to_string();
         assert!(error.contains("p.safetensors"), "{length}: {error}");
     }
     let longer = [&bytes[..], &[0; 4]].concat();
-    assert!(Point::decode(&longer, path).is_err());
+    assert!(decode(&longer, path).is_err());
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn no_flipped_bit_is_loaded() {
         for bit in 0..8 {
             let mut damaged = bytes.clone();
             damaged[at] ^= 1 << bit;
-            match Point::decode(&damaged, Path::new("p")) {
+            match decode(&damaged, Path::new("p")) {
                 Err(_) => refused += 1,
                 // Space that JSON does not look at.
                 Ok(found) => {
@@ -66,7 +66,7 @@ fn several_damages_at_once_are_errors_too() {
                 }
             }
         }
-        if let Ok(found) = Point::decode(&damaged, Path::new("p")) {
+        if let Ok(found) = decode(&damaged, Path::new("p")) {
             assert_eq!(found, point(), "seed {seed}");
         }
     }
