@@ -69,16 +69,19 @@ OWNED = ["--set", "workers.owner=worker"]
 
 
 def pace():
-    forms = [["--threads", "2"], OVER, [*OVER, *OWNED]]
+    forms = [["--threads", "2"], OVER, [*OVER, *OWNED], [*OVER, *OWNED, "--schedule", "2bw"]]
     for name, model in [("language model", LM), ("branches", branches())]:
         times, digests = [[] for _ in forms], set()
         for _ in range(a.rounds):
             for of, more in zip(times, forms):
                 found = run(*model, *more)
-                of.append(found["epoch_seconds_median"]), digests.add(found["model_digest"])
+                of.append(found["epoch_seconds_median"])
+                if "2bw" not in more:
+                    digests.add(found["model_digest"])
         ratio = [spread([one / two for one, two in zip(times[0], of)]) for of in times[1:]]
         print(f"{name}: one process {spread(times[0])} s an epoch; two workers {spread(times[1])} s, pace {ratio[0]}; "
-              f"that own the weights {spread(times[2])} s, pace {ratio[1]}; digests {len(digests)}", flush=True)
+              f"that own the weights {spread(times[2])} s, pace {ratio[1]}; with 2bw {spread(times[3])} s, pace {ratio[2]}; "
+              f"digests but 2bw's {len(digests)}", flush=True)
 
 
 def worker(address, place):

@@ -223,6 +223,8 @@ class Hearing(Case):
     def test_interrupt(self) -> None:
         """Ctrl-C ends the epoch and raises KeyboardInterrupt; the run goes on from its checkpoint, to the same bits."""
         made, out = graph(), self.folder / "r"
+        # A shell has its background processes ignore Ctrl-C.
+        self.addCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler))
 
         def interrupts(epoch: eciton.callbacks.Epoch) -> None:
             if epoch.epoch == 4:

@@ -13,6 +13,7 @@ mod hostile;
 mod jobs;
 mod kernels;
 mod lanes;
+mod liars;
 mod links;
 mod many_graphs;
 mod names;

@@ -1,0 +1,249 @@
+//! Messages that are changed on their way between a run and a worker: both ends go on, or end in words, in time.
+//!
+//! Something with a token of each end stands between the two, and changes some of what they say: bytes, numbers,
+//! keys, kinds. `ECITON_CAMPAIGN=N` tries N seeds, `ECITON_CAMPAIGN=18..19` those from 18 to 18.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use eciton_connect::{Certificate, Dialled, Hello, Joined, Listener, Message, Receiver, Sender, Token, dial};
+use eciton_graph::random::SplitMix64;
+
+use crate::common::works;
+use crate::workers::{binary, summary, worker};
+
+/// The time after which an end counts as stuck.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Changes some of the messages of one direction.
+struct Spoiler {
+    seed: u64,
+    random: SplitMix64,
+    /// Messages that pass first, and how many are changed then.
+    first: u64,
+    count: u64,
+}
+
+fn noise(random: &mut SplitMix64, most: u64) -> Bytes {
+    (0..random.below(most)).map(|_| random.next_u64() as u8).collect::<Vec<u8>>().into()
+}
+
+impl Spoiler {
+    fn new(seed: u64) -> Self {
+        let mut random = SplitMix64::new(seed);
+        let (first, count) = (random.below(60), 1 + random.below(3));
+        Self { seed, random, first, count }
+    }
+
+    /// What is said in place of a message.
+    fn change(&mut self, message: Message) -> Vec<Message> {
+        if message == Message::Alive {
+            return vec![message];
+        }
+        if self.first > 0 || self.count == 0 {
+            self.first = self.first.saturating_sub(1);
+            return vec![message];
+        }
+        self.count -= 1;
+        let name = message.name();
+        let said = match self.random.below(6) {
+            0 => vec![message.clone(), message],
+            1 => vec![self.other(), message],
+            2 => vec![self.other()],
+            _ => vec![self.changed(message)],
+        };
+        let names: Vec<String> = said.iter().map(Message::name).collect();
+        println!("{}: in place of {name}: {}", self.seed, names.join(", "));
+        said
+    }
+
+    fn bytes(&mut self, bytes: &Bytes) -> Bytes {
+        let random = &mut self.random;
+        let length = bytes.len() as u64;
+        match random.below(4) {
+            0 => noise(random, 300),
+            1 => bytes.slice(..random.below(length.max(1)) as usize),
+            _ => {
+                let mut changed = bytes.to_vec();
+                // The head of a frame, or anywhere.
+                let within = if random.below(2) == 0 { length.min(600) } else { length };
+                for _ in 0..1 + random.below(8) {
+                    let at = random.below(within.max(1)) as usize;
+                    changed.get_mut(at).into_iter().for_each(|byte| *byte = random.next_u64() as u8);
+                }
+                changed.into()
+            }
+        }
+    }
+
+    /// A message of its kind that says something else.
+    fn changed(&mut self, message: Message) -> Message {
+        match message {
+            Message::Object { key, bytes } if self.random.below(3) == 0 => {
+                Message::Object { key: key.to_uppercase(), bytes }
+            }
+            Message::Object { key, bytes } => Message::Object { key, bytes: self.bytes(&bytes) },
+            Message::Task { number, frame } => Message::Task { number, frame: self.bytes(&frame) },
+            Message::Errand { number, frame } => Message::Errand { number, frame: self.bytes(&frame) },
+            Message::Answer { number, frame } => Message::Answer { number, frame: self.bytes(&frame) },
+            Message::Missing { number, .. } => Message::Missing { number, keys: vec!["nothing".to_owned()] },
+            Message::Peer { place, token, .. } => {
+                Message::Peer { place: place + 7, address: "nowhere".to_owned(), token }
+            }
+            other => other,
+        }
+    }
+
+    /// A message of another kind.
+    fn other(&mut self) -> Message {
+        let random = &mut self.random;
+        let (number, frame) = (random.below(40), noise(random, 300));
+        let text = String::from_utf8_lossy(&noise(random, 30)).into_owned();
+        match random.below(12) {
+            0 => Message::Drain,
+            1 => Message::Bye(text),
+            2 => Message::Abandon,
+            3 => Message::Forget(vec![text]),
+            4 => Message::Missing { number, keys: vec![text] },
+            5 => Message::Door { address: text, tokens: Vec::new() },
+            6 => Message::Task { number, frame },
+            7 => Message::Errand { number, frame },
+            8 => Message::Object { key: text, bytes: frame },
+            9 => Message::Refused(text),
+            10 => Message::Answer { number: u64::MAX, frame },
+            _ => Message::Hello(hello()),
+        }
+    }
+}
+
+fn hello() -> Hello {
+    let numeric_class = eciton_tensor::simd::numeric_class().to_owned();
+    Hello { version: 0, place: 0, proof: String::new(), numeric_class, pid: 1, keeps_bytes: 1 << 30 }
+}
+
+async fn carry(mut from: Receiver, mut to: Sender, mut spoiler: Option<Spoiler>) {
+    while let Ok((message, _)) = from.next().await {
+        let said = match &mut spoiler {
+            Some(spoiler) => spoiler.change(message),
+            None => vec![message],
+        };
+        for message in said {
+            if to.send(&message).await.is_err() {
+                return;
+            }
+        }
+    }
+    to.close().await;
+}
+
+/// Stands between a run and the worker that it starts, to the end of both connections.
+async fn between(folder: &Path, address: &str, seed: u64, worker_at: std::sync::mpsc::Sender<Child>) {
+    let token = Token::read(&folder.join("tokens/worker-0.token")).unwrap();
+    let Dialled { welcome, receiver, sender, .. } =
+        dial(address, &token, hello(), Duration::ZERO).await.unwrap();
+    let certificate = Certificate::new().unwrap();
+    let own = certificate.token(0).unwrap();
+    own.write(&folder.join("tokens/between.token")).unwrap();
+    let mut listener = Listener::bind("127.0.0.1:0", &certificate, vec![own], welcome).await.unwrap();
+    let at = listener.address.to_string();
+    worker_at.send(worker(folder, &at, "between.token", &[])).unwrap();
+    let Joined { receiver: heard, sender: told, .. } = listener.next().await.unwrap();
+    let spoiler = |here: bool| here.then(|| Spoiler::new(seed));
+    tokio::join!(
+        carry(receiver, told, spoiler(seed.is_multiple_of(2))),
+        carry(heard, sender, spoiler(!seed.is_multiple_of(2))),
+    );
+}
+
+/// Waits for an end; its code, and what it said.
+fn end(mut child: Child, what: &str) -> (Option<i32>, String, String) {
+    let read = |stream: Option<Box<dyn std::io::Read + Send>>| {
+        std::thread::spawn(move || {
+            let mut text = Vec::new();
+            stream.into_iter().for_each(|mut stream| drop(stream.read_to_end(&mut text)));
+            String::from_utf8_lossy(&text).into_owned()
+        })
+    };
+    let out = read(child.stdout.take().map(|stream| Box::new(stream) as _));
+    let err = read(child.stderr.take().map(|stream| Box::new(stream) as _));
+    let begun = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return (status.code(), out.join().unwrap(), err.join().unwrap());
+        }
+        if begun.elapsed() > PATIENCE {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            panic!("{what} is stuck: {}", err.join().unwrap());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn whatever_is_said_both_ends_go_on_or_end_in_words() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let line = [
+        "train", "digits", "--layers", "4", "--batch", "512", "--micro", "2", "--epochs", "1", "--json",
+        "--no-out",
+    ];
+    let alone = summary(&works(dir.path(), &line));
+    let campaign = std::env::var("ECITON_CAMPAIGN").unwrap_or_else(|_| "12".to_owned());
+    let (from, to) = campaign.split_once("..").unwrap_or(("0", &campaign));
+    let seeds: std::ops::Range<u64> = from.parse().unwrap()..to.parse().unwrap();
+    let (mut same, mut other, mut refused) = (0, 0, 0);
+    for seed in seeds {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path();
+        let owner = format!("workers.owner={}", ["host", "worker"][seed as usize / 2 % 2]);
+        let settings = [
+            "workers.listen=127.0.0.1:0",
+            "workers.tokens=tokens",
+            "workers.silence_ms=2000",
+            "workers.wait_s=3",
+            &owner,
+        ];
+        let settings = settings.into_iter().flat_map(|setting| ["--set", setting]);
+        let line: Vec<&str> =
+            line.into_iter().chain(["--lanes", "2", "--workers", "2"]).chain(settings).collect();
+        let mut run = binary(folder, &line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(run.stderr.take().unwrap());
+        let mut told = String::new();
+        while !told.contains("listens at ") {
+            assert_ne!(lines.read_line(&mut told).unwrap(), 0, "{told}");
+        }
+        let address =
+            told.split("listens at ").nth(1).unwrap().split([';', ' ', '\n']).next().unwrap().to_owned();
+        let (at, spawned) = std::sync::mpsc::channel();
+        let (folder_of, address_of) = (folder.to_owned(), address.clone());
+        let proxy = runtime.spawn(async move { between(&folder_of, &address_of, seed, at).await });
+        let honest = worker(folder, &address, "worker-1.token", &[]);
+        let rest = std::thread::spawn(move || {
+            let mut rest = String::new();
+            drop(lines.read_to_string(&mut rest));
+            rest
+        });
+        let (code, out, _) = end(run, &format!("seed {seed}: the run"));
+        let said = rest.join().unwrap();
+        match code {
+            Some(0) if summary(&out)["seeds"] == alone["seeds"] => same += 1,
+            // Other values than were computed cannot be told from these.
+            Some(0) => other += 1,
+            Some(1) if said.contains("error: ") => refused += 1,
+            _ => panic!("seed {seed}: the run ended with {code:?}: {said}"),
+        }
+        assert!(!said.contains("panicked"), "seed {seed}: {said}");
+        for (child, who) in [(spawned.recv().unwrap(), "worker 0"), (honest, "worker 1")] {
+            let (code, out, err) = end(child, &format!("seed {seed}: {who}"));
+            assert!(matches!(code, Some(0 | 1)), "seed {seed}: {who} ended with {code:?}: {out}{err}");
+            assert!(!err.contains("panicked"), "seed {seed}: {who}: {err}");
+        }
+        proxy.abort();
+    }
+    println!("{same} runs with the same bits, {other} with others, {refused} ended in words");
+    assert!(same > 0 && refused > 0, "{same} {other} {refused}");
+}
