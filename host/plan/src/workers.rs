@@ -35,6 +35,9 @@ pub struct Workers {
     pub tokens: Option<String>,
     /// Milliseconds without a message after which a worker counts as gone.
     pub silence_ms: u64,
+    /// Seconds without an answer to a task after which a worker is let go, though it gives signs of life.
+    #[serde(default = "answer_s", skip_serializing_if = "is_usual_answer")]
+    pub answer_s: u32,
     /// Seconds for which workers are waited for where too few are there.
     pub wait_s: u32,
     /// Bytes that a worker which the run starts keeps of weights and rows, at most.
@@ -66,6 +69,15 @@ fn is_usual(updates: &u32) -> bool {
     *updates == log_every()
 }
 
+/// Seconds in which a task is answered.
+const fn answer_s() -> u32 {
+    600
+}
+
+fn is_usual_answer(seconds: &u32) -> bool {
+    *seconds == answer_s()
+}
+
 impl Default for Workers {
     fn default() -> Self {
         Self {
@@ -73,6 +85,7 @@ impl Default for Workers {
             listen: None,
             tokens: None,
             silence_ms: 10_000,
+            answer_s: answer_s(),
             wait_s: 60,
             keep_bytes: 4 << 30,
             shadows: false,

@@ -204,6 +204,7 @@ fn whatever_is_said_both_ends_go_on_or_end_in_words() {
             "workers.listen=127.0.0.1:0",
             "workers.tokens=tokens",
             "workers.silence_ms=2000",
+            "workers.answer_s=3",
             "workers.wait_s=3",
             &owner,
         ];
@@ -233,7 +234,10 @@ fn whatever_is_said_both_ends_go_on_or_end_in_words() {
             Some(0) if summary(&out)["seeds"] == alone["seeds"] => same += 1,
             // Other values than were computed cannot be told from these.
             Some(0) => other += 1,
-            Some(1) if said.contains("error: ") => refused += 1,
+            Some(1) if said.contains("error: ") => {
+                println!("seed {seed}: {}", said.split("error: ").nth(1).unwrap_or_default());
+                refused += 1;
+            }
             _ => panic!("seed {seed}: the run ended with {code:?}: {said}"),
         }
         assert!(!said.contains("panicked"), "seed {seed}: {said}");

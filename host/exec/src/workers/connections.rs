@@ -6,7 +6,7 @@ use eciton_connect::{Error as ConnectError, Joined, Listener, Message, Receiver,
 use tokio::sync::mpsc;
 
 use super::link::Link;
-use super::shared::Shared;
+use super::shared::{GOES, Shared};
 use crate::Completion;
 
 /// Lets workers in, for as long as the pool is there.
@@ -94,6 +94,11 @@ async fn read(shared: &Arc<Shared>, (place, id): (u32, u64), mut receiver: Recei
             Err(error) => return error.to_string(),
         };
         shared.count(place, (bytes, 0));
+        // Signs of life come all the time.
+        if shared.owes(place, id) {
+            let most = shared.settings.answer.as_secs();
+            return format!("it has not answered for {most} s, though it is there (workers.answer_s)");
+        }
         let name = message.name();
         match message {
             Message::Answer { number, frame } => {
@@ -110,13 +115,13 @@ async fn read(shared: &Arc<Shared>, (place, id): (u32, u64), mut receiver: Recei
             Message::Alive => {}
             Message::Drain => {
                 let mut state = shared.lock();
-                let idle = state.link(place, id).is_none_or(|link| {
+                let through = state.link(place, id).is_none_or(|link| {
                     link.draining = true;
-                    link.flights.is_empty()
+                    link.is_through()
                 });
                 drop(state);
-                if idle {
-                    shared.lost((place, id), "it was asked to go");
+                if through {
+                    shared.lost((place, id), GOES);
                 }
             }
             Message::Bye(reason) => return reason,

@@ -73,6 +73,11 @@ impl Link {
         }
     }
 
+    /// Whether it wants no further tasks and has none.
+    pub(super) fn is_through(&self) -> bool {
+        self.draining && self.flights.is_empty()
+    }
+
     /// Hands a message to whoever sends them; a connection that is gone says so itself.
     pub(super) fn say(&self, message: Message) {
         drop(self.out.send(message));

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use eciton_connect::Message;
 use eciton_plan::IntervalId;
@@ -60,7 +60,7 @@ impl Shared {
             let id = link.id;
             link.begun = true;
             link.say(Message::Errand { number, frame: frame.into() });
-            state.pending.insert(number, Pending { place, id, answer: None });
+            state.pending.insert(number, Pending { place, id, begun: Instant::now(), answer: None });
             asked.push((number, place));
         }
         loop {

@@ -36,6 +36,8 @@ pub struct Settings {
     pub tokens: Option<PathBuf>,
     /// The silence after which a worker counts as gone.
     pub silence: Duration,
+    /// The time in which a task is answered: a worker that owes one for longer is let go.
+    pub answer: Duration,
     /// The time to wait for workers where none is there.
     pub patience: Duration,
     /// The numeric class that all must compute in.
@@ -254,7 +256,9 @@ impl Executor for WorkerPool {
             self.gather()?;
         }
         let peers = self.shared.settings.peers;
-        let is_there = |link: &Option<Link>| link.as_ref().is_some_and(|link| link.door.is_some() || !peers);
+        let is_there = |link: &Option<Link>| {
+            link.as_ref().is_some_and(|link| !link.draining && (link.door.is_some() || !peers))
+        };
         Ok(self.shared.lock().links.iter().map(is_there).collect())
     }
 

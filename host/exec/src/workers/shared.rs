@@ -18,6 +18,8 @@ use crate::local::Inbox;
 use crate::ticket::Ticket;
 use crate::{Answered, Completion, Order};
 
+/// The reason of a worker that is through with its tasks.
+pub(super) const GOES: &str = "it was asked to go";
 /// Numeric classes that are remembered; there are four.
 const CLASSES: usize = 16;
 
@@ -46,6 +48,7 @@ pub(super) struct Pending {
     pub(super) place: u32,
     /// The connection that it went over.
     pub(super) id: u64,
+    pub(super) begun: Instant,
     pub(super) answer: Option<Bytes>,
 }
 
@@ -178,6 +181,15 @@ impl Shared {
         }
     }
 
+    /// Whether a worker has owed an answer for longer than it may.
+    pub(super) fn owes(&self, place: u32, id: u64) -> bool {
+        let mut state = self.lock();
+        let own = |pending: &&Pending| (pending.place, pending.id) == (place, id) && pending.answer.is_none();
+        let errand = state.pending.values().filter(own).map(|pending| pending.begun).min();
+        let task = state.link(place, id).and_then(|link| link.flights.values().map(|task| task.begun).min());
+        errand.into_iter().chain(task).any(|begun| begun.elapsed() > self.settings.answer)
+    }
+
     pub(super) fn answered(
         self: &Arc<Self>,
         place: u32,
@@ -205,7 +217,7 @@ impl Shared {
                 Err(ConnectError::Message { what: "an answer".to_owned(), reason })
             };
         };
-        let drained = link.draining && link.flights.is_empty();
+        let through = link.is_through();
         if let Some(traffic) = state.traffic.get_mut(place as usize) {
             traffic.tasks += 1;
         }
@@ -225,8 +237,8 @@ impl Shared {
         });
         drop(state);
         ticket.end(pass, key, begun, result.map(|answer| Answered::Apart(Box::new(answer))));
-        if drained {
-            self.lost((place, id), "it was asked to go");
+        if through {
+            self.lost((place, id), GOES);
         }
         self.dispatch();
         Ok(())
@@ -244,6 +256,11 @@ impl Shared {
             // What is computed again, the engine says: for it the place is another one now.
             let gone: Vec<u64> = link.flights.iter().filter(|(_, f)| f.of_lane).map(|(at, _)| *at).collect();
             let dropped: Vec<_> = gone.iter().filter_map(|at| link.flights.remove(at)).collect();
+            if link.is_through() {
+                drop(state);
+                self.lost((place, id), GOES);
+                return drop(dropped);
+            }
             let reason = match late {
                 true => format!("rows of another worker did not come to the worker at place {place}"),
                 false => {
@@ -262,10 +279,14 @@ impl Shared {
             return;
         }
         let flight = link.flights.remove(&number);
+        let through = link.is_through();
         drop(state);
         if let Some(Flight { pass, key, begun, ticket, .. }) = flight {
             let reason = format!("the worker at place {place} keeps losing {}", keys.join(", "));
             ticket.end(pass, key, begun, Err(Error::Host { place: key.to_string(), reason }));
+        }
+        if through {
+            self.lost((place, id), GOES);
         }
     }
 
@@ -335,16 +356,19 @@ impl Shared {
     }
 
     /// Forgets what lanes' places are at.
-    pub(super) fn abandon(&self) {
+    pub(super) fn abandon(self: &Arc<Self>) {
         let mut state = self.lock();
-        let mut gone = Vec::new();
-        for link in state.links.iter_mut().flatten() {
+        let (mut gone, mut through) = (Vec::new(), Vec::new());
+        for (place, link) in (0u32..).zip(&mut state.links) {
+            let Some(link) = link else { continue };
             let of_lanes: Vec<u64> =
                 link.flights.iter().filter(|(_, flight)| flight.of_lane).map(|(at, _)| *at).collect();
             gone.extend(of_lanes.iter().filter_map(|at| link.flights.remove(at)));
             link.say(Message::Abandon);
+            through.extend(Some((place, link.id)).filter(|_| link.is_through()));
         }
         drop(state);
+        through.into_iter().for_each(|of| self.lost(of, GOES));
         // Tickets that are dropped take themselves back.
         drop(gone);
     }

@@ -27,6 +27,7 @@ pub fn start(
         listen: workers.listen.clone().unwrap_or_else(|| "127.0.0.1:0".to_owned()),
         tokens: workers.tokens.as_ref().map(PathBuf::from),
         silence: Duration::from_millis(workers.silence_ms),
+        answer: Duration::from_secs(workers.answer_s.into()),
         patience: Duration::from_secs(workers.wait_s.into()),
         numeric_class: eciton_tensor::numeric_class().to_owned(),
         lanes: lanes.is_some(),

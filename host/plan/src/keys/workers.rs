@@ -41,6 +41,15 @@ pub(super) const WORKERS: &[Key<Workers>] = &[
         },
     ),
     key(
+        "answer_s",
+        &["answer", "deadline_s"],
+        "after so many seconds without an answer to a task a worker that is there is let go: 1 to 86400",
+        |workers, field| {
+            workers.answer_s = field.integer32(1..=86_400)?;
+            Ok(())
+        },
+    ),
+    key(
         "wait_s",
         &["wait", "patience"],
         "for how many seconds workers are waited for, at the start and when all are gone: 1 to 86400",
