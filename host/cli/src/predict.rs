@@ -6,11 +6,12 @@ mod row;
 use std::io::{self, BufWriter, IntoInnerError, Write as _};
 use std::path::{Path, PathBuf};
 
+use eciton_exec::workers::Traffic;
 use eciton_graph::dataset::VertexIds;
-use eciton_plan::TaskType;
+use eciton_plan::{TaskType, Workers};
 use eciton_train::run_folder::{Arrays, Run, save_predictions};
 use eciton_train::sweep::predict_on_function;
-use eciton_train::{Options, Predictions, Split};
+use eciton_train::{Options, Predictions, Split, WorkersUsed};
 use ndarray::Array2;
 use serde::Serialize;
 use serde_json::Value;
@@ -43,6 +44,16 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64),
         conflicts_with_all = ["pairs", "as_task"])]
     split: Option<u32>,
+    /// Start N workers on this machine that share the tasks, strips of images or intervals (docs/WORKERS.md)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024),
+        conflicts_with_all = ["pairs", "as_task"])]
+    workers: Option<u32>,
+    /// The address that the run of workers that others start listens at, HOST:PORT; with --tokens
+    #[arg(long, value_name = "HOST:PORT", requires_all = ["workers", "tokens"])]
+    listen: Option<String>,
+    /// The folder that these workers' tokens are written to
+    #[arg(long, value_name = "DIR", requires = "listen")]
+    tokens: Option<String>,
     #[command(flatten)]
     task: AsTask,
     /// Print one JSON object a vertex or pair; with --out one object in all
@@ -166,10 +177,20 @@ fn predicted(arguments: &Arguments) -> Result<Predictions, Failure> {
         tell(told_spent(&spent));
         return Ok(found);
     }
-    let options = Options { embeddings: arguments.embeddings, strips: arguments.split, ..Options::default() };
+    let workers = arguments.workers.map(|count| Workers {
+        count,
+        listen: arguments.listen.clone(),
+        tokens: arguments.tokens.clone(),
+        ..Workers::default()
+    });
+    let (embeddings, strips) = (arguments.embeddings, arguments.split);
+    let options = Options { embeddings, strips, workers, ..Options::default() };
     let found = eciton_train::predict(&arguments.run, data.as_ref(), &options)?;
     if let Some(split) = &found.split {
         tell(told_split(split));
+    }
+    if let Some(workers) = &found.workers {
+        tell(told_workers(workers));
     }
     Ok(found)
 }
@@ -187,6 +208,17 @@ fn told_split(split: &Split) -> String {
         blocks.join(", "),
         grouped(split.halo_bytes)
     )
+}
+
+/// What workers did, in words.
+fn told_workers(used: &WorkersUsed) -> String {
+    let place = |place: &Traffic| {
+        let (tasks, sent, received) =
+            (counted(place.tasks, "task"), grouped(place.bytes_out), grouped(place.bytes_in));
+        format!("place {}: {tasks}, {sent} bytes sent, {received} received", place.place)
+    };
+    let places: Vec<String> = used.places.iter().map(place).collect();
+    format!("workers: {}", places.join("; "))
 }
 
 fn predicts_links(arguments: &Arguments) -> Result<bool, Failure> {
@@ -280,6 +312,7 @@ mod tests {
             embeddings: None,
             known: Known { names: vec![], labels: vec![2.0, f32::NAN], parts: vec![3, 0] },
             split: None,
+            workers: None,
         }
     }
 

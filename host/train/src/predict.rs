@@ -12,7 +12,7 @@ use crate::data;
 use crate::decided::Known;
 use crate::error::{Error, Result};
 use crate::evaluation::Asked;
-use crate::report::{Metrics, Quality, SeedReport, Silent};
+use crate::report::{Metrics, Quality, SeedReport, Silent, WorkersUsed};
 use crate::run_folder::{NamedTensor, Run};
 use crate::session::{Options, Session};
 use crate::strips::Split;
@@ -53,6 +53,8 @@ pub struct Predictions {
     pub known: Known,
     /// How images were split, if that was asked for.
     pub split: Option<Split>,
+    /// What workers did, if there were any.
+    pub workers: Option<WorkersUsed>,
 }
 
 /// The data that a run's model is shown.
@@ -98,8 +100,13 @@ fn restore(run: &Run, data: Shown<'_>, options: &Options, asked: Asked) -> Resul
             other => other,
         })?,
     };
-    if options.strips.is_some() {
-        // Lanes were for the whole model's layers.
+    if let Some(workers) = &options.workers {
+        config.run_on(ExecutorKind::Workers);
+        config.workers = workers.clone();
+        config.check()?;
+    }
+    if options.strips.is_some() || options.workers.is_some() {
+        // Lanes were for the whole model's layers, and its training.
         config.lanes = LaneSettings::default();
     }
     let mut session = Session::new(&config, options, Some(dataset), asked)?;
@@ -212,5 +219,5 @@ fn predict_data(run: &Path, data: Shown<'_>, options: &Options) -> Result<Predic
     let (task, graphs) = (session.inputs.task, session.inputs.dataset.graphs.is_some());
     let split = session.stripped.as_ref().map(|stripped| stripped.split().clone());
     let known = Known::of(&session.inputs)?;
-    Ok(Predictions { ids, graphs, task, scores, embeddings, known, split })
+    Ok(Predictions { ids, graphs, task, scores, embeddings, known, split, workers: session.workers() })
 }

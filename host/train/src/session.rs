@@ -15,7 +15,7 @@ use eciton_graph::dataset::Dataset;
 use eciton_kernel::Layer;
 use eciton_plan::{
     Config, Domain, ExecutorKind, Lanes, Layers, Mode, NormaliseFeatures, Program, Readout, Round, SlotId,
-    Spans, WeightVersions,
+    Spans, WeightVersions, Workers,
 };
 
 pub(crate) use self::draft::{Draft, Planned, parts};
@@ -64,6 +64,8 @@ pub struct Options {
     pub scores: bool,
     /// Predictions by so many strips of each image, side by side, in the place of whole images.
     pub strips: Option<u32>,
+    /// Workers that share the tasks of a prediction; `None`: threads of this machine do them.
+    pub workers: Option<Workers>,
     /// What is recorded beside the results, and repeated.
     pub recording: Recording,
     /// A pool's threads take what came last first: intervals then run as far apart as they may, one
@@ -88,6 +90,7 @@ impl Default for Options {
             embeddings: false,
             scores: false,
             strips: None,
+            workers: None,
             recording: Recording::default(),
             newest_first: false,
             stop: Arc::default(),

@@ -15,6 +15,9 @@ const THREAD_FLOPS_PER_S: f64 = 7e10;
 const COPY_BYTES_PER_S: f64 = 5e9;
 /// Seconds that a block's further tasks take.
 const EXCHANGE_S: f64 = 5e-5;
+/// The same of tasks whose rows go to another process and come back.
+const MESSAGE_BYTES_PER_S: f64 = 5e8;
+const MESSAGE_S: f64 = 3e-4;
 
 /// How images were split.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,14 +38,23 @@ pub(crate) struct Stripped {
 }
 
 impl Stripped {
-    /// The quickest cut of a model for so many threads, whose tasks are of so many images at once.
-    pub(crate) fn new(settings: &ModelSettings, model: &Model, (strips, images): (u32, u32)) -> Result<Self> {
+    /// The quickest cut of a model for so many threads, or for processes that are `apart`, whose tasks are of so many
+    /// images at once.
+    pub(crate) fn new(
+        settings: &ModelSettings,
+        model: &Model,
+        (strips, images, apart): (u32, u32, bool),
+    ) -> Result<Self> {
         let splittable = Splittable::of(model)?;
         let count = strips as usize;
+        let (bytes_per_s, exchange_s) = match apart {
+            true => (MESSAGE_BYTES_PER_S, MESSAGE_S),
+            false => (COPY_BYTES_PER_S, EXCHANGE_S),
+        };
         let threads = Workers {
-            latency_s: EXCHANGE_S / f64::from(images.max(1)),
-            share_image: true,
-            ..Workers::alike(count, THREAD_FLOPS_PER_S, COPY_BYTES_PER_S)
+            latency_s: exchange_s / f64::from(images.max(1)),
+            share_image: !apart,
+            ..Workers::alike(count, THREAD_FLOPS_PER_S, bytes_per_s)
         };
         let cut = receptive::fuse(&splittable.chain, &threads);
         let made = Strips::new(settings, model, (&splittable, &threads), &cut.blocks)?;

@@ -152,6 +152,7 @@ mod tests {
             embeddings: None,
             known: Known::default(),
             split: None,
+            workers: None,
         };
         let scored = Scored::new(&PairTable::open(&file).unwrap(), &found).unwrap();
         assert_eq!(scored.scores, [0.0, -2.0, 16.0]);

@@ -172,6 +172,7 @@ mod tests {
             embeddings: None,
             known: Known { names, labels: labels.to_vec(), parts: vec![1, 0] },
             split: None,
+            workers: None,
         }
     }
 

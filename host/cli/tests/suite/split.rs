@@ -63,6 +63,19 @@ fn strips_have_the_scores_of_whole_images_bit_for_bit() {
             assert!(read("whole.npz") == read("split.npz"), "{model:?} {strips}");
             std::fs::remove_file(folder.join("split.npz")).unwrap();
         }
+        for strips in ["2", "4"] {
+            let line =
+                ["predict", "run", "--out", "over.npz", "--embeddings", "--split", strips, "--workers", "2"];
+            let (code, _, told) = eciton(folder, &line);
+            assert_eq!(code, Some(0), "{told}");
+            assert!(read("whole.npz") == read("over.npz"), "{model:?} {strips} over workers");
+            let tasks = |place: &str| -> u64 {
+                let place = told.split(place).nth(1).unwrap_or_default().trim_start();
+                place.split(' ').next().unwrap_or_default().parse().unwrap_or(0)
+            };
+            assert!(tasks("place 0:") > 0 && tasks("place 1:") > 0, "each has done a part: {told}");
+            std::fs::remove_file(folder.join("over.npz")).unwrap();
+        }
         std::fs::remove_dir_all(folder.join("run")).unwrap();
     }
     assert!(
@@ -82,6 +95,9 @@ fn what_cannot_be_split_is_refused_in_words() {
     };
     fails(&["predict", "gcn", "--split", "2"], 1, "no layer whose rows could be split");
     fails(&["predict", "gcn", "--split", "0"], 2, "--split");
+    fails(&["predict", "gcn", "--workers", "0"], 2, "--workers");
+    fails(&["predict", "gcn", "--workers", "2", "--listen", "127.0.0.1:0"], 2, "--tokens");
+    fails(&["predict", "gcn", "--workers", "2", "--as-task", "emulated"], 2, "cannot be used with");
     fails(&["predict", "gcn", "--split", "2", "--as-task", "emulated"], 2, "cannot be used with");
     works(
         folder,

@@ -190,5 +190,14 @@ pub fn predictions(bytes: &[u8]) -> Result<Predictions> {
         return Err(Error::Job(text));
     }
     let known = Known { names: head.names, labels, parts };
-    Ok(Predictions { ids, graphs: head.graphs, task: head.task, scores, embeddings, known, split: None })
+    Ok(Predictions {
+        ids,
+        graphs: head.graphs,
+        task: head.task,
+        scores,
+        embeddings,
+        known,
+        split: None,
+        workers: None,
+    })
 }

@@ -78,7 +78,7 @@ impl Draft {
         let whole = resolve(&settings)?;
         let stripped = options
             .strips
-            .map(|strips| Stripped::new(&settings, &whole, (strips, shape.rows)))
+            .map(|strips| Stripped::new(&settings, &whole, (strips, shape.rows, options.workers.is_some())))
             .transpose()?;
         let model = match &stripped {
             Some(stripped) => resolve(stripped.settings())?,
