@@ -308,7 +308,8 @@ def net():
             found = summary(*process.communicate())
             for one in there:
                 one.communicate()
-            measured.append(16384 / found["epoch_seconds_median"])
+            split = next(one["value"] for one in found["settings"] if one["key"] == "data.split")
+            measured.append(int(split.split(" train")[0].replace(",", "")) / found["epoch_seconds_median"])
         print(f"{a.mbits} Mbit/s: planned {planned[0]:.0f} rows a second ({planned[1]:.0f} without links), measured {spread(measured)}, "
               f"planned / measured {planned[0] / statistics.median(measured):.2f}")
     finally:
