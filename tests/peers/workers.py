@@ -296,9 +296,9 @@ def net():
         measured = []
         for _ in range(a.rounds):
             subprocess.run(["rm", "-rf", "tokens"], cwd=work)
-            process = inside(0, "train", *shape, "--epochs", "3", "--eval-every", "0", "--lanes", "2", "--workers", "2", "--threads", "1", "--json",
+            process = inside(0, "train", *shape, "--epochs", "3", "--eval-every", "0", "--lanes", "2", "--workers", "2", "--threads", "2", "--json",
                              "--no-out", "--measured", "profile.json", "--set", "workers.listen=10.77.0.1:0", "--set", "workers.tokens=tokens",
-                             "--set", "workers.log_every=1000", *OWNED, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                             "--set", "workers.log_every=1000", "--set", f"lanes.link_mbits={a.mbits}", *OWNED, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             while "listens at " not in (line := process.stderr.readline()):
                 if not line:
                     raise SystemExit("the run does not listen")

@@ -9,6 +9,9 @@
 //! links        b A_in / l forward and in, b A_out / l forward and out; the same backward
 //! ```
 //!
+//! Where the data comes over a link of the host's, l_d, each stage that reads it waits for the data of all
+//! such stages before it goes forward: b sum A_data / l_d.
+//!
 //! v versions of the weights: 2 with two buffers, else 1. c copies: of lanes that own their weights
 //! the wanted ones, else 1, the gradient. Source: Narayanan et al. 2021 (PipeDream-2BW), section
 //! 3.3, where W, K are of a d-th of the model, v = 2, c = 0, k = d.
@@ -29,6 +32,8 @@ pub(super) struct Sums {
     pub input: f64,
     /// Bytes a row of own outputs that others read, each once.
     pub output: f64,
+    /// Bytes a row of the data.
+    pub data: f64,
 }
 
 impl Sums {
@@ -46,6 +51,7 @@ impl Sums {
             sums.backward = sums.backward + operator.backward;
             sums.weights += operator.weights;
             sums.kept += operator.kept;
+            sums.data = sums.data.max(operator.data);
             read.extend(operator.reads.iter().copied().filter(|&read| !inside(read)));
             if graph.readers(at).iter().any(|&reader| !inside(reader)) {
                 sums.output += operator.output;

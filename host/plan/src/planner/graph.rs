@@ -49,6 +49,8 @@ pub struct Operator {
     pub kept: f64,
     /// Bytes a row that others read. As many go back as its gradient.
     pub output: f64,
+    /// Bytes a row of the data that it reads. Operators of a stage read the same.
+    pub data: f64,
 }
 
 /// Operators in topological order.
@@ -84,8 +86,9 @@ impl Graph {
                     operator.name
                 ));
             }
-            let Operator { forward, backward, weights, kept, output, .. } = operator;
-            let figures = [forward.call, forward.row, backward.call, backward.row, *weights, *kept, *output];
+            let Operator { forward, backward, weights, kept, output, data, .. } = operator;
+            let figures =
+                [forward.call, forward.row, backward.call, backward.row, *weights, *kept, *output, *data];
             if let Some(figure) = figures.into_iter().find(|figure| !(figure.is_finite() && *figure >= 0.0)) {
                 return wrong(format!(
                     "operator {at}, {}, has {figure} where a figure of at least 0 is needed",

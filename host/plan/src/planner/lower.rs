@@ -63,6 +63,10 @@ impl Graph {
                 continue;
             }
             of.forward = of.forward + pace;
+            if stage.reads().any(|(slot, _)| slot == program.features) {
+                let width = program.slots.get(program.features.index()).map_or(0, |slot| slot.width);
+                of.data = VALUE_BYTES * f64::from(width) * stored;
+            }
             of.reads.extend(reads.into_iter().filter(|&read| read != own));
             if first.binary_search(&at).is_ok() {
                 of.weights += VALUE_BYTES * weights as f64;

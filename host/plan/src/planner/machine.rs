@@ -104,6 +104,9 @@ pub struct HostWork {
     pub update: f64,
     /// Cores that lanes and this thread have in common; 0: it has one of its own.
     pub cores: u32,
+    /// Bytes a second over which lanes get what operators read of the data, with each micro-batch; a lane waits for
+    /// it. `None`: it is there.
+    pub data: Option<f64>,
 }
 
 impl Wanted {
@@ -123,6 +126,9 @@ impl Wanted {
         let times = [self.work.step, self.work.update];
         if let Some(time) = times.into_iter().find(|time| !(time.is_finite() && *time >= 0.0)) {
             return wrong(format!("{time} seconds of the host's thread: take a number of at least 0"));
+        }
+        if let Some(link) = self.work.data.filter(|&link| !is_above_zero(link)) {
+            return wrong(format!("a link of {link} bytes a second for the data: take a number above 0"));
         }
         for (width, micro) in self.shapes(machine) {
             let depth = machine.lanes.len() as u64 / u64::from(width);

@@ -119,6 +119,7 @@ impl Making {
             weights: VALUE_BYTES * weights,
             kept: VALUE_BYTES * kept,
             output: VALUE_BYTES * output,
+            data: 0.0,
         });
         self.operators.len() - 1
     }

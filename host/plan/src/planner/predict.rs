@@ -92,7 +92,16 @@ impl Candidate<'_> {
         let (Some(counted), Some(lane)) = (self.counted.get(stage), self.lane(stage, replica)) else {
             return (0.0, 0.0);
         };
-        self.setting.seconds(&counted.sums, lane, counted.recompute.unwrap_or(true))
+        let (forward, backward) =
+            self.setting.seconds(&counted.sums, lane, counted.recompute.unwrap_or(true));
+        (self.data(counted) + forward, backward)
+    }
+
+    /// Seconds that a stage waits for what it reads of the data: all that read it share the link.
+    fn data(&self, stage: &Counted) -> f64 {
+        let Some(link) = self.setting.work.data.filter(|_| stage.sums.data > 0.0) else { return 0.0 };
+        let all: f64 = self.counted.iter().map(|stage| stage.sums.data).sum();
+        f64::from(self.setting.width) * self.setting.rows * all / link
     }
 
     /// The longest that a lane works in a round.

@@ -14,6 +14,7 @@ fn chain(count: usize) -> Graph {
         weights: 1.0,
         kept: 1.0,
         output: 0.0,
+        data: 0.0,
     };
     Graph::new((0..count).map(operator).collect()).unwrap()
 }

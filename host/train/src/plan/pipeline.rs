@@ -52,6 +52,11 @@ impl PlannedPipeline {
     }
 }
 
+/// Bytes a second of a link of so many megabits.
+fn bytes_a_second(mbits: u32) -> f64 {
+    f64::from(mbits) * 1e6 / 8.0
+}
+
 /// What is known of a run: its program, rows of an update, and threads.
 pub(crate) struct Planning<'a> {
     pub program: &'a Program,
@@ -69,18 +74,19 @@ impl Planning<'_> {
 
     fn machine(&self, config: &Config) -> Machine {
         let count = config.lanes.lanes.count;
-        let link = config.lanes.link_mbits.map_or(LINK, |mbits| f64::from(mbits) * 1e6 / 8.0);
+        let link = config.lanes.link_mbits.map_or(LINK, bytes_a_second);
         // Threads beyond cores share them.
         let pace = (f64::from(self.threads) / f64::from(count.max(1))).min(1.0);
         Machine::equal(count, Lane { pace, memory: None, link })
     }
 
     /// Figures of the host's thread in the profile.
-    fn work(&self) -> HostWork {
+    fn work(&self, config: &Config) -> HostWork {
         let (host, parts) = (self.profile.host, f64::from(self.parts));
         let values: u64 = self.program.parameters.iter().map(|one| one.len() as u64).sum();
         let update = values as f64 * (host.seconds_per_value_updated + parts * host.seconds_per_value_added);
-        HostWork { step: host.seconds_per_step, update, cores: self.threads }
+        let data = config.lanes.link_mbits.map(bytes_a_second);
+        HostWork { step: host.seconds_per_step, update, cores: self.threads, data }
     }
 
     /// The plan of a run's own width, parts and schedule.
@@ -108,7 +114,7 @@ impl Planning<'_> {
             recompute: false,
             parallel: true,
             copies: 3.0,
-            work: self.work(),
+            work: self.work(config),
         };
         Ok(plan(&self.graph()?, &self.machine(config), &wanted)?)
     }

@@ -32,6 +32,7 @@ fn pair() -> Graph {
         weights: 16.0,
         kept: 0.0,
         output: 8.0,
+        data: 0.0,
     };
     Graph::new(vec![of(vec![]), of(vec![0])]).unwrap()
 }
@@ -48,6 +49,16 @@ fn transfers_and_updates_are_counted_by_hand() {
     let found = plan(&pair(), &machine, &of).unwrap().plan;
     assert_eq!((found.depth, found.round_seconds), (2, 10.0));
     assert_eq!((found.boundary_bytes, found.weight_bytes, found.host_memory), (2.0 * 2.0 * 8.0, 0.0, 0.0));
+    // Lane 0 waits 2 s for 8 bytes of data a row: forward 0..3 and 3..6, the second row reaches lane 1 at 8,
+    // which sends it back 10..12.
+    let mut operators = pair().operators().to_vec();
+    operators[0].data = 8.0;
+    let reads = Graph::new(operators).unwrap();
+    let slow = Wanted { work: HostWork { data: Some(4.0), ..HostWork::default() }, ..of.clone() };
+    assert_eq!(plan(&reads, &machine, &slow).unwrap().plan.round_seconds, 13.0);
+    assert_eq!(plan(&reads, &machine, &of).unwrap().plan.round_seconds, 10.0);
+    let none = Wanted { work: HostWork { data: Some(0.0), ..HostWork::default() }, ..of.clone() };
+    assert!(plan(&reads, &machine, &none).unwrap_err().to_string().contains("for the data"));
     // A host of 8 bytes a second: (1 + w) |W| = 64 bytes, 8 s, which is what a lane's 2 * 16 bytes
     // take as well; rows as before.
     let host = Host { link: 8.0, memory: None };
@@ -75,14 +86,14 @@ fn the_hosts_thread_is_counted_by_hand() {
         plan(&pair(), &machine, &wish).unwrap().plan
     };
     // 2 (2 + 1) s, each of six steps on the way half a second later, and 3 s of the update.
-    let work = HostWork { step: 0.5, update: 3.0, cores: 0 };
+    let work = HostWork { step: 0.5, update: 3.0, ..HostWork::default() };
     let flush = of(PipelineSchedule::Flush, work);
     assert!((flush.round_seconds - (6.0 + 6.0 * 0.5 + 3.0)).abs() < 1e-6, "{}", flush.round_seconds);
     assert_eq!(flush.update_seconds, 3.0);
     // Rounds that overlap: 2 rows of 2 s a lane. Of a thread that shares the two cores 4 + 3 / 2 s.
     let alone = of(PipelineSchedule::TwoBuffered, HostWork::default());
     assert!((alone.round_seconds - 4.0).abs() < 0.1, "{}", alone.round_seconds);
-    let shared = of(PipelineSchedule::TwoBuffered, HostWork { step: 0.0, update: 3.0, cores: 2 });
+    let shared = of(PipelineSchedule::TwoBuffered, HostWork { update: 3.0, cores: 2, ..HostWork::default() });
     assert!(shared.round_seconds >= 5.5 - 1e-6, "{}", shared.round_seconds);
     let wish =
         Wanted { work: HostWork { update: -1.0, ..work }, ..wanted(2, &[PipelineSchedule::Flush], &[2]) };

@@ -18,6 +18,7 @@ fn operator(random: &mut Random, at: usize, reads: Vec<usize>) -> Operator {
         weights: whole(random, 0, 30),
         kept: whole(random, 0, 5),
         output: whole(random, 0, 5),
+        data: 0.0,
     }
 }
 
