@@ -210,7 +210,7 @@ fn told_split(split: &Split) -> String {
     )
 }
 
-/// What workers did, in words.
+/// Work of each place, in words.
 fn told_workers(used: &WorkersUsed) -> String {
     let place = |place: &Traffic| {
         let (tasks, sent, received) =

@@ -191,7 +191,7 @@ impl Owners {
         self.log.matrices() - usize::from(self.delayed)
     }
 
-    /// Which of the log's matrices has the values before the newest, where its entry has them.
+    /// The log's matrix that has the values before the newest, where its entry has them.
     pub(crate) fn before(&self) -> Option<usize> {
         (self.delayed && self.log.version() > 0).then(|| self.matrices())
     }

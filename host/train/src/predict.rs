@@ -53,7 +53,7 @@ pub struct Predictions {
     pub known: Known,
     /// How images were split, if that was asked for.
     pub split: Option<Split>,
-    /// What workers did, if there were any.
+    /// Work of the workers, if there were any.
     pub workers: Option<WorkersUsed>,
 }
 

@@ -38,7 +38,7 @@ impl Spoiler {
         Self { seed, random, first, count }
     }
 
-    /// What is said in place of a message.
+    /// Messages in place of one.
     fn change(&mut self, message: Message) -> Vec<Message> {
         if message == Message::Alive {
             return vec![message];

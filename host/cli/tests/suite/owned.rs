@@ -122,7 +122,7 @@ fn a_run_folder_has_what_workers_owned() {
     works(folder, &["eval", "over"]);
 }
 
-/// What is written down is the log's entry: a run that is killed, twice, goes on from it.
+/// A run that is killed, twice, goes on from its checkpoint, which is the log's entry.
 #[test]
 fn a_killed_run_goes_on_to_the_same_bits() {
     killed_and_resumed(&["--schedule", "1f1b"]);

@@ -62,7 +62,7 @@ pub(crate) struct Mark {
 /// Name and extents of each parameter, in the program's order.
 pub(super) type Parameters = [(String, Vec<usize>)];
 
-/// What the tensors of one kind are called; the first three are of every checkpoint.
+/// Names of the kinds of tensors; the first three are in every checkpoint.
 const KINDS: [&str; 5] = ["values", "first", "second", "before", "best"];
 
 /// A checkpoint that was read and checked.
@@ -71,7 +71,7 @@ pub(crate) struct Point {
     /// Name and extents of each parameter, in the program's order.
     pub parameters: Vec<(String, Vec<usize>)>,
     file: Arc<dyn SlabOwner>,
-    /// Where the values of a parameter lie, by kind.
+    /// Places of the parameters' values in the file, by kind.
     places: BTreeMap<&'static str, Vec<Range<usize>>>,
 }
 

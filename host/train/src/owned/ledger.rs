@@ -372,14 +372,13 @@ mod tests {
     }
 
     fn begin(parameters: Vec<u32>) -> Errand {
+        begin_with(parameters, false)
+    }
+
+    fn begin_with(parameters: Vec<u32>, delayed: bool) -> Errand {
         // Two intervals of a node each.
         let nodes = vec![vec![Node::atom(0)], vec![Node::atom(1)]];
-        Errand::Begin {
-            atoms: Tree::new(2).atoms(),
-            nodes: errand::pairs(&nodes),
-            parameters,
-            delayed: false,
-        }
+        Errand::Begin { atoms: Tree::new(2).atoms(), nodes: errand::pairs(&nodes), parameters, delayed }
     }
 
     fn own(parameter: u32, uses: Vec<u32>, matrix: usize) -> Errand {
@@ -441,8 +440,7 @@ mod tests {
     #[test]
     fn the_values_before_the_newest_are_there_where_rounds_read_them() {
         let mut ledger = Ledger::default();
-        let Errand::Begin { atoms, nodes, parameters, .. } = begin(vec![7]) else { unreachable!() };
-        let begin = Errand::Begin { atoms, nodes, parameters, delayed: true };
+        let begin = begin_with(vec![7], true);
         asked(&mut ledger, &begin, &[]);
         asked(&mut ledger, &own(7, vec![7], 0), &[matrix(&[1.0; 6])]);
         asked(&mut ledger, &own(7, vec![7], 1), &[matrix(&[0.0; 6])]);

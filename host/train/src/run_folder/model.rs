@@ -234,7 +234,7 @@ pub(crate) fn write(mut out: impl Write, header: &[u8], tensors: &[Entry<'_>]) -
 pub(crate) struct Cells {
     pub name: String,
     pub info: TensorInfo,
-    /// Where its bytes are, of the file's.
+    /// Place of its bytes in the file.
     pub place: Range<usize>,
 }
 
