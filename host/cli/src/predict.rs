@@ -44,14 +44,14 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64),
         conflicts_with_all = ["pairs", "as_task"])]
     split: Option<u32>,
-    /// Start N workers on this machine that share the tasks, strips of images or intervals (docs/WORKERS.md)
+    /// N workers share the tasks, intervals or strips of images: processes of this machine (docs/WORKERS.md)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024),
         conflicts_with_all = ["pairs", "as_task"])]
     workers: Option<u32>,
-    /// The address that the run of workers that others start listens at, HOST:PORT; with --tokens
+    /// Address for workers that others start, in place of processes of this machine; with --tokens
     #[arg(long, value_name = "HOST:PORT", requires_all = ["workers", "tokens"])]
     listen: Option<String>,
-    /// The folder that these workers' tokens are written to
+    /// Folder for the tokens of these workers
     #[arg(long, value_name = "DIR", requires = "listen")]
     tokens: Option<String>,
     #[command(flatten)]

@@ -353,11 +353,12 @@ impl Session {
         observer: &mut dyn Observer,
         recorder: Option<&mut Recorder>,
     ) -> Result<Trained> {
-        let from = from.unwrap_or_default();
-        match &from.weights {
+        let mut from = from.unwrap_or_default();
+        // A checkpoint's file is let go of: its room is wanted for the next.
+        match from.weights.take() {
             Some(Earlier::State(state)) => {
                 self.weights.initialise(&self.program, seed)?;
-                self.weights.restore(state)?;
+                self.weights.restore(&state)?;
             }
             Some(Earlier::Point(point)) => point.restore(&mut self.weights)?,
             None => self.initialise(config, seed)?,
