@@ -16,7 +16,7 @@ import rules  # noqa: E402
 from cloud import Cloud, Instance  # noqa: E402
 from translated import KEY, resolve, source  # noqa: E402
 
-PACKAGE_BYTES = 30_000_000   # 27.3 MB with the trainer, the larger of the two programs, and all kernels; 11 MB as a zip archive
+PACKAGE_BYTES = 32_000_000   # 30.0 MB: the trainer, the larger of the two programs, has 25.4, the code of all kernels 4.6
 
 
 class Deploy(unittest.TestCase):
