@@ -3,6 +3,7 @@
 
   workers.py pace ECITON TEXT [--rounds 3]      # two workers beside one process of two threads: language model, branches
   workers.py losses ECITON TEXT [--seeds 3]     # workers killed at a mean of three update times, with spares
+  workers.py replicas ECITON TEXT [--seeds 3]   # the same where workers own the weights: with a log, with replicas
   workers.py memory ECITON TEXT                 # four workers in control groups (v1, as root); refused on one
   workers.py owned ECITON TEXT                  # the same, the host in such a group as well: workers own the weights
   workers.py net ECITON TEXT [--mbits 200]      # two workers in network namespaces (as root), beside the planner
@@ -22,7 +23,7 @@ import tempfile
 import time
 
 p = argparse.ArgumentParser()
-p.add_argument("what", choices=["pace", "losses", "memory", "owned", "net"]), p.add_argument("eciton"), p.add_argument("text")
+p.add_argument("what", choices=["pace", "losses", "replicas", "memory", "owned", "net"]), p.add_argument("eciton"), p.add_argument("text")
 p.add_argument("--rounds", type=int, default=3), p.add_argument("--seeds", type=int, default=3)
 p.add_argument("--bytes", type=int, default=200_000), p.add_argument("--mean", type=float, default=3.0)
 p.add_argument("--limit", type=int, default=384, help="MiB of a worker's group")
@@ -163,6 +164,31 @@ def losses():
         found, took, kills = restarted(gaps)
         digests.add(found["model_digest"])
         print(f"seed {seed}, checkpoint and restart: {kills} times, {took:.1f} s, lost {took - one:.1f} s", flush=True)
+    print(f"digests: {len(digests)}")
+
+
+def replicas():
+    forms = [("log every update", ["--set", "workers.log_every=1"]), ("log every 16", []),
+             ("replicas", ["--set", "workers.replicas=true", "--set", "workers.log_every=1000"])]
+    tasks = lambda found: sum(place["tasks"] for place in found["workers"]["places"])
+    mib = lambda found: sum(place["bytes_in"] + place["bytes_out"] for place in found["workers"]["places"]) / 2**20
+    digests, quiet = set(), {}
+    for name, more in forms:
+        found = [over_workers(3, [], *OWNED, *more) for _ in range(a.rounds)]
+        quiet[name] = statistics.median(took for _, took, _ in found)
+        digests |= {of["model_digest"] for of, _, _ in found}
+        print(f"{name}, without losses: {spread([took for _, took, _ in found])} s, {tasks(found[0][0])} tasks and errands, "
+              f"{mib(found[0][0]):.0f} MiB over the host's links", flush=True)
+    mean = a.mean * quiet["log every 16"] / 24
+    print(f"a loss each {mean:.2f} s in the mean, of a neighbour as well in 30 %")
+    for seed in range(a.seeds):
+        draw = random.Random(seed)
+        gaps = [draw.expovariate(1 / mean) for _ in range(10_000)]
+        for name, more in forms:
+            found, took, kills = over_workers(3, gaps, *OWNED, *more)
+            digests.add(found["model_digest"])
+            print(f"seed {seed}, {name}: {kills} workers lost, {took:.1f} s, lost {took - quiet[name]:.1f} s, "
+                  f"{found['workers']['returns']} returns, {tasks(found)} tasks and errands", flush=True)
     print(f"digests: {len(digests)}")
 
 

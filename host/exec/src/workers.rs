@@ -9,6 +9,7 @@
 //! ([`Owned`]) is the caller's to log, and to give to another place.
 
 mod connections;
+mod incoming;
 mod link;
 mod objects;
 mod owned;
@@ -22,7 +23,7 @@ mod start;
 use serde::{Deserialize, Serialize};
 
 pub use eciton_connect::{Error as ConnectError, Token};
-pub use owned::{Gone, Owned};
+pub use owned::{Gone, Owned, Passes};
 pub use pool::{Rendezvous, Settings, WorkerPool};
 pub use serve::{Leave, Load, Served, Serving, serve};
 pub use start::start;

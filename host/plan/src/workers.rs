@@ -51,6 +51,9 @@ pub struct Workers {
     /// Updates between two entries of the log that the host has of what workers own.
     #[serde(default = "log_every", skip_serializing_if = "is_usual")]
     pub log_every: u32,
+    /// The worker before a parameter's owner has a replica of it, updated alike.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub replicas: bool,
     /// The task at which each worker that the run starts vanishes, to try out losses; 0: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vanish_at: Vec<u32>,
@@ -91,6 +94,7 @@ impl Default for Workers {
             shadows: false,
             owner: Owner::Host,
             log_every: log_every(),
+            replicas: false,
             vanish_at: Vec::new(),
         }
     }

@@ -19,7 +19,9 @@
 mod errand;
 mod ledger;
 mod log;
+mod restore;
 mod summing;
+mod updating;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -37,7 +39,6 @@ pub(crate) use self::ledger::Ledger;
 use self::log::Log;
 use crate::error::{Error, Result};
 use crate::run_folder::model::{Entry, Pieces, Values};
-use crate::weights::Refused;
 
 /// A parameter of a worker.
 #[derive(Debug)]
@@ -65,6 +66,9 @@ pub(crate) struct Owners {
     every: u32,
     /// Whether a round reads the values before the newest (`2bw`).
     delayed: bool,
+    /// Whether the place before a parameter's owner has a replica; the update that all were at when a round was over.
+    replicas: bool,
+    noted: Option<Version>,
     /// Whether a worker was there when lanes were given out, by place; places, by lane.
     there: Vec<bool>,
     places: Vec<u32>,
@@ -95,6 +99,8 @@ pub(crate) struct Wanted<'a> {
     pub every: u32,
     /// Whether a round reads the values before the newest (`2bw`).
     pub delayed: bool,
+    /// Whether workers have replicas of what the next ones own.
+    pub replicas: bool,
     /// The folder of the log.
     pub folder: &'a Path,
 }
@@ -106,7 +112,7 @@ fn failed(reason: impl std::fmt::Display) -> Error {
 impl Owners {
     /// Owners of a program on lanes. `sums`: leaves of the tree of gradients, and by interval their nodes.
     pub(crate) fn new(wanted: Wanted<'_>, (atoms, nodes): (u32, &[Vec<Node>])) -> Result<Self> {
-        let Wanted { program, lanes, optimiser, every, delayed, folder } = wanted;
+        let Wanted { program, lanes, optimiser, every, delayed, replicas, folder } = wanted;
         let OwningLanes { readers, makers } = lanes;
         let parameter = |(at, (parameter, lanes)): (usize, (&eciton_plan::Parameter, Vec<usize>))| {
             let maker = |number: usize| makers.get(number).copied().flatten();
@@ -140,6 +146,8 @@ impl Owners {
             log,
             every,
             delayed,
+            replicas,
+            noted: None,
             there,
             places,
             joined: None,
@@ -166,6 +174,17 @@ impl Owners {
     /// The update that the log's entry is of.
     pub(crate) fn logged(&self) -> Version {
         Version(self.log.version())
+    }
+
+    /// Hears that a round is over, all workers being at an update; whether replicas are.
+    pub(crate) fn note(&mut self, version: Version) -> bool {
+        self.noted = Some(version).filter(|_| self.replicas);
+        self.replicas
+    }
+
+    /// Whether workers that come could have the values of an update.
+    pub(crate) fn has(&self, version: Version) -> bool {
+        self.logged() == version || self.noted == Some(version)
     }
 
     /// Times that the run has gone back to it.
@@ -233,26 +252,6 @@ impl Owners {
         self.empty.borrow_mut().insert((round, interval.0));
     }
 
-    /// Tells workers of a round's intervals without a row.
-    fn fill<M: Executor + ?Sized>(&self, machine: &mut M, round: Round) -> Result<()> {
-        let intervals: Vec<u32> =
-            self.empty.borrow_mut().extract_if(.., |(of, _)| *of == round).map(|(_, at)| at).collect();
-        if intervals.is_empty() {
-            return Ok(());
-        }
-        let mut made: Vec<Vec<u32>> = vec![Vec::new(); self.there.len()];
-        for (number, lane) in self.parameters.iter().flat_map(|one| &one.uses) {
-            let Some(place) = lane.map(|lane| self.place(lane)).transpose()? else { continue };
-            made.get_mut(place as usize).into_iter().for_each(|of| of.push(*number));
-        }
-        let fill = |(place, numbers): (u32, Vec<u32>)| {
-            let fill = Errand::Fill { round: round.0, intervals: intervals.clone(), numbers };
-            Ok((place, errand::write(&fill, &[]).map_err(failed)?))
-        };
-        let made = (0u32..).zip(made).filter(|(_, numbers)| !numbers.is_empty());
-        tell(machine, made.map(fill).collect::<Result<_>>()?)
-    }
-
     /// Whether lanes were given out while a worker was at a place.
     pub(crate) fn counts_on(&self, place: u32) -> bool {
         self.there.get(place as usize) == Some(&true)
@@ -269,70 +268,8 @@ impl Owners {
         Error::Gone { place: place.map_or(0, |(at, _)| at) }
     }
 
-    /// Gives lanes out to the places that are there, and the entry's values to those that own others.
-    pub(crate) fn restore<M: Executor + ?Sized>(&mut self, machine: &mut M, there: Vec<bool>) -> Result<()> {
-        self.places = places(&there);
-        (self.there, self.joined) = (there, None);
-        // By place, parameters with the matrices that it has of them.
-        let mut wanted: Vec<Vec<(u32, usize)>> = vec![Vec::new(); self.there.len()];
-        let before = self.before();
-        let more = usize::from(before.is_some());
-        for (number, one) in (0u32..).zip(&self.parameters) {
-            let (owner, copies) = self.homes(one)?;
-            let copies = copies.into_iter().map(|place| (place, 1 + more));
-            for (place, matrices) in std::iter::once((owner, self.matrices() + more)).chain(copies) {
-                wanted.get_mut(place as usize).into_iter().for_each(|of| of.push((number, matrices)));
-            }
-        }
-        let homes: Vec<u32> =
-            (0u32..).zip(&self.there).filter(|(_, there)| **there).map(|(at, _)| at).collect();
-        let begin = |&place: &u32| {
-            let parameters = wanted.get(place as usize).into_iter().flatten().map(|(number, _)| *number);
-            let parameters = parameters.collect();
-            let (atoms, nodes, delayed) = (self.atoms, self.nodes.clone(), self.delayed);
-            let begin = Errand::Begin { atoms, nodes, parameters, delayed };
-            Ok((place, errand::write(&begin, &[]).map_err(failed)?))
-        };
-        let errands = homes.iter().map(begin).collect::<Result<Vec<_>>>()?;
-        let answers = ask(machine, errands, true)?;
-        let (version, given) = (self.log.version(), self.given.get());
-        for (place, answer) in homes.iter().zip(&answers) {
-            let Reply::Owned { parameters } = reply(answer)? else {
-                return Err(failed("an answer that is none of what it owns"));
-            };
-            let of = wanted.get_mut(*place as usize);
-            let has = |(number, matrices): &(u32, usize)| {
-                parameters.iter().any(|&(of, at, count)| (of, at) == (*number, version) && count >= *matrices)
-            };
-            of.into_iter().for_each(|of| of.retain(|one| given || !has(one)));
-        }
-        // One matrix at a time: the host has room for no more.
-        for (place, of) in (0u32..).zip(wanted) {
-            for (number, matrices) in of {
-                for matrix in 0..matrices - more {
-                    let of = self.parameter(number)?.own(number, version, matrix);
-                    tell(machine, vec![(place, self.given((number, matrix), &of)?)])?;
-                }
-                if let Some(matrix) = before {
-                    let of = Errand::Before { parameter: number, version };
-                    tell(machine, vec![(place, self.given((number, matrix), &of)?)])?;
-                }
-            }
-        }
-        self.given.set(false);
-        Ok(())
-    }
-
     fn parameter(&self, number: u32) -> Result<&Parameter> {
         self.parameters.get(number as usize).ok_or_else(|| failed(format!("parameter {number}")))
-    }
-
-    /// The errand that gives a matrix of the log's entry away.
-    fn given(&self, (number, matrix): (u32, usize), errand: &Errand) -> Result<Vec<u8>> {
-        let one = self.parameter(number)?;
-        let values = self.log.get(number as usize, matrix)?;
-        let given = errand::matrix((one.rows, one.columns), &values).map_err(failed)?;
-        errand::write(errand, &[given]).map_err(failed)
     }
 
     /// The place of a program's lane.
@@ -344,6 +281,15 @@ impl Owners {
     fn place(&self, lane: usize) -> Result<u32> {
         let place = self.places.get(lane).copied();
         place.ok_or_else(|| failed(format!("lane {lane} is nowhere")))
+    }
+
+    /// The place that has a parameter's replica: the nearest before its owner's that is there.
+    fn replica(&self, one: &Parameter) -> Result<Option<u32>> {
+        let (owner, count) = (self.homes(one)?.0 as usize, self.there.len());
+        let mut before = (1..count).map(|by| (owner + count - by) % count);
+        let before = before.find(|&at| self.replicas && self.there[at]);
+        // At most as many as there may be workers.
+        Ok(before.map(|at| at as u32))
     }
 
     /// The place that owns a parameter, and others that have copies.
@@ -360,103 +306,6 @@ impl Owners {
             owned.get_mut(self.homes(one)?.0 as usize).into_iter().for_each(|of| of.push(number));
         }
         Ok(owned)
-    }
-
-    /// Brings gradients of weights that lanes have in common to the place that owns these.
-    fn bring<M: Executor + ?Sized>(&self, machine: &mut M, round: Round) -> Result<()> {
-        let round = round.0;
-        for one in self.parameters.iter().filter(|one| !one.frozen && one.uses.len() > 1) {
-            let owner = self.homes(one)?.0;
-            for (number, lane) in &one.uses {
-                let Some(from) = lane.map(|lane| self.place(lane)).transpose()? else { continue };
-                if from == owner {
-                    continue;
-                }
-                let given = take(machine, from, &Errand::Sum { round, number: *number })?;
-                let add = errand::write(&Errand::Add { round, number: *number }, &[given]).map_err(failed)?;
-                tell(machine, vec![(owner, add)])?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Gives those that have copies of a parameter its values of a version.
-    fn copy<M: Executor + ?Sized>(&self, machine: &mut M, version: Version) -> Result<()> {
-        let version = version.0;
-        for (number, one) in (0u32..).zip(&self.parameters) {
-            let (owner, copies) = self.homes(one)?;
-            if copies.is_empty() {
-                continue;
-            }
-            let give = Errand::Give { parameter: number, version, matrix: 0 };
-            let given = take(machine, owner, &give)?;
-            let own = errand::write(&one.own(number, version, 0), &[given]).map_err(failed)?;
-            tell(machine, copies.into_iter().map(|place| (place, own.clone())).collect())?;
-        }
-        Ok(())
-    }
-
-    /// Updates all parameters to a version; the norm of their gradients, where it is asked for. Gradients that are not
-    /// finite are refused, and the run with them: other parameters may have been updated.
-    pub(crate) fn update<M: Executor + ?Sized>(
-        &self,
-        machine: &mut M,
-        (optimiser, rate): (&Optimiser, f64),
-        (round, version): (Round, Version),
-    ) -> Result<std::result::Result<Option<f64>, Refused>> {
-        self.fill(machine, round)?;
-        self.bring(machine, round)?;
-        let norm = optimiser.clip_norm.map(|_| self.norm(machine, round)).transpose()?;
-        if let Some(norm) = norm.filter(|norm| !norm.is_finite()) {
-            return Ok(Err(Refused::Norm(norm)));
-        }
-        let factor = crate::weights::clip_factor(optimiser, norm);
-        let most = optimiser.clip_value.map(|most| most as f32);
-        let algorithm = optimiser.algorithm;
-        let decay = |number: u32| {
-            let one = self.parameters.get(number as usize).filter(|one| !one.frozen);
-            (number, one.map(|one| one.decay))
-        };
-        let update = |(place, numbers): (u32, Vec<u32>)| {
-            let parameters = numbers.into_iter().map(decay).collect();
-            let (round, version) = (round.0, version.0);
-            let update = Errand::Update { round, version, algorithm, rate, factor, most, parameters };
-            Ok((place, errand::write(&update, &[]).map_err(failed)?))
-        };
-        let owned = (0u32..).zip(self.owned()?).filter(|(_, numbers)| !numbers.is_empty());
-        for answer in ask(machine, owned.map(update).collect::<Result<_>>()?, false)? {
-            match reply(&answer)? {
-                Reply::Done => {}
-                Reply::Refused { parameter } => return Ok(Err(Refused::Gradient(parameter as usize))),
-                other => return Err(failed(format!("{other:?} in place of an update"))),
-            }
-        }
-        self.copy(machine, version)?;
-        Ok(Ok(norm))
-    }
-
-    /// The norm of all gradients: a sum that goes from worker to worker, in the order of parameters.
-    fn norm<M: Executor + ?Sized>(&self, machine: &mut M, round: Round) -> Result<f64> {
-        let trained = (0u32..).zip(&self.parameters).filter(|(_, one)| !one.frozen);
-        let mut runs: Vec<(u32, Vec<u32>)> = Vec::new();
-        for (number, one) in trained {
-            let place = self.homes(one)?.0;
-            match runs.last_mut() {
-                Some((last, numbers)) if *last == place => numbers.push(number),
-                _ => runs.push((place, vec![number])),
-            }
-        }
-        let mut sum = 0.0;
-        for (place, parameters) in runs {
-            let errand =
-                errand::write(&Errand::Norm { round: round.0, sum, parameters }, &[]).map_err(failed)?;
-            let answers = ask(machine, vec![(place, errand)], false)?;
-            match answers.first().map(|answer| reply(answer)).transpose()? {
-                Some(Reply::Norm { sum: found }) => sum = found,
-                other => return Err(failed(format!("{other:?} in place of a norm"))),
-            }
-        }
-        Ok(sum.sqrt())
     }
 
     /// Whether the log is to have an entry of a version.

@@ -225,7 +225,8 @@ impl Session {
                 };
                 let (optimiser, every) = (&config.optimiser, config.workers.log_every);
                 let delayed = config.pipeline.weights() == WeightVersions::TwoBuffered;
-                let wanted = Wanted { program: &program, lanes, optimiser, every, delayed, folder: &folder };
+                let (program, folder, replicas) = (&program, &folder, config.workers.replicas);
+                let wanted = Wanted { program, lanes, optimiser, every, delayed, replicas, folder };
                 Weights::owned(wanted, &config.pipeline, &sums)?
             }
         };

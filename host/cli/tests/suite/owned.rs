@@ -10,6 +10,7 @@ use crate::common::{eciton, works};
 use crate::workers::{Cluster, DIGITS, binary, ended, lost, summary, tasks, worker};
 
 const OWNED: [&str; 2] = ["--set", "workers.owner=worker"];
+const REPLICAS: [&str; 2] = ["--set", "workers.replicas=true"];
 
 fn digits(folder: &Path, rest: &[&str]) -> Value {
     summary(&works(folder, &[&DIGITS[..], &["--epochs", "2"], rest].concat()))
@@ -37,6 +38,8 @@ fn whoever_owns_the_weights_the_bits_are_the_same() {
             assert_eq!(found["seeds"], alone["seeds"], "{settings:?} on {lanes}, {schedule}");
             assert_eq!(found["workers"]["returns"], 0);
         }
+        let found = digits(folder, &[&settings[..], &over("3"), &REPLICAS].concat());
+        assert_eq!(found["seeds"], alone["seeds"], "{settings:?} with replicas");
     }
 }
 
@@ -200,6 +203,41 @@ fn whoever_vanishes_with_what_it_owned_the_bits_are_those_of_a_run_without_losse
     assert!(returns > 0, "what went with a place was in the log");
 }
 
+/// With replicas a loss costs the round that is under way, but for one amid an update, and for neighbours.
+#[test]
+fn replicas_lose_no_update() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let all = |found: &Value| tasks(found).into_iter().sum::<u64>();
+    for (schedule, most) in [("1f1b", 60), ("2bw", 90)] {
+        let settings = ["--schedule", schedule, "--set", "workers.log_every=1000"];
+        let run = |rest: &[&str]| {
+            let line = [&DIGITS[..], &["--epochs", "8"], &over("3"), &settings, rest].concat();
+            summary(&works(folder, &line))
+        };
+        let (alone, smooth) = (run(&[]), run(&REPLICAS));
+        assert_eq!(smooth["seeds"], alone["seeds"]);
+        let (mut cheap, mut returns) = (0, 0);
+        for (vanish, losses) in [
+            ("[0,100,0]", 1),
+            ("[0,103,0]", 1),
+            ("[107,0,0]", 1),
+            ("[0,0,105]", 1),
+            ("[0,98,125]", 2),
+            ("[100,100,0]", 2),
+            ("[90,0,110]", 2),
+        ] {
+            let set = format!("workers.vanish_at={vanish}");
+            let found = run(&[&REPLICAS[..], &["--set", &set]].concat());
+            assert_eq!(found["seeds"], alone["seeds"], "{schedule} {vanish}");
+            assert_eq!(lost(&found), losses, "{schedule} {vanish}: {found}");
+            cheap += u64::from(all(&found) < all(&smooth) + most);
+            returns += found["workers"]["returns"].as_u64().unwrap();
+        }
+        assert!(cheap >= 3 && returns >= 7, "{schedule}: {cheap} of 7 cost a round, {returns} returns");
+    }
+}
+
 /// One that comes later gets its lanes, and what it is to own, when the log has an entry.
 #[test]
 fn a_spare_owns_what_the_lost_one_did() {
@@ -254,6 +292,7 @@ fn what_does_not_go_with_owners_is_refused_in_words() {
         (&[&four[..], &["--width", "2"]].concat(), "have one replica"),
         (&[&four[..], &["--set", "workers.shadows=true"]].concat(), "leave shadows out"),
         (&[&four[..], &["--set", "run.keep=best"]].concat(), "keep the last model"),
+        (&[&four[..], &REPLICAS, &["--set", "workers.owner=host"]].concat(), "the host has all"),
         (&[&four[..], &["--set", "workers.log_every=0"]].concat(), "1 to"),
         (
             &[&four[..], &["--set", "workers.keep_bytes=1048576", "--hidden", "512"]].concat(),

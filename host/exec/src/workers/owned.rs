@@ -22,11 +22,31 @@ pub trait Owned: Debug + Send {
     /// What does not fit, in words. The run ends.
     fn add(&mut self, name: &str, interval: IntervalId, parts: Vec<Buffer>) -> Result<(), String>;
 
-    /// Does an errand; its answer, which also tells of errors.
-    fn errand(&mut self, frame: &Frame<'_>) -> Vec<u8>;
+    /// Does an errand; its answer, which also tells of errors. `None`: it waits for what other workers pass. One
+    /// that is `late` waits no longer.
+    fn errand(&mut self, frame: &Frame<'_>, late: bool) -> Option<Vec<u8>>;
+
+    /// Matrices that other workers are to get, since the last time.
+    fn passes(&mut self) -> Vec<Passes>;
+
+    /// Takes a matrix of a round from another worker. One that does not fit is left out.
+    fn passed(&mut self, name: &str, round: u32, matrix: &Matrix);
 
     /// Bytes that it holds.
     fn bytes(&self) -> u64;
+}
+
+/// A matrix for another worker.
+#[derive(Debug)]
+pub struct Passes {
+    /// The place of that worker.
+    pub place: u32,
+    /// Its name, without [`OWNED`](super::OWNED).
+    pub name: String,
+    /// The round that it is of.
+    pub round: u32,
+    /// The matrix.
+    pub matrix: Matrix,
 }
 
 /// A place that is gone: its errand was not done, or nobody knows whether it was.

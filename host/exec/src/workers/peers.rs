@@ -17,7 +17,7 @@ use eciton_tensor::frame::{Encoding, Frame, Writer};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
-use super::serve::Incoming;
+use super::incoming::Incoming;
 
 /// The pause before a peer is dialled again.
 const AGAIN: Duration = Duration::from_millis(200);

@@ -5,17 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use eciton_connect::{Dialled, Error as ConnectError, Hello, Message, Receiver, Sender, Token, dial};
+use eciton_connect::{Dialled, Error as ConnectError, Hello, Message, Token, dial};
 use eciton_kernel::wire::{AnswerMeta, Decoded, KeptRows, Outcome, Request, Source, encode_failure};
 use eciton_kernel::{Error, Instances, Kernel, Layer, Limits};
 use eciton_plan::TaskKey;
 use eciton_tensor::frame::Frame;
 use tokio::sync::{mpsc, watch};
 
-use super::owned::Owned;
+use super::incoming::{Incoming, Work, leave, read, write};
+use super::owned::{Owned, Passes};
 use super::peers::{self, Peers};
 use super::room::{Room, is_rows};
-use super::{KERNELS, OWNED, PASSED};
+use super::{OWNED, PASSED};
 use crate::framed;
 use crate::local::guarded;
 
@@ -152,85 +153,6 @@ pub fn serve(serving: Serving<'_>, welcomed: impl FnOnce(&str)) -> Result<Served
     Ok(Served { run, tasks, kept_bytes, reason })
 }
 
-/// Asks the host for no more once this process is to go.
-async fn leave(mut leaves: watch::Receiver<bool>, out: mpsc::UnboundedSender<Message>) {
-    if leaves.wait_for(|leaves| *leaves).await.is_ok() {
-        drop(out.send(Message::Drain));
-    }
-}
-
-/// A message for the worker.
-pub(super) enum Incoming {
-    /// A kernel's component, by its digest.
-    Kernel(String, Bytes),
-    /// An object's tensors.
-    Object(String, Vec<Decoded>),
-    Forget(Vec<String>),
-    Task(u64, Bytes),
-    Errand(u64, Bytes),
-    /// Rows of a round, from another worker.
-    Passed(String, u32, Decoded),
-    Peer(u32, String, Token),
-    Abandon,
-    /// A task has waited for as long as it may.
-    Late(u64),
-    /// The host says no more.
-    Ended,
-}
-
-/// Hears the host, to its farewell; why that came.
-async fn read(mut receiver: Receiver, inwards: mpsc::Sender<Incoming>) -> Result<String, ConnectError> {
-    loop {
-        let (message, _) = receiver.next().await?;
-        let incoming = match message {
-            Message::Object { key, bytes } => match key.strip_prefix(KERNELS) {
-                Some(digest) => Incoming::Kernel(digest.to_owned(), bytes),
-                // Of two copies one, for as short as can be.
-                None => match decode(&bytes) {
-                    Ok(parts) => Incoming::Object(key, parts),
-                    // One that cannot be read is missing, and sent once more.
-                    Err(_) => continue,
-                },
-            },
-            Message::Forget(keys) => Incoming::Forget(keys),
-            Message::Task { number, frame } => Incoming::Task(number, frame),
-            Message::Errand { number, frame } => Incoming::Errand(number, frame),
-            Message::Peer { place, address, token } => Incoming::Peer(place, address, token),
-            Message::Abandon => Incoming::Abandon,
-            Message::Alive => continue,
-            Message::Bye(reason) => return Ok(reason),
-            other => {
-                let reason = "it is the worker's to send".to_owned();
-                return Err(ConnectError::Message { what: other.name(), reason });
-            }
-        };
-        if inwards.send(incoming).await.is_err() {
-            return Ok("it has ended".to_owned());
-        }
-    }
-}
-
-/// An object's tensors.
-fn decode(bytes: &[u8]) -> Result<Vec<Decoded>, Error> {
-    let frame = framed::parse(bytes)?;
-    let count = u32::try_from(frame.header().parts.len()).unwrap_or(u32::MAX);
-    (0..count).map(|part| frame.part(part).map_err(framed::tensor)).collect()
-}
-
-async fn write(
-    mut sender: Sender,
-    mut messages: mpsc::UnboundedReceiver<Message>,
-    between: Duration,
-) -> Result<(), ConnectError> {
-    loop {
-        match tokio::time::timeout(between, messages.recv()).await {
-            Ok(Some(message)) => drop(sender.send(&message).await?),
-            Ok(None) => return Ok(()),
-            Err(_) => drop(sender.send(&Message::Alive).await?),
-        }
-    }
-}
-
 struct Worker {
     load: Load,
     limits: Limits,
@@ -240,10 +162,10 @@ struct Worker {
     layers: HashMap<String, Arc<Layer>>,
     instances: Instances,
     peers: Peers,
-    /// The runtime of timers, whom they tell, and the time for which a task waits for rows.
+    /// The runtime of timers, whom they tell, and the time for which work waits for other workers.
     late: (tokio::runtime::Handle, mpsc::WeakSender<Incoming>, Duration),
-    /// Tasks that wait for rows of other workers.
-    waiting: VecDeque<(u64, Bytes)>,
+    /// Work that waits for rows or values of other workers.
+    waiting: VecDeque<(u64, Work)>,
     room: Room,
     owned: Box<dyn Owned>,
     done: u64,
@@ -280,23 +202,25 @@ impl Worker {
                     if key.starts_with(PASSED) {
                         // Rows without room do not come: their task is late.
                         drop(self.room.keep(key, (round, rows), &BTreeSet::new()));
+                    } else if let (Some(name), Decoded::Matrix(matrix)) = (key.strip_prefix(OWNED), &rows) {
+                        self.owned.passed(name, round, matrix);
                     }
-                    for (number, frame) in std::mem::take(&mut self.waiting) {
-                        if let Some(vanished) = self.take((number, frame), false, out, vanishes_at) {
+                    for work in std::mem::take(&mut self.waiting) {
+                        if let Some(vanished) = self.take(work, false, out, vanishes_at) {
                             return vanished;
                         }
                     }
                 }
                 Incoming::Late(number) => {
                     let late = self.waiting.iter().position(|(waits, _)| *waits == number);
-                    if let Some(task) = late.and_then(|at| self.waiting.remove(at))
-                        && let Some(vanished) = self.take(task, true, out, vanishes_at)
+                    if let Some(work) = late.and_then(|at| self.waiting.remove(at))
+                        && let Some(vanished) = self.take(work, true, out, vanishes_at)
                     {
                         return vanished;
                     }
                 }
-                Incoming::Task(number, frame) => {
-                    if let Some(vanished) = self.take((number, frame), false, out, vanishes_at) {
+                Incoming::Work(number, work) => {
+                    if let Some(vanished) = self.take((number, work), false, out, vanishes_at) {
                         return vanished;
                     }
                     if self.waiting.back().is_some_and(|(waits, _)| *waits == number) {
@@ -309,37 +233,47 @@ impl Worker {
                         });
                     }
                 }
-                Incoming::Errand(number, frame) => {
-                    let answer = match framed::parse(&frame) {
-                        Ok(frame) => self.owned.errand(&frame),
-                        // One that cannot be read has no answer that could be.
-                        Err(_) => Vec::new(),
-                    };
-                    let answer = Message::Answer { number, frame: answer.into() };
-                    if let Some(vanished) = self.answer(answer, out, vanishes_at) {
-                        return vanished;
-                    }
-                }
             }
             self.room.beside(self.owned.bytes());
         }
         false
     }
 
-    /// Does a task, or has it wait for rows of other workers, unless it is `late`.
+    /// Does work, or has it wait for rows or values of other workers, unless it is `late`.
     fn take(
         &mut self,
-        (number, frame): (u64, Bytes),
+        (number, work): (u64, Work),
         late: bool,
         out: &mpsc::UnboundedSender<Message>,
         vanishes_at: Option<u64>,
     ) -> Option<bool> {
-        match self.task(number, &frame) {
+        let answer = match &work {
+            Work::Task(frame) => self.task(number, frame),
+            Work::Errand(frame) => self.errand(number, frame, late),
+        };
+        match answer {
             Message::Missing { keys, .. } if !late && keys.iter().all(|key| key.starts_with(PASSED)) => {
-                self.waiting.push_back((number, frame));
+                self.waiting.push_back((number, work));
                 None
             }
             answer => self.answer(answer, out, vanishes_at),
+        }
+    }
+
+    /// The answer to an errand; that something is missing, where it waits for other workers.
+    fn errand(&mut self, number: u64, frame: &[u8], late: bool) -> Message {
+        let answer = match framed::parse(frame) {
+            Ok(frame) => self.owned.errand(&frame, late),
+            // One that cannot be read has no answer that could be.
+            Err(_) => Some(Vec::new()),
+        };
+        for Passes { place, name, round, matrix } in self.owned.passes() {
+            // Whoever is not known there hears nothing, and is late.
+            drop(self.peers.pass(place, &format!("{OWNED}{name}"), round, &matrix));
+        }
+        match answer {
+            Some(answer) => Message::Answer { number, frame: answer.into() },
+            None => Message::Missing { number, keys: vec![PASSED.to_owned()] },
         }
     }
 

@@ -69,6 +69,10 @@ impl Config {
                 together("workers.vanish_at", "given".to_owned(), "workers.listen", "given", remedy)
             }
             () if self.workers.own() => self.check_owned(),
+            () if self.workers.replicas => {
+                let remedy = "say workers.owner = \"worker\": the host has all that others own";
+                together("workers.replicas", "true".to_owned(), "workers.owner", "\"host\"", remedy)
+            }
             () => Ok(()),
         }
     }

@@ -95,6 +95,15 @@ pub(super) const WORKERS: &[Key<Workers>] = &[
         },
     ),
     key(
+        "replicas",
+        &["replicate", "replica"],
+        "whether each worker also has what the next one owns, so that a loss costs one update: true or false",
+        |workers, field| {
+            workers.replicas = field.flag()?;
+            Ok(())
+        },
+    ),
+    key(
         "vanish_at",
         &["faults"],
         "at which of its tasks each worker that the run starts vanishes, to try out losses: [0, 12]; 0: never",

@@ -53,6 +53,8 @@ pub(super) struct Returns {
     /// The update of that entry, and how often the run has gone back to it.
     version: u64,
     count: u32,
+    /// The same of the last round that was over, where workers have replicas.
+    latest: Option<(Sum, u64)>,
 }
 
 impl Returns {
@@ -75,6 +77,9 @@ impl Returns {
     ) -> Result<()> {
         let newest = state.weights.newest();
         let Some(owners) = state.weights.owners_mut() else { return Ok(()) };
+        if owners.note(newest) {
+            (self.latest, self.count) = (Some((sum.clone(), newest.0)), 0);
+        }
         if !owners.is_due(newest) && (!wanted || owners.logged() == newest) {
             return Ok(());
         }
@@ -83,7 +88,7 @@ impl Returns {
         Ok(())
     }
 
-    /// Goes back to the log's entry: the epoch as far as it was then. `end`: the last update, where that is known.
+    /// Goes back to the log's entry, or to a later update that replicas have: the epoch as far as it was then. `end`: the last update, where that is known.
     ///
     /// # Errors
     /// [`Error::Workers`] where nobody is left, or a run goes back to one entry again and again.
@@ -117,7 +122,8 @@ impl Returns {
         if let Some(owners) = state.weights.owners_mut() {
             owners.returned();
         }
-        Ok(self.sum.clone())
+        self.latest = self.latest.take().filter(|(_, version)| *version == logged);
+        Ok(self.latest.as_ref().map_or(&self.sum, |(sum, _)| sum).clone())
     }
 }
 
@@ -130,17 +136,17 @@ pub(crate) fn give<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>)
     Ok(())
 }
 
-/// Whether lanes can be given to a worker that has come: the log has the newest weights.
+/// Whether lanes can be given to a worker that has come: the log, or replicas, have the newest weights.
 ///
 /// # Errors
 /// [`Error::Gone`] where they can.
 pub(super) fn join(state: &State<'_>) -> Result<()> {
     let newest = state.weights.newest();
-    let owners = state.weights.owners().filter(|owners| owners.logged() == newest);
+    let owners = state.weights.owners().filter(|owners| owners.has(newest));
     owners.and_then(Owners::waits).map_or(Ok(()), |place| Err(Error::Gone { place }))
 }
 
-/// Gives lanes out to the workers that are there, with the values of the log's entry; the update that it is of.
+/// Gives lanes out to the workers that are there, with values; the update that these are of.
 ///
 /// # Errors
 /// [`Error::Workers`] where nobody is left.
@@ -152,9 +158,9 @@ pub(crate) fn restore<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'
             match owners.restore(machine, there) {
                 Err(Error::Gone { .. }) => {}
                 restored => {
-                    let logged = restored.map(|()| owners.logged())?;
-                    state.weights.returned_to(logged);
-                    return Ok(logged.0);
+                    let version = restored?;
+                    state.weights.returned_to(version);
+                    return Ok(version.0);
                 }
             }
         }

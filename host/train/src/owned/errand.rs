@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "errand", rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum Errand {
-    /// Lets go of all sums, and of all parameters but these.
+    /// Lets go of all sums, and of all parameters but these. Answers with those that are there.
     Begin {
         /// Leaves of the tree that sums go down.
         atoms: u32,
@@ -75,6 +75,25 @@ pub(super) enum Errand {
         /// Parameters, in order.
         parameters: Vec<u32>,
     },
+    /// Passes gradients of parameters to the places that have their replicas.
+    Share {
+        /// The round.
+        round: u32,
+        /// Parameters, and places.
+        to: Vec<(u32, u32)>,
+    },
+    /// Waits for gradients of replicas.
+    Await {
+        /// The round.
+        round: u32,
+        /// Replicas.
+        parameters: Vec<u32>,
+    },
+    /// Lets go of all parameters but these.
+    Stay {
+        /// Numbers.
+        parameters: Vec<u32>,
+    },
     /// Updates all parameters.
     Update {
         /// The round whose gradients are taken.
@@ -91,6 +110,8 @@ pub(super) enum Errand {
         most: Option<f32>,
         /// Numbers, with weight decay; `None`: it stays as it is.
         parameters: Vec<(u32, Option<f32>)>,
+        /// The same of replicas, whose gradients their owners pass.
+        replicas: Vec<(u32, Option<f32>)>,
     },
     /// Answers with a matrix of a parameter.
     Give {
@@ -124,6 +145,8 @@ pub(super) enum Reply {
         /// The sum.
         sum: f64,
     },
+    /// It is not done: what another worker was to pass has not come.
+    Late,
     /// It is not done.
     Failed {
         /// The reason.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use eciton_exec::workers::Owned;
+use eciton_exec::workers::{Owned, Passes};
 use eciton_plan::{Algorithm, Combine, IntervalId, Optimiser};
 use eciton_tensor::frame::Frame;
 use eciton_tensor::{Buffer, Matrix, stride_for};
@@ -25,6 +25,10 @@ pub(crate) struct Ledger {
     delayed: bool,
     /// Gradients as they come, by round and use of a parameter.
     sums: BTreeMap<(u32, u32), Summing>,
+    /// Whole gradients of replicas with their rounds, by parameter.
+    passed: BTreeMap<u32, (u32, Buffer)>,
+    /// Those that other workers are to get.
+    out: Vec<Passes>,
 }
 
 #[derive(Debug)]
@@ -77,14 +81,29 @@ impl Owned for Ledger {
         Ok(())
     }
 
-    fn errand(&mut self, frame: &Frame<'_>) -> Vec<u8> {
+    fn errand(&mut self, frame: &Frame<'_>, late: bool) -> Option<Vec<u8>> {
         let done = errand::meta::<Errand>(frame).and_then(|errand| self.run(errand, frame));
         let written = match done {
+            Ok((Reply::Late, _)) if !late => return None,
             Ok((reply, matrices)) => errand::write(&reply, &matrices),
             Err(reason) => Err(reason),
         };
         let failed = |reason| errand::write(&Reply::Failed { reason }, &[]).unwrap_or_default();
-        written.unwrap_or_else(failed)
+        Some(written.unwrap_or_else(failed))
+    }
+
+    fn passes(&mut self) -> Vec<Passes> {
+        std::mem::take(&mut self.out)
+    }
+
+    fn passed(&mut self, name: &str, round: u32, matrix: &Matrix) {
+        let number = name.strip_prefix('g').and_then(|number| number.parse().ok());
+        let Some((number, known)) = number.and_then(|number| self.parameters.get_key_value(&number)) else {
+            return;
+        };
+        let shape = (known.values.rows(), known.values.columns());
+        let gradient = buffer(matrix).ok().filter(|found| (found.rows(), found.columns()) == shape);
+        gradient.into_iter().for_each(|found| drop(self.passed.insert(*number, (round, found))));
     }
 
     fn bytes(&self) -> u64 {
@@ -93,7 +112,8 @@ impl Owned for Ledger {
             buffers.map(|buffer| buffer.bytes() as u64).sum::<u64>()
         };
         let sums = self.sums.values().map(Summing::bytes).sum::<u64>();
-        self.parameters.values().map(parameter).sum::<u64>() + sums
+        let passed = self.passed.values().map(|(_, gradient)| gradient.bytes() as u64).sum::<u64>();
+        self.parameters.values().map(parameter).sum::<u64>() + sums + passed
     }
 }
 
@@ -185,9 +205,25 @@ impl Ledger {
                 }
                 Ok((Reply::Norm { sum }, Vec::new()))
             }
-            Errand::Update { round, version, algorithm, rate, factor, most, parameters } => {
-                let refused =
-                    self.update((round, version), (algorithm, rate), (factor, most), &parameters)?;
+            Errand::Share { round, to } => {
+                for (number, place) in to {
+                    let matrix = self.whole((round, number))?;
+                    self.out.push(Passes { place, name: format!("g{number}"), round, matrix });
+                }
+                done
+            }
+            Errand::Await { round, parameters } => {
+                let has = |number: &u32| self.passed.get(number).is_some_and(|(of, _)| *of == round);
+                let reply = if parameters.iter().all(has) { Reply::Done } else { Reply::Late };
+                Ok((reply, Vec::new()))
+            }
+            Errand::Stay { parameters } => {
+                self.parameters.retain(|number, _| parameters.contains(number));
+                done
+            }
+            Errand::Update { round, version, algorithm, rate, factor, most, parameters, replicas } => {
+                let all = parameters.iter().map(|of| (of, false)).chain(replicas.iter().map(|of| (of, true)));
+                let refused = self.update((round, version), (algorithm, rate), (factor, most), all)?;
                 let reply = refused.map_or(Reply::Done, |parameter| Reply::Refused { parameter });
                 Ok((reply, Vec::new()))
             }
@@ -225,6 +261,8 @@ impl Ledger {
         let nodes: Vec<_> = nodes.into_iter().flatten().collect();
         self.combine = Some(Combine::new(tree, &nodes, tree.root()).map_err(said)?);
         self.sums.clear();
+        self.passed.clear();
+        self.out.clear();
         self.parameters.retain(|number, _| stay.contains(number));
         Ok(())
     }
@@ -250,17 +288,33 @@ impl Ledger {
         Ok(then(&total))
     }
 
-    /// Updates parameters; the first whose gradient is not finite, where the update ends.
-    fn update(
+    /// The whole gradient of a round and a parameter, to be passed on.
+    fn whole(&self, (round, number): (u32, u32)) -> Result<Matrix, String> {
+        let values = &self.parameter(number)?.values;
+        let whole = Buffer::zeroed(values.rows(), values.columns()).map_err(said)?;
+        let mut into = whole.write(0..whole.rows()).map_err(said)?;
+        self.gradient((round, number), |gradient| into.view_mut().data_mut().copy_from_slice(gradient))?;
+        Ok(into.into_read().into())
+    }
+
+    /// Hands the gradient that an owner has passed to `then`.
+    fn replica<T>(&self, number: u32, then: impl FnOnce(&[f32]) -> T) -> Result<T, String> {
+        let passed = self.passed.get(&number);
+        let (_, gradient) = passed.ok_or_else(|| format!("no gradient of replica {number} has come"))?;
+        Ok(then(gradient.read(0..gradient.rows()).map_err(said)?.view().data()))
+    }
+
+    /// Updates parameters and replicas; the first whose gradient is not finite, where the update ends.
+    fn update<'a>(
         &mut self,
         (round, version): (u32, u64),
         (algorithm, rate): (Algorithm, f64),
         (factor, most): (Option<f32>, Option<f32>),
-        parameters: &[(u32, Option<f32>)],
+        all: impl Iterator<Item = (&'a (u32, Option<f32>), bool)>,
     ) -> Result<Option<u32>, String> {
         let step = u32::try_from(version).map_err(said)?;
         let rule = Rule::new(&Optimiser { algorithm, ..Optimiser::default() }, rate, step);
-        for &(number, decay) in parameters {
+        for (&(number, decay), replica) in all {
             if self.delayed {
                 let Parameter { values, .. } = self.parameter(number)?;
                 let copy = {
@@ -281,7 +335,7 @@ impl Ledger {
                 let mut moments = moments.iter().map(|moment| moment.write(0..moment.rows()));
                 let mut moment = || moments.next().transpose().map_err(said);
                 let (mut first, mut second) = (moment()?, moment()?);
-                let updated = self.gradient((round, number), |gradient| {
+                let take = |gradient: &[f32]| {
                     if !is_finite(gradient) {
                         return false;
                     }
@@ -302,8 +356,12 @@ impl Ledger {
                     let clipped: Vec<f32> = gradient.iter().map(clip).collect();
                     rule.step(decay, values, &clipped, first, second);
                     true
-                })?;
-                if !updated {
+                };
+                let updated = match replica {
+                    true => self.replica(number, take),
+                    false => self.gradient((round, number), take),
+                };
+                if !updated? {
                     return Ok(Some(number));
                 }
             }
@@ -311,6 +369,7 @@ impl Ledger {
             parameter.ok_or_else(|| format!("parameter {number} is another worker's"))?.version = version;
         }
         self.sums.retain(|(of, _), _| *of > round);
+        self.passed.retain(|_, (of, _)| *of > round);
         Ok(None)
     }
 }
@@ -351,7 +410,7 @@ mod tests {
 
     fn asked(ledger: &mut Ledger, errand: &Errand, matrices: &[Matrix]) -> (Reply, Vec<Matrix>) {
         let bytes = errand::write(errand, matrices).unwrap();
-        let answer = ledger.errand(&Frame::parse(&bytes).unwrap());
+        let answer = ledger.errand(&Frame::parse(&bytes).unwrap(), true).unwrap();
         let frame = Frame::parse(&answer).unwrap();
         (errand::meta(&frame).unwrap(), errand::matrices(&frame).unwrap())
     }
@@ -387,7 +446,8 @@ mod tests {
 
     fn update(version: u64, parameters: Vec<(u32, Option<f32>)>) -> Errand {
         let algorithm = Algorithm::Sgd { momentum: 0.5, nesterov: false };
-        Errand::Update { round: 1, version, algorithm, rate: 0.25, factor: None, most: None, parameters }
+        let (rate, factor, most, replicas) = (0.25, None, None, vec![]);
+        Errand::Update { round: 1, version, algorithm, rate, factor, most, parameters, replicas }
     }
 
     #[test]
@@ -456,8 +516,8 @@ mod tests {
             }
         }
         let update = |round: u32| match update(round.into(), vec![(7, Some(0.0))]) {
-            Errand::Update { version, algorithm, rate, factor, most, parameters, .. } => {
-                Errand::Update { round, version, algorithm, rate, factor, most, parameters }
+            Errand::Update { version, algorithm, rate, factor, most, parameters, replicas, .. } => {
+                Errand::Update { round, version, algorithm, rate, factor, most, parameters, replicas }
             }
             other => other,
         };
@@ -470,6 +530,56 @@ mod tests {
         let give = |matrix| Errand::Give { parameter: 7, version: 5, matrix };
         assert_eq!(errand::values(&asked(&mut ledger, &give(0), &[]).1[0]).unwrap()[0], -1.0);
         assert!(refused(&mut ledger, &give(1), &[]).contains("has no matrix 1"));
+    }
+
+    #[test]
+    fn a_replica_is_updated_with_the_gradient_that_its_owner_passes() {
+        let ledgers = || {
+            let mut ledger = Ledger::default();
+            asked(&mut ledger, &begin(vec![7]), &[]);
+            for at in [0, 1] {
+                asked(&mut ledger, &own(7, vec![7], at), &[matrix(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])]);
+            }
+            ledger
+        };
+        let (mut owner, mut neighbour) = (ledgers(), ledgers());
+        for interval in [0, 1] {
+            owner.add("s7.r1", IntervalId(interval), parts(&[[0.1, 0.2, 0.3, 0.4, 0.5, 0.6]])).unwrap();
+        }
+        let share = Errand::Share { round: 1, to: vec![(7, 3)] };
+        assert_eq!(asked(&mut owner, &share, &[]).0, Reply::Done);
+        let passed = owner.passes();
+        assert_eq!((passed.len(), passed[0].place, &passed[0].name[..], passed[0].round), (1, 3, "g7", 1));
+        assert!(owner.passes().is_empty());
+        let waits = errand::write(&Errand::Await { round: 1, parameters: vec![7] }, &[]).unwrap();
+        let is_there = |ledger: &mut Ledger, late| ledger.errand(&Frame::parse(&waits).unwrap(), late);
+        assert_eq!(is_there(&mut neighbour, false), None, "it waits");
+        assert!(is_there(&mut neighbour, true).is_some(), "it waits no longer");
+        // None of these fits: a stranger's, one of another shape, one of another round.
+        neighbour.passed("g8", 1, &passed[0].matrix);
+        neighbour.passed("s7.r1", 1, &passed[0].matrix);
+        neighbour.passed("g7", 1, &errand::matrix((3, 2), &[0.0; 6]).unwrap());
+        neighbour.passed("g7", 2, &passed[0].matrix);
+        assert_eq!(is_there(&mut neighbour, false), None);
+        let mut late = update(5, vec![]);
+        if let Errand::Update { replicas, .. } = &mut late {
+            *replicas = vec![(7, Some(0.0))];
+        }
+        neighbour.begin((2, vec![]), &[7]).unwrap();
+        assert!(refused(&mut neighbour, &late, &[]).contains("no gradient of replica 7"));
+        neighbour.passed("g7", 1, &passed[0].matrix);
+        assert!(is_there(&mut neighbour, false).is_some());
+        let held = neighbour.bytes();
+        assert_eq!(asked(&mut neighbour, &late, &[]).0, Reply::Done);
+        assert!(neighbour.bytes() < held, "the gradient is gone");
+        assert_eq!(asked(&mut owner, &update(5, vec![(7, Some(0.0))]), &[]).0, Reply::Done);
+        let all = |ledger: &mut Ledger| {
+            let give = |matrix| Errand::Give { parameter: 7, version: 5, matrix };
+            [0, 1].map(|at| errand::values(&asked(ledger, &give(at), &[]).1[0]).unwrap())
+        };
+        assert_eq!(all(&mut neighbour), all(&mut owner));
+        assert_eq!(asked(&mut neighbour, &Errand::Stay { parameters: vec![] }, &[]).0, Reply::Done);
+        assert_eq!(neighbour.bytes(), 0);
     }
 
     #[test]
@@ -514,7 +624,7 @@ mod tests {
         let mut writer = eciton_tensor::frame::Writer::new(b"{\"errand\":\"own\"}".to_vec());
         writer.ids(vec![1]).unwrap();
         let bytes = writer.finish().unwrap();
-        let answer = ledger.errand(&Frame::parse(&bytes).unwrap());
+        let answer = ledger.errand(&Frame::parse(&bytes).unwrap(), true).unwrap();
         let frame = Frame::parse(&answer).unwrap();
         assert!(matches!(errand::meta(&frame).unwrap(), Reply::Failed { .. }));
     }

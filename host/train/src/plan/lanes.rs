@@ -161,13 +161,18 @@ pub(crate) fn needs(config: &Config, cut: Cut<'_>, (rows, parts): (usize, u32)) 
     };
     let padded = |rows: u64, columns: u64| padded_bytes(rows, columns).unwrap_or(u64::MAX);
     let versions = u64::from(config.pipeline.weight_versions());
-    let one = |lane: u16| {
+    // At most `MAX_LANES`.
+    let depth = lanes.depth().max(1) as u16;
+    let held = |lane: u16| {
         let weights = parameters(cut, lane).map(|one| {
             let (first, rest) = one.shape.split_first().map_or((1, 1), |(first, rest)| {
                 (u64::from(*first), rest.iter().map(|extent| u64::from(*extent)).product())
             });
             padded(first, rest)
         });
+        weights.sum::<u64>()
+    };
+    let one = |lane: u16| {
         let kept: u64 = residents.widths(schedule, lane).map(|width| padded(rows as u64, width.into())).sum();
         let cap_of = |lane: u16| caps.get(usize::from(lane)).copied().unwrap_or(1);
         let cap = cap_of(lane);
@@ -180,10 +185,14 @@ pub(crate) fn needs(config: &Config, cut: Cut<'_>, (rows, parts): (usize, u32)) 
             true => versions + owned::moments(&config.optimiser) as u64 + OWNED_SUMS * versions,
             false => versions,
         };
-        (weights.sum::<u64>() * copies, kept * u64::from(cap) + passed.sum::<u64>())
+        let next = (lane + 1) % depth;
+        let replica = match config.workers.replicas && next != lane {
+            true => held(next) * (versions + owned::moments(&config.optimiser) as u64 + 1),
+            false => 0,
+        };
+        (held(lane) * copies + replica, kept * u64::from(cap) + passed.sum::<u64>())
     };
-    // At most `MAX_LANES`.
-    (0..lanes.count).map(|lane| one((lane % lanes.depth().max(1)) as u16)).collect()
+    (0..lanes.count).map(|lane| one((lane % u32::from(depth)) as u16)).collect()
 }
 
 impl LanesPlan {

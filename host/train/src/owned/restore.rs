@@ -1,0 +1,164 @@
+//! Lanes given out: to the places that are there, with values of the log's entry or, where replicas have all of a
+//! later update, of that one.
+
+use eciton_exec::Executor;
+use eciton_plan::Version;
+use eciton_tensor::Matrix;
+
+use super::errand::{self, Errand, Reply};
+use super::{Owners, Parameter, ask, failed, places, reply, take, tell};
+use crate::error::Result;
+
+/// What a place has: a parameter, the update that it is of, and how many matrices.
+type Held = (u32, u64, usize);
+
+/// The values that lanes are given.
+struct Source {
+    version: u64,
+    /// The place that has all of a parameter, by parameter; `None`: the log has.
+    places: Option<Vec<u32>>,
+}
+
+/// What a place is to have of a parameter.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Share {
+    /// Values, which others update.
+    Values,
+    /// Values and moments.
+    All,
+}
+
+impl Owners {
+    /// Gives lanes out to the places that are there, and their values to those that have others; the update that
+    /// these are of.
+    pub(crate) fn restore<M: Executor + ?Sized>(
+        &mut self,
+        machine: &mut M,
+        there: Vec<bool>,
+    ) -> Result<Version> {
+        self.places = places(&there);
+        (self.there, self.joined) = (there, None);
+        let wanted = self.shares()?;
+        let homes: Vec<u32> =
+            (0u32..).zip(&self.there).filter(|(_, there)| **there).map(|(at, _)| at).collect();
+        // Nothing goes before it is known what has to move.
+        let stays = self.replicas && !self.given.get();
+        let own = |&place: &u32| -> Vec<u32> {
+            wanted.get(place as usize).into_iter().flatten().map(|(number, _)| *number).collect()
+        };
+        let begin = |place: &u32| {
+            let parameters = match stays {
+                // At most 2^16.
+                true => (0..self.parameters.len() as u32).collect(),
+                false => own(place),
+            };
+            let (atoms, nodes, delayed) = (self.atoms, self.nodes.clone(), self.delayed);
+            let begin = Errand::Begin { atoms, nodes, parameters, delayed };
+            Ok((*place, errand::write(&begin, &[]).map_err(failed)?))
+        };
+        let errands = homes.iter().map(begin).collect::<Result<Vec<_>>>()?;
+        let mut held: Vec<Vec<Held>> = vec![Vec::new(); self.there.len()];
+        for (place, answer) in homes.iter().zip(&ask(machine, errands, true)?) {
+            let Reply::Owned { parameters } = reply(answer)? else {
+                return Err(failed("an answer that is none of what it owns"));
+            };
+            held.get_mut(*place as usize).into_iter().for_each(|of| of.clone_from(&parameters));
+        }
+        let source = self.source(&held);
+        let given = self.given.get();
+        for ((place, of), held) in (0u32..).zip(wanted.iter()).zip(&held) {
+            for &(number, share) in of {
+                let count = self.count(share, source.version);
+                let has = |&(of, at, found): &Held| of == number && at == source.version && found >= count;
+                if given || !held.iter().any(has) {
+                    self.move_to(machine, (place, number, share), &source)?;
+                }
+            }
+        }
+        if stays {
+            let stay = |place: &u32| {
+                let stay = Errand::Stay { parameters: own(place) };
+                Ok((*place, errand::write(&stay, &[]).map_err(failed)?))
+            };
+            tell(machine, homes.iter().map(stay).collect::<Result<_>>()?)?;
+        }
+        self.given.set(false);
+        self.noted = Some(Version(source.version)).filter(|_| self.replicas);
+        Ok(Version(source.version))
+    }
+
+    /// By place, parameters with what it is to have of them.
+    fn shares(&self) -> Result<Vec<Vec<(u32, Share)>>> {
+        let mut wanted: Vec<Vec<(u32, Share)>> = vec![Vec::new(); self.there.len()];
+        for (number, one) in (0u32..).zip(&self.parameters) {
+            let (owner, copies) = self.homes(one)?;
+            let replica = self.replica(one)?;
+            let copies = copies.into_iter().filter(|place| Some(*place) != replica);
+            let all = std::iter::once(owner).chain(replica).map(|place| (place, Share::All));
+            for (place, share) in all.chain(copies.map(|place| (place, Share::Values))) {
+                wanted.get_mut(place as usize).into_iter().for_each(|of| of.push((number, share)));
+            }
+        }
+        Ok(wanted)
+    }
+
+    /// Whether values before the newest go with those of an update.
+    fn is_before(&self, version: u64) -> bool {
+        self.delayed && version > 0
+    }
+
+    /// Matrices of a share.
+    fn count(&self, share: Share, version: u64) -> usize {
+        let own = if share == Share::All { self.matrices() } else { 1 };
+        own + usize::from(self.is_before(version))
+    }
+
+    /// The update of the last round that was over, where places have all of it, or else the log's entry.
+    fn source(&self, held: &[Vec<Held>]) -> Source {
+        let of = |version: u64| -> Option<Source> {
+            let count = self.count(Share::All, version);
+            let has = |number: u32| {
+                let has = |&(of, at, found): &Held| of == number && at == version && found >= count;
+                (0u32..).zip(held).find(|(_, held)| held.iter().any(has)).map(|(place, _)| place)
+            };
+            // At most 2^16.
+            let places = (0..self.parameters.len() as u32).map(has).collect::<Option<Vec<u32>>>()?;
+            Some(Source { version, places: Some(places) })
+        };
+        let noted = self.noted.filter(|_| !self.given.get());
+        let later = noted.map(|version| version.0).filter(|version| *version > self.log.version());
+        later.and_then(of).unwrap_or(Source { version: self.log.version(), places: None })
+    }
+
+    /// Gives a place what it is to have of a parameter. One matrix at a time: the host has room for no more.
+    fn move_to<M: Executor + ?Sized>(
+        &self,
+        machine: &mut M,
+        (place, number, share): (u32, u32, Share),
+        source: &Source,
+    ) -> Result<()> {
+        let (one, version) = (self.parameter(number)?, source.version);
+        let from = source.places.as_ref().and_then(|places| places.get(number as usize)).copied();
+        let mut give = |errand: Errand, (version, matrix): (u64, usize), logged: usize| {
+            let given = match from {
+                Some(from) => take(machine, from, &Errand::Give { parameter: number, version, matrix })?,
+                None => self.logged_matrix(one, number, logged)?,
+            };
+            tell(machine, vec![(place, errand::write(&errand, &[given]).map_err(failed)?)])
+        };
+        let before = usize::from(self.is_before(version));
+        for matrix in 0..self.count(share, version) - before {
+            give(one.own(number, version, matrix), (version, matrix), matrix)?;
+        }
+        if before > 0 {
+            give(Errand::Before { parameter: number, version }, (version - 1, 0), self.matrices())?;
+        }
+        Ok(())
+    }
+
+    /// A matrix of the log's entry.
+    fn logged_matrix(&self, one: &Parameter, number: u32, matrix: usize) -> Result<Matrix> {
+        let values = self.log.get(number as usize, matrix)?;
+        errand::matrix((one.rows, one.columns), &values).map_err(failed)
+    }
+}

@@ -1,0 +1,167 @@
+//! Updates: gradients brought to owners, passed to replicas, and taken by both.
+
+use eciton_exec::Executor;
+use eciton_plan::{Optimiser, Round, Version};
+
+use super::errand::{self, Errand, Reply};
+use super::{Owners, ask, failed, reply, take, tell};
+use crate::error::{Error, Result};
+use crate::weights::Refused;
+
+impl Owners {
+    /// Tells workers of a round's intervals without a row.
+    fn fill<M: Executor + ?Sized>(&self, machine: &mut M, round: Round) -> Result<()> {
+        let intervals: Vec<u32> =
+            self.empty.borrow_mut().extract_if(.., |(of, _)| *of == round).map(|(_, at)| at).collect();
+        if intervals.is_empty() {
+            return Ok(());
+        }
+        let mut made: Vec<Vec<u32>> = vec![Vec::new(); self.there.len()];
+        for (number, lane) in self.parameters.iter().flat_map(|one| &one.uses) {
+            let Some(place) = lane.map(|lane| self.place(lane)).transpose()? else { continue };
+            made.get_mut(place as usize).into_iter().for_each(|of| of.push(*number));
+        }
+        let fill = |(place, numbers): (u32, Vec<u32>)| {
+            let fill = Errand::Fill { round: round.0, intervals: intervals.clone(), numbers };
+            Ok((place, errand::write(&fill, &[]).map_err(failed)?))
+        };
+        let made = (0u32..).zip(made).filter(|(_, numbers)| !numbers.is_empty());
+        tell(machine, made.map(fill).collect::<Result<_>>()?)
+    }
+
+    /// Brings gradients of weights that lanes have in common to the place that owns these.
+    fn bring<M: Executor + ?Sized>(&self, machine: &mut M, round: Round) -> Result<()> {
+        let round = round.0;
+        for one in self.parameters.iter().filter(|one| !one.frozen && one.uses.len() > 1) {
+            let owner = self.homes(one)?.0;
+            for (number, lane) in &one.uses {
+                let Some(from) = lane.map(|lane| self.place(lane)).transpose()? else { continue };
+                if from == owner {
+                    continue;
+                }
+                let given = take(machine, from, &Errand::Sum { round, number: *number })?;
+                let add = errand::write(&Errand::Add { round, number: *number }, &[given]).map_err(failed)?;
+                tell(machine, vec![(owner, add)])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives those that have copies of a parameter its values of a version.
+    fn copy<M: Executor + ?Sized>(&self, machine: &mut M, version: Version) -> Result<()> {
+        let version = version.0;
+        for (number, one) in (0u32..).zip(&self.parameters) {
+            let (owner, mut copies) = self.homes(one)?;
+            let replica = self.replica(one)?;
+            copies.retain(|place| Some(*place) != replica);
+            if copies.is_empty() {
+                continue;
+            }
+            let give = Errand::Give { parameter: number, version, matrix: 0 };
+            let given = take(machine, owner, &give)?;
+            let own = errand::write(&one.own(number, version, 0), &[given]).map_err(failed)?;
+            tell(machine, copies.into_iter().map(|place| (place, own.clone())).collect())?;
+        }
+        Ok(())
+    }
+
+    /// Updates all parameters to a version; the norm of their gradients, where it is asked for. Gradients that are not
+    /// finite are refused, and the run with them: other parameters may have been updated.
+    pub(crate) fn update<M: Executor + ?Sized>(
+        &self,
+        machine: &mut M,
+        (optimiser, rate): (&Optimiser, f64),
+        (round, version): (Round, Version),
+    ) -> Result<std::result::Result<Option<f64>, Refused>> {
+        self.fill(machine, round)?;
+        self.bring(machine, round)?;
+        let norm = optimiser.clip_norm.map(|_| self.norm(machine, round)).transpose()?;
+        if let Some(norm) = norm.filter(|norm| !norm.is_finite()) {
+            return Ok(Err(Refused::Norm(norm)));
+        }
+        let factor = crate::weights::clip_factor(optimiser, norm);
+        let most = optimiser.clip_value.map(|most| most as f32);
+        let algorithm = optimiser.algorithm;
+        let decay = |number: u32| {
+            let one = self.parameters.get(number as usize).filter(|one| !one.frozen);
+            (number, one.map(|one| one.decay))
+        };
+        let replicas = self.share(machine, round)?;
+        let update = |(place, (numbers, replicas)): (u32, (Vec<u32>, Vec<u32>))| {
+            let [parameters, replicas] = [numbers, replicas].map(|of| of.into_iter().map(decay).collect());
+            let (round, version) = (round.0, version.0);
+            let update =
+                Errand::Update { round, version, algorithm, rate, factor, most, parameters, replicas };
+            Ok((place, errand::write(&update, &[]).map_err(failed)?))
+        };
+        let each = (0u32..).zip(self.owned()?.into_iter().zip(replicas));
+        let each = each.filter(|(_, (own, replicas))| !own.is_empty() || !replicas.is_empty());
+        for answer in ask(machine, each.map(update).collect::<Result<_>>()?, false)? {
+            match reply(&answer)? {
+                Reply::Done => {}
+                Reply::Refused { parameter } => return Ok(Err(Refused::Gradient(parameter as usize))),
+                other => return Err(failed(format!("{other:?} in place of an update"))),
+            }
+        }
+        self.copy(machine, version)?;
+        Ok(Ok(norm))
+    }
+
+    /// Has owners pass gradients to the places of replicas, and waits for these; replicas, by place. No parameter is
+    /// updated before all are there: a loss meanwhile goes back to the last update.
+    fn share<M: Executor + ?Sized>(&self, machine: &mut M, round: Round) -> Result<Vec<Vec<u32>>> {
+        let mut replicas: Vec<Vec<u32>> = vec![Vec::new(); self.there.len()];
+        let mut shares: Vec<Vec<(u32, u32)>> = replicas.iter().map(|_| Vec::new()).collect();
+        for (number, one) in (0u32..).zip(&self.parameters) {
+            let Some(place) = self.replica(one)? else { continue };
+            replicas.get_mut(place as usize).into_iter().for_each(|of| of.push(number));
+            let own = shares.get_mut(self.homes(one)?.0 as usize).filter(|_| !one.frozen);
+            own.into_iter().for_each(|of| of.push((number, place)));
+        }
+        let is_trained = |number: &u32| self.parameters.get(*number as usize).is_some_and(|one| !one.frozen);
+        let round = round.0;
+        let share = |to| Errand::Share { round, to };
+        let waits = |of: &Vec<u32>| of.iter().copied().filter(is_trained).collect::<Vec<u32>>();
+        let waits = |parameters| Errand::Await { round, parameters: waits(parameters) };
+        let shares = (0u32..).zip(shares).filter(|(_, to)| !to.is_empty()).map(|(at, to)| (at, share(to)));
+        let waits = (0u32..).zip(&replicas).filter(|(_, of)| !of.is_empty()).map(|(at, of)| (at, waits(of)));
+        let all = shares.chain(waits).collect::<Vec<_>>();
+        let places: Vec<u32> = all.iter().map(|(place, _)| *place).collect();
+        let write =
+            |(place, errand): (u32, Errand)| Ok((place, errand::write(&errand, &[]).map_err(failed)?));
+        let errands = all.into_iter().map(write).collect::<Result<_>>()?;
+        for (place, answer) in places.into_iter().zip(ask(machine, errands, false)?) {
+            match reply(&answer)? {
+                Reply::Done => {}
+                // Whoever was to pass them is gone, or its connection is.
+                Reply::Late => return Err(Error::Gone { place }),
+                other => return Err(failed(format!("{other:?} in place of a gradient"))),
+            }
+        }
+        Ok(replicas)
+    }
+
+    /// The norm of all gradients: a sum that goes from worker to worker, in the order of parameters.
+    fn norm<M: Executor + ?Sized>(&self, machine: &mut M, round: Round) -> Result<f64> {
+        let trained = (0u32..).zip(&self.parameters).filter(|(_, one)| !one.frozen);
+        let mut runs: Vec<(u32, Vec<u32>)> = Vec::new();
+        for (number, one) in trained {
+            let place = self.homes(one)?.0;
+            match runs.last_mut() {
+                Some((last, numbers)) if *last == place => numbers.push(number),
+                _ => runs.push((place, vec![number])),
+            }
+        }
+        let mut sum = 0.0;
+        for (place, parameters) in runs {
+            let errand =
+                errand::write(&Errand::Norm { round: round.0, sum, parameters }, &[]).map_err(failed)?;
+            let answers = ask(machine, vec![(place, errand)], false)?;
+            match answers.first().map(|answer| reply(answer)).transpose()? {
+                Some(Reply::Norm { sum: found }) => sum = found,
+                other => return Err(failed(format!("{other:?} in place of a norm"))),
+            }
+        }
+        Ok(sum.sqrt())
+    }
+}
