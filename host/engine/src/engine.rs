@@ -203,7 +203,11 @@ impl Engine {
             readings,
             ready: BinaryHeap::new(),
             handed_out: 0,
-            lanes: lanes::Lanes::new(program, (settings.lanes, settings.residence), intervals),
+            lanes: lanes::Lanes::new(
+                program,
+                (settings.lanes, settings.residence, settings.credit),
+                intervals,
+            ),
             spread,
             done: vec![0; count * spread as usize],
             completed: vec![0; spread as usize],

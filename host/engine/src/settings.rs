@@ -79,6 +79,9 @@ pub struct Settings {
     pub lanes: Lanes,
     /// Who holds what their forward steps keep.
     pub residence: Residence,
+    /// Steps that a place has at once, which it does in the order in which it got them: the one that it is at, and
+    /// those whose data come meanwhile.
+    pub credit: u32,
 }
 
 impl Settings {
@@ -99,6 +102,7 @@ impl Settings {
             pipeline: Pipeline::default(),
             lanes: Lanes::default(),
             residence: Residence::default(),
+            credit: 1,
         }
     }
 }

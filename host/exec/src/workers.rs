@@ -38,6 +38,9 @@ pub const PASSED: &str = "passed/";
 /// Names of what a worker owns. Nobody has it as well, but for what its owner logs.
 pub const OWNED: &str = "own/";
 
+/// Tasks that a worker may have at once: the one that it is at and the next, whose data come meanwhile.
+pub const CREDIT: u32 = 2;
+
 /// Messages of a place.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traffic {

@@ -189,6 +189,9 @@ impl Session {
             (ExecutorKind::Workers, true) => Residence::Shadowed,
             _ => Residence::Host,
         };
+        if config.executor.kind == ExecutorKind::Workers {
+            settings.credit = eciton_exec::workers::CREDIT;
+        }
         if config.pipeline.mode == Mode::Async {
             let most = config.pipeline.in_flight.unwrap_or(threads.saturating_mul(2));
             settings.in_flight = (most > 0).then_some(most);

@@ -31,8 +31,9 @@ pub(super) struct Lanes {
     stages: Vec<u32>,
     /// By lane.
     lanes: Vec<Lane>,
-    /// By place: the attempt that it is at.
-    doing: Vec<Option<TaskKey>>,
+    /// By place: the attempts that it has, in the order in which it does them; and how many it may have.
+    doing: Vec<Vec<TaskKey>>,
+    credit: usize,
     /// By place: whether it is there, and the lanes that run there.
     alive: Vec<bool>,
     homes: Vec<Vec<usize>>,
@@ -55,7 +56,7 @@ struct Lane {
 impl Lanes {
     pub(super) fn new(
         program: &Program,
-        (settings, residence): (Settings, Residence),
+        (settings, residence, credit): (Settings, Residence, u32),
         intervals: u32,
     ) -> Option<Self> {
         if settings.count == 0 {
@@ -81,7 +82,8 @@ impl Lanes {
             caps: caps(program, &settings, of_replica),
             stages,
             lanes: (0..count).map(lane).collect(),
-            doing: vec![None; count],
+            doing: vec![Vec::new(); count],
+            credit: credit.max(1) as usize,
             alive: vec![true; count],
             homes: (0..count).map(|lane| vec![lane]).collect(),
             held: Held::new(program, residence, depth as usize, loss),
@@ -98,7 +100,7 @@ impl Lanes {
             lane.open = 0;
             lane.next = (first, number / depth);
         }
-        self.doing.fill(None);
+        self.doing.iter_mut().for_each(Vec::clear);
         self.left.fill(0);
         self.held.forget();
     }
@@ -125,13 +127,13 @@ impl Lanes {
         self.lanes[number].ready.insert(waiting);
     }
 
-    /// The step that a lane would do next.
-    fn peek(&self, number: usize, cap: u32) -> Option<Waiting> {
+    /// The step that a lane would do next. Of its intervals, so many are `closing`.
+    fn peek(&self, number: usize, (cap, closing): (u32, u32)) -> Option<Waiting> {
         let within = self.within(number);
         let lane = &self.lanes[number];
         let may = |&&(_, round, interval, _): &&Waiting| {
             let inside = self.left[within + interval as usize] > 0;
-            inside || lane.open < cap && lane.next == (round, interval)
+            inside || lane.open < cap + closing && lane.next == (round, interval)
         };
         lane.ready.iter().find(may).copied()
     }
@@ -142,8 +144,8 @@ impl Lanes {
     }
 
     /// The step that a lane does now.
-    fn pick(&mut self, number: usize, cap: u32) -> Option<Waiting> {
-        let found = self.peek(number, cap)?;
+    fn pick(&mut self, number: usize, (cap, closing): (u32, u32)) -> Option<Waiting> {
+        let found = self.peek(number, (cap, closing))?;
         let within = self.within(number);
         let lane = &mut self.lanes[number];
         lane.ready.remove(&found);
@@ -152,7 +154,7 @@ impl Lanes {
         if *left == 0 {
             *left = self.stages[within / self.intervals as usize];
             lane.open += 1;
-            self.most[number] = self.most[number].max(lane.open);
+            self.most[number] = self.most[number].max(lane.open - closing);
             let next = interval + self.settings.width;
             lane.next = match next < self.intervals {
                 true => (round, next),
@@ -191,7 +193,10 @@ impl Engine {
     #[must_use]
     pub fn place_of(&self, step: Step) -> Option<u32> {
         let lanes = self.lanes.as_ref()?;
-        let newest = |doing: &Option<TaskKey>| doing.filter(|key| key.step() == step).map(|key| key.attempt);
+        let newest = |doing: &Vec<TaskKey>| {
+            let of = doing.iter().filter(|key| key.step() == step);
+            of.map(|key| key.attempt).max()
+        };
         let places = (0u32..).zip(&lanes.doing).filter_map(|(at, doing)| Some((newest(doing)?, at)));
         places.max().map(|(_, at)| at)
     }
@@ -222,11 +227,11 @@ impl Engine {
         }
     }
 
-    /// An attempt was reported, for the first time or again: its place is free. Gives back which, if it is there.
+    /// An attempt was reported, for the first time or again: its place has it no more. Gives back which, if it is there.
     pub(super) fn lane_reported(&mut self, key: TaskKey) -> Option<usize> {
         let doing = &mut self.lanes.as_mut()?.doing;
-        let place = doing.iter().position(|doing| *doing == Some(key))?;
-        doing[place] = None;
+        let place = doing.iter().position(|doing| doing.contains(&key))?;
+        doing[place].retain(|of| *of != key);
         Some(place)
     }
 
@@ -238,12 +243,13 @@ impl Engine {
         }
     }
 
-    /// Starts steps on places that do none.
+    /// Starts steps on places that have fewer than they may.
     pub(super) fn hand_out_lanes(&mut self) {
         let Some(mut lanes) = self.lanes.take() else { return };
         for place in 0..lanes.doing.len() {
-            if lanes.doing[place].is_none() && lanes.alive[place] && !self.is_finished() {
-                lanes.doing[place] = self.hand_out_to(&mut lanes, place);
+            while lanes.doing[place].len() < lanes.credit && lanes.alive[place] && !self.is_finished() {
+                let Some(key) = self.hand_out_to(&mut lanes, place) else { break };
+                lanes.doing[place].push(key);
             }
         }
         if !self.is_finished() {
@@ -256,7 +262,10 @@ impl Engine {
     fn hand_out_to(&mut self, lanes: &mut Lanes, place: usize) -> Option<TaskKey> {
         let depth = lanes.settings.depth().max(1) as usize;
         let more = u32::from(planted!(self, CapOffByOne));
-        let cap = |lanes: &Lanes, number: usize| lanes.caps.get(number % depth).map_or(1, |cap| cap + more);
+        let cap = |lanes: &Lanes, number: usize| {
+            let cap = lanes.caps.get(number % depth).map_or(1, |cap| cap + more);
+            (cap, self.closing(lanes, place, number))
+        };
         // Of several lanes the one whose step comes first.
         let homes = lanes.homes[place].iter();
         let first = homes.filter_map(|&number| Some((lanes.peek(number, cap(lanes, number))?, number)));
@@ -267,17 +276,36 @@ impl Engine {
         if stage.0 >= lanes.loss
             && let Some(wanted) = lanes.held.wanted(number % depth, place, step)
         {
-            // What it reads went with another place.
+            // What it reads went with another place, unless it comes back just now.
+            if lanes.doing[place].iter().any(|key| key.step() == wanted) {
+                return None;
+            }
             let Some(attempt) = self.again(wanted) else {
                 self.too_often(wanted);
                 return None;
             };
             return Some(TaskKey { round, stage: wanted.stage, interval, attempt });
         }
-        lanes.pick(number, cap(lanes, number))?;
+        let cap = cap(lanes, number);
+        lanes.pick(number, cap)?;
         self.begin(stage.index(), interval.0)?;
         let attempt = self.newest(self.place(stage.index(), interval.0));
         Some(TaskKey { round, stage, interval, attempt })
+    }
+
+    /// Intervals of a lane that a place is through with once it has done what it has.
+    fn closing(&self, lanes: &Lanes, place: usize, number: usize) -> u32 {
+        let within = lanes.within(number);
+        let is_last = |key: &&TaskKey| {
+            let step = key.step();
+            let lane = self.lane_of(step.stage.index());
+            let at = self.place(step.stage.index(), step.interval.0);
+            lane.is_some_and(|lane| lanes.number(lane, step.interval.0) == number)
+                && lanes.left[within + step.interval.index()] == 1
+                && self.steps[at].attempts.progress() == Progress::Running
+        };
+        // At most as many as a place has.
+        lanes.doing[place].iter().filter(is_last).count() as u32
     }
 
     /// Starts a lane's step, or, where a place with it was lost, starts it once more.
@@ -309,7 +337,7 @@ impl Engine {
             lanes.reassign(place);
             lanes.held.lost(place);
             let forgotten = planted!(self, PlaceForgotten);
-            if let Some(key) = lanes.doing[place].take().filter(|_| !forgotten) {
+            for key in std::mem::take(&mut lanes.doing[place]).into_iter().filter(|_| !forgotten) {
                 self.lost(&mut lanes, key);
             }
         } else {

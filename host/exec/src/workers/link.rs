@@ -11,8 +11,6 @@ use tokio::sync::mpsc;
 use super::objects::Objects;
 use crate::ticket::Ticket;
 
-/// Tasks that a worker may have at once: the one that it is at and the next.
-pub(super) const CREDIT: usize = 2;
 /// Times that a worker may say of one task that something is missing.
 const RESENDS: u32 = 2;
 

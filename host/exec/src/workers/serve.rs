@@ -205,18 +205,17 @@ impl Worker {
                     } else if let (Some(name), Decoded::Matrix(matrix)) = (key.strip_prefix(OWNED), &rows) {
                         self.owned.passed(name, round, matrix);
                     }
-                    for work in std::mem::take(&mut self.waiting) {
-                        if let Some(vanished) = self.take(work, false, out, vanishes_at) {
-                            return vanished;
-                        }
+                    if let Some(vanished) = self.again(out, vanishes_at) {
+                        return vanished;
                     }
                 }
                 Incoming::Late(number) => {
                     let late = self.waiting.iter().position(|(waits, _)| *waits == number);
-                    if let Some(work) = late.and_then(|at| self.waiting.remove(at))
-                        && let Some(vanished) = self.take(work, true, out, vanishes_at)
-                    {
-                        return vanished;
+                    if let Some(work) = late.and_then(|at| self.waiting.remove(at)) {
+                        let vanished = self.take(work, true, out, vanishes_at);
+                        if let Some(vanished) = vanished.or_else(|| self.again(out, vanishes_at)) {
+                            return vanished;
+                        }
                     }
                 }
                 Incoming::Work(number, work) => {
@@ -239,6 +238,13 @@ impl Worker {
         false
     }
 
+    /// Does what waits and need wait no longer.
+    fn again(&mut self, out: &mpsc::UnboundedSender<Message>, vanishes_at: Option<u64>) -> Option<bool> {
+        // Whatever still waits comes to stand in the same order.
+        let waiting = std::mem::take(&mut self.waiting);
+        waiting.into_iter().find_map(|work| self.take(work, false, out, vanishes_at))
+    }
+
     /// Does work, or has it wait for rows or values of other workers, unless it is `late`.
     fn take(
         &mut self,
@@ -248,6 +254,11 @@ impl Worker {
         vanishes_at: Option<u64>,
     ) -> Option<bool> {
         let answer = match &work {
+            // In their order: a lane has no more parts of a batch than it may.
+            Work::Task(_) if !late && self.waiting.iter().any(|(_, work)| matches!(work, Work::Task(_))) => {
+                self.waiting.push_back((number, work));
+                return None;
+            }
             Work::Task(frame) => self.task(number, frame),
             Work::Errand(frame) => self.errand(number, frame, late),
         };

@@ -10,10 +10,10 @@ use eciton_kernel::Error;
 use eciton_kernel::wire::Answer;
 use eciton_plan::TaskKey;
 
-use super::link::{CREDIT, Flight, Link};
+use super::link::{Flight, Link};
 use super::objects::Objects;
 use super::pool::Settings;
-use super::{KEPT, PASSED, Traffic};
+use super::{CREDIT, KEPT, PASSED, Traffic};
 use crate::local::Inbox;
 use crate::ticket::Ticket;
 use crate::{Answered, Completion, Order};
@@ -165,7 +165,7 @@ impl Shared {
     pub(super) fn free(&self) -> Option<u32> {
         let state = self.lock();
         let free = (0u32..).zip(&state.links).filter_map(|(place, link)| {
-            let link = link.as_ref().filter(|link| !link.draining && link.flights.len() < CREDIT)?;
+            let link = link.as_ref().filter(|link| !link.draining && link.flights.len() < CREDIT as usize)?;
             Some((link.flights.len(), place))
         });
         free.min().map(|(_, place)| place).filter(|_| !state.closed)

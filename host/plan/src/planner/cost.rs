@@ -9,8 +9,9 @@
 //! links        b A_in / l forward and in, b A_out / l forward and out; the same backward
 //! ```
 //!
-//! The data may come over a link of the host's, l_d. Each stage that reads it then waits for the data of
-//! all such stages before it goes forward: b sum A_data / l_d.
+//! The data may come over a link of the host's, l_d, for the next micro-batch while a stage goes back on one.
+//! Each stage that reads it then waits for what is left of the data of all such stages before it goes
+//! forward: max(b sum A_data / l_d - g(b) / p, 0).
 //!
 //! v versions of the weights: 2 with two buffers, else 1. c copies: of lanes that own their weights
 //! the wanted ones, else 1, the gradient. Source: Narayanan et al. 2021 (PipeDream-2BW), section

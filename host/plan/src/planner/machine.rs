@@ -104,8 +104,8 @@ pub struct HostWork {
     pub update: f64,
     /// Cores that lanes and this thread have in common; 0: it has one of its own.
     pub cores: u32,
-    /// Bytes a second over which lanes get what operators read of the data, with each micro-batch; a lane waits for
-    /// it. `None`: it is there.
+    /// Bytes a second over which lanes get what operators read of the data, with each micro-batch, while they go back
+    /// on the one before. `None`: it is there.
     pub data: Option<f64>,
 }
 

@@ -94,10 +94,10 @@ impl Candidate<'_> {
         };
         let (forward, backward) =
             self.setting.seconds(&counted.sums, lane, counted.recompute.unwrap_or(true));
-        (self.data(counted) + forward, backward)
+        ((self.data(counted) - backward).max(0.0) + forward, backward)
     }
 
-    /// Seconds that a stage waits for what it reads of the data: all that read it share the link.
+    /// Seconds in which what a stage reads of the data comes: all that read it share the link.
     fn data(&self, stage: &Counted) -> f64 {
         let Some(link) = self.setting.work.data.filter(|_| stage.sums.data > 0.0) else { return 0.0 };
         let all: f64 = self.counted.iter().map(|stage| stage.sums.data).sum();

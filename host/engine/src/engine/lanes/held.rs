@@ -133,13 +133,13 @@ impl Engine {
         }
         let rounds: Vec<Option<Round>> = self.intervals.iter().map(|interval| interval.round).collect();
         for place in 0..lanes.doing.len() {
-            if lanes.doing[place].is_some() || !lanes.alive[place] {
+            if !lanes.doing[place].is_empty() || !lanes.alive[place] {
                 continue;
             }
             let Some(step) = lanes.shadow(place, &rounds) else { continue };
             // A shadow is no reason to fail.
             if let Some(attempt) = self.again(step) {
-                lanes.doing[place] = Some(key(step, attempt));
+                lanes.doing[place].push(key(step, attempt));
             }
         }
     }
