@@ -16,6 +16,8 @@
 //! orders need to be busy: d - l of a chain (the warm-up of PipeDream), 1 + the largest of the followers' in
 //! a graph (Jeon et al. 2025, GraphPipe, section 5).
 
+mod runs;
+
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};

@@ -112,7 +112,7 @@ impl EvaluationPlan {
 
     /// The same on the lanes of a training, whose workers own the weights.
     pub(crate) fn on_lanes(mut self, training: &Program, lanes: &Placement, inputs: &Inputs) -> Result<Self> {
-        let lanes = lanes.following(training, &self.program);
+        let lanes = lanes.following(training, &self.program).gathered(&mut self.program);
         self.spans = Spans::of(&self.program, &lanes.spans(&self.program))?;
         self.schedule = self.spans.fuse(&self.program);
         lanes.place(&mut self.schedule, &self.spans);

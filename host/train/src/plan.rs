@@ -228,7 +228,7 @@ fn planned(draft: &Draft, config: &Config) -> Result<Option<PipelinePlan>> {
         return Ok(None);
     };
     let profile = crate::profile::read(std::path::Path::new(path))?;
-    let (program, inputs) = (&draft.planned.program, &draft.inputs);
+    let (program, inputs) = (&draft.planned.lowered, &draft.inputs);
     let (rows, parts) = crate::session::parts(config, inputs, program);
     let (stored, threads) = (inputs.stored(), draft.threads);
     Planning { program, profile: &profile, stored, rows, parts, threads }.report(config).map(Some)

@@ -121,6 +121,8 @@ impl Draft {
 
 /// The programs of a model, and the memory that a run of them takes.
 pub(crate) struct Planned {
+    /// Before stages were put in the order of lanes: profiles count them so.
+    pub lowered: Program,
     pub program: Program,
     /// Which of its stages are one task.
     pub spans: Spans,
@@ -203,6 +205,8 @@ impl Planned {
             0 => None,
             _ => Some(placed(config, inputs, &program, threads)?),
         };
+        let lowered = program.clone();
+        let lanes = lanes.map(|lanes| lanes.gathered(&mut program));
         let evaluation = match lanes.as_ref().filter(|_| config.workers.own()) {
             Some(lanes) => evaluation.on_lanes(&program, lanes, inputs)?,
             None => evaluation,
@@ -237,6 +241,7 @@ impl Planned {
         }
         Ok(Self {
             layers: kernels.collect(),
+            lowered,
             program,
             spans,
             schedule,
