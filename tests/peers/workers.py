@@ -168,8 +168,10 @@ def losses():
 
 
 def replicas():
-    forms = [("log every update", ["--set", "workers.log_every=1"]), ("log every 16", []),
-             ("replicas", ["--set", "workers.replicas=true", "--set", "workers.log_every=1000"])]
+    every = lambda updates: ["--set", f"workers.log_every={updates}"]
+    replicas = lambda count: ["--set", f"workers.replicas={count}", *every(8)]
+    forms = [("log every update", every(1)), ("log every 8", every(8)), ("a replica, log every 8", replicas(1)),
+             ("two replicas, log every 8", replicas(2))]
     tasks = lambda found: sum(place["tasks"] for place in found["workers"]["places"])
     mib = lambda found: sum(place["bytes_in"] + place["bytes_out"] for place in found["workers"]["places"]) / 2**20
     digests, quiet = set(), {}
@@ -179,13 +181,17 @@ def replicas():
         digests |= {of["model_digest"] for of, _, _ in found}
         print(f"{name}, without losses: {spread([took for _, took, _ in found])} s, {tasks(found[0][0])} tasks and errands, "
               f"{mib(found[0][0]):.0f} MiB over the host's links", flush=True)
-    mean = a.mean * quiet["log every 16"] / 24
+    mean = a.mean * quiet["log every 8"] / 24
     print(f"a loss each {mean:.2f} s in the mean, of a neighbour as well in 30 %")
     for seed in range(a.seeds):
         draw = random.Random(seed)
         gaps = [draw.expovariate(1 / mean) for _ in range(10_000)]
         for name, more in forms:
-            found, took, kills = over_workers(3, gaps, *OWNED, *more)
+            try:
+                found, took, kills = over_workers(3, gaps, *OWNED, *more)
+            except SystemExit as ended:
+                print(f"seed {seed}, {name}: it ends, {str(ended).strip().splitlines()[-1]}", flush=True)
+                continue
             digests.add(found["model_digest"])
             print(f"seed {seed}, {name}: {kills} workers lost, {took:.1f} s, lost {took - quiet[name]:.1f} s, "
                   f"{found['workers']['returns']} returns, {tasks(found)} tasks and errands", flush=True)

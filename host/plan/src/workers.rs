@@ -51,9 +51,9 @@ pub struct Workers {
     /// Updates between two entries of the log that the host has of what workers own.
     #[serde(default = "log_every", skip_serializing_if = "is_usual")]
     pub log_every: u32,
-    /// The worker before a parameter's owner has a replica of it, updated alike.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub replicas: bool,
+    /// So many workers before a parameter's owner have replicas of it, updated alike.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub replicas: u32,
     /// The task at which each worker that the run starts vanishes, to try out losses; 0: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vanish_at: Vec<u32>,
@@ -66,6 +66,10 @@ fn is_host(owner: &Owner) -> bool {
 /// Updates between two entries of the log.
 const fn log_every() -> u32 {
     16
+}
+
+fn is_none(replicas: &u32) -> bool {
+    *replicas == 0
 }
 
 fn is_usual(updates: &u32) -> bool {
@@ -94,7 +98,7 @@ impl Default for Workers {
             shadows: false,
             owner: Owner::Host,
             log_every: log_every(),
-            replicas: false,
+            replicas: 0,
             vanish_at: Vec::new(),
         }
     }

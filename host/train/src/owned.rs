@@ -66,8 +66,8 @@ pub(crate) struct Owners {
     every: u32,
     /// Whether a round reads the values before the newest (`2bw`).
     delayed: bool,
-    /// Whether the place before a parameter's owner has a replica; the update that all were at when a round was over.
-    replicas: bool,
+    /// How many places before a parameter's owner have replicas; the update that all were at when a round was over.
+    replicas: u32,
     noted: Option<Version>,
     /// Whether a worker was there when lanes were given out, by place; places, by lane.
     there: Vec<bool>,
@@ -99,8 +99,8 @@ pub(crate) struct Wanted<'a> {
     pub every: u32,
     /// Whether a round reads the values before the newest (`2bw`).
     pub delayed: bool,
-    /// Whether workers have replicas of what the next ones own.
-    pub replicas: bool,
+    /// How many workers have replicas of what one owns.
+    pub replicas: u32,
     /// The folder of the log.
     pub folder: &'a Path,
 }
@@ -178,8 +178,8 @@ impl Owners {
 
     /// Hears that a round is over, all workers being at an update; whether replicas are.
     pub(crate) fn note(&mut self, version: Version) -> bool {
-        self.noted = Some(version).filter(|_| self.replicas);
-        self.replicas
+        self.noted = Some(version).filter(|_| self.replicas > 0);
+        self.replicas > 0
     }
 
     /// Whether workers that come could have the values of an update.
@@ -283,13 +283,13 @@ impl Owners {
         place.ok_or_else(|| failed(format!("lane {lane} is nowhere")))
     }
 
-    /// The place that has a parameter's replica: the nearest before its owner's that is there.
-    fn replica(&self, one: &Parameter) -> Result<Option<u32>> {
+    /// The places that have a parameter's replicas: the nearest before its owner's that are there.
+    fn replicas(&self, one: &Parameter) -> Result<Vec<u32>> {
         let (owner, count) = (self.homes(one)?.0 as usize, self.there.len());
-        let mut before = (1..count).map(|by| (owner + count - by) % count);
-        let before = before.find(|&at| self.replicas && self.there[at]);
+        let before = (1..count).map(|by| (owner + count - by) % count);
+        let before = before.filter(|&at| self.there[at]).take(self.replicas as usize);
         // At most as many as there may be workers.
-        Ok(before.map(|at| at as u32))
+        Ok(before.map(|at| at as u32).collect())
     }
 
     /// The place that owns a parameter, and others that have copies.

@@ -207,7 +207,7 @@ fn whatever_is_said_both_ends_go_on_or_end_in_words() {
             "workers.answer_s=3",
             "workers.wait_s=3",
             &owner,
-            ["workers.replicas=false", "workers.replicas=true"][usize::from(seed % 8 > 5)],
+            ["workers.replicas=0", "workers.replicas=1"][usize::from(seed % 8 > 5)],
         ];
         let settings = settings.into_iter().flat_map(|setting| ["--set", setting]);
         let line: Vec<&str> =

@@ -10,7 +10,7 @@ use crate::common::{eciton, works};
 use crate::workers::{Cluster, DIGITS, binary, ended, lost, summary, tasks, worker};
 
 const OWNED: [&str; 2] = ["--set", "workers.owner=worker"];
-const REPLICAS: [&str; 2] = ["--set", "workers.replicas=true"];
+const REPLICAS: [&str; 2] = ["--set", "workers.replicas=1"];
 
 fn digits(folder: &Path, rest: &[&str]) -> Value {
     summary(&works(folder, &[&DIGITS[..], &["--epochs", "2"], rest].concat()))
@@ -235,6 +235,11 @@ fn replicas_lose_no_update() {
             returns += found["workers"]["returns"].as_u64().unwrap();
         }
         assert!(cheap >= 3 && returns >= 7, "{schedule}: {cheap} of 7 cost a round, {returns} returns");
+        // Of three, two at once.
+        let two = ["--set", "workers.replicas=2", "--set", "workers.vanish_at=[0,110,110]"];
+        let found = run(&two);
+        assert_eq!((&found["seeds"], lost(&found)), (&alone["seeds"], 2), "{schedule}");
+        assert!(all(&found) < all(&smooth) + 2 * most, "{schedule}: {found}");
     }
 }
 

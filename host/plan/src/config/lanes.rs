@@ -69,9 +69,15 @@ impl Config {
                 together("workers.vanish_at", "given".to_owned(), "workers.listen", "given", remedy)
             }
             () if self.workers.own() => self.check_owned(),
-            () if self.workers.replicas => {
+            () if self.workers.replicas > 0 => {
                 let remedy = "say workers.owner = \"worker\": the host has all that others own";
-                together("workers.replicas", "true".to_owned(), "workers.owner", "\"host\"", remedy)
+                together(
+                    "workers.replicas",
+                    self.workers.replicas.to_string(),
+                    "workers.owner",
+                    "\"host\"",
+                    remedy,
+                )
             }
             () => Ok(()),
         }

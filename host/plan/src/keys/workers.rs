@@ -97,9 +97,9 @@ pub(super) const WORKERS: &[Key<Workers>] = &[
     key(
         "replicas",
         &["replicate", "replica"],
-        "whether each worker also has what the next one owns, so that a loss costs one update: true or false",
+        "how many workers have replicas of what one owns: so many may be lost at once and cost no update; 0 to 1023",
         |workers, field| {
-            workers.replicas = field.flag()?;
+            workers.replicas = field.integer32(0..=MAX_WORKERS - 1)?;
             Ok(())
         },
     ),

@@ -42,7 +42,7 @@ impl Owners {
         let homes: Vec<u32> =
             (0u32..).zip(&self.there).filter(|(_, there)| **there).map(|(at, _)| at).collect();
         // Nothing goes before it is known what has to move.
-        let stays = self.replicas && !self.given.get();
+        let stays = self.replicas > 0 && !self.given.get();
         let own = |&place: &u32| -> Vec<u32> {
             wanted.get(place as usize).into_iter().flatten().map(|(number, _)| *number).collect()
         };
@@ -83,7 +83,7 @@ impl Owners {
             tell(machine, homes.iter().map(stay).collect::<Result<_>>()?)?;
         }
         self.given.set(false);
-        self.noted = Some(Version(source.version)).filter(|_| self.replicas);
+        self.noted = Some(Version(source.version)).filter(|_| self.replicas > 0);
         Ok(Version(source.version))
     }
 
@@ -92,10 +92,10 @@ impl Owners {
         let mut wanted: Vec<Vec<(u32, Share)>> = vec![Vec::new(); self.there.len()];
         for (number, one) in (0u32..).zip(&self.parameters) {
             let (owner, copies) = self.homes(one)?;
-            let replica = self.replica(one)?;
-            let copies = copies.into_iter().filter(|place| Some(*place) != replica);
-            let all = std::iter::once(owner).chain(replica).map(|place| (place, Share::All));
-            for (place, share) in all.chain(copies.map(|place| (place, Share::Values))) {
+            let replicas = self.replicas(one)?;
+            let copies: Vec<u32> = copies.into_iter().filter(|place| !replicas.contains(place)).collect();
+            let all = std::iter::once(owner).chain(replicas).map(|place| (place, Share::All));
+            for (place, share) in all.chain(copies.into_iter().map(|place| (place, Share::Values))) {
                 wanted.get_mut(place as usize).into_iter().for_each(|of| of.push((number, share)));
             }
         }

@@ -52,8 +52,8 @@ impl Owners {
         let version = version.0;
         for (number, one) in (0u32..).zip(&self.parameters) {
             let (owner, mut copies) = self.homes(one)?;
-            let replica = self.replica(one)?;
-            copies.retain(|place| Some(*place) != replica);
+            let replicas = self.replicas(one)?;
+            copies.retain(|place| !replicas.contains(place));
             if copies.is_empty() {
                 continue;
             }
@@ -113,10 +113,12 @@ impl Owners {
         let mut replicas: Vec<Vec<u32>> = vec![Vec::new(); self.there.len()];
         let mut shares: Vec<Vec<(u32, u32)>> = replicas.iter().map(|_| Vec::new()).collect();
         for (number, one) in (0u32..).zip(&self.parameters) {
-            let Some(place) = self.replica(one)? else { continue };
-            replicas.get_mut(place as usize).into_iter().for_each(|of| of.push(number));
+            let places = self.replicas(one)?;
+            for &place in &places {
+                replicas.get_mut(place as usize).into_iter().for_each(|of| of.push(number));
+            }
             let own = shares.get_mut(self.homes(one)?.0 as usize).filter(|_| !one.frozen);
-            own.into_iter().for_each(|of| of.push((number, place)));
+            own.into_iter().for_each(|of| of.extend(places.iter().map(|&place| (number, place))));
         }
         let is_trained = |number: &u32| self.parameters.get(*number as usize).is_some_and(|one| !one.frozen);
         let round = round.0;

@@ -185,12 +185,10 @@ pub(crate) fn needs(config: &Config, cut: Cut<'_>, (rows, parts): (usize, u32)) 
             true => versions + owned::moments(&config.optimiser) as u64 + OWNED_SUMS * versions,
             false => versions,
         };
-        let next = (lane + 1) % depth;
-        let replica = match config.workers.replicas && next != lane {
-            true => held(next) * (versions + owned::moments(&config.optimiser) as u64 + 1),
-            false => 0,
-        };
-        (held(lane) * copies + replica, kept * u64::from(cap) + passed.sum::<u64>())
+        // At most as many as there are other lanes.
+        let next = (1..depth).take(config.workers.replicas as usize).map(|by| held((lane + by) % depth));
+        let replicas = next.sum::<u64>() * (versions + owned::moments(&config.optimiser) as u64 + 1);
+        (held(lane) * copies + replicas, kept * u64::from(cap) + passed.sum::<u64>())
     };
     (0..lanes.count).map(|lane| one((lane % u32::from(depth)) as u16)).collect()
 }
