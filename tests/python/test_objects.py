@@ -218,6 +218,31 @@ class Objects(Case):
         ours = {"train": parts["train"], "val": parts["valid"], "test": parts["test"]}
         self.check(eciton.graph((graph, group[:, None]), ids=ids, classes=names, **ours))
 
+    def test_ogb_of_many_graphs(self) -> None:
+        ring = np.stack([np.arange(4), (np.arange(4) + 1) % 4])
+        edges = np.concatenate([ring, ring[::-1]], axis=1)
+
+        class Dataset:
+            graphs = [{"edge_index": edges, "num_nodes": 4, "node_feat": np.full((4, 2), at % 2)} for at in range(12)]
+
+            def __init__(self, tasks: int):
+                self.labels = (np.arange(12)[:, None] + np.arange(tasks)) % 2
+
+            def __len__(self):
+                return 12
+
+            def __getitem__(self, at):
+                return self.graphs[at], self.labels[at]
+
+            def get_idx_split(self):
+                return {key: np.arange(at, 12, 3) for at, key in enumerate(("train", "valid", "test"))}
+
+        made = eciton.graph(Dataset(1))
+        self.assertEqual((made.num_graphs, made.num_classes), (12, 2))
+        self.assertEqual(made.split["val"].tolist(), [1, 4, 7, 10])
+        self.assertEqual(train(made, hidden=8, epochs=3).predict().shape, (12,))
+        self.assertEqual(eciton.graph(Dataset(3)).y.shape, (12, 3))
+
     def test_graph_of_dgl(self) -> None:
         """By what DGL's graphs offer; DGL's own wheels end at an old Python and PyTorch."""
         _, x, group, names, ids, part = planted()

@@ -118,6 +118,15 @@ fn print_lanes(plan: &LanesPlan, row: &mut impl FnMut(&str, String)) {
             counted(u64::from(lane.cap), "part"),
             bytes(lane.worker_bytes),
         );
+        let text = match &lane.update {
+            Some(update) => format!(
+                "{text}; an update moves {} from the host, {} to it, {} to other workers",
+                bytes(update.from_host),
+                bytes(update.to_host),
+                bytes(update.to_workers)
+            ),
+            None => text,
+        };
         row(name, text);
     }
     let names = WeightVersions::ALL.into_iter();

@@ -12,13 +12,13 @@ use crate::limits::HEAD_BYTES;
 use crate::secret::Token;
 
 /// The version of this protocol.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 
 /// A worker's first message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hello {
-    /// The version of the protocol: 2.
+    /// The version of the protocol: 3.
     pub version: u32,
     /// The place that its token is for.
     pub place: u32,
@@ -83,6 +83,8 @@ pub enum Message {
         number: u64,
         /// The frame.
         frame: Bytes,
+        /// Bytes of values that other workers were sent since the last answer.
+        passed: u64,
     },
     /// A task was not done, since it names what is not there.
     Missing {
@@ -134,6 +136,18 @@ struct Keyed {
 #[serde(deny_unknown_fields)]
 struct Numbered {
     number: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Answered {
+    number: u64,
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    passed: u64,
+}
+
+fn is_nothing(bytes: &u64) -> bool {
+    *bytes == 0
 }
 
 #[derive(Serialize, Deserialize)]
@@ -223,9 +237,12 @@ impl Message {
             }
             Self::Object { key, bytes } => (head(kind, &Keyed { key: key.clone() })?, bytes.clone()),
             Self::Forget(keys) => (head(kind, keys)?, Bytes::new()),
-            Self::Task { number, frame }
-            | Self::Answer { number, frame }
-            | Self::Errand { number, frame } => (head(kind, &Numbered { number: *number })?, frame.clone()),
+            Self::Task { number, frame } | Self::Errand { number, frame } => {
+                (head(kind, &Numbered { number: *number })?, frame.clone())
+            }
+            Self::Answer { number, frame, passed } => {
+                (head(kind, &Answered { number: *number, passed: *passed })?, frame.clone())
+            }
             Self::Missing { number, keys } => {
                 (head(kind, &Unmet { number: *number, keys: keys.clone() })?, Bytes::new())
             }
@@ -276,7 +293,10 @@ impl Message {
             3 => return Ok(Self::Object { key: parse::<Keyed>(kind, &head)?.key, bytes: body }),
             4 => Self::Forget(parse(kind, &head)?),
             5 => return Ok(Self::Task { number: parse::<Numbered>(kind, &head)?.number, frame: body }),
-            6 => return Ok(Self::Answer { number: parse::<Numbered>(kind, &head)?.number, frame: body }),
+            6 => {
+                let Answered { number, passed } = parse(kind, &head)?;
+                return Ok(Self::Answer { number, frame: body, passed });
+            }
             7 => {
                 let Unmet { number, keys } = parse(kind, &head)?;
                 Self::Missing { number, keys }
@@ -327,7 +347,8 @@ mod tests {
             Message::Object { key: "w/1".to_owned(), bytes: Bytes::from_static(b"weights") },
             Message::Forget(vec!["w/0".to_owned()]),
             Message::Task { number: u64::MAX, frame: Bytes::from_static(b"frame") },
-            Message::Answer { number: 0, frame: Bytes::new() },
+            Message::Answer { number: 0, frame: Bytes::new(), passed: 0 },
+            Message::Answer { number: 1, frame: Bytes::new(), passed: 9 },
             Message::Missing { number: 7, keys: vec!["w/1".to_owned()] },
             Message::Alive,
             Message::Drain,
@@ -352,7 +373,8 @@ mod tests {
             let length = u32::from_le_bytes(start[..4].try_into().unwrap());
             assert_eq!(length as usize, start.len() - 4 + body.len(), "{}", message.name());
         }
-        let names: Vec<String> = all().iter().map(Message::name).collect();
+        let mut names: Vec<String> = all().iter().map(Message::name).collect();
+        names.dedup();
         assert_eq!(names, KINDS);
     }
 

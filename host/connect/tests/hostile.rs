@@ -173,7 +173,7 @@ async fn messages_come_whole_and_in_order_and_silence_is_told() {
     let (bytes, received) = tokio::join!(joined.sender.send(&sent), dialled.receiver.next());
     let (message, length) = received.unwrap();
     assert_eq!((message, length), (sent, bytes.unwrap()));
-    let answer = Message::Answer { number: 1, frame: body };
+    let answer = Message::Answer { number: 1, frame: body, passed: 0 };
     let (sent, received) = tokio::join!(dialled.sender.send(&answer), joined.receiver.next());
     sent.unwrap();
     assert_eq!(received.unwrap().0, answer);

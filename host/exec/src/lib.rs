@@ -94,11 +94,22 @@ pub struct KernelWork {
     pub layer: Arc<Layer>,
     /// What it works on.
     pub call: AnyCall,
-    /// Inputs that are rows of the data set's features, or gathered of them: the same in every pass,
-    /// and of one slot for every task of an interval.
-    pub constant_inputs: Vec<(usize, SlotId)>,
+    /// Inputs that other tasks read as well. Of a kernel's call: rows of the data set's features, or gathered of
+    /// them, the same in every pass. Of a span: rows that other steps of its lane, interval and round read.
+    pub shared: Vec<SharedInput>,
     /// Where the call may be made.
     pub place: Place,
+}
+
+/// Rows that several tasks of an interval read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SharedInput {
+    /// Their place among the call's inputs, or among what a span is given.
+    pub at: usize,
+    /// Their slot.
+    pub slot: SlotId,
+    /// Whether no task reads them after this one.
+    pub last: bool,
 }
 
 impl std::fmt::Debug for Work {

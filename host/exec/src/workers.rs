@@ -23,6 +23,7 @@ mod start;
 use serde::{Deserialize, Serialize};
 
 pub use eciton_connect::{Error as ConnectError, Token};
+pub use objects::OBJECT_BYTES;
 pub use owned::{Gone, Owned, Passes};
 pub use pool::{Rendezvous, Settings, WorkerPool};
 pub use serve::{Leave, Load, Served, Serving, serve};
@@ -54,6 +55,12 @@ pub struct Traffic {
     pub bytes_in: u64,
     /// The part of `bytes_out` that is weights and other objects.
     pub object_bytes: u64,
+    /// The part of `bytes_out` that is values of tasks: rows and weights.
+    pub values_out: u64,
+    /// The part of `bytes_in` that is values of tasks: rows, gradients and losses.
+    pub values_in: u64,
+    /// Bytes of values that it has sent to other workers: rows, and gradients for replicas.
+    pub values_passed: u64,
     /// Times that it was lost.
     pub lost: u32,
 }

@@ -35,7 +35,7 @@ pub use answer::{
 };
 pub use eciton_tensor::frame::{Decoded, Encoding};
 pub use edges::EdgesRef;
-pub use encode::{Constants, encode, encode_input, encode_matrix, encode_parameters};
+pub use encode::{Constants, encode, encode_input, encode_matrix, encode_parameters, encode_rows};
 pub use places::{HeldSums, KeptRows, Places};
 pub use request::{GridPart, KernelRef, LabelledRef, MatrixRef, Numbers, Request, TargetsRef, WireLimits};
 pub use span::{GatherRef, HoldRef, KeepRef, ListsRef, OutRef, SlotRef, SpanRef, StepRef};

@@ -6,7 +6,7 @@
 //! Where workers own the weights, rows that other lanes read go from place to place
 //! ([`Residents::passing`]).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ids::{OperationId, SlotId, StageId};
 use crate::program::{Place, Program};
@@ -19,6 +19,8 @@ pub struct Residents {
     last: Vec<Option<StageId>>,
     /// Slots that lanes pass to each other, by slot.
     passed: Vec<Option<Passed>>,
+    /// Slots that the host has and several stages of a lane read, with the last of these.
+    again: BTreeMap<(SlotId, u16), StageId>,
 }
 
 /// A slot that one lane writes and others read, and nobody else.
@@ -36,7 +38,10 @@ impl Residents {
     pub fn of(program: &Program, spans: &Spans, schedule: &Program) -> Self {
         let whole = whole(program, spans);
         let slots = (0..program.slots.len()).map(|slot| SlotId(slot as u16));
-        Self { last: slots.map(|slot| last_reader(schedule, &whole, slot)).collect(), passed: Vec::new() }
+        let last = slots.map(|slot| last_reader(schedule, &whole, slot)).collect();
+        let mut found = Self { last, passed: Vec::new(), again: BTreeMap::new() };
+        found.again = found.read_again(schedule);
+        found
     }
 
     /// The same, with rows that lanes pass to each other.
@@ -48,7 +53,36 @@ impl Residents {
             true => None,
             false => passed(schedule, &whole(program, spans), slot),
         };
-        Self { passed: slots.map(passed).collect(), ..Self::of(program, spans, schedule) }
+        let mut found = Self { passed: slots.map(passed).collect(), ..Self::of(program, spans, schedule) };
+        found.again = found.read_again(schedule);
+        found
+    }
+
+    /// Slots of the host's that several stages of a lane read.
+    fn read_again(&self, schedule: &Program) -> BTreeMap<(SlotId, u16), StageId> {
+        let mut readers: BTreeMap<(SlotId, u16), BTreeSet<StageId>> = BTreeMap::new();
+        for (id, stage) in (0u16..).map(StageId).zip(&schedule.stages) {
+            let Place::Lane(lane) = stage.place else { continue };
+            let here = stage.reads().map(|(slot, _)| slot);
+            for slot in here.filter(|slot| self.last_reader(*slot).is_none() && self.passed(*slot).is_none())
+            {
+                readers.entry((slot, lane)).or_default().insert(id);
+            }
+        }
+        let several = readers.into_iter().filter(|(_, readers)| readers.len() > 1);
+        several.filter_map(|(of, readers)| Some((of, *readers.last()?))).collect()
+    }
+
+    /// The last stage of a lane that reads a slot of the host's, where several do.
+    #[must_use]
+    pub fn again(&self, slot: SlotId, lane: u16) -> Option<StageId> {
+        self.again.get(&(slot, lane)).copied()
+    }
+
+    /// Values of one row of each such slot of a lane.
+    pub fn again_widths<'a>(&'a self, schedule: &'a Program, lane: u16) -> impl Iterator<Item = u32> + 'a {
+        let own = self.again.keys().filter(move |(_, of)| *of == lane);
+        own.filter_map(|(slot, _)| schedule.slots.get(slot.index()).map(|spec| spec.width))
     }
 
     /// The lanes that pass a slot; `None`: none does.

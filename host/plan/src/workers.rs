@@ -51,9 +51,9 @@ pub struct Workers {
     /// Updates between two entries of the log that the host has of what workers own.
     #[serde(default = "log_every", skip_serializing_if = "is_usual")]
     pub log_every: u32,
-    /// So many workers before a parameter's owner have replicas of it, updated alike.
-    #[serde(default, skip_serializing_if = "is_none")]
-    pub replicas: u32,
+    /// So many workers before a parameter's owner have replicas of it, updated alike: by lane, or one number for all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replicas: Vec<u32>,
     /// The task at which each worker that the run starts vanishes, to try out losses; 0: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vanish_at: Vec<u32>,
@@ -66,10 +66,6 @@ fn is_host(owner: &Owner) -> bool {
 /// Updates between two entries of the log.
 const fn log_every() -> u32 {
     16
-}
-
-fn is_none(replicas: &u32) -> bool {
-    *replicas == 0
 }
 
 fn is_usual(updates: &u32) -> bool {
@@ -98,7 +94,7 @@ impl Default for Workers {
             shadows: false,
             owner: Owner::Host,
             log_every: log_every(),
-            replicas: 0,
+            replicas: Vec::new(),
             vanish_at: Vec::new(),
         }
     }
@@ -109,6 +105,14 @@ impl Workers {
     #[must_use]
     pub fn own(&self) -> bool {
         self.owner == Owner::Worker
+    }
+
+    /// Replicas of what a lane's worker owns.
+    #[must_use]
+    pub fn replicas_of(&self, lane: u32) -> u32 {
+        let own =
+            self.replicas.get(lane as usize).or(self.replicas.first().filter(|_| self.replicas.len() == 1));
+        own.copied().unwrap_or(0)
     }
 
     pub(crate) fn is_default(&self) -> bool {

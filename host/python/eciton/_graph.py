@@ -151,7 +151,8 @@ def graph(
     """A graph of whatever holds one.
 
     `edges` is a sparse matrix of SciPy, an `edge_index` [2, edges], a graph of PyG, DGL, networkx or igraph, a sequence
-    of PyG's `Data` (many graphs), a frame of edges (pandas, polars, pyarrow), an OGB data set, a name or a path.
+    of PyG's `Data` (many graphs), a frame of edges (pandas, polars, pyarrow), an OGB data set (of one graph or many), a
+    name or a path.
 
     `x`: features [nodes, columns]: an array, a sparse matrix (it stays sparse) or a frame, of which `y` and `ids` may
     name columns. `y`: classes from 0 on (-1: none) or words, several labels, or fractions to predict numbers.

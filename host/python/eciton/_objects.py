@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,7 +58,7 @@ def find(thing: Any, edge_columns: Any) -> Found:
     if hasattr(thing, "nodes") and hasattr(thing, "is_directed"):
         return networkx(thing, edge_columns)
     if hasattr(thing, "get_idx_split"):
-        found = ogb(thing[0])
+        found = graphs(thing, ogb_graph) if hasattr(thing, "graphs") else ogb(thing[0])
         found.masks = dict(
             zip(("train", "val", "test"), (thing.get_idx_split()[key] for key in ("train", "valid", "test")))
         )
@@ -209,6 +209,14 @@ def ogb(thing: Any) -> Found:
     )
 
 
+def ogb_graph(thing: Any) -> Found:
+    """One of many graphs of an OGB data set: its labels are one row."""
+    found = ogb(thing)
+    labels = np.atleast_1d(np.asarray(found.y))
+    found.y = labels if labels.size == 1 else labels[None, :]
+    return found
+
+
 def many(thing: Any) -> bool:
     """Whether it is a sequence of `Data`."""
     if (
@@ -221,9 +229,9 @@ def many(thing: Any) -> bool:
     return not isinstance(thing, (str, bytes)) and len(thing) > 0 and getattr(thing[0], "edge_index", None) is not None
 
 
-def graphs(thing: Any) -> Found:
-    """A sequence of `Data`, each a graph with one label, or one row of labels."""
-    parts = [pyg(thing[at]) for at in range(len(thing))]
+def graphs(thing: Any, read: Callable[[Any], Found] | None = None) -> Found:
+    """A sequence of `Data`, or of what `read` reads, each a graph with one label, or one row of labels."""
+    parts = [(read or pyg)(thing[at]) for at in range(len(thing))]
     nodes: list[int] = []
     for at, part in enumerate(parts):
         if part.nodes is None or part.nodes == 0:

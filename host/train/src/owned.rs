@@ -66,8 +66,9 @@ pub(crate) struct Owners {
     every: u32,
     /// Whether a round reads the values before the newest (`2bw`).
     delayed: bool,
-    /// How many places before a parameter's owner have replicas; the update that all were at when a round was over.
-    replicas: u32,
+    /// By lane, how many places before a parameter's owner have replicas; the update that all were at when a round
+    /// was over.
+    replicas: Vec<u32>,
     noted: Option<Version>,
     /// Whether a worker was there when lanes were given out, by place; places, by lane.
     there: Vec<bool>,
@@ -99,8 +100,8 @@ pub(crate) struct Wanted<'a> {
     pub every: u32,
     /// Whether a round reads the values before the newest (`2bw`).
     pub delayed: bool,
-    /// How many workers have replicas of what one owns.
-    pub replicas: u32,
+    /// How many workers have replicas of what one owns, by lane.
+    pub replicas: Vec<u32>,
     /// The folder of the log.
     pub folder: &'a Path,
 }
@@ -178,8 +179,13 @@ impl Owners {
 
     /// Hears that a round is over, all workers being at an update; whether replicas are.
     pub(crate) fn note(&mut self, version: Version) -> bool {
-        self.noted = Some(version).filter(|_| self.replicas > 0);
-        self.replicas > 0
+        self.noted = Some(version).filter(|_| self.replicates());
+        self.replicates()
+    }
+
+    /// Whether anything has a replica.
+    fn replicates(&self) -> bool {
+        self.replicas.iter().any(|&count| count > 0)
     }
 
     /// Whether workers that come could have the values of an update.
@@ -287,7 +293,8 @@ impl Owners {
     fn replicas(&self, one: &Parameter) -> Result<Vec<u32>> {
         let (owner, count) = (self.homes(one)?.0 as usize, self.there.len());
         let before = (1..count).map(|by| (owner + count - by) % count);
-        let before = before.filter(|&at| self.there[at]).take(self.replicas as usize);
+        let most = one.lanes.first().and_then(|&lane| self.replicas.get(lane)).copied().unwrap_or(0);
+        let before = before.filter(|&at| self.there[at]).take(most as usize);
         // At most as many as there may be workers.
         Ok(before.map(|at| at as u32).collect())
     }

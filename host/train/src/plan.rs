@@ -1,5 +1,6 @@
 //! The plan: what a run will do and hold, told without running it.
 
+mod bytes;
 mod lanes;
 mod pipeline;
 

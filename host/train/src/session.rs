@@ -18,9 +18,9 @@ use eciton_plan::{
     Spans, WeightVersions, Workers,
 };
 
+use self::draft::sums;
 pub(crate) use self::draft::{Draft, Planned, parts};
 use self::machine::{machine, tuning};
-use crate::batch::Chooser;
 use crate::batch::{Batches, RowBatches, Source};
 use crate::checkpoint::{Fingerprint, Point};
 use crate::data::{Inputs, Interval};
@@ -38,7 +38,7 @@ use crate::said::{self, Said};
 use crate::stop::Stop;
 use crate::strips::Stripped;
 use crate::trial::PipelineTrial;
-use crate::weights::{Sums, WeightState, Weights};
+use crate::weights::{WeightState, Weights};
 
 /// What is about a call and not about its result.
 #[derive(Debug, Clone)]
@@ -206,11 +206,7 @@ impl Session {
             let maximum_us = (u64::from(executor.timeout_s) * 1_000_000).max(floor_us);
             settings.deadlines = Some(Deadlines { floor_us, ratio: executor.deadline_ratio, maximum_us });
         }
-        let sums = match &chooser {
-            Some(Chooser::Rows) => Sums::of_runs(RowBatches::new(&config.batch, &inputs).sums()),
-            Some(_) => Sums::of_parts(intervals),
-            None => Sums::of_intervals(&inputs.intervals, inputs.atoms.tree()),
-        };
+        let sums = sums(config, &inputs, chooser.as_ref(), intervals);
         let sizes = (inputs.shape.rows.into(), inputs.dataset.graph.edges(), schedule.stages.len());
         let in_flight = settings.in_flight.unwrap_or(0);
         let header = Header::of(config, sizes, intervals, in_flight, options.seeds.max(1));
@@ -228,7 +224,9 @@ impl Session {
                 };
                 let (optimiser, every) = (&config.optimiser, config.workers.log_every);
                 let delayed = config.pipeline.weights() == WeightVersions::TwoBuffered;
-                let (program, folder, replicas) = (&program, &folder, config.workers.replicas);
+                let (program, folder) = (&program, &folder);
+                let count = config.lanes.lanes.count;
+                let replicas = (0..count).map(|lane| config.workers.replicas_of(lane)).collect();
                 let wanted = Wanted { program, lanes, optimiser, every, delayed, replicas, folder };
                 Weights::owned(wanted, &config.pipeline, &sums)?
             }

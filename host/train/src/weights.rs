@@ -121,6 +121,11 @@ pub(crate) struct Sums {
 }
 
 impl Sums {
+    /// Nodes of each interval.
+    pub(crate) fn counts(&self) -> impl Iterator<Item = u64> + '_ {
+        self.nodes.iter().map(|nodes| nodes.len() as u64)
+    }
+
     /// Of the intervals that all rows are cut into.
     pub(crate) fn of_intervals(intervals: &[Interval], tree: Tree) -> Self {
         Self { nodes: intervals.iter().map(|interval| interval.nodes.clone()).collect(), tree }

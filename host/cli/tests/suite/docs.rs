@@ -187,7 +187,7 @@ fn binary() {
 #[test]
 fn pipelines() {
     assert!(check("docs/PIPELINES.md") >= 3);
-    assert_eq!(check("docs/WORKERS.md"), 4);
+    assert_eq!(check("docs/WORKERS.md"), 5);
 }
 
 #[test]

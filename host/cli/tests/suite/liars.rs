@@ -88,7 +88,9 @@ impl Spoiler {
             Message::Object { key, bytes } => Message::Object { key, bytes: self.bytes(&bytes) },
             Message::Task { number, frame } => Message::Task { number, frame: self.bytes(&frame) },
             Message::Errand { number, frame } => Message::Errand { number, frame: self.bytes(&frame) },
-            Message::Answer { number, frame } => Message::Answer { number, frame: self.bytes(&frame) },
+            Message::Answer { number, frame, passed } => {
+                Message::Answer { number, frame: self.bytes(&frame), passed }
+            }
             Message::Missing { number, .. } => Message::Missing { number, keys: vec!["nothing".to_owned()] },
             Message::Peer { place, token, .. } => {
                 Message::Peer { place: place + 7, address: "nowhere".to_owned(), token }
@@ -113,7 +115,7 @@ impl Spoiler {
             7 => Message::Errand { number, frame },
             8 => Message::Object { key: text, bytes: frame },
             9 => Message::Refused(text),
-            10 => Message::Answer { number: u64::MAX, frame },
+            10 => Message::Answer { number: u64::MAX, frame, passed: u64::MAX },
             _ => Message::Hello(hello()),
         }
     }

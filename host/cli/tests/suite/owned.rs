@@ -206,41 +206,65 @@ fn whoever_vanishes_with_what_it_owned_the_bits_are_those_of_a_run_without_losse
 /// With replicas a loss costs the round that is under way, but for one amid an update, and for neighbours.
 #[test]
 fn replicas_lose_no_update() {
+    lose_no_update("1f1b", 60);
+}
+
+#[test]
+fn replicas_of_two_versions_lose_no_update() {
+    lose_no_update("2bw", 90);
+}
+
+fn lose_no_update(schedule: &str, most: u64) {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();
     let all = |found: &Value| tasks(found).into_iter().sum::<u64>();
-    for (schedule, most) in [("1f1b", 60), ("2bw", 90)] {
-        let settings = ["--schedule", schedule, "--set", "workers.log_every=1000"];
-        let run = |rest: &[&str]| {
-            let line = [&DIGITS[..], &["--epochs", "8"], &over("3"), &settings, rest].concat();
-            summary(&works(folder, &line))
-        };
-        let (alone, smooth) = (run(&[]), run(&REPLICAS));
-        assert_eq!(smooth["seeds"], alone["seeds"]);
-        let (mut cheap, mut returns) = (0, 0);
-        for (vanish, losses) in [
-            ("[0,100,0]", 1),
-            ("[0,103,0]", 1),
-            ("[107,0,0]", 1),
-            ("[0,0,105]", 1),
-            ("[0,98,125]", 2),
-            ("[100,100,0]", 2),
-            ("[90,0,110]", 2),
-        ] {
-            let set = format!("workers.vanish_at={vanish}");
-            let found = run(&[&REPLICAS[..], &["--set", &set]].concat());
-            assert_eq!(found["seeds"], alone["seeds"], "{schedule} {vanish}");
-            assert_eq!(lost(&found), losses, "{schedule} {vanish}: {found}");
-            cheap += u64::from(all(&found) < all(&smooth) + most);
-            returns += found["workers"]["returns"].as_u64().unwrap();
-        }
-        assert!(cheap >= 3 && returns >= 7, "{schedule}: {cheap} of 7 cost a round, {returns} returns");
-        // Of three, two at once.
-        let two = ["--set", "workers.replicas=2", "--set", "workers.vanish_at=[0,110,110]"];
-        let found = run(&two);
-        assert_eq!((&found["seeds"], lost(&found)), (&alone["seeds"], 2), "{schedule}");
-        assert!(all(&found) < all(&smooth) + 2 * most, "{schedule}: {found}");
+    let settings = ["--schedule", schedule, "--set", "workers.log_every=1000"];
+    let run = |rest: &[&str]| {
+        let line = [&DIGITS[..], &["--epochs", "8"], &over("3"), &settings, rest].concat();
+        summary(&works(folder, &line))
+    };
+    let (alone, smooth) = (run(&[]), run(&REPLICAS));
+    assert_eq!(smooth["seeds"], alone["seeds"]);
+    let (mut cheap, mut returns) = (0, 0);
+    for (vanish, losses) in [
+        ("[0,100,0]", 1),
+        ("[0,103,0]", 1),
+        ("[107,0,0]", 1),
+        ("[0,0,105]", 1),
+        ("[0,98,125]", 2),
+        ("[100,100,0]", 2),
+        ("[90,0,110]", 2),
+    ] {
+        let set = format!("workers.vanish_at={vanish}");
+        let found = run(&[&REPLICAS[..], &["--set", &set]].concat());
+        assert_eq!(found["seeds"], alone["seeds"], "{schedule} {vanish}");
+        assert_eq!(lost(&found), losses, "{schedule} {vanish}: {found}");
+        cheap += u64::from(all(&found) < all(&smooth) + most);
+        returns += found["workers"]["returns"].as_u64().unwrap();
     }
+    assert!(cheap >= 3 && returns >= 7, "{schedule}: {cheap} of 7 cost a round, {returns} returns");
+    // Of three lanes one has a replica: its loss costs a round but amid an update, that of another always goes
+    // back to the log.
+    let some = ["--set", "workers.replicas=[0,1,0]"];
+    let least = |places: [&str; 3]| {
+        let one = |vanish: &str| {
+            let found = run(&[&some[..], &["--set", &format!("workers.vanish_at={vanish}")]].concat());
+            assert_eq!((&found["seeds"], lost(&found)), (&alone["seeds"], 1), "{schedule} {vanish}");
+            all(&found)
+        };
+        places.map(one).into_iter().min().unwrap()
+    };
+    let cheap = least(["[0,100,0]", "[0,103,0]", "[0,107,0]"]);
+    let dear = least(["[0,0,100]", "[0,0,103]", "[0,0,107]"]);
+    assert!(cheap < dear, "{schedule}: {cheap} and {dear}");
+    // Of three, two at once.
+    let both = ["[0,110,110]", "[0,113,113]", "[0,117,117]"].map(|vanish| {
+        let vanish = format!("workers.vanish_at={vanish}");
+        let found = run(&["--set", "workers.replicas=2", "--set", &vanish]);
+        assert_eq!((&found["seeds"], lost(&found)), (&alone["seeds"], 2), "{schedule} {vanish}");
+        all(&found)
+    });
+    assert!(both.iter().any(|&tasks| tasks < all(&smooth) + 2 * most), "{schedule}: {both:?}");
 }
 
 /// One that comes later gets its lanes, and what it is to own, when the log has an entry.
@@ -287,6 +311,47 @@ fn what_workers_own_does_not_travel() {
     assert!(owned * 4 < host, "{owned} of {host} bytes");
 }
 
+/// Of rows, weights, gradients and losses an update moves what the plan says, over every connection.
+#[test]
+fn an_update_moves_the_bytes_of_the_plan() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    // 1,200 rows train: three whole updates an epoch.
+    let made = ["data", "generate", "linear", "made", "--rows", "2000", "--features", "40"];
+    works(folder, &made);
+    let model =
+        ["made", "--model", "mlp", "--layers", "6", "--hidden", "72", "--batch", "400", "--micro", "4"];
+    for (lanes, rest) in [
+        ("2", &[][..]),
+        ("3", &["--schedule", "gpipe"]),
+        ("4", &["--width", "2"]),
+        ("2", &OWNED),
+        ("3", &[&OWNED[..], &REPLICAS].concat()),
+        ("3", &[&OWNED[..], &["--set", "workers.replicas=[0,2,1]", "--schedule", "2bw"]].concat()),
+    ] {
+        let line = [&model[..], &["--lanes", lanes, "--workers", lanes], rest].concat();
+        let plan: Value =
+            serde_json::from_str(&works(folder, &[&["plan"], &line[..], &["--json"]].concat())).unwrap();
+        let moved = |epochs: &str| {
+            let run = ["--epochs", epochs, "--eval-every", "0", "--no-out", "--json"];
+            let found = summary(&works(folder, &[&["train"], &line[..], &run].concat()));
+            let places = found["workers"]["places"].as_array().unwrap().clone();
+            let of = |place: &Value| {
+                ["values_out", "values_in", "values_passed"].map(|key| place[key].as_u64().unwrap())
+            };
+            places.iter().map(of).collect::<Vec<_>>()
+        };
+        let (few, many) = (moved("2"), moved("4"));
+        let planned = plan["lanes"]["lanes"].as_array().unwrap();
+        for (at, (few, many)) in few.iter().zip(&many).enumerate() {
+            let update = &planned[at % planned.len()]["update"];
+            let planned = ["from_host", "to_host", "to_workers"].map(|key| update[key].as_u64().unwrap());
+            let measured = [0, 1, 2].map(|way| (many[way] - few[way]) / 6);
+            assert_eq!(measured, planned, "lane {at} of {lanes}, {rest:?}");
+        }
+    }
+}
+
 #[test]
 fn what_does_not_go_with_owners_is_refused_in_words() {
     let place = tempfile::tempdir().unwrap();
@@ -298,6 +363,7 @@ fn what_does_not_go_with_owners_is_refused_in_words() {
         (&[&four[..], &["--set", "workers.shadows=true"]].concat(), "leave shadows out"),
         (&[&four[..], &["--set", "run.keep=best"]].concat(), "keep the last model"),
         (&[&four[..], &REPLICAS, &["--set", "workers.owner=host"]].concat(), "the host has all"),
+        (&[&four[..], &["--set", "workers.replicas=[1,2]"]].concat(), "one for each lane"),
         (&[&four[..], &["--set", "workers.log_every=0"]].concat(), "1 to"),
         (
             &[&four[..], &["--set", "workers.keep_bytes=1048576", "--hidden", "512"]].concat(),

@@ -9,7 +9,7 @@ use super::Transport;
 use super::attempt::{Attempt, Wire};
 use super::constants::{Constant, ConstantObjects, OBJECT_BYTES};
 use super::spent::Spent;
-use crate::Order;
+use crate::{Order, SharedInput};
 
 /// Objects of a run.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl Objects {
         let mut parameters = None;
         // An edge kernel's rows and parameters travel with its lists.
         if let (Some(_), AnyCall::Rows(call)) = (&wire.store, &work.call) {
-            for &(at, slot) in &work.constant_inputs {
+            for &SharedInput { at, slot, .. } in &work.shared {
                 let constant = Constant::Features(slot, key.interval);
                 let name = || names_of.features(&format!("s{:03}/i{:05}", slot.0, key.interval.0));
                 let write = || encode_input(call, at, settings.rows);

@@ -101,8 +101,8 @@ async fn read(shared: &Arc<Shared>, (place, id): (u32, u64), mut receiver: Recei
         }
         let name = message.name();
         match message {
-            Message::Answer { number, frame } => {
-                if let Err(error) = shared.answered(place, id, (number, frame)) {
+            Message::Answer { number, frame, passed } => {
+                if let Err(error) = shared.answered(place, id, (number, frame, passed)) {
                     return error.to_string();
                 }
             }

@@ -8,7 +8,9 @@ use eciton_connect::{Message, Token};
 use eciton_plan::TaskKey;
 use tokio::sync::mpsc;
 
-use super::objects::Objects;
+use super::KERNELS;
+use super::objects::{Objects, Written};
+use super::shared::values;
 use crate::ticket::Ticket;
 
 /// Times that a worker may say of one task that something is missing.
@@ -25,17 +27,15 @@ pub(super) struct Flight {
     /// The task's frame, to send it once more.
     frame: Bytes,
     keys: Vec<String>,
+    /// Objects that no task names after it.
+    pub(super) frees: Vec<String>,
     resent: u32,
 }
 
 impl Flight {
-    pub(super) fn new(
-        (pass, key): (u32, TaskKey),
-        ticket: Ticket,
-        of_lane: bool,
-        (frame, keys): (Bytes, Vec<String>),
-    ) -> Self {
-        Self { pass, key, begun: Instant::now(), ticket, of_lane, frame, keys, resent: 0 }
+    pub(super) fn new((pass, key): (u32, TaskKey), ticket: Ticket, of_lane: bool, written: Written) -> Self {
+        let Written { frame, keys, frees } = written;
+        Self { pass, key, begun: Instant::now(), ticket, of_lane, frame, keys, frees, resent: 0 }
     }
 }
 
@@ -49,6 +49,8 @@ pub(super) struct Link {
     pub(super) flights: BTreeMap<u64, Flight>,
     /// Objects that it has, with their bytes.
     known: BTreeMap<String, u64>,
+    /// Bytes of values of objects that were sent and are not counted.
+    values: u64,
     /// It wants no further tasks.
     pub(super) draining: bool,
     /// The address at which it listens for others, with a token for each.
@@ -65,6 +67,7 @@ impl Link {
             out,
             flights: BTreeMap::new(),
             known: BTreeMap::new(),
+            values: 0,
             draining: false,
             door: None,
             begun: false,
@@ -81,6 +84,11 @@ impl Link {
         drop(self.out.send(message));
     }
 
+    /// Bytes of values of objects that were sent since the last time.
+    pub(super) fn take_values(&mut self) -> u64 {
+        std::mem::take(&mut self.values)
+    }
+
     /// Sends objects that it has not got; says of how many bytes.
     pub(super) fn give<'k>(&mut self, keys: impl IntoIterator<Item = &'k String>, objects: &Objects) -> u64 {
         let mut sent = 0;
@@ -90,6 +98,9 @@ impl Link {
             }
             let Some(bytes) = objects.get(key) else { continue };
             sent += bytes.len() as u64;
+            if !key.starts_with(KERNELS) {
+                self.values += values(&bytes);
+            }
             self.known.insert(key.clone(), bytes.len() as u64);
             self.say(Message::Object { key: key.clone(), bytes });
         }

@@ -3,14 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use eciton_kernel::wire::{Constants, Source, encode, encode_input, encode_matrix, encode_parameters};
+use eciton_kernel::wire::{
+    Constants, Source, encode, encode_input, encode_matrix, encode_parameters, encode_rows,
+};
 use eciton_kernel::{AnyCall, Error, Given};
 
-use crate::Order;
 use crate::framed::Framing;
+use crate::{Order, SharedInput};
 
 /// Smaller matrices travel along.
-const OBJECT_BYTES: usize = 4 << 10;
+pub const OBJECT_BYTES: usize = 4 << 10;
 
 /// A task written down.
 #[derive(Debug)]
@@ -18,6 +20,8 @@ pub(super) struct Written {
     pub(super) frame: Bytes,
     /// Objects that it names.
     pub(super) keys: Vec<String>,
+    /// Those that no task names after it.
+    pub(super) frees: Vec<String>,
 }
 
 /// Objects of a run, by key.
@@ -27,7 +31,12 @@ pub(super) struct Objects {
     /// Keys of weights by generation.
     weights: BTreeMap<u64, BTreeSet<String>>,
     generations: u64,
+    /// Keys of rows that several steps of a lane read, by round.
+    rows: BTreeMap<u32, BTreeSet<String>>,
 }
+
+/// Rounds that may be under way at once.
+const ROUNDS: u32 = 2;
 
 /// A task's names of objects, while it is written.
 #[derive(Default)]
@@ -48,7 +57,7 @@ impl Objects {
     /// None yet. Tasks read so many generations of weights at once.
     pub(super) fn new(weight_versions: u32) -> Self {
         let generations = weight_versions.max(1).into();
-        Self { known: BTreeMap::new(), weights: BTreeMap::new(), generations }
+        Self { known: BTreeMap::new(), weights: BTreeMap::new(), generations, rows: BTreeMap::new() }
     }
 
     pub(super) fn get(&self, key: &str) -> Option<Bytes> {
@@ -69,6 +78,29 @@ impl Objects {
         gone
     }
 
+    /// Forgets rows of rounds that are over, if any are left; their keys.
+    pub(super) fn forget_rounds(&mut self, round: u32) -> Vec<String> {
+        let left = self.rows.split_off(&(round + 1).saturating_sub(ROUNDS));
+        let gone: Vec<String> = std::mem::replace(&mut self.rows, left).into_values().flatten().collect();
+        gone.iter().for_each(|key| drop(self.known.remove(key)));
+        gone
+    }
+
+    /// Forgets rows of all rounds; their keys.
+    pub(super) fn forget_rows(&mut self) -> Vec<String> {
+        self.forget_rounds(u32::MAX)
+    }
+
+    /// Forgets rows that no task names again.
+    pub(super) fn free(&mut self, keys: &[String]) {
+        for key in keys {
+            self.known.remove(key);
+            for known in self.rows.values_mut() {
+                known.remove(key);
+            }
+        }
+    }
+
     fn weights(
         &mut self,
         generation: u64,
@@ -87,10 +119,11 @@ impl Objects {
         let (work, key) = (&order.work, order.task.key());
         let mut names = Names::default();
         let (mut inputs, mut given, mut parameters) = (Vec::new(), Vec::new(), None);
+        let mut frees = Vec::new();
         let generation = work.generation;
         match &work.call {
             AnyCall::Rows(call) => {
-                for &(at, slot) in &work.constant_inputs {
+                for &SharedInput { at, slot, .. } in &work.shared {
                     let name = format!("rows/s{}.i{}", slot.0, key.interval.0);
                     if !self.known.contains_key(&name) {
                         let bytes = encode_input(call, at, framing.rows)?;
@@ -116,6 +149,18 @@ impl Objects {
                     let name = self.weights(generation, name, || encode_matrix(matrix))?;
                     given.push((at, names.add(name)));
                 }
+                for &SharedInput { at, slot, last } in &work.shared {
+                    let Some(Given::Here(matrix)) = span.given.get(at) else { continue };
+                    let (round, interval) = (key.round.0, key.interval.0);
+                    let name = format!("rows/p{}.r{round}.i{interval}.s{}", order.pass, slot.0);
+                    let name = order.lane.map_or(name.clone(), |place| format!("{name}.w{place}"));
+                    if !self.known.contains_key(&name) {
+                        self.known.insert(name.clone(), encode_rows(matrix, framing.rows)?.into());
+                        self.rows.entry(round).or_default().insert(name.clone());
+                    }
+                    frees.extend(last.then(|| name.clone()));
+                    given.push((at, names.add(name)));
+                }
             }
             AnyCall::Edges(_) => {}
         }
@@ -123,7 +168,7 @@ impl Objects {
         let keys = names.0.clone();
         let (rows, limits) = (framing.rows, &framing.limits);
         let frame = encode(run, key, &work.layer, &work.call, rows, limits, names.0, &constants)?;
-        Ok(Written { frame: frame.into(), keys })
+        Ok(Written { frame: frame.into(), keys, frees })
     }
 }
 

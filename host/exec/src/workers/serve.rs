@@ -137,6 +137,7 @@ pub fn serve(serving: Serving<'_>, welcomed: impl FnOnce(&str)) -> Result<Served
         room: Room::new(serving.keeps_bytes),
         owned: serving.owned,
         done: 0,
+        passed: 0,
     };
     let vanished = worker.work(tasks, &out, serving.vanishes_at);
     let (tasks, kept_bytes, run) = (worker.done, worker.room.peak(), welcome.run);
@@ -169,6 +170,13 @@ struct Worker {
     room: Room,
     owned: Box<dyn Owned>,
     done: u64,
+    /// Bytes of values that other workers were sent since the last answer.
+    passed: u64,
+}
+
+/// Bytes of the values of a matrix that another worker is sent.
+fn value_bytes(matrix: &eciton_tensor::Matrix) -> u64 {
+    4 * matrix.rows() as u64 * matrix.columns() as u64
 }
 
 enum Component {
@@ -280,10 +288,11 @@ impl Worker {
         };
         for Passes { place, name, round, matrix } in self.owned.passes() {
             // Whoever is not known there hears nothing, and is late.
-            drop(self.peers.pass(place, &format!("{OWNED}{name}"), round, &matrix));
+            let sent = self.peers.pass(place, &format!("{OWNED}{name}"), round, &matrix);
+            self.passed += sent.map_or(0, |()| value_bytes(&matrix));
         }
         match answer {
-            Some(answer) => Message::Answer { number, frame: answer.into() },
+            Some(answer) => Message::Answer { number, frame: answer.into(), passed: 0 },
             None => Message::Missing { number, keys: vec![PASSED.to_owned()] },
         }
     }
@@ -291,10 +300,13 @@ impl Worker {
     /// Answers; at the end, whether it vanished.
     fn answer(
         &mut self,
-        answer: Message,
+        mut answer: Message,
         out: &mpsc::UnboundedSender<Message>,
         vanishes_at: Option<u64>,
     ) -> Option<bool> {
+        if let Message::Answer { passed, .. } = &mut answer {
+            *passed = std::mem::take(&mut self.passed);
+        }
         self.done += 1;
         if vanishes_at.is_some_and(|at| self.done >= at) {
             return Some(true);
@@ -318,7 +330,7 @@ impl Worker {
             return Message::Missing { number, keys: missing };
         }
         match self.run(request, &own) {
-            Ok(frame) => Message::Answer { number, frame: frame.into() },
+            Ok(frame) => Message::Answer { number, frame: frame.into(), passed: 0 },
             Err(error) => failed(number, key, error),
         }
     }
@@ -363,6 +375,7 @@ impl Worker {
                 for place in &to {
                     let passed = self.peers.pass(*place, &name, round, &rows);
                     passed.map_err(|reason| Error::Host { place: format!("rows `{name}`"), reason })?;
+                    self.passed += value_bytes(&rows);
                 }
                 if to.is_empty() {
                     self.room.keep(name, (round, Decoded::Matrix(rows)), &own)?;
@@ -411,5 +424,5 @@ fn nobody() -> TaskKey {
 fn failed(number: u64, key: TaskKey, error: Error) -> Message {
     let meta = AnswerMeta::new(key, &Err(error));
     let frame = encode_failure(&meta).unwrap_or_default().into();
-    Message::Answer { number, frame }
+    Message::Answer { number, frame, passed: 0 }
 }

@@ -9,6 +9,7 @@ use eciton_connect::{Error as ConnectError, Message, Token};
 use eciton_kernel::Error;
 use eciton_kernel::wire::Answer;
 use eciton_plan::TaskKey;
+use eciton_tensor::frame::{Header, Kind};
 
 use super::link::{Flight, Link};
 use super::objects::Objects;
@@ -72,6 +73,12 @@ pub(super) struct Shared {
     pub(super) kernels: Vec<String>,
 }
 
+/// Bytes of the matrices of a frame.
+pub(super) fn values(frame: &[u8]) -> u64 {
+    let Ok(header) = Header::parse(frame) else { return 0 };
+    header.parts.iter().filter(|part| part.kind != Kind::Ids).map(|part| part.bytes_len).sum()
+}
+
 impl Shared {
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         // Tables are whole whatever happened.
@@ -122,7 +129,8 @@ impl Shared {
             return;
         };
         // Before what comes in their place.
-        let gone = objects.forget_before(order.work.generation);
+        let mut gone = objects.forget_before(order.work.generation);
+        gone.extend(objects.forget_rounds(key.round.0));
         links.iter_mut().flatten().for_each(|link| link.forget(&gone));
         let Some(link) = links.get_mut(place as usize).and_then(Option::as_mut) else { return };
         let written = match objects.write(&self.settings.run, &self.settings.framing, order) {
@@ -135,9 +143,10 @@ impl Shared {
         let sent = link.give(&written.keys, objects);
         if let Some(traffic) = traffic.get_mut(place as usize) {
             traffic.object_bytes += sent;
+            traffic.values_out += link.take_values() + values(&written.frame);
         }
         *numbers += 1;
-        let flight = Flight::new((order.pass, key), ticket, of_lane, (written.frame, written.keys));
+        let flight = Flight::new((order.pass, key), ticket, of_lane, written);
         let number = *numbers;
         link.begin(number, flight);
         drop(state);
@@ -194,7 +203,7 @@ impl Shared {
         self: &Arc<Self>,
         place: u32,
         id: u64,
-        (number, frame): (u64, Bytes),
+        (number, frame, passed): (u64, Bytes, u64),
     ) -> Result<(), ConnectError> {
         let mut state = self.lock();
         let known = number <= state.numbers;
@@ -202,13 +211,16 @@ impl Shared {
             state.pending.get_mut(&number).filter(|pending| (pending.place, pending.id) == (place, id));
         if let Some(pending) = pending {
             pending.answer = Some(frame);
+            if let Some(traffic) = state.traffic.get_mut(place as usize) {
+                traffic.values_passed = traffic.values_passed.saturating_add(passed);
+            }
             drop(state);
             self.changed.notify_all();
             return Ok(());
         }
         let Some(link) = state.link(place, id) else { return Ok(()) };
         let flight = link.flights.remove(&number);
-        let Some(Flight { pass, key, begun, ticket, .. }) = flight else {
+        let Some(Flight { pass, key, begun, ticket, frees, .. }) = flight else {
             // A task that was cancelled, or one that there never was.
             let reason = format!("of task {number}, which there never was");
             return if known {
@@ -218,8 +230,12 @@ impl Shared {
             };
         };
         let through = link.is_through();
+        state.objects.free(&frees);
+        state.links.iter_mut().flatten().for_each(|link| link.forget(&frees));
         if let Some(traffic) = state.traffic.get_mut(place as usize) {
             traffic.tasks += 1;
+            traffic.values_in += values(&frame);
+            traffic.values_passed = traffic.values_passed.saturating_add(passed);
         }
         let result = Answer::parse(frame.into()).and_then(|answer| {
             let meta = answer.meta();
@@ -359,8 +375,10 @@ impl Shared {
     pub(super) fn abandon(self: &Arc<Self>) {
         let mut state = self.lock();
         let (mut gone, mut through) = (Vec::new(), Vec::new());
+        let rows = state.objects.forget_rows();
         for (place, link) in (0u32..).zip(&mut state.links) {
             let Some(link) = link else { continue };
+            link.forget(&rows);
             let of_lanes: Vec<u64> =
                 link.flights.iter().filter(|(_, flight)| flight.of_lane).map(|(at, _)| *at).collect();
             gone.extend(of_lanes.iter().filter_map(|at| link.flights.remove(at)));

@@ -340,6 +340,16 @@ pub fn encode_matrix(matrix: &Matrix) -> Result<Vec<u8>> {
     writer.finish().map_err(at("a matrix"))
 }
 
+/// A frame of rows as its only part; sparse rows always as f32.
+///
+/// # Errors
+/// As [`encode`].
+pub fn encode_rows(matrix: &Matrix, encoding: Encoding) -> Result<Vec<u8>> {
+    let mut writer = Writer::new(Vec::new());
+    writer.matrix(matrix, written(matrix, encoding)).map_err(at("rows"))?;
+    writer.finish().map_err(at("rows"))
+}
+
 /// A constant frame of one input as its only part; sparse rows always as f32.
 ///
 /// # Errors

@@ -69,11 +69,11 @@ impl Config {
                 together("workers.vanish_at", "given".to_owned(), "workers.listen", "given", remedy)
             }
             () if self.workers.own() => self.check_owned(),
-            () if self.workers.replicas > 0 => {
+            () if self.workers.replicas.iter().any(|&count| count > 0) => {
                 let remedy = "say workers.owner = \"worker\": the host has all that others own";
                 together(
                     "workers.replicas",
-                    self.workers.replicas.to_string(),
+                    format!("{:?}", self.workers.replicas),
                     "workers.owner",
                     "\"host\"",
                     remedy,
@@ -101,6 +101,10 @@ impl Config {
             () if self.workers.shadows => {
                 let remedy = "leave shadows out: what a lost worker owned is in the log";
                 together("workers.shadows", "true", remedy)
+            }
+            () if self.workers.replicas.len() > 1 && self.workers.replicas.len() != lanes.count as usize => {
+                let remedy = "say one number of replicas, or one for each lane (workers.replicas)";
+                together("lanes.count", &lanes.count.to_string(), remedy)
             }
             () if self.run.keep == Keep::Best => {
                 together("run.keep", "\"best\"", "keep the last model: the log has no others")

@@ -97,9 +97,9 @@ pub(super) const WORKERS: &[Key<Workers>] = &[
     key(
         "replicas",
         &["replicate", "replica"],
-        "how many workers have replicas of what one owns: so many may be lost at once and cost no update; 0 to 1023",
+        "how many workers have replicas of what one owns, and may be lost with it at no update's cost: 0 to 1023, or [1, 2] by lane",
         |workers, field| {
-            workers.replicas = field.integer32(0..=MAX_WORKERS - 1)?;
+            workers.replicas = field.integers32(0..=MAX_WORKERS - 1)?;
             Ok(())
         },
     ),

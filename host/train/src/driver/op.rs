@@ -16,7 +16,7 @@ mod pair_norm;
 use std::ops::Range;
 use std::sync::Arc;
 
-use eciton_exec::{KernelWork, Work};
+use eciton_exec::{KernelWork, SharedInput, Work};
 use eciton_graph::gather::{Rows, Sources};
 use eciton_graph::order::Permutation;
 use eciton_kernel::wire::Answer;
@@ -345,12 +345,13 @@ impl On<'_> {
 
     /// A kernel's work: a call, and which of its inputs are the same in every round.
     pub(super) fn kernel(&self, call: AnyCall, constant_inputs: Vec<(usize, SlotId)>) -> Result<Work> {
+        let shared = |(at, slot)| SharedInput { at, slot, last: false };
         Ok(Work::Kernel(KernelWork {
             operation: self.stage.operation,
             generation: self.weights.generation(self.task.weights)?,
             layer: self.stages.layer(self.stage.operation)?.clone(),
             call,
-            constant_inputs,
+            shared: constant_inputs.into_iter().map(shared).collect(),
             place: self.stage.place,
         }))
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use eciton_exec::workers::{KEPT, PASSED};
-use eciton_exec::{KernelWork, Work};
+use eciton_exec::{KernelWork, SharedInput, Work};
 use eciton_kernel::wire::Answer;
 use eciton_kernel::{Finished, GatherStep, Given, Kept, Layer, Local, Operand, SpanCall, SpanStep, Target};
 use eciton_plan::{Buffers, OperationId, ParameterId, Passed, Place, RowFormat, SlotId, Span, StageId, Task};
@@ -26,6 +26,7 @@ pub(crate) struct Building {
     /// Rows from outside that kernels read: the first so many.
     given: BTreeMap<(SlotId, usize), u32>,
     parameters: BTreeMap<ParameterId, u32>,
+    shared: Vec<SharedInput>,
     first: Option<(OperationId, Arc<Layer>)>,
 }
 
@@ -56,7 +57,12 @@ impl Building {
                 }
                 Given::Kept(kept)
             }
-            None => Given::Here(on.read(slot)?),
+            None => {
+                let last = on.stages.last_again(slot, on.task.stage).map(|last| last == on.task.stage);
+                let at = self.call.given.len();
+                self.shared.extend(last.map(|last| SharedInput { at, slot, last }));
+                Given::Here(on.read(slot)?)
+            }
         });
         self.given.insert((slot, rows), place);
         Ok(Operand::Given(place))
@@ -230,7 +236,7 @@ impl<'a> Thick<'a> {
             generation: weights.generation(self.task.weights)?,
             layer: first.1,
             call: building.call.into(),
-            constant_inputs: Vec::new(),
+            shared: building.shared,
             place: Place::Anywhere,
         }))
     }

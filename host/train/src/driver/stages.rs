@@ -142,6 +142,14 @@ impl<'a> Stages<'a> {
         self.residents.as_ref()?.passed(slot)
     }
 
+    /// The last stage of a stage's lane that reads a slot of the host's, where several do.
+    pub(super) fn last_again(&self, slot: SlotId, stage: StageId) -> Option<StageId> {
+        match self.schedule.place(stage) {
+            Place::Lane(lane) => self.residents.as_ref()?.again(slot, lane),
+            _ => None,
+        }
+    }
+
     /// Whether the host has a slot's rows.
     pub(super) fn is_here(&self, slot: SlotId) -> bool {
         self.stays(slot).is_none() && self.passes(slot).is_none()

@@ -42,7 +42,7 @@ impl Owners {
         let homes: Vec<u32> =
             (0u32..).zip(&self.there).filter(|(_, there)| **there).map(|(at, _)| at).collect();
         // Nothing goes before it is known what has to move.
-        let stays = self.replicas > 0 && !self.given.get();
+        let stays = self.replicates() && !self.given.get();
         let own = |&place: &u32| -> Vec<u32> {
             wanted.get(place as usize).into_iter().flatten().map(|(number, _)| *number).collect()
         };
@@ -83,7 +83,7 @@ impl Owners {
             tell(machine, homes.iter().map(stay).collect::<Result<_>>()?)?;
         }
         self.given.set(false);
-        self.noted = Some(Version(source.version)).filter(|_| self.replicas > 0);
+        self.noted = Some(Version(source.version)).filter(|_| self.replicates());
         Ok(Version(source.version))
     }
 

@@ -9,6 +9,7 @@ use eciton_plan::{Config, Order, Place, Program, Residents, SlotId, Spans, Stage
 use eciton_tensor::frame::padded_bytes;
 use serde::Serialize;
 
+use super::bytes::UpdateBytes;
 use crate::memory::MemoryPlan;
 use crate::owned::{self, OwningLanes};
 use crate::session::Draft;
@@ -55,6 +56,9 @@ pub struct LanePlan {
     pub cap: u32,
     /// Bytes of weights and rows that a worker at this lane keeps at once.
     pub worker_bytes: u64,
+    /// Bytes of values that its worker gets and sends in an update, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub update: Option<UpdateBytes>,
 }
 
 /// Bytes that the host keeps of a run on lanes; shares of the memory plan's weights, gradients and rows.
@@ -109,7 +113,7 @@ fn passes(schedule: &Program, slot: SlotId) -> bool {
 }
 
 /// A program, its spans, and these as stages on lanes.
-type Cut<'a> = (&'a Program, &'a Spans, &'a Program);
+pub(super) type Cut<'a> = (&'a Program, &'a Spans, &'a Program);
 
 /// The parameters that a lane's stages read.
 fn parameters<'a>((program, spans, schedule): Cut<'a>, lane: u16) -> impl Iterator<Item = &'a Parameter> {
@@ -173,7 +177,8 @@ pub(crate) fn needs(config: &Config, cut: Cut<'_>, (rows, parts): (usize, u32)) 
         weights.sum::<u64>()
     };
     let one = |lane: u16| {
-        let kept: u64 = residents.widths(schedule, lane).map(|width| padded(rows as u64, width.into())).sum();
+        let kept = residents.widths(schedule, lane).chain(residents.again_widths(schedule, lane));
+        let kept: u64 = kept.map(|width| padded(rows as u64, width.into())).sum();
         let cap_of = |lane: u16| caps.get(usize::from(lane)).copied().unwrap_or(1);
         let cap = cap_of(lane);
         // What others pass to it: as many parts as either lane has at once.
@@ -186,7 +191,9 @@ pub(crate) fn needs(config: &Config, cut: Cut<'_>, (rows, parts): (usize, u32)) 
             false => versions,
         };
         // At most as many as there are other lanes.
-        let next = (1..depth).take(config.workers.replicas as usize).map(|by| held((lane + by) % depth));
+        let next = (1..depth).map(|by| (by, (lane + by) % depth));
+        let next = next.filter(|(by, of)| config.workers.replicas_of((*of).into()) >= u32::from(*by));
+        let next = next.map(|(_, of)| held(of));
         let replicas = next.sum::<u64>() * (versions + owned::moments(&config.optimiser) as u64 + 1);
         (held(lane) * copies + replicas, kept * u64::from(cap) + passed.sum::<u64>())
     };
@@ -211,12 +218,14 @@ impl LanesPlan {
         };
         let most = rows.iter().copied().max().unwrap_or(0);
         let needs = needs(config, (program, spans, schedule), (most, intervals));
+        let updates = super::bytes::of(draft, config, rows);
         let one = |lane: u16| LanePlan {
             stages: on(lane).map(|(_, stage)| stage.name.clone()).collect(),
             flops: on(lane).map(|(id, _)| flops(id)).sum(),
             parameters: parameters((program, spans, schedule), lane).map(|one| one.len() as u64).sum(),
             cap: caps.get(usize::from(lane)).copied().unwrap_or(1),
             worker_bytes: needs.get(usize::from(lane)).map_or(0, |(weights, rows)| weights + rows),
+            update: updates.as_ref().and_then(|all| all.get(usize::from(lane))).copied(),
         };
         // At most `MAX_LANES`.
         let each: Vec<LanePlan> = (0..lanes.depth() as u16).map(one).collect();

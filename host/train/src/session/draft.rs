@@ -11,7 +11,7 @@ use eciton_plan::{
 };
 
 use super::Options;
-use crate::batch::Chooser;
+use crate::batch::{Chooser, RowBatches};
 use crate::data::{self, Inputs};
 use crate::error::{Error, Result};
 use crate::evaluation::{Asked, EvaluationPlan, Keeps};
@@ -21,6 +21,7 @@ use crate::labelled::LabelledPlan;
 use crate::memory::{self, MemoryPlan};
 use crate::plan::Planning;
 use crate::strips::Stripped;
+use crate::weights::Sums;
 
 /// A run as far as it is known before memory for it is allocated.
 pub(crate) struct Draft {
@@ -116,6 +117,14 @@ impl Draft {
         crate::signs::check(config, &planned.program, &planned.layers)?;
         inputs.check_neighbours(config, &planned.program)?;
         Ok(Self { inputs, scaled, kernels, threads, stripped, planned })
+    }
+}
+
+impl Draft {
+    /// What gradients of so many parts go down.
+    pub(crate) fn sums(&self, config: &Config, parts: usize) -> Sums {
+        // At most as many as there may be intervals.
+        sums(config, &self.inputs, self.planned.chooser.as_ref(), parts as u32)
     }
 }
 
@@ -254,6 +263,15 @@ impl Planned {
 
     fn fits(&self, config: &Config) -> bool {
         self.memory.check(config.run.memory_bytes).is_ok()
+    }
+}
+
+/// What gradients of intervals, or of parts of a batch, go down.
+pub(super) fn sums(config: &Config, inputs: &Inputs, chooser: Option<&Chooser>, intervals: u32) -> Sums {
+    match chooser {
+        Some(Chooser::Rows) => Sums::of_runs(RowBatches::new(&config.batch, inputs).sums()),
+        Some(_) => Sums::of_parts(intervals),
+        None => Sums::of_intervals(&inputs.intervals, inputs.atoms.tree()),
     }
 }
 

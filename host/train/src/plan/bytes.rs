@@ -1,0 +1,122 @@
+//! What lanes send and get in an update: values of rows, weights, gradients and losses.
+
+use std::collections::BTreeSet;
+
+use eciton_plan::program::Parameter;
+use eciton_plan::{
+    Config, ExecutorKind, Place, Program, Residents, RowFormat, SlotId, Spans, Stage, StageId,
+};
+use serde::Serialize;
+
+use super::lanes::Cut;
+use crate::session::Draft;
+
+/// Weights of fewer bytes go with each task, larger ones once an update.
+const TRAVELS: u64 = eciton_exec::workers::OBJECT_BYTES as u64;
+
+/// Bytes of values that a lane's worker gets and sends in an update; messages have further bytes for shapes, row
+/// numbers and labels.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct UpdateBytes {
+    /// From the host: rows and weights.
+    pub from_host: u64,
+    /// To the host: rows, gradients and losses.
+    pub to_host: u64,
+    /// To other workers: rows, and gradients for replicas.
+    pub to_workers: u64,
+}
+
+/// By lane of a replica, of a run on workers whose values are dense and f32; else `None`.
+pub(super) fn of(draft: &Draft, config: &Config, rows: &[usize]) -> Option<Vec<UpdateBytes>> {
+    let planned = &draft.planned;
+    let half = [config.run.row_storage, config.executor.rows].contains(&RowFormat::Bf16);
+    if config.executor.kind != ExecutorKind::Workers
+        || half
+        || draft.inputs.stored() < 1.0
+        || !planned.program.relations.is_empty()
+    {
+        return None;
+    }
+    let cut: Cut<'_> = (&planned.program, &planned.spans, &planned.schedule);
+    let sums = draft.sums(config, rows.len());
+    let parts: Vec<(u64, u64)> = rows.iter().map(|&rows| rows as u64).zip(sums.counts()).collect();
+    let depth = config.lanes.lanes.depth();
+    // At most `MAX_LANES`.
+    Some((0..depth as u16).map(|lane| of_lane(cut, config, lane, &parts)).collect())
+}
+
+/// Of a lane; parts of the batch with their rows and nodes of sums.
+fn of_lane(
+    (program, spans, schedule): Cut<'_>,
+    config: &Config,
+    lane: u16,
+    parts: &[(u64, u64)],
+) -> UpdateBytes {
+    let own = config.workers.own();
+    let width = u64::from(config.lanes.lanes.width.max(1));
+    // Each replica has its share of the parts: the mean.
+    let rows: u64 = parts.iter().map(|(rows, _)| rows).sum::<u64>() / width;
+    let nodes: u64 = parts.iter().map(|(_, nodes)| nodes).sum::<u64>() / width;
+    let tasks = parts.len() as u64 / width;
+    let residents = match own {
+        true => Residents::passing(program, spans, schedule),
+        false => Residents::of(program, spans, schedule),
+    };
+    let columns = |slot: SlotId| schedule.slots.get(slot.index()).map_or(0, |spec| u64::from(spec.width));
+    let is_here = |slot| residents.last_reader(slot).is_none() && residents.passed(slot).is_none();
+    let mut found = UpdateBytes::default();
+    let mut large = BTreeSet::new();
+    let on = |stage: &Stage| stage.place == Place::Lane(lane);
+    for (id, stage) in (0u16..).map(StageId).zip(&schedule.stages).filter(|(_, stage)| on(stage)) {
+        for (slot, _) in stage.reads().filter(|(slot, _)| is_here(*slot)) {
+            // Several steps of the lane read what the last of them lets go of.
+            if residents.again(slot, lane).is_none_or(|last| last == id) {
+                found.from_host += 4 * rows * columns(slot);
+            }
+        }
+        for slot in stage.writes() {
+            match residents.passed(slot) {
+                Some(passed) => {
+                    let others = passed.readers.keys().filter(|reader| **reader != lane).count() as u64;
+                    found.to_workers += 4 * rows * columns(slot) * others;
+                }
+                None if is_here(slot) => found.to_host += 4 * rows * columns(slot),
+                None => {}
+            }
+        }
+        let inside: Vec<StageId> = spans.get(id).into_iter().flat_map(|span| span.ids()).collect();
+        found.to_host +=
+            4 * nodes * inside.iter().filter(|id| program.loss_of(**id).is_some()).count() as u64;
+        if own {
+            continue;
+        }
+        let values = |id| program.parameter(id).map_or(0, |one: &Parameter| 4 * one.len() as u64);
+        let mut read = BTreeSet::new();
+        for stage in inside.iter().filter_map(|id| program.stage(*id)) {
+            found.to_host += nodes * stage.sums.iter().map(|id| values(*id)).sum::<u64>();
+            let operation = program.operations.get(stage.operation.index());
+            read.extend(operation.into_iter().flat_map(|of| &of.parameters).map(|id| program.owner(*id)));
+        }
+        for id in read {
+            match values(id) {
+                bytes if bytes < TRAVELS => found.from_host += tasks * bytes,
+                bytes => found.from_host += if large.insert(id) { bytes } else { 0 },
+            }
+        }
+    }
+    if own {
+        found.to_workers += shared(program, (spans, schedule), config, lane);
+    }
+    found
+}
+
+/// Gradients of what a lane owns, for replicas.
+fn shared(program: &Program, (spans, schedule): (&Spans, &Program), config: &Config, lane: u16) -> u64 {
+    let lanes = super::lanes::owning_lanes((program, spans, schedule)).readers;
+    let owned =
+        program.parameters.iter().zip(lanes).filter(|(_, lanes)| lanes.first() == Some(&usize::from(lane)));
+    let trained = owned.filter(|(one, _)| !config.optimiser.freezes(one.layer));
+    let most = config.lanes.lanes.depth().saturating_sub(1);
+    let replicas = u64::from(config.workers.replicas_of(lane.into()).min(most));
+    replicas * trained.map(|(one, _)| 4 * one.len() as u64).sum::<u64>()
+}
