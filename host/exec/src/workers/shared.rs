@@ -9,7 +9,7 @@ use eciton_connect::{Error as ConnectError, Message, Token};
 use eciton_kernel::Error;
 use eciton_kernel::wire::Answer;
 use eciton_plan::TaskKey;
-use eciton_tensor::frame::{Header, Kind};
+use eciton_tensor::frame::{Frame, Header, Kind};
 
 use super::link::{Flight, Link};
 use super::objects::Objects;
@@ -77,6 +77,15 @@ pub(super) struct Shared {
 pub(super) fn values(frame: &[u8]) -> u64 {
     let Ok(header) = Header::parse(frame) else { return 0 };
     header.parts.iter().filter(|part| part.kind != Kind::Ids).map(|part| part.bytes_len).sum()
+}
+
+/// The same of a frame whose parts are all as they were written.
+fn whole(frame: &[u8]) -> eciton_tensor::Result<u64> {
+    let read = Frame::parse(frame)?;
+    for (at, part) in (0..).zip(&read.header().parts) {
+        part.verify(read.bytes(at)?)?;
+    }
+    Ok(values(frame))
 }
 
 impl Shared {
@@ -205,6 +214,9 @@ impl Shared {
         id: u64,
         (number, frame, passed): (u64, Bytes, u64),
     ) -> Result<(), ConnectError> {
+        let wrong = |reason| ConnectError::Message { what: "an answer".to_owned(), reason };
+        // Whoever answers what cannot be read is lost, and its task done elsewhere.
+        let found = whole(&frame).map_err(|error| wrong(error.to_string()))?;
         let mut state = self.lock();
         let known = number <= state.numbers;
         let pending =
@@ -219,40 +231,38 @@ impl Shared {
             return Ok(());
         }
         let Some(link) = state.link(place, id) else { return Ok(()) };
-        let flight = link.flights.remove(&number);
-        let Some(Flight { pass, key, begun, ticket, frees, .. }) = flight else {
+        let Some(flight) = link.flights.get(&number) else {
             // A task that was cancelled, or one that there never was.
-            let reason = format!("of task {number}, which there never was");
-            return if known {
-                Ok(())
-            } else {
-                Err(ConnectError::Message { what: "an answer".to_owned(), reason })
-            };
+            return known
+                .then_some(())
+                .ok_or_else(|| wrong(format!("of task {number}, which there never was")));
+        };
+        let key = flight.key;
+        let answer = Answer::parse(frame.into()).map_err(|error| wrong(error.to_string()))?;
+        let meta = answer.meta();
+        if meta.key != key {
+            return Err(wrong(format!("to {} in place of {key}", meta.key)));
+        }
+        let Some(Flight { pass, begun, ticket, frees, .. }) = link.flights.remove(&number) else {
+            return Ok(());
         };
         let through = link.is_through();
+        if state.classes.len() < CLASSES {
+            state.classes.insert(meta.numeric_class.clone());
+        }
+        let result = match meta.error() {
+            Some(error) => Err(error),
+            None => Ok(Answered::Apart(Box::new(answer))),
+        };
         state.objects.free(&frees);
         state.links.iter_mut().flatten().for_each(|link| link.forget(&frees));
         if let Some(traffic) = state.traffic.get_mut(place as usize) {
             traffic.tasks += 1;
-            traffic.values_in += values(&frame);
+            traffic.values_in += found;
             traffic.values_passed = traffic.values_passed.saturating_add(passed);
         }
-        let result = Answer::parse(frame.into()).and_then(|answer| {
-            let meta = answer.meta();
-            if meta.key != key {
-                let reason = format!("the answer is to {}", meta.key);
-                return Err(Error::Wire { place: key.to_string(), reason });
-            }
-            if state.classes.len() < CLASSES {
-                state.classes.insert(meta.numeric_class.clone());
-            }
-            match meta.error() {
-                Some(error) => Err(error),
-                None => Ok(answer),
-            }
-        });
         drop(state);
-        ticket.end(pass, key, begun, result.map(|answer| Answered::Apart(Box::new(answer))));
+        ticket.end(pass, key, begun, result);
         if through {
             self.lost((place, id), GOES);
         }

@@ -345,7 +345,7 @@ impl On<'_> {
 
     /// A kernel's work: a call, and which of its inputs are the same in every round.
     pub(super) fn kernel(&self, call: AnyCall, constant_inputs: Vec<(usize, SlotId)>) -> Result<Work> {
-        let shared = |(at, slot)| SharedInput { at, slot, last: false };
+        let shared = |(at, slot)| SharedInput { at, slot, lane: None, last: false };
         Ok(Work::Kernel(KernelWork {
             operation: self.stage.operation,
             generation: self.weights.generation(self.task.weights)?,

@@ -58,9 +58,10 @@ impl Building {
                 Given::Kept(kept)
             }
             None => {
-                let last = on.stages.last_again(slot, on.task.stage).map(|last| last == on.task.stage);
-                let at = self.call.given.len();
-                self.shared.extend(last.map(|last| SharedInput { at, slot, last }));
+                let (at, stage) = (self.call.given.len(), on.task.stage);
+                let again = on.stages.last_again(slot, stage);
+                let shared = |(lane, last)| SharedInput { at, slot, lane: Some(lane), last: last == stage };
+                self.shared.extend(again.map(shared));
                 Given::Here(on.read(slot)?)
             }
         });

@@ -142,10 +142,10 @@ impl<'a> Stages<'a> {
         self.residents.as_ref()?.passed(slot)
     }
 
-    /// The last stage of a stage's lane that reads a slot of the host's, where several do.
-    pub(super) fn last_again(&self, slot: SlotId, stage: StageId) -> Option<StageId> {
+    /// A stage's lane with its last stage that reads a slot of the host's, where several do.
+    pub(super) fn last_again(&self, slot: SlotId, stage: StageId) -> Option<(u16, StageId)> {
         match self.schedule.place(stage) {
-            Place::Lane(lane) => self.residents.as_ref()?.again(slot, lane),
+            Place::Lane(lane) => Some((lane, self.residents.as_ref()?.again(slot, lane)?)),
             _ => None,
         }
     }

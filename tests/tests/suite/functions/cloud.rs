@@ -71,7 +71,7 @@ impl Product {
             generation: 1,
             layer: layer.clone(),
             call: self.call().into(),
-            constant_inputs: Vec::new(),
+            shared: Vec::new(),
             place: Place::Anywhere,
         };
         Job { pass, task, work: Work::Kernel(work), deadline: None, lane: None }
