@@ -565,7 +565,7 @@ mod tests {
         if let Errand::Update { replicas, .. } = &mut late {
             *replicas = vec![(7, Some(0.0))];
         }
-        neighbour.begin((2, vec![]), &[7]).unwrap();
+        asked(&mut neighbour, &begin(vec![7]), &[]);
         assert!(refused(&mut neighbour, &late, &[]).contains("no gradient of replica 7"));
         neighbour.passed("g7", 1, &passed[0].matrix);
         assert!(is_there(&mut neighbour, false).is_some());
