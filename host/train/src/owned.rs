@@ -66,9 +66,9 @@ pub(crate) struct Owners {
     every: u32,
     /// Whether a round reads the values before the newest (`2bw`).
     delayed: bool,
-    /// By lane, how many places before a parameter's owner have replicas; the update that all were at when a round
-    /// was over.
+    /// Replicas of a parameter, by the lane of its owner.
     replicas: Vec<u32>,
+    /// The update that all were at when a round was over.
     noted: Option<Version>,
     /// Whether a worker was there when lanes were given out, by place; places, by lane.
     there: Vec<bool>,

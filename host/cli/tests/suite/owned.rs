@@ -311,7 +311,7 @@ fn what_workers_own_does_not_travel() {
     assert!(owned * 4 < host, "{owned} of {host} bytes");
 }
 
-/// Of rows, weights, gradients and losses an update moves what the plan says, over every connection.
+/// An update moves the bytes that its plan says, over every connection.
 #[test]
 fn an_update_moves_the_bytes_of_the_plan() {
     let place = tempfile::tempdir().unwrap();

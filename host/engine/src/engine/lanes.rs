@@ -31,8 +31,9 @@ pub(super) struct Lanes {
     stages: Vec<u32>,
     /// By lane.
     lanes: Vec<Lane>,
-    /// By place: the attempts that it has, in the order in which it does them; and how many it may have.
+    /// Attempts of each place, in the order in which it does them.
     doing: Vec<Vec<TaskKey>>,
+    /// Most attempts of a place at once.
     credit: usize,
     /// By place: whether it is there, and the lanes that run there.
     alive: Vec<bool>,

@@ -60,8 +60,9 @@ struct World<'a> {
     coming: BTreeMap<(u64, u64), Event>,
     /// Attempts: what each comes to, and where it is.
     attempts: BTreeMap<TaskKey, (u64, u32)>,
-    /// By place: what it has, as submitted here, and when it is through with it.
+    /// Attempts of each place, as submitted here.
     doing: BTreeMap<u32, Vec<TaskKey>>,
+    /// Time at which each place is through with them.
     through: BTreeMap<u32, u64>,
     /// The time to a place and back.
     way: u64,

@@ -79,7 +79,7 @@ pub(super) fn values(frame: &[u8]) -> u64 {
     header.parts.iter().filter(|part| part.kind != Kind::Ids).map(|part| part.bytes_len).sum()
 }
 
-/// The same of a frame whose parts are all as they were written.
+/// Bytes of the matrices of a frame, whose parts must be as they were written.
 fn whole(frame: &[u8]) -> eciton_tensor::Result<u64> {
     let read = Frame::parse(frame)?;
     for (at, part) in (0..).zip(&read.header().parts) {

@@ -9,7 +9,7 @@ use super::errand::{self, Errand, Reply};
 use super::{Owners, Parameter, ask, failed, places, reply, take, tell};
 use crate::error::Result;
 
-/// What a place has: a parameter, the update that it is of, and how many matrices.
+/// A parameter at a place, the update that it is of, and its matrices.
 type Held = (u32, u64, usize);
 
 /// The values that lanes are given.
@@ -19,7 +19,7 @@ struct Source {
     places: Option<Vec<u32>>,
 }
 
-/// What a place is to have of a parameter.
+/// The matrices of a parameter that a place is to have.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Share {
     /// Values, which others update.
@@ -87,7 +87,7 @@ impl Owners {
         Ok(Version(source.version))
     }
 
-    /// By place, parameters with what it is to have of them.
+    /// Parameters of each place, with their shares.
     fn shares(&self) -> Result<Vec<Vec<(u32, Share)>>> {
         let mut wanted: Vec<Vec<(u32, Share)>> = vec![Vec::new(); self.there.len()];
         for (number, one) in (0u32..).zip(&self.parameters) {

@@ -1,4 +1,4 @@
-//! What lanes send and get in an update: values of rows, weights, gradients and losses.
+//! Bytes that lanes send and get in an update: values of rows, weights, gradients and losses.
 
 use std::collections::BTreeSet;
 
@@ -18,15 +18,15 @@ const TRAVELS: u64 = eciton_exec::workers::OBJECT_BYTES as u64;
 /// numbers and labels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct UpdateBytes {
-    /// From the host: rows and weights.
+    /// Rows and weights from the host.
     pub from_host: u64,
-    /// To the host: rows, gradients and losses.
+    /// Rows, gradients and losses to the host.
     pub to_host: u64,
-    /// To other workers: rows, and gradients for replicas.
+    /// Rows to other workers, and gradients for replicas.
     pub to_workers: u64,
 }
 
-/// By lane of a replica, of a run on workers whose values are dense and f32; else `None`.
+/// Bytes of each lane of a replica. `None`: no workers, or values that are sparse or not f32.
 pub(super) fn of(draft: &Draft, config: &Config, rows: &[usize]) -> Option<Vec<UpdateBytes>> {
     let planned = &draft.planned;
     let half = [config.run.row_storage, config.executor.rows].contains(&RowFormat::Bf16);
@@ -45,7 +45,7 @@ pub(super) fn of(draft: &Draft, config: &Config, rows: &[usize]) -> Option<Vec<U
     Some((0..depth as u16).map(|lane| of_lane(cut, config, lane, &parts)).collect())
 }
 
-/// Of a lane; parts of the batch with their rows and nodes of sums.
+/// Bytes of a lane. `parts`: rows of each part of a batch, and nodes of its sums.
 fn of_lane(
     (program, spans, schedule): Cut<'_>,
     config: &Config,

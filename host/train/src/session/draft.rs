@@ -121,7 +121,7 @@ impl Draft {
 }
 
 impl Draft {
-    /// What gradients of so many parts go down.
+    /// Nodes and tree of the gradients of so many parts.
     pub(crate) fn sums(&self, config: &Config, parts: usize) -> Sums {
         // At most as many as there may be intervals.
         sums(config, &self.inputs, self.planned.chooser.as_ref(), parts as u32)
@@ -266,7 +266,7 @@ impl Planned {
     }
 }
 
-/// What gradients of intervals, or of parts of a batch, go down.
+/// Nodes and tree of the gradients of intervals, or of parts of a batch.
 pub(super) fn sums(config: &Config, inputs: &Inputs, chooser: Option<&Chooser>, intervals: u32) -> Sums {
     match chooser {
         Some(Chooser::Rows) => Sums::of_runs(RowBatches::new(&config.batch, inputs).sums()),
