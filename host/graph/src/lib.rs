@@ -18,6 +18,7 @@ pub mod dataset;
 pub mod edge_features;
 pub mod edges;
 pub mod error;
+pub mod expected;
 pub mod features;
 pub mod gather;
 pub mod generate;

@@ -22,6 +22,8 @@ pub struct Names {
     pub features: Vec<String>,
     /// Names of the columns of features of edges.
     pub edge_features: Vec<String>,
+    /// Names of the label columns: of classes the one column that holds them. Empty if the files give none.
+    pub target: Vec<String>,
     /// The way in which the split was drawn, or its name in the files; empty where the files have one without a name.
     pub split: String,
 }
@@ -36,6 +38,7 @@ impl Names {
         self.labels.is_empty()
             && self.features.is_empty()
             && self.edge_features.is_empty()
+            && self.target.is_empty()
             && self.split.is_empty()
     }
 

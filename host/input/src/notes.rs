@@ -1,27 +1,79 @@
-//! Notes about an input that was read: what a reader decided where the input left a doubt.
+//! Reading report: what the readers found in an input, and what they decided where it left a doubt.
 //!
-//! Readers add notes; the program takes them after reading and tells the user.
+//! Readers add notes on the thread that reads. The program takes them after reading. `eciton data
+//! stat` prints all of them; other commands print those above [`Level::Fact`].
 
 use std::cell::RefCell;
+use std::fmt;
 
-/// The most notes that are kept.
-const MAX_NOTES: usize = 20;
+/// Maximum number of notes that a thread holds, per level.
+const MAX_NOTES: usize = 100;
 
-thread_local! {
-    static NOTES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+/// Importance of a note.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// A plain fact, for instance a count. Only `eciton data stat` prints it.
+    Fact,
+    /// A decision that the user should see, for instance a first line that was read as a header.
+    Note,
+    /// A likely mistake in the input.
+    Warning,
 }
 
-/// Adds a note of this thread's reading; the same note once.
-pub fn add(note: String) {
+/// One line of the reading report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// Importance of the line.
+    pub level: Level,
+    /// One sentence that names the file, what was found, and what to do.
+    pub text: String,
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let label = match self.level {
+            Level::Fact => "",
+            Level::Note => "note: ",
+            Level::Warning => "warning: ",
+        };
+        write!(f, "{label}{}", self.text)
+    }
+}
+
+thread_local! {
+    static NOTES: RefCell<Vec<Note>> = const { RefCell::new(Vec::new()) };
+}
+
+fn push(level: Level, text: String) {
     NOTES.with_borrow_mut(|notes| {
-        if notes.len() < MAX_NOTES && !notes.contains(&note) {
-            notes.push(note);
+        let (mut same, mut count) = (false, 0);
+        for note in notes.iter().filter(|note| note.level == level) {
+            same |= note.text == text;
+            count += 1;
+        }
+        if !same && count < MAX_NOTES {
+            notes.push(Note { level, text });
         }
     });
 }
 
-/// The notes of this thread since the last call.
-pub fn take() -> Vec<String> {
+/// Adds a [`Level::Note`] to this thread's report. A text that is already there is not added again.
+pub fn add(text: impl Into<String>) {
+    push(Level::Note, text.into());
+}
+
+/// Adds a [`Level::Fact`] to this thread's report.
+pub fn fact(text: impl Into<String>) {
+    push(Level::Fact, text.into());
+}
+
+/// Adds a [`Level::Warning`] to this thread's report.
+pub fn warn(text: impl Into<String>) {
+    push(Level::Warning, text.into());
+}
+
+/// Takes this thread's report since the last call, in the order in which notes were added.
+pub fn take() -> Vec<Note> {
     NOTES.with_borrow_mut(std::mem::take)
 }
 
@@ -30,12 +82,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn notes_are_taken_once() {
-        add("a".to_owned());
-        add("a".to_owned());
-        assert_eq!(take(), ["a"]);
+    fn notes_are_taken_once_and_limited_per_level() {
+        add("a");
+        add("a");
+        warn("a");
+        assert_eq!(take().iter().map(Note::to_string).collect::<Vec<_>>(), ["note: a", "warning: a"]);
         assert!(take().is_empty());
-        (0..100).for_each(|n| add(n.to_string()));
-        assert_eq!(take().len(), MAX_NOTES);
+        (0..200).for_each(|n| fact(n.to_string()));
+        add("b");
+        assert_eq!(take().len(), MAX_NOTES + 1);
     }
 }

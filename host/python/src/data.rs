@@ -36,7 +36,7 @@ pub(crate) fn open(py: Python<'_>, source: String, name: Option<String>) -> PyRe
     // Notes are this thread's.
     let (read, notes) = py.detach(|| {
         let read = eciton_train::open(&place);
-        (read, eciton_input::notes::take())
+        (read, eciton_input::notes::take().into_iter().map(|note| note.text).collect())
     });
     let dataset = read.map_err(|error| error::train(&error))?;
     // A run folder must find it from wherever it is asked.

@@ -19,7 +19,7 @@ impl Folder {
     fn open(&self) -> (Dataset, String) {
         drop(eciton_input::notes::take());
         let found = open(self.0.path(), None).unwrap();
-        (found, eciton_input::notes::take().join("; "))
+        (found, eciton_input::notes::take().into_iter().map(|note| note.text).collect::<Vec<_>>().join("; "))
     }
 
     fn refusal(&self) -> String {

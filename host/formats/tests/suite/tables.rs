@@ -18,7 +18,7 @@ fn read(files: &[(&str, &str)]) -> (Dataset, Vec<String>) {
     let folder = folder(files);
     drop(eciton_input::notes::take());
     let set = open(folder.path(), None).unwrap();
-    (set, eciton_input::notes::take())
+    (set, eciton_input::notes::take().into_iter().map(|note| note.text).collect())
 }
 
 #[track_caller]

@@ -287,8 +287,12 @@ impl Description {
 fn names(names: &Names) -> Option<Value> {
     let mut room = MAX_NAMES_BYTES;
     let mut all = Map::new();
-    let lists =
-        [("labels", &names.labels), ("edge_features", &names.edge_features), ("features", &names.features)];
+    let lists = [
+        ("labels", &names.labels),
+        ("target", &names.target),
+        ("edge_features", &names.edge_features),
+        ("features", &names.features),
+    ];
     for (key, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
         let text = Value::from(list.clone());
         let bytes = text.to_string().len();
@@ -364,6 +368,7 @@ impl<'a> Fields<'a> {
             labels: list("labels")?,
             features: list("features")?,
             edge_features: list("edge_features")?,
+            target: list("target")?,
             split: names.json.get("split").and_then(Value::as_str).unwrap_or_default().to_owned(),
         })
     }

@@ -87,6 +87,7 @@ fn random_set(random: &mut SplitMix64) -> Dataset {
         labels: called("klasse ü", labels.width()),
         features: called("feature", features.columns()),
         edge_features: called("edge", edge_features.as_ref().map_or(0, EdgeFeatures::columns)),
+        target: called("target", 1),
         split: called("drawn", 1).concat(),
     };
     let set = Dataset {
