@@ -68,6 +68,24 @@ impl Vocabulary {
         }
     }
 
+    /// Refuses symbols of a file that the vocabulary does not have.
+    fn check(&self, symbols: &[u32], file: &str) -> Result<()> {
+        let unknown = |symbol: &u32| self.symbols.binary_search(symbol).is_err();
+        let Some(at) = symbols.iter().position(unknown) else { return Ok(()) };
+        let line = 1 + symbols.iter().take(at).filter(|&&symbol| symbol == u32::from(b'\n')).count() as u64;
+        let token = symbols.get(at).map_or_else(String::new, |&symbol| self.text(symbol));
+        let count = symbols.iter().filter(|symbol| unknown(symbol)).count();
+        Err(Error::Malformed {
+            place: Place::line(file, line),
+            expected: format!(
+                "tokens of the text that the model was trained on, {} kinds",
+                self.symbols.len()
+            ),
+            found: format!("{token}, one of {count} tokens that the model does not know"),
+            remedy: "remove or replace these tokens, or train on a text that has them",
+        })
+    }
+
     fn text(&self, symbol: u32) -> String {
         match (self.unit, char::from_u32(symbol)) {
             (Unit::Characters, Some(symbol)) => format!("{symbol:?}"),
@@ -109,12 +127,14 @@ pub fn vocabulary(path: &Path, unit: Unit) -> Result<Vocabulary> {
     Ok(Vocabulary { unit, symbols })
 }
 
-/// Reads a text, or a `.npy` file of token numbers, as sequences of `length` tokens.
+/// Reads a text, or a `.npy` file of token numbers, as sequences of `length` tokens. Tokens get the
+/// numbers of the vocabulary `known` of a trained model, or numbers of their own if it is `None`.
 ///
 /// # Errors
+/// [`Error::Malformed`] with the position of a token that `known` does not have.
 /// [`Error::Malformed`] for text that is no UTF-8 (of characters), with fewer than three sequences, or with more
 /// than 2^24 kinds of tokens; [`Error::Read`] and those of the budget.
-pub fn open(path: &Path, unit: Unit, length: u32) -> Result<Dataset> {
+pub fn open(path: &Path, unit: Unit, length: u32, known: Option<&Vocabulary>) -> Result<Dataset> {
     let mut tokens = symbols(path, unit)?;
     let place = || Place::whole(file::name(path));
     let sequences = (tokens.len().saturating_sub(1) as u64) / u64::from(length.max(1));
@@ -128,9 +148,18 @@ pub fn open(path: &Path, unit: Unit, length: u32) -> Result<Dataset> {
     }
     let count = sequences * u64::from(length);
     check_vertices(count, place)?;
-    let mut kinds = tokens.clone();
-    kinds.sort_unstable();
-    kinds.dedup();
+    let kinds = match known {
+        Some(known) => {
+            known.check(&tokens, &file::name(path))?;
+            known.symbols.clone()
+        }
+        None => {
+            let mut kinds = tokens.clone();
+            kinds.sort_unstable();
+            kinds.dedup();
+            kinds
+        }
+    };
     if kinds.len() as u64 > u64::from(MAX_TOKENS) {
         let found = format!("{} kinds of tokens", kinds.len());
         return Err(Error::malformed(place(), format!("at most {MAX_TOKENS} kinds of tokens"), found));
@@ -174,7 +203,7 @@ mod tests {
     fn a_text_is_its_tokens_and_those_that_follow() {
         let text = "abcabdabé".repeat(4);
         let (_folder, path) = written(text.as_bytes(), "a.txt");
-        let found = open(&path, Unit::Characters, 5).unwrap();
+        let found = open(&path, Unit::Characters, 5, None).unwrap();
         let vocabulary = vocabulary(&path, Unit::Characters).unwrap();
         assert_eq!(vocabulary.decode(&[0, 1, 2, 3, 4]), "abcdé");
         let tokens = vocabulary.encode(&text).unwrap();
@@ -188,17 +217,29 @@ mod tests {
         let Split { train, validation, test } = &found.split;
         assert_eq!((train.len(), validation.len(), test.len()), (25, 5, 5));
         assert_eq!(vocabulary.encode("abx").unwrap_err(), "'x'");
-        let bytes = open(&path, Unit::Bytes, 5).unwrap();
+        let bytes = open(&path, Unit::Bytes, 5, None).unwrap();
         assert_eq!((bytes.vertices(), bytes.labels.width()), (35, 6));
+    }
+
+    #[test]
+    fn another_text_gets_the_numbers_of_a_known_vocabulary() {
+        let known =
+            Vocabulary { unit: Unit::Characters, symbols: "abcdefé".chars().map(u32::from).collect() };
+        let (_folder, path) = written("fedfedfedfed".as_bytes(), "other.txt");
+        let found = open(&path, Unit::Characters, 2, Some(&known)).unwrap();
+        assert_eq!((found.labels.width(), &found.labels.as_classes().unwrap()[..3]), (7, &[4, 3, 5][..]));
+        let (_folder, path) = written("fed\nfedxfedfed".as_bytes(), "other.txt");
+        let error = open(&path, Unit::Characters, 2, Some(&known)).unwrap_err().to_string();
+        assert!(error.contains("line 1") && error.contains("'\\n'") && error.contains("one of 2"), "{error}");
     }
 
     #[test]
     fn what_is_no_text_or_too_short_is_refused_in_words() {
         let (_folder, path) = written(b"abc\xff\xfeabcabcabc", "a.txt");
-        let error = open(&path, Unit::Characters, 2).unwrap_err().to_string();
+        let error = open(&path, Unit::Characters, 2, None).unwrap_err().to_string();
         assert!(error.contains("at 3") && error.contains("bytes"), "{error}");
-        assert!(open(&path, Unit::Bytes, 2).is_ok());
-        let error = open(&path, Unit::Bytes, 7).unwrap_err().to_string();
+        assert!(open(&path, Unit::Bytes, 2, None).is_ok());
+        let error = open(&path, Unit::Bytes, 7, None).unwrap_err().to_string();
         assert!(error.contains("14 tokens") && error.contains("data.sequence"), "{error}");
     }
 }

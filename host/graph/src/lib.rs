@@ -33,6 +33,7 @@ pub mod part;
 pub mod random;
 pub mod sample;
 pub mod scaling;
+mod select;
 pub mod shuffle;
 pub mod split;
 pub mod stat;

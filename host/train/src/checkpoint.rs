@@ -40,6 +40,8 @@ pub(crate) use saver::{Beginning, Now, Saver};
 
 use serde::{Deserialize, Serialize};
 
+use crate::schema::Schema;
+
 /// The format of checkpoints that this version writes and reads.
 pub(crate) const FORMAT: u64 = 1;
 
@@ -50,7 +52,7 @@ const METRICS: &str = "metrics.jsonl";
 const SEEDS: &str = "seeds.jsonl";
 
 /// `run.json`: what of a run is neither in its configuration nor about versions.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RunRecord {
     pub format: u64,
     pub seeds: u32,
@@ -58,4 +60,7 @@ pub(crate) struct RunRecord {
     #[serde(default)]
     pub scores: bool,
     pub data: Fingerprint,
+    /// Schema of the model. `None` in checkpoints of Eciton 0.1.0, which match data by position.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Schema>,
 }

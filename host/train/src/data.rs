@@ -21,9 +21,11 @@ use eciton_tensor::{Atom, Buffer, Grid, Matrix, Part, SparseRows};
 use crate::edge_data::EdgeData;
 use crate::error::{Error, Result, at};
 use crate::gathered::{Sums, gather_features, stored_at_most};
+use crate::initial;
 use crate::labelled::LabelledLists;
 use crate::predicted::{self, PredictedLinks};
 use crate::relation::{Lists, Readout};
+use crate::schema::{Purpose, Schema};
 use crate::vertices::Vertices;
 
 /// `data.source` of a run whose data set was in memory: no name or path of one.
@@ -44,9 +46,39 @@ pub fn load(data: &Data) -> Result<Dataset> {
     prepare(data, read)
 }
 
-/// [`load`] with the moments of another data set's columns, where `data` asks for columns of one scale.
-pub(crate) fn load_with(data: &Data, moments: Option<&Arc<Moments>>) -> Result<Dataset> {
-    prepare_with(data, open(data)?, moments)
+/// Reads a data set to train on, and prepares it as [`to_train`] does.
+pub(crate) fn load_to_train(config: &Config) -> Result<Dataset> {
+    let known = initial::schema(config)?;
+    to_train(config, open_as(&config.data, known.as_ref())?, known.as_ref())
+}
+
+/// [Prepares](prepare) a data set to train on. Feature columns get the order that the first weights of
+/// `run.init` were trained with, unless the first layer stays fresh.
+///
+/// # Errors
+/// As [`Schema::fit_columns`] and [`prepare`].
+pub(crate) fn to_train(config: &Config, mut dataset: Dataset, known: Option<&Schema>) -> Result<Dataset> {
+    if let Some(known) = known.filter(|_| !config.run.init_fresh.contains(&0)) {
+        known.fit_columns(&mut dataset)?;
+    }
+    prepare(&config.data, dataset)
+}
+
+/// Reads a data set for a trained model, and prepares it as [`fitted`] does.
+pub(crate) fn load_fitted(data: &Data, schema: &Schema, purpose: Purpose) -> Result<Dataset> {
+    let dataset = open_as(data, Some(schema))?;
+    fitted(data, dataset, schema, purpose)
+}
+
+/// Matches a data set to a trained model, and [prepares](prepare) it with the model's own scaling.
+///
+/// # Errors
+/// As [`Schema::fit`] and [`prepare`].
+pub(crate) fn fitted(data: &Data, dataset: Dataset, schema: &Schema, purpose: Purpose) -> Result<Dataset> {
+    let dataset = schema.fit(dataset, purpose)?;
+    // A run that goes on computes its moments again: the data must be the same.
+    let moments = schema.features.moments().filter(|_| purpose != Purpose::Resume).map(Arc::new);
+    prepare_with(data, dataset, moments.as_ref())
 }
 
 /// A data set as published, of any source that [`load`] takes.
@@ -54,6 +86,16 @@ pub(crate) fn load_with(data: &Data, moments: Option<&Arc<Moments>>) -> Result<D
 /// # Errors
 /// A name or path of no data set, data that cannot be read; [`Error::WasInMemory`] for [`IN_MEMORY`].
 pub fn open(data: &Data) -> Result<Dataset> {
+    open_as(data, None)
+}
+
+/// [`open`]; readers match columns and tokens to the schema of a trained model if there is one.
+fn open_as(data: &Data, schema: Option<&Schema>) -> Result<Dataset> {
+    let expected = schema.filter(|schema| !schema.is_older()).map(Schema::expected);
+    let read = |path: &Path, name: Option<&str>| match &expected {
+        Some(expected) => eciton_formats::open_expecting(path, name, expected),
+        None => eciton_formats::open(path, name),
+    };
     if data.source == IN_MEMORY {
         return Err(Error::WasInMemory);
     }
@@ -68,13 +110,16 @@ pub fn open(data: &Data) -> Result<Dataset> {
                 return Err(eciton_graph::error::Error::NameNotUsed { path, name: name.clone() }.into());
             }
         },
-        None if is_text(data, path) => sequence::open(path, unit(data.tokens), data.group())?,
-        None if path.exists() => eciton_formats::open(path, data.name.as_deref())?,
+        None if is_text(data, path) => {
+            let known = schema.and_then(|schema| schema.tokens.as_ref()?.vocabulary());
+            sequence::open(path, unit(data.tokens), data.group(), known.as_ref())?
+        }
+        None if path.exists() => read(path, data.name.as_deref())?,
         None => {
             let found = published(&data.source)?;
             // A name that is not the set's own is refused where there is nothing to choose.
             let name = data.name.as_deref().filter(|name| found.name != Some(name)).or(found.name);
-            eciton_formats::open(&found.path, name)?
+            read(&found.path, name)?
         }
     })
 }
@@ -166,13 +211,18 @@ fn is_text(data: &Data, path: &Path) -> bool {
     data.sequence.is_some() && path.is_file() && !eciton_formats::is_rows(path)
 }
 
-/// The tokens of a text; `None` for all other data, and for a list of tokens without a text.
-pub(crate) fn vocabulary(data: &Data) -> Result<Option<sequence::Vocabulary>> {
-    let path = Path::new(&data.source);
+/// Returns the tokens of the text that a run trains on. `None` for all other data, and for a list of tokens
+/// without a text.
+pub(crate) fn vocabulary(config: &Config) -> Result<Option<sequence::Vocabulary>> {
+    let path = Path::new(&config.data.source);
     let list = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"));
-    match is_text(data, path) && !list {
-        true => Ok(Some(sequence::vocabulary(path, unit(data.tokens))?)),
-        false => Ok(None),
+    if !is_text(&config.data, path) || list {
+        return Ok(None);
+    }
+    // First weights keep the numbers of their tokens.
+    match initial::schema(config)?.and_then(|known| known.tokens?.vocabulary()) {
+        Some(known) => Ok(Some(known)),
+        None => Ok(Some(sequence::vocabulary(path, unit(config.data.tokens))?)),
     }
 }
 
@@ -282,6 +332,8 @@ pub(crate) struct Inputs {
     pub labelled: Option<Arc<LabelledLists>>,
     /// What is predicted, where it is links.
     pub links: Option<Arc<PredictedLinks>>,
+    /// Columns and classes of the data set, as the run folder records them.
+    pub schema: Schema,
 }
 
 impl Inputs {
@@ -299,6 +351,7 @@ impl Inputs {
             return Err(Error::NoLabels { dataset: dataset.name });
         }
         let metric = Metric::choose(run.metric, task, classes)?;
+        let schema = Schema::of(&dataset, task);
         let held = links.map(|(links, _)| predicted::hold_out(&mut dataset, links, metric)).transpose()?;
         let (mut dataset, vertices) = Vertices::order(dataset, run.order)?;
         let rows = dataset.vertices();
@@ -369,6 +422,7 @@ impl Inputs {
             edges: Arc::default(),
             labelled,
             links,
+            schema,
         })
     }
 }

@@ -41,6 +41,24 @@ pub enum Error {
         "the run's data set was in memory, and is not here now; name the data, or give its path or the graph"
     )]
     WasInMemory,
+    /// Data without labels, which are needed to evaluate a model.
+    #[error(
+        "{dataset} has no labels that the model knows, so it cannot be evaluated on it; give labels, or use `eciton predict`"
+    )]
+    Unlabelled {
+        /// Name of the data set.
+        dataset: String,
+    },
+    /// Data that does not fit the schema of a trained model.
+    #[error("{dataset} does not fit the model: {problem}; {remedy}")]
+    Schema {
+        /// Name of the data set.
+        dataset: String,
+        /// What does not fit, with the names that are missing or unknown.
+        problem: String,
+        /// What the user can do.
+        remedy: &'static str,
+    },
     /// A weight of an edge for which there is no symmetric normalisation.
     #[error(
         "the edge from {origin} to {target} weighs {weight}, and a {layer} layer divides by roots of sums of \

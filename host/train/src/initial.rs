@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use eciton_plan::{Config, Program};
 
 use crate::error::{Error, Result};
-use crate::run_folder::{self, MAX_MODEL_BYTES, NamedTensor};
+use crate::run_folder::{self, MAX_MODEL_BYTES, MAX_RECORD_BYTES, NamedTensor};
+use crate::schema::Schema;
 use crate::train::parameters;
 
 /// Parameters that one message names at most.
@@ -18,13 +19,34 @@ pub(crate) struct Initial {
     tensors: Vec<NamedTensor>,
 }
 
+/// Returns the path of the schema of a model file or run folder; `None` if there is none.
+pub(crate) fn schema_path(init: &Path) -> Option<PathBuf> {
+    let folder = if init.is_dir() { init } else { init.parent()? };
+    // The models of further seeds are in folders below the run folder.
+    let above = folder.parent().filter(|_| !init.is_dir());
+    let places = [Some(folder), above].into_iter().flatten().map(|folder| folder.join(run_folder::SCHEMA));
+    places.into_iter().find(|path| path.is_file())
+}
+
+/// Reads the schema of the model that `run.init` names. `None` if the run begins with fresh weights, or if
+/// there is no schema beside the model file; columns and classes are then matched by position.
+///
+/// # Errors
+/// A schema that is damaged or of a newer version.
+pub(crate) fn schema(config: &Config) -> Result<Option<Schema>> {
+    let Some(path) = config.run.init.as_ref().and_then(|init| schema_path(Path::new(init))) else {
+        return Ok(None);
+    };
+    Ok(Some(run_folder::parse_schema(&run_folder::read_file(&path, MAX_RECORD_BYTES)?, &path)?))
+}
+
 impl Initial {
     /// Reads the file that `run.init` names, or `model.safetensors` of a run folder; `None` where there is none.
     ///
     /// # Errors
     /// A file that cannot be read or is damaged; [`Error::Init`] for other weights than those of
     /// `run.init_digest`, and for parameters that are not the model's.
-    pub(crate) fn read(config: &Config, program: &Program) -> Result<Option<Self>> {
+    pub(crate) fn read(config: &Config, program: &Program, data: &Schema) -> Result<Option<Self>> {
         let Some(init) = &config.run.init else { return Ok(None) };
         let path = file(Path::new(init));
         path.metadata().map_err(|source| Error::Read { path: path.clone(), source })?;
@@ -35,7 +57,10 @@ impl Initial {
             let found = format!("its weights have digest {digest}, and run.init_digest is {wanted}");
             return Err(Error::Init { path, model: program.model.name(), found });
         }
-        let found = misfits(program, &tensors, &config.run.init_fresh);
+        let mut found = misfits(program, &tensors, &config.run.init_fresh);
+        if let Some(known) = schema(config)? {
+            found.extend(other_classes(&known, data, program, &config.run.init_fresh));
+        }
         match found.is_empty() {
             true => Ok(Some(Self { digest, tensors })),
             false => Err(Error::Init { path, model: program.model.name(), found: listed(&found) }),
@@ -87,6 +112,21 @@ fn misfits(program: &Program, tensors: &[NamedTensor], fresh: &[u32]) -> Vec<Str
         }
     }
     found
+}
+
+/// Returns the classes of both sides if the last layer's weights are for other classes than the data's.
+fn other_classes(known: &Schema, data: &Schema, program: &Program, fresh: &[u32]) -> Option<String> {
+    let last = program.model.layers.len().saturating_sub(1) as u32;
+    let (then, now) = (&known.outputs.names, &data.outputs.names);
+    let differ = !then.is_empty() && !now.is_empty() && then != now && !fresh.contains(&last);
+    differ.then(|| {
+        format!(
+            "its last layer predicts {}, and the data has {}; add layer {last} to run.init_fresh (--init-fresh) to \
+             train it anew",
+            eciton_input::text::listed(then),
+            eciton_input::text::listed(now)
+        )
+    })
 }
 
 fn listed(found: &[String]) -> String {

@@ -49,6 +49,7 @@ mod report;
 mod resume;
 pub mod run_folder;
 mod said;
+pub mod schema;
 mod session;
 mod signs;
 mod split;

@@ -249,7 +249,7 @@ pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
 /// # Errors
 /// As [`plan`].
 pub fn plan_on(dataset: Dataset, config: &Config, options: &Options) -> Result<Plan> {
-    let dataset = checked(&config.data, dataset, None)?;
+    let dataset = checked(config, dataset)?;
     plan_data(Some(dataset), config, options)
 }
 

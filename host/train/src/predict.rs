@@ -1,7 +1,6 @@
 //! Scores and metrics from a run folder alone.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use eciton_graph::dataset::{Dataset, VertexIds};
 use eciton_plan::{Config, Data, ExecutorKind, LaneSettings, TaskType};
@@ -14,9 +13,10 @@ use crate::error::{Error, Result};
 use crate::evaluation::Asked;
 use crate::report::{Metrics, Quality, SeedReport, Silent, WorkersUsed};
 use crate::run_folder::{NamedTensor, Run};
+use crate::schema::Purpose;
 use crate::session::{Options, Session};
 use crate::strips::Split;
-use crate::train::{checked, parameters};
+use crate::train::parameters;
 
 /// What `eciton eval` prints.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -71,35 +71,45 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// A session with the weights of a run.
-fn restore(run: &Run, data: Shown<'_>, options: &Options, asked: Asked) -> Result<(Session, Config)> {
+/// Returns a session with the weights of a run, on data that is matched to the run's schema.
+fn restore(
+    run: &Run,
+    data: Shown<'_>,
+    options: &Options,
+    (asked, purpose): (Asked, Purpose),
+) -> Result<(Session, Config)> {
     let mut config = run.config.clone();
     // Looking at a run costs nothing, wherever it was trained.
     config.run_on(ExecutorKind::Local);
     Session::settle_class(&config)?;
     if let Shown::Named(data) = data {
-        if run.vocabulary()?.is_some() {
-            let reason = "tokens of another text have other numbers".to_owned();
-            let remedy = "name no other data: a language model is judged on its own text";
-            return Err(Error::Generate { run: run.path.clone(), reason, remedy });
-        }
-        // Features are prepared as the model learned them.
+        // All that says how the model reads its data is the run's; what says which data is the caller's.
         config.data = Data {
-            normalise_features: config.data.normalise_features,
-            task: config.data.task,
-            ..data.clone()
+            source: data.source.clone(),
+            name: data.name.clone(),
+            split: data.split.clone(),
+            ..config.data
         };
     }
-    // Columns have the scale that the model learned, whatever the rows of other data are.
-    let moments = run.moments()?.map(Arc::new);
+    // The labels of other data may look like those of another task.
+    config.data.task = Some(run.schema.task);
     let dataset = match data {
-        Shown::Memory(dataset) => checked(&config.data, *dataset, moments.as_ref())?,
-        Shown::Named(_) => data::load_with(&config.data, moments.as_ref())?,
-        Shown::Run => data::load_with(&config.data, moments.as_ref()).map_err(|error| match error {
+        Shown::Memory(dataset) => {
+            dataset.validate()?;
+            data::fitted(&config.data, *dataset, &run.schema, purpose)?
+        }
+        Shown::Named(_) => data::load_fitted(&config.data, &run.schema, purpose)?,
+        Shown::Run => data::load_fitted(&config.data, &run.schema, purpose).map_err(|error| match error {
             Error::UnknownData { name, .. } => Error::DataMoved { run: run.path.clone(), source_name: name },
             other => other,
         })?,
     };
+    if purpose == Purpose::Evaluate && !config.predicts_links() {
+        let rows = dataset.labels.rows();
+        if !(0..rows).any(|row| dataset.labels.known(row)) {
+            return Err(Error::Unlabelled { dataset: dataset.name });
+        }
+    }
     if let Some(workers) = &options.workers {
         config.run_on(ExecutorKind::Workers);
         config.workers = workers.clone();
@@ -171,7 +181,7 @@ pub fn evaluate_on(run: &Path, dataset: Dataset, options: &Options) -> Result<Ev
 fn evaluate_data(run: &Path, data: Shown<'_>, options: &Options) -> Result<Evaluation> {
     let opened = Run::open(run)?;
     let own = matches!(data, Shown::Run);
-    let (mut session, _) = restore(&opened, data, options, Asked::Nothing)?;
+    let (mut session, _) = restore(&opened, data, options, (Asked::Nothing, Purpose::Evaluate))?;
     let (metrics, quality) = session.judge(&mut Silent)?;
     let recorded = opened.summary.seeds.first().map(SeedReport::written).filter(|_| own);
     Ok(Evaluation {
@@ -203,7 +213,7 @@ pub fn predict_on(run: &Path, dataset: Dataset, options: &Options) -> Result<Pre
 
 fn predict_data(run: &Path, data: Shown<'_>, options: &Options) -> Result<Predictions> {
     let opened = Run::open(run)?;
-    let (mut session, config) = restore(&opened, data, options, Asked::Scores)?;
+    let (mut session, config) = restore(&opened, data, options, (Asked::Scores, Purpose::Predict))?;
     session.evaluate(&mut Silent)?;
     let found = session.predicted(&config, options.embeddings, &mut Silent)?;
     let (ids, rows) = session.inputs.vertices.named();

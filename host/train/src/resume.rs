@@ -6,12 +6,14 @@ use std::time::Instant;
 use eciton_graph::dataset::Dataset;
 
 use crate::checkpoint::{self, Found, Place};
+use crate::data;
 use crate::driver::Trained;
 use crate::error::{Error, Result};
 use crate::evaluation::Asked;
 use crate::recorder::Recorder;
 use crate::report::{EpochReport, Observer, Resumed, Summary};
 use crate::run_folder::{self, RunFolder, Versions};
+use crate::schema::Purpose;
 use crate::session::{Earlier, Options, Position, Session};
 use crate::tensorboard::Events;
 use crate::train::{Run, checked};
@@ -71,7 +73,14 @@ fn resume_data(
     folder.append_lines(&found.metrics);
     let config = found.config.clone();
     Session::settle_class(&config)?;
-    let dataset = dataset.map(|dataset| checked(&config.data, dataset, None)).transpose()?;
+    let dataset = match (&found.record.schema, dataset) {
+        (Some(schema), Some(dataset)) => {
+            dataset.validate()?;
+            Some(data::fitted(&config.data, dataset, schema, Purpose::Resume)?)
+        }
+        (Some(schema), None) => Some(data::load_fitted(&config.data, schema, Purpose::Resume)?),
+        (None, dataset) => dataset.map(|dataset| checked(&config, dataset)).transpose()?,
+    };
     let mut session = Session::new(&config, &options, dataset, Asked::Folder)?;
     session.origins = std::mem::take(&mut found.origins);
     let events = Events::of(&options, options.seeds)?;

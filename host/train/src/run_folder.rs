@@ -3,8 +3,7 @@
 //! | file | content |
 //! | --- | --- |
 //! | `config.toml` | the resolved configuration, a recipe that repeats the run |
-//! | `moments.json` | with `data.normalise_features = "columns"`: mean and deviation of each column of features |
-//! | `vocabulary.json` | of a text: its tokens, by number |
+//! | `schema.json` | the columns, classes and tokens that the model was trained on: [`Schema`] |
 //! | `versions.json` | version of eciton and of the kernel contract, kernel digests, numeric class |
 //! | `metrics.jsonl` | one [`EpochReport`] a line, in plain columns; a loss that is not finite is null |
 //! | `curve.svg` | a picture of the first seed's loss and accuracies |
@@ -44,8 +43,7 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
-use eciton_formats::sequence::Vocabulary;
-use eciton_graph::dataset::{Moments, VertexIds};
+use eciton_graph::dataset::VertexIds;
 use eciton_plan::Config;
 use tempfile::TempDir;
 
@@ -56,11 +54,12 @@ pub use record::{MAX_RECORD_BYTES, Versions};
 pub use run::{MAX_METRICS_BYTES, Run, epochs, recipe, summary};
 
 pub(crate) use model::decode;
-pub(crate) use run::read as read_file;
+pub(crate) use run::{parse_schema, read as read_file};
 
 use crate::checkpoint::sync_folder;
 use crate::report::{EpochReport, Summary};
 use crate::said::Said;
+use crate::schema::Schema;
 pub(crate) use error::{reading, writing};
 pub(crate) use record::{json, malformed, parse};
 pub(crate) use run::read;
@@ -69,12 +68,18 @@ pub(crate) use run::read;
 pub const ECITON_VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The newest contract that kernels of this version keep.
 pub const CONTRACT: &str = eciton_kernel::CONTRACT;
-/// The format of run folders that this version writes and reads.
-pub const FORMAT: u64 = 1;
+/// Format number of the run folders that this version writes. It reads format 1 as well, which has no
+/// `schema.json`: columns and classes are then matched by position.
+pub const FORMAT: u64 = 2;
+/// Format number of the run folders of Eciton 0.1.0.
+const OLDER_FORMAT: u64 = 1;
 
 const CONFIG: &str = "config.toml";
-const VOCABULARY: &str = "vocabulary.json";
-const MOMENTS: &str = "moments.json";
+pub(crate) const SCHEMA: &str = "schema.json";
+/// Means and deviations of the feature columns, in run folders of format 1.
+const OLDER_MOMENTS: &str = "moments.json";
+/// Tokens of a text, in run folders of format 1.
+const OLDER_VOCABULARY: &str = "vocabulary.json";
 const VERSIONS: &str = "versions.json";
 const METRICS: &str = "metrics.jsonl";
 const CURVE: &str = "curve.svg";
@@ -163,18 +168,10 @@ impl RunFolder {
         Ok(text)
     }
 
-    /// Writes the moments by which columns of features were brought to one scale.
-    pub(crate) fn write_moments(&mut self, moments: &Moments) -> Result<()> {
-        let written = record::Columns::of(moments);
-        let bytes = record::json(&written, &self.path.join(MOMENTS))?;
-        self.write(MOMENTS, &bytes)
-    }
-
-    /// Writes the tokens of a text.
-    pub(crate) fn write_vocabulary(&mut self, vocabulary: &Vocabulary) -> Result<()> {
-        let written = record::Tokens::of(vocabulary);
-        let bytes = record::json(&written, &self.path.join(VOCABULARY))?;
-        self.write(VOCABULARY, &bytes)
+    /// Writes the schema of the model.
+    pub(crate) fn write_schema(&mut self, schema: &Schema) -> Result<()> {
+        let bytes = record::json(schema, &self.path.join(SCHEMA))?;
+        self.write(SCHEMA, &bytes)
     }
 
     /// Writes what makes the run: digests by kernel name, hexadecimal, and the numeric class.
@@ -338,7 +335,7 @@ impl RunFolder {
     fn complete(&mut self, durable: bool) -> Result<()> {
         self.release();
         self.metrics.flush().map_err(writing(&self.path.join(METRICS)))?;
-        for file in [CONFIG, VERSIONS, SUMMARY, MODEL] {
+        for file in [CONFIG, VERSIONS, SCHEMA, SUMMARY, MODEL] {
             if !self.partial.path().join(file).is_file() {
                 return Err(Error::Unfinished { path: self.path.clone(), file });
             }

@@ -329,7 +329,7 @@ impl Session {
     /// Reads the weights that seeds begin from, unless that is done or there are none.
     pub(crate) fn read_initial(&mut self, config: &Config) -> Result<()> {
         if self.initial.is_none() {
-            self.initial = Initial::read(config, &self.program)?;
+            self.initial = Initial::read(config, &self.program, &self.inputs.schema)?;
         }
         Ok(())
     }

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Instant;
 
-use eciton_graph::dataset::{Dataset, Moments, Scaling};
+use eciton_graph::dataset::Dataset;
 use eciton_graph::graphs::Graphs;
-use eciton_plan::{Config, Data, Keep, Part, Program};
+use eciton_plan::{Config, Keep, Part, Program};
 
 use crate::checkpoint::{Beginning, Place, RunRecord, Saver};
 use crate::data;
@@ -15,6 +14,7 @@ use crate::decided::Known;
 use crate::driver::Trained;
 use crate::error::{Error, Result};
 use crate::evaluation::Asked;
+use crate::initial;
 use crate::logs;
 use crate::picture;
 use crate::recorder::Recorder;
@@ -82,7 +82,7 @@ fn train_data(
         }
         _ => None,
     };
-    let dataset = dataset.map(|dataset| checked(&config.data, dataset, None)).transpose()?;
+    let dataset = dataset.map(|dataset| checked(&config, dataset)).transpose()?;
     let mut trial = None;
     if config.pipeline.auto {
         (config, trial) = settle_pipeline(&config, options, dataset.as_ref())?;
@@ -104,9 +104,9 @@ fn train_data(
 }
 
 /// A data set in memory as a run reads it.
-pub(crate) fn checked(data: &Data, dataset: Dataset, moments: Option<&Arc<Moments>>) -> Result<Dataset> {
+pub(crate) fn checked(config: &Config, dataset: Dataset) -> Result<Dataset> {
     dataset.validate()?;
-    data::prepare_with(data, dataset, moments)
+    data::to_train(config, dataset, initial::schema(config)?.as_ref())
 }
 
 /// A run on its way: what is set up, and what is written.
@@ -127,12 +127,9 @@ impl Run<'_> {
         let Some(folder) = &mut self.recorder.folder else { return Ok(None) };
         folder.check_ids(session.inputs.vertices.named().0)?;
         let config_text = folder.write_config(&session.resolved(config), &session.said(config))?;
-        if let Scaling::Columns(moments) = &session.inputs.dataset.scaling {
-            folder.write_moments(moments)?;
-        }
-        if let Some(vocabulary) = data::vocabulary(&config.data)? {
-            folder.write_vocabulary(&vocabulary)?;
-        }
+        let vocabulary = data::vocabulary(config)?;
+        let schema = session.inputs.schema.clone().with_tokens(vocabulary.as_ref());
+        folder.write_schema(&schema)?;
         let versions = Versions::of(&session.kernels.digests(), eciton_tensor::simd::numeric_class());
         let versions = folder.write_versions_as(&versions)?;
         folder.reserve(session.program.parameters.iter().map(|p| p.len() as u64 * 4).sum())?;
@@ -143,6 +140,7 @@ impl Run<'_> {
             embeddings: self.options.embeddings,
             scores: self.options.scores,
             data: fingerprint.clone(),
+            schema: Some(schema),
         };
         let record = json(&record, Path::new("run.json"))?;
         Ok(Some(Beginning {

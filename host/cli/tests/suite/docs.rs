@@ -145,6 +145,11 @@ fn data() {
 }
 
 #[test]
+fn predicting() {
+    assert!(check("docs/PREDICTING.md") >= 2);
+}
+
+#[test]
 fn architecture() {
     check("docs/ARCHITECTURE.md");
 }

@@ -55,7 +55,8 @@ fn features_are_divided_by_their_sums_where_they_are_counts() {
         assert!(config.contains(&format!("normalise_features = \"{done}\"")), "{source}, {set}: {config}");
         let eval = works(folder, &["eval", &out]);
         assert!(eval.contains("the same"), "{source}, {set}: {eval}");
-        assert_eq!(folder.join(&out).join("moments.json").exists(), done == "columns", "{source}, {set}");
+        let schema = std::fs::read_to_string(folder.join(&out).join("schema.json")).unwrap();
+        assert_eq!(schema.contains("\"deviation\""), done == "columns", "{source}, {set}");
     }
 }
 
@@ -90,9 +91,11 @@ fn other_data_has_the_scale_that_the_model_learnt() {
     assert_eq!(told("here").iter().filter(|class| *class == "low").count(), 30);
     // Of its own moments the other place would look the same; by the run's all of it lies high.
     assert!(told("there").iter().all(|class| class == "high"), "{:?}", told("there"));
-    std::fs::write(folder.join("run/moments.json"), r#"{"mean":[0.0],"deviation":[0.0]}"#).unwrap();
+    let schema = folder.join("run/schema.json");
+    let damaged = std::fs::read_to_string(&schema).unwrap().replace("\"deviation\": ", "\"deviation\": -");
+    std::fs::write(&schema, damaged).unwrap();
     let (code, _, err) = run(folder, &["predict", "run"]);
-    assert!(code == Some(1) && err.contains("moments.json"), "{err}");
+    assert!(code == Some(1) && err.contains("schema.json") && err.contains("deviation above 0"), "{err}");
 }
 
 #[test]

@@ -8,6 +8,8 @@ use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, DateTime, ZipArchive, ZipWriter};
 
 use crate::error::{Error, Result};
+use crate::initial::schema_path;
+use crate::run_folder::{MODEL, SCHEMA};
 
 /// Most files of a bundle.
 const MAX_FILES: usize = 100_000;
@@ -34,6 +36,10 @@ pub fn pack(path: &Path, name: &str) -> Result<Vec<u8>> {
         walk(path, &prefix, 0, &mut files)?;
     } else {
         files.insert((name.to_owned(), path.to_owned()));
+        if name == MODEL {
+            // The schema of first weights matches the data's columns to them.
+            files.extend(schema_path(path).map(|schema| (SCHEMA.to_owned(), schema)));
+        }
     }
     let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
     for (name, path) in files {

@@ -3,14 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use eciton_formats::sequence::{Unit, Vocabulary};
-use eciton_graph::dataset::Moments;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::error::{Error, Result, shown};
 use super::model::limit;
-use super::{ECITON_VERSION, FORMAT};
+use super::{ECITON_VERSION, FORMAT, OLDER_FORMAT};
 use crate::report::Summary;
 
 /// The most bytes of `summary.json`, `versions.json` and `config.toml`; some hundred thousand seeds.
@@ -41,54 +39,6 @@ impl Versions {
     }
 }
 
-/// `vocabulary.json`.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Tokens {
-    /// What tokens are.
-    tokens: eciton_plan::Tokens,
-    /// Code points, or bytes, by number.
-    symbols: Vec<u32>,
-}
-
-impl Tokens {
-    pub(super) fn of(vocabulary: &Vocabulary) -> Self {
-        let tokens = match vocabulary.unit {
-            Unit::Characters => eciton_plan::Tokens::Characters,
-            Unit::Bytes => eciton_plan::Tokens::Bytes,
-        };
-        Self { tokens, symbols: vocabulary.symbols.clone() }
-    }
-
-    /// `None` unless symbols ascend.
-    pub(super) fn vocabulary(self) -> Option<Vocabulary> {
-        let ascend = self.symbols.windows(2).all(|pair| pair.first() < pair.last());
-        ascend.then(|| Vocabulary { unit: crate::data::unit(self.tokens), symbols: self.symbols })
-    }
-}
-
-/// Moments of columns as they are written.
-#[derive(Serialize, Deserialize)]
-pub(super) struct Columns {
-    mean: Vec<f32>,
-    deviation: Vec<f32>,
-}
-
-impl Columns {
-    pub(super) fn of(moments: &Moments) -> Self {
-        Self { mean: moments.mean.clone(), deviation: moments.deviation.clone() }
-    }
-
-    /// `None` unless there are as many of both, finite, and deviations are above 0.
-    pub(super) fn moments(self) -> Option<Moments> {
-        let Self { mean, deviation } = self;
-        let right = mean.len() == deviation.len()
-            && mean.iter().all(|value| value.is_finite())
-            && deviation.iter().all(|value| value.is_finite() && *value > 0.0);
-        right.then_some(Moments { mean, deviation })
-    }
-}
-
 /// `summary.json` as it is written.
 #[derive(Serialize)]
 struct Written<'a> {
@@ -113,7 +63,7 @@ pub(super) fn summary(bytes: &[u8], run_dir: &Path, path: &Path) -> Result<Summa
     let mut value: Value = parse(bytes, path)?;
     let format = value.get("format").and_then(Value::as_u64);
     match format {
-        Some(FORMAT) => {}
+        Some(FORMAT | OLDER_FORMAT) => {}
         Some(found) => {
             let eciton = value.get("eciton").and_then(Value::as_str).unwrap_or("of unknown version");
             let eciton = shown(eciton);

@@ -5,14 +5,17 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use eciton_formats::sequence::Vocabulary;
-use eciton_graph::dataset::Moments;
-use eciton_plan::{Config, NormaliseFeatures};
+use eciton_plan::{Config, NormaliseFeatures, TaskType};
+use serde::Deserialize;
 
 use super::error::{Error, Result, reading, shown};
 use super::model::{self, MAX_MODEL_BYTES, Model, NamedTensor, limit};
 use super::record::{self, MAX_RECORD_BYTES, Versions, malformed};
-use super::{CONFIG, METRICS, MODEL, MOMENTS, SUMMARY, VERSIONS, VOCABULARY, seed_folder};
+use super::{
+    CONFIG, METRICS, MODEL, OLDER_MOMENTS, OLDER_VOCABULARY, SCHEMA, SUMMARY, VERSIONS, seed_folder,
+};
 use crate::report::{EpochReport, Summary};
+use crate::schema::{self, Column, Schema, Tokens};
 
 /// Most bytes of `metrics.jsonl` that are read: some million epochs.
 pub const MAX_METRICS_BYTES: u64 = 256 << 20;
@@ -29,6 +32,8 @@ pub struct Run {
     pub summary: Summary,
     /// What made it.
     pub versions: Versions,
+    /// Columns, classes and tokens that the model was trained on.
+    pub schema: Schema,
     /// The first seed's weights, in the program's order. Whether they fit the program is for the
     /// caller to check.
     pub tensors: Vec<NamedTensor>,
@@ -62,36 +67,19 @@ impl Run {
             .map_err(|e| malformed(&file, "UTF-8 text", &e.to_string()))?;
         let config =
             Config::parse(&text, CONFIG).map_err(|e| Error::Config { path: file, source: Box::new(e) })?;
+        let schema = read_schema(path, &config, &summary)?;
         let Model { tensors, metadata } = open_model(path, &summary.model_digest)?;
-        Ok(Self { path: path.to_owned(), config, summary, versions, tensors, metadata })
+        Ok(Self { path: path.to_owned(), config, summary, versions, schema, tensors, metadata })
     }
 
-    /// Moments by which columns of features were brought to one scale; `None`: they were not.
+    /// Returns the tokens of the text that the model was trained on. `None` if it was not a text.
     ///
     /// # Errors
-    /// A file that is missing, damaged, or too large.
-    pub(crate) fn moments(&self) -> Result<Option<Moments>> {
-        if self.config.data.normalise_features != Some(NormaliseFeatures::Columns) {
-            return Ok(None);
-        }
-        let file = self.path.join(MOMENTS);
-        let read: record::Columns = record::parse(&read(&file, MAX_RECORD_BYTES)?, &file)?;
-        let moments = read.moments();
-        moments.map(Some).ok_or_else(|| malformed(&file, "a mean and a deviation above 0 a column", "others"))
-    }
-
-    /// The tokens of the text that it was trained on; `None`: it was no text.
-    ///
-    /// # Errors
-    /// A file that is damaged, or too large.
+    /// Symbols that do not ascend.
     pub(crate) fn vocabulary(&self) -> Result<Option<Vocabulary>> {
-        let file = self.path.join(VOCABULARY);
-        if !file.exists() {
-            return Ok(None);
-        }
-        let read: record::Tokens = record::parse(&read(&file, MAX_RECORD_BYTES)?, &file)?;
-        let vocabulary = read.vocabulary();
-        vocabulary.map(Some).ok_or_else(|| malformed(&file, "symbols that ascend", "others"))
+        let Some(tokens) = &self.schema.tokens else { return Ok(None) };
+        let file = self.path.join(SCHEMA);
+        tokens.vocabulary().map(Some).ok_or_else(|| malformed(&file, "symbols that ascend", "others"))
     }
 
     /// The weights of one of the run's seeds, checked like the first one's.
@@ -109,6 +97,78 @@ impl Run {
         let dir = if at == 0 { self.path.clone() } else { self.path.join(seed_folder(seed)) };
         open_model(&dir, seeds.get(at).map_or("", |s| &s.model_digest))
     }
+}
+
+/// Reads the schema of a run folder. A folder of format 1 has none; what its records state is returned, and
+/// a note reports that columns and classes are matched by position.
+fn read_schema(path: &Path, config: &Config, summary: &Summary) -> Result<Schema> {
+    let file = path.join(SCHEMA);
+    if file.exists() {
+        return parse_schema(&read(&file, MAX_RECORD_BYTES)?, &file);
+    }
+    let task = match (config.predicts_links(), config.data.task) {
+        (true, _) => TaskType::LinkPrediction,
+        (false, Some(task)) => task,
+        (false, None) => config.model.loss.map_or(TaskType::Classification, schema::task_of_loss),
+    };
+    let mut schema = Schema::of_older(&summary.model, task);
+    if config.data.normalise_features == Some(NormaliseFeatures::Columns) {
+        let file = path.join(OLDER_MOMENTS);
+        let found: OlderMoments = record::parse(&read(&file, MAX_RECORD_BYTES)?, &file)?;
+        schema.features.count = u32::try_from(found.mean.len()).ok();
+        let column = |(mean, deviation): (&f64, &f64)| Column {
+            mean: Some(*mean),
+            deviation: Some(*deviation),
+            ..Column::default()
+        };
+        schema.features.columns = found.mean.iter().zip(&found.deviation).map(column).collect();
+        schema.features.scaling = Some(NormaliseFeatures::Columns);
+        if found.mean.len() != found.deviation.len() || schema.features.moments().is_none() {
+            return Err(malformed(&file, "a mean and a deviation above 0 for each column", "others"));
+        }
+    }
+    let file = path.join(OLDER_VOCABULARY);
+    if file.exists() {
+        let tokens: Tokens = record::parse(&read(&file, MAX_RECORD_BYTES)?, &file)?;
+        tokens.vocabulary().ok_or_else(|| malformed(&file, "symbols that ascend", "others"))?;
+        schema.tokens = Some(tokens);
+    }
+    eciton_input::notes::add(format!(
+        "{}: written by an earlier version without schema.json, so columns and classes of data are matched by \
+         position, and leaky-relu has the slope 0.2",
+        path.display()
+    ));
+    Ok(schema)
+}
+
+/// Reads `schema.json`.
+///
+/// # Errors
+/// Damaged JSON, a newer version of the layout, or scaling without the moments of every column.
+pub(crate) fn parse_schema(bytes: &[u8], file: &Path) -> Result<Schema> {
+    let schema: Schema = record::parse(bytes, file)?;
+    if schema.version == 0 || schema.version > schema::VERSION {
+        let found = format!("version {}", schema.version);
+        return Err(malformed(file, &format!("a schema of version 1 to {}", schema::VERSION), &found));
+    }
+    let columns = &schema.features;
+    let whole =
+        columns.columns.is_empty() || columns.count.is_none_or(|n| n as usize == columns.columns.len());
+    if !whole {
+        let found = format!("{} entries", columns.columns.len());
+        return Err(malformed(file, "one entry for each feature column", &found));
+    }
+    if columns.scaling == Some(NormaliseFeatures::Columns) && columns.moments().is_none() {
+        return Err(malformed(file, "a mean and a deviation above 0 for each feature column", "others"));
+    }
+    Ok(schema)
+}
+
+/// `moments.json` of format 1.
+#[derive(Deserialize)]
+struct OlderMoments {
+    mean: Vec<f64>,
+    deviation: Vec<f64>,
 }
 
 /// The epochs of a run folder, of all seeds; a last line that is cut off is left out.

@@ -108,6 +108,18 @@ fn known() -> Known {
     Known { names, labels: vec![1.0, 0.0, f32::NAN], parts: vec![1, 3, 0] }
 }
 
+fn schema() -> Schema {
+    let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+    Schema {
+        version: crate::schema::VERSION,
+        task: TaskType::Classification,
+        features: crate::schema::Columns { count: Some(2), ..Default::default() },
+        edge_features: crate::schema::Columns::default(),
+        outputs: crate::schema::Outputs { count: Some(2), names: names(&["ant", "wasp"]), columns: vec![] },
+        tokens: None,
+    }
+}
+
 /// Everything of a run of these seeds but the last step.
 fn written(path: &Path, seeds: &[u64], ids: &VertexIds) -> RunFolder {
     let mut folder = RunFolder::create(path).unwrap();
@@ -115,6 +127,7 @@ fn written(path: &Path, seeds: &[u64], ids: &VertexIds) -> RunFolder {
     let mut config = Config::default();
     config.set("run.epochs=2").unwrap();
     folder.write_config(&config, &[]).unwrap();
+    folder.write_schema(&schema()).unwrap();
     folder.write_versions(&[("linear".to_owned(), "ab".repeat(32))].into(), "portable-1").unwrap();
     for (at, &seed) in seeds.iter().enumerate() {
         folder.append_metrics(&epoch(seed, 1, 1.25)).unwrap();

@@ -54,7 +54,7 @@ impl Draft {
             });
             let inputs = match dataset {
                 Some(dataset) => Ok(dataset),
-                None => data::load(&config.data),
+                None => data::load_to_train(config),
             }
             .and_then(|dataset| {
                 memory::check_ordering(&dataset, config.run.order, config.run.memory_bytes)?;
