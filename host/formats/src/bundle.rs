@@ -24,6 +24,7 @@ use std::path::Path;
 use eciton_graph::adjacency::{Graph, Options};
 use eciton_graph::dataset::{Dataset, EdgeFeatures};
 use eciton_graph::error::{Error, Place, Result};
+use eciton_graph::expected::Expected;
 use eciton_graph::features::{Features, SparseRows};
 use eciton_graph::labels::Labels;
 use eciton_graph::names::DRAWN;
@@ -46,8 +47,8 @@ pub(crate) const KNOWN: &str = "adj_data, adj_indices, adj_indptr, adj_shape, at
 /// # Errors
 /// [`Error::UnknownLayout`] with the arrays found; those of the array and pickle readers;
 /// [`Error::Mismatch`] where arrays do not fit together.
-pub fn open(path: &Path) -> Result<Dataset> {
-    Bundle { npz: Npz::open(path)?, name: file::stem(path) }.read(path)
+pub fn open(path: &Path, expected: Option<&Expected>) -> Result<Dataset> {
+    Bundle { npz: Npz::open(path)?, name: file::stem(path) }.read(path, expected)
 }
 
 /// An archive and the name of its data set.
@@ -57,7 +58,7 @@ pub(crate) struct Bundle<R> {
 }
 
 impl<R: Read + Seek> Bundle<R> {
-    pub(crate) fn read(mut self, path: &Path) -> Result<Dataset> {
+    pub(crate) fn read(mut self, path: &Path, expected: Option<&Expected>) -> Result<Dataset> {
         let keys = self.npz.keys();
         let has = |wanted: &[&str]| wanted.iter().all(|w| keys.iter().any(|k| k == w));
         let data = if has(&["adj_indices", "adj_indptr", "adj_shape", "labels"]) {
@@ -66,8 +67,8 @@ impl<R: Read + Seek> Bundle<R> {
             self.pickled()?
         } else if has(&["edges", "node_features", "node_labels", "train_masks"]) {
             self.heterophilous()?
-        } else if let Some(names) = rows::names(&keys) {
-            return rows::archive(&mut self.npz, self.name, names);
+        } else if let Some(names) = rows::names(&keys, expected) {
+            return rows::archive(&mut self.npz, self.name, names, expected);
         } else {
             return Err(Error::UnknownLayout {
                 path: path.to_owned(),
@@ -125,7 +126,7 @@ impl<R: Read + Seek> Bundle<R> {
 
     fn heterophilous(&mut self) -> Result<Dataset> {
         let features = self.with("node_features", dense)?;
-        let labels = self.with("node_labels", |a| labels::from_array(&a))?;
+        let (labels, classes) = self.with("node_labels", |a| labels::from_array(&a))?;
         let edges = self.with("edges", |a| {
             a.expect_dimensions(2, "edges [E, 2]")?;
             if a.columns() != 2 {
@@ -141,7 +142,9 @@ impl<R: Read + Seek> Bundle<R> {
             validation: self.mask("val_masks", labels.rows())?,
             test: self.mask("test_masks", labels.rows())?,
         };
-        Ok(self.dataset(graph, features, None, labels, split))
+        let mut made = self.dataset(graph, features, None, labels, split);
+        made.names.labels = classes;
+        Ok(made)
     }
 
     /// The vertices of the first row of a mask [splits, V] or [V].
@@ -202,8 +205,12 @@ impl<R: Read + Seek> Bundle<R> {
             return Ok(None);
         }
         if let Some(((row, column), value)) = edges.find(|(_, value)| !value.is_finite()) {
-            let place = Place::row(self.npz.place(key), row.into());
-            return Err(Error::NotFinite { place, column: column.into(), value });
+            return Err(Error::Malformed {
+                place: Place::row(self.npz.place(key), row.into()),
+                expected: format!("a finite value of the adjacency in column {column}"),
+                found: value.to_string(),
+                remedy: "replace the value, or remove the entry from the adjacency",
+            });
         }
         let edges: Vec<(u32, u32)> = entries(adjacency).collect();
         EdgeFeatures::placed(graph, &edges, 1, &adjacency.values, Options::default()).map(Some)
@@ -216,7 +223,7 @@ impl<R: Read + Seek> Bundle<R> {
         edge_features: Option<EdgeFeatures>,
         key: &str,
     ) -> Result<Dataset> {
-        let labels = self.with(key, |a| match a.columns() {
+        let (labels, classes) = self.with(key, |a| match a.columns() {
             1 => labels::from_distinct(&a.to_i64()?, &a.file),
             _ => labels::from_array(&a),
         })?;
@@ -229,6 +236,7 @@ impl<R: Read + Seek> Bundle<R> {
         };
         let mut made = self.dataset(graph, features, edge_features, labels, split);
         made.names.split = drawn.to_owned();
+        made.names.labels = classes;
         Ok(made)
     }
 

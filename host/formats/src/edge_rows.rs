@@ -5,13 +5,16 @@ use std::path::Path;
 use eciton_graph::adjacency::{Graph, Options};
 use eciton_graph::edge_features::{EdgeFeatures, check_columns, check_finite};
 use eciton_graph::error::{Error, Place, Result};
+use eciton_graph::expected::Expected;
 use eciton_input::file::present;
+use eciton_input::notes::Level;
 
 use super::array::Array;
 use super::file::Grown;
 use super::folder::number;
+use super::missing::is_missing;
 use super::table::{Row, Table};
-use super::{file, npy};
+use super::{columns, file, npy};
 
 /// A row an edge of a file, finite.
 pub(crate) struct EdgeRows {
@@ -88,29 +91,110 @@ impl EdgeRows {
     }
 }
 
-/// The columns of a table of edges that are features: those behind the ids whose field in the first row is
-/// a number.
+/// The columns of a table of edges that are features: those after the ids that hold a number in every record.
 pub(crate) struct Columns {
     of: Vec<usize>,
     names: Vec<String>,
     values: Grown<f32>,
     file: String,
+    /// Lines for the reading report, added once the table has been read for good.
+    report: Vec<(Level, String)>,
+}
+
+/// Contents of a column of a table of edges.
+#[derive(Clone, Default)]
+struct Contents {
+    numbers: u64,
+    /// Fields that are neither numbers nor missing.
+    words: u64,
+    /// Line of the first missing field.
+    missing: Option<u64>,
 }
 
 impl Columns {
-    pub(crate) fn of(table: &Table) -> Result<Self> {
-        let mut rows = table.rows(2)?;
-        let mut of = Vec::new();
-        if let Some(first) = rows.next()? {
-            of = (2..first.len())
-                .filter(|&at| number(first.get(at)).is_some() && !first.get(at).is_empty())
-                .collect();
-            check_columns(of.len().max(1) as u64, || Place::line(&table.file, first.line()))?;
-        }
+    /// Finds the columns; with `expected` those that a model was trained on, by their names.
+    pub(crate) fn of(table: &Table, expected: Option<&Expected>) -> Result<Self> {
         let all = table.names(0)?;
+        let wanted = expected.map(|expected| &expected.edge_features[..]).unwrap_or_default();
+        let mut report = Vec::new();
+        let of = match wanted.is_empty() || all.is_empty() {
+            true => Self::found(table, &mut report)?,
+            false => {
+                let further = all.get(2..).unwrap_or_default();
+                let at = columns::matched(&table.file, "edge feature columns", wanted, further)?;
+                at.into_iter().map(|at| at + 2).collect()
+            }
+        };
+        let unused: Vec<String> =
+            (2..all.len()).filter(|at| !of.contains(at)).filter_map(|at| all.get(at).cloned()).collect();
+        let why = match wanted.is_empty() {
+            true => "edge features are columns of numbers",
+            false => "the model was not trained on them",
+        };
+        if !unused.is_empty() {
+            report.push((Level::Note, columns::unused(&table.file, why, &unused)));
+        }
         let names: Option<Vec<String>> = of.iter().map(|&at| all.get(at).cloned()).collect();
         let (names, values) = (names.unwrap_or_default(), Grown::new(&table.file));
-        Ok(Self { of, names, values, file: table.file.clone() })
+        Ok(Self { of, names, values, file: table.file.clone(), report })
+    }
+
+    /// Columns of numbers: those with a number in the first record, if it has one in each column.
+    fn found(table: &Table, report: &mut Vec<(Level, String)>) -> Result<Vec<usize>> {
+        let mut rows = table.rows(2)?;
+        let Some(first) = rows.next()? else { return Ok(Vec::new()) };
+        let is_number = |field: &str| number(field).is_some() && !field.is_empty();
+        let columns: Vec<usize> = (2..first.len()).collect();
+        check_columns(columns.len().max(1) as u64, || Place::line(&table.file, first.line()))?;
+        if columns.iter().all(|&at| is_number(first.get(at))) {
+            return Ok(columns);
+        }
+        let in_first: Vec<bool> = columns.iter().map(|&at| is_number(first.get(at))).collect();
+        let mut contents = vec![Contents::default(); columns.len()];
+        table.each(2, |row| {
+            for (&at, contents) in columns.iter().zip(&mut contents) {
+                match row.get(at) {
+                    field if is_number(field) => contents.numbers += 1,
+                    field if is_missing(field) => {
+                        contents.missing.get_or_insert(row.line());
+                    }
+                    _ => contents.words += 1,
+                }
+            }
+            Ok(())
+        })?;
+        let mut of = Vec::new();
+        for ((at, contents), in_first) in columns.into_iter().zip(contents).zip(in_first) {
+            match contents {
+                _ if in_first => of.push(at),
+                Contents { numbers: 1.., words: 0, missing: Some(line) } => {
+                    return Err(Error::Malformed {
+                        place: Place::line(&table.file, line),
+                        expected: format!("a finite number in column {}, as in other records", at + 1),
+                        found: "an empty field or a word for a missing value".to_owned(),
+                        remedy: "give each edge a number there, or remove the column",
+                    });
+                }
+                Contents { numbers, words, .. } if numbers > words => {
+                    let text = format!(
+                        "{}: column {} is not used: it has a number in {numbers} records, but a word in {words}",
+                        table.file,
+                        at + 1
+                    );
+                    report.push((Level::Warning, text));
+                }
+                _ if !table.header.get() => {
+                    let text = format!(
+                        "{}: column {} is not used: edge features are columns of numbers",
+                        table.file,
+                        at + 1
+                    );
+                    report.push((Level::Note, text));
+                }
+                _ => {}
+            }
+        }
+        Ok(of)
     }
 
     /// Takes the values of an edge.
@@ -120,7 +204,7 @@ impl Columns {
             let value = number(field).filter(|value| value.is_finite());
             self.values.push(value.ok_or_else(|| Error::Malformed {
                 place: Place::line(&self.file, row.line()),
-                expected: format!("a finite number in column {}, as in the first record", at + 1),
+                expected: format!("a finite number in column {}, as in other records", at + 1),
                 found: format!("{field:.60?}"),
                 remedy: "give each edge a number there, or remove the column",
             })?)?;
@@ -129,6 +213,12 @@ impl Columns {
     }
 
     fn finish(self, file: &str) -> Result<Option<EdgeRows>> {
+        for (level, text) in self.report {
+            match level {
+                Level::Warning => eciton_input::notes::warn(text),
+                _ => eciton_input::notes::add(text),
+            }
+        }
         match self.of.len() {
             0 => Ok(None),
             columns => {

@@ -21,6 +21,9 @@ use super::{file, gzip};
 const RANGE_BYTES: u64 = 8 << 20;
 const _: () = assert!(RANGE_BYTES / 4 < MAX_CHUNK_EDGES as u64);
 
+/// Bytes with which some programs begin a text in UTF-8.
+pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// What is wrong with a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
@@ -28,6 +31,23 @@ pub(crate) struct Fault {
     pub(crate) at: usize,
     pub(crate) expected: String,
     pub(crate) found: String,
+}
+
+impl Fault {
+    /// The error of this fault at a place.
+    pub(crate) fn at(self, place: Place) -> Error {
+        let remedy = if self.expected.contains("as the first edge") {
+            "write one edge a line with the same columns (a vertex and its neighbours in one line is an adjacency \
+             list), and remove a first line of counts"
+        } else if self.expected.contains("vertex ids") {
+            "write ids as whole numbers without a header; a table with words, a header or ids like 1.0 is read as \
+             edges.csv in a folder"
+        } else {
+            "the file is damaged or of another kind; fetch or write it again"
+        };
+        let Self { expected, found, .. } = self;
+        Error::Malformed { place, expected, found, remedy }
+    }
 }
 
 /// Calls `each` with the two numbers of every line of `block`; `fields` is how many fields a line has
@@ -77,6 +97,29 @@ pub(crate) fn records(
         at = end + 1;
     }
     Ok(())
+}
+
+/// Number of comment lines of a block; at the start of a file without those before the first edge.
+pub(crate) fn comments(block: &[u8], start: bool) -> u64 {
+    if memchr::memchr2(b'#', b'%', block).is_none() {
+        return 0;
+    }
+    let is_comment = |line: &&[u8]| matches!(line.first(), Some(b'#' | b'%'));
+    let mut lines = block.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_start).peekable();
+    if start {
+        while lines.next_if(|line| line.is_empty() || is_comment(line)).is_some() {}
+    }
+    lines.filter(is_comment).count() as u64
+}
+
+/// Adds a warning to the reading report about comment lines after the first edge.
+pub(crate) fn report_comments(file: &str, count: u64) {
+    if count > 0 {
+        eciton_input::notes::warn(format!(
+            "{file}: {count} lines that start with # or % after the first edge were read as comments; if they are \
+             edges between words, write them as edges.csv in a folder"
+        ));
+    }
 }
 
 /// Whether a byte stands between the fields of a line.
@@ -145,26 +188,76 @@ impl Numbering {
     }
 }
 
-/// Which of the fields behind the two ids of a line are values of the edge.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// Fields after the two ids of a line that are values of the edge.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ValueFields {
     /// Ascending, from 0.
     fields: Vec<usize>,
+    /// Fields that are words in the first edge, ascending, from 0. They are not read.
+    words: Vec<usize>,
+    /// Number of all fields after the two ids.
+    count: usize,
     /// Why each edge has them.
     reason: &'static str,
 }
 
+impl Default for ValueFields {
+    /// No field.
+    fn default() -> Self {
+        let (fields, words) = (Vec::new(), Vec::new());
+        Self { fields, words, count: 0, reason: "as each entry of the matrix has" }
+    }
+}
+
 impl ValueFields {
-    /// The first one.
+    /// The first field alone.
     pub(crate) fn first() -> Self {
-        Self { fields: vec![0], reason: "as each entry has a value" }
+        Self { fields: vec![0], words: Vec::new(), count: 1, reason: "as each entry of the matrix has" }
     }
 
-    /// Those that are numbers behind the ids of the first edge.
+    /// Fields that are numbers after the ids of the first edge; every other edge has the same.
     pub(crate) fn of_first_edge(rest: &[u8]) -> Self {
-        let numbers = fields(rest).enumerate().filter(|(_, word)| finite(word).is_some());
-        let reason = "as the first edge has (or take the further fields off all)";
-        Self { fields: numbers.map(|(at, _)| at).collect(), reason }
+        let (mut values, mut words) = (Vec::new(), Vec::new());
+        for (at, word) in fields(rest).enumerate() {
+            match finite(word) {
+                Some(_) => values.push(at),
+                None => words.push(at),
+            }
+        }
+        let count = values.len() + words.len();
+        Self { fields: values, words, count, reason: "as the first edge has" }
+    }
+
+    /// Whether some fields are words, which are not read.
+    pub(crate) fn has_words(&self) -> bool {
+        !self.words.is_empty()
+    }
+
+    /// Whether a field that is a word in the first edge is a number here.
+    pub(crate) fn finds_number(&self, rest: &[u8]) -> bool {
+        fields(rest).enumerate().any(|(at, word)| self.words.contains(&at) && finite(word).is_some())
+    }
+
+    /// Refuses a first edge with a word for a missing number, and adds a note about words to the reading
+    /// report: `numbers` is the number of edges that have a number in their place.
+    pub(crate) fn report_words(&self, file: &str, first: &str, numbers: u64) {
+        use eciton_input::notes::{add, warn};
+        if self.words.is_empty() {
+            return;
+        }
+        let at: Vec<String> = self.words.iter().map(|at| (at + 3).to_string()).collect();
+        let text = format!(
+            "{file}: field {} of each edge is not used: it is no number in the first edge ({})",
+            at.join(", "),
+            eciton_input::text::cut(first.trim(), 60)
+        );
+        match numbers {
+            0 => add(text),
+            _ => warn(format!(
+                "{text}, but it is one in {numbers} other edges; if it is a feature of edges, give the first \
+                 edge a number"
+            )),
+        }
     }
 
     pub(crate) fn columns(&self) -> usize {
@@ -180,8 +273,71 @@ impl ValueFields {
             each(value.ok_or_else(expected)?);
             next = field + 1;
         }
-        Ok(())
+        match next + words.count() {
+            count if count == self.count => Ok(()),
+            _ => Err(format!("{} fields, {}", self.count + 2, self.reason)),
+        }
     }
+}
+
+/// The first edge of an edge list, which decides about the fields of all.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FirstEdge {
+    /// The two ids, if there is an edge.
+    pub(crate) ids: Option<(u64, u64)>,
+    pub(crate) values: ValueFields,
+    /// Text after the two ids.
+    pub(crate) rest: String,
+}
+
+impl FirstEdge {
+    pub(crate) fn of(source: u64, target: u64, rest: &[u8]) -> Self {
+        let values = ValueFields::of_first_edge(rest);
+        let rest = rest.get(..rest.len().min(60)).unwrap_or_default();
+        Self { ids: Some((source, target)), values, rest: String::from_utf8_lossy(rest).into_owned() }
+    }
+
+    /// Adds warnings to the reading report if the first edge may be no edge.
+    pub(crate) fn report_doubts(&self, file: &str, others: &OtherEdges) {
+        let (Some(ids), 0) = (self.ids, self.values.count) else { return };
+        let OtherEdges { vertices, edges, .. } = *others;
+        if !report_counts(file, ids, others)
+            && ids == (0, 1)
+            && edges > 1
+            && !others.has_first
+            && edges * 2 > vertices
+        {
+            eciton_input::notes::warn(format!(
+                "{file}: the first line, \"0 1\", was read as an edge, but neither id occurs again; if it is a \
+                 header of column numbers, remove it (to_csv(header=False))"
+            ));
+        }
+    }
+}
+
+/// Adds a warning to the reading report if the first edge has the numbers of vertices and edges that follow;
+/// returns whether it has.
+pub(crate) fn report_counts(file: &str, (a, b): (u64, u64), others: &OtherEdges) -> bool {
+    let OtherEdges { vertices, edges, .. } = *others;
+    if edges == 0 || a == b || ![(a, b), (b, a)].contains(&(vertices, edges)) {
+        return false;
+    }
+    let (first, second) = if a == vertices { ("vertices", "edges") } else { ("edges", "vertices") };
+    eciton_input::notes::warn(format!(
+        "{file}: the first line, \"{a} {b}\", was read as an edge, but the lines after it have {a} {first} and \
+         {b} {second}; if it is a line of counts, remove it"
+    ));
+    true
+}
+
+/// Edges after the first one.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct OtherEdges {
+    /// Distinct ids.
+    pub(crate) vertices: u64,
+    pub(crate) edges: u64,
+    /// Whether an end of the first edge occurs again.
+    pub(crate) has_first: bool,
 }
 
 fn fields(rest: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -247,7 +403,7 @@ impl EdgeSource for EdgeText {
 #[derive(Debug)]
 pub(crate) struct Ranges {
     path: PathBuf,
-    /// The first byte of the first line.
+    /// The first byte of the first line, after a byte order mark.
     start: u64,
     end: u64,
     range_bytes: u64,
@@ -259,6 +415,12 @@ impl Ranges {
     pub(crate) fn open(path: &Path, start: u64, fields: usize) -> Result<Self> {
         let refused = |source| Error::Read { path: path.to_owned(), source };
         let end = std::fs::metadata(path).map_err(refused)?.len();
+        let mut mark = Vec::new();
+        if start == 0 {
+            let file = eciton_input::file::open(path).map_err(refused)?;
+            file.take(BYTE_ORDER_MARK.len() as u64).read_to_end(&mut mark).map_err(refused)?;
+        }
+        let start = if mark == BYTE_ORDER_MARK { BYTE_ORDER_MARK.len() as u64 } else { start };
         Ok(Self { path: path.to_owned(), start, end, range_bytes: RANGE_BYTES, fields })
     }
 
@@ -278,33 +440,53 @@ impl Ranges {
         self
     }
 
-    /// Calls `each` with the two numbers of every line of a range, and what follows them.
+    /// Calls `each` with the two numbers of every line of a range, and with the text after them.
     pub(crate) fn records(
         &self,
         range: u64,
         each: impl FnMut(u64, u64, &[u8]) -> std::result::Result<(), String>,
     ) -> Result<()> {
+        self.block(range, each).map(drop)
+    }
+
+    /// [`Ranges::records`] that returns the number of comment lines of the range, without those before the
+    /// first edge of the file.
+    pub(crate) fn records_and_comments(
+        &self,
+        range: u64,
+        each: impl FnMut(u64, u64, &[u8]) -> std::result::Result<(), String>,
+    ) -> Result<u64> {
+        self.block(range, each).map(|block| comments(&block, range == 0))
+    }
+
+    /// [`Ranges::records`] that returns the text of the range.
+    fn block(
+        &self,
+        range: u64,
+        each: impl FnMut(u64, u64, &[u8]) -> std::result::Result<(), String>,
+    ) -> Result<Vec<u8>> {
         let (from, block) = self.lines(range)?;
         records(&block, self.fields, each).map_err(|fault| {
             let place = self.place(from + fault.at as u64);
-            Error::malformed(place, fault.expected, fault.found)
-        })
+            fault.at(place)
+        })?;
+        Ok(block)
     }
 
-    /// Which fields are values by the first edge.
-    pub(crate) fn value_fields(&self) -> Result<ValueFields> {
+    /// The first edge.
+    pub(crate) fn value_fields(&self) -> Result<FirstEdge> {
         for range in 0..self.count() {
             let mut found = None;
             // The first edge ends it. Other faults are for who reads all.
-            let _ = records(&self.lines(range)?.1, self.fields, |_, _, rest| {
-                found = Some(ValueFields::of_first_edge(rest));
+            let _ = records(&self.lines(range)?.1, self.fields, |source, target, rest| {
+                found = Some(FirstEdge::of(source, target, rest));
                 Err(String::new())
             });
             if let Some(found) = found {
                 return Ok(found);
             }
         }
-        Ok(ValueFields::default())
+        Ok(FirstEdge::default())
     }
 
     /// The lines that start in a range, and the first one's byte.
@@ -457,11 +639,15 @@ mod tests {
             let mut found = Vec::new();
             fields.read(rest, |value| found.push(value)).map(|()| found)
         };
-        assert_eq!(read(b"1 2 3 4 5 6").unwrap(), [1.0, 3.0, 5.0]);
+        assert_eq!(read(b"1 2 3 4 5").unwrap(), [1.0, 3.0, 5.0]);
         let said = read(b"1 2 3 4").unwrap_err();
         assert!(said.starts_with("a finite number in field 7, as the first edge has"), "{said}");
         assert!(read(b"1 2 inf 4 5").unwrap_err().contains("field 5"));
         assert_eq!(ValueFields::of_first_edge(b"").columns(), 0);
+        assert!(read(b"1 2 3 4 5").is_err() && read(b"1 2 3 4 5 6 7").unwrap_err().contains("8 fields"));
+        assert!(
+            fields.has_words() && fields.finds_number(b"1 2 3 4 5") && !fields.finds_number(b"1 a 3 b 5")
+        );
     }
 
     #[test]

@@ -2,15 +2,15 @@
 //!
 //! Each file may be packed with gzip, as `edges.csv.gz` or under its plain name.
 //!
-//! * `edges.csv`: source, target, and perhaps features of the edge: each further column whose field in
-//!   the first record is a number (then every record has a finite one there); other columns are ignored.
-//!   Ids are any words or whole numbers. Every edge counts in both directions, with the same features;
-//!   an edge that several records name has their mean. In place of such columns there may be
-//!   `edge_features.npy [records of edges.csv, columns]`.
+//! * `edges.csv`: source, target, and perhaps features of the edge: each further column that holds a finite
+//!   number in every record; other columns are ignored with a note. Ids are any words or whole numbers. Every
+//!   edge counts in both directions, with the same features; an edge that several records name has their mean.
+//!   In place of such columns there may be `edge_features.npy [records of edges.csv, columns]`.
 //! * `features.csv`: id, then one number a column; or `features.npy [V, columns]` for ids 0..V.
 //!   Without either, each vertex gets a feature of its own (identity).
 //! * `labels.csv`: id, class (a whole number from 0, or a word; empty or -1 is none), or id, number
-//!   (where a number has a fraction or an exponent, or is negative and not -1; empty is none). With
+//!   (where a number has a fraction or an exponent, or is negative and not -1; empty is none). Labels that are
+//!   all -1 or 1 are two classes, and words for a missing value (`nan`, `None`, `NA`) are none. With
 //!   several columns of numbers: flags where all are 0, 1 or empty, else numbers. Or `labels.npy [V]`
 //!   (floats with a fraction, or negative and not -1, are numbers) or `[V, labels]`, NaN is none.
 //!   Without either the data can be loaded but nothing can be trained.
@@ -20,23 +20,32 @@
 //!   Then labels and split are of graphs: their ids are those of graphs, and `labels.npy` has a row a graph
 //!   where these are 0 to the last. Without features each vertex has the constant 1.
 //!
-//! Lines that start with `#` are comments. The first line of a `.csv` is a header if its id field is
-//! one of `id, node, vertex, source, src, from, u, id_1, target...`, or if it is the only line whose
-//! id is not a number. `.tsv` files are separated by tabs, `.txt` by blanks, tabs or commas.
+//! Lines that start with `#` before the first record are comments. The first line is a header if its id field
+//! is one of `id, node, vertex, source, src, from, u, id_1, target...`, if it is the only line whose id is not a
+//! number, or by what the tables show together (`headers.rs`). `.tsv` files are separated by tabs, `.txt` by blanks, tabs or commas.
 //!
 //! Vertices are the ids of `features.*` if there is one (an edge or label of another id is an error),
-//! else those of `graphs.csv`, else all ids of labels and edges. Numbers are sorted, words keep the order of first appearance.
+//! else those of `graphs.csv`, else all ids of labels and edges: then one id of labels at least must be in an
+//! edge. Numbers are sorted, words keep the order of first appearance.
+//!
+//! For a trained model, columns of features, labels and edge features are chosen by the names that it
+//! [expects](Expected).
 
 mod edges;
 mod graphs;
+mod headers;
 mod ids;
+mod joins;
 mod labels;
+mod likeness;
+pub(crate) mod unused;
 
 use std::path::{Path, PathBuf};
 
 use eciton_graph::adjacency::{Graph, Options, check_vertices};
 use eciton_graph::dataset::{Dataset, EdgeFeatures, Names, VertexIds};
 use eciton_graph::error::{Error, Place, Result};
+use eciton_graph::expected::Expected;
 use eciton_graph::features::Features;
 use eciton_graph::graphs::{Graphs, apart_error};
 use eciton_graph::labels::Labels;
@@ -46,12 +55,15 @@ use eciton_input::file::present;
 
 use self::edges::Edges;
 use self::graphs::GraphIds;
+use self::headers::Tables;
 use self::ids::{Ids, Lookup, Placed};
-use self::labels::{is_unknown, label_table};
+use self::labels::{Read, label_table};
 use super::edge_rows::EdgeRows;
+use super::edge_text::{OtherEdges, report_counts};
 use super::file::Bytes;
+use super::missing::is_missing;
 use super::table::{Table, is_header, is_number};
-use super::{bundle, file, labels as arrays, npy};
+use super::{bundle, columns, file, labels as arrays, npy};
 
 pub(super) use graphs::graphs_beside;
 pub(super) use ids::canonical;
@@ -61,24 +73,80 @@ pub(super) use labels::{number, whole};
 pub(crate) const EDGES: [&str; 6] =
     ["edges.csv", "edges.tsv", "edges.txt", "edges.csv.gz", "edges.tsv.gz", "edges.txt.gz"];
 
+/// The tables and arrays of a folder without its edges.
+struct Parts {
+    features: Part,
+    labels: Part,
+    graphs: Option<Table>,
+    split: Option<Table>,
+}
+
+impl Parts {
+    /// Opens the files of a folder, and settles the headers that they and `edges` show together.
+    fn open(folder: &Path, graphs: Option<PathBuf>, edges: Option<&Table>) -> Result<Self> {
+        let made = Self {
+            features: Part::open(folder, "features")?,
+            labels: Part::open(folder, "labels")?,
+            graphs: graphs.map(|path| Table::open(&path)).transpose()?,
+            split: find(folder, "split").map(|path| Table::open(&path)).transpose()?,
+        };
+        let is_array = |part: &Part| matches!(part, Part::Array(..));
+        let tables = Tables {
+            edges,
+            features: made.features.table(),
+            labels: made.labels.table(),
+            graphs: made.graphs.as_ref(),
+            split: made.split.as_ref(),
+            dense: is_array(&made.features) || (is_array(&made.labels) && made.graphs.is_none()),
+        };
+        for table in tables.all() {
+            table.refuse_index()?;
+        }
+        tables.settle()?;
+        Ok(made)
+    }
+
+    /// Adds to the reading report how the first record of each table was read.
+    fn report_headers(&self) {
+        let tables = [self.features.table(), self.labels.table(), self.graphs.as_ref(), self.split.as_ref()];
+        tables.into_iter().flatten().for_each(Table::report_header);
+    }
+
+    /// Names of the files, without `.gz`.
+    fn files(&self) -> Vec<String> {
+        let arrays = [&self.features, &self.labels].into_iter().filter_map(|part| match part {
+            Part::Array(_, path) => Some(path.clone()),
+            _ => None,
+        });
+        let tables = [self.features.table(), self.labels.table(), self.graphs.as_ref(), self.split.as_ref()];
+        let tables = tables.into_iter().flatten().map(|table| PathBuf::from(&table.file));
+        arrays.chain(tables).filter_map(|path| plain_name(&path)).collect()
+    }
+}
+
+/// A file's name without folders and `.gz`.
+fn plain_name(path: &Path) -> Option<String> {
+    let name = path.file_name()?.to_string_lossy().into_owned();
+    Some(name.strip_suffix(".gz").map_or(name.clone(), str::to_owned))
+}
+
 /// Reads such a folder. Memory: 8 bytes an edge beside the graph, and the columns of edges.
 ///
 /// # Errors
 /// [`Error::Malformed`] with the line, [`Error::UnknownVertex`], [`Error::EmptyGraph`], and those of
 /// [`Dataset::validate`].
-pub fn open(folder: &Path) -> Result<Dataset> {
-    let Some(edges) = find(folder, "edges") else {
+pub fn open(folder: &Path, expected: Option<&Expected>) -> Result<Dataset> {
+    let Some(edges_path) = find(folder, "edges") else {
         return Err(Error::UnknownLayout {
             path: folder.to_owned(),
             found: file::list(folder)?.into_iter().take(20).collect(),
             known: "edges.csv, edges.tsv or edges.txt",
         });
     };
-    let edges = Table::open(&edges)?;
-    let features = Part::open(folder, "features")?;
-    let labels = Part::open(folder, "labels")?;
-    let of_graphs = find(folder, "graphs").map(|path| Table::open(&path)).transpose()?;
-    let known = match (&features, &labels, &of_graphs) {
+    let edges = Table::open(&edges_path)?;
+    let parts = Parts::open(folder, find(folder, "graphs"), Some(&edges))?;
+    let Parts { features, labels, graphs: of_graphs, .. } = &parts;
+    let known = match (features, labels, of_graphs) {
         (Part::Array(bytes, path), _, _) | (_, Part::Array(bytes, path), None) => {
             let file = file::name(path);
             let array = npy::parse(bytes, &file)?;
@@ -98,33 +166,31 @@ pub fn open(folder: &Path) -> Result<Dataset> {
     let (ids, read) = match known {
         Some(ids) => {
             check_vertices(ids.len(), || Place::whole(&edges.file))?;
-            let read = Edges::between(&edges, &ids)?;
+            let read = Edges::between(&edges, &ids, expected)?;
             (ids, read)
         }
         None => {
-            let labels = match &labels {
-                Part::Table(table) => Some(table),
-                _ => None,
-            };
-            match Edges::numbered(&edges, labels)? {
+            let labels = labels.table();
+            match Edges::numbered(&edges, labels, expected)? {
                 Some(found) => found,
-                None => Edges::worded(&edges, labels)?,
+                None => Edges::worded(&edges, labels, expected)?,
             }
         }
     };
     let vertices = ids.len();
     check_vertices(vertices, || Place::whole(&edges.file))?;
-    if let Some(table) = &of_graphs
+    if let Some(table) = of_graphs
         && !matches!(features, Part::None)
     {
         ids_or_header(table, Some(&ids))?;
     }
-    if let Part::Table(table) = &labels
+    if let Part::Table(table) = labels
         && (!matches!(features, Part::None) || of_graphs.is_some())
     {
         ids_or_header(table, of_graphs.is_none().then_some(&ids))?;
     }
 
+    report_edges(&edges, &read.pairs, &parts, &ids)?;
     let graphs = of_graphs.as_ref().map(|table| GraphIds::of(table, &ids)).transpose()?;
     if let Some(GraphIds { graphs, .. }) = &graphs {
         let graph_of = |vertex: u32| graphs.of().get(vertex as usize);
@@ -148,28 +214,90 @@ pub fn open(folder: &Path) -> Result<Dataset> {
     let rows = EdgeRows::of_folder(folder, &edges, read.columns, pairs.len())?;
     let edge_names = rows.as_ref().map(|rows| rows.names.clone()).unwrap_or_default();
     let placed = rows.map(|rows| rows.placed(&graph, pairs, Options::default())).transpose()?;
-    let mut known = Attributes::of(folder, &features, &labels, &ids, graphs)?;
+    let mut known = Attributes::of(&parts, &ids, graphs, expected)?;
     known.names.edge_features = edge_names;
+    edges.report_header();
+    let mut used = parts.files();
+    used.extend(plain_name(&edges_path));
+    used.push("edge_features.npy".to_owned());
+    let used: Vec<&str> = used.iter().map(String::as_str).collect();
+    unused::report(folder, &used, &format!("{} is read", plain_name(&edges_path).unwrap_or_default()));
     known.dataset(file::folder_name(folder), graph, placed, ids.names)
 }
 
-/// Whether a folder has features and labels, and no edges.
-pub(crate) fn has_rows(folder: &Path) -> bool {
+/// Adds counts of edges and of ids that join to the reading report.
+///
+/// # Errors
+/// [`Error::Malformed`] for a table of ids of which none is in an edge.
+fn report_edges(edges: &Table, pairs: &[(u32, u32)], parts: &Parts, ids: &Ids) -> Result<()> {
+    if pairs.is_empty() {
+        return Ok(());
+    }
+    let mut linked = vec![false; ids.len() as usize];
+    let mut marked = 0u64;
+    let mut mark = |&(source, target): &(u32, u32)| {
+        for end in [source, target] {
+            if let Some(slot) = linked.get_mut(end as usize) {
+                marked += u64::from(!std::mem::replace(slot, true));
+            }
+        }
+    };
+    pairs.iter().skip(1).for_each(&mut mark);
+    let first = pairs[0];
+    let name = |vertex: u32| ids.names.name(vertex).parse::<u64>().ok();
+    let plain = !edges.header.get() && edges.first(2)?.len() == 2;
+    if let (true, Some(a), Some(b)) = (plain, name(first.0), name(first.1)) {
+        mark(&first);
+        // Counted without the ids that the first edge alone has.
+        let others = OtherEdges { edges: pairs.len() as u64 - 1, ..others(pairs, ids.len()) };
+        report_counts(&edges.file, (a, b), &others);
+    } else {
+        mark(&first);
+    }
+    eciton_input::notes::fact(format!(
+        "{}: {} records with an edge, {marked} distinct ids; {} vertices without an edge",
+        edges.file,
+        pairs.len(),
+        ids.len() - marked
+    ));
+    // Where nothing else says what a vertex is, an id of labels that is in no edge makes one.
+    let sole = matches!(parts.features, Part::None) && parts.graphs.is_none();
+    match (&parts.labels, &parts.graphs) {
+        (Part::Table(labels), None) => joins::check(labels, edges, ids, &linked, sole),
+        _ => Ok(()),
+    }
+}
+
+/// Vertices of all edges but the first.
+fn others(pairs: &[(u32, u32)], vertices: u64) -> OtherEdges {
+    let mut seen = vec![false; vertices as usize];
+    let mut count = 0;
+    for &(source, target) in pairs.iter().skip(1) {
+        for end in [source, target] {
+            if let Some(slot) = seen.get_mut(end as usize) {
+                count += u64::from(!std::mem::replace(slot, true));
+            }
+        }
+    }
+    OtherEdges { vertices: count, ..OtherEdges::default() }
+}
+
+/// Whether a folder has features and labels, and no edges. A trained model needs no labels.
+pub(crate) fn has_rows(folder: &Path, expected: Option<&Expected>) -> bool {
     let has = |name: &str| {
         find(folder, name).is_some()
             || ["npy", "npy.gz"].iter().any(|e| present(&folder.join(format!("{name}.{e}"))))
     };
-    has("features") && has("labels") && find(folder, "edges").is_none()
+    has("features") && (has("labels") || expected.is_some()) && find(folder, "edges").is_none()
 }
 
 /// Reads a folder of features and labels, and perhaps a split, without edges: no vertex has a neighbour.
 ///
 /// # Errors
 /// As [`open`].
-pub(crate) fn open_rows(folder: &Path) -> Result<Dataset> {
-    let features = Part::open(folder, "features")?;
-    let labels = Part::open(folder, "labels")?;
-    let (ids, file) = match &features {
+pub(crate) fn open_rows(folder: &Path, expected: Option<&Expected>) -> Result<Dataset> {
+    let parts = Parts::open(folder, None, None)?;
+    let (ids, file) = match &parts.features {
         Part::Array(bytes, path) => {
             let file = file::name(path);
             (Ids::dense(npy::parse(bytes, &file)?.rows() as u64), file)
@@ -181,21 +309,27 @@ pub(crate) fn open_rows(folder: &Path) -> Result<Dataset> {
         Part::None => (Ids::dense(0), file::name(folder)),
     };
     check_vertices(ids.len(), || Place::whole(&file))?;
-    if let Part::Table(table) = &labels {
+    if let Part::Table(table) = &parts.labels {
         ids_or_header(table, Some(&ids))?;
     }
     let graph = Graph::from_edges(ids.len(), std::iter::empty(), Options::default())?;
-    let known = Attributes::of(folder, &features, &labels, &ids, None)?;
+    let known = Attributes::of(&parts, &ids, None, expected)?;
+    let used = parts.files();
+    let used: Vec<&str> = used.iter().map(String::as_str).collect();
+    unused::report(folder, &used, "features and labels were read as rows without a graph");
     known.dataset(file::folder_name(folder), graph, None, ids.names)
 }
 
 /// Finds whether the first row of a table is a header: where `ids` are known its id is none of them.
 fn ids_or_header(table: &Table, ids: Option<&Ids>) -> Result<()> {
     let Some(ids) = ids else { return table.find_header_of_words() };
+    if table.is_settled() {
+        return Ok(());
+    }
     let first = table.first(2)?;
     let word = first.get(0);
-    let header = word.is_empty() || (!is_number(word) && !is_unknown(word) && ids.position(word).is_none());
-    table.header.set(header);
+    let header = word.is_empty() || (!is_number(word) && !is_missing(word) && ids.position(word).is_none());
+    table.set_header(header);
     if header && ids.are_words() && !is_header(word) {
         table.note(true, "its id is none of the data set's");
     }
@@ -224,88 +358,85 @@ impl Attributes {
     ///
     /// # Errors
     /// As [`open`].
-    pub fn beside(folder: &Path, ids: &VertexIds, vertices: u64) -> Result<Self> {
+    pub fn beside(
+        folder: &Path,
+        ids: &VertexIds,
+        vertices: u64,
+        expected: Option<&Expected>,
+    ) -> Result<Self> {
         let lookup = match ids {
             VertexIds::Words(words) => Lookup::Words(words.iter().map(|w| (&**w).into()).zip(0..).collect()),
             VertexIds::Numbers(_) => Lookup::Sorted,
             VertexIds::Dense => Lookup::Dense,
         };
         let ids = Ids { names: ids.clone(), lookup, count: vertices, of_graphs: false };
-        let features = Part::open(folder, "features")?;
-        let labels = Part::open(folder, "labels")?;
-        let table = graphs_beside(folder).map(|path| Table::open(&path)).transpose()?;
-        if let Part::Table(features) = &features {
+        let parts = Parts::open(folder, graphs_beside(folder), None)?;
+        if let Part::Table(features) = &parts.features {
             features.find_header_of_numbers()?;
         }
-        if let Part::Table(labels) = &labels {
-            ids_or_header(labels, table.is_none().then_some(&ids))?;
+        if let Part::Table(labels) = &parts.labels {
+            ids_or_header(labels, parts.graphs.is_none().then_some(&ids))?;
         }
-        if let Some(table) = &table {
+        if let Some(table) = &parts.graphs {
             ids_or_header(table, Some(&ids))?;
         }
-        let graphs = table.as_ref().map(|table| GraphIds::of(table, &ids)).transpose()?;
-        Self::of(folder, &features, &labels, &ids, graphs)
+        let graphs = parts.graphs.as_ref().map(|table| GraphIds::of(table, &ids)).transpose()?;
+        Self::of(&parts, &ids, graphs, expected)
     }
 
-    fn of(
-        folder: &Path,
-        features: &Part,
-        labels: &Part,
-        ids: &Ids,
-        graphs: Option<GraphIds>,
-    ) -> Result<Self> {
+    fn of(parts: &Parts, ids: &Ids, graphs: Option<GraphIds>, expected: Option<&Expected>) -> Result<Self> {
         let mut names = Names::default();
-        if let Part::Table(table) = features {
-            names.features = table.names(1)?;
-        }
-        let features = match features {
+        let features = match &parts.features {
             Part::None if graphs.is_some() => Features::constant(ids.len())?,
             Part::None => Features::identity(ids.len() as u32),
             Part::Array(bytes, path) => bundle::dense(npy::parse(bytes, &file::name(path))?)?,
-            Part::Table(table) => numbers(table, ids)?,
+            Part::Table(table) => {
+                let all = table.names(1)?;
+                let chosen = feature_columns(table, &all, expected)?;
+                let named: Option<Vec<String>> = chosen.iter().map(|&at| all.get(at - 1).cloned()).collect();
+                names.features = named.unwrap_or_default();
+                numbers(table, ids, &chosen)?
+            }
         };
-        // A header may name fewer columns than lines have.
-        if names.features.len() != features.columns() as usize {
-            names.features.clear();
-        }
         let labelled = graphs.as_ref().map_or(ids, |graphs| &graphs.ids);
-        let has_labels = !matches!(labels, Part::None);
-        let (mut labels, file) = match labels {
+        let has_labels = !matches!(parts.labels, Part::None);
+        let (mut labels, file) = match &parts.labels {
             Part::None => (Labels::none(labelled.len() as u32), String::new()),
             Part::Array(bytes, path) => {
                 let file = file::name(path);
                 let array = npy::parse(bytes, &file)?;
                 graphs.as_ref().map_or(Ok(()), |graphs| graphs.check_rows(&array))?;
-                (arrays::from_array(&array)?, file)
+                let (labels, classes) = arrays::from_array_expecting(&array, expected)?;
+                names.labels = classes;
+                (labels, file)
             }
             Part::Table(table) => {
-                let (labels, known) = label_table(table, labelled)?;
-                names.labels = known;
+                let Read { labels, names: known, target } = label_table(table, labelled, expected)?;
+                (names.labels, names.target) = (known, target);
                 (labels, table.file.clone())
             }
         };
         if let Some(graphs) = &graphs {
             labels = labels.at_vertices(&graphs.at, ids.len() as u32, &file)?;
         }
-        let split = match find(folder, "split") {
-            Some(path) if !has_labels => {
-                Table::open(&path)?;
+        let split = match &parts.split {
+            Some(table) if !has_labels => {
                 eciton_input::notes::add(format!(
                     "{} is not used: there are no labels beside it (labels.csv or labels.npy)",
-                    file::name(&path)
+                    table.file
                 ));
                 Split::default()
             }
-            Some(path) => {
-                let table = Table::open(&path)?;
-                let found = split(&table, labelled, graphs.as_ref().map(|graphs| &graphs.at[..]))?;
-                of_labelled(found, &labels, &table, ids)
+            Some(table) => {
+                let found = split(table, labelled, graphs.as_ref().map(|graphs| &graphs.at[..]))?;
+                of_labelled(found, &labels, table, ids)
             }
             None => {
                 names.split = DRAWN.to_owned();
                 Split::random(&labels, [0.6, 0.2], 0)
             }
         };
+        parts.report_headers();
         Ok(Self { features, labels, split, graphs: graphs.map(|graphs| graphs.graphs), names })
     }
 
@@ -342,6 +473,13 @@ enum Part {
 }
 
 impl Part {
+    fn table(&self) -> Option<&Table> {
+        match self {
+            Self::Table(table) => Some(table),
+            _ => None,
+        }
+    }
+
     fn open(folder: &Path, name: &str) -> Result<Self> {
         let arrays = ["npy", "npy.gz"].map(|extension| folder.join(format!("{name}.{extension}")));
         if let Some(array) = arrays.into_iter().find(|path| present(path)) {
@@ -354,21 +492,37 @@ impl Part {
     }
 }
 
-fn numbers(table: &Table, ids: &Ids) -> Result<Features> {
-    let first = table.rows(2)?.next()?.map(|row| row.len() - 1);
-    let Some(columns) = first else { return Err(table.empty("a row of features at least")) };
+/// Columns of a table that are features, from 1: all, or those that a model was trained on.
+fn feature_columns(table: &Table, names: &[String], expected: Option<&Expected>) -> Result<Vec<usize>> {
+    let all = (1..table.first(2)?.len()).collect();
+    let Some(expected) = expected.filter(|expected| !expected.features.is_empty() && !names.is_empty())
+    else {
+        return Ok(all);
+    };
+    let at = columns::matched(&table.file, "feature columns", &expected.features, names)?;
+    let unused: Vec<String> =
+        (0..).zip(names).filter(|(column, _)| !at.contains(column)).map(|(_, name)| name.clone()).collect();
+    if !unused.is_empty() {
+        let why = "the model was not trained on them";
+        eciton_input::notes::add(columns::unused(&table.file, why, &unused));
+    }
+    Ok(at.into_iter().map(|at| at + 1).collect())
+}
+
+/// Numbers of the columns `chosen`, from 1.
+fn numbers(table: &Table, ids: &Ids, chosen: &[usize]) -> Result<Features> {
+    if table.rows(2)?.next()?.is_none() {
+        return Err(table.empty("a row of features at least"));
+    }
+    let columns = chosen.len();
     let cells = ids.len().saturating_mul(columns as u64);
     // The values, and their copy in the data set.
     let _charge = file::charge(&table.file, cells.saturating_mul(8))?;
     let (mut values, mut placed) = (vec![0f32; cells as usize], Placed::new(ids));
     table.each(2, |row| {
         let vertex = placed.place(table, row, ids)? as usize;
-        if row.len() != columns + 1 {
-            let found = format!("{} fields", row.len());
-            return Err(table.wrong(row.line(), &format!("{} fields", columns + 1), &found));
-        }
         let slots = values.get_mut(vertex * columns..(vertex + 1) * columns).unwrap_or_default();
-        for ((column, field), slot) in (0u64..).zip(row.fields().skip(1)).zip(slots) {
+        for ((column, field), slot) in (0u64..).zip(chosen.iter().map(|&at| row.get(at))).zip(slots) {
             match field.parse::<f32>() {
                 Ok(value) if value.is_finite() => *slot = value,
                 Ok(value) => {
@@ -425,9 +579,15 @@ fn split(table: &Table, ids: &Ids, at: Option<&[u32]>) -> Result<Split> {
         _ => None,
     };
     let first = table.first(2)?;
-    table.header.set(
-        is_header(first.get(0)) || (part(first.get(1)).is_none() && ids.position(first.get(0)).is_none()),
+    let numbers = crate::header::counting(first.fields()) == Some(first.len());
+    table.set_header(
+        is_header(first.get(0))
+            || (part(first.get(1)).is_none() && (numbers || ids.position(first.get(0)).is_none())),
     );
+    let unused: Vec<String> = first.fields().skip(2).map(str::to_owned).collect();
+    if !unused.is_empty() && table.header.get() {
+        eciton_input::notes::add(columns::unused(&table.file, "the second column has the part", &unused));
+    }
     let mut parts = [Vec::new(), Vec::new(), Vec::new()];
     table.each(2, |row| {
         let id = ids.find(table, row.line(), row.get(0))?;

@@ -1,20 +1,49 @@
 //! Labels as files write them: classes, flags or numbers.
 
 use eciton_graph::error::{Error, Place, Result};
-use eciton_graph::labels::{Labels, MAX_CLASSES, Values};
+use eciton_graph::expected::Expected;
+use eciton_graph::labels::{Labels, MAX_CLASSES, SIGN_CLASSES, Values};
 use eciton_graph::split::NO_LABEL;
 
 use super::array::{Array, Element};
 
-/// Labels from whole numbers: -1 is none, the number of classes is one more than the highest.
+/// Stands for a missing label among whole numbers.
+pub(crate) const MISSING: i64 = i64::MIN;
+
+/// Labels, and names of their classes where there are any.
+pub(crate) type Named = (Labels, Vec<String>);
+
+/// Labels from whole numbers. If all are -1 or 1, these are two classes. Otherwise -1 is no label, and the
+/// number of classes is one more than the highest. Numbers of [`MAX_CLASSES`] or more are no classes but
+/// numbers to predict.
 ///
 /// # Errors
-/// [`Error::LabelRange`] with the row for any other negative number or one of [`MAX_CLASSES`] or more.
-pub(crate) fn from_numbers(numbers: &[i64], file: &str) -> Result<Labels> {
+/// [`Error::LabelRange`] with the row for any other negative number.
+pub(crate) fn from_numbers(numbers: &[i64], file: &str) -> Result<Named> {
+    if let Some(signs) = signs(numbers, file) {
+        return Ok(signs);
+    }
+    if let Some(&most) = numbers.iter().max().filter(|&&most| most >= i64::from(MAX_CLASSES)) {
+        eciton_input::notes::warn(format!(
+            "{file}: labels were read as numbers to be predicted, for {most} is above the limit of {MAX_CLASSES} \
+             classes; write classes as words, or number them from 0"
+        ));
+        let value = |&number: &i64| if number == MISSING { f32::NAN } else { number as f32 };
+        let values = numbers.iter().map(value).collect();
+        return Ok((Labels::Numbers(Values::named(1, values, file)?), Vec::new()));
+    }
+    Ok((numbered(numbers, file)?, Vec::new()))
+}
+
+/// Classes that keep their numbers; -1 is no label.
+///
+/// # Errors
+/// [`Error::LabelRange`] with the row for other negative numbers and for [`MAX_CLASSES`] or more.
+pub(crate) fn numbered(numbers: &[i64], file: &str) -> Result<Labels> {
     let mut labels = Vec::with_capacity(numbers.len());
     for (row, &number) in numbers.iter().enumerate() {
         labels.push(match number {
-            -1 => NO_LABEL,
+            -1 | MISSING => NO_LABEL,
             0.. if number < i64::from(MAX_CLASSES) => number as u32,
             _ => {
                 return Err(Error::LabelRange {
@@ -25,8 +54,28 @@ pub(crate) fn from_numbers(numbers: &[i64], file: &str) -> Result<Labels> {
             }
         });
     }
+    report_minus_one(numbers, file);
     let classes = labels.iter().filter(|&&l| l != NO_LABEL).max().map_or(0, |&l| l + 1);
     Ok(Labels::classes(labels, classes))
+}
+
+/// Adds the number of labels that are -1 to the reading report.
+fn report_minus_one(numbers: &[i64], file: &str) {
+    let count = numbers.iter().filter(|&&number| number == -1).count();
+    if count > 0 {
+        eciton_input::notes::fact(format!("{file}: {count} labels are -1, which means no label"));
+    }
+}
+
+/// The classes `-1` and `1`, if all labels are one of the two numbers.
+fn signs(numbers: &[i64], file: &str) -> Option<Named> {
+    let known = numbers.iter().map(|&number| (number != MISSING).then_some(number));
+    let labels = Labels::from_signs(known)?;
+    eciton_input::notes::add(format!(
+        "{file}: labels that are all -1 or 1 were read as two classes; leave rows without a label empty, or \
+         write classes from 0, if -1 means no label"
+    ));
+    Some((labels, SIGN_CLASSES.map(str::to_owned).to_vec()))
 }
 
 /// Labels from an array: of whole numbers as [`from_numbers`], of floats as [`from_floats`]; of several
@@ -34,24 +83,75 @@ pub(crate) fn from_numbers(numbers: &[i64], file: &str) -> Result<Labels> {
 ///
 /// # Errors
 /// [`Error::Malformed`] and [`Error::LabelRange`] with the row.
-pub(crate) fn from_array(array: &Array<'_>) -> Result<Labels> {
+pub(crate) fn from_array(array: &Array<'_>) -> Result<Named> {
     match (array.columns(), array.element) {
         (1, Element::Float(_)) => from_floats(array.to_f32()?, &array.file),
         (1, _) => from_numbers(&array.to_i64()?, &array.file),
         // More columns than fit are too many in any case.
         (columns, _) => {
-            from_columns(u32::try_from(columns).unwrap_or(u32::MAX), array.to_f32()?, &array.file)
+            let columns = u32::try_from(columns).unwrap_or(u32::MAX);
+            Ok((from_columns(columns, array.to_f32()?, &array.file)?, Vec::new()))
         }
     }
 }
 
+/// [`from_array`] for a trained model: its classes keep their numbers, and its numbers stay numbers.
+///
+/// # Errors
+/// As [`from_array`].
+pub(crate) fn from_array_expecting(array: &Array<'_>, expected: Option<&Expected>) -> Result<Named> {
+    match expected {
+        Some(expected) if expected.classification && array.columns() == 1 => {
+            let numbers = match array.element {
+                Element::Float(_) => {
+                    let values = array.to_f32()?;
+                    if values.iter().any(|&value| is_measured(value)) {
+                        return from_array(array);
+                    }
+                    values.iter().map(|&value| if value.is_nan() { MISSING } else { value as i64 }).collect()
+                }
+                _ => array.to_i64()?,
+            };
+            expected_classes(&numbers, expected, &array.file)
+        }
+        Some(expected) if !expected.classification => {
+            let columns = u32::try_from(array.columns()).unwrap_or(u32::MAX);
+            let values = array.to_f32()?;
+            Ok(match columns {
+                1 => (Labels::Numbers(Values::named(1, values, &array.file)?), Vec::new()),
+                _ => (from_columns(columns, values, &array.file)?, Vec::new()),
+            })
+        }
+        _ => from_array(array),
+    }
+}
+
+/// Whole numbers as labels of a trained model: of one whose classes have names the numbers are names.
+pub(crate) fn expected_classes(numbers: &[i64], expected: &Expected, file: &str) -> Result<Named> {
+    if expected.numbered_classes() {
+        return Ok((numbered(numbers, file)?, Vec::new()));
+    }
+    let minus_one = expected.classes.iter().any(|name| name == "-1");
+    let known = |number: i64| number != MISSING && (number != -1 || minus_one);
+    let mut distinct: Vec<i64> = numbers.iter().copied().filter(|&number| known(number)).collect();
+    distinct.sort_unstable();
+    distinct.dedup();
+    check_count(distinct.len(), file)?;
+    let class = |&number: &i64| match known(number) {
+        true => distinct.binary_search(&number).map_or(NO_LABEL, |at| at as u32),
+        false => NO_LABEL,
+    };
+    let labels = Labels::classes(numbers.iter().map(class).collect(), distinct.len() as u32);
+    Ok((labels, distinct.iter().map(i64::to_string).collect()))
+}
+
 /// Labels from one column of floats: classes as [`from_numbers`] has them where all are whole and none is
 /// negative but -1, else numbers. NaN is unknown.
-pub(crate) fn from_floats(values: Vec<f32>, file: &str) -> Result<Labels> {
+pub(crate) fn from_floats(values: Vec<f32>, file: &str) -> Result<Named> {
     if values.iter().any(|&value| is_measured(value) || value.is_infinite()) {
-        return Ok(Labels::Numbers(Values::named(1, values, file)?));
+        return Ok((Labels::Numbers(Values::named(1, values, file)?), Vec::new()));
     }
-    let class = |&value: &f32| if value.is_nan() { -1 } else { value as i64 };
+    let class = |&value: &f32| if value.is_nan() { MISSING } else { value as i64 };
     from_numbers(&values.iter().map(class).collect::<Vec<_>>(), file)
 }
 
@@ -66,23 +166,33 @@ pub(crate) fn is_measured(value: f32) -> bool {
 }
 
 /// Labels from whole numbers whose values are names only: classes are the distinct numbers in
-/// ascending order; -1 is none.
-pub(crate) fn from_distinct(numbers: &[i64], file: &str) -> Result<Labels> {
+/// ascending order. -1 is no label, unless all labels are -1 or 1.
+pub(crate) fn from_distinct(numbers: &[i64], file: &str) -> Result<Named> {
+    if let Some(signs) = signs(numbers, file) {
+        return Ok(signs);
+    }
     let mut known: Vec<i64> = numbers.iter().copied().filter(|&n| n != -1).collect();
     known.sort_unstable();
     known.dedup();
-    if known.len() as u64 > u64::from(MAX_CLASSES) {
-        return Err(Error::Limit {
-            place: Place::whole(file),
-            limit: "classes",
-            unit: "classes",
-            allowed: u64::from(MAX_CLASSES),
-            found: known.len() as u64,
-            remedy: "these look like ids or measurements, not classes",
-        });
-    }
+    check_count(known.len(), file)?;
+    report_minus_one(numbers, file);
     let label = |n: &i64| known.binary_search(n).map_or(NO_LABEL, |at| at as u32);
-    Ok(Labels::classes(numbers.iter().map(label).collect(), known.len() as u32))
+    Ok((Labels::classes(numbers.iter().map(label).collect(), known.len() as u32), Vec::new()))
+}
+
+/// Refuses more than [`MAX_CLASSES`] classes.
+fn check_count(classes: usize, file: &str) -> Result<()> {
+    if classes as u64 <= u64::from(MAX_CLASSES) {
+        return Ok(());
+    }
+    Err(Error::Limit {
+        place: Place::whole(file),
+        limit: "classes",
+        unit: "classes",
+        allowed: u64::from(MAX_CLASSES),
+        found: classes as u64,
+        remedy: "these look like ids or measurements, not classes",
+    })
 }
 
 /// The class of each row of `columns` scores: the first highest, as NumPy's argmax; a row of zeros

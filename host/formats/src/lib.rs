@@ -13,6 +13,7 @@
 
 pub mod array;
 pub mod bundle;
+mod columns;
 mod cora;
 mod csr;
 mod dictionary;
@@ -22,10 +23,13 @@ mod edge_text;
 pub mod file;
 pub mod folder;
 pub mod gzip;
+mod header;
+mod indices;
 mod labels;
 mod lines;
 pub mod matrix_market;
 pub mod metis;
+mod missing;
 pub mod musae;
 pub mod npy;
 pub mod npz;
@@ -63,7 +67,7 @@ const KNOWN: &str = "a .npz of a known layout; a MatrixMarket file (.mtx), a MET
      x and y, a folder with features and labels, or with x.npy and y.npy";
 
 /// Reads one of several data sets of a folder by its name.
-type Reader = fn(&Path, &str) -> Result<Dataset>;
+type Reader = fn(&Path, &str, Option<&Expected>) -> Result<Dataset>;
 
 /// A data set that the crate carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,8 +119,7 @@ pub fn builtin(name: &str) -> Result<Dataset> {
 /// # Errors
 /// Those of [`open`], and [`Error::Malformed`] for a feature column that is missing.
 pub fn open_expecting(path: &Path, name: Option<&str>, expected: &Expected) -> Result<Dataset> {
-    let _ = expected;
-    open(path, name)
+    open_for(path, name, Some(expected))
 }
 
 /// Reads whatever lies at `path`; `name` chooses where a folder holds several data sets.
@@ -125,6 +128,16 @@ pub fn open_expecting(path: &Path, name: Option<&str>, expected: &Expected) -> R
 /// [`Error::ChooseName`] where a name is missing or unknown, [`Error::UnknownLayout`] with what was
 /// found, and those of the reader.
 pub fn open(path: &Path, name: Option<&str>) -> Result<Dataset> {
+    open_for(path, name, None)
+}
+
+fn open_for(path: &Path, name: Option<&str>, expected: Option<&Expected>) -> Result<Dataset> {
+    let read = read(path, name, expected)?;
+    eciton_graph::label_report::report(&read.labels);
+    Ok(read)
+}
+
+fn read(path: &Path, name: Option<&str>, expected: Option<&Expected>) -> Result<Dataset> {
     let _reading = Reading::begin();
     let metadata = std::fs::metadata(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
     let alone = |name: Option<&str>| match name {
@@ -142,11 +155,11 @@ pub fn open(path: &Path, name: Option<&str>) -> Result<Dataset> {
             });
         }
         return match Kind::of(path)? {
-            Some(Kind::Bundle) => bundle::open(path),
-            Some(Kind::MatrixMarket) => matrix_market::open(path),
-            Some(Kind::Metis) => metis::open(path),
-            Some(Kind::EdgeList) => snap::open(path),
-            Some(Kind::Rows) => rows::text::open(path),
+            Some(Kind::Bundle) => bundle::open(path, expected),
+            Some(Kind::MatrixMarket) => matrix_market::open(path, expected),
+            Some(Kind::Metis) => metis::open(path, expected),
+            Some(Kind::EdgeList) => snap::open(path, expected),
+            Some(Kind::Rows) => rows::text::open(path, expected),
             None => {
                 let found = vec![file::name(path)];
                 Err(Error::UnknownLayout { path: path.to_owned(), found, known: KNOWN })
@@ -159,26 +172,28 @@ pub fn open(path: &Path, name: Option<&str>) -> Result<Dataset> {
         return alone(name).and_then(|()| store::open(path));
     }
     if has("indptr.npy") && has("indices.npy") {
-        return alone(name).and_then(|()| prepared::open(path));
+        return alone(name).and_then(|()| prepared::open(path, expected));
     }
     if folder::EDGES.iter().any(|e| has(e)) {
-        return alone(name).and_then(|()| folder::open(path));
+        return alone(name).and_then(|()| folder::open(path, expected));
     }
-    if folder::has_rows(path) {
-        return alone(name).and_then(|()| folder::open_rows(path));
+    if folder::has_rows(path, expected) {
+        return alone(name).and_then(|()| folder::open_rows(path, expected));
     }
-    if let Some(files) = rows::files(path) {
-        return alone(name).and_then(|()| rows::folder(path, &files));
+    if let Some(files) = rows::files(path, expected) {
+        return alone(name).and_then(|()| rows::folder(path, &files, expected));
     }
     if ogb::recognises(path) {
         return ogb::open(path, name);
     }
     let several: [(Vec<String>, Reader); 5] = [
-        (planetoid::names(&files), planetoid::open),
-        (musae::names(&files), musae::open),
-        (tu::names(path, &files), tu::open),
-        (bundle_names(&files), |folder, name| bundle::open(&folder.join(format!("{name}.npz")))),
-        (graph_names(&files), |folder, name| open(&folder.join(name), None)),
+        (planetoid::names(&files), |folder, name, _| planetoid::open(folder, name)),
+        (musae::names(&files), |folder, name, _| musae::open(folder, name)),
+        (tu::names(path, &files), |folder, name, _| tu::open(folder, name)),
+        (bundle_names(&files), |folder, name, expected| {
+            bundle::open(&folder.join(format!("{name}.npz")), expected)
+        }),
+        (graph_names(&files), |folder, name, expected| read(&folder.join(name), None, expected)),
     ];
     let names: Vec<String> = several.iter().flat_map(|(names, _)| names.iter().cloned()).collect();
     let wanted = match (name, names.as_slice()) {
@@ -192,7 +207,7 @@ pub fn open(path: &Path, name: Option<&str>) -> Result<Dataset> {
     };
     for (names, open) in several {
         if let Some(name) = names.iter().find(|n| n.eq_ignore_ascii_case(wanted)) {
-            return open(path, name);
+            return open(path, name, expected);
         }
     }
     Err(Error::ChooseName {
@@ -217,12 +232,12 @@ pub fn is_rows(path: &Path) -> bool {
         let edges = folder::EDGES.iter().any(|edges| path.join(edges).exists());
         return !edges
             && !path.join("indptr.npy").exists()
-            && (folder::has_rows(path) || rows::files(path).is_some());
+            && (folder::has_rows(path, None) || rows::files(path, None).is_some());
     }
     match path.is_file().then(|| Kind::of(path)) {
         Some(Ok(Some(Kind::Rows))) => true,
         Some(Ok(Some(Kind::Bundle))) => {
-            npz::Npz::open(path).is_ok_and(|npz| rows::names(&npz.keys()).is_some())
+            npz::Npz::open(path).is_ok_and(|npz| rows::names(&npz.keys(), None).is_some())
         }
         _ => false,
     }
@@ -293,7 +308,7 @@ impl Streamed {
     /// # Errors
     /// As [`folder::open`].
     pub fn attributes(&self) -> Result<folder::Attributes> {
-        folder::Attributes::beside(&self.folder, &self.ids, self.edges.vertices())
+        folder::Attributes::beside(&self.folder, &self.ids, self.edges.vertices(), None)
     }
 }
 

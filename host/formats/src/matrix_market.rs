@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use eciton_graph::adjacency::check_vertices;
 use eciton_graph::dataset::{Dataset, VertexIds};
 use eciton_graph::error::{Error, Place, Result};
+use eciton_graph::expected::Expected;
 
 use super::edge_text::{self, EdgeText, Numbering, Ranges, ValueFields, excerpt, records};
 use super::file::Grown;
@@ -58,7 +59,7 @@ struct Header {
 /// rectangular ones, complex values and further symmetries; [`Error::Mismatch`] where there are more or
 /// fewer entries than the size line says; [`Error::EmptyGraph`]; [`Error::Limit`]; those of
 /// [`super::folder::open`] for the files beside.
-pub fn open(path: &Path) -> Result<Dataset> {
+pub fn open(path: &Path, expected: Option<&Expected>) -> Result<Dataset> {
     let header = Header::read(path)?;
     let ((graph, edge_features), ids) = if Source::open(path)?.packed() {
         (entries(path, header)?.graph(header.vertices)?, names(header.vertices))
@@ -66,7 +67,7 @@ pub fn open(path: &Path) -> Result<Dataset> {
         let (source, ids) = edges(path, super::threads())?;
         (super::graph_and_values(&source)?, ids)
     };
-    let known = Attributes::beside(super::parent(path), &ids, header.vertices)?;
+    let known = Attributes::beside(super::parent(path), &ids, header.vertices, expected)?;
     known.dataset(file::stem(path), graph, edge_features, ids)
 }
 

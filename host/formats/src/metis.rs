@@ -22,6 +22,7 @@ use eciton_graph::adjacency::{Options, check_vertices};
 use eciton_graph::build;
 use eciton_graph::dataset::{Dataset, EdgeFeatures, VertexIds};
 use eciton_graph::error::{Error, Place, Result};
+use eciton_graph::expected::Expected;
 
 use super::edge_text::excerpt;
 use super::file;
@@ -52,7 +53,7 @@ struct Header {
 /// [`Error::Malformed`] with the line; [`Error::UnknownVertex`]; [`Error::Mismatch`] where there are
 /// more or fewer edges than the first line says; [`Error::EmptyGraph`]; [`Error::Limit`]; those of
 /// [`super::folder::open`] for the files beside.
-pub fn open(path: &Path) -> Result<Dataset> {
+pub fn open(path: &Path, expected: Option<&Expected>) -> Result<Dataset> {
     let (bytes, name) = (file::read(path)?, file::name(path));
     let mut lines =
         (1u64..).zip(bytes.split(|&byte| byte == b'\n')).filter(|(_, line)| !line.starts_with(b"%"));
@@ -115,7 +116,7 @@ pub fn open(path: &Path) -> Result<Dataset> {
     let edge_features = header.weighted.then(place).transpose()?;
     drop((pairs, weights));
     let ids = VertexIds::Numbers((1..=header.vertices).collect());
-    let known = Attributes::beside(super::parent(path), &ids, header.vertices)?;
+    let known = Attributes::beside(super::parent(path), &ids, header.vertices, expected)?;
     known.dataset(file::stem(path), graph, edge_features, ids)
 }
 

@@ -199,7 +199,7 @@ impl Raw {
                 let (columns, values) = table(&path, rows)?;
                 let file = file::name(&path);
                 Some(match columns {
-                    1 => labels::from_floats(values, &file)?,
+                    1 => labels::from_floats(values, &file)?.0,
                     _ => labels::from_columns(columns, values, &file)?,
                 })
             }
@@ -260,7 +260,7 @@ impl Raw {
             true => {
                 let labels = with(&mut Npz::open(&path)?, "node_label", |array| {
                     rows(&array, vertices)?;
-                    labels::from_array(&array)
+                    Ok(labels::from_array(&array)?.0)
                 })?;
                 Some(labels)
             }
@@ -503,5 +503,6 @@ fn ids(path: &Path, what: &str, known: u64) -> Result<Vec<u32>> {
         }
         Ok(())
     })?;
+    super::indices::refuse_mask(&found, usize::try_from(known).unwrap_or(usize::MAX), &name)?;
     Ok(found)
 }

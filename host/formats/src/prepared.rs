@@ -12,7 +12,9 @@ use eciton_graph::adjacency::{Graph, Options};
 use eciton_graph::build;
 use eciton_graph::dataset::{Dataset, EdgeFeatures, Names};
 use eciton_graph::error::{Error, Place, Result};
+use eciton_graph::expected::Expected;
 use eciton_graph::features::Features;
+use eciton_graph::labels::Labels;
 use eciton_graph::names::DRAWN;
 use eciton_graph::split::Split;
 use eciton_input::file::present;
@@ -20,8 +22,9 @@ use eciton_tensor::bytes_of_mut;
 
 use super::array::Array;
 use super::edge_rows::EdgeRows;
+use super::folder::unused;
 use super::npy::Npy;
-use super::{bundle, file, labels, npy};
+use super::{bundle, file, indices, labels, npy};
 
 /// Wider rows are read as any other array is.
 const MAX_COLUMNS: usize = 1 << 20;
@@ -31,7 +34,7 @@ const MAX_COLUMNS: usize = 1 << 20;
 /// # Errors
 /// Those of the array reader; [`Error::Malformed`] for offsets that do not ascend to E;
 /// [`Error::UnknownVertex`]; those of [`Dataset::validate`].
-pub fn open(folder: &Path) -> Result<Dataset> {
+pub fn open(folder: &Path, expected: Option<&Expected>) -> Result<Dataset> {
     let offsets = read(folder, "indptr", |a| a.to_u64())?;
     let indices = read(folder, "indices", |a| a.to_u32())?;
     let place = || Place::whole(file::name(&folder.join("indptr.npy")));
@@ -56,22 +59,37 @@ pub fn open(folder: &Path) -> Result<Dataset> {
         true => features(&folder.join("feat.npy"))?,
         false => Features::identity(graph.vertices()),
     };
-    let labels = read(folder, "label", |a| labels::from_array(&a))?;
+    // A trained model needs no labels.
+    let (labels, classes) = match expected.is_none() || present(&folder.join("label.npy")) {
+        true => read(folder, "label", |a| labels::from_array_expecting(&a, expected))?,
+        false => (Labels::none(graph.vertices()), Vec::new()),
+    };
     let has_split = present(&folder.join("train.npy"));
     let drawn = if has_split { String::new() } else { DRAWN.to_owned() };
     let split = match has_split {
         true => Split {
-            train: read(folder, "train", |a| a.to_u32())?,
-            validation: read(folder, "val", |a| a.to_u32())?,
-            test: read(folder, "test", |a| a.to_u32())?,
+            train: read(folder, "train", |a| indices::rows_of(&a, labels.rows()))?,
+            validation: read(folder, "val", |a| indices::rows_of(&a, labels.rows()))?,
+            test: read(folder, "test", |a| indices::rows_of(&a, labels.rows()))?,
         }
         .sorted(),
         false => Split::random(&labels, [0.6, 0.2], 0),
     };
+    const FILES: [&str; 8] = [
+        "indptr.npy",
+        "indices.npy",
+        "feat.npy",
+        "label.npy",
+        "edge_feat.npy",
+        "train.npy",
+        "val.npy",
+        "test.npy",
+    ];
+    unused::report(folder, &FILES, "indptr.npy and indices.npy are read");
     let name = file::folder_name(folder);
     Dataset {
         edge_features,
-        names: Names { split: drawn, ..Names::default() },
+        names: Names { labels: classes, split: drawn, ..Names::default() },
         ..Dataset::new(name, graph, features, labels, split)
     }
     .checked()
@@ -169,7 +187,7 @@ mod tests {
                 ("indices", write_i64(&[indices.len()], &indices)),
                 ("label", write_i64(&[vertices as usize], &vec![0; vertices as usize])),
             ]);
-            let read = open(folder.path()).unwrap();
+            let read = open(folder.path(), None).unwrap();
             assert_eq!(read.graph, expected, "case {case}");
             assert_eq!(read.features, Features::identity(vertices as u32));
         }

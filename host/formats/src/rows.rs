@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use eciton_graph::adjacency::{Graph, Options, check_vertices};
 use eciton_graph::dataset::{Dataset, Names, VertexIds};
 use eciton_graph::error::{Error, Place, Result};
+use eciton_graph::expected::Expected;
 use eciton_graph::features::Features;
 use eciton_graph::labels::Labels;
 use eciton_graph::names::DRAWN;
@@ -25,8 +26,9 @@ use eciton_graph::split::Split;
 use eciton_input::file::present;
 
 use super::array::Array;
+use super::folder::unused;
 use super::npz::Npz;
-use super::{bundle, file, labels, npy};
+use super::{bundle, file, indices, labels, npy};
 
 /// Names of the features, and of the labels beside them.
 const NAMES: [(&str, &str); 2] = [("x", "y"), ("data", "target")];
@@ -37,17 +39,18 @@ const MASKS: [&str; 3] = ["train_mask", "val_mask", "test_mask"];
 /// Files of row numbers of the parts in a folder.
 const PARTS: [&str; 3] = ["train", "val", "test"];
 
-/// What `keys` of an archive hold, if it is rows: features and labels. Arrays of edges are another layout's.
-pub(crate) fn names(keys: &[String]) -> Option<(&'static str, &'static str)> {
+/// Names of the features and labels of an archive that holds rows. Arrays of edges are another layout's. A
+/// trained model needs no labels.
+pub(crate) fn names(keys: &[String], expected: Option<&Expected>) -> Option<(&'static str, &'static str)> {
     let has = |wanted: &str| keys.iter().any(|key| key == wanted);
     let edges = keys.iter().any(|key| key.starts_with("edge") || key.starts_with("adj"));
-    NAMES.into_iter().find(|(x, y)| has(x) && has(y)).filter(|_| !edges)
+    NAMES.into_iter().find(|(x, y)| has(x) && (has(y) || expected.is_some())).filter(|_| !edges)
 }
 
-/// The two arrays of a folder that holds rows, if it does.
-pub(crate) fn files(folder: &Path) -> Option<[PathBuf; 2]> {
+/// The two arrays of a folder that holds rows, if it does. A trained model needs no labels.
+pub(crate) fn files(folder: &Path, expected: Option<&Expected>) -> Option<[PathBuf; 2]> {
     let both = FILES.map(|(x, y)| [x, y].map(|name| folder.join(format!("{name}.npy"))));
-    both.into_iter().find(|both| both.iter().all(|path| present(path)))
+    both.into_iter().find(|[x, y]| present(x) && (expected.is_some() || present(y)))
 }
 
 /// Reads such an archive.
@@ -55,13 +58,19 @@ pub(crate) fn archive<R: Read + Seek>(
     npz: &mut Npz<R>,
     name: String,
     (x, y): (&str, &str),
+    expected: Option<&Expected>,
 ) -> Result<Dataset> {
     let keys = npz.keys();
     let mut entry = |key: &str| Ok((npz.entry(key)?, npz.place(key)));
     let (bytes, place) = entry(x)?;
     let features = bundle::dense(npy::parse(&bytes, &place)?)?;
-    let (bytes, place) = entry(y)?;
-    let labels = labels::from_array(&npy::parse(&bytes, &place)?)?;
+    let (labels, classes) = match keys.iter().any(|key| key == y) {
+        false => (Labels::none(features.rows() as u32), Vec::new()),
+        true => {
+            let (bytes, place) = entry(y)?;
+            labels::from_array_expecting(&npy::parse(&bytes, &place)?, expected)?
+        }
+    };
     let split = match MASKS.iter().any(|mask| keys.iter().any(|key| key == mask)) {
         false => None,
         true => {
@@ -76,7 +85,8 @@ pub(crate) fn archive<R: Read + Seek>(
             Some(Split { train, validation, test })
         }
     };
-    dataset(name, features, labels, split, VertexIds::Dense, Names::default())
+    let names = Names { labels: classes, ..Names::default() };
+    dataset(name, features, labels, split, VertexIds::Dense, names)
 }
 
 fn masked(mask: &Array<'_>, rows: usize) -> Result<Vec<u32>> {
@@ -95,25 +105,34 @@ fn masked(mask: &Array<'_>, rows: usize) -> Result<Vec<u32>> {
 }
 
 /// Reads a folder of the two arrays that [`files`] found.
-pub(crate) fn folder(folder: &Path, [x, y]: &[PathBuf; 2]) -> Result<Dataset> {
+pub(crate) fn folder(folder: &Path, [x, y]: &[PathBuf; 2], expected: Option<&Expected>) -> Result<Dataset> {
     fn read<T>(path: &Path, read: impl FnOnce(Array<'_>) -> Result<T>) -> Result<T> {
         let bytes = file::read(path)?;
         read(npy::parse(&bytes, &file::name(path))?)
     }
     let features = read(x, bundle::dense)?;
-    let labels = read(y, |array| labels::from_array(&array))?;
+    let (labels, classes) = match present(y) {
+        true => read(y, |array| labels::from_array_expecting(&array, expected))?,
+        false => (Labels::none(features.rows() as u32), Vec::new()),
+    };
+    let rows = labels.rows();
     let paths = PARTS.map(|part| folder.join(format!("{part}.npy")));
     let split = match present(&paths[0]) {
         false => None,
         true => {
             let [train, validation, test] = paths.map(|path| match present(&path) {
-                true => read(&path, |array| array.to_u32()),
+                true => read(&path, |array| indices::rows_of(&array, rows)),
                 false => Ok(Vec::new()),
             });
             Some(Split { train: train?, validation: validation?, test: test? }.sorted())
         }
     };
-    dataset(file::folder_name(folder), features, labels, split, VertexIds::Dense, Names::default())
+    let mut used: Vec<String> = PARTS.iter().map(|part| format!("{part}.npy")).collect();
+    used.extend([x, y].into_iter().filter_map(|path| path.file_name()?.to_str().map(str::to_owned)));
+    let used: Vec<&str> = used.iter().map(String::as_str).collect();
+    unused::report(folder, &used, "arrays of features and labels were read as rows without a graph");
+    let names = Names { labels: classes, ..Names::default() };
+    dataset(file::folder_name(folder), features, labels, split, VertexIds::Dense, names)
 }
 
 /// The data set of rows; `None`: 60 / 20 / 20 % of the labelled ones are drawn from seed 0.
@@ -143,9 +162,12 @@ mod tests {
     #[test]
     fn edges_are_another_layouts() {
         let keys = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        let names = |keys: &[String]| names(keys, None);
         assert_eq!(names(&keys(&["x", "y"])), Some(("x", "y")));
         assert_eq!(names(&keys(&["data", "images", "target", "target_names"])), Some(("data", "target")));
         assert_eq!(names(&keys(&["x", "y", "edge_index"])), None);
         assert_eq!(names(&keys(&["x", "labels"])), None);
+        let model = Expected::default();
+        assert_eq!(super::names(&keys(&["x", "labels"]), Some(&model)), Some(("x", "y")));
     }
 }

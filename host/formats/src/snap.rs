@@ -8,20 +8,23 @@
 //! 1       3549
 //! ```
 //!
-//! Fields are separated by blanks, tabs or commas. Further ones (weights, times) that are numbers behind the first
-//! edge are columns of edge features, and then numbers behind every edge. `%` starts a comment as well, as in KONECT's lists.
+//! Fields are separated by blanks, tabs or commas, and every line has as many as the first edge. Further ones (weights,
+//! times) that are numbers after the first edge are columns of edge features, and then numbers after every edge. `%`
+//! starts a comment as well, as in KONECT's lists. A comment after the first edge adds a warning to the reading report.
 //! Vertices are the ids that occur, in ascending order; results come back in these ids. Every edge counts
 //! in both directions. What is known of the vertices lies beside the file: `features`, `labels` and
 //! `split` as [`super::folder`] reads them.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use eciton_graph::adjacency::check_vertices;
 use eciton_graph::dataset::{Dataset, VertexIds};
 use eciton_graph::error::{Error, Place, Result};
+use eciton_graph::expected::Expected;
 
 use super::dictionary::{Collector, Dictionary};
-use super::edge_text::{self, EdgeText, Numbering, Ranges, ValueFields, records};
+use super::edge_text::{self, BYTE_ORDER_MARK, EdgeText, FirstEdge, Numbering, OtherEdges, Ranges, records};
 use super::file::Grown;
 use super::folder::Attributes;
 use super::gzip::Source;
@@ -36,7 +39,7 @@ pub(crate) const EXTENSIONS: [&str; 6] = ["txt", "edges", "edgelist", "el", "tsv
 /// # Errors
 /// [`Error::Malformed`] with the line, [`Error::EmptyGraph`], [`Error::Limit`], and those of
 /// [`super::folder::open`] for the files beside.
-pub fn open(path: &Path) -> Result<Dataset> {
+pub fn open(path: &Path, expected: Option<&Expected>) -> Result<Dataset> {
     let ((graph, edge_features), ids) = if Source::open(path)?.packed() {
         let (edges, dictionary) = unpacked(path)?;
         (edges.graph(dictionary.len())?, names(&dictionary))
@@ -45,7 +48,7 @@ pub fn open(path: &Path) -> Result<Dataset> {
         (super::graph_and_values(&source)?, ids)
     };
     let vertices = u64::from(graph.vertices());
-    let known = Attributes::beside(super::parent(path), &ids, vertices)?;
+    let known = Attributes::beside(super::parent(path), &ids, vertices, expected)?;
     known.dataset(file::stem(path), graph, edge_features, ids)
 }
 
@@ -61,14 +64,18 @@ pub fn open(path: &Path) -> Result<Dataset> {
 pub fn edges(path: &Path, threads: usize) -> Result<(EdgeText, VertexIds)> {
     edge_text::refuse_packed(path)?;
     let text = Ranges::open(path, 0, 2)?;
-    let values = text.value_fields()?;
+    let first = text.value_fields()?;
+    let values = first.values.clone();
     let collector = std::sync::Mutex::new(Collector::new(text.bytes()));
+    let survey = Survey::of(first);
     text.visit(threads, |range| {
-        let mut ids = Vec::new();
-        text.records(range, |source, target, rest| {
+        let (mut ids, mut found) = (Vec::new(), Found::default());
+        let comments = text.records_and_comments(range, |source, target, rest| {
             ids.extend([source, target]);
+            survey.see(source, target, rest, &mut found);
             values.read(rest, drop)
         })?;
+        survey.add(&found, comments);
         // Sorted before the lock is taken, so that threads wait for each other little.
         ids.sort_unstable();
         ids.dedup();
@@ -78,8 +85,73 @@ pub fn edges(path: &Path, threads: usize) -> Result<(EdgeText, VertexIds)> {
     let collector = collector.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     let dictionary = collector.finish();
     check_vertices(dictionary.len(), || Place::whole(file::name(path)))?;
+    survey.report(&file::name(path), dictionary.len());
     let ids = names(&dictionary);
     Ok((EdgeText::new(text, Numbering::Listed(dictionary), values), ids))
+}
+
+/// Counts of an edge list for the reading report, over all its ranges.
+struct Survey {
+    first: FirstEdge,
+    edges: AtomicU64,
+    /// Ends of edges that equal the first edge's source, and its target.
+    ends: [AtomicU64; 2],
+    /// Edges with a number where the first edge has a word.
+    numbers: AtomicU64,
+    comments: AtomicU64,
+}
+
+/// The same counts of one range.
+#[derive(Default)]
+struct Found {
+    edges: u64,
+    ends: [u64; 2],
+    numbers: u64,
+}
+
+impl Survey {
+    fn of(first: FirstEdge) -> Self {
+        let zero = || AtomicU64::new(0);
+        Self { first, edges: zero(), ends: [zero(), zero()], numbers: zero(), comments: zero() }
+    }
+
+    fn see(&self, source: u64, target: u64, rest: &[u8], found: &mut Found) {
+        found.edges += 1;
+        if let Some((a, b)) = self.first.ids {
+            found.ends[0] += u64::from(source == a) + u64::from(target == a);
+            found.ends[1] += u64::from(source == b) + u64::from(target == b);
+        }
+        if self.first.values.has_words() {
+            found.numbers += u64::from(self.first.values.finds_number(rest));
+        }
+    }
+
+    fn add(&self, found: &Found, comments: u64) {
+        self.edges.fetch_add(found.edges, Relaxed);
+        self.ends[0].fetch_add(found.ends[0], Relaxed);
+        self.ends[1].fetch_add(found.ends[1], Relaxed);
+        self.numbers.fetch_add(found.numbers, Relaxed);
+        self.comments.fetch_add(comments, Relaxed);
+    }
+
+    /// Adds lines to the reading report; `vertices` is the number of ids.
+    fn report(&self, file: &str, vertices: u64) {
+        let edges = self.edges.load(Relaxed);
+        eciton_input::notes::fact(format!("{file}: {edges} lines with an edge, {vertices} distinct ids"));
+        edge_text::report_comments(file, self.comments.load(Relaxed));
+        self.first.values.report_words(file, &self.first.rest, self.numbers.load(Relaxed));
+        // A first edge that is a self-loop has both its ends equal.
+        let looped = self.first.ids.is_some_and(|(a, b)| a == b);
+        let own = if looped { 2 } else { 1 };
+        let again = self.ends.each_ref().map(|ends| ends.load(Relaxed) > own);
+        let only_first = again.iter().filter(|again| !**again).count() as u64;
+        let others = OtherEdges {
+            vertices: vertices.saturating_sub(if looped { only_first / 2 } else { only_first }),
+            edges: edges.saturating_sub(1),
+            has_first: again != [false, false],
+        };
+        self.first.report_doubts(file, &others);
+    }
 }
 
 fn names(dictionary: &Dictionary) -> VertexIds {
@@ -93,19 +165,25 @@ fn names(dictionary: &Dictionary) -> VertexIds {
 fn unpacked(path: &Path) -> Result<(ValuedEdges, Dictionary)> {
     let mut lines = Lines::open(path)?;
     let name = lines.file().to_owned();
-    let (mut numbers, mut collector, mut bytes) = (Grown::new(&name), None, 0);
-    let (mut fields, mut values) = (None, Grown::new(&name));
+    let (mut numbers, mut collector, mut bytes) = (Grown::new(&name), None, 0u64);
+    let (mut survey, mut found, mut comments): (Option<Survey>, _, _) = (None, Found::default(), 0);
+    let mut values = Grown::new(&name);
     while let Some((first, block)) = lines.next()? {
+        let start = bytes == 0;
         bytes += block.len() as u64;
         let from = numbers.len();
         // The shortest line has four bytes, the shortest value two.
         let (room, values) = (numbers.room(block.len() / 4 + 1)?, values.room(block.len() / 2 + 1)?);
-        records(block, 2, |source, target, rest| {
+        let mark = if start && block.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
+        let text = block.get(mark..).unwrap_or_default();
+        records(text, 2, |source, target, rest| {
             room.push((source, target));
-            let fields = fields.get_or_insert_with(|| ValueFields::of_first_edge(rest));
-            fields.read(rest, |value| values.push(value))
+            let survey = survey.get_or_insert_with(|| Survey::of(FirstEdge::of(source, target, rest)));
+            survey.see(source, target, rest, &mut found);
+            survey.first.values.read(rest, |value| values.push(value))
         })
         .map_err(|fault| at_line(&name, first, block, fault))?;
+        comments += edge_text::comments(text, start);
         let fresh = numbers.get(from..).unwrap_or_default();
         let ids = fresh.iter().flat_map(|&(source, target)| [source, target]);
         // A first block of a large file stands for the whole: what matters is the order of size.
@@ -120,7 +198,11 @@ fn unpacked(path: &Path) -> Result<(ValuedEdges, Dictionary)> {
     };
     let _charge = file::charge(&name, 8 * numbers.len() as u64)?;
     let edges = numbers.iter().map(|&(s, t)| Ok((find(s)?, find(t)?))).collect::<Result<_>>()?;
-    let columns = fields.map_or(0, |fields: ValueFields| fields.columns());
+    if let Some(survey) = &survey {
+        survey.add(&found, comments);
+        survey.report(&name, dictionary.len());
+    }
+    let columns = survey.map_or(0, |survey| survey.first.values.columns());
     let columns = u32::try_from(columns).unwrap_or(u32::MAX);
     Ok((ValuedEdges { edges, columns, values: values.finish() }, dictionary))
 }
@@ -129,5 +211,5 @@ fn unpacked(path: &Path) -> Result<(ValuedEdges, Dictionary)> {
 pub(crate) fn at_line(file: &str, first: u64, block: &[u8], fault: edge_text::Fault) -> Error {
     let before = block.get(..fault.at).unwrap_or_default();
     let line = first + super::lines::count(before);
-    Error::malformed(Place::line(file, line), fault.expected, fault.found)
+    fault.at(Place::line(file, line))
 }

@@ -1,7 +1,10 @@
-//! Text tables, read in a stream: comma, tab or blank separated, with quoted fields, `#` comments and
-//! an optional header line.
+//! Text tables, read in a stream: comma, tab or blank separated, with quoted fields and an optional
+//! header line.
 //!
-//! Memory is a block of the file and its longest record. A table may be read any number of times.
+//! Lines that start with `#` are comments before the first record. After it they are records, except
+//! that a table separated by blanks may have lines whose first word is `#`. Every record has as many
+//! fields as the first one. Memory is a block of the file and its longest record. A table may be read
+//! any number of times.
 
 use std::cell::Cell;
 use std::io;
@@ -54,6 +57,8 @@ pub(crate) struct Table {
     separator: Separator,
     /// Whether the first record is a header, which [`Table::rows`] leaves out.
     pub(crate) header: Cell<bool>,
+    /// Whether `header` was decided by the other tables of a folder, so that it does not change again.
+    settled: Cell<bool>,
 }
 
 impl Table {
@@ -62,7 +67,7 @@ impl Table {
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let file = file::name(path);
         let mut text = Text::open(path, false)?;
-        let first = text.first_line()?.unwrap_or_default();
+        let first = text.first_line()?.unwrap_or_default().to_vec();
         let separator = match file.strip_suffix(".gz").unwrap_or(&file).rsplit('.').next() {
             Some("csv") => Separator::Byte(b','),
             Some("tsv") => Separator::Byte(b'\t'),
@@ -82,7 +87,40 @@ impl Table {
                 remedy: "write the table with commas (.csv) or tabs (.tsv)",
             });
         }
-        Ok(Self { path: path.to_owned(), file, separator, header: Cell::new(false) })
+        text.report_comments(&file, &first, separator);
+        let (header, settled) = (Cell::new(false), Cell::new(false));
+        Ok(Self { path: path.to_owned(), file, separator, header, settled })
+    }
+
+    /// Decides whether the first record is a header, whatever the finders would find later.
+    pub(crate) fn settle(&self, header: bool) {
+        self.header.set(header);
+        self.settled.set(true);
+    }
+
+    /// Sets whether the first record is a header, unless that is settled.
+    pub(crate) fn set_header(&self, header: bool) {
+        if !self.settled.get() {
+            self.header.set(header);
+        }
+    }
+
+    /// Returns whether the header is settled.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.settled.get()
+    }
+
+    /// Adds a fact to the reading report: how the first record was read.
+    pub(crate) fn report_header(&self) {
+        let Ok(first) = self.first(0) else { return };
+        let words: Vec<&str> = first.fields().collect();
+        let taken = if self.header.get() { "a header" } else { "data" };
+        let words = eciton_input::text::cut(&words.join(", "), 60);
+        eciton_input::notes::fact(format!(
+            "{}: the first record, line {} (\"{words}\"), was read as {taken}",
+            self.file,
+            first.line()
+        ));
     }
 
     /// All records, of at least `fields` fields each, the header if any included.
@@ -100,7 +138,7 @@ impl Table {
             .quoting(!blanks)
             .buffer_capacity(BLOCK_BYTES as usize)
             .from_reader(text);
-        Ok(Rows { table: self, reader, row: Row::default(), fields })
+        Ok(Rows { table: self, reader, row: Row::default(), fields, first: None })
     }
 
     /// [`Table::records`] without the header, of which there has to be one at least.
@@ -143,6 +181,9 @@ impl Table {
     /// Takes the first record for a header if it begins with a known word, or if its id is the only one
     /// that is no number; whether it is.
     pub(crate) fn find_header(&self, fields: usize) -> Result<bool> {
+        if self.settled.get() {
+            return Ok(self.header.get());
+        }
         let first = self.first(fields)?;
         let word = first.get(0);
         let header = is_header(word) || (!is_number(word) && self.numbers_below(0, is_number)?);
@@ -152,6 +193,9 @@ impl Table {
 
     /// [`Table::find_header`], and where ids are words by the field behind: a word above numbers.
     pub(crate) fn find_header_of_words(&self) -> Result<()> {
+        if self.settled.get() {
+            return Ok(());
+        }
         let first = self.first(2)?;
         let above = !self.find_header(2)?
             && !is_number(first.get(0))
@@ -166,6 +210,9 @@ impl Table {
 
     /// [`Table::find_header`] for a table whose fields behind the id are all numbers.
     pub(crate) fn find_header_of_numbers(&self) -> Result<bool> {
+        if self.settled.get() {
+            return Ok(self.header.get());
+        }
         let first = self.first(2)?;
         let words = !is_number(first.get(0)) && first.fields().skip(1).any(is_word);
         if !words {
@@ -209,9 +256,39 @@ impl Table {
         self.path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("edges"))
     }
 
-    /// Whether the first record is a header whose first field is empty.
-    pub(crate) fn unnamed_index(&self) -> bool {
-        self.header.get() && self.first(0).is_ok_and(|first| first.get(0).is_empty())
+    /// Refuses a first column without a name that counts the rows, as pandas writes its index.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] with the line of the header.
+    pub(crate) fn refuse_index(&self) -> Result<()> {
+        let mut rows = self.records(0)?;
+        let Some(first) = rows.next()? else { return Ok(()) };
+        let (name, line) = (first.get(0).to_owned(), first.line());
+        if !is_unnamed(&name) || first.len() < 2 {
+            return Ok(());
+        }
+        let (mut expected, mut some) = (None, false);
+        while let Some(row) = rows.next()? {
+            let number: Option<u64> = row.get(0).parse().ok();
+            let starts = expected.is_none() && number.is_some_and(|number| number < 2);
+            if number.is_none() || (number != expected && !starts) {
+                return Ok(());
+            }
+            expected = number.and_then(|number| number.checked_add(1));
+            some = true;
+        }
+        if !some {
+            return Ok(());
+        }
+        Err(Error::Malformed {
+            place: Place::line(&self.file, line),
+            expected: "a name for the first column".to_owned(),
+            found: format!(
+                "a column {} that counts the rows, as pandas writes its index",
+                if name.is_empty() { "without a name".to_owned() } else { format!("{name:.40?}") }
+            ),
+            remedy: "write the table with to_csv(index=False); if the column holds ids, name it id",
+        })
     }
 
     /// Bytes of the file, packed or not.
@@ -237,6 +314,11 @@ impl Table {
         let place = Place::line(&self.file, line);
         Error::malformed(place, expected, format!("{found:.60?}"))
     }
+}
+
+/// Whether a column's name is the one that pandas gives a column without a name.
+pub(crate) fn is_unnamed(name: &str) -> bool {
+    name.is_empty() || name.strip_prefix("Unnamed: ").is_some_and(is_number)
 }
 
 /// The most characters of a column's name.
@@ -277,6 +359,22 @@ impl Row {
         self.next_line.saturating_sub(1 + inner).max(1)
     }
 
+    /// The id in a field of a table.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] with the line where the field is empty.
+    pub(crate) fn id(&self, table: &Table, field: usize) -> Result<&str> {
+        match self.get(field) {
+            "" => Err(Error::Malformed {
+                place: Place::line(&table.file, self.line()),
+                expected: format!("an id in column {}", field + 1),
+                found: "an empty field".to_owned(),
+                remedy: "write the id, or remove the line",
+            }),
+            word => Ok(word),
+        }
+    }
+
     /// The number of fields.
     pub(crate) fn len(&self) -> usize {
         self.record.len()
@@ -299,6 +397,8 @@ pub(crate) struct Rows<'a> {
     reader: csv::Reader<Text>,
     row: Row,
     fields: usize,
+    /// Number of fields and line of the first record.
+    first: Option<(usize, u64)>,
 }
 
 impl Rows<'_> {
@@ -318,8 +418,41 @@ impl Rows<'_> {
                         (format!("at least {} fields", self.fields), format!("{found} field(s)"));
                     return Err(self.table.wrong(self.row.line(), &expected, &found));
                 }
-                _ => return Ok(Some(&self.row)),
+                found => {
+                    let (wanted, line) = *self.first.get_or_insert_with(|| (found, self.row.line()));
+                    return if found == wanted {
+                        Ok(Some(&self.row))
+                    } else {
+                        Err(self.ragged(wanted, line))
+                    };
+                }
             }
+        }
+    }
+
+    /// The error of a record that has not as many fields as the first one.
+    fn ragged(&self, wanted: usize, line: u64) -> Error {
+        let found = self.row.len();
+        let remedy = match self.row.get(0).starts_with('#') {
+            true => "lines that start with # are records after the first record: move comments to the start",
+            false if found > wanted && self.table.is_edges() => {
+                "write one edge a line (a vertex and its neighbours in one line is an adjacency list), \
+                 and give every line the same columns"
+            }
+            false if found == wanted + 1 => {
+                "name every column in the header (R's write.table needs col.names=NA), and quote fields \
+                 that hold the separator"
+            }
+            false if found > wanted => {
+                "give every line as many fields as the first one, and quote fields that hold the separator"
+            }
+            false => "give every line as many fields as the first one; a missing value is an empty field",
+        };
+        Error::Malformed {
+            place: Place::line(&self.table.file, self.row.line()),
+            expected: format!("{wanted} fields, as in line {line}"),
+            found: format!("{found} fields"),
+            remedy,
         }
     }
 
@@ -353,13 +486,64 @@ struct Text {
     open: Option<(u64, u64)>,
     blanks: bool,
     done: bool,
+    /// Comments before the first record, and the first of them that may be a record.
+    comments: u64,
+    doubtful: Option<(u64, Vec<u8>)>,
+    /// Comments after the first record, and the line of the first one.
+    later: (u64, u64),
 }
 
 impl Text {
     fn open(path: &Path, blanks: bool) -> Result<Self> {
         let source = Source::open(path)?;
         let (raw, out) = (Vec::new(), Vec::new());
-        Ok(Self { source, raw, out, given: 0, line: 1, first: 0, open: None, blanks, done: false })
+        Ok(Self {
+            source,
+            raw,
+            out,
+            given: 0,
+            line: 1,
+            first: 0,
+            open: None,
+            blanks,
+            done: false,
+            comments: 0,
+            doubtful: None,
+            later: (0, 0),
+        })
+    }
+
+    /// Adds comments before the first record to the reading report. A comment with as many fields as the
+    /// first record may be a record whose id starts with `#`.
+    fn report_comments(&self, file: &str, first: &[u8], separator: Separator) {
+        use eciton_input::notes;
+        if self.comments > 0 {
+            let lines = if self.comments == 1 { "line that starts" } else { "lines that start" };
+            notes::fact(format!(
+                "{file}: {} {lines} with # before the first record: read as a comment",
+                self.comments
+            ));
+        }
+        let count = |line: &[u8]| match separator {
+            Separator::Byte(byte) => line.iter().filter(|&&b| b == byte).count() + 1,
+            Separator::Blanks => line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).count(),
+        };
+        let word = |line: &[u8]| {
+            let end = line.iter().position(|byte| b",\t ".contains(byte)).unwrap_or(line.len());
+            String::from_utf8_lossy(line.get(..end).unwrap_or_default()).trim().to_owned()
+        };
+        if let Some((line, text)) = &self.doubtful
+            && count(text) == count(first)
+            && count(first) > 1
+            && !is_header(&word(first))
+            && !is_header(word(text).trim_start_matches('#'))
+        {
+            let shown = eciton_input::text::cut(&String::from_utf8_lossy(text), 60);
+            notes::warn(format!(
+                "{file}, line {line}: \"{shown}\" was read as a comment, but it has as many fields as a record; \
+                 if it is one, write a header line before it, or quote its first field"
+            ));
+        }
     }
 
     /// The first line that is no comment and not blank.
@@ -397,6 +581,13 @@ impl Text {
             return Err(self.too_long(bytes));
         }
         self.raw = rest.to_vec();
+        if let (true, (count @ 1.., line)) = (self.done, self.later) {
+            eciton_input::notes::warn(format!(
+                "{}: lines that start with # after the first record were read as comments: {count}, the \
+                 first is line {line}; if they are records, write the table as .csv",
+                self.source.file()
+            ));
+        }
         match self.open {
             Some((line, _)) if self.done => Err(Error::malformed(
                 Place::line(self.source.file(), line),
@@ -415,7 +606,18 @@ impl Text {
                 return Err(lone_cr(self.source.file(), self.line));
             }
             let trimmed = line.trim_ascii();
-            if trimmed.is_empty() || trimmed.starts_with(b"#") {
+            let word = trimmed.split(u8::is_ascii_whitespace).next().unwrap_or_default();
+            let comment = trimmed.starts_with(b"#") && (self.first == 0 || (self.blanks && word == b"#"));
+            if comment && self.first == 0 {
+                self.comments += 1;
+                if self.doubtful.is_none() && word != b"#" && !trimmed.starts_with(b"##") {
+                    self.doubtful = Some((self.line, trimmed.to_vec()));
+                }
+            } else if comment {
+                let line = if self.later.0 == 0 { self.line } else { self.later.1 };
+                self.later = (self.later.0 + 1, line);
+            }
+            if trimmed.is_empty() || comment {
                 self.out.push(b'\n');
                 return Ok(());
             }
@@ -514,10 +716,15 @@ mod tests {
 
     #[test]
     fn quotes_comments_and_line_ends() {
-        let text = "\u{feff}# hello\r\na, b\r\n\r\n  # more\n\"x, \"\"y\"\"\n#z\",2\n3,\"4\"";
+        let text = "\u{feff}# hello\r\na, b\r\n\r\n  # more, c\n\"x, \"\"y\"\"\n#z\",2\n3,\"4\"";
         let found = fields(text, "a.csv");
-        let expected = [(2, vec!["a", "b"]), (5, vec!["x, \"y\"\n#z", "2"]), (7, vec!["3", "4"])];
-        assert_eq!(found.len(), 3);
+        let expected = [
+            (2, vec!["a", "b"]),
+            (4, vec!["# more", "c"]),
+            (5, vec!["x, \"y\"\n#z", "2"]),
+            (7, vec!["3", "4"]),
+        ];
+        assert_eq!(found.len(), 4);
         for (found, expected) in found.iter().zip(expected) {
             assert_eq!((found.0, found.1.iter().map(String::as_str).collect::<Vec<_>>()), expected);
         }
@@ -530,8 +737,8 @@ mod tests {
 
     #[test]
     fn lines_are_counted_across_blocks() {
-        let text = "12345,6\n# a comment\n".repeat(40_000);
-        let found = fields(&text, "a.csv");
+        let text = "12345 6\n# a comment\n".repeat(40_000);
+        let found = fields(&text, "a.txt");
         assert_eq!(found.len(), 40_000);
         assert!((0..).zip(&found).all(|(at, row)| row.0 == 2 * at + 1));
     }

@@ -13,6 +13,9 @@ pub const MAX_LABEL_COLUMNS: u32 = 1 << 16;
 /// those of one of its vertices.
 pub const MAX_GRAPH_VALUES: u64 = 1 << 31;
 
+/// Names of the two classes of labels that are -1 and 1: see [`Labels::from_signs`].
+pub const SIGN_CLASSES: [&str; 2] = ["-1", "1"];
+
 /// What is to be predicted of vertices.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Labels {
@@ -151,6 +154,30 @@ impl Labels {
     /// No class for any vertex.
     pub fn none(vertices: u32) -> Self {
         Self::classes(vec![NO_LABEL; vertices as usize], 0)
+    }
+
+    /// Classes of whole numbers that are all -1 or 1, with at least one of each: class 0 is -1 and class 1 is
+    /// 1, called [`SIGN_CLASSES`]. `None` stands for a row without a label. Returns `None` for other numbers,
+    /// among which -1 means no label.
+    ///
+    /// ```
+    /// use eciton_graph::labels::Labels;
+    /// let signs = Labels::from_signs([Some(-1), None, Some(1)].into_iter());
+    /// assert_eq!(signs, Some(Labels::classes(vec![0, u32::MAX, 1], 2)));
+    /// assert_eq!(Labels::from_signs([Some(-1), Some(0), Some(1)].into_iter()), None);
+    /// ```
+    #[must_use]
+    pub fn from_signs(numbers: impl Iterator<Item = Option<i64>> + Clone) -> Option<Self> {
+        let (mut negative, mut positive) = (false, false);
+        for number in numbers.clone().flatten() {
+            match number {
+                -1 => negative = true,
+                1 => positive = true,
+                _ => return None,
+            }
+        }
+        let class = |number: Option<i64>| number.map_or(NO_LABEL, |number| u32::from(number == 1));
+        (negative && positive).then(|| Self::classes(numbers.map(class).collect(), 2))
     }
 
     /// Flags where every value is 0, 1 or unknown, else numbers.

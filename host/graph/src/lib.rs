@@ -23,6 +23,7 @@ pub mod features;
 pub mod gather;
 pub mod generate;
 pub mod graphs;
+pub mod label_report;
 pub mod labels;
 pub mod links;
 pub mod mapping;

@@ -2,12 +2,14 @@
 
 use eciton_graph::adjacency::check_vertices;
 use eciton_graph::error::{Place, Result};
+use eciton_graph::expected::Expected;
 
 use super::ids::{Ids, Words, canonical};
-use super::labels::{is_unknown, number};
+use super::labels::number;
 use crate::dictionary::Collector;
 use crate::edge_rows::Columns;
 use crate::file::Grown;
+use crate::missing::is_missing;
 use crate::table::{Table, is_header, is_number};
 
 /// The edges of a table.
@@ -19,14 +21,14 @@ pub(super) struct Edges {
 
 impl Edges {
     /// Edges between known vertices.
-    pub(super) fn between(table: &Table, ids: &Ids) -> Result<Self> {
+    pub(super) fn between(table: &Table, ids: &Ids, expected: Option<&Expected>) -> Result<Self> {
         let first = table.first(2)?;
         let unknown = |field| ids.position(first.get(field)).is_none() && !is_number(first.get(field));
-        table.header.set(unknown(0) && unknown(1));
-        if table.header.get() && ids.are_words() && !is_header(first.get(0)) {
+        table.set_header(unknown(0) && unknown(1));
+        if !table.is_settled() && table.header.get() && ids.are_words() && !is_header(first.get(0)) {
             table.note(true, "neither of its ids is one of the data set's");
         }
-        let mut made = Self { pairs: Grown::new(&table.file), columns: Columns::of(table)? };
+        let mut made = Self { pairs: Grown::new(&table.file), columns: Columns::of(table, expected)? };
         table.each(2, |row| {
             let end = |field: usize| ids.find(table, row.line(), row.get(field));
             made.pairs.push((end(0)?, end(1)?))?;
@@ -38,7 +40,11 @@ impl Edges {
     /// Edges between ids that are all numbers, those of `labels` too; none if one is a word.
     ///
     /// Ids stand in the place of vertices until all are known, so they are read once.
-    pub(super) fn numbered(table: &Table, labels: Option<&Table>) -> Result<Option<(Ids, Self)>> {
+    pub(super) fn numbered(
+        table: &Table,
+        labels: Option<&Table>,
+        expected: Option<&Expected>,
+    ) -> Result<Option<(Ids, Self)>> {
         let mut ids = Collector::new(table.bytes()?);
         if let Some(labels) = labels {
             let Some(doubtful) = doubtful_header(labels)? else { return Ok(None) };
@@ -54,14 +60,14 @@ impl Edges {
             }
         }
         let Some(doubtful) = doubtful_header(table)? else { return Ok(None) };
-        let mut made = Self { pairs: Grown::new(&table.file), columns: Columns::of(table)? };
+        let mut made = Self { pairs: Grown::new(&table.file), columns: Columns::of(table, expected)? };
         let mut rows = table.rows(2)?;
         while let Some(row) = rows.next()? {
             let ends = canonical(row.get(0)).zip(canonical(row.get(1)));
             let Some((source, target)) = ends else { return Ok(None) };
             // Wider ids would take 16 bytes an edge: the table is read twice instead.
             let (Ok(low), Ok(high)) = (u32::try_from(source), u32::try_from(target)) else {
-                return Self::wide(table, labels);
+                return Self::wide(table, labels, expected);
             };
             ids.add([source, target].into_iter());
             made.pairs.push((low, high))?;
@@ -82,7 +88,11 @@ impl Edges {
     }
 
     /// [`Edges::numbered`] in two readings, for ids that do not fit 32 bits.
-    fn wide(table: &Table, labels: Option<&Table>) -> Result<Option<(Ids, Self)>> {
+    fn wide(
+        table: &Table,
+        labels: Option<&Table>,
+        expected: Option<&Expected>,
+    ) -> Result<Option<(Ids, Self)>> {
         let mut ids = Collector::new(table.bytes()?);
         let parts = labels.map(|labels| (labels, &[0][..])).into_iter().chain([(table, &[0, 1][..])]);
         for (table, fields) in parts {
@@ -97,34 +107,42 @@ impl Edges {
         let dictionary = ids.finish();
         check_vertices(dictionary.len(), || Place::whole(&table.file))?;
         let ids = Ids::numbers(dictionary);
-        let edges = Self::between(table, &ids)?;
+        let edges = Self::between(table, &ids, expected)?;
         Ok(Some((ids, edges)))
     }
 
     /// Edges between ids that are words, in order of first appearance: those of `labels` first.
-    pub(super) fn worded(table: &Table, labels: Option<&Table>) -> Result<(Ids, Self)> {
+    pub(super) fn worded(
+        table: &Table,
+        labels: Option<&Table>,
+        expected: Option<&Expected>,
+    ) -> Result<(Ids, Self)> {
         table.find_header(2)?;
         labels.map_or(Ok(false), |labels| labels.find_header(2))?;
-        let (ids, edges) = Self::words(table, labels)?;
+        let (ids, edges) = Self::words(table, labels, expected)?;
         // Where the first row might be a header, all else has been read now.
         let mut changed = false;
-        if let Some(labels) = labels.filter(|labels| !labels.header.get()) {
+        if let Some(labels) = labels.filter(|labels| !labels.header.get() && !labels.is_settled()) {
             changed |= label_header(labels, &ids, &edges)?;
         }
-        if !table.header.get() && edges.pairs.len() > 1 {
+        if !table.header.get() && !table.is_settled() && edges.pairs.len() > 1 {
             changed |= edge_header(table, &ids, &edges, labels)?;
         }
-        if changed { Self::words(table, labels) } else { Ok((ids, edges)) }
+        if changed { Self::words(table, labels, expected) } else { Ok((ids, edges)) }
     }
 
-    pub(super) fn words(table: &Table, labels: Option<&Table>) -> Result<(Ids, Self)> {
+    pub(super) fn words(
+        table: &Table,
+        labels: Option<&Table>,
+        expected: Option<&Expected>,
+    ) -> Result<(Ids, Self)> {
         let mut ids = Words::new(&table.file);
         if let Some(labels) = labels {
-            labels.each(2, |row| ids.add(row.get(0)).map(drop))?;
+            labels.each(2, |row| ids.add(row.id(labels, 0)?).map(drop))?;
         }
-        let mut made = Self { pairs: Grown::new(&table.file), columns: Columns::of(table)? };
+        let mut made = Self { pairs: Grown::new(&table.file), columns: Columns::of(table, expected)? };
         table.each(2, |row| {
-            made.pairs.push((ids.add(row.get(0))?, ids.add(row.get(1))?))?;
+            made.pairs.push((ids.add(row.id(table, 0)?)?, ids.add(row.id(table, 1)?)?))?;
             made.columns.read(row)
         })?;
         made.checked(table).map(|edges| (ids.finish(), edges))
@@ -144,7 +162,10 @@ impl Edges {
 fn doubtful_header(table: &Table) -> Result<Option<bool>> {
     let first = table.first(2)?;
     let word = first.get(0);
-    table.header.set(!is_number(word));
+    table.set_header(!is_number(word));
+    if table.is_settled() && table.header.get() {
+        return Ok(Some(false));
+    }
     match canonical(word).is_none() && is_number(word) {
         true => Ok(None),
         false => Ok(Some(table.header.get() && !is_header(word))),
@@ -165,7 +186,7 @@ pub(super) fn label_header(labels: &Table, ids: &Ids, edges: &Edges) -> Result<b
         again += u64::from(row.get(1) == label);
         Ok(())
     })?;
-    let header = again == 1 && rows > 1 && number(&label).is_none() && !is_unknown(&label);
+    let header = again == 1 && rows > 1 && number(&label).is_none() && !is_missing(&label);
     labels.header.set(header);
     if header {
         labels.note(true, "its id is in no edge, and its label in no other line");

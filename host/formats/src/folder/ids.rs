@@ -1,5 +1,6 @@
 //! The user's ids of vertices or graphs, and the place of each.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use eciton_graph::adjacency::check_vertices;
@@ -49,6 +50,13 @@ impl Words {
     pub(super) fn add(&mut self, word: &str) -> Result<u32> {
         if let Some(&position) = self.positions.get(word) {
             return Ok(position);
+        }
+        if crate::missing::is_word(word) {
+            eciton_input::notes::warn(format!(
+                "{}: one of the ids is \"{word}\", a word for a missing value; rename it if it is an id, or remove \
+                 its lines",
+                self.file
+            ));
         }
         let position = self.names.len() as u32;
         check_vertices(u64::from(position) + 1, || Place::whole(&self.file))?;
@@ -103,7 +111,7 @@ impl Ids {
             return Ok(Self::numbers(numbers.finish()));
         }
         let mut ids = Words::new(&table.file);
-        table.each(2, |row| ids.add(row.get(column)).map(drop))?;
+        table.each(2, |row| ids.add(row.id(table, column)?).map(drop))?;
         Ok(ids.finish())
     }
 
@@ -139,8 +147,23 @@ impl Ids {
         }
     }
 
+    /// Describes an id that a word probably means.
+    fn similar(&self, word: &str) -> Option<String> {
+        let names = (0..self.count.min(1 << 20)).map(|vertex| Cow::Owned(self.names.name(vertex as u32)));
+        super::likeness::similar(word, names)
+    }
+
     pub(super) fn find(&self, table: &Table, line: u64, word: &str) -> Result<u32> {
         let place = || Place::line(&table.file, line);
+        if word.is_empty() {
+            return Err(Error::Malformed {
+                place: place(),
+                expected: "an id".to_owned(),
+                found: "an empty field".to_owned(),
+                remedy: "write the id, or remove the line",
+            });
+        }
+        let similar = || self.similar(word).map(|text| format!("; {text}")).unwrap_or_default();
         self.position(word).ok_or_else(|| match self.of_graphs {
             true => Error::Malformed {
                 place: place(),
@@ -149,15 +172,8 @@ impl Ids {
                 remedy: "correct the id; where there is a graphs.csv, labels and split are of graphs",
             },
             false if !table.is_edges() => {
-                let (found, remedy) = match table.unnamed_index() {
-                    true => (
-                        format!("{word:.60?}, below a header without a name, as pandas writes its index"),
-                        "write the table with index=False, or with the ids as its first column",
-                    ),
-                    false => {
-                        (format!("{word:.60?}"), "correct the id, or add the vertex to features or edges")
-                    }
-                };
+                let found = format!("{word:.60?}{}", similar());
+                let remedy = "correct the id, or add the vertex to features or edges";
                 let expected = match self.names {
                     VertexIds::Dense => format!("a vertex, 0 to {}", self.count.saturating_sub(1)),
                     _ => format!("the id of one of the {} vertices", self.count),
@@ -168,8 +184,8 @@ impl Ids {
                 place: place(),
                 vertex: eciton_input::text::cut(word, 60),
                 known: match self.names {
-                    VertexIds::Dense => format!("vertices are 0..{}", self.count),
-                    _ => format!("it is none of the {} known ids", self.count),
+                    VertexIds::Dense => format!("vertices are 0..{}{}", self.count, similar()),
+                    _ => format!("it is none of the {} known ids{}", self.count, similar()),
                 },
             },
         })

@@ -1,12 +1,15 @@
 //! `labels.csv`: classes, numbers or flags, by what its rows hold.
 
 use eciton_graph::error::{Error, Place, Result};
+use eciton_graph::expected::Expected;
 use eciton_graph::labels::{Labels, MAX_CLASSES, Values};
 use eciton_graph::split::NO_LABEL;
 
 use super::ids::{Ids, Placed, Words};
+use crate::labels::{MISSING, Named};
+use crate::missing::{MissingWords, is_missing};
 use crate::table::Table;
-use crate::{file, labels};
+use crate::{columns, file, labels};
 
 /// A number in digits. Words that mean numbers (`nan`, `inf`) may be names.
 pub(crate) fn number(field: &str) -> Option<f32> {
@@ -21,11 +24,6 @@ pub(crate) fn whole(field: &str) -> Option<i64> {
     plain.unwrap_or(field).parse().ok()
 }
 
-/// Whether a field says that a label is not known.
-pub(super) fn is_unknown(field: &str) -> bool {
-    field.is_empty() || field.eq_ignore_ascii_case("nan")
-}
-
 /// Whether a field is a word for infinity.
 fn is_infinite(field: &str) -> bool {
     let word = field.trim_start_matches(['+', '-']);
@@ -34,7 +32,7 @@ fn is_infinite(field: &str) -> bool {
 
 /// The value of one label; NaN where it is not known.
 fn value(table: &Table, line: u64, column: usize, field: &str) -> Result<f32> {
-    if is_unknown(field) {
+    if is_missing(field) {
         return Ok(f32::NAN);
     }
     number(field).filter(|value| value.is_finite()).ok_or_else(|| Error::Malformed {
@@ -62,17 +60,20 @@ struct Survey {
     whole: bool,
     /// Whether one of them has more digits than that.
     huge: bool,
+    missing: MissingWords,
 }
 
 impl Survey {
-    fn of(table: &Table) -> Result<Self> {
+    /// Surveys the labels of column `at`, from 1.
+    fn of(table: &Table, at: usize) -> Result<Self> {
         let mut found = Self { whole: true, ..Self::default() };
         table.each(2, |row| {
             if found.width == 0 {
                 found.width = row.len() - 1;
             }
-            let field = row.get(1);
-            if !is_unknown(field) {
+            let field = row.get(at);
+            found.missing.see(field);
+            if !is_missing(field) {
                 match number(field) {
                     Some(value) => {
                         found.numbers = true;
@@ -86,7 +87,7 @@ impl Survey {
                 found.huge |=
                     !whole && field.trim_start_matches(['+', '-']).bytes().all(|b| b.is_ascii_digit());
             }
-            found.further |= row.fields().skip(2).any(|field| number(field).is_some());
+            found.further |= row.fields().skip(2).any(|field| !field.is_empty() && number(field).is_some());
             Ok(())
         })?;
         match found.width {
@@ -96,11 +97,80 @@ impl Survey {
     }
 }
 
-/// The labels of a table: classes, numbers or flags, by what its rows hold; and names of the classes or columns.
-///
-/// Several columns are labels where a number stands behind the first one, if that is not of words alone.
-pub(super) fn label_table(table: &Table, ids: &Ids) -> Result<(Labels, Vec<String>)> {
-    let found = Survey::of(table)?;
+/// Column of a table that holds the labels for a trained model, from 1.
+fn expected_column(table: &Table, expected: &Expected, names: &[String]) -> usize {
+    let target = expected.target.first();
+    let wanted = target.map(String::as_str).into_iter().chain(crate::rows::text::LABELS);
+    let found = wanted.filter_map(|name| eciton_graph::names::column(names, name)).next();
+    let at = found.map_or(1, |at| at as usize + 1);
+    let unused: Vec<String> =
+        (1..).zip(names).filter(|(column, _)| *column != at).map(|(_, name)| name.clone()).collect();
+    if !unused.is_empty() {
+        eciton_input::notes::add(columns::unused(&table.file, "they are no labels of the model", &unused));
+    }
+    at
+}
+
+/// The labels of a table for a trained model, as far as the model decides what they are.
+fn expected_labels(table: &Table, ids: &Ids, expected: &Expected) -> Result<Option<Named>> {
+    let names = table.names(1)?;
+    if !expected.classification && expected.target.len() > 1 {
+        let width = table.first(2)?.len() - 1;
+        let at: Vec<usize> = match names.is_empty() {
+            true if width == expected.target.len() => (1..=width).collect(),
+            _ => columns::matched(&table.file, "label columns", &expected.target, &names)?
+                .into_iter()
+                .map(|at| at + 1)
+                .collect(),
+        };
+        return Ok(Some((values(table, ids, &at)?, expected.target.clone())));
+    }
+    let at = expected_column(table, expected, &names);
+    let found = Survey::of(table, at)?;
+    let whole = !found.words && !found.infinite && !found.measured;
+    if !expected.classification {
+        let several = names.is_empty() && found.width > 1;
+        return Ok(match several {
+            true => None,
+            false => {
+                let (labels, names) = numbers(table, ids, at)?;
+                Some((labels, names))
+            }
+        });
+    }
+    if !whole {
+        return named_classes(table, ids, at, expected).map(Some);
+    }
+    labels::expected_classes(&whole_numbers(table, ids, at)?, expected, &table.file).map(Some)
+}
+
+/// Name of each label column of a table, where its header gives names.
+fn target(table: &Table, columns: &[usize]) -> Result<Vec<String>> {
+    let names = table.names(1)?;
+    let of: Option<Vec<String>> = columns.iter().map(|at| names.get(at - 1).cloned()).collect();
+    Ok(of.unwrap_or_default())
+}
+
+/// Labels of a table: classes, numbers or flags, by what its rows hold.
+pub(super) struct Read {
+    pub(super) labels: Labels,
+    /// Names of classes, or of the columns.
+    pub(super) names: Vec<String>,
+    /// Names of the columns.
+    pub(super) target: Vec<String>,
+}
+
+/// Reads the labels of a table. Several columns are labels where a number stands after the first one, if
+/// that is not of words alone. A trained model decides what the labels are.
+pub(super) fn label_table(table: &Table, ids: &Ids, expected: Option<&Expected>) -> Result<Read> {
+    if let Some(expected) = expected
+        && let Some((labels, names)) = expected_labels(table, ids, expected)?
+    {
+        let target = expected.target.clone();
+        return Ok(Read { labels, names, target });
+    }
+    let found = Survey::of(table, 1)?;
+    found.missing.report(&table.file);
     if found.infinite && !found.words {
         let mut rows = table.rows(2)?;
         while let Some(row) = rows.next()? {
@@ -116,20 +186,20 @@ pub(super) fn label_table(table: &Table, ids: &Ids) -> Result<(Labels, Vec<Strin
     }
     let words = found.words && !found.numbers;
     if !words && found.further {
-        let names = table.names(1)?;
-        let names = if names.len() == found.width { names } else { Vec::new() };
-        return Ok((values(table, ids, found.width)?, names));
+        let all: Vec<usize> = (1..=found.width).collect();
+        let target = target(table, &all)?;
+        return Ok(Read { labels: values(table, ids, &all)?, names: target.clone(), target });
     }
-    if found.measured && !found.words {
-        let mut of = vec![f32::NAN; ids.len() as usize];
-        let mut placed = Placed::new(ids);
-        table.each(2, |row| {
-            let vertex = placed.place(table, row, ids)? as usize;
-            if let Some(slot) = of.get_mut(vertex) {
-                *slot = value(table, row.line(), 1, row.get(1))?;
-            }
-            Ok(())
-        })?;
+    let target = target(table, &[1])?;
+    let unused: Vec<String> = (2..=found.width)
+        .map(|at| {
+            table.names(1).ok().and_then(|names| names.get(at - 1).cloned()).unwrap_or((at + 1).to_string())
+        })
+        .collect();
+    if !unused.is_empty() {
+        eciton_input::notes::add(columns::unused(&table.file, "the second column has the labels", &unused));
+    }
+    let (labels, names) = if found.measured && !found.words {
         if found.width == 1 {
             eciton_input::notes::add(format!(
                 "{}: labels were read as numbers to be predicted, for one has a fraction, an exponent or a sign; \
@@ -137,60 +207,63 @@ pub(super) fn label_table(table: &Table, ids: &Ids) -> Result<(Labels, Vec<Strin
                 table.file
             ));
         }
-        let names = table.names(1)?.into_iter().take(1).collect();
-        return Ok((Labels::Numbers(Values::named(1, of, &table.file)?), names));
-    }
-    match found.whole || (found.huge && !found.words) {
-        true => Ok((numbered_classes(table, ids)?, Vec::new())),
-        false => named_classes(table, ids),
-    }
+        numbers(table, ids, 1)?
+    } else if found.whole || (found.huge && !found.words) {
+        labels::from_numbers(&whole_numbers(table, ids, 1)?, &table.file)?
+    } else {
+        named_classes(table, ids, 1, &Expected::default())?
+    };
+    Ok(Read { labels, names, target })
 }
 
-/// Labels of several columns.
-fn values(table: &Table, ids: &Ids, width: usize) -> Result<Labels> {
+/// Numbers of one column, and its name.
+fn numbers(table: &Table, ids: &Ids, at: usize) -> Result<Named> {
+    let mut of = vec![f32::NAN; ids.len() as usize];
+    let mut placed = Placed::new(ids);
+    table.each(2, |row| {
+        let vertex = placed.place(table, row, ids)? as usize;
+        if let Some(slot) = of.get_mut(vertex) {
+            *slot = value(table, row.line(), at, row.get(at))?;
+        }
+        Ok(())
+    })?;
+    Ok((Labels::Numbers(Values::named(1, of, &table.file)?), target(table, &[at])?))
+}
+
+/// Labels of several columns, from 1.
+fn values(table: &Table, ids: &Ids, columns: &[usize]) -> Result<Labels> {
+    let width = columns.len();
     let cells = ids.len().saturating_mul(width as u64);
     let _charge = file::charge(&table.file, cells.saturating_mul(4))?;
     let (mut values, mut placed) = (vec![f32::NAN; cells as usize], Placed::new(ids));
     table.each(2, |row| {
         let vertex = placed.place(table, row, ids)? as usize;
-        if row.len() != width + 1 {
-            let found = format!("{} fields", row.len());
-            return Err(table.wrong(row.line(), &format!("an id and {width} labels"), &found));
-        }
         let slots = values.get_mut(vertex * width..(vertex + 1) * width).unwrap_or_default();
-        for ((column, field), slot) in (1..).zip(row.fields().skip(1)).zip(slots) {
-            *slot = value(table, row.line(), column, field)?;
+        for (&column, slot) in columns.iter().zip(slots) {
+            *slot = value(table, row.line(), column, row.get(column))?;
         }
         Ok(())
     })?;
     labels::from_columns(u32::try_from(width).unwrap_or(u32::MAX), values, &table.file)
 }
 
-/// Whether a field stands for no class.
-fn is_none(field: &str) -> bool {
-    field.is_empty() || field == "-1"
-}
-
-/// Classes that are whole numbers.
-fn numbered_classes(table: &Table, ids: &Ids) -> Result<Labels> {
-    let (mut of, mut placed) = (vec![-1i64; ids.len() as usize], Placed::new(ids));
+/// Whole numbers of a column, from 1, by vertex; [`MISSING`] where there is no label.
+fn whole_numbers(table: &Table, ids: &Ids, at: usize) -> Result<Vec<i64>> {
+    let (mut of, mut placed) = (vec![MISSING; ids.len() as usize], Placed::new(ids));
     table.each(2, |row| {
-        let (vertex, field) = (placed.place(table, row, ids)? as usize, row.get(1));
-        if is_none(field) || is_unknown(field) {
+        let (vertex, field) = (placed.place(table, row, ids)? as usize, row.get(at));
+        if is_missing(field) {
             return Ok(());
         }
         let Some(number) = whole(field) else {
             return Err(Error::Malformed {
                 place: Place::line(&table.file, row.line()),
-                expected: format!("a class below {}", MAX_CLASSES),
+                expected: format!("a class below {MAX_CLASSES}"),
                 found: format!("{field:.60?}"),
                 remedy: "number the classes from 0, or call them by words",
             });
         };
-        if number == -1 {
-            return Ok(());
-        }
-        if !(0..i64::from(MAX_CLASSES)).contains(&number) {
+        if number < -1 {
             return Err(Error::LabelRange {
                 place: Place::line(&table.file, row.line()),
                 label: number,
@@ -202,18 +275,18 @@ fn numbered_classes(table: &Table, ids: &Ids) -> Result<Labels> {
         }
         Ok(())
     })?;
-    labels::from_numbers(&of, &table.file)
+    Ok(of)
 }
 
-/// Classes that are words, in alphabetical order.
-fn named_classes(table: &Table, ids: &Ids) -> Result<(Labels, Vec<String>)> {
+/// Classes that are words, in alphabetical order. The word -1 is no label, unless it is a class of a model.
+fn named_classes(table: &Table, ids: &Ids, at: usize, expected: &Expected) -> Result<Named> {
+    let minus_one = expected.classes.iter().any(|name| name == "-1");
     let (mut of, mut placed) = (vec![NO_LABEL; ids.len() as usize], Placed::new(ids));
     let mut words = Words::new(&table.file);
     table.each(2, |row| {
-        let (vertex, field) = (placed.place(table, row, ids)? as usize, row.get(1));
-        if !is_none(field)
-            && let Some(slot) = of.get_mut(vertex)
-        {
+        let (vertex, field) = (placed.place(table, row, ids)? as usize, row.get(at));
+        let none = is_missing(field) || (field == "-1" && !minus_one);
+        if !none && let Some(slot) = of.get_mut(vertex) {
             *slot = words.add(field)?;
         }
         Ok(())

@@ -1,69 +1,154 @@
 //! A table of rows: one record a row, one column a feature, and one with labels.
 //!
-//! * The first record is a header if none of its fields is a number, and one is not empty.
+//! * The first record is a header if none of its fields is a number, and one is not empty; also if its
+//!   numbers count like column names, and the records below show it ([`crate::header`]).
 //! * The labels' column is named `label`, `target`, `class` or `y`, in any case; without such a name, or
 //!   without a header, it is the last one.
-//! * A column named `id` holds what the rows are called, one named `split` `train`, `val`, `test` or
-//!   nothing. All other columns are features: finite numbers.
+//! * A column named `id` holds the ids of the rows, one named `split` `train`, `val`, `test` or
+//!   nothing. A first column without a name that counts the rows is refused; one of other distinct values
+//!   holds ids. All other columns are features: finite numbers.
 //! * Labels are classes where all are whole numbers from 0 or words (in alphabetical order), numbers where
-//!   one of them has a fraction or an exponent, or is negative and not -1. Empty, or -1, is none.
+//!   one of them has a fraction or an exponent, or is negative and not -1. Empty, or a word for a missing
+//!   value, is none; so is -1, unless all labels are -1 or 1.
+//!
+//! For a trained model features are the columns of its names, in its order, and labels may be missing.
 
 use std::path::Path;
 
 use eciton_graph::adjacency::check_vertices;
 use eciton_graph::dataset::{Dataset, Names, VertexIds};
 use eciton_graph::error::{Error, Place, Result};
+use eciton_graph::expected::Expected;
 use eciton_graph::features::Features;
 use eciton_graph::labels::{Labels, Values};
+use eciton_graph::names::column;
 use eciton_graph::split::{NO_LABEL, Split};
+use eciton_input::notes;
 
 use crate::folder::{canonical, number, whole};
-use crate::table::{Row, Table};
-use crate::{file, labels};
+use crate::header::{Below, counting, doubt};
+use crate::labels::{MISSING, Named};
+use crate::missing::{MissingWords, is_missing};
+use crate::table::{Row, Table, is_unnamed};
+use crate::{columns, file, labels};
 
 /// Names of the labels' column.
-const LABELS: [&str; 4] = ["label", "target", "class", "y"];
-/// First columns of a table of edges.
+pub(crate) const LABELS: [&str; 4] = ["label", "target", "class", "y"];
+/// Names of the first column of a table of edges.
 const SOURCES: [&str; 7] = ["source", "src", "from", "u", "id_1", "node_1", "head"];
+/// Names of its second column.
+const TARGETS: [&str; 8] = ["target", "dst", "dest", "to", "v", "id_2", "node_2", "tail"];
 
-/// Which column is what.
+/// Whether the names of columns are those of a table of edges, without a column for labels.
+fn names_edges(names: &[String]) -> bool {
+    let is = |at: usize, known: &[&str]| names.get(at).is_some_and(|name| known.contains(&name.as_str()));
+    let labels = (2..names.len()).any(|at| is(at, &LABELS));
+    is(0, &SOURCES) && is(1, &TARGETS) && !labels
+}
+
+/// Purposes of the columns of a table.
 struct Columns {
     count: usize,
-    label: usize,
+    /// In the order of the model, if there is one.
+    features: Vec<usize>,
+    /// `None` for data without labels, which only a trained model may have.
+    label: Option<usize>,
     id: Option<usize>,
     split: Option<usize>,
-    /// Names, where there is a header.
+    /// Names as they are written, where there is a header.
     names: Vec<String>,
 }
 
 impl Columns {
-    fn of(table: &Table) -> Result<Self> {
-        let first = table.first(2)?;
-        let names: Vec<String> = first.fields().map(str::to_ascii_lowercase).collect();
-        let header = first.fields().any(is_word) && !first.fields().any(|field| number(field).is_some());
-        let named = |name: &str| names.iter().position(|known| header && known == name);
-        if header && SOURCES.contains(&names[0].as_str()) {
+    fn of(table: &Table, expected: Option<&Expected>) -> Result<Self> {
+        let first = table.first(if expected.is_some() { 1 } else { 2 })?;
+        let names: Vec<String> = first.fields().map(str::to_owned).collect();
+        let lower: Vec<String> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
+        let wanted = expected.map(|expected| &expected.features[..]).unwrap_or_default();
+        let header = wanted.iter().any(|name| column(&names, name).is_some()) || is_header(table, &lower)?;
+        if header && expected.is_none() && names_edges(&lower) {
             return Err(Error::Malformed {
                 place: Place::line(&table.file, first.line()),
                 expected: "a row of features and a label".to_owned(),
-                found: format!("the header of a table of edges: {:.60?}", names.join(", ")),
-                remedy: "name the folder that it lies in, as edges.csv",
+                found: format!("the header of a table of edges: {:.60?}", lower.join(", ")),
+                remedy: "name the folder that it lies in, as edges.csv; a table of rows names its last column label",
             });
         }
-        table.header.set(header);
-        let label = LABELS.iter().find_map(|name| named(name)).unwrap_or(names.len() - 1);
-        let (id, split) = (named("id"), named("split"));
+        table.settle(header);
+        table.refuse_index()?;
+        let count = first.len();
         let names = if header { names } else { Vec::new() };
-        let columns = Self { count: first.len(), label, id, split, names };
-        if columns.features().next().is_none() {
+        let made = Self { count, features: Vec::new(), label: None, id: None, split: None, names };
+        let made = match expected {
+            Some(expected) => made.expected(table, expected)?,
+            None => made.plain(),
+        };
+        if made.features.is_empty() {
             return Err(table.wrong(first.line(), "a column of features beside the label", "none"));
         }
-        Ok(columns)
+        Ok(made)
     }
 
-    fn features(&self) -> impl Iterator<Item = usize> + Clone {
-        let others = [Some(self.label), self.id, self.split];
-        (0..self.count).filter(move |&column| !others.contains(&Some(column)))
+    /// Position of the first column with this name in any case, if it is no feature yet.
+    fn named(&self, name: &str) -> Option<usize> {
+        let found = self.names.iter().position(|known| known.eq_ignore_ascii_case(name))?;
+        (!self.features.contains(&found)).then_some(found)
+    }
+
+    /// Position of the column that holds ids: `id`, or a first column without a name.
+    fn ids(&self) -> Option<usize> {
+        let unnamed = || self.names.first().is_some_and(|name| is_unnamed(name)).then_some(0);
+        self.named("id").or_else(unnamed)
+    }
+
+    /// Columns of a data set to train with.
+    fn plain(mut self) -> Self {
+        self.label = LABELS.iter().find_map(|name| self.named(name)).or(self.count.checked_sub(1));
+        (self.id, self.split) = (self.ids(), self.named("split"));
+        let others = [self.label, self.id, self.split];
+        self.features = (0..self.count).filter(|&column| !others.contains(&Some(column))).collect();
+        self
+    }
+
+    /// Columns of data for a trained model.
+    fn expected(mut self, table: &Table, expected: &Expected) -> Result<Self> {
+        let by_name = !expected.features.is_empty() && !self.names.is_empty();
+        if by_name {
+            self.features =
+                columns::matched(&table.file, "feature columns", &expected.features, &self.names)?;
+        }
+        let target = expected.target.first().map(String::as_str);
+        self.label = target.into_iter().chain(LABELS).find_map(|name| self.named(name));
+        (self.id, self.split) = (self.ids(), self.named("split"));
+        let others = [self.label, self.id, self.split];
+        let rest: Vec<usize> = (0..self.count)
+            .filter(|column| !others.contains(&Some(*column)) && !self.features.contains(column))
+            .collect();
+        if by_name {
+            let unused: Vec<String> =
+                rest.iter().filter_map(|&column| self.names.get(column).cloned()).collect();
+            if !unused.is_empty() {
+                let why = "the model was not trained on them";
+                notes::add(columns::unused(&table.file, why, &unused));
+            }
+            return Ok(self);
+        }
+        let wanted = expected.feature_count as usize;
+        self.features = rest;
+        if self.label.is_none() && self.features.len() == wanted + 1 {
+            self.label = self.features.pop();
+        }
+        match self.features.len() {
+            found if found == wanted => Ok(self),
+            found => Err(Error::Malformed {
+                place: Place::whole(&table.file),
+                expected: format!(
+                    "the {wanted} feature columns of the model, and perhaps a column of labels"
+                ),
+                found: format!("{found} columns of features"),
+                remedy: "give the columns that the model was trained on, in their order",
+            }),
+        }
     }
 
     fn name(&self, column: usize) -> String {
@@ -72,6 +157,50 @@ impl Columns {
             None => format!("column {}", column + 1),
         }
     }
+}
+
+/// Whether the first record of a table is a header.
+fn is_header(table: &Table, first: &[String]) -> Result<bool> {
+    let fields = || first.iter().map(String::as_str);
+    let words = fields().filter(|field| is_word(field)).count();
+    let numbers = fields().filter(|field| !field.is_empty() && !is_word(field)).count();
+    if numbers == 0 {
+        return Ok(words > 0);
+    }
+    if counting(fields()).is_none() {
+        return Ok(false);
+    }
+    let below = Below::of(table)?;
+    if below.rows == 0 {
+        return Ok(false);
+    }
+    let columns = || first.iter().enumerate().map(|(at, field)| (at, field.as_str()));
+    let own_word = |known: &[&str]| columns().any(|(at, field)| known.contains(&field) && !below.again[at]);
+    let above_numbers = columns().any(|(at, field)| is_word(field) && below.numbers[at]);
+    // The last column may hold labels.
+    let last = if words == 0 { first.len() - 1 } else { first.len() };
+    let counted: Vec<usize> = columns()
+        .filter(|(at, field)| number(field).is_some() && !field.is_empty() && *at < last)
+        .map(|(at, _)| at)
+        .collect();
+    let fractions = counted.iter().filter(|&&at| below.fractions[at]).count();
+    let unnamed = first.first().is_some_and(String::is_empty) && below.numbers[0];
+    let why = if own_word(&LABELS) || own_word(&["id", "split"]) {
+        "a field is the name of a column, and occurs nowhere below it"
+    } else if above_numbers {
+        "a word stands above a column of numbers"
+    } else if unnamed {
+        "its first field is empty above numbers"
+    } else if counted.len() >= 2 && 2 * fractions > counted.len() {
+        "its numbers count like column names above fractions"
+    } else {
+        if numbers >= 3 || (words > 0 && numbers >= 2) {
+            doubt(table);
+        }
+        return Ok(false);
+    };
+    table.note(true, why);
+    Ok(true)
 }
 
 /// Whether a field is neither a number nor empty.
@@ -83,8 +212,9 @@ fn is_word(field: &str) -> bool {
 pub(crate) fn names_labels(path: &Path) -> bool {
     let first = Table::open(path).and_then(|table| table.first(2));
     first.is_ok_and(|first| {
-        let source = SOURCES.contains(&first.get(0).to_ascii_lowercase().as_str());
-        !source && first.fields().any(|name| LABELS.contains(&name.to_ascii_lowercase().as_str()))
+        let names: Vec<String> = first.fields().map(str::to_ascii_lowercase).collect();
+        let edges = SOURCES.contains(&names[0].as_str()) && TARGETS.contains(&names[1].as_str());
+        names.iter().skip(if edges { 2 } else { 0 }).any(|name| LABELS.contains(&name.as_str()))
     })
 }
 
@@ -92,20 +222,19 @@ pub(crate) fn names_labels(path: &Path) -> bool {
 ///
 /// # Errors
 /// [`Error::Malformed`] with line and column for what is no number, and for records of other lengths.
-pub(crate) fn open(path: &Path) -> Result<Dataset> {
+pub(crate) fn open(path: &Path, expected: Option<&Expected>) -> Result<Dataset> {
     let table = Table::open(path)?;
-    let columns = Columns::of(&table)?;
-    let width = columns.features().count();
+    let columns = Columns::of(&table, expected)?;
+    let width = columns.features.len();
     let mut values = file::Grown::new(&table.file);
     let mut found = Found::new(&table.file);
+    let mut counters = vec![true; width];
     table.each(1, |row| {
-        if row.len() != columns.count {
-            let wanted = format!("{} fields, as in the first record", columns.count);
-            return Err(table.wrong(row.line(), &wanted, &format!("{} fields", row.len())));
-        }
         let room: &mut Vec<f32> = values.room(width)?;
-        for column in columns.features() {
-            room.push(feature(&table, row, column, &columns)?);
+        for (&column, counts) in columns.features.iter().zip(&mut counters) {
+            let value = feature(&table, row, column, &columns)?;
+            *counts &= value == found.rows as f32;
+            room.push(value);
         }
         found.add(&table, row, &columns)
     })?;
@@ -115,16 +244,27 @@ pub(crate) fn open(path: &Path) -> Result<Dataset> {
         return Err(table.empty("a row of features and a label at least"));
     }
     check_vertices(rows, || Place::whole(&table.file))?;
+    for (&column, _) in columns.features.iter().zip(counters).filter(|(_, counts)| rows > 2 && *counts) {
+        notes::warn(format!(
+            "{}: feature {} counts the rows from 0; if it is an index, remove it or call it id",
+            table.file,
+            columns.name(column)
+        ));
+    }
     let columns_of = u32::try_from(width).unwrap_or(u32::MAX);
     let features = Features::from_dense(columns_of, &values)?;
-    let (labels, classes, split, ids) = found.finish(&table, &columns)?;
+    let (labels, classes, split, ids) = found.finish(&table, &columns, expected)?;
     let all = table.names(0)?;
-    let of_features: Option<Vec<String>> = columns.features().map(|at| all.get(at).cloned()).collect();
+    let of_features: Option<Vec<String>> = columns.features.iter().map(|&at| all.get(at).cloned()).collect();
+    let target: Vec<String> =
+        columns.label.and_then(|at| columns.names.get(at).cloned()).into_iter().collect();
     let of_labels = match &labels {
         Labels::Classes { .. } => classes,
-        _ => all.get(columns.label).cloned().into_iter().collect(),
+        _ => target.clone(),
     };
-    let names = Names { labels: of_labels, features: of_features.unwrap_or_default(), ..Names::default() };
+    table.report_header();
+    let names =
+        Names { labels: of_labels, features: of_features.unwrap_or_default(), target, ..Names::default() };
     super::dataset(file::stem(path), features, labels, split, ids, names)
 }
 
@@ -151,9 +291,9 @@ impl Found {
     }
 
     fn add(&mut self, table: &Table, row: &Row, columns: &Columns) -> Result<()> {
-        self.labels.push(row.get(columns.label).to_owned())?;
+        self.labels.push(columns.label.map(|label| row.get(label).to_owned()).unwrap_or_default())?;
         if let Some(id) = columns.id {
-            self.ids.push(row.get(id).to_owned())?;
+            self.ids.push(row.id(table, id)?.to_owned())?;
         }
         if let Some(split) = columns.split {
             match row.get(split).to_lowercase().as_str() {
@@ -173,8 +313,16 @@ impl Found {
         self,
         table: &Table,
         columns: &Columns,
+        expected: Option<&Expected>,
     ) -> Result<(Labels, Vec<String>, Option<Split>, VertexIds)> {
-        let (labels, classes) = labels_of(table, columns, &self.labels.finish())?;
+        let fields = self.labels.finish();
+        let (labels, classes) = match columns.label {
+            None => (Labels::none(self.rows), Vec::new()),
+            Some(label) => {
+                let place = format!("{}, {}", table.file, columns.name(label));
+                labels_of(&place, &fields, expected)?
+            }
+        };
         let ids = match columns.id {
             None => VertexIds::Dense,
             Some(_) => {
@@ -200,22 +348,45 @@ fn unique(table: &Table, ids: Vec<String>) -> Result<Vec<String>> {
     }
 }
 
-fn labels_of(table: &Table, columns: &Columns, fields: &[String]) -> Result<(Labels, Vec<String>)> {
-    let known = || fields.iter().filter(|field| !field.is_empty());
-    let place = format!("{}, {}", table.file, columns.name(columns.label));
-    if known().all(|field| whole(field).is_some()) {
-        let numbers: Vec<i64> = fields.iter().map(|field| whole(field).unwrap_or(-1)).collect();
-        if numbers.iter().any(|&number| number < -1) {
-            let values = fields.iter().map(|field| number(field).unwrap_or(f32::NAN)).collect();
-            return Ok((Labels::Numbers(Values::named(1, values, &place)?), Vec::new()));
+/// The labels of a column. `place` names the column.
+fn labels_of(place: &str, fields: &[String], expected: Option<&Expected>) -> Result<Named> {
+    let known = || fields.iter().filter(|field| !is_missing(field));
+    let mut missing = MissingWords::default();
+    fields.iter().for_each(|field| missing.see(field));
+    missing.report(place);
+    let value = |field: &String| if is_missing(field) { f32::NAN } else { number(field).unwrap_or(f32::NAN) };
+    let numbers = || Values::named(1, fields.iter().map(value).collect(), place).map(Labels::Numbers);
+    let is_whole = known().all(|field| whole(field).is_some());
+    let is_number = known().all(|field| number(field).is_some());
+    match expected {
+        Some(expected) if !expected.classification => {
+            if let Some(field) = known().find(|field| number(field).is_none()) {
+                return Err(Error::Malformed {
+                    place: Place::whole(place),
+                    expected: "a number as label, or nothing where it is unknown".to_owned(),
+                    found: format!("{field:.60?}"),
+                    remedy: "correct the labels, or leave them out: predictions need none",
+                });
+            }
+            return Ok((numbers()?, Vec::new()));
         }
-        return Ok((labels::from_numbers(&numbers, &place)?, Vec::new()));
+        _ if is_whole => {
+            let whole =
+                |field: &String| if is_missing(field) { MISSING } else { whole(field).unwrap_or(MISSING) };
+            let all: Vec<i64> = fields.iter().map(whole).collect();
+            if let Some(expected) = expected {
+                return labels::expected_classes(&all, expected, place);
+            }
+            if all.iter().any(|&number| number < -1 && number != MISSING) {
+                return Ok((numbers()?, Vec::new()));
+            }
+            return labels::from_numbers(&all, place);
+        }
+        None if is_number => return Ok((numbers()?, Vec::new())),
+        _ => {}
     }
-    if known().all(|field| number(field).is_some()) {
-        let values = fields.iter().map(|field| number(field).unwrap_or(f32::NAN)).collect();
-        return Ok((Labels::Numbers(Values::named(1, values, &place)?), Vec::new()));
-    }
-    let none = |field: &str| field.is_empty() || field == "-1";
+    let minus_one = expected.is_some_and(|expected| expected.classes.iter().any(|name| name == "-1"));
+    let none = |field: &str| is_missing(field) || (field == "-1" && !minus_one);
     let mut words: Vec<&str> = fields.iter().map(String::as_str).filter(|field| !none(field)).collect();
     words.sort_unstable();
     words.dedup();

@@ -9,6 +9,8 @@ mod formats_fuzz;
 mod graphs;
 mod hostile;
 mod names;
+mod predict;
 mod published;
+mod report;
 mod rows;
 mod tables;

@@ -58,7 +58,7 @@ fn what_is_wrong_in_a_table_is_named() {
 }
 
 /// A `.npy` of version 1.0.
-fn npy(element: &str, shape: &str, bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn npy(element: &str, shape: &str, bytes: &[u8]) -> Vec<u8> {
     let mut header = format!("{{'descr': '{element}', 'fortran_order': False, 'shape': {shape}, }}");
     while (header.len() + 11) % 64 != 0 {
         header.push(' ');
@@ -71,11 +71,11 @@ fn npy(element: &str, shape: &str, bytes: &[u8]) -> Vec<u8> {
     file
 }
 
-fn floats(values: &[f32]) -> Vec<u8> {
+pub(crate) fn floats(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-fn archive(path: &Path, entries: &[(&str, Vec<u8>)]) {
+pub(crate) fn archive(path: &Path, entries: &[(&str, Vec<u8>)]) {
     use std::io::Write as _;
     let mut writer = zip::ZipWriter::new(std::fs::File::create(path).unwrap());
     for (key, bytes) in entries {

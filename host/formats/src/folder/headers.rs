@@ -1,0 +1,225 @@
+//! Headers that only the tables of a folder together show: words that open several tables, and numbers
+//! that count like the columns of an array.
+//!
+//! A first record is a header if its id is the id of nothing else. Tables whose own records show the same
+//! are decided by [`Table`].
+
+use std::collections::HashSet;
+
+use eciton_graph::error::Result;
+
+use crate::file;
+use crate::header::{Below, counting, doubt};
+use crate::table::{Table, is_header, is_number};
+
+/// Tables of a folder, as far as it has them.
+pub(super) struct Tables<'a> {
+    pub(super) edges: Option<&'a Table>,
+    pub(super) features: Option<&'a Table>,
+    pub(super) labels: Option<&'a Table>,
+    pub(super) graphs: Option<&'a Table>,
+    pub(super) split: Option<&'a Table>,
+    /// Whether vertices are 0 to V - 1, by an array of features or labels.
+    pub(super) dense: bool,
+}
+
+/// A table whose first record may be a header.
+struct Candidate<'a> {
+    table: &'a Table,
+    /// The ids of the first record.
+    ids: Vec<String>,
+    /// Whether the first record is of numbers, or of a word before numbers.
+    counts: bool,
+}
+
+impl<'a> Tables<'a> {
+    pub(super) fn all(&self) -> impl Iterator<Item = &'a Table> {
+        [self.edges, self.features, self.labels, self.graphs, self.split].into_iter().flatten()
+    }
+
+    /// Number of columns of a table that hold ids.
+    fn id_columns(&self, table: &Table) -> usize {
+        let is = |other: Option<&Table>| other.is_some_and(|other| std::ptr::eq(other, table));
+        if is(self.edges) || is(self.graphs) { 2 } else { 1 }
+    }
+
+    /// Settles the header of each table that shows one.
+    ///
+    /// # Errors
+    /// Those of reading the tables.
+    pub(super) fn settle(&self) -> Result<()> {
+        let mut firsts = Vec::new();
+        for table in self.all() {
+            let first = table.first(2)?;
+            firsts.push((table, first.fields().map(str::to_owned).collect::<Vec<_>>()));
+        }
+        let mut candidates = Vec::new();
+        for (table, first) in &firsts {
+            let (word, columns) = (first[0].as_str(), self.id_columns(table));
+            if is_header(word) {
+                continue;
+            }
+            let shared = !is_number(word)
+                && firsts.iter().any(|(other, fields)| !std::ptr::eq(*other, *table) && fields[0] == word);
+            let count = counting(first.iter().map(String::as_str)).unwrap_or_default();
+            let words = first.len() - first.iter().filter(|field| is_number(field)).count();
+            let counts = count >= 2 && (words == 0 || (words == 1 && !is_number(word)));
+            if shared || counts {
+                let ids = first.iter().take(columns).cloned().collect();
+                candidates.push(Candidate { table, ids, counts });
+            } else if columns == 2 && self.edges.is_some_and(|edges| std::ptr::eq(edges, *table)) {
+                word_above_numbers(table, first)?;
+            }
+        }
+        let skipped: Vec<&Table> = candidates.iter().map(|candidate| candidate.table).collect();
+        for candidate in &candidates {
+            match candidate.counts {
+                false => self.settle_shared(candidate, &skipped)?,
+                true if self.edges.is_some_and(|edges| std::ptr::eq(edges, candidate.table)) => {
+                    self.settle_edges(candidate, &skipped)?;
+                }
+                true => self.settle_counting(candidate, &skipped)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// A first word that opens another table too is a header where it is no id.
+    fn settle_shared(&self, candidate: &Candidate<'_>, skipped: &[&Table]) -> Result<()> {
+        for table in self.all() {
+            if self.holds(table, &candidate.ids[..1], skipped)? {
+                return Ok(());
+            }
+        }
+        candidate.table.settle(true);
+        candidate.table.note(true, "its first field opens another table too, and is the id of nothing else");
+        Ok(())
+    }
+
+    /// Numbers above edges are a header where other tables have the ids of all edges but these.
+    fn settle_edges(&self, candidate: &Candidate<'_>, skipped: &[&Table]) -> Result<()> {
+        for table in self.all() {
+            if self.holds(table, &candidate.ids, skipped)? {
+                return Ok(());
+            }
+        }
+        let others: Vec<&Table> = [self.features, self.labels.filter(|_| self.graphs.is_none()), self.graphs]
+            .into_iter()
+            .flatten()
+            .collect();
+        let (mut rows, mut known, mut repeats) = (0u64, !others.is_empty(), false);
+        let mut ids = HashSet::new();
+        for table in others {
+            let _charge = file::charge(&table.file, 4 * table.bytes()?)?;
+            each_below(table, skipped, |row| {
+                ids.insert(row.get(0).to_owned());
+                true
+            })?;
+        }
+        let mut seen = HashSet::new();
+        each_below(candidate.table, skipped, |row| {
+            rows += 1;
+            for end in [row.get(0), row.get(1)] {
+                known &= ids.contains(end);
+                repeats |= seen.len() < 1 << 16 && !seen.insert(end.to_owned());
+            }
+            true
+        })?;
+        let below = Below::of(candidate.table)?;
+        let fractions = below.fractions.iter().skip(2).any(|&fractions| fractions);
+        if rows > 0 && ((known && !self.dense) || fractions) {
+            candidate.table.settle(true);
+            candidate
+                .table
+                .note(true, "its numbers count like column names, and neither is the id of a vertex");
+        } else if rows > 1 && repeats {
+            candidate.table.settle(false);
+            doubt(candidate.table);
+        }
+        Ok(())
+    }
+
+    /// Numbers, or a word and numbers, above a table that has an id once.
+    fn settle_counting(&self, candidate: &Candidate<'_>, skipped: &[&Table]) -> Result<()> {
+        let table = candidate.table;
+        let (mut others, mut held, mut joins) = (false, false, false);
+        let mut some = Vec::new();
+        each_below(table, &[table], |row| {
+            some.push(row.get(0).to_owned());
+            some.len() < 5
+        })?;
+        let own = self.holds(table, &candidate.ids[..1], &[table])?;
+        for other in self.all().filter(|other| !std::ptr::eq(*other, table)) {
+            others = true;
+            held |= self.holds(other, &candidate.ids[..1], skipped)?;
+            for id in &some {
+                joins |= self.holds(other, std::slice::from_ref(id), skipped)?;
+            }
+        }
+        let is_features = self.features.is_some_and(|features| std::ptr::eq(features, table));
+        let word = !is_number(&candidate.ids[0]);
+        let why = if own {
+            "its id occurs again below"
+        } else if !held && others && joins && (word || !self.dense) {
+            "its numbers count like column names, and its id is the id of nothing else"
+        } else if !held && is_features && {
+            let below = Below::of(table)?;
+            below.rows > 0 && below.fractions.iter().skip(1).all(|&fractions| fractions)
+        } {
+            "its numbers count like column names above fractions"
+        } else {
+            if !held && is_features {
+                table.settle(false);
+                doubt(table);
+            }
+            return Ok(());
+        };
+        table.settle(true);
+        table.note(true, why);
+        Ok(())
+    }
+
+    /// Whether a record of a table has one of these ids; the first record of `skipped` tables does not count.
+    fn holds(&self, table: &Table, wanted: &[String], skipped: &[&Table]) -> Result<bool> {
+        let columns = self.id_columns(table);
+        let mut found = false;
+        each_below(table, skipped, |row| {
+            found = (0..columns).any(|column| wanted.iter().any(|id| id == row.get(column)));
+            !found
+        })?;
+        Ok(found)
+    }
+}
+
+/// Calls `each` with the records of a table until it returns false, without the first record of `skipped` tables.
+fn each_below(
+    table: &Table,
+    skipped: &[&Table],
+    mut each: impl FnMut(&crate::table::Row) -> bool,
+) -> Result<()> {
+    let mut rows = table.records(2)?;
+    if skipped.iter().any(|skipped| std::ptr::eq(*skipped, table)) {
+        rows.next()?;
+    }
+    while let Some(row) = rows.next()? {
+        if !each(row) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Settles the header of edges with a further column of which the first field alone is a word.
+fn word_above_numbers(edges: &Table, first: &[String]) -> Result<()> {
+    let is_word = |field: &String| !field.is_empty() && field.parse::<f64>().is_err();
+    if !first.iter().skip(2).any(is_word) {
+        return Ok(());
+    }
+    let below = Below::of(edges)?;
+    let above = |at: usize| is_word(&first[at]) && below.numbers[at];
+    if below.rows > 0 && (2..first.len()).any(above) {
+        edges.settle(true);
+        edges.note(true, "a word stands above a column of numbers");
+    }
+    Ok(())
+}

@@ -1,0 +1,89 @@
+//! Lists of row numbers in arrays: a part of a split, as numbers or as a mask of booleans.
+
+use eciton_graph::error::{Error, Place, Result};
+
+use crate::array::{Array, Element};
+
+/// Row numbers of a part of a split: an array of whole numbers, or a mask of booleans `[rows]`.
+///
+/// # Errors
+/// [`Error::Malformed`] for a mask of 0 and 1 in another type; [`Error::Mismatch`] for a mask of another length.
+pub(crate) fn rows_of(array: &Array<'_>, rows: usize) -> Result<Vec<u32>> {
+    array.expect_dimensions(1, "row numbers, or a mask of booleans [rows],")?;
+    if array.element != Element::Bool {
+        let numbers = array.to_u32()?;
+        refuse_mask(&numbers, rows, &array.file)?;
+        return Ok(numbers);
+    }
+    let flags = array.to_bool()?;
+    if flags.len() != rows {
+        return Err(Error::Mismatch {
+            place: Place::whole(&array.file),
+            what: "flags of a mask",
+            found: flags.len() as u64,
+            expected: rows as u64,
+            other: "the labels".to_owned(),
+        });
+    }
+    Ok((0..).zip(flags).filter_map(|(row, holds)| holds.then_some(row)).collect())
+}
+
+/// Refuses row numbers that are a mask of 0 and 1.
+///
+/// # Errors
+/// [`Error::Malformed`] for numbers that are all 0 or 1 and cannot be rows, because one of them repeats.
+pub(crate) fn refuse_mask(numbers: &[u32], rows: usize, file: &str) -> Result<()> {
+    let ones = numbers.iter().filter(|&&number| number == 1).count();
+    let zeros = numbers.iter().filter(|&&number| number == 0).count();
+    if zeros + ones < numbers.len() || (zeros <= 1 && ones <= usize::from(rows > 1)) {
+        return Ok(());
+    }
+    let length = if numbers.len() == rows { ", as many as rows" } else { "" };
+    Err(Error::Malformed {
+        place: Place::whole(file),
+        expected: "the numbers of the rows in this part, each once".to_owned(),
+        found: format!("a mask: {zeros} times 0 and {ones} times 1{length}"),
+        remedy: "write numpy.flatnonzero(mask), or the mask as booleans: mask.astype(bool)",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use eciton_graph::random::SplitMix64;
+
+    use super::*;
+
+    #[test]
+    fn a_mask_is_told_from_row_numbers() {
+        for (numbers, rows, mask) in [
+            (&[0, 1][..], 2, false),
+            (&[1, 0], 9, false),
+            (&[0], 1, false),
+            (&[1], 1, true),
+            (&[1], 2, false),
+            (&[0, 0], 2, true),
+            (&[1, 1], 2, true),
+            (&[], 3, false),
+            (&[0, 1, 2], 3, false),
+            (&[0, 0, 1], 3, true),
+            (&[0, 0, 1], 30, true),
+        ] {
+            assert_eq!(refuse_mask(numbers, rows, "train.npy").is_err(), mask, "{numbers:?} of {rows}");
+        }
+    }
+
+    #[test]
+    fn random_masks_are_refused_and_their_row_numbers_are_not() {
+        let seed = 43;
+        println!("seed {seed}");
+        let mut random = SplitMix64::new(seed);
+        for _ in 0..200 {
+            let rows = 3 + random.below(40) as usize;
+            let mask: Vec<u32> = (0..rows).map(|_| random.below(2) as u32).collect();
+            assert!(refuse_mask(&mask, rows, "train.npy").is_err(), "{mask:?}");
+            let numbers: Vec<u32> =
+                (0..).zip(&mask).filter(|(_, flag)| **flag == 1).map(|(row, _)| row).collect();
+            assert!(refuse_mask(&numbers, rows, "train.npy").is_ok(), "{numbers:?}");
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Words for a missing value.
+
+/// Words that pandas.read_csv takes for a missing value.
+const WORDS: [&str; 18] = [
+    "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A",
+    "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
+];
+
+/// Returns whether a field is empty or a word for a missing value.
+pub(crate) fn is_missing(field: &str) -> bool {
+    field.is_empty() || is_word(field)
+}
+
+/// Returns whether a field is a word for a missing value: those of pandas, and `nan` in any case.
+pub(crate) fn is_word(field: &str) -> bool {
+    WORDS.contains(&field) || field.eq_ignore_ascii_case("nan")
+}
+
+/// Words for missing labels that stood in a column of labels.
+#[derive(Debug, Default)]
+pub(crate) struct MissingWords {
+    count: u64,
+    words: Vec<String>,
+}
+
+impl MissingWords {
+    /// Counts a field if it is a word for a missing value.
+    pub(crate) fn see(&mut self, field: &str) {
+        if is_word(field) {
+            self.count += 1;
+            if !self.words.iter().any(|word| word == field) {
+                self.words.push(field.to_owned());
+            }
+        }
+    }
+
+    /// Adds a note to the reading report if any word was counted. `place` names the column.
+    pub(crate) fn report(&self, place: &str) {
+        if self.count > 0 {
+            let labels = if self.count == 1 { "1 label is a word" } else { "labels are words" };
+            let count = if self.count == 1 { String::new() } else { format!("{} ", self.count) };
+            eciton_input::notes::add(format!(
+                "{place}: {count}{labels} for a missing value ({}), read as no label; rename a class that is \
+                 called so",
+                self.words.join(", ")
+            ));
+        }
+    }
+}
