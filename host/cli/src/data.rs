@@ -3,6 +3,7 @@
 mod convert;
 mod fetch;
 mod generate;
+mod report;
 mod stat;
 
 use eciton_graph::dataset::Dataset;
@@ -27,7 +28,7 @@ const MAX_CLASSES: usize = 12;
 pub(crate) enum Command {
     /// The data sets that need no file, and the layouts that a path may have
     List(ListArguments),
-    /// Size, degrees, features, classes and split of a data set
+    /// Size, degrees, features, classes and split of a data set, and the reading report
     Stat(StatArguments),
     /// Any data set as a store: checked once, mapped by later runs, larger than memory if need be
     Convert(convert::Arguments),
@@ -154,6 +155,7 @@ struct StatLine<'a> {
     homophily: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     survey: Option<stat::Orders>,
+    report: Vec<report::Line>,
 }
 
 fn stat(arguments: &StatArguments, output: &mut Output) -> Result<(), Failure> {
@@ -165,10 +167,12 @@ fn stat(arguments: &StatArguments, output: &mut Output) -> Result<(), Failure> {
         ..Data::default()
     };
     let dataset = eciton_train::load(&data)?;
+    let report = report::take();
     let statistics = Statistics::of(&dataset);
     let survey = || stat::survey(&dataset.graph);
     if !arguments.json {
         print(&dataset, &statistics, output);
+        report::print(&report, output);
         if arguments.orders {
             output.flush();
             stat::print(&survey()?, statistics.edges, output);
@@ -204,6 +208,7 @@ fn stat(arguments: &StatArguments, output: &mut Output) -> Result<(), Failure> {
         test,
         homophily: statistics.homophily,
         survey: arguments.orders.then(survey).transpose()?,
+        report,
     });
     Ok(())
 }

@@ -43,6 +43,10 @@ pub fn load(data: &Data) -> Result<Dataset> {
         seconds = begun.elapsed().as_secs_f64(),
         "data set read"
     );
+    if data.task.is_none() {
+        let named = !read.names.labels.is_empty();
+        eciton_graph::label_report::doubt(&read.labels, named, &data.source);
+    }
     prepare(data, read)
 }
 

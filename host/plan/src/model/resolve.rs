@@ -52,6 +52,9 @@ impl Model {
             return data(format!("{features} features a vertex"), "1 to 2^31 - 1 features a vertex");
         }
         let (least, allowed) = match task {
+            TaskType::Classification if classes > MAX_WIDTH => {
+                (2, "2 to 65,536 classes; for labels that are numbers to predict use --task regression")
+            }
             TaskType::Classification => (2, "2 to 65,536 classes"),
             TaskType::MultiLabel => (1, "1 to 65,536 labels"),
             TaskType::Regression => (1, "1 to 65,536 numbers a vertex"),
