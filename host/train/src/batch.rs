@@ -21,12 +21,30 @@ pub(crate) use self::rows::RowBatches;
 pub(crate) use self::source::{Chooser, Source};
 use crate::error::{Error, Result};
 
+/// Rows that a round's loss is a weighted mean of. Multi-label and regression tasks count known values in the
+/// place of rows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct RoundRows {
+    /// Factor that makes of the round's loss the sum of its rows' losses, each times the weight of the row.
+    pub divisor: f64,
+    /// Sum of these weights.
+    pub weights: f64,
+}
+
+impl Default for RoundRows {
+    /// Rows of the only round of an epoch.
+    fn default() -> Self {
+        Self { divisor: 1.0, weights: 1.0 }
+    }
+}
+
 /// A round's parts.
 #[derive(Debug)]
 pub(crate) struct Batch {
     parts: Vec<Arc<Part>>,
     /// What each training row, or each known value of one, adds to the loss: 1 / their number.
     pub weight: f32,
+    rows: RoundRows,
 }
 
 /// Parts of a round as far as they are there.
@@ -108,8 +126,8 @@ impl Batches {
             }
             if *missing == 0 {
                 let parts: Vec<Arc<Part>> = parts.drain(..).flatten().collect();
-                let weight = self.source.weight(&parts);
-                *made = Made::All(Batch { parts, weight });
+                let (weight, rows) = self.source.weight(&parts);
+                *made = Made::All(Batch { parts, weight, rows });
             }
         }
         Ok(())
@@ -132,6 +150,17 @@ impl Batches {
         };
         let found = batch.and_then(|batch| Some((batch.parts.get(number.index())?.clone(), batch.weight)));
         found.ok_or_else(|| Error::Internal(format!("round {round} has no part {number}")))
+    }
+
+    /// Returns the rows that the loss of a round is a mean of.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] if the round has not begun, or is over.
+    pub(crate) fn rows(&self, round: Round) -> Result<RoundRows> {
+        match self.rounds.borrow().get(&round) {
+            Some(Made::All(batch)) => Ok(batch.rows),
+            _ => Err(Error::Internal(format!("round {round} has no parts"))),
+        }
     }
 
     /// A round is over.

@@ -173,7 +173,8 @@ impl Training<'_> {
                     if let Some(profile) = &mut state.logs.profile {
                         profile.update(round, update.elapsed(), values_added);
                     }
-                    sum.add(loss, gradient_norm);
+                    let rows = stages.batches.as_ref().map(|batches| batches.rows(round)).transpose()?;
+                    sum.add(loss, rows.unwrap_or_default(), gradient_norm);
                     if !epochs.ends(round) {
                         return Ok([Some(Event::Updated { round }), None]);
                     }

@@ -18,6 +18,8 @@ pub(crate) struct Part {
     pub vertices: Arc<[u32]>,
     /// Training rows by what their classes count, or the known values of these.
     pub counted: f64,
+    /// Sum of the weights of its training rows in the loss, those of the sampler included.
+    pub weights: f64,
     features: Matrix,
     gathered: Option<Matrix>,
 }
@@ -53,11 +55,11 @@ impl PartLists {
 impl Part {
     pub(super) fn new(
         levels: Vec<Level>,
-        (vertices, counted): (Vec<u32>, f64),
-        features: Matrix,
-        gathered: Option<Matrix>,
+        vertices: Vec<u32>,
+        (counted, weights): (f64, f64),
+        (features, gathered): (Matrix, Option<Matrix>),
     ) -> Self {
-        Self { levels, vertices: vertices.into(), counted, features, gathered }
+        Self { levels, vertices: vertices.into(), counted, weights, features, gathered }
     }
 
     /// The rows within so many hops.

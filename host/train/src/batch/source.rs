@@ -13,6 +13,7 @@ use eciton_kernel::{RowNumbers, Targets};
 use eciton_plan::{Atoms, Batch as Settings, FeatureGather, Hops, IntervalId, Node, Program, Round};
 use eciton_tensor::{Buffer, Grid, Matrix};
 
+use super::RoundRows;
 use super::part::{Level, Part, PartLists};
 use super::rows::{RowBatches, RowCut};
 use crate::data::{Inputs, Interval, grid, known, matrix};
@@ -136,19 +137,23 @@ impl Source {
         }
     }
 
-    /// What each training row of a round's parts, or each known value of one, adds to the loss.
-    pub(super) fn weight(&self, parts: &[Arc<Part>]) -> f32 {
+    /// Returns the factor that each training row of a round's parts, or each known value of one, has in the loss,
+    /// and the rows that this loss is a mean of.
+    pub(super) fn weight(&self, parts: &[Arc<Part>]) -> (f32, RoundRows) {
+        let weights = parts.iter().map(|part| part.weights).sum();
+        let fixed = |weight: f32| (weight, RoundRows { divisor: 1.0 / f64::from(weight), weights });
         if self.counts.is_some() {
             // Weights of rows make of each part an estimate of the loss of all rows.
             let of_part = f64::from(self.weight) * self.dataset.split.train.len() as f64;
-            return (of_part / parts.len().max(1) as f64) as f32;
+            return fixed((of_part / parts.len().max(1) as f64) as f32);
         }
         if let Chooser::Parts { .. } = self.chooser {
             // Weights of a vertex add up to 1 over the parts.
-            return self.weight;
+            return fixed(self.weight);
         }
         let sum: f64 = parts.iter().map(|part| part.counted).sum();
-        (1.0 / if sum > 0.0 { sum } else { 1.0 }) as f32
+        let divisor = if sum > 0.0 { sum } else { 1.0 };
+        ((1.0 / divisor) as f32, RoundRows { divisor, weights })
     }
 
     /// A part, the same whoever makes it and whenever.
@@ -225,7 +230,23 @@ impl Source {
             _ => known(&self.dataset.labels, &training) as f64,
         };
         let vertices = sub.ids.iter().map(|&row| self.vertex(row)).collect();
-        Ok(Arc::new(Part::new(levels, (vertices, counted), features, gathered)))
+        let weights = self.loss_weights(&levels, &sub.ids, counted);
+        Ok(Arc::new(Part::new(levels, vertices, (counted, weights), (features, gathered))))
+    }
+
+    /// Returns the sum of the weights of a part's training rows in the loss; `counted` if the sampler adds none.
+    fn loss_weights(&self, levels: &[Level], ids: &[u32], counted: f64) -> f64 {
+        let weighs = self.counts.is_some() || matches!(self.chooser, Chooser::Parts { .. });
+        let interval = levels.first().map(|level| &level.interval).filter(|_| weighs);
+        let Some((interval, weights)) = interval.and_then(|own| own.row_weights.as_ref().map(|w| (own, w)))
+        else {
+            return counted;
+        };
+        let of = |&row: &u32| {
+            let values = known(&self.dataset.labels, &[ids[row as usize]]) as f64;
+            f64::from(weights[row as usize]) * values
+        };
+        interval.training.iter().map(of).sum()
     }
 
     /// A copy of rows, in memory that parts of rounds that are over had.

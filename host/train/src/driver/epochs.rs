@@ -2,6 +2,8 @@
 
 use eciton_plan::Round;
 
+use crate::batch::RoundRows;
+
 /// How many rounds an epoch has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Epochs(u32);
@@ -33,32 +35,45 @@ impl Epochs {
     }
 }
 
-/// An epoch as far as it is.
+/// Running sums over the rounds of an unfinished epoch.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Sum {
     rounds: u32,
-    loss: f64,
+    /// Loss of the only round so far. The loss of an epoch of one round is that round's, bit for bit.
+    only: f64,
+    /// Sum of the losses of all rows, each times the weight of its row.
+    losses: f64,
+    /// Sum of the weights of these rows.
+    weights: f64,
     norm: f64,
 }
 
 impl Sum {
-    /// Counts a round.
-    pub(super) fn add(&mut self, loss: f64, norm: Option<f64>) {
+    /// Adds a round: its loss, the rows that this loss is a mean of, and the gradient norm if it is known.
+    pub(super) fn add(&mut self, loss: f64, rows: RoundRows, norm: Option<f64>) {
         self.rounds += 1;
-        self.loss += loss;
+        self.only = loss;
+        self.losses += loss * rows.divisor;
+        self.weights += rows.weights;
         self.norm += norm.unwrap_or(0.0);
     }
 
-    /// Means over its rounds of the loss, and of the gradients' norm where that is known.
+    /// Returns the mean loss over the rows of the epoch and, if `norm` is known, the mean gradient norm over its
+    /// rounds. The loss is 0 if no row has a weight.
     pub(super) fn means(&self, norm: Option<f64>) -> (f64, Option<f64>) {
-        let count = f64::from(self.rounds.max(1));
-        (self.loss / count, norm.map(|_| self.norm / count))
+        let loss = match self.rounds {
+            0 | 1 => self.only,
+            _ if self.weights > 0.0 => self.losses / self.weights,
+            _ => 0.0,
+        };
+        (loss, norm.map(|_| self.norm / f64::from(self.rounds.max(1))))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use eciton_graph::random::SplitMix64;
 
     #[test]
     fn epochs_are_counted_by_rounds() {
@@ -67,7 +82,45 @@ mod tests {
         assert_eq!((epochs.last(2), epochs.ends(Round(6)), epochs.ends(Round(5))), (Round(6), true, false));
         assert_eq!(Epochs::of(0).rounds(), 1);
         let mut sum = Sum::default();
-        [(1.0, Some(2.0)), (3.0, Some(4.0))].into_iter().for_each(|(loss, norm)| sum.add(loss, norm));
-        assert_eq!((sum.means(Some(4.0)), sum.means(None)), ((2.0, Some(3.0)), (2.0, None)));
+        let rows = |rows: f64| RoundRows { divisor: rows, weights: rows };
+        [(1.0, 3.0, Some(2.0)), (3.0, 1.0, Some(4.0))]
+            .into_iter()
+            .for_each(|(loss, count, norm)| sum.add(loss, rows(count), norm));
+        assert_eq!((sum.means(Some(4.0)), sum.means(None)), ((1.5, Some(3.0)), (1.5, None)));
+    }
+
+    #[test]
+    fn the_loss_of_an_epoch_is_a_mean_over_rows_however_they_are_cut() {
+        let seed = 71;
+        println!("seed {seed}");
+        let mut random = SplitMix64::new(seed);
+        for case in 0..300 {
+            let count = 1 + random.below(60) as usize;
+            // Weights of 0 are those of classes that do not count.
+            let rows: Vec<(f64, f64)> = (0..count)
+                .map(|_| (random.below(1000) as f64 / 64.0, random.below(4) as f64 / 2.0))
+                .collect();
+            let weighted = |rows: &[(f64, f64)]| rows.iter().map(|(loss, weight)| loss * weight).sum::<f64>();
+            let weights = |rows: &[(f64, f64)]| rows.iter().map(|(_, weight)| weight).sum::<f64>();
+            let mut sum = Sum::default();
+            for batch in rows.chunks(1 + random.below(20) as usize) {
+                let total = weights(batch);
+                // A sampler's rounds have one divisor, others divide by the weights of their rows.
+                let divisor = match case % 2 {
+                    0 => 7.0,
+                    _ if total > 0.0 => total,
+                    _ => 1.0,
+                };
+                sum.add(weighted(batch) / divisor, RoundRows { divisor, weights: total }, None);
+            }
+            let total = weights(&rows);
+            let expected = if total > 0.0 { weighted(&rows) / total } else { 0.0 };
+            let found = sum.means(None).0;
+            let alone = sum.rounds == 1 && case % 2 == 0;
+            assert!(
+                alone || (found - expected).abs() < 1e-12 * (1.0 + expected),
+                "case {case}: {found}, {expected}"
+            );
+        }
     }
 }
