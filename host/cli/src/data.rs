@@ -9,7 +9,7 @@ mod stat;
 use eciton_graph::dataset::Dataset;
 use eciton_graph::stat::{FlagStatistics, GraphStatistics, NumberStatistics, Statistics};
 use eciton_input::text::cut;
-use eciton_plan::{Data, NormaliseFeatures, TaskType};
+use eciton_plan::{Data, NormaliseFeatures, SelfLoops, TaskType};
 use eciton_train::task;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -56,12 +56,21 @@ pub(crate) struct StatArguments {
     /// Which data set, where a folder holds several
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+    /// Edges from a vertex to itself: drop or keep [default: drop; of a store, those that it has]
+    #[arg(long, value_name = "drop|keep", value_parser = self_loops)]
+    self_loops: Option<SelfLoops>,
     /// Measure what each vertex order would gain: up to about 20 s
     #[arg(long)]
     orders: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+}
+
+/// Reads the value of `--self-loops`.
+fn self_loops(word: &str) -> Result<SelfLoops, String> {
+    let found = SelfLoops::ALL.iter().find(|(name, _)| *name == word);
+    found.map(|&(_, decision)| decision).ok_or_else(|| "expected drop or keep".to_owned())
 }
 
 const LAYOUTS: &str = "\
@@ -164,6 +173,7 @@ fn stat(arguments: &StatArguments, output: &mut Output) -> Result<(), Failure> {
         source,
         name: arguments.name.clone(),
         normalise_features: Some(NormaliseFeatures::None),
+        self_loops: arguments.self_loops,
         ..Data::default()
     };
     let dataset = eciton_train::load(&data)?;

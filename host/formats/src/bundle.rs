@@ -11,9 +11,8 @@
 //! class, the rest tests, drawn with NumPy's legacy generator from seed 0, so that it equals the one
 //! that Python scripts make by that rule. All graphs are made symmetric.
 //!
-//! Values of the adjacency that are not all 1 are a column of edge features: stored zeros are no edges,
-//! repeated entries are added up, as SciPy does, and where both directions have a value it is their
-//! mean. The diagonal does not count.
+//! Values of the adjacency that are not all 1 are a column of edge features, the diagonal aside. Repeated
+//! entries and stored zeros follow the rule of [`eciton_graph::edge_rule`].
 //!
 //! Labels of several columns `[V, labels]` are flags where all are 0, 1 or NaN, else numbers; without a
 //! published split 60 / 20 / 20 % of the labelled vertices are then drawn from seed 0.
@@ -21,16 +20,19 @@
 use std::io::{Read, Seek};
 use std::path::Path;
 
-use eciton_graph::adjacency::{Graph, Options};
+use eciton_graph::adjacency::Graph;
+use eciton_graph::build;
 use eciton_graph::dataset::{Dataset, EdgeFeatures};
+use eciton_graph::edge_rule::{EdgeRule, Zeros};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::expected::Expected;
-use eciton_graph::features::{Features, SparseRows};
+use eciton_graph::features::Features;
 use eciton_graph::labels::Labels;
 use eciton_graph::names::DRAWN;
 use eciton_graph::split::Split;
 
 use super::array::Array;
+use super::csr::Stored;
 use super::npy::{self, Npy};
 use super::npz::Npz;
 use super::pickle::Pickle;
@@ -84,7 +86,7 @@ impl<R: Read + Seek> Bundle<R> {
         read(npy::parse(&bytes, &self.npz.place(key))?)
     }
 
-    fn sparse(&mut self, prefix: &str) -> Result<SparseRows> {
+    fn sparse(&mut self, prefix: &str) -> Result<Stored> {
         let shape = self.with(&format!("{prefix}_shape"), |a| a.to_i64())?;
         let (ptr, ind, val) = (
             self.npz.entry(&format!("{prefix}_indptr"))?,
@@ -92,7 +94,7 @@ impl<R: Read + Seek> Bundle<R> {
             self.npz.entry(&format!("{prefix}_data"))?,
         );
         let place = |part: &str| self.npz.place(&format!("{prefix}_{part}"));
-        csr::rows(
+        csr::stored(
             &self.npz.place(prefix),
             &shape,
             &npy::parse(&ptr, &place("indptr"))?,
@@ -104,11 +106,10 @@ impl<R: Read + Seek> Bundle<R> {
     /// gnn-benchmark.
     fn plain(&mut self, attributed: bool) -> Result<Dataset> {
         let adjacency = self.sparse("adj")?;
-        let graph = self.graph_of(&adjacency, "adj_shape")?;
-        let edge_features = self.weights(&adjacency, &graph, "adj_data")?;
+        let (graph, edge_features) = self.graph_of(&adjacency, "adj_shape", "adj_data")?;
         drop(adjacency);
         let features = match attributed {
-            true => Features::Sparse(self.sparse("attr")?),
+            true => Features::Sparse(self.sparse("attr")?.sorted()),
             false => Features::identity(graph.vertices()),
         };
         self.unsplit(graph, features, edge_features, "labels")
@@ -117,8 +118,7 @@ impl<R: Read + Seek> Bundle<R> {
     /// GraphData.
     fn pickled(&mut self) -> Result<Dataset> {
         let adjacency = self.pickled_rows("adj_matrix")?;
-        let graph = self.graph_of(&adjacency, "adj_matrix")?;
-        let edge_features = self.weights(&adjacency, &graph, "adj_matrix")?;
+        let (graph, edge_features) = self.graph_of(&adjacency, "adj_matrix", "adj_matrix")?;
         drop(adjacency);
         let features = self.pickled_features("node_attr")?;
         self.unsplit(graph, features, edge_features, "node_label")
@@ -136,7 +136,7 @@ impl<R: Read + Seek> Bundle<R> {
             a.to_u32()
         })?;
         let pairs = edges.as_chunks::<2>().0.iter().map(|&[s, t]| (s, t));
-        let graph = Graph::from_edges(labels.rows() as u64, pairs, Options::default())?;
+        let graph = Graph::from_edges(labels.rows() as u64, pairs, super::AS_LISTED)?;
         let split = Split {
             train: self.mask("train_masks", labels.rows())?,
             validation: self.mask("val_masks", labels.rows())?,
@@ -165,7 +165,7 @@ impl<R: Read + Seek> Bundle<R> {
         Ok((0..vertices as u32).filter(|&v| flags[v as usize]).collect())
     }
 
-    fn pickled_rows(&mut self, key: &str) -> Result<SparseRows> {
+    fn pickled_rows(&mut self, key: &str) -> Result<Stored> {
         let (bytes, place) = (self.npz.entry(key)?, self.npz.place(key));
         let npy = Npy::parse(&bytes, &place)?;
         let Some(pickle) = npy.pickle() else {
@@ -175,45 +175,51 @@ impl<R: Read + Seek> Bundle<R> {
                 "an array of numbers",
             ));
         };
-        Pickle::parse(pickle, &place)?.root().sparse_rows(&place)
+        Pickle::parse(pickle, &place)?.root().stored_rows(&place)
     }
 
     fn pickled_features(&mut self, key: &str) -> Result<Features> {
         let bytes = self.npz.entry(key)?;
         let npy = Npy::parse(&bytes, &self.npz.place(key))?;
         match npy.pickle() {
-            Some(_) => Ok(Features::Sparse(self.pickled_rows(key)?)),
+            Some(_) => Ok(Features::Sparse(self.pickled_rows(key)?.sorted())),
             None => dense(npy.array()?),
         }
     }
 
-    fn graph_of(&self, adjacency: &SparseRows, key: &str) -> Result<Graph> {
-        if adjacency.rows() as u64 != u64::from(adjacency.columns) {
+    /// The graph of an adjacency, and the values at its edges unless all of them are 1. `shape` and `data`
+    /// are the arrays that errors name.
+    fn graph_of(&self, adjacency: &Stored, shape: &str, data: &str) -> Result<(Graph, Option<EdgeFeatures>)> {
+        let vertices = adjacency.rows();
+        if vertices != u64::from(adjacency.columns) {
             return Err(Error::malformed(
-                Place::whole(self.npz.place(key)),
+                Place::whole(self.npz.place(shape)),
                 "as many rows as columns",
-                format!("{} rows, {} columns", adjacency.rows(), adjacency.columns),
+                format!("{vertices} rows, {} columns", adjacency.columns),
             ));
         }
-        Graph::from_edges(adjacency.rows() as u64, entries(adjacency), Options::default())
-    }
-
-    /// The values of an adjacency at its edges; none where all are 1.
-    fn weights(&self, adjacency: &SparseRows, graph: &Graph, key: &str) -> Result<Option<EdgeFeatures>> {
-        let mut edges = entries(adjacency).zip(adjacency.values.iter().copied()).filter(|((s, t), _)| s != t);
-        if edges.clone().all(|(_, value)| value == 1.0) {
-            return Ok(None);
-        }
-        if let Some(((row, column), value)) = edges.find(|(_, value)| !value.is_finite()) {
+        let place = self.npz.place(data);
+        let mut valued = adjacency.entries().zip(&adjacency.values);
+        if let Some(((row, column), &value)) = valued.find(|((s, t), value)| s != t && !value.is_finite()) {
             return Err(Error::Malformed {
-                place: Place::row(self.npz.place(key), row.into()),
+                place: Place::row(place, row.into()),
                 expected: format!("a finite value of the adjacency in column {column}"),
                 found: value.to_string(),
                 remedy: "replace the value, or remove the entry from the adjacency",
             });
         }
-        let edges: Vec<(u32, u32)> = entries(adjacency).collect();
-        EdgeFeatures::placed(graph, &edges, 1, &adjacency.values, Options::default()).map(Some)
+        let plain = adjacency.values.iter().all(|&value| value == 1.0);
+        if plain && build::are_lists(&adjacency.offsets, &adjacency.indices) {
+            return Ok((Graph::from_edges(vertices, adjacency.entries(), super::AS_LISTED)?, None));
+        }
+        let edges: Vec<(u32, u32)> = adjacency.entries().collect();
+        let rule = EdgeRule::new(&place, super::AS_LISTED).with_zeros(Zeros::NoEdges);
+        let threads = super::threads();
+        let (graph, rows, found) = rule.valued(vertices, &edges, 1, &adjacency.values, threads)?;
+        let is_weight = |((source, target), &value): ((u32, u32), &f32)| source != target && value != 1.0;
+        let weighted = graph.edge_list().zip(rows.values()).any(is_weight);
+        found.report(&place, !weighted);
+        Ok((graph, weighted.then_some(rows)))
     }
 
     fn unsplit(
@@ -251,11 +257,6 @@ impl<R: Read + Seek> Bundle<R> {
         let name = self.name.clone();
         Dataset { edge_features, ..Dataset::new(name, graph, features, labels, split) }
     }
-}
-
-/// Source and target of every entry, in the order of the values.
-fn entries(adjacency: &SparseRows) -> impl Iterator<Item = (u32, u32)> + Clone {
-    (0..adjacency.rows()).flat_map(|s| adjacency.row(s).0.iter().map(move |&t| (s as u32, t)))
 }
 
 /// Features from a dense array [V, columns].

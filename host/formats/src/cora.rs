@@ -14,7 +14,7 @@
 //! The first gap of a list is counted from -1 (from the vertex itself for neighbours), so a gap is
 //! at least 1 and 1 less is stored.
 
-use eciton_graph::adjacency::{Graph, Options, check_vertices};
+use eciton_graph::adjacency::{Graph, check_vertices};
 use eciton_graph::dataset::{Dataset, Names};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::{Features, SparseRows};
@@ -80,7 +80,7 @@ fn parse(bytes: &[u8]) -> Result<Dataset> {
         names: Names { labels: FIELDS.map(str::to_owned).to_vec(), ..Names::default() },
         ..Dataset::new(
             "cora".to_owned(),
-            Graph::from_edges(u64::from(vertices), edges.iter().copied(), Options::default())?,
+            Graph::from_edges(u64::from(vertices), edges.iter().copied(), crate::AS_LISTED)?,
             Features::Sparse(features),
             Labels::classes(labels, classes),
             split,

@@ -5,18 +5,48 @@ use eciton_graph::features::SparseRows;
 
 use super::array::Array;
 
-/// Checks the parts of compressed rows against each other and sorts each row.
+/// Compressed rows as a file has them: columns in any order, with repeats and zeros.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    pub(crate) columns: u32,
+    pub(crate) offsets: Vec<u64>,
+    pub(crate) indices: Vec<u32>,
+    pub(crate) values: Vec<f32>,
+}
+
+impl Stored {
+    /// The number of rows.
+    pub(crate) fn rows(&self) -> u64 {
+        self.offsets.len() as u64 - 1
+    }
+
+    /// Row and column of every stored entry, in the order of the values.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (u32, u32)> + Clone + '_ {
+        let rows = (0u32..).zip(self.offsets.windows(2));
+        rows.flat_map(|(row, span)| {
+            let columns = self.indices.get(span[0] as usize..span[1] as usize).unwrap_or_default();
+            columns.iter().map(move |&column| (row, column))
+        })
+    }
+
+    /// Sorted rows without zeros, in which repeated entries are added up.
+    pub(crate) fn sorted(self) -> SparseRows {
+        SparseRows::from_unsorted(self.columns, &self.offsets, &self.indices, &self.values)
+    }
+}
+
+/// Checks the parts of compressed rows against each other.
 ///
 /// # Errors
 /// [`Error::Malformed`] where offsets do not ascend to the number of stored values or a column lies
 /// beyond the shape.
-pub(crate) fn rows(
+pub(crate) fn stored(
     file: &str,
     shape: &[i64],
     indptr: &Array<'_>,
     indices: &Array<'_>,
     data: &Array<'_>,
-) -> Result<SparseRows> {
+) -> Result<Stored> {
     let wrong = |expected: String, found: String| Error::malformed(Place::whole(file), expected, found);
     let (&[rows, columns], Ok(columns_fit)) = (shape, u32::try_from(shape.get(1).copied().unwrap_or(-1)))
     else {
@@ -44,5 +74,5 @@ pub(crate) fn rows(
             format!("column {}", indices[at]),
         ));
     }
-    Ok(SparseRows::from_unsorted(columns_fit, &offsets, &indices, &values))
+    Ok(Stored { columns: columns_fit, offsets, indices, values })
 }

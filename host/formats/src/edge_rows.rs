@@ -4,6 +4,7 @@ use std::path::Path;
 
 use eciton_graph::adjacency::{Graph, Options};
 use eciton_graph::edge_features::{EdgeFeatures, check_columns, check_finite};
+use eciton_graph::edge_rule::{EdgeRule, Zeros};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::expected::Expected;
 use eciton_input::file::present;
@@ -20,8 +21,12 @@ use super::{columns, file, npy};
 pub(crate) struct EdgeRows {
     columns: u32,
     values: Vec<f32>,
-    /// Names of the columns, where the file has some.
+    /// Names of the columns, if the file has some.
     pub(crate) names: Vec<String>,
+    /// Meaning of a value of 0.
+    zeros: Zeros,
+    /// File that the rows are in.
+    file: String,
 }
 
 impl EdgeRows {
@@ -29,17 +34,20 @@ impl EdgeRows {
     pub(crate) fn new(columns: usize, values: Vec<f32>, file: &str) -> Result<Self> {
         check_columns(columns as u64, || Place::whole(file))?;
         check_finite(&values, columns, file)?;
-        Ok(Self { columns: columns as u32, values, names: Vec::new() })
+        let file = file.to_owned();
+        Ok(Self { columns: columns as u32, values, names: Vec::new(), zeros: Zeros::Kept, file })
     }
 
-    /// An array `[E, columns]` or `[E]`; `other` is what has the `edges` edges.
+    /// An array `[E, columns]`, or `[E]` of weights; `other` is the file that has the `edges` edges.
     pub(crate) fn of_array(array: &Array<'_>, edges: usize, other: &str) -> Result<Self> {
         let (found, expected) = (array.rows() as u64, edges as u64);
         if found != expected {
             let (place, other) = (Place::whole(&array.file), other.to_owned());
             return Err(Error::Mismatch { place, what: "rows", found, expected, other });
         }
-        Self::new(array.columns(), array.to_f32()?, &array.file)
+        let rows = Self::new(array.columns(), array.to_f32()?, &array.file)?;
+        let zeros = if array.shape.len() == 1 { Zeros::NoEdges } else { Zeros::Kept };
+        Ok(Self { zeros, ..rows })
     }
 
     /// The array at `path`, if there is any.
@@ -74,15 +82,25 @@ impl EdgeRows {
         Self::beside(array, edges, &table.file)
     }
 
-    /// The rows at the edges of the graph that was built of `edges` by `options`, as
-    /// [`EdgeFeatures::placed`].
-    pub(crate) fn placed(
+    /// The graph of `edges` by `options`, and these rows at its edges. `published` is as in
+    /// [`Findings::report`](eciton_graph::edge_rule::Findings::report).
+    pub(crate) fn graph(
         &self,
-        graph: &Graph,
+        vertices: u64,
         edges: &[(u32, u32)],
         options: Options,
-    ) -> Result<EdgeFeatures> {
-        EdgeFeatures::placed(graph, edges, self.columns, &self.values, options)
+        published: bool,
+    ) -> Result<(Graph, EdgeFeatures)> {
+        let rule = EdgeRule::new(&self.file, options).with_zeros(self.zeros);
+        let threads = super::threads();
+        let (graph, rows, found) = rule.valued(vertices, edges, self.columns, &self.values, threads)?;
+        found.report(&self.file, published);
+        Ok((graph, rows))
+    }
+
+    /// Whether a row means that its edge is none.
+    pub(crate) fn has_zeros(&self) -> bool {
+        self.zeros == Zeros::NoEdges && self.columns == 1 && self.values.contains(&0.0)
     }
 
     /// The rows as they are: they are in the order of the graph's lists.
@@ -223,7 +241,12 @@ impl Columns {
             0 => Ok(None),
             columns => {
                 let rows = EdgeRows::new(columns, self.values.finish(), file)?;
-                Ok(Some(EdgeRows { names: self.names, ..rows }))
+                // A single column without a name is the edge's weight.
+                let zeros = match self.names.is_empty() && columns == 1 {
+                    true => Zeros::NoEdges,
+                    false => Zeros::by_names(&self.names),
+                };
+                Ok(Some(EdgeRows { names: self.names, zeros, ..rows }))
             }
         }
     }

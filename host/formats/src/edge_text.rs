@@ -391,6 +391,10 @@ impl EdgeSource for EdgeText {
         u32::try_from(self.values.columns()).unwrap_or(u32::MAX)
     }
 
+    fn is_weight(&self) -> bool {
+        self.values.columns() == 1
+    }
+
     fn read_with_values(&self, chunk: u64, edges: &mut Vec<(u32, u32)>, values: &mut Vec<f32>) -> Result<()> {
         self.text.records(chunk, |source, target, rest| {
             edges.push((self.numbering.find(source)?, self.numbering.find(target)?));

@@ -210,10 +210,10 @@ pub fn open(folder: &Path, expected: Option<&Expected>) -> Result<Dataset> {
         }
     }
     let pairs = &read.pairs[..];
-    let graph = super::graph(&(vertices, pairs))?;
     let rows = EdgeRows::of_folder(folder, &edges, read.columns, pairs.len())?;
     let edge_names = rows.as_ref().map(|rows| rows.names.clone()).unwrap_or_default();
-    let placed = rows.map(|rows| rows.placed(&graph, pairs, Options::default())).transpose()?;
+    let (graph, placed) = super::graph_of(&edges.file, vertices, pairs, rows.as_ref(), false)?;
+    drop(rows);
     let mut known = Attributes::of(&parts, &ids, graphs, expected)?;
     known.names.edge_features = edge_names;
     edges.report_header();

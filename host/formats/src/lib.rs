@@ -51,13 +51,15 @@ pub use lines::MAX_LINE_BYTES;
 use std::path::{Path, PathBuf};
 
 use eciton_graph::adjacency::{Graph, Options};
-use eciton_graph::build;
 use eciton_graph::dataset::{Dataset, EdgeFeatures, VertexIds};
+use eciton_graph::edge_rule::{self, EdgeRule, SelfLoops, Zeros};
 use eciton_graph::edges::EdgeSource;
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::expected::Expected;
 use eciton_graph::store;
 use eciton_input::budget::Reading;
+
+use edge_rows::EdgeRows;
 
 const KNOWN: &str = "a .npz of a known layout; a MatrixMarket file (.mtx), a METIS graph (.graph, \
      .metis) or an edge list (.txt, .edges, .edgelist, .el, .tsv, .snap), each also packed (.gz); a \
@@ -119,24 +121,56 @@ pub fn builtin(name: &str) -> Result<Dataset> {
 /// # Errors
 /// Those of [`open`], and [`Error::Malformed`] for a feature column that is missing.
 pub fn open_expecting(path: &Path, name: Option<&str>, expected: &Expected) -> Result<Dataset> {
-    open_for(path, name, Some(expected))
+    open_with(path, name, None, Some(expected))
 }
 
-/// Reads whatever lies at `path`; `name` chooses where a folder holds several data sets.
+/// Reads the data set at `path`; `name` chooses among several data sets of a folder. Self-loops are dropped,
+/// except those of a store.
 ///
 /// # Errors
-/// [`Error::ChooseName`] where a name is missing or unknown, [`Error::UnknownLayout`] with what was
+/// [`Error::ChooseName`] if a name is missing or unknown, [`Error::UnknownLayout`] with the files that were
 /// found, and those of the reader.
 pub fn open(path: &Path, name: Option<&str>) -> Result<Dataset> {
-    open_for(path, name, None)
+    open_with(path, name, None, None)
 }
 
-fn open_for(path: &Path, name: Option<&str>, expected: Option<&Expected>) -> Result<Dataset> {
-    let read = read(path, name, expected)?;
-    eciton_graph::label_report::report(&read.labels);
-    Ok(read)
+/// [`open`] with a decision about self-loops, and for a trained model what it expects. Without a decision
+/// self-loops are dropped, but a store keeps those that it was written with.
+///
+/// # Errors
+/// As [`open`] and [`open_expecting`].
+pub fn open_with(
+    path: &Path,
+    name: Option<&str>,
+    self_loops: Option<SelfLoops>,
+    expected: Option<&Expected>,
+) -> Result<Dataset> {
+    let data = settled(path, read(path, name, expected)?, self_loops)?;
+    eciton_graph::label_report::report(&data.labels);
+    Ok(data)
 }
 
+/// The data set of a path with the self-loops that are asked for: readers keep all of them.
+fn settled(path: &Path, data: Dataset, self_loops: Option<SelfLoops>) -> Result<Dataset> {
+    let has = |name: &str| path.join(name).exists();
+    if has(store::DESCRIPTION) {
+        if self_loops == Some(SelfLoops::Keep) && edge_rule::loops(&data.graph) == 0 {
+            eciton_input::notes::fact(format!(
+                "{}: the store has no self-loops; if it was converted without them, convert it again with \
+                 --self-loops keep",
+                data.name
+            ));
+        }
+        return edge_rule::settle(data, self_loops.unwrap_or(SelfLoops::Keep), true);
+    }
+    let own = match path.is_dir() {
+        true => has("indptr.npy") || folder::EDGES.iter().any(|edges| has(edges)),
+        false => data.edge_features.is_some() || !matches!(Kind::of(path), Ok(Some(Kind::Bundle))),
+    };
+    edge_rule::settle(data, self_loops.unwrap_or_default(), own)
+}
+
+/// Reads the data set at `path`, with all self-loops.
 fn read(path: &Path, name: Option<&str>, expected: Option<&Expected>) -> Result<Dataset> {
     let _reading = Reading::begin();
     let metadata = std::fs::metadata(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
@@ -344,21 +378,41 @@ fn parent(path: &Path) -> &Path {
     }
 }
 
-/// A graph in memory, each edge in both directions.
-fn graph(source: &dyn EdgeSource) -> Result<Graph> {
-    build::in_memory(source, Options::default(), threads())
+/// Options of readers: each edge in both directions, with the self-loops, which [`open`] drops unless they
+/// are to be kept.
+pub(crate) const AS_LISTED: Options = Options { symmetric: true, keep_self_loops: true };
+
+/// The graph of edges of `file`, each in both directions, and their rows, if there are any. `published`: the
+/// layout is one of published data sets.
+fn graph_of(
+    file: &str,
+    vertices: u64,
+    edges: &[(u32, u32)],
+    rows: Option<&EdgeRows>,
+    published: bool,
+) -> Result<(Graph, Option<EdgeFeatures>)> {
+    if let Some(rows) = rows {
+        let (graph, rows) = rows.graph(vertices, edges, AS_LISTED, published)?;
+        return Ok((graph, Some(rows)));
+    }
+    let (graph, found) = EdgeRule::new(file, AS_LISTED).merged(&(vertices, edges), threads())?;
+    found.report(file, published);
+    Ok((graph, None))
 }
 
-/// [`graph`], and the source's values as features of its edges.
-fn graph_and_values(source: &dyn EdgeSource) -> Result<(Graph, Option<EdgeFeatures>)> {
+/// The graph of a source of `file`, each edge in both directions, and the source's values.
+fn graph_and_values(file: &str, source: &dyn EdgeSource) -> Result<(Graph, Option<EdgeFeatures>)> {
     if source.columns() == 0 {
-        return Ok((graph(source)?, None));
+        let (graph, found) = EdgeRule::new(file, AS_LISTED).merged(source, threads())?;
+        found.report(file, false);
+        return Ok((graph, None));
     }
-    let mut all = ValuedEdges { columns: source.columns(), ..ValuedEdges::default() };
+    let mut all =
+        ValuedEdges { columns: source.columns(), weight: source.is_weight(), ..ValuedEdges::default() };
     for chunk in 0..source.chunks() {
         source.read_with_values(chunk, &mut all.edges, &mut all.values)?;
     }
-    all.graph(source.vertices())
+    all.graph(file, source.vertices())
 }
 
 /// Edges in the order of a file, and the values of each.
@@ -367,15 +421,21 @@ struct ValuedEdges {
     edges: Vec<(u32, u32)>,
     columns: u32,
     values: Vec<f32>,
+    /// Whether the only column is the edge's weight.
+    weight: bool,
 }
 
 impl ValuedEdges {
-    fn graph(&self, vertices: u64) -> Result<(Graph, Option<EdgeFeatures>)> {
-        let Self { edges, columns, values } = self;
-        let graph = graph(&(vertices, &edges[..]))?;
-        let placed = || EdgeFeatures::placed(&graph, edges, *columns, values, Options::default());
-        let placed = (*columns > 0).then(placed).transpose()?;
-        Ok((graph, placed))
+    fn graph(&self, file: &str, vertices: u64) -> Result<(Graph, Option<EdgeFeatures>)> {
+        let Self { edges, columns, values, weight } = self;
+        if *columns == 0 {
+            return graph_of(file, vertices, edges, None, false);
+        }
+        let zeros = if *weight { Zeros::NoEdges } else { Zeros::Kept };
+        let rule = EdgeRule::new(file, AS_LISTED).with_zeros(zeros);
+        let (graph, rows, found) = rule.valued(vertices, edges, *columns, values, threads())?;
+        found.report(file, false);
+        Ok((graph, Some(rows)))
     }
 }
 

@@ -9,11 +9,11 @@
 //! 3 2
 //! ```
 //!
-//! The field is `pattern`, `real` or `integer`, the symmetry `general` or `symmetric`. An entry is an
-//! edge, even one whose value is zero. Values of `real` and `integer` are a column of edge features. Vertices are the rows, and are called 1 to V as in the file. Every edge
-//! counts in both directions, also of a general matrix; where both have a value it is their mean. What
-//! is known of the vertices lies beside the file: `features`, `labels` and `split` as [`super::folder`]
-//! reads them.
+//! The field is `pattern`, `real` or `integer`, the symmetry `general` or `symmetric`. Values of `real` and
+//! `integer` are the edges' weights. Vertices are the rows, and are called 1 to V as in the file. Every edge
+//! counts in both directions, also in a general matrix. Repeated entries and zeros follow the rule of
+//! [`eciton_graph::edge_rule`]. Files beside it hold features, labels and the split of the vertices, as
+//! [`super::folder`] reads them.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -62,10 +62,10 @@ struct Header {
 pub fn open(path: &Path, expected: Option<&Expected>) -> Result<Dataset> {
     let header = Header::read(path)?;
     let ((graph, edge_features), ids) = if Source::open(path)?.packed() {
-        (entries(path, header)?.graph(header.vertices)?, names(header.vertices))
+        (entries(path, header)?.graph(&file::name(path), header.vertices)?, names(header.vertices))
     } else {
         let (source, ids) = edges(path, super::threads())?;
-        (super::graph_and_values(&source)?, ids)
+        (super::graph_and_values(&file::name(path), &source)?, ids)
     };
     let known = Attributes::beside(super::parent(path), &ids, header.vertices, expected)?;
     known.dataset(file::stem(path), graph, edge_features, ids)
@@ -128,7 +128,8 @@ fn entries(path: &Path, header: Header) -> Result<ValuedEdges> {
     }
     header.check_vertices(bytes, &name)?;
     header.check_entries(edges.len() as u64, &name)?;
-    Ok(ValuedEdges { edges: edges.finish(), columns: fields.columns() as u32, values: values.finish() })
+    let (edges, columns, values) = (edges.finish(), fields.columns() as u32, values.finish());
+    Ok(ValuedEdges { edges, columns, values, weight: true })
 }
 
 impl Header {

@@ -12,15 +12,15 @@
 //! The first line has the number of vertices and of (undirected) edges, then optionally `fmt`, three
 //! flags for vertex sizes, vertex weights and edge weights, and `ncon`, the number of weights a
 //! vertex; then comes one line a vertex with its neighbours. Lines that start with `%` are comments.
-//! Edge weights are a column of edge features; sizes and weights of vertices are read past and not
+//! Edge weights are a column of edge features, of which 0 is no edge; sizes and weights of vertices are read past and not
 //! kept. Vertices are called 1 to V as in the file. What is known of them lies beside the file:
 //! `features`, `labels` and `split` as [`super::folder`] reads them.
 
 use std::path::Path;
 
 use eciton_graph::adjacency::{Options, check_vertices};
-use eciton_graph::build;
-use eciton_graph::dataset::{Dataset, EdgeFeatures, VertexIds};
+use eciton_graph::dataset::{Dataset, VertexIds};
+use eciton_graph::edge_rule::{EdgeRule, Zeros};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::expected::Expected;
 
@@ -105,15 +105,23 @@ pub fn open(path: &Path, expected: Option<&Expected>) -> Result<Dataset> {
         });
     }
     drop(bytes);
-    let options = Options { symmetric: false, keep_self_loops: false };
-    let graph = build::in_memory(&(header.vertices, &pairs[..]), options, super::threads())?;
+    let listed = Options { symmetric: false, keep_self_loops: true };
+    let rule = EdgeRule::new(&name, listed);
+    let (graph, found) = rule.merged(&(header.vertices, &pairs[..]), super::threads())?;
     if !graph.symmetric() {
         let found = "one that is named at one end only";
         return Err(Error::malformed(Place::whole(name), "each edge at both its ends", found));
     }
-    // An edge has one weight: where its ends disagree, the mean.
-    let place = || EdgeFeatures::placed(&graph, &pairs, 1, &weights, Options::default());
-    let edge_features = header.weighted.then(place).transpose()?;
+    let (graph, edge_features, found) = match header.weighted {
+        false => (graph, None, found),
+        true => {
+            // Both ends of an edge name it, so that its two directions are combined.
+            let rule = EdgeRule::new(&name, super::AS_LISTED).with_zeros(Zeros::NoEdges);
+            let (graph, rows, found) = rule.placed(graph, &pairs, 1, &weights)?;
+            (graph, Some(rows), found)
+        }
+    };
+    found.report(&name, false);
     drop((pairs, weights));
     let ids = VertexIds::Numbers((1..=header.vertices).collect());
     let known = Attributes::beside(super::parent(path), &ids, header.vertices, expected)?;

@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use eciton_graph::adjacency::{Graph, Options, check_vertices};
+use eciton_graph::adjacency::{Graph, check_vertices};
 use eciton_graph::dataset::{Dataset, Names};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::{Features, SparseBuilder, SparseRows};
@@ -107,7 +107,7 @@ fn graph(table: &Table, vertices: u64) -> Result<Graph> {
         let id = |field: usize| vertex(table, row.line(), row.get(field), vertices);
         edges.push((id(0)?, id(1)?))
     })?;
-    Graph::from_edges(vertices, edges.iter().copied(), Options::default())
+    Graph::from_edges(vertices, edges.iter().copied(), crate::AS_LISTED)
 }
 
 fn vertex(table: &Table, line: u64, word: &str, vertices: u64) -> Result<u32> {

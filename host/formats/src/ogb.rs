@@ -36,7 +36,7 @@
 
 use std::path::{Path, PathBuf};
 
-use eciton_graph::adjacency::{Options, check_vertices};
+use eciton_graph::adjacency::check_vertices;
 use eciton_graph::dataset::{Dataset, Names};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::Features;
@@ -112,10 +112,10 @@ pub fn open(folder: &Path, scheme: Option<&str>) -> Result<Dataset> {
         (Some(labels), Some(first)) => labels.at_vertices(first, vertices as u32, &file::name(&raw))?,
     };
     let graphs = read.first.as_deref().map(|first| graphs(first, vertices)).transpose()?;
-    let graph = super::graph(&(vertices, &read.edges[..]))?;
-    let place = |rows: EdgeRows| rows.placed(&graph, &read.edges, Options::default());
-    let edge_features = read.edge_rows.map(place).transpose()?;
-    drop(read.edges);
+    let name = file::folder_name(folder);
+    let (graph, edge_features) =
+        super::graph_of(&name, vertices, &read.edges, read.edge_rows.as_ref(), true)?;
+    drop((read.edges, read.edge_rows));
     let features = match (read.features, &graphs) {
         (Some(features), _) => features,
         (None, Some(_)) => Features::constant(vertices)?,
@@ -126,7 +126,6 @@ pub fn open(folder: &Path, scheme: Option<&str>) -> Result<Dataset> {
         None => (Split::random(&labels, [0.6, 0.2], 0), DRAWN.to_owned()),
     };
     let names = Names { split: drawn, ..Names::default() };
-    let name = file::folder_name(folder);
     Dataset { edge_features, graphs, names, ..Dataset::new(name, graph, features, labels, split) }.checked()
 }
 

@@ -9,7 +9,7 @@
 
 use std::path::Path;
 
-use eciton_graph::adjacency::{Graph, Options};
+use eciton_graph::adjacency::Graph;
 use eciton_graph::dataset::Dataset;
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::{Features, SparseBuilder, SparseRows};
@@ -118,7 +118,7 @@ impl Parts<'_> {
         };
         Dataset::new(
             self.name.to_owned(),
-            Graph::from_edges(end as u64, edges.into_iter(), Options::default())?,
+            Graph::from_edges(end as u64, edges.into_iter(), crate::AS_LISTED)?,
             Features::Sparse(features.finish()),
             Labels::classes(labels, self.all_labels.1.max(1) as u32),
             split.sorted(),

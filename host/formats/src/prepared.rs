@@ -2,8 +2,8 @@
 //! `feat.npy [V, columns]`, `label.npy [V]` (classes, -1 is none; or numbers with fractions) or
 //! `[V, labels]` (flags where all are 0, 1 or NaN, else numbers) and `train.npy`, `val.npy`, `test.npy`
 //! (vertex ids); features of edges in `edge_feat.npy [E, columns]` or `[E]`, in the order of `indices`
-//! (repeated edges have their mean). The graph is taken as it is stored, directed if it is; without the
-//! three splits 60 / 20 / 20 % of the labelled vertices are drawn from seed 0.
+//! (an array `[E]` holds weights). Repeats and weights of zero follow the rule of
+//! [`eciton_graph::edge_rule`]. The graph is taken as it is stored, directed if it is; without the three splits 60 / 20 / 20 % of the labelled vertices are drawn from seed 0.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
@@ -11,6 +11,7 @@ use std::path::Path;
 use eciton_graph::adjacency::{Graph, Options};
 use eciton_graph::build;
 use eciton_graph::dataset::{Dataset, EdgeFeatures, Names};
+use eciton_graph::edge_rule::Findings;
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::expected::Expected;
 use eciton_graph::features::Features;
@@ -102,9 +103,13 @@ fn graph(
     rows: Option<EdgeRows>,
 ) -> Result<(Graph, Option<EdgeFeatures>)> {
     let Some(rows) = rows else {
-        return Ok((build::from_lists(offsets, indices, super::threads())?, None));
+        let listed = indices.len() as u64;
+        let graph = build::from_lists(offsets, indices, super::threads())?;
+        let repeats = listed - graph.edges();
+        Findings { repeats, ..Findings::default() }.report("indices.npy", false);
+        return Ok((graph, None));
     };
-    if build::are_lists(&offsets, &indices) {
+    if build::are_lists(&offsets, &indices) && !rows.has_zeros() {
         let graph = build::from_lists(offsets, indices, super::threads())?;
         return Ok((graph, Some(rows.in_place()?)));
     }
@@ -112,9 +117,11 @@ fn graph(
     for (target, span) in (0..).zip(offsets.windows(2)) {
         edges.extend(indices[span[0] as usize..span[1] as usize].iter().map(|&source| (source, target)));
     }
-    let graph = build::from_lists(offsets, indices, super::threads())?;
-    let placed = rows.placed(&graph, &edges, Options { symmetric: false, keep_self_loops: true })?;
-    Ok((graph, Some(placed)))
+    let vertices = offsets.len() as u64 - 1;
+    drop((offsets, indices));
+    let as_stored = Options { symmetric: false, keep_self_loops: true };
+    let (graph, rows) = rows.graph(vertices, &edges, as_stored, false)?;
+    Ok((graph, Some(rows)))
 }
 
 /// Plain f32 rows are read straight into place; other arrays whole, as any array.

@@ -42,10 +42,10 @@ pub(crate) const EXTENSIONS: [&str; 6] = ["txt", "edges", "edgelist", "el", "tsv
 pub fn open(path: &Path, expected: Option<&Expected>) -> Result<Dataset> {
     let ((graph, edge_features), ids) = if Source::open(path)?.packed() {
         let (edges, dictionary) = unpacked(path)?;
-        (edges.graph(dictionary.len())?, names(&dictionary))
+        (edges.graph(&file::name(path), dictionary.len())?, names(&dictionary))
     } else {
         let (source, ids) = edges(path, super::threads())?;
-        (super::graph_and_values(&source)?, ids)
+        (super::graph_and_values(&file::name(path), &source)?, ids)
     };
     let vertices = u64::from(graph.vertices());
     let known = Attributes::beside(super::parent(path), &ids, vertices, expected)?;
@@ -204,7 +204,7 @@ fn unpacked(path: &Path) -> Result<(ValuedEdges, Dictionary)> {
     }
     let columns = survey.map_or(0, |survey| survey.first.values.columns());
     let columns = u32::try_from(columns).unwrap_or(u32::MAX);
-    Ok((ValuedEdges { edges, columns, values: values.finish() }, dictionary))
+    Ok((ValuedEdges { edges, columns, values: values.finish(), weight: columns == 1 }, dictionary))
 }
 
 /// The error of a fault in a block whose first line has this number.

@@ -23,7 +23,7 @@
 
 use std::path::{Path, PathBuf};
 
-use eciton_graph::adjacency::{Options, check_vertices};
+use eciton_graph::adjacency::check_vertices;
 use eciton_graph::dataset::{Dataset, Names, VertexIds};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::{Features, SparseBuilder};
@@ -87,11 +87,9 @@ pub fn open(folder: &Path, name: &str) -> Result<Dataset> {
     let graphs = Graphs::new(&of)?;
     let labels = labels(folder, name, &of, &graphs)?;
     let edges = edges(folder, name, &of)?;
-    let graph = super::graph(&(vertices, &edges[..]))?;
     let rows = edge_rows(folder, name, edges.len())?;
-    let place = |rows: EdgeRows| rows.placed(&graph, &edges, Options::default());
-    let edge_features = rows.map(place).transpose()?;
-    drop(edges);
+    let (graph, edge_features) = super::graph_of(name, vertices, &edges, rows.as_ref(), true)?;
+    drop((edges, rows));
     let features = features(folder, name, vertices)?;
     let split = Split::random(&labels, [0.8, 0.1], 0);
     let drawn = "80 / 10 / 10 % of the labelled graphs, drawn from seed 0".to_owned();

@@ -21,6 +21,7 @@ mod transpose;
 use eciton_tensor::Slab;
 
 use crate::adjacency::{Adjacency, Graph, Options, check_vertices};
+use crate::edge_rule::Findings;
 use crate::edges::{EdgeSource, MAX_STREAMED_COLUMNS};
 use crate::error::{Error, Place, Result};
 use crate::store::Writer;
@@ -39,13 +40,59 @@ use keys::Keys;
 /// [`Error::UnknownVertex`](crate::error::Error::UnknownVertex) with the edge's chunk and position.
 /// Where several chunks have faults, the first chunk's is told.
 pub fn in_memory(source: &dyn EdgeSource, options: Options, threads: usize) -> Result<Graph> {
+    in_memory_counted(source, options, threads).map(|(graph, _)| graph)
+}
+
+/// Counts of a source's edges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Listed {
+    /// Edges, repeats and self-loops included.
+    pub edges: u64,
+    /// Edges from a vertex to itself.
+    pub loops: u64,
+}
+
+/// [`in_memory`], and counts of the edges that were read.
+///
+/// # Errors
+/// As [`in_memory`].
+pub fn in_memory_counted(
+    source: &dyn EdgeSource,
+    options: Options,
+    threads: usize,
+) -> Result<(Graph, Listed)> {
     check_vertices(source.vertices(), || Place::whole("edges"))?;
     let threads = threads.max(1);
-    let incoming = buckets::lists(&Keys::into(source, options), threads)?;
-    match options.symmetric {
-        true => Graph::from_parts(incoming, None),
-        false => with_transpose(incoming, threads),
+    let keys = Keys::into(source, options);
+    let incoming = buckets::lists(&keys, threads)?;
+    let graph = match options.symmetric {
+        true => Graph::from_parts(incoming, None)?,
+        false => with_transpose(incoming, threads)?,
+    };
+    Ok((graph, keys.listed()))
+}
+
+/// The graph of the edges that `keep` (`[E]`, in the order of [`Graph::incoming`]) names.
+///
+/// # Errors
+/// [`Error::Malformed`] if there is not one `keep` for each edge.
+pub fn retained(graph: &Graph, keep: &[bool]) -> Result<Graph> {
+    let lists = graph.incoming();
+    if keep.len() != lists.neighbours().len() {
+        let expected = format!("a decision for each of {} edges", lists.neighbours().len());
+        return Err(Error::malformed(Place::whole("edges"), expected, keep.len().to_string()));
     }
+    let mut neighbours = Vec::with_capacity(keep.iter().filter(|keep| **keep).count());
+    let mut offsets = Vec::with_capacity(lists.offsets().len());
+    offsets.push(0);
+    for span in lists.offsets().windows(2) {
+        let span = span[0] as usize..span[1] as usize;
+        let list = lists.neighbours()[span.clone()].iter().zip(&keep[span]);
+        neighbours.extend(list.filter(|(_, keep)| **keep).map(|(&neighbour, _)| neighbour));
+        offsets.push(neighbours.len() as u64);
+    }
+    let threads = threads::threads_for(neighbours.len() as u64);
+    with_transpose(Adjacency::trusted(offsets, neighbours), threads)
 }
 
 /// The graph of in-neighbour lists as they are, self loops included; lists that do not ascend are sorted,
@@ -127,8 +174,9 @@ fn with_transpose(incoming: Adjacency, threads: usize) -> Result<Graph> {
 /// is about a 512th of the memory, at most 1 MiB), come on top of that. The temporary file lies beside
 /// the sections and takes 8 bytes a directed edge, or 16 and 8 for every two values, twice that where the edges
 /// crowd at few vertices; it is gone when this returns. The sections are the very bytes that [`in_memory`] and
-/// [`Writer::graph`] would give. The source's values become the store's features of edges, as
-/// [`EdgeFeatures::placed`](crate::edge_features::EdgeFeatures::placed) has them.
+/// [`Writer::graph`] would give. The source's values become the store's edge features by the rule of
+/// [`EdgeRule`](crate::edge_rule::EdgeRule), with [`Zeros::NoEdges`](crate::edge_rule::Zeros::NoEdges) if
+/// they are [weights](EdgeSource::is_weight). Returns what the rule changed.
 ///
 /// # Errors
 /// As [`in_memory`]; [`Error::Write`](crate::error::Error::Write) and
@@ -142,11 +190,16 @@ pub fn external(
     memory_bytes: u64,
     threads: usize,
     writer: &mut Writer,
-) -> Result<()> {
+) -> Result<Findings> {
     external_in(source, options, &Room::new(memory_bytes, threads, source.columns())?, writer)
 }
 
-fn external_in(source: &dyn EdgeSource, options: Options, room: &Room, writer: &mut Writer) -> Result<()> {
+fn external_in(
+    source: &dyn EdgeSource,
+    options: Options,
+    room: &Room,
+    writer: &mut Writer,
+) -> Result<Findings> {
     let vertices = source.vertices();
     check_vertices(vertices, || Place::whole("edges"))?;
     if source.columns() > MAX_STREAMED_COLUMNS {
@@ -161,11 +214,15 @@ fn external_in(source: &dyn EdgeSource, options: Options, room: &Room, writer: &
     }
     let incoming = [Section::Offsets, Section::Neighbours];
     let keys = Keys::into(source, options).with_values();
-    let (incoming, rows) = external::lists(&keys, room, writer, incoming)?;
+    let lists = external::lists(&keys, room, writer, incoming, true)?;
+    let (incoming, rows, found) = (lists.sections, lists.rows, lists.findings);
     let mut symmetric = options.symmetric;
     if !symmetric {
         let outgoing = [Section::OutOffsets, Section::OutNeighbours];
-        let (outgoing, _) = external::lists(&Keys::out_of(source, options), room, writer, outgoing)?;
+        let keys = Keys::out_of(source, options);
+        // Values decide which edges there are, if they are weights.
+        let keys = if source.is_weight() { keys.with_values() } else { keys };
+        let outgoing = external::lists(&keys, room, writer, outgoing, false)?.sections;
         symmetric = writer.same(incoming[0], outgoing[0])? && writer.same(incoming[1], outgoing[1])?;
         for section in outgoing {
             match symmetric {
@@ -180,7 +237,16 @@ fn external_in(source: &dyn EdgeSource, options: Options, room: &Room, writer: &
         writer.keep_edge_features(keys.columns(), rows);
     }
     writer.set_graph(GraphSize { vertices, edges, symmetric });
-    Ok(())
+    let read = keys.listed();
+    Ok(match keys.columns() {
+        0 => {
+            let edges = if options.symmetric { (edges - found.loops) / 2 + found.loops } else { edges };
+            let dropped = if options.keep_self_loops { 0 } else { read.loops };
+            let repeats = read.edges.saturating_sub(dropped).saturating_sub(edges);
+            Findings { repeats, loops: dropped, ..Findings::default() }
+        }
+        _ => Findings { loops: if options.keep_self_loops { 0 } else { read.loops }, ..found.findings },
+    })
 }
 
 #[cfg(test)]

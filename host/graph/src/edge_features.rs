@@ -2,8 +2,9 @@
 
 use eciton_tensor::Slab;
 
-use crate::adjacency::{Adjacency, Graph, Options};
+use crate::adjacency::{Graph, Options};
 use crate::build::threads::{on_threads, shares, threads_for};
+use crate::edge_rule::EdgeRule;
 use crate::error::{Error, Place, Result};
 
 /// The most columns of [`EdgeFeatures`].
@@ -45,21 +46,12 @@ impl EdgeFeatures {
         Ok(Self { columns, values })
     }
 
-    /// The rows of edges in any order, placed at the edges of `graph`, built of the same edges by the
-    /// same `options`: `edges[k]` is (source, target), `rows[k * columns..]` its values.
-    ///
-    /// Where `options.symmetric`, the reverse edge has the same row. Edges that the graph does not keep
-    /// (self loops under the options) are passed over. An edge that several rows name (repeats, or both
-    /// directions where symmetric) has their mean, of sums in f64 in the order of `edges`, so that
-    /// listing both directions of an undirected graph with one value changes nothing.
-    ///
-    /// Peak memory beside the arguments: 4 bytes an edge of the graph and 4 a value of the result, and 8
-    /// more a value where any edge is named more than once.
+    /// Rows of listed edges at the edges of `graph`, which was built of the same edges by the same
+    /// `options`: `edges[k]` is (source, target), `rows[k * columns..]` its values. Repeats and directions
+    /// are combined by [`EdgeRule`]; no edge is removed.
     ///
     /// # Errors
-    /// [`Error::Malformed`] as [`EdgeFeatures::new`], and for an edge that is not in the graph (with its
-    /// position) or an edge of the graph without a row; [`Error::Mismatch`] where rows are not as many
-    /// as edges.
+    /// As [`EdgeRule::placed`].
     pub fn placed(
         graph: &Graph,
         edges: &[(u32, u32)],
@@ -67,48 +59,19 @@ impl EdgeFeatures {
         rows: &[f32],
         options: Options,
     ) -> Result<Self> {
-        check_columns(u64::from(columns), || Place::whole("edge features"))?;
-        let width = columns as usize;
-        if edges.len().checked_mul(width) != Some(rows.len()) {
-            return Err(Error::Mismatch {
-                place: Place::whole("edge features"),
-                what: "values",
-                found: rows.len() as u64,
-                expected: (edges.len() as u64).saturating_mul(u64::from(columns)),
-                other: format!("{} edges of {columns} columns", edges.len()),
-            });
-        }
-        let lists = graph.incoming();
-        let mut named = vec![0u32; lists.neighbours().len()];
-        each_place(lists, edges, options, |_, at| named[at] = named[at].saturating_add(1))?;
-        if let Some(at) = named.iter().position(|&times| times == 0) {
-            let (source, target) = edge_at(lists, at);
-            return Err(Error::Malformed {
-                place: Place::whole("edge features"),
-                expected: "a row for each edge of the graph".to_owned(),
-                found: format!("none for the edge {source} -> {target}"),
-                remedy: "give the edges that the graph was built of",
-            });
-        }
-        let row = |k: usize| &rows[k * width..(k + 1) * width];
-        if named.iter().all(|&times| times == 1) {
-            let mut values = vec![0.0; named.len() * width];
-            each_place(lists, edges, options, |k, at| {
-                values[at * width..(at + 1) * width].copy_from_slice(row(k));
-            })?;
-            return Self::new(columns, values);
-        }
-        // Of no sign: a row that is named once stays as it is.
-        let mut sums = vec![-0.0f64; named.len() * width];
-        each_place(lists, edges, options, |k, at| {
-            let sums = &mut sums[at * width..(at + 1) * width];
-            sums.iter_mut().zip(row(k)).for_each(|(sum, &value)| *sum += f64::from(value));
-        })?;
-        let means = sums.chunks_exact(width).zip(&named);
-        let means = means.flat_map(|(sums, &times)| sums.iter().map(move |sum| sum / f64::from(times)));
-        let mut values = Vec::with_capacity(sums.len());
-        values.extend(means.map(|mean| mean as f32));
-        Self::new(columns, values)
+        let (_, rows, _) = EdgeRule::new("edges", options).placed(graph.clone(), edges, columns, rows)?;
+        Ok(rows)
+    }
+
+    /// The rows of the edges that `keep` (`[E]`) names.
+    ///
+    /// # Errors
+    /// As [`EdgeFeatures::new`].
+    pub fn retained(&self, keep: &[bool]) -> Result<Self> {
+        let rows = self.values.chunks_exact(self.columns as usize).zip(keep);
+        let kept: Vec<f32> =
+            rows.filter(|(_, keep)| **keep).flat_map(|(row, _)| row.iter().copied()).collect();
+        Self::new(self.columns, kept)
     }
 
     /// Values of an edge.
@@ -177,122 +140,10 @@ pub fn check_finite(values: &[f32], columns: usize, file: &str) -> Result<()> {
     })
 }
 
-/// Calls `each` with the position of every one of `edges` that is kept and its place in the lists, in
-/// the order of `edges`; twice where the reverse edge is another one that it stands for as well.
-fn each_place(
-    lists: &Adjacency,
-    edges: &[(u32, u32)],
-    options: Options,
-    mut each: impl FnMut(usize, usize),
-) -> Result<()> {
-    let place = |source: u32, target: u32, k: usize| {
-        let found = lists.of(target).binary_search(&source);
-        found.map(|at| lists.offsets()[target as usize] as usize + at).map_err(|_| Error::Malformed {
-            place: Place::row("edges", k as u64),
-            expected: "an edge of the graph".to_owned(),
-            found: format!("{source} -> {target}"),
-            remedy: "give the edges that the graph was built of",
-        })
-    };
-    for (k, &(source, target)) in edges.iter().enumerate() {
-        if source == target && !options.keep_self_loops {
-            continue;
-        }
-        each(k, place(source, target, k)?);
-        if options.symmetric && source != target {
-            each(k, place(target, source, k)?);
-        }
-    }
-    Ok(())
-}
-
-/// Source and target of the edge at a place that exists.
-fn edge_at(lists: &Adjacency, at: usize) -> (u32, u32) {
-    let target = lists.offsets().partition_point(|&from| from <= at as u64) - 1;
-    (lists.neighbours()[at], target as u32)
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use std::collections::BTreeMap;
-
     use super::*;
-    use crate::random::SplitMix64;
-
-    const ALL: [Options; 4] = [
-        Options { symmetric: true, keep_self_loops: false },
-        Options { symmetric: true, keep_self_loops: true },
-        Options { symmetric: false, keep_self_loops: false },
-        Options { symmetric: false, keep_self_loops: true },
-    ];
-
-    /// Rows by (target, source).
-    fn naive(edges: &[(u32, u32)], columns: usize, rows: &[f32], options: Options) -> Vec<f32> {
-        let mut of: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();
-        for (k, &(s, t)) in edges.iter().enumerate() {
-            if s != t || options.keep_self_loops {
-                of.entry((t, s)).or_default().push(k);
-                if options.symmetric && s != t {
-                    of.entry((s, t)).or_default().push(k);
-                }
-            }
-        }
-        let mean = |named: &Vec<usize>, column: usize| {
-            let sum: f64 = named.iter().map(|k| f64::from(rows[k * columns + column])).sum();
-            (sum / named.len() as f64) as f32
-        };
-        of.values().flat_map(|named| (0..columns).map(move |column| mean(named, column))).collect()
-    }
-
-    #[test]
-    fn placed_equals_a_map() {
-        let seed = 61;
-        println!("seed {seed}");
-        let mut random = SplitMix64::new(seed);
-        for case in 0..120 {
-            let vertices = 1 + random.below(if case % 2 == 0 { 8 } else { 200 });
-            let mut edges: Vec<(u32, u32)> = (0..random.below(120))
-                .map(|_| (random.below(vertices) as u32, random.below(vertices) as u32))
-                .collect();
-            if case % 3 == 0 {
-                // Without repeats, in any order.
-                edges.sort_unstable_by_key(|&(s, t)| (s.min(t), s.max(t)));
-                edges.dedup_by_key(|&mut (s, t)| (s.min(t), s.max(t)));
-                random.shuffle(&mut edges);
-            }
-            let columns = 1 + random.below(4) as u32;
-            let rows: Vec<f32> = (0..edges.len() * columns as usize)
-                .map(|_| random.below(2001) as f32 * 0.01 - 10.0)
-                .collect();
-            for options in ALL {
-                let graph = Graph::from_edges(vertices, edges.iter().copied(), options).unwrap();
-                let placed = EdgeFeatures::placed(&graph, &edges, columns, &rows, options).unwrap();
-                assert_eq!(placed.values(), naive(&edges, columns as usize, &rows, options), "{options:?}");
-                assert_eq!((placed.columns(), placed.rows() as u64), (columns, graph.edges()));
-                placed.validate(graph.edges(), "x").unwrap();
-                for column in 0..columns {
-                    let every = placed.values().chunks_exact(columns as usize);
-                    let expected: Vec<f32> = every.map(|row| row[column as usize]).collect();
-                    assert_eq!(placed.column(column).unwrap(), expected);
-                }
-                assert_eq!(placed.column(columns), None);
-            }
-        }
-    }
-
-    #[test]
-    fn both_directions_with_one_value_change_nothing() {
-        let (once, twice) = ([(0, 1), (2, 1)], [(1, 0), (0, 1), (1, 2), (2, 1), (0, 1)]);
-        let graph = Graph::from_edges(3, once.into_iter(), Options::default()).unwrap();
-        let placed = |edges: &[(u32, u32)], rows: &[f32]| {
-            EdgeFeatures::placed(&graph, edges, 1, rows, Options::default()).unwrap()
-        };
-        let (a, b) = (0.1, f32::MAX);
-        assert_eq!(placed(&once, &[a, b]), placed(&twice, &[a, a, b, b, a]));
-        // Other values: their mean, in both directions.
-        assert_eq!(placed(&twice, &[1.0, 2.0, 5.0, 6.0, 6.0]).values(), [3.0, 3.0, 5.5, 5.5]);
-    }
 
     #[test]
     fn edges_that_do_not_belong_are_refused() {

@@ -33,6 +33,11 @@ pub trait EdgeSource: Sync {
         0
     }
 
+    /// Whether the only column is the edge's weight, so that an edge whose values add up to 0 is no edge.
+    fn is_weight(&self) -> bool {
+        false
+    }
+
     /// As [`EdgeSource::read`]; and appends each edge's values, finite ones, at most [`MAX_CHUNK_VALUES`].
     ///
     /// # Errors

@@ -16,6 +16,7 @@ pub mod adjacency;
 pub mod build;
 pub mod dataset;
 pub mod edge_features;
+pub mod edge_rule;
 pub mod edges;
 pub mod error;
 pub mod expected;

@@ -110,6 +110,25 @@ pub struct Data {
     /// What the tokens of a text are.
     #[serde(default, skip_serializing_if = "Tokens::is_default")]
     pub tokens: Tokens,
+    /// Treatment of edges from a vertex to itself. If `None`, they are dropped, and a store has those that it
+    /// was written with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub self_loops: Option<SelfLoops>,
+}
+
+/// Treatment of edges from a vertex to itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SelfLoops {
+    /// Self-loops are left out, with their edge features.
+    Drop,
+    /// Self-loops are edges like others.
+    Keep,
+}
+
+impl SelfLoops {
+    /// All, with their names.
+    pub const ALL: [(&'static str, Self); 2] = [("drop", Self::Drop), ("keep", Self::Keep)];
 }
 
 /// What the tokens of a text are.
@@ -159,6 +178,7 @@ impl Default for Data {
             split_seed: 0,
             sequence: None,
             tokens: Tokens::default(),
+            self_loops: None,
         }
     }
 }

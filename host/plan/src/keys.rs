@@ -14,7 +14,7 @@ mod pipeline;
 mod workers;
 
 use self::model::MODEL;
-use crate::config::{Config, Data, Keep, Limits, MAX_SEQUENCE, NormaliseFeatures, Run, Tokens};
+use crate::config::{Config, Data, Keep, Limits, MAX_SEQUENCE, NormaliseFeatures, Run, SelfLoops, Tokens};
 use crate::document::{Field, Fields, Found};
 use crate::error::Error;
 use crate::executor::RowFormat;
@@ -115,6 +115,15 @@ const DATA: &[Key<Data>] = &[
         "link-prediction, or what labels are where they do not look like it: classification, multi-label, regression",
         |data, field| {
             data.task = Some(field.choice(&TaskType::ALL)?);
+            Ok(())
+        },
+    ),
+    key(
+        "self_loops",
+        &["keep_self_loops", "loops", "remove_self_loops"],
+        "edges from a vertex to itself: \"drop\" or \"keep\"; left out: dropped, but a store has those that it was written with",
+        |data, field| {
+            data.self_loops = Some(field.choice(&SelfLoops::ALL)?);
             Ok(())
         },
     ),

@@ -71,7 +71,9 @@ pub use buffers::Buffers;
 pub use checkpoint::Checkpoint;
 pub use class_weights::ClassWeights;
 pub use combine::{Combine, Sum};
-pub use config::{Config, Data, Keep, Limits, MAX_SEQUENCE, NormaliseFeatures, Run, Tokens, origins};
+pub use config::{
+    Config, Data, Keep, Limits, MAX_SEQUENCE, NormaliseFeatures, Run, SelfLoops, Tokens, origins,
+};
 pub use error::{Error, TextPlace};
 pub use executor::{
     EdgePlace, Emulator, Executor, ExecutorKind, FunctionCount, RowFormat, SpanChoice, Transport,

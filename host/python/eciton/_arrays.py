@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 def array(thing: Any, what: str) -> NDArray[Any]:
     """`thing` as an array of NumPy: tensors, columns of frames, lists. `what` names it in messages."""
+    if isinstance(thing, np.ma.MaskedArray):
+        return _unmasked(thing, what)
     if hasattr(thing, "detach"):
         thing = thing.detach()
     if hasattr(thing, "cpu"):
@@ -24,9 +26,62 @@ def array(thing: Any, what: str) -> NDArray[Any]:
         raise TypeError(f"{what}: {type(thing).__name__} is no array: {error}") from error
 
 
+def _unmasked(thing: Any, what: str) -> NDArray[Any]:
+    """The data of a masked array without masked entries. Raises ValueError if an entry is masked."""
+    mask = np.ma.getmaskarray(thing)
+    if mask.any():
+        first = ", ".join(str(int(at)) for at in np.argwhere(mask)[0])
+        raise ValueError(
+            f"{what}: a masked array with {int(mask.sum()):,} masked entries, the first at [{first}]; fill them "
+            "(numpy.ma.filled(array, value)), or leave their rows out"
+        )
+    return np.asarray(thing.data)
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value stands for none: `None`, NaN, NaT, or pandas' NA."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, (float, np.floating)) and bool(np.isnan(value))
+
+
+def plain(found: NDArray[Any]) -> NDArray[Any]:
+    """Objects that are all numbers or missing as an array of numbers, NaN for what is missing; else the same array.
+
+    Nullable columns of pandas are such objects.
+    """
+    if found.dtype.kind != "O" or found.size == 0:
+        return found
+    listed = found.reshape(-1).tolist()
+    missing = [is_missing(value) for value in listed]
+    kinds = {type(value) for value, gone in zip(listed, missing) if not gone}
+    if not kinds or not all(issubclass(one, (bool, int, float, np.bool_, np.integer, np.floating)) for one in kinds):
+        return found
+    if all(issubclass(one, (bool, np.bool_)) for one in kinds) and not any(missing):
+        return found.astype(bool)
+    if all(issubclass(one, (bool, int, np.bool_, np.integer)) for one in kinds) and not any(missing):
+        return found.astype(np.int64)
+    filled = [np.nan if gone else float(value) for value, gone in zip(listed, missing)]
+    return np.array(filled, np.float64).reshape(found.shape)
+
+
+def complete(found: NDArray[Any], what: str) -> None:
+    """Refuses a missing value among ids. Raises ValueError with its row."""
+    if found.dtype.kind == "f":
+        gone = np.flatnonzero(np.isnan(found))
+    elif found.dtype.kind == "O":
+        gone = np.flatnonzero([is_missing(value) or value == "" for value in found.tolist()])
+    elif found.dtype.kind in "UST":
+        gone = np.flatnonzero([value in ("", b"") for value in found.tolist()])
+    else:
+        return
+    if gone.size:
+        raise ValueError(f"{what}: row {int(gone[0])} has no id ({gone.size:,} rows); give each row an id")
+
+
 def whole(thing: Any, what: str) -> NDArray[np.int64]:
     """`thing` as whole numbers, contiguous; floats that are whole are taken."""
-    found = array(thing, what)
+    found = plain(array(thing, what))
     if found.size == 0:
         return np.zeros(found.shape, np.int64)
     if found.dtype.kind == "f":
@@ -41,10 +96,41 @@ def whole(thing: Any, what: str) -> NDArray[np.int64]:
 
 def numbers(thing: Any, what: str) -> NDArray[np.float32]:
     """`thing` as f32, contiguous: without a copy where it is that already."""
-    found = array(thing, what)
+    found = plain(array(thing, what))
     if found.dtype.kind not in "fiub":
         raise TypeError(f"{what}: expected numbers, found {kind(found)}; encode words as numbers first")
     return np.ascontiguousarray(found, dtype=np.float32)
+
+
+def edge_values(thing: Any, what: str) -> NDArray[Any]:
+    """`thing` as numbers that are added up before they are rounded to f32: f32, or f64 if it is wider."""
+    found = plain(array(thing, what))
+    if found.dtype.kind not in "fiub":
+        raise TypeError(f"{what}: expected numbers, found {kind(found)}; encode words as numbers first")
+    narrow = found.dtype.kind == "b" or found.dtype.itemsize <= (4 if found.dtype.kind == "f" else 2)
+    return np.ascontiguousarray(found, dtype=np.float32 if narrow else np.float64)
+
+
+#: Names of a column that is the weight of an edge, in lower case.
+WEIGHT_NAMES = ("weight", "w", "value", "values", "data")
+
+
+def is_weight(name: Any) -> bool:
+    """Whether a column's name marks it as the weight of an edge."""
+    return str(name).strip().lower() in WEIGHT_NAMES
+
+
+def refuse_index(frame: Any, what: str) -> None:
+    """Refuses a first column without a name that counts the rows: pandas' index that was written to a file."""
+    names = columns(frame)
+    if not names or str(names[0]) not in ("", "Unnamed: 0", "index", "level_0", "__index_level_0__"):
+        return
+    values = plain(array(frame[names[0]], what))
+    if values.dtype.kind in "iuf" and values.size > 1 and np.array_equal(values - values[0], np.arange(values.size)):
+        raise ValueError(
+            f"{what}: column {names[0]!r} counts the rows; it is the index of another frame and no data. Drop it "
+            "(pandas.read_csv(file, index_col=0))"
+        )
 
 
 def kind(found: NDArray[Any]) -> str:

@@ -96,6 +96,16 @@ class Graph:
         return dict(zip(("train", "val", "test"), self._data.split()))
 
     @property
+    def edge_features(self) -> NDArray[np.float32] | None:
+        """[edges, columns] in the order of `edge_index`, or `None`."""
+        return self._data.edge_features()
+
+    @property
+    def report(self) -> list[tuple[str, str]]:
+        """The reading report: (level, text), of which the level is `fact`, `note` or `warning`."""
+        return self._data.report()
+
+    @property
     def edge_index(self) -> NDArray[np.int64]:
         """[2, edges]: sources and targets, by target."""
         return np.stack(self._data.edges())
@@ -144,7 +154,7 @@ def graph(
     edge_features: Any = None,
     num_nodes: int | None = None,
     directed: bool | None = None,
-    self_loops: bool = False,
+    self_loops: bool | None = None,
     mask: int = 0,
     name: str | None = None,
 ) -> Graph:
@@ -161,7 +171,9 @@ def graph(
     `ids`: what nodes are called. `classes`: names of the classes, in order. `edge_features`: [edges, columns] in the
     order of the edges; "data" of a sparse matrix; names of columns or attributes.
     `directed`: whether an edge goes one way only. Matrices, `edge_index` and Python graphs are taken as they are,
-    frames of edges go both ways. Edges of a node to itself are left out, unless `self_loops`.
+    frames of edges go both ways. Edges of a node to itself are left out, unless `self_loops` is true (of a store that
+    was read from a path: unless it is false). Edges that repeat are added up, and an edge whose only value is a weight
+    of 0 is no edge: docs/DATA.md has the rule. `Graph.report` tells what was found.
 
     Raises ValueError and TypeError, in words, for what does not fit together.
 
@@ -179,34 +191,50 @@ def graph(
             raise TypeError(
                 f"{', '.join(others)}: a name or path of a data set has its own; give the arrays with a matrix or edges"
             )
-        data, notes = _eciton.open(os.fspath(edges), name)
-        for note in notes:
-            warnings.warn(note, stacklevel=2)
+        data = _eciton.open(os.fspath(edges), name, self_loops)
+        _warn(data)
         return Graph(data if classes is None else data.with_classes([str(one) for one in classes]))
     found = _objects.find(edges, edge_features if _is_choice(edge_features) else None)
     if edge_features is not None and not _is_choice(edge_features):
-        found.edge_features = edge_features
+        named = arrays.is_frame(edge_features)
+        found.edge_names = [str(one) for one in arrays.columns(edge_features)] if named else []
+        found.edge_features = _table(edge_features) if named else edge_features
+        found.weight, found.structure = _objects.one_weight(found.edge_names), False
     for key, value in (("ids", ids), ("y", y)):
         if isinstance(value, str) and not arrays.is_frame(x):
             raise TypeError(f"{key}: {value!r} names a column, and x is no frame; give the values")
     leave: list[str] = []
     if isinstance(ids, str):
         leave.append(ids)
-        ids = arrays.column(x, ids, "x").tolist()
+        column = arrays.plain(arrays.column(x, ids, "x"))
+        arrays.complete(column, f"x, column {ids!r}")
+        ids = _as_listed(column)
+    target = y if isinstance(y, str) else getattr(y, "name", None)
     if isinstance(y, str):
         leave.append(y)
         y = arrays.column(x, y, "x")
+    elif arrays.is_frame(y):
+        target = arrays.columns(y)
+        y = _table(y)
+    if arrays.is_frame(x):
+        arrays.refuse_index(x, "x")
     x = found.x if x is None else x
     y = found.y if y is None else y
-    found.ids = found.ids if ids is None else list(arrays.array(ids, "ids").tolist())
+    if ids is not None:
+        column = arrays.plain(arrays.array(ids, "ids"))
+        arrays.complete(column.reshape(-1), "ids")
+        found.ids = _as_listed(column)
     if num_nodes is not None:
         found.nodes = num_nodes
-    _number(found, x, y)
+    joins = _number(found, x, y)
     if found.nodes is None or found.nodes == 0:
         raise ValueError("the graph has no nodes; give edges, x or num_nodes")
     builder = _eciton.Builder(
-        name or found.name, found.nodes, found.directed if directed is None else directed, self_loops
+        name or found.name, found.nodes, found.directed if directed is None else directed, bool(self_loops)
     )
+    for level, text in joins:
+        builder.note(level, text)
+    builder.names(_known.feature_names(x, leave), found.edge_names, _known.target_names(target))
     _edges(builder, found)
     if x is not None:
         _known.features(builder, x, found.nodes, leave)
@@ -225,7 +253,29 @@ def graph(
     if found.masks and (train is not None or val is not None or test is not None):
         parts = [train, val, test]
     _known.split(builder, parts, rows, _known.known(y, rows), named, mask)
-    return Graph(builder.finish())
+    made = builder.finish()
+    _warn(made)
+    return Graph(made)
+
+
+def _warn(data: _eciton.Data) -> None:
+    """Shows the lines of the reading report that are no plain facts as warnings of the caller of `graph`."""
+    for level, text in data.report():
+        if level != "fact":
+            warnings.warn(text, stacklevel=3)
+
+
+def _as_listed(column: NDArray[Any]) -> list[Any]:
+    """Ids as a list: whole numbers stay numbers, whatever type the column had."""
+    if column.dtype.kind == "f" and bool(np.all(column == np.floor(column))):
+        column = column.astype(np.int64)
+    return list(column.tolist())
+
+
+def _table(frame: Any) -> NDArray[Any]:
+    """The columns of a frame of labels, side by side."""
+    found = [arrays.plain(arrays.column(frame, name, "y")) for name in arrays.columns(frame)]
+    return found[0] if len(found) == 1 else np.stack(found, axis=1)
 
 
 def _is_choice(thing: Any) -> bool:
@@ -233,8 +283,12 @@ def _is_choice(thing: Any) -> bool:
     return isinstance(thing, str) or (isinstance(thing, (list, tuple)) and len(thing) > 0 and isinstance(thing[0], str))
 
 
-def _number(found: _objects.Found, x: Any, y: Any) -> None:
-    """Gives nodes their numbers, where edges name them by ids or do not say how many there are."""
+def _number(found: _objects.Found, x: Any, y: Any) -> list[tuple[str, str]]:
+    """Gives nodes their numbers, where edges name them by ids or do not say how many there are.
+
+    Returns lines of the reading report about ids that join.
+    """
+    report: list[tuple[str, str]] = []
     rows = None
     for thing in (x, y):
         if rows is None and thing is not None and found.graph_of is None:
@@ -242,26 +296,30 @@ def _number(found: _objects.Found, x: Any, y: Any) -> None:
     if found.edges is not None and found.by_id and (found.ids is not None or rows is None or _are_words(found.edges)):
         if found.ids is None and rows is not None:
             raise ValueError("ids: edges name nodes by words, and rows of x and y have none; give ids, a word a row")
-        _by_id(found)
+        report = _by_id(found)
     elif found.edges is not None:
         found.edges = (arrays.whole(found.edges[0], "edges"), arrays.whole(found.edges[1], "edges"))
     if found.nodes is None:
         found.nodes = len(found.ids) if found.ids is not None else rows
     if found.nodes is None and found.edges is not None:
         found.nodes = max(int(found.edges[0].max(initial=-1)), int(found.edges[1].max(initial=-1))) + 1
+    return report
 
 
 def _are_words(edges: tuple[Any, Any]) -> bool:
     return any(end.dtype.kind in "OUST" for end in edges)
 
 
-def _by_id(found: _objects.Found) -> None:
+def _by_id(found: _objects.Found) -> list[tuple[str, str]]:
     """Edges by ids: all ids of the edges, numbers in order and words as they come first, unless ids are given."""
     assert found.edges is not None
+    report: list[tuple[str, str]] = []
     ends = np.stack(found.edges, axis=1).reshape(-1)
+    if ends.dtype.kind == "f" and bool(np.all(ends == np.floor(ends))):
+        ends = ends.astype(np.int64)  # pandas writes whole numbers as 1.0 once a column had a NaN
     whole = ends.dtype.kind in "iu"
     if not whole:
-        ends = np.array([str(end) for end in ends.tolist()])
+        ends = np.array([str(end) for end in ends.tolist()], object)
     unique, first, at = np.unique(ends, return_index=True, return_inverse=True)
     if found.ids is None:
         order = np.arange(len(unique)) if whole else np.argsort(first, kind="stable")
@@ -271,20 +329,37 @@ def _by_id(found: _objects.Found) -> None:
     else:
         number = {(one if whole else str(one)): row for row, one in enumerate(found.ids)}
         missing = [one for one in unique.tolist() if one not in number]
+        joined = len(unique) - len(missing)
+        if missing and joined == 0:
+            example = found.ids[0] if found.ids else None
+            raise ValueError(
+                f"none of the {len(unique):,} ids of the edges (for instance {missing[0]!r}) is among the "
+                f"{len(found.ids):,} ids of the nodes (for instance {example!r}); write ids the same way in both"
+            )
         if missing:
             raise ValueError(
-                f"an edge names node {missing[0]!r}, which is not among the ids; add the node, or drop the edge"
+                f"an edge names node {missing[0]!r}, which is not among the ids ({len(missing):,} of {len(unique):,} "
+                "ids of the edges are not); add the node, or drop the edge"
+            )
+        alone = len(found.ids) - joined
+        report.append(("fact", f"ids: edges name {joined:,} of {len(found.ids):,} nodes"))
+        if 2 * alone > len(found.ids):
+            report.append(
+                ("warning", f"ids: {alone:,} of {len(found.ids):,} nodes are in no edge; are all ids written alike?")
             )
         rows = np.array([number[one] for one in unique.tolist()], np.int64)
     numbered = rows[at].reshape(-1, 2)
     found.edges = (numbered[:, 0].copy(), numbered[:, 1].copy())
+    return report
 
 
 def _edges(builder: _eciton.Builder, found: _objects.Found) -> None:
     """Hands the edges over: lists as they lie in memory, where they can be."""
     values = None
     if found.edge_features is not None:
-        values = arrays.numbers(found.edge_features, "edge_features")
+        values = arrays.edge_values(found.edge_features, "edge_features")
+        # One number an edge is its weight; a table of one column is what its name says.
+        found.weight = found.weight or values.ndim == 1
         values = np.ascontiguousarray(values[:, None] if values.ndim == 1 else values)
         if values.ndim != 2:
             raise ValueError(f"edge_features: expected [edges, columns], found {list(values.shape)}")
@@ -311,4 +386,4 @@ def _edges(builder: _eciton.Builder, found: _objects.Found) -> None:
         raise ValueError(
             f"edge_features: {len(values):,} rows, but there are {len(sources):,} edges; give each edge a row"
         )
-    builder.edges(sources, targets, values)
+    builder.edges(sources, targets, values, found.weight, not found.structure)

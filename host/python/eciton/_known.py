@@ -13,6 +13,22 @@ from eciton import _arrays as arrays
 from eciton._eciton import Builder
 
 MAX_CLASSES = 1 << 20
+#: Distinct whole numbers from which on labels may be numbers to predict rather than classes.
+MANY_CLASSES = 20
+
+
+def feature_names(x: Any, leave: Sequence[str]) -> list[str]:
+    """Names of the columns of features of a frame, but for `leave`; none of other objects."""
+    if not arrays.is_frame(x) or arrays.is_sparse(x):
+        return []
+    return [str(name) for name in arrays.columns(x) if name not in leave]
+
+
+def target_names(target: Any) -> list[str]:
+    """Names of the columns of labels, from the name of a column or of several."""
+    if isinstance(target, str):
+        return [target] if target else []
+    return [str(name) for name in target] if isinstance(target, (list, tuple)) else []
 
 
 def features(builder: Builder, x: Any, rows: int, leave: Sequence[str] = ()) -> None:
@@ -25,7 +41,7 @@ def features(builder: Builder, x: Any, rows: int, leave: Sequence[str] = ()) -> 
         return
     if arrays.is_frame(x):
         names = [name for name in arrays.columns(x) if name not in leave]
-        found = {name: arrays.column(x, name, "x") for name in names}
+        found = {name: arrays.plain(arrays.column(x, name, "x")) for name in names}
         words = [str(name) for name, values in found.items() if values.dtype.kind not in "fiub"]
         if words:
             raise TypeError(
@@ -33,6 +49,12 @@ def features(builder: Builder, x: Any, rows: int, leave: Sequence[str] = ()) -> 
             )
         if not found:
             raise ValueError("x: a frame without a column of numbers; leave x out")
+        for name, column in found.items():
+            if column.dtype.kind == "f" and not bool(np.isfinite(column).all()):
+                row = int(np.flatnonzero(~np.isfinite(column))[0])
+                raise ValueError(
+                    f"x, column {name!r}: row {row} has {column[row]}; fill it with a number, or leave the row out"
+                )
         values = np.stack([arrays.numbers(values, "x") for values in found.values()], axis=1)
     else:
         values = arrays.numbers(x, "x")
@@ -54,12 +76,12 @@ def check_rows(found: int, rows: int, what: str) -> None:
 
 def is_none(label: Any) -> bool:
     """Whether a label of words stands for none."""
-    return label is None or label == "" or label == "-1" or label != label
+    return arrays.is_missing(label) or label == "" or label == "-1"
 
 
 def labels(builder: Builder, y: Any, rows: int, classes: Sequence[Any] | None, unit: str = "nodes") -> None:
     """Labels: classes of whole numbers from 0 (-1: none) or words, several labels, or numbers."""
-    found = arrays.array(y, "y")
+    found = arrays.plain(arrays.array(y, "y"))
     if found.ndim == 2 and found.shape[1] == 1:
         found = found[:, 0]
     if found.ndim not in (1, 2):
@@ -84,9 +106,21 @@ def labels(builder: Builder, y: Any, rows: int, classes: Sequence[Any] | None, u
                 )
             builder.values(arrays.numbers(found, "y")[:, None])
             return
-        found = np.where(np.isfinite(found), found, -1)
+    missing = np.isnan(found) if found.dtype.kind == "f" else np.zeros(found.shape, bool)
+    if has_signs(found):
+        builder.note(
+            "warning",
+            'y: labels are -1 and 1, which were read as two classes, "-1" and "1"; give None or NaN for no label',
+        )
+        of = np.where(missing, -1, np.where(found == 1, 1, 0)).astype(np.int64)
+        if names is not None and len(names) != 2:
+            raise ValueError(f"classes: {len(names)} names, but y has two classes, -1 and 1; name both")
+        builder.classes(of, 2, names or ["-1", "1"])
+        return
+    found = np.where(missing, -1, found) if missing.any() else found
     of = arrays.whole(found, "y")
     highest = int(of.max(initial=-1))
+    note_labels(builder, of, highest, names is not None)
     if highest >= MAX_CLASSES:
         raise ValueError(
             f"y: class {highest:,}; classes are numbers below {MAX_CLASSES:,}; give words, or floats to predict numbers"
@@ -94,6 +128,34 @@ def labels(builder: Builder, y: Any, rows: int, classes: Sequence[Any] | None, u
     if names is not None and len(names) <= highest:
         raise ValueError(f"classes: {len(names)} names, but y has class {highest}; name every class from 0 on")
     builder.classes(of, len(names) if names is not None else highest + 1, names or [])
+
+
+def has_signs(found: NDArray[Any]) -> bool:
+    """Whether labels are all -1 or 1 (or missing), with at least one of each: two classes, not one without the other."""
+    if found.ndim != 1 or found.dtype.kind not in "if":
+        return False
+    known = found[~np.isnan(found)] if found.dtype.kind == "f" else found
+    return bool(np.all(np.abs(known) == 1)) and bool((known == -1).any()) and bool((known == 1).any())
+
+
+def note_labels(builder: Builder, of: NDArray[np.int64], highest: int, named: bool) -> None:
+    """Adds to the reading report how many classes there are, and whether they look like numbers to predict."""
+    labelled = of[of >= 0]
+    distinct, counts = np.unique(labelled, return_counts=True)
+    unlabelled = len(of) - len(labelled)
+    builder.note("fact", f"y: {len(distinct):,} distinct labels, {unlabelled:,} rows without a label")
+    empty = highest + 1 - len(distinct)
+    if named or len(distinct) == 0:
+        return
+    once = int((counts == 1).sum())
+    if len(distinct) > MANY_CLASSES and (2 * once > len(distinct) or 2 * empty > highest + 1):
+        builder.note(
+            "warning",
+            f"y: {len(distinct):,} distinct whole numbers, {once:,} of them once, look like numbers to predict; "
+            'they were read as classes: give floats, or task="regression" to eciton.train',
+        )
+    elif empty > 0:
+        builder.note("fact", f"y: {empty:,} of {highest + 1:,} classes from 0 to {highest:,} have no row")
 
 
 def words(builder: Builder, found: NDArray[Any], names: list[str] | None) -> None:
@@ -111,7 +173,10 @@ def words(builder: Builder, found: NDArray[Any], names: list[str] | None) -> Non
 
 def part(members: Any, rows: int, what: str, ids: Any, choice: int) -> NDArray[np.int64]:
     """One part of a split: a mask, a table of masks of which one is chosen, numbers of rows, or ids that are words."""
-    found = arrays.array(members, what)
+    found = arrays.plain(arrays.array(members, what))
+    if found.dtype.kind == "f" and bool(np.isnan(found).any()):
+        raise ValueError(f"{what}: row {int(np.argwhere(np.isnan(found))[0][0])} is missing; give True or False")
+    refuse_integer_mask(found, rows, what)
     if found.dtype.kind == "b":
         if found.ndim == 2:
             if not 0 <= choice < found.shape[1]:
@@ -133,6 +198,18 @@ def part(members: Any, rows: int, what: str, ids: Any, choice: int) -> NDArray[n
             raise ValueError(f"{what}: no node is called {missing[0]!r}")
         return np.array([at[str(name)] for name in found.tolist()], np.int64)
     return arrays.whole(found, what)
+
+
+def refuse_integer_mask(found: NDArray[Any], rows: int, what: str) -> None:
+    """Refuses an array of 0 and 1 with an entry a row: a mask that would be taken for row numbers."""
+    if found.dtype.kind not in "iuf" or rows < 2 or found.ndim not in (1, 2) or found.shape[0] != rows:
+        return
+    if bool(np.all((found == 0) | (found == 1))):
+        raise ValueError(
+            f"{what}: an array of 0 and 1 with an entry for each of {rows:,} rows is a mask, but its type is "
+            f"{found.dtype}, which stands for row numbers; give mask.astype(bool) (of PyTorch: mask.bool()), or row "
+            "numbers as numpy.flatnonzero(mask)"
+        )
 
 
 def split(
@@ -170,10 +247,12 @@ def known(y: Any, rows: int) -> NDArray[np.bool_]:
     """Which rows have a label."""
     if y is None:
         return np.zeros(rows, bool)
-    found = arrays.array(y, "y")
+    found = arrays.plain(arrays.array(y, "y"))
     if found.dtype.kind in "OUST":
         return np.array([not is_none(label) for label in found.reshape(rows, -1)[:, 0].tolist()], bool)
     found = found.reshape(rows, -1)
+    if found.shape[1] == 1 and has_signs(found[:, 0]):
+        return np.asarray(~np.isnan(found[:, 0].astype(np.float64)), bool)
     if found.dtype.kind == "f":
         present = ~np.isnan(found).all(axis=1)
         return np.asarray(present & ~((found[:, 0] == -1) & (found.shape[1] == 1)), bool)

@@ -24,6 +24,12 @@ class Found:
     edges: tuple[Any, Any] | None = None
     #: A row an edge.
     edge_features: Any = None
+    #: Names of the columns of `edge_features`, if they have some.
+    edge_names: list[str] = field(default_factory=list)
+    #: Whether the only column of `edge_features` is the edge's weight, so that 0 is no edge.
+    weight: bool = False
+    #: Whether `edge_features` only tell which edges there are.
+    structure: bool = False
     #: Whether an edge goes one way only.
     directed: bool = True
     #: Ids of nodes, or `None`: 0, 1, 2, ...
@@ -85,11 +91,16 @@ def matrix(thing: Any, weights: Any) -> Found:
                 'edge_features: of a sparse matrix it is "data", its values; for more columns give an edge_index'
             )
         coo = thing.tocoo()
-        return Found(nodes, edges=(coo.row, coo.col), edge_features=coo.data[:, None])
-    if hasattr(thing, "indptr") and getattr(thing, "format", "") in ("csr", "csc"):
-        return Found(nodes, lists=(thing.indptr, thing.indices, thing.format == "csr"))
+        return Found(nodes, edges=(coo.row, coo.col), edge_features=coo.data[:, None], weight=True)
+    compressed = hasattr(thing, "indptr") and getattr(thing, "format", "") in ("csr", "csc")
+    held = thing if compressed else thing.tocoo()
+    # Where no sum can be 0, the values tell nothing.
+    if held.data.dtype.kind in "biuf" and bool(np.all(held.data > 0)):
+        if compressed:
+            return Found(nodes, lists=(thing.indptr, thing.indices, thing.format == "csr"))
+        return Found(nodes, edges=(held.row, held.col))
     coo = thing.tocoo()
-    return Found(nodes, edges=(coo.row, coo.col))
+    return Found(nodes, edges=(coo.row, coo.col), edge_features=coo.data[:, None], weight=True, structure=True)
 
 
 def edge_index(thing: Any) -> Found:
@@ -120,10 +131,15 @@ def pyg(thing: Any) -> Found:
         for ours, theirs in (("train", "train"), ("val", "val"), ("test", "test"))
     }
     nodes = getattr(thing, "num_nodes", None)
+    rows = {name: getattr(thing, name, None) for name in ("edge_attr", "edge_weight")}
+    # Without attributes, weights are the edges' features.
+    named = next((name for name in rows if rows[name] is not None), "edge_attr")
     return Found(
         nodes=None if nodes is None else int(nodes),
         edges=(index[0], index[1]),
-        edge_features=getattr(thing, "edge_attr", None),
+        edge_features=rows[named],
+        edge_names=["weight"] if named == "edge_weight" else [],
+        weight=named == "edge_weight",
         x=getattr(thing, "x", None),
         y=getattr(thing, "y", None),
         masks={name: mask for name, mask in masks.items() if mask is not None},
@@ -138,6 +154,7 @@ def dgl(thing: Any) -> Found:
         )
     sources, targets = thing.edges()
     data = thing.ndata
+    weights = next((name for name in ("weight", "w") if name in thing.edata), None)
 
     def first(*names: str) -> Any:
         return next((data[name] for name in names if name in data), None)
@@ -146,22 +163,37 @@ def dgl(thing: Any) -> Found:
     return Found(
         nodes=int(thing.num_nodes()),
         edges=(arrays.whole(sources, "edges"), arrays.whole(targets, "edges")),
+        edge_features=None if weights is None else thing.edata[weights],
+        edge_names=[] if weights is None else [weights],
+        weight=weights is not None,
         x=first("feat", "x", "features"),
         y=first("label", "y", "labels"),
         masks={name: mask for name, mask in masks.items() if mask is not None},
     )
 
 
-def attributes(rows: Iterator[dict[str, Any]], names: Any) -> NDArray[np.float32] | None:
+def listed(names: Any) -> list[str]:
+    """Names of attributes or columns as a list."""
+    if names is None:
+        return []
+    return [names] if isinstance(names, str) else [str(name) for name in names]
+
+
+def attributes(rows: Iterator[dict[str, Any]], names: Any) -> NDArray[np.float64] | None:
     """Attributes of edges, by name, as rows."""
     if names is None:
         return None
-    wanted = [names] if isinstance(names, str) else list(names)
+    wanted = listed(names)
     try:
         found = [[float(row[name]) for name in wanted] for row in rows]
     except KeyError as error:
         raise ValueError(f"edge_features: an edge has no attribute {error.args[0]!r}; give it to every edge") from None
-    return np.array(found, np.float32).reshape(len(found), len(wanted))
+    return np.array(found, np.float64).reshape(len(found), len(wanted))
+
+
+def one_weight(names: list[str]) -> bool:
+    """Whether the only one of `names` is that of an edge's weight."""
+    return len(names) == 1 and arrays.is_weight(names[0])
 
 
 def networkx(thing: Any, names: Any) -> Found:
@@ -174,6 +206,8 @@ def networkx(thing: Any, names: Any) -> Found:
         len(ids),
         edges=(pairs[:, 0].copy(), pairs[:, 1].copy()),
         edge_features=rows,
+        edge_names=listed(names),
+        weight=one_weight(listed(names)),
         directed=bool(thing.is_directed()),
         ids=ids,
         name=str(getattr(thing, "name", "") or "graph"),
@@ -189,6 +223,8 @@ def igraph(thing: Any, names: Any) -> Found:
         int(thing.vcount()),
         edges=(pairs[:, 0].copy(), pairs[:, 1].copy()),
         edge_features=rows,
+        edge_names=listed(names),
+        weight=one_weight(listed(names)),
         directed=bool(thing.is_directed()),
         ids=ids,
     )
@@ -255,19 +291,42 @@ def graphs(thing: Any, read: Callable[[Any], Found] | None = None) -> Found:
         x=joined("x", "x"),
         y=joined("y", "y"),
         edge_features=joined("edge_features", "edge_attr"),
+        edge_names=parts[0].edge_names,
+        weight=all(part.weight for part in parts),
         graph_of=np.repeat(np.arange(len(parts), dtype=np.uint64), nodes),
     )
 
 
 def frame(thing: Any, keep: Any) -> Found:
     """A table of edges: the first two columns name their ends, columns of numbers after them are features of edges."""
+    arrays.refuse_index(thing, "edges")
     names = arrays.columns(thing)
     if len(names) < 2:
         raise ValueError(f"a frame of edges needs two columns, source and target; found {', '.join(map(str, names))}")
-    ends = [arrays.column(thing, name, "edges") for name in names[:2]]
+    ends = [arrays.plain(arrays.column(thing, name, "edges")) for name in names[:2]]
+    for name, end in zip(names, ends):
+        arrays.complete(end, f"edges, column {name!r}")
     wanted = [keep] if isinstance(keep, str) else list(names[2:] if keep is None else keep)
-    rows = [arrays.column(thing, name, "edges") for name in wanted]
+    rows = [arrays.plain(arrays.column(thing, name, "edges")) for name in wanted]
     if keep is None:
-        rows = [row for row in rows if row.dtype.kind in "fiub"]
-    features = np.stack([arrays.numbers(row, "edge_features") for row in rows], axis=1) if rows else None
-    return Found(edges=(ends[0], ends[1]), edge_features=features, directed=False, by_id=True)
+        numbers = [row.dtype.kind in "fiub" for row in rows]
+        rows = [row for row, kept in zip(rows, numbers) if kept]
+        wanted = [name for name, kept in zip(wanted, numbers) if kept]
+    for name, row in zip(wanted, rows):
+        refuse_missing(row, f"edges, column {name!r}")
+    values = [arrays.edge_values(row, "edge_features") for row in rows]
+    return Found(
+        edges=(ends[0], ends[1]),
+        edge_features=np.stack(values, axis=1) if rows else None,
+        edge_names=[str(name) for name in wanted],
+        weight=one_weight([str(name) for name in wanted]),
+        directed=False,
+        by_id=True,
+    )
+
+
+def refuse_missing(values: NDArray[Any], what: str) -> None:
+    """Refuses NaN in a column of numbers. Raises ValueError with its row."""
+    if values.dtype.kind == "f" and bool(np.isnan(values).any()):
+        row = int(np.flatnonzero(np.isnan(values))[0])
+        raise ValueError(f"{what}: row {row} has no value; fill it, or leave the column out")

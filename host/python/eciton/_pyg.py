@@ -76,6 +76,62 @@ LAYERS: dict[str, Callable[[Weights, int], Weights]] = {
 }
 
 
+def kinds(weights: Weights, model: Mapping[str, Any]) -> set[str]:
+    """The kinds of the layers that have weights."""
+    listed = model["layers"] if isinstance(model["layers"], list) else None
+    numbers = {int(name.split(".", 2)[1]) for name in weights}
+    return {kind_of(model, listed, at) for at in numbers}
+
+
+def kind_of(model: Mapping[str, Any], listed: list[Any] | None, at: int) -> str:
+    """The kind of a layer."""
+    own: Mapping[str, Any] = listed[at] if listed is not None else {}
+    return str(own.get("kernel") or model.get("kind") or "gcn")
+
+
+def differences(
+    of: set[str], weighted: bool, counts: Mapping[str, int] | None, edges: int, kept_loops: int
+) -> list[str]:
+    """Sentences about what PyG's layers of these kinds compute otherwise, on the edges that were given.
+
+    `weighted`: a layer reads edge weights. `counts`: what became of the given edges. `edges`: directed edges of the
+    graph, of which `kept_loops` are self-loops.
+    """
+    gathers = sorted(of & {"gcn", "sage", "gat", "gatv2", "gin"})
+    if not gathers:
+        return []
+    remedy = "pass run.graph.edge_index" + (" and run.graph.edge_features" if weighted else "") + " to PyG's model"
+    # With weights, PyG's GCNConv adds up repeats as eciton does, and an edge of weight 0 adds nothing.
+    sums_alike = weighted and gathers == ["gcn"]
+    found = []
+    known = counts or {}
+    summed = bool(known.get("summed"))
+    if known.get("symmetric"):
+        # Without values, entries that repeat an edge and those that list its other direction are counted as one.
+        given = known["listed"] - known["dropped_loops"] - known["zeros"] - (known["repeats"] if summed else 0)
+        if given != edges:
+            found.append(f"edges were made symmetric, each once in both directions: {remedy}")
+    if known.get("repeats") and (summed or not known.get("symmetric")) and not (sums_alike and summed):
+        were = "added up" if known.get("summed") else "merged"
+        found.append(f"{known['repeats']:,} repeated edges were {were}, and PyG counts each of them: {remedy}")
+    if known.get("zeros") and not sums_alike:
+        found.append(f"{known['zeros']:,} edges of weight 0 were left out, and PyG keeps them: {remedy}")
+    # GCNConv and GATConv give each node one loop of their own, whether the edges have it or not.
+    others = [kind for kind in gathers if kind in ("sage", "gin") or (kind == "gcn" and weighted)]
+    if known.get("dropped_loops") and others:
+        found.append(
+            f"{known['dropped_loops']:,} self-loops were left out, and PyG's {', '.join(others)} layers follow them: "
+            f"{remedy}, or train on eciton.graph(..., self_loops=True)"
+        )
+    doubled = [kind for kind in gathers if kind in ("gcn", "gat", "gatv2")]
+    if kept_loops and doubled:
+        found.append(
+            f"{kept_loops:,} self-loops were kept, which {', '.join(doubled)} layers have in addition to each node's "
+            "own, and PyG's layers do not: train on eciton.graph(..., self_loops=False)"
+        )
+    return [f"state_dict: PyG computes something else on this graph: {text}" for text in found]
+
+
 def state_dict(weights: Weights, model: Mapping[str, Any]) -> Weights:
     """The state of a model whose layers are the `ModuleList` `convs`. Raises ValueError for a layer that PyG lacks."""
     layers: dict[int, Weights] = {}
@@ -87,7 +143,7 @@ def state_dict(weights: Weights, model: Mapping[str, Any]) -> Weights:
     found: Weights = {}
     for at, of in layers.items():
         own: Mapping[str, Any] = listed[at] if listed is not None else {}
-        kind = str(own.get("kernel") or model.get("kind") or "gcn")
+        kind = kind_of(model, listed, at)
         if kind not in LAYERS:
             raise ValueError(f'state_dict: layer {at} is a {kind}, which has no counterpart here; take layout="eciton"')
         more = [name for name in of if name.startswith("norm") or name.startswith("edge")]

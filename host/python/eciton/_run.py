@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import warnings
 import weakref
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -87,7 +88,8 @@ class Run:
             place = self.config["data"]
             if place["source"] == _eciton.IN_MEMORY:
                 raise ValueError("the run's graph was in memory: give it, as in eciton.load(path, graph)")
-            self._data = graph(place["source"], name=place.get("name"))
+            loops = {"keep": True, "drop": False}.get(place.get("self_loops"))
+            self._data = graph(place["source"], name=place.get("name"), self_loops=loops)
         return self._data
 
     @property
@@ -290,7 +292,8 @@ class Run:
         """The weights: name -> array. `layout`: "eciton", as in the run folder, or "pyg", for models of PyG's layers.
 
         Of "pyg" the names are those of `torch.nn.ModuleList` `convs` of GCNConv, SAGEConv, GATConv, GATv2Conv or
-        GINConv; `to_torch` makes tensors of them.
+        GINConv; `to_torch` makes tensors of them. Warns if PyG would compute something else on the edges that were
+        given to `eciton.graph`: pass `run.graph.edge_index` (and `run.graph.edge_features`) to PyG's model then.
         """
         found = _eciton.weights(self.folder, self.seeds[0] if seed is None else seed)
         if layout == "eciton":
@@ -298,7 +301,15 @@ class Run:
         if layout == "pyg":
             from eciton import _pyg
 
-            return _pyg.state_dict(found, self.config["model"])
+            state = _pyg.state_dict(found, self.config["model"])
+            if self._data is not None or self.config["data"]["source"] != _eciton.IN_MEMORY:
+                data = self.graph._data
+                kinds = _pyg.kinds(found, self.config["model"])
+                weighted = self.config["model"].get("edge_weights") is not None
+                edges, loops = data.num_edges, data.num_self_loops
+                for text in _pyg.differences(kinds, weighted, data.edge_counts(), edges, loops):
+                    warnings.warn(text, stacklevel=2)
+            return state
         raise ValueError(f"layout: {layout!r}; known: eciton, pyg")
 
     def to_torch(self, layout: str = "pyg") -> dict[str, Any]:

@@ -7,10 +7,12 @@ use eciton_graph::build;
 use eciton_graph::dataset::{
     Dataset, DenseRows, EdgeFeatures, Features, Labels, NO_LABEL, Names, SparseRows, Split, Values, VertexIds,
 };
+use eciton_graph::edge_rule::{self, EdgeRule, Findings, Zeros};
 use eciton_graph::edges::{EdgeSource, MAX_CHUNK_EDGES};
 use eciton_graph::error::{Error, Place};
 use eciton_graph::features::{SPARSE_COLUMNS, SPARSE_SHARE};
 use eciton_graph::graphs::Graphs;
+use eciton_input::notes::{self, Level, Note};
 use eciton_tensor::{Buffer, Slab};
 use numpy::{
     PyArray1, PyArray2, PyArrayMethods as _, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods as _,
@@ -19,7 +21,7 @@ use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::arrays::{lend, refused};
-use crate::data::Data;
+use crate::data::{Counts, Data};
 
 /// The parts of a data set.
 #[pyclass(module = "eciton._eciton")]
@@ -36,6 +38,33 @@ pub(crate) struct Builder {
     split: Option<Split>,
     graphs: Option<Graphs>,
     ids: VertexIds,
+    /// Names of the columns of features, of edge features, and of the labels.
+    columns: [Vec<String>; 3],
+    counts: Counts,
+    report: Vec<Note>,
+}
+
+/// Rows of edges, as wide as they were given.
+#[derive(FromPyObject)]
+enum EdgeValues<'py> {
+    Single(PyReadonlyArray2<'py, f32>),
+    Double(PyReadonlyArray2<'py, f64>),
+}
+
+impl EdgeValues<'_> {
+    fn columns(&self) -> u32 {
+        let columns = match self {
+            Self::Single(values) => values.as_array().ncols(),
+            Self::Double(values) => values.as_array().ncols(),
+        };
+        u32::try_from(columns).unwrap_or(u32::MAX)
+    }
+}
+
+/// Rows of edges as slices, which other threads may read.
+enum EdgeRows<'a> {
+    Single(&'a [f32]),
+    Double(&'a [f64]),
 }
 
 /// Threads that build.
@@ -126,7 +155,25 @@ impl Builder {
             split: None,
             graphs: None,
             ids: VertexIds::Dense,
+            columns: Default::default(),
+            counts: Counts { symmetric: !directed, ..Counts::default() },
+            report: Vec::new(),
         }
+    }
+
+    /// Adds a line to the reading report: `fact`, `note` or `warning`.
+    fn note(&mut self, level: &str, text: String) {
+        let level = match level {
+            "fact" => Level::Fact,
+            "note" => Level::Note,
+            _ => Level::Warning,
+        };
+        self.report.push(Note { level, text });
+    }
+
+    /// Names of the columns of features, of edge features, and of the labels; a list may be empty.
+    fn names(&mut self, features: Vec<String>, edge_features: Vec<String>, target: Vec<String>) {
+        self.columns = [features, edge_features, target];
     }
 
     /// The graph of compressed lists, without a copy where they are as a run reads them.
@@ -147,43 +194,64 @@ impl Builder {
             }
             let negative = |&offset: &i64| u64::try_from(offset).unwrap_or(u64::MAX);
             let offsets: Vec<u64> = offsets.iter().map(negative).collect();
-            build::of_lists((offsets, slab), outgoing, options, threads())
+            let own = (0u32..).zip(offsets.windows(2)).map(|(v, span)| {
+                let list = slab.get(span[0] as usize..span[1] as usize).unwrap_or_default();
+                list.iter().filter(|&&neighbour| neighbour == v).count() as u64
+            });
+            // Offsets are checked below.
+            let loops = own.sum();
+            let listed = slab.len() as u64;
+            let graph = build::of_lists((offsets, slab), outgoing, options, threads())?;
+            Ok((graph, build::Listed { edges: listed, loops }))
         });
-        self.graph = Some(built.map_err(refused)?);
+        let (graph, listed) = built.map_err(refused)?;
+        let found = Findings::without_values(&graph, options, listed);
+        self.found(found, listed.edges, &graph);
+        self.graph = Some(graph);
         Ok(())
     }
 
-    /// The graph of edges in any order; `values` are a row an edge, `columns` wide.
+    /// The graph of edges in any order; `values` are a row an edge. `weight`: the only column is the edge's
+    /// weight, so that 0 is no edge. Without `kept`, the values only tell which edges there are.
     fn edges(
         &mut self,
         py: Python<'_>,
         sources: PyReadonlyArray1<'_, i64>,
         targets: PyReadonlyArray1<'_, i64>,
-        values: Option<PyReadonlyArray2<'_, f32>>,
+        values: Option<EdgeValues<'_>>,
+        weight: bool,
+        kept: bool,
     ) -> PyResult<()> {
         let (sources, targets) = (contiguous(sources.as_slice())?, contiguous(targets.as_slice())?);
         let pairs = Pairs { vertices: self.vertices, sources, targets };
+        let columns = values.as_ref().map_or(0, EdgeValues::columns);
         let rows = match &values {
             None => None,
-            Some(values) => {
-                let columns = values.as_array().ncols();
-                Some((u32::try_from(columns).unwrap_or(u32::MAX), contiguous(values.as_slice())?))
-            }
+            Some(EdgeValues::Single(values)) => Some(EdgeRows::Single(contiguous(values.as_slice())?)),
+            Some(EdgeValues::Double(values)) => Some(EdgeRows::Double(contiguous(values.as_slice())?)),
         };
-        let options = self.options;
+        let (options, vertices) = (self.options, u64::from(self.vertices));
+        let zeros = if weight { Zeros::NoEdges } else { Zeros::by_names(&self.columns[1]) };
         let built = py.detach(|| {
             pairs.check()?;
-            let graph = build::in_memory(&pairs, options, threads())?;
-            let placed = match rows {
-                None => None,
-                Some((columns, rows)) => {
-                    let edges: Vec<_> = pairs.all().collect();
-                    Some(EdgeFeatures::placed(&graph, &edges, columns, rows, options)?)
-                }
+            let rule = EdgeRule::new("edges", options).with_zeros(zeros);
+            let Some(rows) = rows else {
+                let (graph, found) = rule.merged(&pairs, threads())?;
+                return Ok((graph, None, found));
             };
-            Ok((graph, placed))
+            let edges: Vec<_> = pairs.all().collect();
+            let (graph, rows, found) = match rows {
+                EdgeRows::Single(rows) => rule.valued(vertices, &edges, columns, rows, threads())?,
+                EdgeRows::Double(rows) => rule.valued(vertices, &edges, columns, rows, threads())?,
+            };
+            let loops = match options.keep_self_loops {
+                true => 0,
+                false => edges.iter().filter(|(source, target)| source == target).count() as u64,
+            };
+            Ok((graph, kept.then_some(rows), Findings { loops, ..found }))
         });
-        let (graph, placed) = built.map_err(refused)?;
+        let (graph, placed, found) = built.map_err(refused)?;
+        self.found(found, sources.len() as u64, &graph);
         (self.graph, self.edge_features) = (Some(graph), placed);
         Ok(())
     }
@@ -337,14 +405,52 @@ impl Builder {
                 Split { train: of(split.train), validation: of(split.validation), test: of(split.test) }
             }
         };
-        let dataset = Dataset {
+        let mut dataset = Dataset {
             edge_features: self.edge_features.take(),
             graphs: self.graphs.take(),
             ids: std::mem::replace(&mut self.ids, VertexIds::Dense),
-            names: Names { labels: take(&mut self.classes), ..Names::default() },
             ..Dataset::new(take(&mut self.name), graph, features, labels, split)
         };
+        let [features, edge_features, target] = take(&mut self.columns);
+        let fit = |names: Vec<String>, columns: u32| {
+            if names.len() == columns as usize { names } else { Vec::new() }
+        };
+        let of_edges = dataset.edge_features.as_ref().map_or(0, EdgeFeatures::columns);
+        dataset.names = Names {
+            labels: take(&mut self.classes),
+            features: fit(features, dataset.features.columns()),
+            edge_features: fit(edge_features, of_edges),
+            target,
+            ..Names::default()
+        };
         py.detach(|| dataset.validate()).map_err(refused)?;
-        Ok(Data::new(dataset, None))
+        Ok(Data::of_objects(dataset, take(&mut self.report), self.counts))
+    }
+}
+
+impl Builder {
+    /// Adds to the report how the edges became those of the graph.
+    fn found(&mut self, found: Findings, listed: u64, graph: &Graph) {
+        self.counts = Counts {
+            listed,
+            repeats: found.repeats,
+            summed: found.valued,
+            zeros: found.zeros,
+            dropped_loops: found.loops,
+            kept_loops: edge_rule::loops(graph),
+            ..self.counts
+        };
+        // Notes are this thread's; those of others before are not this graph's.
+        drop(notes::take());
+        notes::fact(format!("edges: {listed} entries, {} directed edges", graph.edges()));
+        Findings { loops: 0, ..found }.report("edges", false);
+        let loops =
+            |count: u64| if count == 1 { "1 self-loop".to_owned() } else { format!("{count} self-loops") };
+        if found.loops > 0 {
+            notes::add(format!("edges: {} dropped; self_loops=True keeps them", loops(found.loops)));
+        } else if self.counts.kept_loops > 0 {
+            notes::fact(format!("edges: {} kept (self_loops=True)", loops(self.counts.kept_loops)));
+        }
+        self.report.extend(notes::take());
     }
 }

@@ -1,11 +1,14 @@
 //! A data set that Python holds: read or built once, used by any number of runs.
 
 use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, NO_LABEL, Values, VertexIds};
+use eciton_graph::edge_rule;
 use eciton_graph::graphs::Graphs;
-use eciton_plan::Data as Source;
-use numpy::{IntoPyArray as _, PyArray1, PyArrayMethods as _};
+use eciton_input::notes::{self, Level, Note};
+use eciton_plan::{Data as Source, SelfLoops};
+use numpy::{IntoPyArray as _, PyArray1, PyArray2, PyArrayMethods as _};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 use crate::arrays::refused;
 use crate::error;
@@ -14,29 +17,74 @@ use crate::error;
 #[pyclass(frozen, module = "eciton._eciton")]
 pub(crate) struct Data {
     pub(crate) dataset: Dataset,
-    /// Where it was read.
-    source: Option<(String, Option<String>)>,
+    /// Path or name that the data set was read from.
+    source: Option<Origin>,
+    /// Reading report.
+    report: Vec<Note>,
+    /// Counts of edges, if objects in memory were read.
+    counts: Option<Counts>,
+}
+
+/// Place that a data set was read from, and the decision about self-loops.
+#[derive(Clone)]
+struct Origin {
+    source: String,
+    name: Option<String>,
+    self_loops: Option<SelfLoops>,
+}
+
+/// Counts of edges of objects in memory: what became of them in the graph.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Counts {
+    pub(crate) listed: u64,
+    pub(crate) repeats: u64,
+    /// Whether values of repeats were added up.
+    pub(crate) summed: bool,
+    pub(crate) zeros: u64,
+    pub(crate) dropped_loops: u64,
+    pub(crate) kept_loops: u64,
+    /// Whether the reverse of every edge was added.
+    pub(crate) symmetric: bool,
 }
 
 impl Data {
-    pub(crate) fn new(dataset: Dataset, source: Option<(String, Option<String>)>) -> Self {
-        Self { dataset, source }
+    /// A data set of objects in memory.
+    pub(crate) fn of_objects(dataset: Dataset, report: Vec<Note>, counts: Counts) -> Self {
+        Self { dataset, source: None, report, counts: Some(counts) }
     }
 
-    /// `data.source` and `data.name` of a run on it.
-    pub(crate) fn place(&self) -> (String, Option<String>) {
-        self.source.clone().unwrap_or_else(|| (eciton_train::IN_MEMORY.to_owned(), None))
+    /// Another data set in the place of this one.
+    fn with(&self, dataset: Dataset) -> Self {
+        Self { dataset, source: self.source.clone(), report: self.report.clone(), counts: self.counts }
+    }
+
+    /// Sets the keys of a run on this data set that say where the data set is from.
+    pub(crate) fn place(&self, data: &mut Source) {
+        match &self.source {
+            None => (data.source, data.name) = (eciton_train::IN_MEMORY.to_owned(), None),
+            Some(origin) => {
+                (data.source, data.name) = (origin.source.clone(), origin.name.clone());
+                data.self_loops = origin.self_loops;
+            }
+        }
     }
 }
 
 /// Reads a data set by name or path.
 #[pyfunction]
-pub(crate) fn open(py: Python<'_>, source: String, name: Option<String>) -> PyResult<(Data, Vec<String>)> {
-    let place = Source { source: source.clone(), name: name.clone(), ..eciton_plan::Config::default().data };
+pub(crate) fn open(
+    py: Python<'_>,
+    source: String,
+    name: Option<String>,
+    self_loops: Option<bool>,
+) -> PyResult<Data> {
+    let self_loops = self_loops.map(|keep| if keep { SelfLoops::Keep } else { SelfLoops::Drop });
+    let default = eciton_plan::Config::default().data;
+    let place = Source { source: source.clone(), name: name.clone(), self_loops, ..default };
     // Notes are this thread's.
-    let (read, notes) = py.detach(|| {
-        let read = eciton_train::open(&place);
-        (read, eciton_input::notes::take().into_iter().map(|note| note.text).collect())
+    let (read, report) = py.detach(|| {
+        drop(notes::take());
+        (eciton_train::open(&place), notes::take())
     });
     let dataset = read.map_err(|error| error::train(&error))?;
     // A run folder must find it from wherever it is asked.
@@ -46,7 +94,7 @@ pub(crate) fn open(py: Python<'_>, source: String, name: Option<String>) -> PyRe
         Some(absolute) => absolute.to_owned(),
         None => source,
     };
-    Ok((Data::new(dataset, Some((source, name))), notes))
+    Ok(Data { dataset, source: Some(Origin { source, name, self_loops }), report, counts: None })
 }
 
 /// Names of data sets: those that are built in, and those that can be fetched.
@@ -126,7 +174,53 @@ impl Data {
 
     #[getter]
     fn source(&self) -> Option<&str> {
-        self.source.as_ref().map(|(source, _)| &source[..])
+        self.source.as_ref().map(|origin| &origin.source[..])
+    }
+
+    /// Lines of the reading report: level (`fact`, `note`, `warning`) and text.
+    fn report(&self) -> Vec<(&'static str, &str)> {
+        let level = |level| match level {
+            Level::Fact => "fact",
+            Level::Note => "note",
+            Level::Warning => "warning",
+        };
+        self.report.iter().map(|note| (level(note.level), &note.text[..])).collect()
+    }
+
+    /// Counts of the edges that were given, or `None` if the data set was read from a path.
+    fn edge_counts<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let Some(counts) = self.counts else { return Ok(None) };
+        let found = PyDict::new(py);
+        let numbers = [
+            ("listed", counts.listed),
+            ("repeats", counts.repeats),
+            ("zeros", counts.zeros),
+            ("dropped_loops", counts.dropped_loops),
+            ("kept_loops", counts.kept_loops),
+        ];
+        numbers.into_iter().try_for_each(|(key, count)| found.set_item(key, count))?;
+        found.set_item("summed", counts.summed)?;
+        found.set_item("symmetric", counts.symmetric)?;
+        Ok(Some(found))
+    }
+
+    /// The number of edges from a node to itself.
+    #[getter]
+    fn num_self_loops(&self) -> u64 {
+        edge_rule::loops(&self.dataset.graph)
+    }
+
+    /// [edges, columns]: rows of the edges in the order of `edges`; `None` if there are none.
+    fn edge_features<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray2<f32>>>> {
+        let Some(rows) = &self.dataset.edge_features else { return Ok(None) };
+        let flat = rows.values().to_vec().into_pyarray(py);
+        flat.reshape([rows.rows(), rows.columns() as usize]).map(Some)
+    }
+
+    /// Names of the columns of features, of edge features, and of the labels.
+    fn column_names(&self) -> (Vec<String>, Vec<String>, Vec<String>) {
+        let names = &self.dataset.names;
+        (names.features.clone(), names.edge_features.clone(), names.target.clone())
     }
 
     /// Classes [rows] with -1 for none, or values [rows, columns] with NaN for what is unknown; by vertex, or by graph.
@@ -190,7 +284,7 @@ impl Data {
         }
         let mut dataset = self.dataset.clone();
         dataset.names.labels = classes;
-        Ok(Self::new(dataset, self.source.clone()))
+        Ok(self.with(dataset))
     }
 
     /// The same data set for a model of `columns` outputs: of nodes without labels, or with fewer classes.
@@ -210,7 +304,7 @@ impl Data {
         };
         let mut dataset = self.dataset.clone();
         dataset.set_labels(labels);
-        Ok(Self::new(dataset, self.source.clone()))
+        Ok(self.with(dataset))
     }
 
     /// Writes a store at `path`, where nothing may lie yet; what comes back is the data set there.

@@ -18,7 +18,13 @@ impl Settings {
         // Settings have no flags here: a refusal names the key.
         let named = |text: String| text.replace("--set ", "");
         let mut config = eciton_cli::configure(words).map_err(|text| PyValueError::new_err(named(text)))?;
-        (config.data.source, config.data.name) = data.place();
+        let asked = config.data.self_loops;
+        data.place(&mut config.data);
+        if asked.is_some_and(|asked| Some(asked) != config.data.self_loops) {
+            return Err(PyValueError::new_err(
+                "data.self_loops: the graph has been read already; give self_loops to eciton.graph",
+            ));
+        }
         Ok(Self(config))
     }
 

@@ -8,13 +8,14 @@ use eciton_fetch::cache::{Cache, Found};
 use eciton_fetch::catalogue;
 use eciton_formats::sequence;
 use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, Moments, Scaling, Split, Values};
+use eciton_graph::edge_rule;
 use eciton_graph::gather::{inverse_degrees, symmetric_scale};
 use eciton_graph::graphs::Graphs;
 use eciton_kernel::{RowNumbers, Targets};
 use eciton_plan::{
     Atoms, Config, Data, DataShape, Domain, DomainId, FAN_OUT, FeatureGather, IntervalId, Intervals, Links,
-    Metric, Model, Node, Normalisation, NormaliseFeatures, Over, Program, Relation, Run, SlotId, TaskType,
-    Tokens, Workload,
+    Metric, Model, Node, Normalisation, NormaliseFeatures, Over, Program, Relation, Run, SelfLoops, SlotId,
+    TaskType, Tokens, Workload,
 };
 use eciton_tensor::{Atom, Buffer, Grid, Matrix, Part, SparseRows};
 
@@ -53,7 +54,8 @@ pub fn load(data: &Data) -> Result<Dataset> {
 /// Reads a data set to train on, and prepares it as [`to_train`] does.
 pub(crate) fn load_to_train(config: &Config) -> Result<Dataset> {
     let known = initial::schema(config)?;
-    to_train(config, open_as(&config.data, known.as_ref())?, known.as_ref())
+    let read = known.as_ref().filter(|_| !config.run.init_fresh.contains(&0));
+    to_train(config, open_as(&config.data, read)?, known.as_ref())
 }
 
 /// [Prepares](prepare) a data set to train on. Feature columns get the order that the first weights of
@@ -96,9 +98,8 @@ pub fn open(data: &Data) -> Result<Dataset> {
 /// [`open`]; readers match columns and tokens to the schema of a trained model if there is one.
 fn open_as(data: &Data, schema: Option<&Schema>) -> Result<Dataset> {
     let expected = schema.filter(|schema| !schema.is_older()).map(Schema::expected);
-    let read = |path: &Path, name: Option<&str>| match &expected {
-        Some(expected) => eciton_formats::open_expecting(path, name, expected),
-        None => eciton_formats::open(path, name),
+    let read = |path: &Path, name: Option<&str>| {
+        eciton_formats::open_with(path, name, loops(data), expected.as_ref())
     };
     if data.source == IN_MEMORY {
         return Err(Error::WasInMemory);
@@ -125,6 +126,14 @@ fn open_as(data: &Data, schema: Option<&Schema>) -> Result<Dataset> {
             let name = data.name.as_deref().filter(|name| found.name != Some(name)).or(found.name);
             read(&found.path, name)?
         }
+    })
+}
+
+/// The decision about self-loops that the settings ask for.
+fn loops(data: &Data) -> Option<edge_rule::SelfLoops> {
+    data.self_loops.map(|decision| match decision {
+        SelfLoops::Drop => edge_rule::SelfLoops::Drop,
+        SelfLoops::Keep => edge_rule::SelfLoops::Keep,
     })
 }
 

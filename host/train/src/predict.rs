@@ -88,6 +88,7 @@ fn restore(
             source: data.source.clone(),
             name: data.name.clone(),
             split: data.split.clone(),
+            self_loops: data.self_loops.or(config.data.self_loops),
             ..config.data
         };
     }

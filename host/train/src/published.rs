@@ -15,8 +15,8 @@ pub struct Published(Mutex<Option<(Data, Dataset)>>);
 
 /// The key of a data set that is read: all that [`data::open`] looks at.
 fn key(data: &Data) -> Data {
-    let Data { source, name, sequence, tokens, .. } = data.clone();
-    Data { source, name, sequence, tokens, ..Data::default() }
+    let Data { source, name, sequence, tokens, self_loops, .. } = data.clone();
+    Data { source, name, sequence, tokens, self_loops, ..Data::default() }
 }
 
 impl Published {

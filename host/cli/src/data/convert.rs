@@ -9,7 +9,7 @@ use eciton_graph::adjacency::Options;
 use eciton_graph::dataset::EdgeFeatures;
 use eciton_graph::edges::EdgeSource;
 use eciton_graph::{build, store};
-use eciton_plan::{Data, NormaliseFeatures, TaskType};
+use eciton_plan::{Data, NormaliseFeatures, SelfLoops, TaskType};
 use eciton_train::task;
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -37,6 +37,9 @@ pub(crate) struct Arguments {
     /// may be; other layouts are read whole
     #[arg(long, value_name = "SIZE", default_value = "2GiB", value_parser = size)]
     memory: u64,
+    /// Edges from a vertex to itself: drop or keep [default: drop; of a store, those that it has]
+    #[arg(long, value_name = "drop|keep", value_parser = super::self_loops)]
+    self_loops: Option<SelfLoops>,
     /// Threads that build [default: one a processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
@@ -96,6 +99,7 @@ fn whole(arguments: &Arguments) -> Result<Line<'_>, Failure> {
         source,
         name,
         normalise_features: Some(NormaliseFeatures::None),
+        self_loops: arguments.self_loops,
         ..Data::default()
     })?;
     store::write(&arguments.out, &data)?;
@@ -129,8 +133,11 @@ fn stream<'a>(streamed: Streamed, arguments: &'a Arguments, output: &Output) -> 
         None => std::thread::available_parallelism().map_or(1, usize::from),
     };
     let watched = Watched { edges: &*streamed.edges, bar: &bar, read: AtomicU64::new(0) };
-    build::external(&watched, Options::default(), arguments.memory, threads, &mut writer)?;
+    let keep = arguments.self_loops == Some(SelfLoops::Keep);
+    let options = Options { keep_self_loops: keep, ..Options::default() };
+    let found = build::external(&watched, options, arguments.memory, threads, &mut writer)?;
     bar.finish_and_clear();
+    found.report(&streamed.name, false);
     let known = streamed.attributes()?;
     writer.features(&known.features)?;
     writer.labels(&known.labels)?;
@@ -197,6 +204,10 @@ impl EdgeSource for Watched<'_> {
 
     fn columns(&self) -> u32 {
         self.edges.columns()
+    }
+
+    fn is_weight(&self) -> bool {
+        self.edges.is_weight()
     }
 
     fn read_with_values(

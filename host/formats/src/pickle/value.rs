@@ -134,6 +134,11 @@ impl<'p, 'a> Value<'p, 'a> {
     /// # Errors
     /// [`Error::Malformed`] for anything else and for parts that do not fit together.
     pub fn sparse_rows(&self, file: &str) -> Result<SparseRows> {
+        self.stored_rows(file).map(csr::Stored::sorted)
+    }
+
+    /// [`Value::sparse_rows`] as they are stored.
+    pub(crate) fn stored_rows(&self, file: &str) -> Result<csr::Stored> {
         let parts = match self {
             Self::Csr(parts) => *parts,
             Self::List(list) if list.len() == 1 => match list.iter().next() {
@@ -151,7 +156,7 @@ impl<'p, 'a> Value<'p, 'a> {
             }
             _ => return Err(wrong(file, "sparse rows with a shape", "none")),
         };
-        csr::rows(
+        csr::stored(
             file,
             &shape,
             part("indptr")?.array(file)?,

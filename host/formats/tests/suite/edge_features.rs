@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use eciton_formats::{open, stream};
 use eciton_graph::adjacency::{Graph, Options};
 use eciton_graph::dataset::{Dataset, EdgeFeatures};
+use eciton_graph::edge_rule::SelfLoops;
 use eciton_graph::error::Error;
 use eciton_graph::random::SplitMix64;
 
@@ -99,11 +100,11 @@ fn columns_of_numbers_are_edge_features() {
 }
 
 #[test]
-fn an_edge_that_is_named_again_has_the_mean() {
+fn repeats_are_added_up_and_directions_have_their_mean() {
     let text = "0,1,1\n1,0,2\n1,2,7\n2,1,7\n2,2,100\n0,1,6\n";
     let set = table("edges.csv", text);
-    assert_eq!(found(&set), Some((1, &[3.0, 3.0, 7.0, 7.0][..])));
-    assert_eq!(found(&table("edges.csv", "0,1,3\n1,2,7\n")), found(&set));
+    assert_eq!(found(&set), Some((1, &[4.5, 4.5, 7.0, 7.0][..])));
+    assert_eq!(found(&table("edges.csv", "0,1,4.5\n1,2,7\n")), found(&set));
 }
 
 #[test]
@@ -200,13 +201,16 @@ fn prepared_rows_are_in_the_order_of_indices() {
         ])
     };
     let ascending = folder(&[0, 2, 3, 3], &[0, 2, 0], &f32s("(3, 2)", &[1., 2., 3., 4., 5., 6.]));
-    assert_eq!(found(&ascending.open().unwrap()), Some((2, &[1., 2., 3., 4., 5., 6.][..])));
+    // The loop of vertex 0 is dropped, with its row.
+    assert_eq!(found(&ascending.open().unwrap()), Some((2, &[3., 4., 5., 6.][..])));
+    let kept = eciton_formats::open_with(ascending.0.path(), None, Some(SelfLoops::Keep), None).unwrap();
+    assert_eq!(found(&kept), Some((2, &[1., 2., 3., 4., 5., 6.][..])));
     let list = folder(&[0, 2, 3, 3], &[1, 2, 0], &f32s("(3,)", &[1., 2., 3.]));
     assert_eq!(found(&list.open().unwrap()), Some((1, &[1., 2., 3.][..])));
     let mixed = folder(&[0, 4, 5, 5], &[2, 0, 2, 2, 0], &f32s("(5,)", &[3., 1., 4., 5., 7.]));
     let mixed = mixed.open().unwrap();
-    assert_eq!(mixed.graph.in_neighbours(0), [0, 2]);
-    assert_eq!(found(&mixed), Some((1, &[1., 4., 7.][..])));
+    assert_eq!(mixed.graph.in_neighbours(0), [2]);
+    assert_eq!(found(&mixed), Some((1, &[12., 7.][..])));
     let said = folder(&[0, 2, 3, 3], &[1, 2, 0], &f32s("(2,)", &[1., 2.])).refusal();
     assert!(said.contains("edge_feat.npy: 2 rows, but indices.npy says 3"), "{said}");
     let said = folder(&[0, 2, 3, 3], &[1, 2, 0], &f32s("(3,)", &[1., 2., f32::INFINITY])).refusal();
@@ -251,7 +255,7 @@ fn values_of_a_matrix_are_a_column() {
     for (field, symmetry, entries) in [
         ("real", "symmetric", "2 1 0.5\n3 2 -1.5e1\n3 3 7"),
         ("real", "general", "1 2 0.25\n2 1 0.75\n% x\n2\t3, -15 and more\n3 3 7"),
-        ("integer", "general", "3 2 -15\n1 2 0\n2 1 1\n3 3 7\n"),
+        ("integer", "general", "3 2 -15\n1 2 -1\n2 1 2\n3 3 7\n"),
     ] {
         let count = entries.lines().filter(|line| !line.starts_with('%')).count();
         let text = format!("%%MatrixMarket matrix coordinate {field} {symmetry}\n3 3 {count}\n{entries}");

@@ -4,6 +4,7 @@
 mod arrays;
 mod cora;
 mod edge_features;
+mod edge_rule;
 mod formats;
 mod formats_fuzz;
 mod graphs;

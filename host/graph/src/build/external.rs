@@ -5,15 +5,16 @@
 //! a bucket that does not fit the memory is dealt again, a hub's list by its neighbours. All reading
 //! and writing is of long runs.
 //!
-//! Where edges have values, records of key, place and values are dealt and sorted, by key and then by place; an
-//! edge's row is the mean of the values of all its records, added in f64 in the order of the source.
+//! If edges have values, records of key, position and values are dealt and sorted, by key and then by
+//! position. An edge's row follows from its records by the rule of [`crate::edge_rule`].
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 
-use super::keys::{self, Keys};
+use super::keys::{self, Keys, REVERSE};
 use super::spill::{Bucket, Dealer, Records, Span, Spill};
 use super::threads::on_threads;
+use crate::edge_rule::Findings;
 use crate::edges::{MAX_CHUNK_EDGES, MAX_CHUNK_VALUES};
 use crate::error::{Error, Place, Result};
 use crate::store::Writer;
@@ -83,14 +84,32 @@ impl Room {
     }
 }
 
-/// Streams all lists, sorted and without repeats, into two sections, and the values of the keys, if they have
-/// any, into [`Section::EdgeFeatures`]; returns these.
+/// Lists that were streamed.
+pub(super) struct Streamed {
+    /// Offsets and neighbours.
+    pub(super) sections: [Written; 2],
+    /// Rows of the edges.
+    pub(super) rows: Option<Written>,
+    pub(super) findings: Counted,
+}
+
+/// Counts of what was streamed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Counted {
+    pub(super) findings: Findings,
+    /// Self-loops among the lists.
+    pub(super) loops: u64,
+}
+
+/// Streams all lists, sorted and without repeats, into two sections. If the keys have values and `rows` is
+/// set, the edges' rows go into [`Section::EdgeFeatures`].
 pub(super) fn lists(
     keys: &Keys<'_>,
     room: &Room,
     writer: &Writer,
     sections: [Section; 2],
-) -> Result<([Written; 2], Option<Written>)> {
+    rows: bool,
+) -> Result<Streamed> {
     let path = |part: String| writer.folder().join(format!("{}.{part}.spill", sections[1].file()));
     let spill = Spill::create(path("all".to_owned()))?;
     let span = Span::new(0, (keys.vertices() << 32) - 1, room.buckets_log2);
@@ -99,7 +118,7 @@ pub(super) fn lists(
     let dealers = keys.share_out(dealers, room.chunk_edges, Dealer::take)?;
     let buckets = Dealer::finish(dealers)?;
 
-    let sink = Mutex::new(Lists::create(writer, sections, keys)?);
+    let sink = Mutex::new(Lists::create(writer, sections, keys, rows)?);
     let (next, turns) = (AtomicUsize::new(0), Turns::default());
     let work: Vec<usize> = (0..room.sorters).collect();
     let done = on_threads(work, |worker| {
@@ -137,7 +156,7 @@ enum Prepared {
 
 /// The word of a record that is its key.
 const KEY: usize = 0;
-/// The word of a record with values that is its place.
+/// The word of a record with values that is its position and direction.
 const PLACE: usize = 1;
 
 /// A thread that sorts buckets.
@@ -285,32 +304,89 @@ struct Lists {
     vertices: u64,
     starts: Vec<u64>,
     entries: Vec<u32>,
+    loops: u64,
+}
+
+/// Sums of an edge's records in one direction.
+struct Sums {
+    values: Vec<f64>,
+    records: u64,
+}
+
+impl Sums {
+    fn new(columns: usize) -> Self {
+        // A sum starts at -0.0, so that a single row stays as it is.
+        Self { values: vec![-0.0; columns], records: 0 }
+    }
+
+    fn clear(&mut self) {
+        self.values.fill(-0.0);
+        self.records = 0;
+    }
 }
 
 /// The rows of edges, and the one that is being added up.
 struct Rows {
-    section: SectionWriter<f32>,
+    /// `None` if rows decide which edges there are and are not written.
+    section: Option<SectionWriter<f32>>,
     words: usize,
+    zeros_are_no_edges: bool,
     key: Option<u64>,
-    sums: Vec<f64>,
-    records: u64,
-    means: Vec<f32>,
+    /// Records of the listed direction, and of the reverse.
+    sums: [Sums; 2],
+    finished: Vec<f32>,
+    findings: Findings,
 }
 
 impl Rows {
-    /// Ends an edge's row.
-    fn close(&mut self) -> Result<()> {
-        if self.key.take().is_some() {
-            let records = self.records as f64;
-            self.means.extend(self.sums.iter().map(|sum| (sum / records) as f32));
-            // What changes no sum, of no sign.
-            self.sums.fill(-0.0);
-            self.records = 0;
+    /// Ends an edge's row. Returns the edge's key, unless the edge is none because its weight is 0.
+    fn close(&mut self) -> Result<Option<u64>> {
+        let Some(key) = self.key.take() else { return Ok(None) };
+        let [own, other] = &self.sums;
+        let present =
+            |sums: &Sums| sums.records > 0 && !(self.zeros_are_no_edges && sums.values[0] as f32 == 0.0);
+        let from = self.finished.len();
+        let mut stays = true;
+        match (present(own), present(other)) {
+            (true, false) => self.finished.extend(own.values.iter().map(|&sum| sum as f32)),
+            (false, true) => self.finished.extend(other.values.iter().map(|&sum| sum as f32)),
+            (true, true) => {
+                let both = || own.values.iter().zip(&other.values);
+                self.finished.extend(both().map(|(one, two)| ((one + two) / 2.0) as f32));
+                let once = key >> 32 > u64::from(key as u32);
+                self.findings.unequal += u64::from(once && both().any(|(one, two)| one != two));
+                stays = !(self.zeros_are_no_edges && self.finished[from] == 0.0);
+            }
+            (false, false) => stays = false,
         }
-        if self.means.len() >= COLLECTED {
-            self.section.write(&self.means)?;
-            self.means.clear();
+        self.findings.repeats += own.records.saturating_sub(1);
+        self.findings.zeros += u64::from(own.records > 0 && (!stays || !present(own)));
+        let row = self.finished.get(from..).unwrap_or_default();
+        if let Some(column) = row.iter().position(|value| !value.is_finite()) {
+            return Err(Error::Malformed {
+                place: Place::whole("edges"),
+                expected: "sums of repeated edges within the range of f32".to_owned(),
+                found: format!("{} for an edge of vertex {}, column {column}", row[column], key >> 32),
+                remedy: "scale the values, or list each edge once",
+            });
         }
+        let zero = stays && !self.zeros_are_no_edges && row.iter().all(|&value| value == 0.0);
+        self.findings.kept_zeros += u64::from(zero);
+        if !stays {
+            self.finished.truncate(from);
+        }
+        self.sums.iter_mut().for_each(Sums::clear);
+        if self.section.is_none() || self.finished.len() >= COLLECTED {
+            self.flush()?;
+        }
+        Ok(stays.then_some(key))
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        if let Some(section) = &mut self.section {
+            section.write(&self.finished)?;
+        }
+        self.finished.clear();
         Ok(())
     }
 }
@@ -319,16 +395,22 @@ impl Rows {
 const COLLECTED: usize = 1 << 14;
 
 impl Lists {
-    fn create(writer: &Writer, [offsets, neighbours]: [Section; 2], keys: &Keys<'_>) -> Result<Self> {
+    fn create(
+        writer: &Writer,
+        [offsets, neighbours]: [Section; 2],
+        keys: &Keys<'_>,
+        written: bool,
+    ) -> Result<Self> {
         let columns = keys.columns() as usize;
         let rows = || -> Result<Rows> {
             Ok(Rows {
-                section: writer.section(Section::EdgeFeatures)?,
+                section: written.then(|| writer.section(Section::EdgeFeatures)).transpose()?,
                 words: keys.words(),
+                zeros_are_no_edges: keys.zeros_are_no_edges(),
                 key: None,
-                sums: vec![-0.0; columns],
-                records: 0,
-                means: Vec::with_capacity(COLLECTED + columns),
+                sums: [Sums::new(columns), Sums::new(columns)],
+                finished: Vec::with_capacity(COLLECTED + columns),
+                findings: Findings { valued: true, ..Findings::default() },
             })
         };
         Ok(Self {
@@ -338,6 +420,7 @@ impl Lists {
             vertices: keys.vertices(),
             starts: Vec::with_capacity(COLLECTED),
             entries: Vec::with_capacity(COLLECTED),
+            loops: 0,
         })
     }
 
@@ -367,37 +450,49 @@ impl Lists {
                 self.entries.clear();
             }
             self.entries.push(key as u32);
+            self.loops += u64::from(key >> 32 == u64::from(key as u32));
         }
         Ok(())
     }
 
-    /// Appends records in an order in which they ascend, by key and place, from all that came before.
+    /// Appends records in an order in which they ascend, by key and position, from all that came before.
     fn write_records(&mut self, records: &[u64], order: &[u32]) -> Result<()> {
         let Some(mut rows) = self.rows.take() else { return Ok(()) };
         for &at in order {
             let record = records.get(at as usize * rows.words..).unwrap_or_default();
             let Some(record) = record.get(..rows.words) else { continue };
             if rows.key != Some(record[KEY]) {
-                rows.close()?;
-                self.write(&record[..1])?;
+                if let Some(key) = rows.close()? {
+                    self.write(&[key])?;
+                }
                 rows.key = Some(record[KEY]);
             }
-            rows.records += 1;
-            rows.sums.iter_mut().zip(keys::values(record)).for_each(|(sum, value)| *sum += f64::from(value));
+            let sums = &mut rows.sums[usize::from(record[PLACE] & REVERSE != 0)];
+            sums.records += 1;
+            let values = sums.values.iter_mut().zip(keys::values(record));
+            values.for_each(|(sum, value)| *sum += f64::from(value));
         }
         self.rows = Some(rows);
         Ok(())
     }
 
-    fn finish(mut self) -> Result<([Written; 2], Option<Written>)> {
+    fn finish(mut self) -> Result<Streamed> {
+        let mut rows = self.rows.take();
+        if let Some(rows) = &mut rows {
+            if let Some(key) = rows.close()? {
+                self.write(&[key])?;
+            }
+            rows.flush()?;
+        }
         self.start(self.vertices)?;
         self.offsets.write(&self.starts)?;
         self.neighbours.write(&self.entries)?;
-        let rows = self.rows.map(|mut rows| {
-            rows.close()?;
-            rows.section.write(&rows.means)?;
-            rows.section.finish()
-        });
-        Ok(([self.offsets.finish()?, self.neighbours.finish()?], rows.transpose()?))
+        let findings = rows.as_ref().map(|rows| rows.findings).unwrap_or_default();
+        let rows = rows.and_then(|rows| rows.section).map(SectionWriter::finish).transpose()?;
+        Ok(Streamed {
+            sections: [self.offsets.finish()?, self.neighbours.finish()?],
+            rows,
+            findings: Counted { findings, loops: self.loops },
+        })
     }
 }

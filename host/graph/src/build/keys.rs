@@ -1,12 +1,13 @@
 //! A source's edges as 64-bit keys: whose list in the high half, which neighbour in the low one. The
 //! lists of a graph are its keys in ascending order.
 //!
-//! Where edges have values a key becomes a *record* of several 64-bit words: the key, the edge's place in the
-//! source, and the values, two f32 a word.
+//! If edges have values, a key becomes a *record* of several 64-bit words: the key, the edge's position in
+//! the source with its [direction](REVERSE), and the values, two f32 a word.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use super::Listed;
 use super::threads::on_threads;
 use crate::adjacency::Options;
 use crate::edges::{EdgeSource, MAX_CHUNK_EDGES, MAX_CHUNK_VALUES};
@@ -29,7 +30,14 @@ pub(super) struct Keys<'a> {
     out: bool,
     /// Values of an edge that its records have.
     columns: usize,
+    /// Edges and self-loops of the source that were read.
+    edges: AtomicU64,
+    loops: AtomicU64,
 }
+
+/// Bit of a record's second word that is set if the record is the reverse of the listed edge. The bits
+/// above are the edge's position in the source.
+pub(super) const REVERSE: u64 = 1;
 
 /// Words of a record in front of its values.
 const HEAD: usize = 2;
@@ -48,12 +56,27 @@ pub(super) fn values(record: &[u64]) -> impl Iterator<Item = f32> {
 impl<'a> Keys<'a> {
     /// Entries of lists of in-neighbours.
     pub(super) fn into(source: &'a dyn EdgeSource, options: Options) -> Self {
-        Self { source, options, out: false, columns: 0 }
+        Self::new(source, options, false)
     }
 
     /// Entries of lists of out-neighbours.
     pub(super) fn out_of(source: &'a dyn EdgeSource, options: Options) -> Self {
-        Self { source, options, out: true, columns: 0 }
+        Self::new(source, options, true)
+    }
+
+    fn new(source: &'a dyn EdgeSource, options: Options, out: bool) -> Self {
+        Self { source, options, out, columns: 0, edges: AtomicU64::new(0), loops: AtomicU64::new(0) }
+    }
+
+    /// Whether edges whose values add up to 0 are no edges.
+    pub(super) fn zeros_are_no_edges(&self) -> bool {
+        self.columns == 1 && self.source.is_weight()
+    }
+
+    /// Counts of the edges that [`Keys::share_out`] has read.
+    pub(super) fn listed(&self) -> Listed {
+        let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
+        Listed { edges: count(&self.edges), loops: count(&self.loops) }
     }
 
     /// Records with the source's values, if it has any.
@@ -71,9 +94,9 @@ impl<'a> Keys<'a> {
         words(self.columns())
     }
 
-    /// No edge's place is above this.
+    /// Upper bound of a record's second word.
     pub(super) fn last_place(&self) -> u64 {
-        self.source.chunks().saturating_mul(MAX_CHUNK_EDGES as u64)
+        self.source.chunks().saturating_mul(2 * MAX_CHUNK_EDGES as u64)
     }
 
     /// The number of vertices: checked by whoever made this.
@@ -180,6 +203,9 @@ impl<'a> Keys<'a> {
                 known: format!("vertices are 0..{vertices}"),
             });
         }
+        self.edges.fetch_add(edges.len() as u64, Ordering::Relaxed);
+        let loops = edges.iter().filter(|(source, target)| source == target).count();
+        self.loops.fetch_add(loops as u64, Ordering::Relaxed);
         Ok(())
     }
 
@@ -201,9 +227,9 @@ impl<'a> Keys<'a> {
                 continue;
             }
             let (to, from) = if self.out { (s, t) } else { (t, s) };
-            let back = (symmetric && s != t).then(|| key(from, to));
-            for key in std::iter::once(key(to, from)).chain(back) {
-                records.extend([key, place]);
+            let back = (symmetric && s != t).then(|| (key(from, to), REVERSE));
+            for (key, direction) in std::iter::once((key(to, from), 0)).chain(back) {
+                records.extend([key, place << 1 | direction]);
                 records.extend(values.chunks(2).map(|pair| {
                     let [first, last] =
                         [pair.first(), pair.last()].map(|value| value.map_or(0, |v| v.to_bits()));

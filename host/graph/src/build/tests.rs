@@ -2,7 +2,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::edge_features::EdgeFeatures;
+use crate::edge_rule::{EdgeRule, Findings, Zeros};
 use crate::edges::MAX_CHUNK_EDGES;
 use crate::error::Error;
 use crate::random::SplitMix64;
@@ -120,6 +120,7 @@ struct Valued<'a> {
     cut: Cut<'a>,
     columns: u32,
     values: &'a [f32],
+    weight: bool,
 }
 
 impl EdgeSource for Valued<'_> {
@@ -139,6 +140,10 @@ impl EdgeSource for Valued<'_> {
         self.columns
     }
 
+    fn is_weight(&self) -> bool {
+        self.weight
+    }
+
     fn read_with_values(&self, chunk: u64, edges: &mut Vec<(u32, u32)>, values: &mut Vec<f32>) -> Result<()> {
         let own = self.values.chunks(self.cut.chunk * self.columns as usize);
         values.extend(own.skip(chunk as usize).take(1).flatten());
@@ -147,10 +152,16 @@ impl EdgeSource for Valued<'_> {
 }
 
 /// What a build in `room` writes.
-fn external_store(cut: &dyn EdgeSource, options: Options, room: &Room, path: &std::path::Path) -> Result<()> {
+fn external_store(
+    cut: &dyn EdgeSource,
+    options: Options,
+    room: &Room,
+    path: &std::path::Path,
+) -> Result<Findings> {
     let mut writer = Writer::create(path)?;
-    external_in(cut, options, room, &mut writer)?;
-    finish(writer, cut.vertices())
+    let found = external_in(cut, options, room, &mut writer)?;
+    finish(writer, cut.vertices())?;
+    Ok(found)
 }
 
 /// Asserts that two stores have the same files.
@@ -211,7 +222,8 @@ fn external_gives_the_same_bytes_in_any_room() {
             writer.graph(&graph).unwrap();
             finish(writer, vertices).unwrap();
             let room = rooms()[random.below(5) as usize];
-            external_store(&cut, options, &room, &parts).unwrap();
+            let found = external_store(&cut, options, &room, &parts).unwrap();
+            assert_eq!(found, EdgeRule::new("edges", options).merged(&cut, 1).unwrap().1);
             same_files(&whole, &parts, &format!("case {case}, {options:?}, {room:?}"));
             assert_eq!(crate::store::open(&parts).unwrap().graph, graph);
             std::fs::remove_dir_all(&whole).unwrap();
@@ -234,19 +246,28 @@ fn external_places_values_as_memory_does_in_any_room() {
         let edges = random_edges(&mut random, vertices, count);
         let columns = 1 + random.below(4) as u32;
         let values: Vec<f32> = (0..edges.len() * columns as usize)
-            .map(|_| if random.below(9) == 0 { -0.0 } else { random.below(2001) as f32 * 0.01 - 10.0 })
+            .map(|_| match random.below(9) {
+                0 => -0.0,
+                // Sums of these are 0 at times.
+                1..4 => random.below(3) as f32 - 1.0,
+                _ => random.below(2001) as f32 * 0.01 - 10.0,
+            })
             .collect();
+        let weight = columns == 1 && case % 2 == 0;
+        let zeros = if weight { Zeros::NoEdges } else { Zeros::Kept };
         for options in ALL_OPTIONS {
-            let graph = in_memory(&(vertices, &edges[..]), options, 2).unwrap();
-            let placed = EdgeFeatures::placed(&graph, &edges, columns, &values, options).unwrap();
+            let rule = EdgeRule::new("edges", options).with_zeros(zeros);
+            let (graph, placed, expected) = rule.valued(vertices, &edges, columns, &values, 2).unwrap();
             let mut writer = Writer::create(&whole).unwrap();
             writer.graph(&graph).unwrap();
             writer.edge_features(&placed).unwrap();
             finish(writer, vertices).unwrap();
             let cut = Cut { vertices, edges: &edges, chunk: 1 + random.below(200) as usize };
-            let valued = Valued { cut, columns, values: &values };
+            let valued = Valued { cut, columns, values: &values, weight };
             let room = rooms()[random.below(5) as usize];
-            external_store(&valued, options, &room, &parts).unwrap();
+            let found = external_store(&valued, options, &room, &parts).unwrap();
+            let loops = edges.iter().filter(|(s, t)| s == t && !options.keep_self_loops).count() as u64;
+            assert_eq!(found, Findings { loops, ..expected }, "case {case}, {options:?}");
             same_files(&whole, &parts, &format!("case {case}, {options:?}, {columns} columns, {room:?}"));
             std::fs::remove_dir_all(&whole).unwrap();
             std::fs::remove_dir_all(&parts).unwrap();
@@ -264,7 +285,8 @@ fn values_that_cannot_be_are_refused() {
         (1, &[1.0, 2.0], "edges, chunk 1: 0 values, but 1 edges of 1 columns says 1"),
         (1025, &[], "1025 columns"),
     ] {
-        let valued = Valued { cut: Cut { vertices: 3, edges: &edges, chunk: 2 }, columns, values };
+        let valued =
+            Valued { cut: Cut { vertices: 3, edges: &edges, chunk: 2 }, columns, values, weight: false };
         let mut writer = Writer::create(&folder.path().join("store")).unwrap();
         let found = external(&valued, Options::default(), MIN_MEMORY_BYTES, 2, &mut writer);
         let text = found.unwrap_err().to_string();

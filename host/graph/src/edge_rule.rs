@@ -1,0 +1,453 @@
+//! The one rule by which listed edges become a graph: repeated edges, weights of zero, self-loops.
+//!
+//! 1. Entries that name the same directed pair are added up, in f64 and in the order of the file.
+//! 2. An entry whose only value is its weight, and whose sum is 0, is no edge.
+//! 3. In a symmetric graph, an edge that is listed in both directions has the mean of the two sums.
+//!
+//! Without values, entries that name the same edge are merged. Self-loops are kept or dropped by
+//! [`SelfLoops`]. [`EdgeRule`] applies the rule in memory, [`build::external`] on disk.
+//!
+//! ```
+//! use eciton_graph::adjacency::Options;
+//! use eciton_graph::edge_rule::{EdgeRule, Zeros};
+//! let rule = EdgeRule::new("edges.csv", Options::default()).with_zeros(Zeros::NoEdges);
+//! let (edges, weights) = ([(0, 1), (0, 1), (2, 1)], [1.0f32, 2.0, 0.0]);
+//! let (graph, rows, findings) = rule.valued(3, &edges, 1, &weights, 1)?;
+//! // The repeats are added up; the edge of weight 0 is no edge.
+//! assert_eq!((graph.edges(), rows.values()), (2, &[3.0, 3.0][..]));
+//! assert_eq!((findings.repeats, findings.zeros), (1, 1));
+//! # Ok::<(), eciton_graph::error::Error>(())
+//! ```
+
+use std::ops::Range;
+
+use eciton_input::notes::{self, Level};
+
+use crate::adjacency::{Adjacency, Graph, Options};
+use crate::build;
+use crate::build::threads::{on_threads, shares, threads_for};
+use crate::dataset::Dataset;
+use crate::edge_features::{EdgeFeatures, check_columns};
+use crate::edges::EdgeSource;
+use crate::error::{Error, Place, Result};
+
+/// Treatment of edges from a vertex to itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SelfLoops {
+    /// Self-loops are left out, with their edge features.
+    #[default]
+    Drop,
+    /// Self-loops are edges like others.
+    Keep,
+}
+
+/// Column names that mark an edge's only column as its weight, in lower case.
+pub const WEIGHT_NAMES: [&str; 5] = ["weight", "w", "value", "values", "data"];
+
+/// Whether a column name marks an edge's weight.
+#[must_use]
+pub fn is_weight(name: &str) -> bool {
+    WEIGHT_NAMES.iter().any(|known| name.trim().eq_ignore_ascii_case(known))
+}
+
+/// Meaning of a value of zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Zeros {
+    /// The only column is the edge's weight, so an edge whose sum is 0 is no edge.
+    NoEdges,
+    /// Edges are kept whatever their values are.
+    #[default]
+    Kept,
+    /// Edges are kept; this column is their weight, whose zeros the reading report counts.
+    KeptWeight(u32),
+}
+
+impl Zeros {
+    /// The meaning by the names of the columns.
+    #[must_use]
+    pub fn by_names(names: &[String]) -> Self {
+        let weight = names.iter().position(|name| is_weight(name));
+        match (names.len(), weight) {
+            (1, Some(_)) => Self::NoEdges,
+            (_, Some(column)) => Self::KeptWeight(column as u32),
+            (_, None) => Self::Kept,
+        }
+    }
+}
+
+/// Counts of what the rule changed in a list of edges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Findings {
+    /// Whether edges have values.
+    pub valued: bool,
+    /// Entries that repeat an edge. Without values and in a symmetric graph, entries that list an
+    /// edge's other direction count as well.
+    pub repeats: u64,
+    /// Directed edges that were left out because their weight is 0.
+    pub zeros: u64,
+    /// Directed edges that were kept although their weight (or, without a weight, each value) is 0.
+    pub kept_zeros: u64,
+    /// Edges that are listed in both directions with different values.
+    pub unequal: u64,
+    /// Entries that are self-loops and were dropped by the builder.
+    pub loops: u64,
+}
+
+impl Findings {
+    /// Adds these counts to the reading report. `published`: the layout is one of published data sets,
+    /// whose known repeats are plain facts.
+    pub fn report(&self, file: &str, published: bool) {
+        let own = if published { Level::Fact } else { Level::Note };
+        let repeats = entries(self.repeats);
+        if self.repeats > 0 && self.valued {
+            tell(own, format!("{file}: {repeats} an edge; their values were added up"));
+        } else if self.repeats > 0 {
+            let text = format!("{file}: {repeats} an edge or list its other direction; they were merged");
+            tell(Level::Fact, text);
+        }
+        if self.zeros > 0 {
+            let edges = counted(self.zeros, "edge");
+            tell(own, format!("{file}: {edges} of weight 0 left out, because a weight of 0 is no edge"));
+        }
+        if self.kept_zeros > 0 {
+            let edges = counted(self.kept_zeros, "directed edge");
+            tell(Level::Fact, format!("{file}: {edges} of weight 0 kept, with their edge features"));
+        }
+        if self.unequal > 0 {
+            let edges = counted(self.unequal, "edge");
+            tell(
+                own,
+                format!(
+                    "{file}: {edges} listed in both directions with different values; the mean of the two is used"
+                ),
+            );
+        }
+        if self.loops > 0 {
+            report_loops(file, self.loops, SelfLoops::Drop, own);
+        }
+    }
+}
+
+fn tell(level: Level, text: String) {
+    match level {
+        Level::Fact => notes::fact(text),
+        Level::Note => notes::add(text),
+        Level::Warning => notes::warn(text),
+    }
+}
+
+fn counted(count: u64, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
+fn entries(count: u64) -> String {
+    if count == 1 { "1 entry repeats".to_owned() } else { format!("{count} entries repeat") }
+}
+
+fn report_loops(file: &str, loops: u64, decision: SelfLoops, level: Level) {
+    let loops = counted(loops, "self-loop");
+    match decision {
+        SelfLoops::Drop => {
+            tell(level, format!("{file}: {loops} dropped; data.self_loops = \"keep\" keeps them"));
+        }
+        SelfLoops::Keep => {
+            tell(Level::Fact, format!("{file}: {loops} kept; data.self_loops = \"drop\" drops them"))
+        }
+    }
+}
+
+/// The rule, for one list of edges.
+#[derive(Debug, Clone, Copy)]
+pub struct EdgeRule<'a> {
+    file: &'a str,
+    options: Options,
+    zeros: Zeros,
+}
+
+/// A graph, its edges' rows, and what the rule changed.
+pub type Placed = (Graph, EdgeFeatures, Findings);
+
+impl<'a> EdgeRule<'a> {
+    /// The rule for edges of `file`, which errors name.
+    #[must_use]
+    pub fn new(file: &'a str, options: Options) -> Self {
+        Self { file, options, zeros: Zeros::Kept }
+    }
+
+    /// The same rule with another meaning of zeros.
+    #[must_use]
+    pub fn with_zeros(self, zeros: Zeros) -> Self {
+        Self { zeros, ..self }
+    }
+
+    /// Builds the graph of edges without values.
+    ///
+    /// # Errors
+    /// As [`build::in_memory`].
+    pub fn merged(&self, source: &dyn EdgeSource, threads: usize) -> Result<(Graph, Findings)> {
+        let (graph, read) = build::in_memory_counted(source, self.options, threads)?;
+        let findings = Findings::without_values(&graph, self.options, read);
+        Ok((graph, findings))
+    }
+
+    /// Builds the graph of edges with values: `edges[k]` is (source, target), `values[k * columns..]` its
+    /// row. Memory as [`EdgeRule::placed`], and the graph's.
+    ///
+    /// # Errors
+    /// As [`build::in_memory`] and [`EdgeRule::placed`].
+    pub fn valued<V: Copy + Default + Into<f64> + Sync>(
+        &self,
+        vertices: u64,
+        edges: &[(u32, u32)],
+        columns: u32,
+        values: &[V],
+        threads: usize,
+    ) -> Result<Placed> {
+        let graph = build::in_memory(&(vertices, edges), self.options, threads)?;
+        self.placed(graph, edges, columns, values)
+    }
+
+    /// Places values at the edges of `graph`, which was built of the same `edges` by the same options,
+    /// and removes edges of weight 0 from it.
+    ///
+    /// Peak memory beside the arguments: a byte a directed edge, a value of `V` a value of the result
+    /// (8 bytes if any edge is repeated), and 4 bytes a value of the result.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] as [`EdgeFeatures::new`], for an edge that is not in the graph, for an edge
+    /// of the graph without a row, and for a sum beyond f32; [`Error::NotFinite`] for a value;
+    /// [`Error::Mismatch`] if there are not as many rows as edges.
+    pub fn placed<V: Copy + Default + Into<f64> + Sync>(
+        &self,
+        graph: Graph,
+        edges: &[(u32, u32)],
+        columns: u32,
+        values: &[V],
+    ) -> Result<Placed> {
+        check_columns(u64::from(columns), || Place::whole(self.file))?;
+        let width = columns as usize;
+        if columns > 1 && self.zeros == Zeros::NoEdges {
+            return self.with_zeros(Zeros::Kept).placed(graph, edges, columns, values);
+        }
+        self.check_rows(edges.len(), width, values)?;
+        let lists = graph.incoming();
+        let options = self.options;
+        // How often each directed edge is listed as it stands: 0, 1, or 2 for any more.
+        let mut listed = vec![0u8; lists.neighbours().len()];
+        let mut repeats = 0;
+        self.each_place(lists, edges, |_, at| {
+            repeats += u64::from(listed[at] > 0);
+            listed[at] = (listed[at] + 1).min(2);
+        })?;
+        let rows = Rows { rule: self, lists, listed: &listed, width, symmetric: options.symmetric };
+        let (rows, keep, findings) = if repeats == 0 {
+            let mut own = vec![V::default(); listed.len() * width];
+            self.each_place(lists, edges, |k, at| {
+                own[at * width..(at + 1) * width].copy_from_slice(&values[k * width..(k + 1) * width]);
+            })?;
+            rows.combined(|at| own[at].into())?
+        } else {
+            // A sum starts at -0.0, so that a single row stays as it is.
+            let mut sums = vec![-0.0f64; listed.len() * width];
+            self.each_place(lists, edges, |k, at| {
+                let sums = &mut sums[at * width..(at + 1) * width];
+                let row = &values[k * width..(k + 1) * width];
+                sums.iter_mut().zip(row).for_each(|(sum, &value)| *sum += value.into());
+            })?;
+            rows.combined(|at| sums[at])?
+        };
+        drop(listed);
+        let rows = EdgeFeatures::new(columns, rows)?;
+        let findings = Findings { repeats, ..findings };
+        match keep {
+            None => Ok((graph, rows, findings)),
+            Some(keep) => Ok((build::retained(&graph, &keep)?, rows.retained(&keep)?, findings)),
+        }
+    }
+
+    fn check_rows<V: Copy + Into<f64> + Sync>(&self, edges: usize, width: usize, values: &[V]) -> Result<()> {
+        if edges.checked_mul(width) != Some(values.len()) {
+            return Err(Error::Mismatch {
+                place: Place::whole(self.file),
+                what: "values",
+                found: values.len() as u64,
+                expected: (edges as u64).saturating_mul(width as u64),
+                other: format!("{edges} edges of {width} columns"),
+            });
+        }
+        let work = shares(values.len(), threads_for(values.len() as u64));
+        let fault = |own: Range<usize>| own.into_iter().find(|&at| !values[at].into().is_finite());
+        match on_threads(work, fault).into_iter().flatten().next() {
+            None => Ok(()),
+            Some(at) => Err(Error::NotFinite {
+                place: Place::row(self.file, (at / width) as u64),
+                column: (at % width) as u64,
+                value: values[at].into() as f32,
+            }),
+        }
+    }
+
+    /// Calls `each` with the position of every listed edge that the graph keeps, and with its index in
+    /// the lists, in the order of `edges`.
+    fn each_place(
+        &self,
+        lists: &Adjacency,
+        edges: &[(u32, u32)],
+        mut each: impl FnMut(usize, usize),
+    ) -> Result<()> {
+        for (k, &(source, target)) in edges.iter().enumerate() {
+            if source == target && !self.options.keep_self_loops {
+                continue;
+            }
+            let Some(at) = index(lists, source, target) else {
+                return Err(Error::Malformed {
+                    place: Place::row(self.file, k as u64),
+                    expected: "an edge of the graph".to_owned(),
+                    found: format!("{source} -> {target}"),
+                    remedy: "give the edges that the graph was built of",
+                });
+            };
+            each(k, at);
+        }
+        Ok(())
+    }
+}
+
+/// Index of an edge in lists of in-neighbours.
+fn index(lists: &Adjacency, source: u32, target: u32) -> Option<usize> {
+    let found = lists.of(target).binary_search(&source).ok()?;
+    Some(lists.offsets()[target as usize] as usize + found)
+}
+
+/// Sums of directed edges on their way to rows of the graph.
+struct Rows<'a> {
+    rule: &'a EdgeRule<'a>,
+    lists: &'a Adjacency,
+    listed: &'a [u8],
+    width: usize,
+    symmetric: bool,
+}
+
+impl Rows<'_> {
+    /// The row of each edge, the edges that stay (`None`: all), and counts. `sum` returns a value of the
+    /// sums, which are in the order of the lists.
+    fn combined(&self, sum: impl Fn(usize) -> f64) -> Result<(Vec<f32>, Option<Vec<bool>>, Findings)> {
+        let (width, zeros) = (self.width, self.rule.zeros);
+        let mut rows = vec![0.0f32; self.listed.len() * width];
+        let mut keep: Option<Vec<bool>> = None;
+        let mut findings = Findings { valued: true, ..Findings::default() };
+        // A weight that rounds to 0 is 0.
+        let present = |at: usize| self.listed[at] > 0 && (zeros != Zeros::NoEdges || sum(at) as f32 != 0.0);
+        for target in 0..self.lists.vertices() {
+            let start = self.lists.offsets()[target as usize] as usize;
+            for (at, &source) in (start..).zip(self.lists.of(target)) {
+                let other = (self.symmetric && source != target)
+                    .then(|| index(self.lists, target, source))
+                    .flatten()
+                    .filter(|&other| self.listed[other] > 0);
+                if self.listed[at] == 0 && other.is_none() {
+                    return Err(Error::Malformed {
+                        place: Place::whole(self.rule.file),
+                        expected: "a row for each edge of the graph".to_owned(),
+                        found: format!("none for the edge {source} -> {target}"),
+                        remedy: "give the edges that the graph was built of",
+                    });
+                }
+                let other = other.filter(|&other| present(other));
+                let row = &mut rows[at * width..(at + 1) * width];
+                let mut stays = true;
+                match (present(at), other) {
+                    (true, None) => fill(row, |column| sum(at * width + column)),
+                    (false, Some(other)) => fill(row, |column| sum(other * width + column)),
+                    (true, Some(other)) => {
+                        let ends = |column| (sum(at * width + column), sum(other * width + column));
+                        fill(row, |column| {
+                            let (one, two) = ends(column);
+                            (one + two) / 2.0
+                        });
+                        let differ = |(one, two): (f64, f64)| one != two;
+                        findings.unequal +=
+                            u64::from(source < target && (0..width).any(|column| differ(ends(column))));
+                        stays = zeros != Zeros::NoEdges || row[0] != 0.0;
+                    }
+                    (false, None) => stays = false,
+                }
+                if let Some(column) = row.iter().position(|value| !value.is_finite()) {
+                    return Err(Error::Malformed {
+                        place: Place::whole(self.rule.file),
+                        expected: "sums of repeated edges within the range of f32".to_owned(),
+                        found: format!("{} for the edge {source} -> {target}, column {column}", row[column]),
+                        remedy: "scale the values, or list each edge once",
+                    });
+                }
+                if !stays {
+                    keep.get_or_insert_with(|| vec![true; self.listed.len()])[at] = false;
+                }
+                let removed = self.listed[at] > 0 && (!stays || !present(at));
+                findings.zeros += u64::from(removed);
+                findings.kept_zeros += u64::from(match zeros {
+                    Zeros::NoEdges => false,
+                    Zeros::Kept => row.iter().all(|&value| value == 0.0),
+                    Zeros::KeptWeight(column) => row.get(column as usize) == Some(&0.0),
+                });
+            }
+        }
+        Ok((rows, keep, findings))
+    }
+}
+
+fn fill(row: &mut [f32], value: impl Fn(usize) -> f64) {
+    (0..).zip(row).for_each(|(column, to)| *to = value(column) as f32);
+}
+
+impl Findings {
+    /// Counts for a graph of edges without values, of which `read` were listed.
+    #[must_use]
+    pub fn without_values(graph: &Graph, options: Options, read: build::Listed) -> Self {
+        let kept_loops = if options.keep_self_loops { loops(graph) } else { 0 };
+        let edges = match options.symmetric {
+            true => (graph.edges() - kept_loops) / 2 + kept_loops,
+            false => graph.edges(),
+        };
+        let dropped = if options.keep_self_loops { 0 } else { read.loops };
+        let repeats = read.edges.saturating_sub(dropped).saturating_sub(edges);
+        Self { repeats, loops: dropped, ..Self::default() }
+    }
+}
+
+/// The number of self-loops of a graph.
+#[must_use]
+pub fn loops(graph: &Graph) -> u64 {
+    if graph.edges() == 0 {
+        return 0;
+    }
+    let vertices = graph.vertices() as usize;
+    let work = shares(vertices, threads_for(vertices as u64));
+    let own = |own: Range<usize>| {
+        own.filter(|&v| graph.in_neighbours(v as u32).binary_search(&(v as u32)).is_ok()).count() as u64
+    };
+    on_threads(work, own).into_iter().sum()
+}
+
+/// A data set whose reader kept self-loops, with those that `decision` asks for. What was found is added to
+/// the reading report; `own`: the data is the user's, so that dropped loops are a note. Nothing is copied if
+/// there are no self-loops.
+///
+/// # Errors
+/// As [`build::retained`].
+pub fn settle(mut data: Dataset, decision: SelfLoops, own: bool) -> Result<Dataset> {
+    let found = loops(&data.graph);
+    if found == 0 {
+        return Ok(data);
+    }
+    report_loops(&data.name, found, decision, if own { Level::Note } else { Level::Fact });
+    if decision == SelfLoops::Drop {
+        let keep: Vec<bool> = data.graph.edge_list().map(|(source, target)| source != target).collect();
+        data.edge_features = data.edge_features.map(|rows| rows.retained(&keep)).transpose()?;
+        data.graph = build::retained(&data.graph, &keep)?;
+    }
+    Ok(data)
+}
+
+#[cfg(test)]
+mod tests;
