@@ -4,8 +4,9 @@
 //!
 //! * `edges.csv`: source, target, and perhaps features of the edge: each further column that holds a finite
 //!   number in every record; other columns are ignored with a note. Ids are any words or whole numbers. Every
-//!   edge counts in both directions, with the same features; an edge that several records name has their mean.
-//!   In place of such columns there may be `edge_features.npy [records of edges.csv, columns]`.
+//!   edge counts in both directions, with the same features; repeats follow the rule of
+//!   [`eciton_graph::edge_rule`]. In place of such columns there may be
+//!   `edge_features.npy [records of edges.csv, columns]`, or `[records]` of weights.
 //! * `features.csv`: id, then one number a column; or `features.npy [V, columns]` for ids 0..V.
 //!   Without either, each vertex gets a feature of its own (identity).
 //! * `labels.csv`: id, class (a whole number from 0, or a word; empty or -1 is none), or id, number

@@ -30,8 +30,8 @@
 //! In place of the tables of a single graph `raw` may hold `data.npz` (`edge_index [2, E]`, `num_nodes_list`,
 //! `num_edges_list`, `node_feat [V, columns]`, `edge_feat [E, columns]`) and `node-label.npz`
 //! (`node_label`). Tables are plain or packed with gzip. Every edge counts in both directions, as the
-//! benchmark's own examples for GCN have it, with the same features; an edge that is named several times
-//! has their mean. Further columns of vertices are not read. Sets of several kinds of
+//! benchmark's own examples for GCN have it, with the same features; repeats follow the rule of
+//! [`eciton_graph::edge_rule`]. Further columns of vertices are not read. Sets of several kinds of
 //! vertices are refused. Where `split` holds several schemes, the name chooses one.
 
 use std::path::{Path, PathBuf};

@@ -16,7 +16,7 @@
 //! its name. Classes are the distinct labels in ascending order. Features are the attributes, and after
 //! them each column of labels as one column a number from its least to its largest (1 for the vertex's
 //! own), as PyTorch Geometric has them; without either each vertex has the constant 1. Every edge counts
-//! in both directions, with the same features; one that several lines name has their mean.
+//! in both directions, with the same features; repeats follow the rule of [`eciton_graph::edge_rule`].
 //!
 //! No split is published with the files: 80 % of the graphs train, 10 % validate, 10 % test, drawn from
 //! seed 0 ([`Split::random`]).

@@ -95,7 +95,7 @@ def matrix(thing: Any, weights: Any) -> Found:
     compressed = hasattr(thing, "indptr") and getattr(thing, "format", "") in ("csr", "csc")
     held = thing if compressed else thing.tocoo()
     # Where no sum can be 0, the values tell nothing.
-    if held.data.dtype.kind in "biuf" and bool(np.all(held.data > 0)):
+    if held.data.dtype.kind in "biuf" and (held.data.size == 0 or bool(held.data.min() > 0)):
         if compressed:
             return Found(nodes, lists=(thing.indptr, thing.indices, thing.format == "csr"))
         return Found(nodes, edges=(held.row, held.col))
