@@ -23,7 +23,8 @@ def generated(seed: int, nodes: int = 12):
     weights = random.integers(-4, 9, 30) / 4.0  # exact in any width; sums are 0 at times
     repeated = random.integers(0, 30, 10)
     half = np.concatenate([half, half[repeated], np.stack([np.arange(nodes - 1), np.arange(1, nodes)], axis=1)])
-    weights = np.concatenate([weights, random.choice([-1.0, 0.5, 1.0], 10) * weights[repeated], np.full(nodes - 1, 1.5)])
+    again = random.choice([-1.0, 0.5, 1.0], 10) * weights[repeated]
+    weights = np.concatenate([weights, again, np.full(nodes - 1, 1.5)])
     loops = half[:, 0] == half[:, 1]
     pairs = np.concatenate([half, half[~loops, ::-1]])
     both = np.concatenate([weights, weights[~loops]])
@@ -51,7 +52,11 @@ class OneGraph(Case):
         coo = sp.coo_matrix((weights, pairs.T), shape=(nodes, nodes))
         csr = coo.tocsr()
         for name, matrix in (
-            ("coo", coo), ("csr", csr), ("csc", coo.tocsc()), ("dense", sp.csr_matrix(coo.toarray())), ("lil", coo.tolil()),
+            ("coo", coo),
+            ("csr", csr),
+            ("csc", coo.tocsc()),
+            ("dense", sp.csr_matrix(coo.toarray())),
+            ("lil", coo.tolil()),
             ("csr with explicit zeros", sp.csr_matrix((csr.data, csr.indices, csr.indptr), shape=csr.shape)),
         ):
             yield name, quiet(matrix, edge_features="data", **rest)
@@ -100,8 +105,9 @@ class OneGraph(Case):
         """The same data as files of the command."""
         nodes = len(x)
         folder.mkdir()
+        numbers = [",".join(repr(float(number)) for number in row) for row in x]
         known = {
-            "features.csv": "id,a,b,c\n" + "".join(f"{v},{','.join(repr(float(n)) for n in x[v])}\n" for v in range(nodes)),
+            "features.csv": "id,a,b,c\n" + "".join(f"{v},{numbers[v]}\n" for v in range(nodes)),
             "labels.csv": "id,class\n" + "".join(f"{v},{y[v]}\n" for v in range(nodes)),
             "split.csv": "id,part\n" + "".join(f"{v},{'train' if v < 6 else 'test'}\n" for v in range(nodes)),
         }
@@ -142,8 +148,8 @@ class OneGraph(Case):
                         self.assertEqual(columns(graph), wanted)
                     digests[name] = train(graph, hidden=4, **WEIGHTED).digest
                 for path in self.files(self.folder / f"{seed}{keep}", pairs, weights, x, y):
-                    words = [f"{key}={value}" for key, value in WEIGHTED.items()]
-                    sets = [word for pair in (*words, f"data.self_loops={'keep' if keep else 'drop'}") for word in ("--set", pair)]
+                    settings = {**WEIGHTED, "data.self_loops": "keep" if keep else "drop"}
+                    sets = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
                     digests[path.name] = digest(str(path), "--epochs", "5", "--hidden", "4", *sets)
                     read = quiet(path, self_loops=keep)
                     digests[f"{path.name} in Python"] = train(read, hidden=4, **WEIGHTED).digest
@@ -197,7 +203,8 @@ class OneGraph(Case):
     def test_names_of_columns(self) -> None:
         pandas = self.skip_without("pandas")
         nodes = pandas.DataFrame({"name": ["a", "b", "c"], "age": [1.0, 2, 3], "km": [3.0, 2, 1], "kind": [0, 1, 0]})
-        edges = pandas.DataFrame({"from": ["a", "b"], "to": ["b", "c"], "note": ["x", "y"], "cost": [1, 0], "time": [2, 3]})
+        ends = {"from": ["a", "b"], "to": ["b", "c"]}
+        edges = pandas.DataFrame({**ends, "note": ["x", "y"], "cost": [1, 0], "time": [2, 3]})
         made = eciton.graph(edges, x=nodes, ids="name", y="kind")
         self.assertEqual(made._data.column_names(), (["age", "km"], ["cost", "time"], ["kind"]))
         series = eciton.graph(edges, x=nodes[["age", "km"]], ids=nodes["name"], y=nodes["kind"], edge_features="time")

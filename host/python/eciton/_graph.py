@@ -196,9 +196,9 @@ def graph(
         return Graph(data if classes is None else data.with_classes([str(one) for one in classes]))
     found = _objects.find(edges, edge_features if _is_choice(edge_features) else None)
     if edge_features is not None and not _is_choice(edge_features):
-        named = arrays.is_frame(edge_features)
-        found.edge_names = [str(one) for one in arrays.columns(edge_features)] if named else []
-        found.edge_features = _table(edge_features) if named else edge_features
+        framed = arrays.is_frame(edge_features)
+        found.edge_names = [str(one) for one in arrays.columns(edge_features)] if framed else []
+        found.edge_features = _table(edge_features) if framed else edge_features
         found.weight, found.structure = _objects.one_weight(found.edge_names), False
     for key, value in (("ids", ids), ("y", y)):
         if isinstance(value, str) and not arrays.is_frame(x):

@@ -131,7 +131,7 @@ def labels(builder: Builder, y: Any, rows: int, classes: Sequence[Any] | None, u
 
 
 def has_signs(found: NDArray[Any]) -> bool:
-    """Whether labels are all -1 or 1 (or missing), with at least one of each: two classes, not one without the other."""
+    """Whether labels are all -1 or 1 (or missing), with at least one of each: then -1 is a class, not a missing label."""
     if found.ndim != 1 or found.dtype.kind not in "if":
         return False
     known = found[~np.isnan(found)] if found.dtype.kind == "f" else found
