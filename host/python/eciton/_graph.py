@@ -191,7 +191,7 @@ def graph(
             raise TypeError(
                 f"{', '.join(others)}: a name or path of a data set has its own; give the arrays with a matrix or edges"
             )
-        data = _eciton.open(os.fspath(edges), name, self_loops)
+        data = _eciton.open(os.fspath(edges), name, self_loops, None)
         _warn(data)
         return Graph(data if classes is None else data.with_classes([str(one) for one in classes]))
     found = _objects.find(edges, edge_features if _is_choice(edge_features) else None)

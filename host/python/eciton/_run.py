@@ -7,7 +7,6 @@ import os
 import shutil
 import warnings
 import weakref
-import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -170,18 +169,18 @@ class Run:
         return scores, rows, _ids(ids, len(scores))
 
     def _known(self, data: Any) -> Graph | None:
+        if isinstance(data, (str, os.PathLike)):
+            # Columns are matched by the names of the training data, and labels are optional.
+            return Graph(_eciton.open(os.fspath(data), None, None, self.folder))
         if data is not None:
             return data if isinstance(data, Graph) else graph(data)
         in_memory = self.config["data"]["source"] == _eciton.IN_MEMORY
         return self.graph if in_memory or self._data is not None else None
 
     def _shown(self, data: Any) -> _eciton.Data | None:
-        """What the model is shown. Labels of another graph may be missing, or be of fewer classes."""
+        """Returns the data set that the model is shown. `None`: the run's own, which is read again."""
         known = self._known(data)
-        if known is None or data is None or self.task == "link-prediction":
-            return None if known is None else known._data
-        columns = _columns(self.folder / "predictions.npz")
-        return known._data if columns is None else known._data.fitted(columns, self.task)
+        return None if known is None else known._data
 
     def scores(self, data: Any = None) -> NDArray[np.float32]:
         """What the last layer gives, [rows, columns]: before softmax or sigmoid; numbers are the prediction itself.
@@ -353,19 +352,6 @@ def remember(folder: Path, data: Graph) -> None:
     if (data.classes is not None or data.source is None) and (folder / "summary.json").is_file():
         besides = {"classes": data.classes, "task": data.task}
         (folder / BESIDES).write_text(json.dumps(besides), encoding="utf-8")
-
-
-def _columns(predictions: Path) -> int | None:
-    """Columns of the scores of a run, which are not read; `None` where there are none."""
-    if not predictions.is_file():
-        return None
-    with zipfile.ZipFile(predictions) as archive:
-        if "scores.npy" not in archive.namelist():
-            return None
-        with archive.open("scores.npy") as file:
-            np.lib.format.read_magic(file)
-            shape, _, _ = np.lib.format.read_array_header_1_0(file)
-    return int(shape[1])
 
 
 def _read_besides(folder: Path) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 //! A data set that Python holds: read or built once, used by any number of runs.
 
-use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, NO_LABEL, Values, VertexIds};
+use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, NO_LABEL, VertexIds};
 use eciton_graph::edge_rule;
 use eciton_graph::graphs::Graphs;
 use eciton_input::notes::{self, Level, Note};
@@ -70,13 +70,15 @@ impl Data {
     }
 }
 
-/// Reads a data set by name or path.
+/// Reads a data set by name or path. If `run` is a run folder, columns are matched by the names of its training
+/// data, and labels are optional.
 #[pyfunction]
 pub(crate) fn open(
     py: Python<'_>,
     source: String,
     name: Option<String>,
     self_loops: Option<bool>,
+    run: Option<std::path::PathBuf>,
 ) -> PyResult<Data> {
     let self_loops = self_loops.map(|keep| if keep { SelfLoops::Keep } else { SelfLoops::Drop });
     let default = eciton_plan::Config::default().data;
@@ -84,7 +86,11 @@ pub(crate) fn open(
     // Notes are this thread's.
     let (read, report) = py.detach(|| {
         drop(notes::take());
-        (eciton_train::open(&place), notes::take())
+        let read = match &run {
+            Some(run) => eciton_train::open_for(run, &place),
+            None => eciton_train::open(&place),
+        };
+        (read, notes::take())
     });
     let dataset = read.map_err(|error| error::train(&error))?;
     // A run folder must find it from wherever it is asked.
@@ -284,26 +290,6 @@ impl Data {
         }
         let mut dataset = self.dataset.clone();
         dataset.names.labels = classes;
-        Ok(self.with(dataset))
-    }
-
-    /// The same data set for a model of `columns` outputs: of nodes without labels, or with fewer classes.
-    fn fitted(&self, columns: u32, task: &str) -> PyResult<Self> {
-        let labels = &self.dataset.labels;
-        let rows = labels.rows();
-        let labels = match labels {
-            Labels::Classes { of, count } if task == "classification" && *count < columns => {
-                Labels::classes(of.clone(), columns)
-            }
-            Labels::Classes { count: 0, .. } => {
-                let unknown = vec![f32::NAN; rows.saturating_mul(columns as usize)];
-                let unknown = Values::new(columns, unknown).map_err(refused)?;
-                if task == "regression" { Labels::Numbers(unknown) } else { Labels::Flags(unknown) }
-            }
-            labels => labels.clone(),
-        };
-        let mut dataset = self.dataset.clone();
-        dataset.set_labels(labels);
         Ok(self.with(dataset))
     }
 

@@ -1,12 +1,14 @@
 //! Runs: training, going on, and what a run folder tells.
 
+use std::ffi::CString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use eciton_input::notes::{self, Level};
 use eciton_train::run_folder::Run;
 use eciton_train::{Options, Summary, checkpoint};
 use numpy::{IntoPyArray as _, PyArray2, PyArrayMethods as _};
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyRuntimeError, PyUserWarning};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -18,6 +20,19 @@ use crate::settings::Settings;
 
 fn json(value: &impl serde::Serialize) -> PyResult<String> {
     serde_json::to_string(value).map_err(|error| PyRuntimeError::new_err(error.to_string()))
+}
+
+/// Does `work` without the interpreter's lock, and gives its notes and warnings to Python's `warnings`.
+fn noted<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
+    let (done, report) = py.detach(|| {
+        drop(notes::take());
+        (work(), notes::take())
+    });
+    for note in report.into_iter().filter(|note| note.level > Level::Fact) {
+        let text = CString::new(note.text.replace('\0', " "))?;
+        PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 1)?;
+    }
+    Ok(done)
 }
 
 /// What came of a run, unless Python raised something meanwhile.
@@ -43,11 +58,11 @@ pub(crate) fn train(
     let (out, seeds, embeddings) = what;
     let options = Options { seeds, out: Some(out), embeddings, ..Options::default() };
     let mut listener = Listener::new(listener, each, options.stop.clone());
-    let (done, listener) = py.detach(|| {
+    let (done, listener) = noted(py, || {
         let dataset = data.dataset.clone();
         let done = eciton_train::train_on(dataset, &settings.0, &options, &mut listener);
         (done, listener)
-    });
+    })?;
     ended(done, listener)
 }
 
@@ -64,13 +79,13 @@ pub(crate) fn resume(
     process::check()?;
     let options = Options::default();
     let mut listener = Listener::new(listener, each, Arc::clone(&options.stop));
-    let (done, listener) = py.detach(|| {
+    let (done, listener) = noted(py, || {
         let done = match data {
             Some(data) => eciton_train::resume_on(data.dataset.clone(), &run, force, &options, &mut listener),
             None => eciton_train::resume(&run, force, &options, &mut listener),
         };
         (done, listener)
-    });
+    })?;
     ended(done, listener)
 }
 
@@ -112,10 +127,10 @@ pub(crate) fn predict<'py>(
 ) -> PyResult<Scores<'py>> {
     process::check()?;
     let options = Options { embeddings, ..Options::default() };
-    let found = py.detach(|| match data {
+    let found = noted(py, || match data {
         Some(data) => eciton_train::predict_on(&run, data.dataset.clone(), &options),
         None => eciton_train::predict(&run, None, &options),
-    });
+    })?;
     let found = found.map_err(|error| error::train(&error))?;
     let embeddings = found.embeddings.map(|rows| rows.into_pyarray(py));
     Ok((found.scores.into_pyarray(py), embeddings, named(py, &found.ids)?, found.task.name()))
@@ -126,10 +141,10 @@ pub(crate) fn predict<'py>(
 pub(crate) fn evaluate(py: Python<'_>, run: PathBuf, data: Option<&Data>) -> PyResult<String> {
     process::check()?;
     let options = Options::default();
-    let found = py.detach(|| match data {
+    let found = noted(py, || match data {
         Some(data) => eciton_train::evaluate_on(&run, data.dataset.clone(), &options),
         None => eciton_train::evaluate(&run, None, &options),
-    });
+    })?;
     json(&found.map_err(|error| error::train(&error))?.metrics)
 }
 

@@ -21,6 +21,7 @@
 //! No generator's state is there: every random number is a function of (seed, purpose, epoch, layer,
 //! stream, row, column). A run that goes on is therefore bit for bit the unbroken one.
 
+mod changes;
 mod durable;
 mod fingerprint;
 mod found;
@@ -30,6 +31,7 @@ mod saver;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use changes::{CHANGES, crossed};
 pub(crate) use durable::sync_folder;
 pub(crate) use fingerprint::Fingerprint;
 pub(crate) use found::Found;
@@ -60,6 +62,9 @@ pub(crate) struct RunRecord {
     #[serde(default)]
     pub scores: bool,
     pub data: Fingerprint,
+    /// Number of [`CHANGES`] that the writer knew. 0 in checkpoints of Eciton 0.1.0.
+    #[serde(default)]
+    pub changes: usize,
     /// Schema of the model. `None` in checkpoints of Eciton 0.1.0, which match data by position.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Schema>,

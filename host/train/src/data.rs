@@ -96,7 +96,7 @@ pub fn open(data: &Data) -> Result<Dataset> {
 }
 
 /// [`open`]; readers match columns and tokens to the schema of a trained model if there is one.
-fn open_as(data: &Data, schema: Option<&Schema>) -> Result<Dataset> {
+pub(crate) fn open_as(data: &Data, schema: Option<&Schema>) -> Result<Dataset> {
     let expected = schema.filter(|schema| !schema.is_older()).map(Schema::expected);
     let read = |path: &Path, name: Option<&str>| {
         eciton_formats::open_with(path, name, loops(data), expected.as_ref())

@@ -78,7 +78,7 @@ pub use plan::{
     FunctionsPlan, HostPlan, LanePlan, LanesPlan, LayerFirst, LayerPlan, PipelinePlan, Plan, PlannedPipeline,
     SpanPlan, StagePlan, plan, plan_on,
 };
-pub use predict::{Evaluation, Predictions, evaluate, evaluate_on, predict, predict_on};
+pub use predict::{Evaluation, Predictions, evaluate, evaluate_on, open_for, predict, predict_on};
 pub use profile::{profile, read as read_profile};
 pub use published::Published;
 pub use report::{

@@ -83,14 +83,7 @@ fn restore(
     config.run_on(ExecutorKind::Local);
     Session::settle_class(&config)?;
     if let Shown::Named(data) = data {
-        // All that says how the model reads its data is the run's; what says which data is the caller's.
-        config.data = Data {
-            source: data.source.clone(),
-            name: data.name.clone(),
-            split: data.split.clone(),
-            self_loops: data.self_loops.or(config.data.self_loops),
-            ..config.data
-        };
+        config.data = other(&config.data, data);
     }
     // The labels of other data may look like those of another task.
     config.data.task = Some(run.schema.task);
@@ -124,6 +117,28 @@ fn restore(
     let in_strips = session.stripped.as_ref().map(|s| s.weights(&session.program, &run.tensors));
     set_weights(&mut session, in_strips.as_ref().unwrap_or(&run.tensors))?;
     Ok((session, config))
+}
+
+/// Returns the settings of other data: the caller names the data set and its split, and the run's own settings
+/// state how the model reads it.
+fn other(own: &Data, data: &Data) -> Data {
+    Data {
+        source: data.source.clone(),
+        name: data.name.clone(),
+        split: data.split.clone(),
+        self_loops: data.self_loops.or(own.self_loops),
+        ..own.clone()
+    }
+}
+
+/// Reads a data set as the model of a run needs it: readers match columns and tokens by the names of the run's
+/// training data, and labels are optional.
+///
+/// # Errors
+/// As [`crate::open`]; a damaged run folder.
+pub fn open_for(run: &Path, data: &Data) -> Result<Dataset> {
+    let run = Run::open(run)?;
+    data::open_as(&other(&run.config.data, data), Some(&run.schema))
 }
 
 /// Gives a session's model these weights, by name.

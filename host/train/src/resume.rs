@@ -68,6 +68,14 @@ fn resume_data(
         out: Some(run.to_owned()),
         ..options.clone()
     };
+    let crossed = checkpoint::crossed(found.record.changes);
+    if !crossed.is_empty() {
+        eciton_input::notes::add(format!(
+            "{}: the checkpoint was written before changes that may alter results: {}",
+            run.display(),
+            crossed.join("; ")
+        ));
+    }
     found.place().remove_debris(&target, None);
     let mut folder = RunFolder::create_over(run)?;
     folder.append_lines(&found.metrics);

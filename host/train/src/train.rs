@@ -8,7 +8,7 @@ use eciton_graph::dataset::Dataset;
 use eciton_graph::graphs::Graphs;
 use eciton_plan::{Config, Keep, Part, Program};
 
-use crate::checkpoint::{Beginning, Place, RunRecord, Saver};
+use crate::checkpoint::{self, Beginning, Place, RunRecord, Saver};
 use crate::data;
 use crate::decided::Known;
 use crate::driver::Trained;
@@ -140,6 +140,7 @@ impl Run<'_> {
             embeddings: self.options.embeddings,
             scores: self.options.scores,
             data: fingerprint.clone(),
+            changes: checkpoint::CHANGES.len(),
             schema: Some(schema),
         };
         let record = json(&record, Path::new("run.json"))?;

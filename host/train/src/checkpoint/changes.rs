@@ -1,0 +1,28 @@
+//! Changes of Eciton that give some models another `model_digest`.
+//!
+//! A checkpoint records the number of changes that its writer knew. A run that continues from it
+//! reports the changes in between, because its results may differ from those of an unbroken run of
+//! the earlier version.
+
+/// All changes since 0.1.0, in their order. CHANGELOG.md lists each of them.
+pub(crate) const CHANGES: [&str; 3] = [
+    "edges: repeated entries are added up, weights of 0 are no edges, and self-loops follow data.self_loops",
+    "scaling: with data.normalise_features = \"columns\", means and deviations are computed in f64",
+    "leaky-relu: the default slope is 0.01; a run of 0.1.0 continues with 0.2",
+];
+
+/// Returns the changes that a checkpoint crosses whose writer knew the first `known` of them.
+pub(crate) fn crossed(known: usize) -> &'static [&'static str] {
+    CHANGES.get(known..).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_crosses_the_changes_that_its_writer_did_not_know() {
+        assert_eq!(crossed(0), CHANGES);
+        assert!(crossed(CHANGES.len()).is_empty() && crossed(usize::MAX).is_empty());
+    }
+}
