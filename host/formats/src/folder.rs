@@ -63,7 +63,7 @@ use super::edge_rows::EdgeRows;
 use super::edge_text::{OtherEdges, report_counts};
 use super::file::Bytes;
 use super::missing::is_missing;
-use super::table::{Table, is_header, is_number};
+use super::table::{Table, is_header};
 use super::{bundle, columns, file, labels as arrays, npy};
 
 pub(super) use graphs::graphs_beside;
@@ -329,9 +329,13 @@ fn ids_or_header(table: &Table, ids: Option<&Ids>) -> Result<()> {
     }
     let first = table.first(2)?;
     let word = first.get(0);
-    let header = word.is_empty() || (!is_number(word) && !is_missing(word) && ids.position(word).is_none());
+    let counts = first.len() > 1 && crate::header::counting(first.fields()) == Some(first.len());
+    let is_word = labels::number(word).is_none() && !is_missing(word);
+    let header = word.is_empty() || ((is_word || counts) && ids.position(word).is_none());
     table.set_header(header);
-    if header && ids.are_words() && !is_header(word) {
+    if header && counts {
+        table.note(true, "its numbers count like column names, and its id is none of the data set's");
+    } else if header && ids.are_words() && !is_header(word) {
         table.note(true, "its id is none of the data set's");
     }
     Ok(())

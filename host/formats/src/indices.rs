@@ -13,6 +13,7 @@ pub(crate) fn rows_of(array: &Array<'_>, rows: usize) -> Result<Vec<u32>> {
     if array.element != Element::Bool {
         let numbers = array.to_u32()?;
         refuse_mask(&numbers, rows, &array.file)?;
+        eciton_input::notes::fact(format!("{}: {} row numbers", array.file, numbers.len()));
         return Ok(numbers);
     }
     let flags = array.to_bool()?;
@@ -25,6 +26,11 @@ pub(crate) fn rows_of(array: &Array<'_>, rows: usize) -> Result<Vec<u32>> {
             other: "the labels".to_owned(),
         });
     }
+    let count = flags.iter().filter(|holds| **holds).count();
+    eciton_input::notes::fact(format!(
+        "{}: a mask of booleans that holds for {count} of {rows} rows",
+        array.file
+    ));
     Ok((0..).zip(flags).filter_map(|(row, holds)| holds.then_some(row)).collect())
 }
 

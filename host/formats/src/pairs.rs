@@ -30,6 +30,7 @@ impl PairTable {
     /// [`Error::Malformed`] with the line, or where there is no pair; [`Error::Read`] and [`Error::Limit`].
     pub fn open(path: &Path) -> Result<Self> {
         let table = Table::open(path)?;
+        table.refuse_index()?;
         let mut some = table.records(2)?.next()?.is_some();
         if some && table.find_header(2)? {
             some = table.rows(2)?.next()?.is_some();
@@ -132,7 +133,7 @@ mod tests {
 
     #[test]
     fn pairs_are_places_in_the_order_of_the_file() {
-        let text = "source,target,note\n# a comment\n\nann,bob,x\r\n\"c, d\",ann\n7,7\n";
+        let text = "# a comment\n\nsource,target,note\nann,bob,x\r\n\n\"c, d\",ann,\n7,7,y\n";
         assert_eq!(found("a.csv", text, &words(), 4).unwrap(), [(0, 1), (2, 0), (3, 3)]);
         // Without a header, and in any order of ids.
         let numbers = VertexIds::Numbers(vec![30, 10, 1 << 40]);
@@ -155,7 +156,8 @@ mod tests {
             ("0,1\n0,3\n", &VertexIds::Dense, 3, "line 2: expected ids of vertices, 0 to 2, found \"3\""),
             ("0,01\n", &VertexIds::Dense, 3, "found \"01\""),
             ("3,4\n", &numbers, 2, "found \"4\""),
-            ("0,1\n2\n", &VertexIds::Dense, 3, "line 2: expected at least 2 fields"),
+            ("0,1\n2\n", &VertexIds::Dense, 3, "line 2: expected 2 fields, as in line 1, found 1 field"),
+            (",a,b\n0,0,1\n1,1,2\n", &VertexIds::Dense, 3, "as pandas writes its index"),
             ("source,target\n", &VertexIds::Dense, 3, "a.csv: expected a pair of vertices"),
             ("# nothing\n\n", &VertexIds::Dense, 3, "found no pair; write two ids"),
         ] {

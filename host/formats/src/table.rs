@@ -114,7 +114,11 @@ impl Table {
     pub(crate) fn report_header(&self) {
         let Ok(first) = self.first(0) else { return };
         let words: Vec<&str> = first.fields().collect();
-        let taken = if self.header.get() { "a header" } else { "data" };
+        let taken = match self.header.get() {
+            true if is_header(first.get(0)) => "a header, by its first field",
+            true => "a header, by the other records",
+            false => "data",
+        };
         let words = eciton_input::text::cut(&words.join(", "), 60);
         eciton_input::notes::fact(format!(
             "{}: the first record, line {} (\"{words}\"), was read as {taken}",
@@ -186,7 +190,8 @@ impl Table {
         }
         let first = self.first(fields)?;
         let word = first.get(0);
-        let header = is_header(word) || (!is_number(word) && self.numbers_below(0, is_number)?);
+        let is_word = crate::folder::number(word).is_none();
+        let header = is_header(word) || (is_word && self.numbers_below(0, is_number)?);
         self.header.set(header);
         Ok(header)
     }
@@ -411,22 +416,20 @@ impl Rows<'_> {
                 Err(error) => return Err(self.refused(error)),
             }
             self.row.next_line = self.reader.position().line();
-            match self.row.len() {
-                1 if self.row.get(0).is_empty() => {}
-                found if found < self.fields => {
-                    let (expected, found) =
-                        (format!("at least {} fields", self.fields), format!("{found} field(s)"));
-                    return Err(self.table.wrong(self.row.line(), &expected, &found));
-                }
-                found => {
-                    let (wanted, line) = *self.first.get_or_insert_with(|| (found, self.row.line()));
-                    return if found == wanted {
-                        Ok(Some(&self.row))
-                    } else {
-                        Err(self.ragged(wanted, line))
-                    };
-                }
+            let found = self.row.len();
+            if found == 1 && self.row.get(0).is_empty() {
+                continue;
             }
+            if let Some((wanted, line)) = self.first.filter(|(wanted, _)| found != *wanted) {
+                return Err(self.ragged(wanted, line));
+            }
+            if found < self.fields {
+                let (expected, found) =
+                    (format!("at least {} fields", self.fields), format!("{found} field(s)"));
+                return Err(self.table.wrong(self.row.line(), &expected, &found));
+            }
+            self.first.get_or_insert((found, self.row.line()));
+            return Ok(Some(&self.row));
         }
     }
 
@@ -451,7 +454,7 @@ impl Rows<'_> {
         Error::Malformed {
             place: Place::line(&self.table.file, self.row.line()),
             expected: format!("{wanted} fields, as in line {line}"),
-            found: format!("{found} fields"),
+            found: if found == 1 { "1 field".to_owned() } else { format!("{found} fields") },
             remedy,
         }
     }

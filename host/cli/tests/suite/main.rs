@@ -18,6 +18,7 @@ mod links;
 mod many_graphs;
 mod names;
 mod owned;
+mod report;
 mod schema;
 mod signs;
 mod split;

@@ -10,7 +10,7 @@ use crate::dictionary::Collector;
 use crate::edge_rows::Columns;
 use crate::file::Grown;
 use crate::missing::is_missing;
-use crate::table::{Table, is_header, is_number};
+use crate::table::{Table, is_header};
 
 /// The edges of a table.
 pub(super) struct Edges {
@@ -23,7 +23,7 @@ impl Edges {
     /// Edges between known vertices.
     pub(super) fn between(table: &Table, ids: &Ids, expected: Option<&Expected>) -> Result<Self> {
         let first = table.first(2)?;
-        let unknown = |field| ids.position(first.get(field)).is_none() && !is_number(first.get(field));
+        let unknown = |field| ids.position(first.get(field)).is_none() && number(first.get(field)).is_none();
         table.set_header(unknown(0) && unknown(1));
         if !table.is_settled() && table.header.get() && ids.are_words() && !is_header(first.get(0)) {
             table.note(true, "neither of its ids is one of the data set's");
@@ -162,11 +162,12 @@ impl Edges {
 fn doubtful_header(table: &Table) -> Result<Option<bool>> {
     let first = table.first(2)?;
     let word = first.get(0);
-    table.set_header(!is_number(word));
+    // A number of another kind (1.5, -1) is an id of words, not a header.
+    table.set_header(word.is_empty() || number(word).is_none());
     if table.is_settled() && table.header.get() {
         return Ok(Some(false));
     }
-    match canonical(word).is_none() && is_number(word) {
+    match canonical(word).is_none() && !table.header.get() {
         true => Ok(None),
         false => Ok(Some(table.header.get() && !is_header(word))),
     }

@@ -30,6 +30,11 @@ impl GraphIds {
         // By vertex: its graph among the words of the file.
         let (mut words, mut of) = (Words::new(&table.file), vec![u32::MAX; ids.len() as usize]);
         let mut placed = Placed::new(ids);
+        let unused: Vec<String> = table.names(0)?.into_iter().skip(2).collect();
+        if !unused.is_empty() {
+            let why = "the second column has the graph";
+            eciton_input::notes::add(crate::columns::unused(&table.file, why, &unused));
+        }
         table.each(2, |row| {
             let vertex = placed.place(table, row, ids)?;
             if row.get(1).is_empty() {

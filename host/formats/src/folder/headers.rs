@@ -67,42 +67,76 @@ impl<'a> Tables<'a> {
             if shared || counts {
                 let ids = first.iter().take(columns).cloned().collect();
                 candidates.push(Candidate { table, ids, counts });
-            } else if columns == 2 && self.edges.is_some_and(|edges| std::ptr::eq(edges, *table)) {
+            } else if columns == 2 && self.is_edges(table) {
                 word_above_numbers(table, first)?;
             }
         }
+        // A table whose first record is an id of another one is data, and then its first record counts.
+        loop {
+            let skipped: Vec<&Table> = candidates.iter().map(|candidate| candidate.table).collect();
+            let before = candidates.len();
+            let mut left = Vec::new();
+            for candidate in candidates {
+                if self.may_be_header(&candidate, &skipped)? {
+                    left.push(candidate);
+                }
+            }
+            candidates = left;
+            if candidates.len() == before {
+                break;
+            }
+        }
         let skipped: Vec<&Table> = candidates.iter().map(|candidate| candidate.table).collect();
+        let words: Vec<&str> = candidates
+            .iter()
+            .filter(|candidate| !candidate.counts)
+            .map(|candidate| &candidate.ids[0][..])
+            .collect();
         for candidate in &candidates {
             match candidate.counts {
-                false => self.settle_shared(candidate, &skipped)?,
-                true if self.edges.is_some_and(|edges| std::ptr::eq(edges, candidate.table)) => {
-                    self.settle_edges(candidate, &skipped)?;
+                false if words.iter().filter(|word| **word == candidate.ids[0]).count() > 1 => {
+                    candidate.table.settle(true);
+                    let why = "its first field opens another table too, and is the id of nothing else";
+                    candidate.table.note(true, why);
                 }
+                false => {}
+                true if self.is_edges(candidate.table) => self.settle_edges(candidate, &skipped)?,
                 true => self.settle_counting(candidate, &skipped)?,
             }
         }
         Ok(())
     }
 
-    /// A first word that opens another table too is a header where it is no id.
-    fn settle_shared(&self, candidate: &Candidate<'_>, skipped: &[&Table]) -> Result<()> {
+    fn is_edges(&self, table: &Table) -> bool {
+        self.edges.is_some_and(|edges| std::ptr::eq(edges, table))
+    }
+
+    /// Whether the ids of a first record are the ids of nothing else. Numbers may occur again below, in a
+    /// table that has each id once: then the first record is no record of it. A word that opens several
+    /// tables stands above another word, which no other record has.
+    fn may_be_header(&self, candidate: &Candidate<'_>, skipped: &[&Table]) -> Result<bool> {
+        let edges = self.is_edges(candidate.table);
+        let ids = if edges { &candidate.ids[..] } else { &candidate.ids[..1] };
+        if candidate.counts && !edges && self.holds(candidate.table, ids, skipped)? {
+            return Ok(true);
+        }
         for table in self.all() {
-            if self.holds(table, &candidate.ids[..1], skipped)? {
-                return Ok(());
+            if self.holds(table, ids, skipped)? {
+                return Ok(false);
             }
         }
-        candidate.table.settle(true);
-        candidate.table.note(true, "its first field opens another table too, and is the id of nothing else");
-        Ok(())
+        if candidate.counts || edges {
+            return Ok(true);
+        }
+        let first = candidate.table.first(2)?;
+        let below = Below::of(candidate.table)?;
+        let word = first.get(1);
+        let again = below.again.get(1).is_some_and(|again| *again);
+        Ok(!again && crate::folder::number(word).is_none() && !crate::missing::is_missing(word))
     }
 
     /// Numbers above edges are a header where other tables have the ids of all edges but these.
     fn settle_edges(&self, candidate: &Candidate<'_>, skipped: &[&Table]) -> Result<()> {
-        for table in self.all() {
-            if self.holds(table, &candidate.ids, skipped)? {
-                return Ok(());
-            }
-        }
         let others: Vec<&Table> = [self.features, self.labels.filter(|_| self.graphs.is_none()), self.graphs]
             .into_iter()
             .flatten()
@@ -212,7 +246,9 @@ fn each_below(
 /// Settles the header of edges with a further column of which the first field alone is a word.
 fn word_above_numbers(edges: &Table, first: &[String]) -> Result<()> {
     let is_word = |field: &String| !field.is_empty() && field.parse::<f64>().is_err();
-    if !first.iter().skip(2).any(is_word) {
+    let numbers = first.iter().any(|field| crate::folder::number(field).is_some() && !field.is_empty());
+    let named = !numbers || counting(first.iter().map(String::as_str)).is_some();
+    if !named || !first.iter().skip(2).any(is_word) {
         return Ok(());
     }
     let below = Below::of(edges)?;

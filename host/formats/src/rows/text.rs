@@ -65,7 +65,8 @@ impl Columns {
         let names: Vec<String> = first.fields().map(str::to_owned).collect();
         let lower: Vec<String> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
         let wanted = expected.map(|expected| &expected.features[..]).unwrap_or_default();
-        let header = wanted.iter().any(|name| column(&names, name).is_some()) || is_header(table, &lower)?;
+        let all_named = !wanted.is_empty() && wanted.iter().all(|name| column(&names, name).is_some());
+        let header = all_named || is_header(table, &lower)?;
         if header && expected.is_none() && names_edges(&lower) {
             return Err(Error::Malformed {
                 place: Place::line(&table.file, first.line()),
@@ -262,6 +263,12 @@ pub(crate) fn open(path: &Path, expected: Option<&Expected>) -> Result<Dataset> 
         Labels::Classes { .. } => classes,
         _ => target.clone(),
     };
+    if columns.id == Some(0) && columns.names.first().is_some_and(|name| is_unnamed(name)) {
+        notes::add(format!(
+            "{}: the first column has no name, and was read as the ids of the rows",
+            table.file
+        ));
+    }
     table.report_header();
     let names =
         Names { labels: of_labels, features: of_features.unwrap_or_default(), target, ..Names::default() };

@@ -84,17 +84,15 @@ fn columns_of_numbers_are_edge_features() {
     let set = table("edges.csv", "source,target,weight\nann,bob,0.5\nbob,cyn,4\n");
     assert_eq!(set.vertices(), 3);
     assert_eq!(found(&set), Some((1, &[0.5, 0.5, 4.0, 4.0][..])));
-    // Words are passed over, wherever they stand; so is a column whose first field is empty.
-    let set = table("edges.csv", "source,target,kind,weight,note,time\na,b,x,1,,-2\nb,c,7,2,9,1e3\n");
+    // Words are passed over, wherever they stand; so is a column of words whose first field is empty.
+    let set = table("edges.csv", "source,target,kind,weight,note,time\na,b,x,1,,-2\nb,c,7,2,old,1e3\n");
     assert_eq!(found(&set), Some((2, &[1.0, -2.0, 1.0, -2.0, 2.0, 1e3, 2.0, 1e3][..])));
     // Without a header; separated by blanks; numbers with a header of any words.
     assert_eq!(found(&table("edges.txt", "0 1 0.5\n1\t2 4\n")), Some((1, &[0.5, 0.5, 4.0, 4.0][..])));
     let set = table("edges.tsv", "this\tthat\tw\n0\t1\t0.5\n1\t2\t4\n");
     assert_eq!(found(&set), Some((1, &[0.5, 0.5, 4.0, 4.0][..])));
     // None.
-    for text in
-        ["source,target\n0,1\n", "0,1\n", "source,target,weight\n0,1,high\n1,2,low\n", "0,1,\n1,2,3\n"]
-    {
+    for text in ["source,target\n0,1\n", "0,1\n", "source,target,weight\n0,1,high\n1,2,low\n"] {
         assert_eq!(found(&table("edges.csv", text)), None, "{text}");
     }
 }
@@ -111,8 +109,9 @@ fn repeats_are_added_up_and_directions_have_their_mean() {
 fn faults_in_the_table_name_the_line() {
     for (text, line, what) in [
         ("source,target,weight\n0,1,1\n1,2,\n", "edges.csv, line 3", "finite number in column 3"),
-        ("0,1,1,a\n# x\n1,2,b,2\n", "edges.csv, line 3", "found \"b\""),
-        ("0,1,1\n1,2\n", "edges.csv, line 2", "finite number in column 3"),
+        ("0,1,1,a\n\n1,2,b,2\n", "edges.csv, line 3", "found \"b\""),
+        ("0,1,1\n1,2\n", "edges.csv, line 2", "expected 3 fields, as in line 1, found 2 fields"),
+        ("0,1,\n1,2,3\n", "edges.csv, line 1", "finite number in column 3"),
         ("0,1,1\n1,2,nan\n", "edges.csv, line 2", "found \"nan\""),
         ("0,1,1e99\n", "edges.csv, line 1", "found \"1e99\""),
     ] {
@@ -233,7 +232,12 @@ fn values_of_an_adjacency_are_a_column() {
     assert_eq!(found(&open(&[2.0, 4.0, 0.5, 9.0]).unwrap()), Some((1, &[3.0, 3.0, 0.5, 0.5][..])));
     assert_eq!(found(&open(&[1.0, 1.0, 1.0, 9.0]).unwrap()), None);
     let said = open(&[1.0, 1.0, f32::NAN, 1.0]).unwrap_err().to_string();
-    assert!(said.contains("a.npz!adj_data, row 1: feature column 2 is NaN"), "{said}");
+    assert!(
+        said.contains(
+            "a.npz!adj_data, row 1: expected a finite value of the adjacency in column 2, found NaN"
+        ),
+        "{said}"
+    );
 }
 
 fn file(name: &str, text: &str) -> Result<Dataset, Error> {
@@ -254,7 +258,7 @@ fn file(name: &str, text: &str) -> Result<Dataset, Error> {
 fn values_of_a_matrix_are_a_column() {
     for (field, symmetry, entries) in [
         ("real", "symmetric", "2 1 0.5\n3 2 -1.5e1\n3 3 7"),
-        ("real", "general", "1 2 0.25\n2 1 0.75\n% x\n2\t3, -15 and more\n3 3 7"),
+        ("real", "general", "1 2 0.25\n2 1 0.75\n% x\n2\t3, -15\n3 3 7"),
         ("integer", "general", "3 2 -15\n1 2 -1\n2 1 2\n3 3 7\n"),
     ] {
         let count = entries.lines().filter(|line| !line.starts_with('%')).count();
@@ -262,8 +266,13 @@ fn values_of_a_matrix_are_a_column() {
         let set = file("a.mtx", &text).unwrap();
         assert_eq!(found(&set), Some((1, &[0.5, 0.5, -15.0, -15.0][..])), "{text}");
     }
-    let pattern = "%%MatrixMarket matrix coordinate pattern general\n2 2 1\n1 2 7\n";
+    let pattern = "%%MatrixMarket matrix coordinate pattern general\n2 2 1\n1 2\n";
     assert_eq!(found(&file("a.mtx", pattern).unwrap()), None);
+    for (field, entry, fields) in [("pattern", "1 2 7", "2 fields"), ("real", "1 2 7 8", "3 fields")] {
+        let text = format!("%%MatrixMarket matrix coordinate {field} general\n2 2 1\n{entry}\n");
+        let said = file("a.mtx", &text).unwrap_err().to_string();
+        assert!(said.contains("a.mtx, line 3") && said.contains(fields), "{said}");
+    }
     for value in ["x", "nan", "1e99", ","] {
         let text = format!("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 2 {value}\n");
         let said = file("a.mtx", &text).unwrap_err().to_string();
@@ -274,10 +283,10 @@ fn values_of_a_matrix_are_a_column() {
 #[test]
 fn numbers_of_an_edge_list_are_columns() {
     // By the first edge: the third and the fifth field.
-    let text = "# a comment 1 2 3\n5 7 0.5 road 3\n7\t9,-1e1 street 4 x\n9 9 1 2 3\n7 5 1.5 road 5\n";
+    let text = "# a comment 1 2 3\n5 7 0.5 road 3\n7\t9,-1e1 street 4\n9 9 1 2 3\n7 5 1.5 road 5\n";
     let set = file("a.txt", text).unwrap();
     assert_eq!(found(&set), Some((2, &[1.0, 4.0, 1.0, 4.0, -10.0, 4.0, -10.0, 4.0][..])));
-    assert_eq!(found(&file("a.txt", "0 1 road 2x\n1 2 3\n").unwrap()), None);
+    assert_eq!(found(&file("a.txt", "0 1 road 2x\n1 2 3 4\n").unwrap()), None);
     for line in ["1 2", "1 2 x", "1 2 nan", "1 2 1e99"] {
         let said = file("a.txt", &format!("0 1 0.5\n{line}\n")).unwrap_err().to_string();
         assert!(said.contains("a.txt, line 2: expected a finite number in field 3"), "{said}");

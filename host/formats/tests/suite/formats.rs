@@ -441,7 +441,7 @@ fn ogb_faults_name_file_and_line() {
         ("raw/node-label.csv.gz", b"0,1\n0,1\n0\n0,1\n", "line 3: expected 2 fields"),
         ("raw/node-label.csv.gz", b"0,1\n0,inf\n0,1\n0,1\n", "node-label.csv.gz, row 1: expected a finite"),
         ("raw/node-label.csv.gz", b"0\n1.5\n-inf\n0\n", "node-label.csv.gz, row 2: expected a finite"),
-        ("raw/node-label.csv.gz", b"0\n2e6\n0\n0\n", "row 1: label 2000000"),
+        ("raw/node-label.csv.gz", b"0,0\n1\n0,0\n0,0\n", "line 2: expected 2 fields"),
         ("split/time/valid.csv.gz", b"1\n4\n", "valid.csv.gz, line 2: expected a vertex of 0..4"),
         ("split/time/valid.csv.gz", b"2\n", "which has no label"),
     ];
@@ -531,11 +531,11 @@ fn tables_of_labels_are_classes_flags_or_numbers() {
         ("0,1.5\n1,2\n", numbers(1, &[1.5, 2., NAN])),
         ("0,1e3\n1,\n2,nan\n", numbers(1, &[1000., NAN, NAN])),
         ("0,-7\n1,3\n2,-1\n", numbers(1, &[-7., 3., -1.])),
-        // As before there were others: one class a vertex.
+        // One class a vertex.
         ("0,1\n1,-1\n2,4\n", Labels::classes(vec![1, NO_LABEL, 4], 5)),
         ("0,1.0\n1,\n2,0.0\n", Labels::classes(vec![1, NO_LABEL, 0], 2)),
         ("0,1.5\n1,b\n", Labels::classes(vec![0, 1, NO_LABEL], 2)),
-        ("0,nan\n1,b\n", Labels::classes(vec![1, 0, NO_LABEL], 2)),
+        ("0,nan\n1,b\n", Labels::classes(vec![NO_LABEL, 0, NO_LABEL], 1)),
         ("0,1,\n1,0,ann's\n", Labels::classes(vec![1, 0, NO_LABEL], 2)),
         ("0,red,0.5\n1,blue,2\n", Labels::classes(vec![1, 0, NO_LABEL], 2)),
     ];

@@ -253,6 +253,8 @@ fn random_texts(random: &mut SplitMix64) -> (Files, Files) {
         writeln!(own[1].1, "{v},{graph}").unwrap();
     }
     let of_edges = random.below(3);
+    let header = ["source,target", "source,target,v", "source,target,v,w"][of_edges as usize];
+    own[0].1 = format!("{header}\n");
     let mut attributes = String::new();
     for _ in 0..random.below(90) {
         let (s, t) = (random.below(vertices), random.below(vertices));
@@ -270,7 +272,8 @@ fn random_texts(random: &mut SplitMix64) -> (Files, Files) {
     }
     if random.below(3) > 0 {
         let columns = 1 + random.below(4);
-        let (mut rows, mut table) = (String::new(), "id,a\n".to_owned());
+        let names: String = (0..columns).map(|column| format!(",a{column}")).collect();
+        let (mut rows, mut table) = (String::new(), format!("id{names}\n"));
         for v in 1..=vertices {
             let numbers: Vec<String> = (0..columns).map(|_| number(random).to_string()).collect();
             writeln!(rows, "{}", numbers.join(", ")).unwrap();
@@ -312,7 +315,9 @@ fn random_texts(random: &mut SplitMix64) -> (Files, Files) {
     // The lines of a table stand in any order.
     let mut shuffled: Vec<&str> = table.lines().skip(1).collect();
     random.shuffle(&mut shuffled);
-    own.push(("labels", format!("id,label\n{}\n", shuffled.join("\n"))));
+    let columns = shuffled.first().map_or(1, |line| line.matches(',').count());
+    let names: String = (0..columns).map(|column| format!(",label{column}")).collect();
+    own.push(("labels", format!("id{names}\n{}\n", shuffled.join("\n"))));
     // The split that TU's reader draws.
     let mut standing: Vec<usize> = (1..=count).map(|g| of.iter().position(|&o| o == g).unwrap()).collect();
     standing.sort_unstable();

@@ -86,7 +86,7 @@ fn bundles_with_wrong_arrays_are_refused() {
         ("node_features", f32s("(4, 1)", &[1., 2., f32::NAN, 0.]), "row 2: feature column 0 is NaN"),
         ("node_features", f32s("(3, 2)", &[0.; 6]), "3 feature rows, but the graph says 4"),
         ("node_features", f32s("(4, 3)", &[0.; 8]), "48 bytes"),
-        ("node_labels", i64s("(4,)", &[0, 1, 0, 1 << 40]), "node_labels, row 3: label"),
+        ("node_labels", i64s("(4,)", &[0, 1, 0, -(1 << 40)]), "node_labels, row 3: label"),
         ("node_labels", i64s("(0,)", &[]), "no vertices"),
         ("train_masks", npy("|b1", "(2, 3)", &[0; 6]), "3 vertices"),
         ("train_masks", npy("|b1", "(4,)", &[0, 1, 0, 0]), "train and in the validation"),
@@ -139,7 +139,7 @@ fn faults_of_a_folder_name_file_and_line() {
     type Case<'a> = (&'a [(&'a str, &'a [u8])], &'a str);
     let cases: [Case<'_>; 24] = [
         (&[("edges.csv", b"")], "expected one record at least, found none"),
-        (&[("edges.csv", b"0,1\n2\n")], "edges.csv, line 2: expected at least 2 fields"),
+        (&[("edges.csv", b"0,1\n2\n")], "edges.csv, line 2: expected 2 fields, as in line 1"),
         (&[("edges.csv", b"0,1\n\"2\n")], "edges.csv, line 2: expected a closing quote"),
         (&[("edges.csv", b"0,\xff\n")], "edges.csv, line 1: expected UTF-8"),
         (&[edges, ("features.csv", b"0,1\n1,2\n")], "edges.csv, line 2: an edge names vertex 2"),
@@ -150,7 +150,10 @@ fn faults_of_a_folder_name_file_and_line() {
         (&[edges, ("features.npy", &f32s("(2, 1)", &[0., 0.]))], "vertices are 0..2"),
         (&[edges, ("labels.csv", b"0,0,1\n1,0,x\n")], "line 2: expected a finite number as label 2"),
         (&[edges, ("labels.csv", b"0,0,1\n1,inf,1\n")], "line 2: expected a finite number as label 1"),
-        (&[edges, ("labels.csv", b"0,0,1\n1,0\n")], "line 2: expected an id and 2 labels, found \"2 fields"),
+        (
+            &[edges, ("labels.csv", b"0,0,1\n1,0\n")],
+            "line 2: expected 3 fields, as in line 1, found 2 fields",
+        ),
         (&[edges, ("labels.csv", b"0,0.5\n1,1e99\n")], "line 2: expected a finite number as label 1"),
         (&[edges, ("labels.csv", b"0,0,1\n7,0,1\n2,,\n0,1,1\n")], "line 4: expected each id once"),
         (
@@ -165,8 +168,8 @@ fn faults_of_a_folder_name_file_and_line() {
             &[edges, ("labels.npy", &i64s("(3, 65537)", &[0; 3 * 65537]))],
             "labels.npy: expected 1 to 65536 columns of labels, found 65537",
         ),
-        (&[edges, ("labels.npy", &f32s("(3,)", &[0., 1., 2e6]))], "labels.npy, row 2: label 2000000"),
-        (&[edges, ("labels.csv", b"0,0\n1,99999999\n")], "line 2: label 99999999"),
+        (&[edges, ("labels.npy", &i64s("(3,)", &[0, i64::MIN + 1, 0]))], "labels.npy, row 1: label -9"),
+        (&[edges, ("labels.csv", b"0,0\n1,99999999999999999999\n")], "line 2: expected a class below"),
         (&[edges, ("labels.npy", &i64s("(3,)", &[0, -2, 0]))], "labels.npy, row 1: label -2"),
         (&[edges, ("labels.csv", b"0,0\n"), ("split.csv", b"0,train\n0,test\n")], "train and in the"),
         (&[edges, ("labels.csv", b"0,0\n"), ("split.csv", b"0,later\n")], "line 1: expected train,"),

@@ -59,7 +59,7 @@ fn whole_numbers_with_a_point_are_classes() {
     };
     let (labels, names, _) = classes("id,y\na,0.0\nb,1.0\nc,\n");
     assert_eq!((labels, names), (Labels::classes(vec![0, 1, NO_LABEL], 2), 0));
-    assert_eq!(classes("id,y\na,1\nb,nan\nc,-1.0\n").0, Labels::classes(vec![1, NO_LABEL, NO_LABEL], 2));
+    assert_eq!(classes("id,y\na,2\nb,nan\nc,-1.0\n").0, Labels::classes(vec![2, NO_LABEL, NO_LABEL], 3));
     let (labels, _, notes) = classes("id,y\na,0.5\nb,1\nc,2\n");
     assert!(matches!(labels, Labels::Numbers(_)) && notes.contains("read as numbers"), "{notes}");
 }
