@@ -13,8 +13,10 @@ from eciton import _arrays as arrays
 from eciton._eciton import Builder
 
 MAX_CLASSES = 1 << 20
-#: Distinct whole numbers from which on labels may be numbers to predict rather than classes.
-MANY_CLASSES = 20
+#: Minimum number of distinct classes that can look like numbers to predict.
+MIN_DISTINCT = 10
+#: Minimum number of classes, empty ones included, of labels that leave most of them empty.
+MIN_SPARSE = 50
 
 
 def feature_names(x: Any, leave: Sequence[str]) -> list[str]:
@@ -139,23 +141,38 @@ def has_signs(found: NDArray[Any]) -> bool:
 
 
 def note_labels(builder: Builder, of: NDArray[np.int64], highest: int, named: bool) -> None:
-    """Adds to the reading report how many classes there are, and whether they look like numbers to predict."""
+    """Adds to the reading report how many classes there are, and whether they look like numbers to predict.
+
+    The thresholds are those of the command's reading report.
+    """
     labelled = of[of >= 0]
     distinct, counts = np.unique(labelled, return_counts=True)
-    unlabelled = len(of) - len(labelled)
-    builder.note("fact", f"y: {len(distinct):,} distinct labels, {unlabelled:,} rows without a label")
-    empty = highest + 1 - len(distinct)
+    classes, single, empty = highest + 1, int((counts == 1).sum()), highest + 1 - len(distinct)
+    builder.note(
+        "fact",
+        f"labels: {len(labelled)} rows with one of {len(distinct)} distinct classes, "
+        f"{len(of) - len(labelled)} rows without a label",
+    )
+    if empty > 0:
+        builder.note("fact", f"labels: {empty} of {classes} classes have no row")
     if named or len(distinct) == 0:
         return
-    once = int((counts == 1).sum())
-    if len(distinct) > MANY_CLASSES and (2 * once > len(distinct) or 2 * empty > highest + 1):
+    # Few rows per class, and many classes with one row or none.
+    gaps = 3 * single >= len(distinct) or 4 * empty >= len(distinct)
+    alike = len(distinct) >= MIN_DISTINCT and len(labelled) < 4 * len(distinct) and gaps
+    if alike or (classes >= MIN_SPARSE and 2 * empty >= classes):
         builder.note(
             "warning",
-            f"y: {len(distinct):,} distinct whole numbers, {once:,} of them once, look like numbers to predict; "
-            'they were read as classes: give floats, or task="regression" to eciton.train',
+            f"labels: {len(distinct)} distinct whole numbers, of which {single} occur once, leave {empty} of {classes} "
+            "classes without a row: they look like numbers to predict, not like classes; for regression give "
+            'task="regression" to eciton.train',
         )
-    elif empty > 0:
-        builder.note("fact", f"y: {empty:,} of {highest + 1:,} classes from 0 to {highest:,} have no row")
+    elif distinct[0] > 0 and len(distinct) > 1:
+        builder.note(
+            "note",
+            f"labels: the lowest label is {distinct[0]}, and classes are numbered from 0; subtract {distinct[0]} from "
+            "the labels, or give words",
+        )
 
 
 def words(builder: Builder, found: NDArray[Any], names: list[str] | None) -> None:
