@@ -334,6 +334,21 @@ class Frames(Case):
         with self.assertRaisesRegex(ValueError, "'n1' is there twice"):
             eciton.graph(edges, ids=["n1", "n1", "n2", "n3"])
 
+    def test_rows_in_another_order(self) -> None:
+        pandas = self.skip_without("pandas")
+        edges = np.array([[0, 1], [1, 2]])
+        x = pandas.DataFrame({"age": [1.0, 2, 3]}, index=["a", "b", "c"])
+        y = pandas.Series([0, 1, 0], index=["b", "a", "c"])
+        with self.assertRaisesRegex(ValueError, "y: row 0 has the index 'b', but in x 'a'.*y.loc.x.index"):
+            eciton.graph(edges, x=x, y=y)
+        self.assertEqual(eciton.graph(edges, x=x, y=y.loc[x.index]).y.tolist(), [1, 0, 0])
+        self.assertEqual(eciton.graph(edges, x=x, y=y.tolist()).y.tolist(), [0, 1, 0])
+        with self.assertWarnsRegex(UserWarning, "its index is not 0, 1, 2"):
+            eciton.graph(edges, x=x.set_axis([2, 0, 1]))
+        frame = pandas.DataFrame({"a": [1, 2], "b": [2, 1]})
+        with self.assertWarnsRegex(UserWarning, "if they count from 1"):
+            eciton.graph(frame, x=np.eye(3))
+
     def test_an_index_is_no_column(self) -> None:
         pandas = self.skip_without("pandas")
         edges = pandas.DataFrame({"a": [0, 1], "b": [1, 2]})

@@ -135,8 +135,11 @@ impl<R: Read + Seek> Bundle<R> {
             }
             a.to_u32()
         })?;
-        let pairs = edges.as_chunks::<2>().0.iter().map(|&[s, t]| (s, t));
-        let graph = Graph::from_edges(labels.rows() as u64, pairs, super::AS_LISTED)?;
+        let pairs: Vec<(u32, u32)> = edges.as_chunks::<2>().0.iter().map(|&[s, t]| (s, t)).collect();
+        drop(edges);
+        let vertices = labels.rows() as u64;
+        let (graph, _) = super::graph_of(&self.npz.place("edges"), vertices, &pairs, None, true)?;
+        drop(pairs);
         let split = Split {
             train: self.mask("train_masks", labels.rows())?,
             validation: self.mask("val_masks", labels.rows())?,

@@ -9,7 +9,6 @@
 
 use std::path::Path;
 
-use eciton_graph::adjacency::Graph;
 use eciton_graph::dataset::Dataset;
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::{Features, SparseBuilder, SparseRows};
@@ -116,9 +115,12 @@ impl Parts<'_> {
             validation: (train..train + VALIDATION).collect(),
             test: self.test_ids,
         };
+        let (graph, _) =
+            crate::graph_of(&format!("ind.{}.graph", self.name), end as u64, &edges, None, true)?;
+        drop(edges);
         Dataset::new(
             self.name.to_owned(),
-            Graph::from_edges(end as u64, edges.into_iter(), crate::AS_LISTED)?,
+            graph,
             Features::Sparse(features.finish()),
             Labels::classes(labels, self.all_labels.1.max(1) as u32),
             split.sorted(),

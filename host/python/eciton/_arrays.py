@@ -120,6 +120,26 @@ def is_weight(name: Any) -> bool:
     return str(name).strip().lower() in WEIGHT_NAMES
 
 
+def index(thing: Any) -> NDArray[Any] | None:
+    """The index of a frame or column of pandas; `None` of other objects."""
+    found = getattr(thing, "index", None)
+    if found is None or callable(found) or not hasattr(found, "to_numpy") or not hasattr(thing, "iloc"):
+        return None
+    return np.asarray(found.to_numpy())
+
+
+def refuse_other_order(one: Any, other: Any, names: tuple[str, str]) -> None:
+    """Refuses two objects of pandas with as many rows whose indices differ: their rows belong to other nodes."""
+    rows, others = index(one), index(other)
+    if rows is None or others is None or rows.shape != others.shape or np.array_equal(rows, others):
+        return
+    at = int(np.flatnonzero(rows != others)[0]) if rows.ndim == 1 else 0
+    raise ValueError(
+        f"{names[0]}: row {at} has the index {rows[at]!r}, but in {names[1]} {others[at]!r}; rows are matched by their "
+        f"order: give {names[0]}.loc[{names[1]}.index], or reset_index(drop=True) if the order is right"
+    )
+
+
 def refuse_index(frame: Any, what: str) -> None:
     """Refuses a first column without a name that counts the rows: pandas' index that was written to a file."""
     names = columns(frame)

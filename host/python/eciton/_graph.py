@@ -218,6 +218,9 @@ def graph(
         y = _table(y)
     if arrays.is_frame(x):
         arrays.refuse_index(x, "x")
+    for name, thing in (("y", y), ("ids", ids), ("train", train), ("val", val), ("test", test)):
+        arrays.refuse_other_order(thing, x, (name, "x"))
+    shuffled = _is_shuffled(x) and ids is None
     x = found.x if x is None else x
     y = found.y if y is None else y
     if ids is not None:
@@ -234,6 +237,8 @@ def graph(
     )
     for level, text in joins:
         builder.note(level, text)
+    if shuffled:
+        builder.note("warning", "x: its index is not 0, 1, 2, ...; rows are taken in their order: give ids=x.index")
     builder.names(_known.feature_names(x, leave), found.edge_names, _known.target_names(target))
     _edges(builder, found)
     if x is not None:
@@ -272,6 +277,12 @@ def _as_listed(column: NDArray[Any]) -> list[Any]:
     return list(column.tolist())
 
 
+def _is_shuffled(x: Any) -> bool:
+    """Whether a frame of pandas has an index of numbers that are not the numbers of its rows."""
+    found = arrays.index(x)
+    return found is not None and found.dtype.kind in "iuf" and not np.array_equal(found, np.arange(found.size))
+
+
 def _table(frame: Any) -> NDArray[Any]:
     """The columns of a frame of labels, side by side."""
     found = [arrays.plain(arrays.column(frame, name, "y")) for name in arrays.columns(frame)]
@@ -299,6 +310,9 @@ def _number(found: _objects.Found, x: Any, y: Any) -> list[tuple[str, str]]:
         report = _by_id(found)
     elif found.edges is not None:
         found.edges = (arrays.whole(found.edges[0], "edges"), arrays.whole(found.edges[1], "edges"))
+        if found.by_id and found.edges[0].size and min(int(end.min()) for end in found.edges) == 1:
+            text = "edges: ids were taken as row numbers from 0, and none is 0; if they count from 1, give ids"
+            report.append(("warning", text))
     if found.nodes is None:
         found.nodes = len(found.ids) if found.ids is not None else rows
     if found.nodes is None and found.edges is not None:
