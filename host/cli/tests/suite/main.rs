@@ -6,6 +6,7 @@ mod checkpoint;
 mod cli;
 mod common;
 mod docs;
+mod earlier_runs;
 mod edges;
 mod fetch;
 mod graphs;
