@@ -35,8 +35,13 @@ pub const IN_MEMORY: &str = "(in memory)";
 /// Loads a data set and [prepares](prepare) it: a built-in name, a path to any layout that `eciton_formats` knows,
 /// or the name of a published set that is in the user's cache.
 pub fn load(data: &Data) -> Result<Dataset> {
+    prepare(data, read(data, None)?)
+}
+
+/// Reads a data set to train on, and reports labels that look like numbers to predict.
+fn read(data: &Data, schema: Option<&Schema>) -> Result<Dataset> {
     let begun = std::time::Instant::now();
-    let read = open(data)?;
+    let read = open_as(data, schema)?;
     tracing::info!(
         source = data.source,
         vertices = read.vertices(),
@@ -48,14 +53,14 @@ pub fn load(data: &Data) -> Result<Dataset> {
         let named = !read.names.labels.is_empty();
         eciton_graph::label_report::doubt(&read.labels, named, &data.source);
     }
-    prepare(data, read)
+    Ok(read)
 }
 
 /// Reads a data set to train on, and prepares it as [`to_train`] does.
 pub(crate) fn load_to_train(config: &Config) -> Result<Dataset> {
     let known = initial::schema(config)?;
-    let read = known.as_ref().filter(|_| !config.run.init_fresh.contains(&0));
-    to_train(config, open_as(&config.data, read)?, known.as_ref())
+    let columns = known.as_ref().filter(|_| !config.run.init_fresh.contains(&0));
+    to_train(config, read(&config.data, columns)?, known.as_ref())
 }
 
 /// [Prepares](prepare) a data set to train on. Feature columns get the order that the first weights of

@@ -255,7 +255,8 @@ impl Schema {
             edge_features: self.edge_features.names(),
             target: self.outputs.columns.clone(),
             classes: self.outputs.names.clone(),
-            classification: self.task == TaskType::Classification,
+            // Labels of data for links are not used, so they may be whatever they look like.
+            classification: matches!(self.task, TaskType::Classification | TaskType::LinkPrediction),
         }
     }
 }
