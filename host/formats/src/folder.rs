@@ -23,7 +23,8 @@
 //!
 //! Lines that start with `#` before the first record are comments. The first line is a header if its id field
 //! is one of `id, node, vertex, source, src, from, u, id_1, target...`, if it is the only line whose id is not a
-//! number, or by what the tables show together (`headers.rs`). `.tsv` files are separated by tabs, `.txt` by blanks, tabs or commas.
+//! number, or by what the tables show together (`headers.rs`). `.tsv` files are separated by tabs, `.txt` by
+//! blanks, tabs or commas.
 //!
 //! Vertices are the ids of `features.*` if there is one (an edge or label of another id is an error),
 //! else those of `graphs.csv`, else all ids of labels and edges: then one id of labels at least must be in an
@@ -39,9 +40,10 @@ mod ids;
 mod joins;
 mod labels;
 mod likeness;
+mod parts;
 pub(crate) mod unused;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use eciton_graph::adjacency::{Graph, Options, check_vertices};
 use eciton_graph::dataset::{Dataset, EdgeFeatures, Names, VertexIds};
@@ -56,12 +58,10 @@ use eciton_input::file::present;
 
 use self::edges::Edges;
 use self::graphs::GraphIds;
-use self::headers::Tables;
 use self::ids::{Ids, Lookup, Placed};
 use self::labels::{Read, label_table};
+use self::parts::{Part, Parts, find, plain_name};
 use super::edge_rows::EdgeRows;
-use super::edge_text::{OtherEdges, report_counts};
-use super::file::Bytes;
 use super::missing::is_missing;
 use super::table::{Table, is_header};
 use super::{bundle, columns, file, labels as arrays, npy};
@@ -73,63 +73,6 @@ pub(super) use labels::{number, whole};
 /// The names of an edge table.
 pub(crate) const EDGES: [&str; 6] =
     ["edges.csv", "edges.tsv", "edges.txt", "edges.csv.gz", "edges.tsv.gz", "edges.txt.gz"];
-
-/// The tables and arrays of a folder without its edges.
-struct Parts {
-    features: Part,
-    labels: Part,
-    graphs: Option<Table>,
-    split: Option<Table>,
-}
-
-impl Parts {
-    /// Opens the files of a folder, and settles the headers that they and `edges` show together.
-    fn open(folder: &Path, graphs: Option<PathBuf>, edges: Option<&Table>) -> Result<Self> {
-        let made = Self {
-            features: Part::open(folder, "features")?,
-            labels: Part::open(folder, "labels")?,
-            graphs: graphs.map(|path| Table::open(&path)).transpose()?,
-            split: find(folder, "split").map(|path| Table::open(&path)).transpose()?,
-        };
-        let is_array = |part: &Part| matches!(part, Part::Array(..));
-        let tables = Tables {
-            edges,
-            features: made.features.table(),
-            labels: made.labels.table(),
-            graphs: made.graphs.as_ref(),
-            split: made.split.as_ref(),
-            dense: is_array(&made.features) || (is_array(&made.labels) && made.graphs.is_none()),
-        };
-        for table in tables.all() {
-            table.refuse_index()?;
-        }
-        tables.settle()?;
-        Ok(made)
-    }
-
-    /// Adds to the reading report how the first record of each table was read.
-    fn report_headers(&self) {
-        let tables = [self.features.table(), self.labels.table(), self.graphs.as_ref(), self.split.as_ref()];
-        tables.into_iter().flatten().for_each(Table::report_header);
-    }
-
-    /// Names of the files, without `.gz`.
-    fn files(&self) -> Vec<String> {
-        let arrays = [&self.features, &self.labels].into_iter().filter_map(|part| match part {
-            Part::Array(_, path) => Some(path.clone()),
-            _ => None,
-        });
-        let tables = [self.features.table(), self.labels.table(), self.graphs.as_ref(), self.split.as_ref()];
-        let tables = tables.into_iter().flatten().map(|table| PathBuf::from(&table.file));
-        arrays.chain(tables).filter_map(|path| plain_name(&path)).collect()
-    }
-}
-
-/// A file's name without folders and `.gz`.
-fn plain_name(path: &Path) -> Option<String> {
-    let name = path.file_name()?.to_string_lossy().into_owned();
-    Some(name.strip_suffix(".gz").map_or(name.clone(), str::to_owned))
-}
 
 /// Reads such a folder. Memory: 8 bytes an edge beside the graph, and the columns of edges.
 ///
@@ -191,7 +134,7 @@ pub fn open(folder: &Path, expected: Option<&Expected>) -> Result<Dataset> {
         ids_or_header(table, of_graphs.is_none().then_some(&ids))?;
     }
 
-    report_edges(&edges, &read.pairs, &parts, &ids)?;
+    joins::report(&edges, &read.pairs, &parts, &ids)?;
     let graphs = of_graphs.as_ref().map(|table| GraphIds::of(table, &ids)).transpose()?;
     if let Some(GraphIds { graphs, .. }) = &graphs {
         let graph_of = |vertex: u32| graphs.of().get(vertex as usize);
@@ -224,63 +167,6 @@ pub fn open(folder: &Path, expected: Option<&Expected>) -> Result<Dataset> {
     let used: Vec<&str> = used.iter().map(String::as_str).collect();
     unused::report(folder, &used, &format!("{} is read", plain_name(&edges_path).unwrap_or_default()));
     known.dataset(file::folder_name(folder), graph, placed, ids.names)
-}
-
-/// Adds counts of edges and of ids that join to the reading report.
-///
-/// # Errors
-/// [`Error::Malformed`] for a table of ids of which none is in an edge.
-fn report_edges(edges: &Table, pairs: &[(u32, u32)], parts: &Parts, ids: &Ids) -> Result<()> {
-    if pairs.is_empty() {
-        return Ok(());
-    }
-    let mut linked = vec![false; ids.len() as usize];
-    let mut marked = 0u64;
-    let mut mark = |&(source, target): &(u32, u32)| {
-        for end in [source, target] {
-            if let Some(slot) = linked.get_mut(end as usize) {
-                marked += u64::from(!std::mem::replace(slot, true));
-            }
-        }
-    };
-    pairs.iter().skip(1).for_each(&mut mark);
-    let first = pairs[0];
-    let name = |vertex: u32| ids.names.name(vertex).parse::<u64>().ok();
-    let plain = !edges.header.get() && edges.first(2)?.len() == 2;
-    if let (true, Some(a), Some(b)) = (plain, name(first.0), name(first.1)) {
-        mark(&first);
-        // Counted without the ids that the first edge alone has.
-        let others = OtherEdges { edges: pairs.len() as u64 - 1, ..others(pairs, ids.len()) };
-        report_counts(&edges.file, (a, b), &others);
-    } else {
-        mark(&first);
-    }
-    eciton_input::notes::fact(format!(
-        "{}: {} records with an edge, {marked} distinct ids; {} vertices without an edge",
-        edges.file,
-        pairs.len(),
-        ids.len() - marked
-    ));
-    // Where nothing else says what a vertex is, an id of labels that is in no edge makes one.
-    let sole = matches!(parts.features, Part::None) && parts.graphs.is_none();
-    match (&parts.labels, &parts.graphs) {
-        (Part::Table(labels), None) => joins::check(labels, edges, ids, &linked, sole),
-        _ => Ok(()),
-    }
-}
-
-/// Vertices of all edges but the first.
-fn others(pairs: &[(u32, u32)], vertices: u64) -> OtherEdges {
-    let mut seen = vec![false; vertices as usize];
-    let mut count = 0;
-    for &(source, target) in pairs.iter().skip(1) {
-        for end in [source, target] {
-            if let Some(slot) = seen.get_mut(end as usize) {
-                count += u64::from(!std::mem::replace(slot, true));
-            }
-        }
-    }
-    OtherEdges { vertices: count, ..OtherEdges::default() }
 }
 
 /// Whether a folder has features and labels, and no edges. A trained model needs no labels.
@@ -459,41 +345,6 @@ impl Attributes {
         let Self { features, labels, split, graphs, names } = self;
         Dataset { edge_features, graphs, ids, names, ..Dataset::new(name, graph, features, labels, split) }
             .checked()
-    }
-}
-
-/// The table `name` of a folder, in one of the known spellings.
-fn find(folder: &Path, name: &str) -> Option<PathBuf> {
-    ["csv", "tsv", "txt", "csv.gz", "tsv.gz", "txt.gz"]
-        .iter()
-        .map(|extension| folder.join(format!("{name}.{extension}")))
-        .find(|path| present(path))
-}
-
-/// Features or labels, if there are any.
-enum Part {
-    None,
-    Array(Bytes, PathBuf),
-    Table(Table),
-}
-
-impl Part {
-    fn table(&self) -> Option<&Table> {
-        match self {
-            Self::Table(table) => Some(table),
-            _ => None,
-        }
-    }
-
-    fn open(folder: &Path, name: &str) -> Result<Self> {
-        let arrays = ["npy", "npy.gz"].map(|extension| folder.join(format!("{name}.{extension}")));
-        if let Some(array) = arrays.into_iter().find(|path| present(path)) {
-            return Ok(Self::Array(file::read(&array)?, array));
-        }
-        match find(folder, name) {
-            Some(path) => Ok(Self::Table(Table::open(&path)?)),
-            None => Ok(Self::None),
-        }
     }
 }
 

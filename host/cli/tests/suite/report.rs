@@ -38,7 +38,7 @@ fn data_stat_prints_the_whole_report() {
 }
 
 #[test]
-fn what_does_not_join_is_refused_with_the_reason() {
+fn ids_that_do_not_join_are_refused_with_the_reason() {
     for command in [&["data", "stat"][..], &["train", "--no-out", "--epochs", "1"]] {
         let (code, _, err) = eciton(&cases(), &[command, &["ids-that-do-not-join"]].concat());
         assert_eq!(code, Some(1));

@@ -4,13 +4,72 @@ use eciton_graph::error::{Error, Place, Result};
 
 use super::ids::Ids;
 use super::likeness;
+use super::parts::{Part, Parts};
+use crate::edge_text::{OtherEdges, report_counts};
 use crate::table::Table;
+
+/// Adds counts of edges and of ids that join to the reading report.
+///
+/// # Errors
+/// [`Error::Malformed`] for a table of ids of which none is in an edge.
+pub(super) fn report(edges: &Table, pairs: &[(u32, u32)], parts: &Parts, ids: &Ids) -> Result<()> {
+    if pairs.is_empty() {
+        return Ok(());
+    }
+    let mut linked = vec![false; ids.len() as usize];
+    let mut marked = 0u64;
+    let mut mark = |&(source, target): &(u32, u32)| {
+        for end in [source, target] {
+            if let Some(slot) = linked.get_mut(end as usize) {
+                marked += u64::from(!std::mem::replace(slot, true));
+            }
+        }
+    };
+    pairs.iter().skip(1).for_each(&mut mark);
+    let first = pairs[0];
+    let name = |vertex: u32| ids.names.name(vertex).parse::<u64>().ok();
+    let plain = !edges.header.get() && edges.first(2)?.len() == 2;
+    if let (true, Some(a), Some(b)) = (plain, name(first.0), name(first.1)) {
+        mark(&first);
+        // Counted without the ids that the first edge alone has.
+        let others = OtherEdges { edges: pairs.len() as u64 - 1, ..others(pairs, ids.len()) };
+        report_counts(&edges.file, (a, b), &others);
+    } else {
+        mark(&first);
+    }
+    eciton_input::notes::fact(format!(
+        "{}: {} records with an edge, {marked} distinct ids; {} vertices without an edge",
+        edges.file,
+        pairs.len(),
+        ids.len() - marked
+    ));
+    // Where nothing else says what a vertex is, an id of labels that is in no edge makes one.
+    let sole = matches!(parts.features, Part::None) && parts.graphs.is_none();
+    match (&parts.labels, &parts.graphs) {
+        (Part::Table(labels), None) => check(labels, edges, ids, &linked, sole),
+        _ => Ok(()),
+    }
+}
+
+/// Vertices of all edges but the first.
+fn others(pairs: &[(u32, u32)], vertices: u64) -> OtherEdges {
+    let mut seen = vec![false; vertices as usize];
+    let mut count = 0;
+    for &(source, target) in pairs.iter().skip(1) {
+        for end in [source, target] {
+            if let Some(slot) = seen.get_mut(end as usize) {
+                count += u64::from(!std::mem::replace(slot, true));
+            }
+        }
+    }
+    OtherEdges { vertices: count, ..OtherEdges::default() }
+}
 
 /// Counts ids of `table` that occur in edges. `linked` says of each vertex whether it has an edge.
 ///
 /// # Errors
 /// [`Error::Malformed`] if ids of the table make vertices (`sole`) and none of them occurs in an edge.
-pub(super) fn check(table: &Table, edges: &Table, ids: &Ids, linked: &[bool], sole: bool) -> Result<()> {
+fn check(table: &Table, edges: &Table, ids: &Ids, linked: &[bool], sole: bool) -> Result<()> {
     let (mut total, mut joined) = (0u64, 0u64);
     let mut apart: Vec<String> = Vec::new();
     table.each(2, |row| {

@@ -137,7 +137,7 @@ mod tests {
                 2 => format!("00{number}"),
                 _ => format!("N{number}"),
             };
-            let found = alike(&[spelled.clone()], &[number.to_string()]);
+            let found = alike(std::slice::from_ref(&spelled), &[number.to_string()]);
             assert!(found.is_some(), "{spelled} {number}");
         }
     }

@@ -304,6 +304,8 @@ fn ids_may_start_with_the_sign_of_comments() {
     has(&lines, Level::Warning, "has as many fields as a record");
     let (_, lines) = Folder::new(&[("edges.csv", "# made by me, today\n#source,target\na,b\nb,a\n")]).read();
     assert!(lines.is_empty(), "{lines:?}");
+    let list = Folder::new(&[("g.txt", "#FromNodeId\tToNodeId\n1\t2\n2\t3\n")]);
+    assert!(read(&list.path("g.txt")).1.is_empty());
     // Edge lists have comments anywhere, which are counted.
     let list = Folder::new(&[("g.txt", "# a\n1 2\n# b\n2 3\n% c\n")]);
     has(&read(&list.path("g.txt")).1, Level::Warning, "2 lines that start with # or %");
