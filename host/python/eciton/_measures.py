@@ -87,7 +87,7 @@ def measured(metric: str, labels: NDArray[Any], found: NDArray[Any], task: str) 
         right = (found & truth).sum(axis=0)
         wrong, missed = (found & ~truth & known).sum(axis=0), (~found & truth).sum(axis=0)
         if metric == "f1-macro":
-            return float(f1(right, wrong, missed).mean())
+            return float(f1(right, wrong, missed)[known.any(axis=0)].mean())
         if metric == "f1-micro":
             return float(f1(right.sum(), wrong.sum(), missed.sum()))
     else:

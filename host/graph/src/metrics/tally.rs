@@ -27,6 +27,8 @@ pub struct Tally {
     pub matrix: Vec<u64>,
     /// Whether labels exclude each other.
     exclusive: bool,
+    /// Known values of each column of flags.
+    flags: Vec<u64>,
 }
 
 impl Tally {
@@ -40,6 +42,7 @@ impl Tally {
             right: none(),
             matrix: vec![0; matrix],
             exclusive,
+            flags: if exclusive { Vec::new() } else { none() },
         }
     }
 
@@ -95,6 +98,7 @@ impl Tally {
 
     fn add_flag(&mut self, column: usize, holds: bool, predicted: bool) {
         self.known += 1;
+        count(&mut self.flags, column);
         if holds {
             count(&mut self.support, column);
         }
@@ -140,12 +144,14 @@ impl Tally {
         (self.exclusive && self.known > 0).then(|| right as f64 / self.known as f64)
     }
 
-    /// The mean F1 over classes: those that a row has or is told to have (scikit-learn's `f1_score(average="macro",
-    /// zero_division=0)`); of flags over all columns.
+    /// The mean F1 over the classes that a row has or is predicted to have (scikit-learn's `f1_score(average="macro",
+    /// zero_division=0)`). Of flags it is the mean over the columns with a known value: a label that never holds and is
+    /// never predicted counts 0, as in scikit-learn.
     #[must_use]
     pub fn f1_macro(&self) -> Option<f64> {
-        let counts = |class: &usize| {
-            !self.exclusive || Self::at(&self.support, *class) + Self::at(&self.predicted, *class) > 0.0
+        let counts = |class: &usize| match self.exclusive {
+            true => Self::at(&self.support, *class) + Self::at(&self.predicted, *class) > 0.0,
+            false => Self::at(&self.flags, *class) > 0.0,
         };
         mean((0..self.classes()).filter(counts).map(|class| self.scores(class)[2]))
     }
@@ -219,6 +225,147 @@ mod tests {
         // Columns: 2/3 and 2/3.
         assert!((found.f1_macro().unwrap() - 2.0 / 3.0).abs() < 1e-12);
         assert_eq!((found.majority(), found.accuracy(), found.balanced_accuracy()), (None, None, None));
+    }
+
+    /// Number of classes, labels, predictions, [macro F1, micro F1, balanced accuracy], of each class [precision, recall,
+    /// F1], and rows of each class.
+    type Case = (u32, &'static [u32], &'static [usize], [f64; 3], &'static [[f64; 3]], &'static [u64]);
+
+    /// `precision_recall_fscore_support`, `f1_score` and `balanced_accuracy_score` of scikit-learn 1.9.1 with
+    /// `zero_division=0`. Some classes are in no row, some are never predicted.
+    const SCIKIT_LEARN: [Case; 10] = [
+        (
+            4,
+            &[3, 3, 3, 3, 3, 3, 3],
+            &[1, 2, 2, 2, 1, 2, 2],
+            [0.0, 0.0, 0.0],
+            &[[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]],
+            &[0, 0, 0, 7],
+        ),
+        (2, &[0], &[1], [0.0, 0.0, 0.0], &[[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]], &[1, 0]),
+        (
+            2,
+            &[0, 0, 0],
+            &[1, 1, 0],
+            [0.25, 0.3333333333333333, 0.3333333333333333],
+            &[[1.0, 0.3333333333333333, 0.5], [0.0, 0.0, 0.0]],
+            &[3, 0],
+        ),
+        (
+            3,
+            &[2, 2, 1, 1, 2, 1],
+            &[2, 2, 2, 2, 2, 2],
+            [0.3333333333333333, 0.5, 0.5],
+            &[[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.5, 1.0, 0.6666666666666666]],
+            &[0, 3, 3],
+        ),
+        (2, &[1, 1, 1], &[0, 0, 0], [0.0, 0.0, 0.0], &[[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]], &[0, 3]),
+        (
+            5,
+            &[3, 3, 3],
+            &[1, 2, 3],
+            [0.16666666666666666, 0.3333333333333333, 0.3333333333333333],
+            &[
+                [0.0, 0.0, 0.0],
+                [0.0, 0.0, 0.0],
+                [0.0, 0.0, 0.0],
+                [1.0, 0.3333333333333333, 0.5],
+                [0.0, 0.0, 0.0],
+            ],
+            &[0, 0, 0, 3, 0],
+        ),
+        (
+            3,
+            &[0, 0, 0, 0, 0, 0, 0],
+            &[0, 0, 0, 0, 0, 0, 0],
+            [1.0, 1.0, 1.0],
+            &[[1.0, 1.0, 1.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]],
+            &[7, 0, 0],
+        ),
+        (
+            3,
+            &[2, 2, 2, 0, 2, 2],
+            &[1, 0, 1, 1, 0, 0],
+            [0.0, 0.0, 0.0],
+            &[[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]],
+            &[1, 0, 5],
+        ),
+        (
+            2,
+            &[1, 1, 0, 1, 0, 0, 1],
+            &[0, 1, 0, 1, 1, 1, 1],
+            [0.5333333333333333, 0.5714285714285714, 0.5416666666666666],
+            &[[0.5, 0.3333333333333333, 0.4], [0.6, 0.75, 0.6666666666666666]],
+            &[3, 4],
+        ),
+        (
+            3,
+            &[1, 1, 1, 1, 1, 1, 1, 1],
+            &[1, 1, 1, 1, 0, 0, 1, 0],
+            [0.38461538461538464, 0.625, 0.625],
+            &[[0.0, 0.0, 0.0], [1.0, 0.625, 0.7692307692307693], [0.0, 0.0, 0.0]],
+            &[0, 8, 0],
+        ),
+    ];
+
+    #[test]
+    fn classes_that_are_absent_count_as_in_scikit_learn() {
+        let close = |found: f64, wanted: f64| (found - wanted).abs() < 1e-12;
+        for (at, (classes, labels, told, all, each, support)) in SCIKIT_LEARN.into_iter().enumerate() {
+            let found = tally(labels, told, classes);
+            let averages =
+                [found.f1_macro(), found.accuracy(), found.balanced_accuracy()].map(Option::unwrap);
+            assert!(
+                averages.iter().zip(all).all(|(&found, wanted)| close(found, wanted)),
+                "case {at}: {averages:?}"
+            );
+            assert_eq!(found.support, support, "case {at}");
+            for (class, wanted) in each.iter().enumerate() {
+                let found = found.scores(class);
+                assert!(
+                    found.iter().zip(wanted).all(|(&a, &b)| close(a, b)),
+                    "case {at}, {class}: {found:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn labels_that_never_hold_count_as_in_scikit_learn() {
+        // Columns, flags, predictions; f1_score(average="macro") and (average="micro") of indicator matrices.
+        let cases: [(u32, &[u8], &[u8], f64, f64); 5] = [
+            (
+                4,
+                &[0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0],
+                &[1, 0, 0, 1, 0, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 0, 0, 1, 0],
+                0.1,
+                1.0 / 6.0,
+            ),
+            (4, &[0, 1, 0, 0, 0, 0, 0, 1], &[0, 1, 1, 0, 0, 0, 0, 0], 0.25, 0.5),
+            (3, &[0, 0, 0], &[0, 1, 0], 0.0, 0.0),
+            (
+                3,
+                &[0, 0, 1, 1, 0, 1, 0, 1, 1, 0, 0, 0, 0, 0, 1, 0, 1, 1],
+                &[0, 0, 0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0],
+                2.0 / 15.0,
+                2.0 / 11.0,
+            ),
+            (2, &[0, 0], &[0, 1], 0.0, 0.0),
+        ];
+        for (columns, flags, told, expected, micro) in cases {
+            let values = |of: &[u8]| of.iter().map(|&one| f32::from(one)).collect::<Vec<f32>>();
+            let labels = Labels::Flags(Values::new(columns, values(flags)).unwrap());
+            let scores: Vec<f32> = values(told).iter().map(|one| one - 0.5).collect();
+            let ids: Vec<u32> = (0..flags.len() as u32 / columns).collect();
+            let found = Tally::of(&scores, columns as usize, &labels, &ids).unwrap().f1_macro().unwrap();
+            assert!((found - expected).abs() < 1e-12, "{flags:?}: {found}, {expected}");
+            let found = super::super::f1_micro(&scores, columns as usize, &labels, &ids).unwrap();
+            assert!((found - micro).abs() < 1e-12, "{flags:?}: {found}, {micro}");
+        }
+        // A column of which nothing is known is no label of these rows.
+        let labels = Labels::Flags(Values::new(2, vec![1.0, f32::NAN, 1.0, f32::NAN]).unwrap());
+        let found = Tally::of(&[1.0, 1.0, 1.0, -1.0], 2, &labels, &[0, 1]).unwrap();
+        assert_eq!(found.f1_macro(), Some(1.0));
     }
 
     #[test]
