@@ -2,7 +2,8 @@
 //!
 //! c is optional. x, y [n, k], c [k]. dx = dy * mask / (1 - p) * activation'(x + c), dc = column sums
 //! of dx. `linear` does the same on the way into its product; where a row goes into a gather or a sum as
-//! it is, it is made here. Besides the activations of `linear` it has `gelu`, `gelu-tanh`, `silu` and `softplus`.
+//! it is, it is made here. Besides the activations of `linear` it has `gelu`, `gelu-tanh`, `silu` and `softplus`, and
+//! `slope` is the factor of `leaky-relu` for values below 0.
 
 use eciton_sdk::prelude::*;
 
@@ -25,6 +26,25 @@ enum By {
 }
 
 const PLAIN: Prologue<'_> = Prologue { bias: None, activation: Activation::Identity, dropout: None };
+
+/// The `slope` of a `leaky-relu` that does not set it, and that of the other kernels' activations.
+const SLOPE: f64 = 0.2;
+
+/// Returns the activation that the attributes name.
+fn activation(attributes: &Attributes) -> Result<By> {
+    let (name, slope) = (attributes.text("activation")?, attributes.number("slope")? as f32);
+    if let Some(by) = Smooth::parse(name) {
+        return Ok(By::Smooth(by));
+    }
+    if !(0.0..1.0).contains(&slope) {
+        let found = "attribute `slope` must be a number s with 0 <= s < 1";
+        return Err(Error::Argument(found.to_owned()));
+    }
+    Ok(By::Prologue(match Activation::parse(name)? {
+        Activation::LeakyRelu(_) => Activation::LeakyRelu(slope),
+        other => other,
+    }))
+}
 
 impl Activate {
     fn dropout(&self) -> Option<Dropout> {
@@ -78,6 +98,11 @@ impl Kernel for Activate {
             AttributeSpec::new("input-bias", "whether c is added to the input", Some(Value::Flag(false))),
             AttributeSpec::new("activation", "applied to the input after c", text("identity")),
             AttributeSpec::new("dropout", "probability of dropping a value", Some(Value::Number(0.0))),
+            AttributeSpec::new(
+                "slope",
+                "factor of leaky-relu for values below 0, at least 0 and below 1",
+                Some(Value::Number(SLOPE)),
+            ),
         ]
     }
 
@@ -96,10 +121,7 @@ impl Kernel for Activate {
         Ok(Self {
             columns,
             bias: attributes.flag("input-bias")?,
-            by: match Smooth::parse(attributes.text("activation")?) {
-                Some(by) => By::Smooth(by),
-                None => By::Prologue(Activation::parse(attributes.text("activation")?)?),
-            },
+            by: activation(attributes)?,
             dropout: attributes.probability("dropout")?,
         })
     }

@@ -43,6 +43,7 @@ fn forward_is_the_formula() {
         ("input-bias".to_owned(), Value::Flag(true)),
         ("activation".to_owned(), text("relu")),
         ("dropout".to_owned(), Value::Number(0.25)),
+        ("slope".to_owned(), Value::Number(0.2)),
     ]);
     let kernel = Activate::open(&[vec![2]], &attributes).unwrap();
     let host = Reference::new(context);
@@ -62,12 +63,46 @@ fn forward_is_the_formula() {
     assert!(found.iter().zip(&expected).all(|(f, e)| (f - e).abs() < 1e-12), "{found:?}, not {expected:?}");
 }
 
+/// y = x where x > 0, else slope * x; the gradient is 1 or the slope.
+#[test]
+fn the_slope_of_leaky_relu_is_an_attribute() {
+    let leaky = |slope: Option<f64>| {
+        let mut attributes = vec![("activation", text("leaky-relu"))];
+        attributes.extend(slope.map(|slope| ("slope", Value::Number(slope))));
+        attributes
+    };
+    for slope in [0.0, 0.01, 0.2, 0.9] {
+        let report = check::gradients::<Activate>(&[vec![5]], &leaky(Some(slope)), 7, SEED)
+            .unwrap_or_else(|e| panic!("seed {SEED}, slope {slope}: {e}"));
+        assert!(report.worst < 1e-7, "seed {SEED}, slope {slope}: {report:?}");
+    }
+    let context = Context { seed: SEED, epoch: 0, layer: 0, training: true, first_row: 0, rows: 1 };
+    for (slope, expected) in [(None, [2.0, -0.4]), (Some(0.25), [2.0, -0.5]), (Some(0.0), [2.0, 0.0])] {
+        let host = Reference::new(context);
+        let defaults = [("input-bias", Value::Flag(false)), ("dropout", Value::Number(0.0))];
+        let mut all = leaky(slope);
+        all.extend(defaults);
+        all.extend(slope.is_none().then_some(("slope", Value::Number(0.2))));
+        let attributes = all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        let kernel = Activate::open(&[vec![2]], &Attributes::new(attributes)).unwrap();
+        let (x, y) = (host.matrix(&[1, 2], &[2.0, -2.0]).unwrap(), host.output(&[1, 2]).unwrap());
+        let io = Forward { inputs: &[&x], parameters: &[], outputs: &[&y], kept: &[] };
+        host.run(|| kernel.forward::<f64>(&host.context().task(), io)).unwrap();
+        let found = host.values(&y).unwrap();
+        assert!(found.iter().zip(expected).all(|(f, e)| (f - e).abs() < 1e-7), "{slope:?}: {found:?}");
+    }
+    for wrong in [-0.1, 1.0, f64::NAN] {
+        assert!(check::gradients::<Activate>(&[vec![5]], &leaky(Some(wrong)), 1, SEED).is_err(), "{wrong}");
+    }
+}
+
 #[test]
 fn wrong_inputs_are_refused() {
     let attributes = Attributes::new(vec![
         ("input-bias".to_owned(), Value::Flag(false)),
         ("activation".to_owned(), text("relu")),
         ("dropout".to_owned(), Value::Number(0.0)),
+        ("slope".to_owned(), Value::Number(0.2)),
     ]);
     assert!(Activate::open(&[], &attributes).is_err());
     assert!(Activate::open(&[vec![2], vec![2]], &attributes).is_err());

@@ -359,7 +359,12 @@ impl Config {
     /// As [`Config::parse`]; [`Error::Override`] for what is not `section.key=value`.
     pub fn set(&mut self, argument: &str) -> Result<(), Error> {
         let mut changed = self.clone();
-        keys::write_override(&mut changed, document::parse_override(argument)?)?;
+        let field = document::parse_override(argument)?;
+        let key = field.path.clone();
+        keys::write_override(&mut changed, field)?;
+        if let Some(key) = key.strip_prefix("model.") {
+            changed.model.note_set(key);
+        }
         if changed.executor.kind != self.executor.kind {
             changed.run_on(changed.executor.kind);
         }

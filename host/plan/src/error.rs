@@ -134,6 +134,16 @@ pub enum Error {
         /// The kinds of layers that it belongs to.
         kinds: String,
     },
+    /// A value of a key of the model that changes nothing.
+    #[error("the model says `{key}` = {found}, which none of its layers reads: {remedy}")]
+    UnreadKey {
+        /// The key.
+        key: &'static str,
+        /// Its value.
+        found: String,
+        /// The remedy.
+        remedy: &'static str,
+    },
     /// First values of a parameter that the model does not have.
     #[error("`{key}` names the parameter {name:?}, which is not there: leave it out, or take one of {known}")]
     NoParameter {

@@ -25,9 +25,10 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::executor::SpanChoice;
 use crate::ids::StageId;
+use crate::op::{batch_norm, pair_norm};
 use crate::pipeline::WeightVersions;
 use crate::planner::Plan;
-use crate::program::{Phase, Place, Program, Scope};
+use crate::program::{Phase, Place, Program, Scope, Stage};
 
 /// Most lanes.
 pub const MAX_LANES: u32 = 4096;
@@ -183,6 +184,33 @@ impl LaneSettings {
     }
 }
 
+/// Returns the key, the words for a stage that lanes do not take, and the remedy. A lane computes rows of one interval or
+/// micro-batch at a time, from rows of the same one.
+pub(crate) fn not_on_lanes(program: &Program, stage: &Stage) -> (&'static str, String, &'static str) {
+    let operation = program.operations.get(stage.operation.index());
+    let layer = operation.map_or(0, |operation| usize::from(operation.layer.0));
+    let kind = program.model.layers.get(layer).map_or("", |layer| layer.kind.name());
+    let norm = operation.and_then(|operation| match &operation.kernel[..] {
+        batch_norm::NAME => Some("batch"),
+        pair_norm::NAME => Some("pair"),
+        _ => None,
+    });
+    match norm {
+        Some(norm) => (
+            "model.norm",
+            format!("\"{norm}\" in layer {layer} ({kind})"),
+            "such a norm waits for the rows of all intervals or of a whole micro-batch, and lanes compute rows one by \
+             one: set norm = \"layer\", \"rms\" or \"l2\", which read one row, or leave lanes out (lanes.count = 0)",
+        ),
+        None => (
+            "model",
+            format!("one whose layer {layer} ({kind}) reads rows of other intervals"),
+            "lanes run models without a graph: leave lanes out (lanes.count = 0), or have layers that read one row, \
+             for instance linear, conv2d or transformer",
+        ),
+    }
+}
+
 /// Which lane of a replica does which stage of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
@@ -207,8 +235,8 @@ impl Placement {
                 || program.apart.is_none() && stage.reads().any(|(_, scope)| scope == Scope::All)
         });
         if let Some(stage) = wide {
-            let remedy = "lanes run models without a graph; leave lanes out, or have layers of rows alone";
-            return refuse("model", format!("stage {}", stage.name), remedy);
+            let (other, found, remedy) = not_on_lanes(program, stage);
+            return refuse(other, found, remedy);
         }
         let end = program.loss().map_or(program.stages.len(), StageId::index);
         let firsts = match settings.cut.is_empty() {

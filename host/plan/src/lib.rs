@@ -87,9 +87,9 @@ pub use lanes::{LaneSettings, Lanes, Order, PipelineSchedule, Placement};
 pub use links::Links;
 pub use model::{
     Activation, Aggregator, Attention, Conv2d, DeepSettings, EdgeColumn, Embedding, FeatureGather, First,
-    FirstKind, FirstWeights, Image, Init, Jumping, KindSettings, LayerKind, LayerSettings, Layers, Model,
-    ModelKind, ModelLayer, ModelSettings, Norm, On, Pool2d, PoolBy, Readout, SelfAttention, Slice, Source,
-    Tied, Transformer,
+    FirstKind, FirstWeights, Image, Init, Jumping, KindSettings, LEAKY_SLOPE, LayerKind, LayerSettings,
+    Layers, Model, ModelKind, ModelLayer, ModelSettings, Norm, On, Pool2d, PoolBy, Readout, SelfAttention,
+    SetKeys, Slice, Slope, Source, Tied, Transformer,
 };
 pub use objective::{Loss, Metric, TaskType};
 pub use optimiser::{Algorithm, Optimiser, Schedule, WeightDecay};

@@ -40,19 +40,23 @@
 //! What follows is, in this order: `norm` (each row by itself), the activation, and with `residual` the
 //! layer's input, as it was before dropout, is added.
 
+mod activation;
 mod deep;
 mod first;
 mod resolve;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod unread;
 pub(crate) mod wiring;
 
+pub use activation::{Activation, LEAKY_SLOPE, Slope};
 pub use deep::{
     Conv2d, Embedding, Image, MAX_ENTRIES, MAX_ROW, Pool2d, PoolBy, SelfAttention, Slice, Source, Transformer,
 };
 pub use first::{First, FirstKind, Init};
 pub use settings::{DeepSettings, EdgeColumn, KindSettings, LayerSettings, Layers, ModelKind, ModelSettings};
+pub use unread::SetKeys;
 
 use crate::ids::Layer;
 use crate::objective::{Loss, TaskType};
@@ -71,70 +75,6 @@ pub const MAX_ATTRIBUTES: u32 = 64;
 const NAMED_LAYERS: usize = 12;
 /// Most heads of an attention.
 pub const MAX_HEADS: u32 = 64;
-
-/// An elementwise function between layers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Activation {
-    /// x
-    Identity,
-    /// max(x, 0)
-    Relu,
-    /// x if x > 0, else 0.2 x
-    LeakyRelu,
-    /// x if x > 0, else exp(x) - 1
-    Elu,
-    /// 1 / (1 + exp(-x))
-    Sigmoid,
-    /// tanh(x)
-    Tanh,
-    /// x Phi(x), Phi the normal distribution function (Hendrycks and Gimpel 2016)
-    Gelu,
-    /// 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), near to it (the same, section 2)
-    GeluTanh,
-    /// x / (1 + exp(-x)) (Elfwing, Uchibe and Doya 2018)
-    Silu,
-    /// ln(1 + exp(x))
-    Softplus,
-}
-
-impl Activation {
-    /// All, with their names.
-    pub const ALL: [(&'static str, Self); 10] = [
-        ("identity", Self::Identity),
-        ("relu", Self::Relu),
-        ("leaky-relu", Self::LeakyRelu),
-        ("elu", Self::Elu),
-        ("sigmoid", Self::Sigmoid),
-        ("tanh", Self::Tanh),
-        ("gelu", Self::Gelu),
-        ("gelu-tanh", Self::GeluTanh),
-        ("silu", Self::Silu),
-        ("softplus", Self::Softplus),
-    ];
-
-    /// Whether only kernel `activate` does it: not another kernel on the way in or out.
-    pub(crate) const fn stands_alone(self) -> bool {
-        matches!(self, Self::Gelu | Self::GeluTanh | Self::Silu | Self::Softplus)
-    }
-
-    /// Its name in recipes and in kernels' attributes.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Identity => "identity",
-            Self::Relu => "relu",
-            Self::LeakyRelu => "leaky-relu",
-            Self::Elu => "elu",
-            Self::Sigmoid => "sigmoid",
-            Self::Tanh => "tanh",
-            Self::Gelu => "gelu",
-            Self::GeluTanh => "gelu-tanh",
-            Self::Silu => "silu",
-            Self::Softplus => "softplus",
-        }
-    }
-}
 
 /// What brings a layer's result to one scale: kernel `normalise`, an operator of the host, or both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -310,6 +250,20 @@ pub struct Model {
     pub init: Init,
     /// The layers, at least one, at most [`MAX_LAYERS`].
     pub layers: Vec<ModelLayer>,
+}
+
+impl Model {
+    /// Whether a layer has an activation with a slope.
+    #[must_use]
+    pub fn has_slope(&self) -> bool {
+        self.layers.iter().any(|layer| {
+            let between = match &layer.kind {
+                LayerKind::Transformer(of) => of.between,
+                _ => layer.activation,
+            };
+            between.slope().is_some()
+        })
+    }
 }
 
 /// A layer with all its attributes.

@@ -240,11 +240,15 @@ impl Network {
         dropout: f64,
         with: impl FnOnce(&mut Kernel),
     ) -> ValueId {
-        let attributes = vec![
+        let mut attributes = vec![
             Attribute::new("input-bias", Setting::Flag(rows.bias.is_some())),
             Attribute::new("activation", Setting::Text(rows.activation.name().to_owned())),
             Attribute::new("dropout", Setting::Number(dropout)),
         ];
+        // Components of released versions have the default slope and no attribute for another one.
+        if let Some(slope) = rows.activation.slope().filter(|_| rows.activation.stands_alone()) {
+            attributes.push(Attribute::new("slope", Setting::Number(slope)));
+        }
         let mut kernel = Kernel { bias: rows.bias.clone(), ..Kernel::new(ACTIVATE, (of, ""), attributes) };
         with(&mut kernel);
         self.add(of, vec![rows.value], self.width(rows.value), kernel)

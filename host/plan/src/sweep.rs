@@ -20,6 +20,7 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 use crate::error::Error;
+use crate::until::Part;
 
 /// Most trials of a sweep.
 pub const MAX_TRIALS: u64 = 100_000;
@@ -48,6 +49,8 @@ pub struct Sweep {
     pub draw_seed: u64,
     /// Successive halving; `None`: every trial is trained to its end.
     pub halving: Option<Halving>,
+    /// The part of the data by whose metric choices are ranked: validation, or test if the file asks for it.
+    pub rank_by: Part,
     /// The keys that differ, in alphabetical order.
     pub parameters: Vec<Parameter>,
 }
@@ -172,7 +175,18 @@ struct Text {
     draw_seed: u64,
     halving: Option<Halving>,
     #[serde(default)]
+    rank_by: RankBy,
+    #[serde(default)]
     grid: Table,
+}
+
+/// The parts of the data that may rank choices.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "lowercase")]
+enum RankBy {
+    #[default]
+    Validation,
+    Test,
 }
 
 fn one() -> u32 {
@@ -241,8 +255,12 @@ impl Sweep {
             let reason = "is a range, of which `random = N` draws; or list its values";
             return Err(wrong(format!("`{}` {reason}", parameter.key)));
         }
-        let Text { recipe, data, seeds, folds, stratified, random, draw_seed, halving, .. } = found;
-        Ok(Self { recipe, data, seeds, folds, stratified, random, draw_seed, halving, parameters })
+        let Text { recipe, data, seeds, folds, stratified, random, draw_seed, halving, rank_by, .. } = found;
+        let rank_by = match rank_by {
+            RankBy::Validation => Part::Validation,
+            RankBy::Test => Part::Test,
+        };
+        Ok(Self { recipe, data, seeds, folds, stratified, random, draw_seed, halving, rank_by, parameters })
     }
 
     /// All trials: choices in order, the last key's values changing first; of a choice the folds;

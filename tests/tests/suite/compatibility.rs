@@ -120,3 +120,25 @@ fn components_train_as_built_in_kernels_do() {
         }
     }
 }
+
+/// `SAME_RESULTS` in `eciton-train` names these: a run that began with one goes on with the built-in component.
+#[test]
+fn components_of_earlier_builds_compute_the_bits_of_the_built_in_ones() {
+    let earlier = root().join("tests/kernels/earlier/activate.wasm");
+    for text in [
+        "kind = \"sage\"\nactivation = \"gelu\"\nnorm = \"layer\"",
+        "kind = \"sage\"\nactivation = \"elu\"",
+        "kind = \"gatv2\"\nheads = 2",
+        "kind = \"sage\"\nactivation = \"leaky-relu\"\nactivation_slope = 0.2",
+    ] {
+        let builtin = model(text);
+        let mut replaced = builtin.clone();
+        replaced.kernels.insert("activate".to_owned(), earlier.display().to_string());
+        assert_eq!(trained(&builtin), trained(&replaced), "{text}");
+    }
+    // It has no slope, and so refuses another one than its own.
+    let mut config = model("kind = \"sage\"\nactivation = \"leaky-relu\"");
+    config.kernels.insert("activate".to_owned(), earlier.display().to_string());
+    let error = train(&config, &options()).unwrap_err().to_string();
+    assert!(error.contains("slope"), "{error}");
+}

@@ -68,6 +68,8 @@ impl Case {
         config.model.layers = Layers::List(hidden.chain([layer(None)]).collect());
         (config.model.dropout, config.model.bias, config.model.activation) =
             (dropout, bias, Some(activation));
+        // The slope that `linear` has on its way in: with another one, kernel `activate` stands between the layers.
+        config.model.activation_slope = activation.slope().map(|_| 0.2);
         (config.run.seed, config.run.epochs, config.run.eval_every) = (seed, 1, 0);
         config.run.intervals = (vertices > 64 && seed.is_multiple_of(2)).then_some(2);
         config.run.threads = Some(1 + numbers.below(2));
@@ -176,11 +178,17 @@ fn loss_and_gradients() {
         for layers in [2, 3] {
             let (dropout, bias) = ([0.0, 0.5][seed as usize % 2], seed % 4 < 2);
             let mut case = Case::new(seed, layers, dropout, bias, activation, Algorithm::adam());
+            let leaky = activation.slope().filter(|_| layers == 3);
+            if let Some(slope) = leaky {
+                case.config.model.activation_slope = None;
+                case.job["slope"] = f64::from(slope as f32).into();
+            }
             let found = case.train(1);
-            if matches!(
+            let smooth = matches!(
                 activation,
                 Activation::Gelu | Activation::GeluTanh | Activation::Silu | Activation::Softplus
-            ) {
+            );
+            if smooth || leaky.is_some() {
                 // Kernel `activate` has the bias, so that the product's weight is drawn as its first parameter.
                 case.begin_with(&found);
             }

@@ -52,6 +52,15 @@ pub(super) const MODEL: &[Key<ModelSettings>] = &[
         },
     ),
     key(
+        "activation_slope",
+        &["leaky_relu_slope"],
+        "factor of leaky-relu for values below 0: 0 <= slope < 1; left out: 0.01",
+        |model, field| {
+            model.activation_slope = Some(field.number(SLOPE, is_probability)?);
+            Ok(())
+        },
+    ),
+    key(
         "dropout",
         &["p", "dropout_rate"],
         "dropout on every layer's input: 0 <= dropout < 1",
@@ -253,6 +262,15 @@ pub(super) const LAYER: &[Key<LayerSettings>] = &[
         "what follows it: identity, relu, leaky-relu, elu, sigmoid, tanh, gelu, gelu-tanh, silu, softplus",
         |layer, field| {
             layer.activation = Some(field.choice(&Activation::ALL)?);
+            Ok(())
+        },
+    ),
+    key(
+        "activation_slope",
+        &["leaky_relu_slope"],
+        "factor of leaky-relu for values below 0: 0 <= slope < 1; left out: that of the model",
+        |layer, field| {
+            layer.activation_slope = Some(field.number(SLOPE, is_probability)?);
             Ok(())
         },
     ),

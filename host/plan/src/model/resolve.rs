@@ -375,6 +375,18 @@ impl Resolving<'_> {
         let like = if attends { ModelKind::Gat } else { ModelKind::Gcn };
         let usual = settings.activation.unwrap_or(like.activation());
         let activation = said.unwrap_or(if plain { Activation::Identity } else { usual });
+        let activation = activation.with_slope(self.slope());
+        let between = match &kind {
+            LayerKind::Transformer(of) => of.between,
+            _ => activation,
+        };
+        if layer.activation_slope.is_some() && between.slope().is_none() {
+            let allowed = format!(
+                "left out: its activation is {:?}, and `leaky-relu` alone has a slope",
+                between.name()
+            );
+            return self.refuse("activation_slope", "given".to_owned(), &allowed);
+        }
         if classes.is_some() && activation != Activation::Identity {
             let allowed = "\"identity\" in the last layer, and in one with a `loss_weight`: scores";
             return self.refuse("activation", format!("{:?}", activation.name()), allowed);
@@ -428,6 +440,11 @@ impl Resolving<'_> {
             init: layer.init.clone(),
             kind,
         })
+    }
+
+    /// The slope of a `leaky-relu` in this layer, if a key sets it.
+    fn slope(&self) -> Option<f64> {
+        self.layer.activation_slope.or(self.settings.activation_slope)
     }
 
     /// The layer's kind, with attributes of its own.

@@ -1,6 +1,6 @@
 //! What a user writes of a model.
 
-use super::{Activation, Aggregator, FirstWeights, Image, Init, Jumping, Norm, On, PoolBy, Readout};
+use super::{Activation, Aggregator, FirstWeights, Image, Init, Jumping, Norm, On, PoolBy, Readout, SetKeys};
 use crate::class_weights::ClassWeights;
 use crate::document;
 use crate::error::Error;
@@ -26,6 +26,9 @@ pub struct ModelSettings {
     /// ([`ModelKind::activation`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activation: Option<Activation>,
+    /// The slope of every `leaky-relu`, unless the layer says; `None`: [`LEAKY_SLOPE`](super::LEAKY_SLOPE).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub activation_slope: Option<f64>,
     /// Dropout on the input of every layer with weights, unless the layer says: 0 <= dropout < 1.
     pub dropout: f64,
     /// Whether layers add a bias, unless the layer says.
@@ -60,6 +63,9 @@ pub struct ModelSettings {
     /// Of the layers that have them, unless the layer says.
     #[serde(flatten)]
     pub own: KindSettings,
+    /// Keys that were set one by one, for messages.
+    #[serde(skip)]
+    pub set_keys: SetKeys,
     /// The layers.
     pub layers: Layers,
 }
@@ -77,6 +83,7 @@ impl Default for ModelSettings {
             layers: Layers::Count(2),
             hidden: 16,
             activation: None,
+            activation_slope: None,
             dropout: 0.5,
             bias: true,
             norm: Norm::None,
@@ -89,6 +96,7 @@ impl Default for ModelSettings {
             edge_weights: None,
             jumping: None,
             own: KindSettings::default(),
+            set_keys: SetKeys::default(),
         }
     }
 }
@@ -103,6 +111,11 @@ impl ModelSettings {
         let fields = document::parse(text, origin)?;
         keys::write_model_file(&mut settings, &fields)?;
         Ok(settings)
+    }
+
+    /// Gives `leaky-relu` the slope that it had in run folders of format 1, which have no key for it: 0.2.
+    pub fn set_slope_of_format_1(&mut self) {
+        self.activation_slope.get_or_insert(0.2);
     }
 
     /// The paths of the components that its layers name, as written; twice where two layers name one.
@@ -247,6 +260,9 @@ pub struct LayerSettings {
     /// What follows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activation: Option<Activation>,
+    /// Its slope, where that is `leaky-relu`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub activation_slope: Option<f64>,
     /// Dropout on its input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropout: Option<f64>,

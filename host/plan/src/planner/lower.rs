@@ -3,7 +3,7 @@
 use super::graph::{Graph, Operator, Pace};
 use crate::error::Error;
 use crate::ids::{SlotId, StageId};
-use crate::lanes::owners;
+use crate::lanes::{not_on_lanes, owners};
 use crate::profile::{Profile, StageProfile};
 use crate::program::{Place, Program, SlotOf};
 
@@ -22,13 +22,9 @@ impl Graph {
     pub fn of(program: &Program, profile: &Profile, stored: f64) -> Result<Self, Error> {
         let stages = profile.stages(program, stored)?;
         if let Some(stage) = program.stages.iter().find(|stage| stage.place == Place::Host) {
-            return Err(Error::Together {
-                key: "lanes.count",
-                found: "planned".to_owned(),
-                other: "model",
-                other_found: format!("stage {}", stage.name),
-                remedy: "lanes run models without a graph; plan for no lanes, or have layers of rows alone",
-            });
+            let (other, other_found, remedy) = not_on_lanes(program, stage);
+            let (key, found) = ("lanes.count", "planned".to_owned());
+            return Err(Error::Together { key, found, other, other_found, remedy });
         }
         let end = program.loss().map_or(program.stages.len(), StageId::index);
         let owners = owners(program, end);

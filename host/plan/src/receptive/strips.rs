@@ -266,6 +266,7 @@ impl Making<'_> {
         match step {
             Step::Conv(conv) => {
                 layer.activation = Some(resolved.activation);
+                layer.activation_slope = resolved.activation.slope();
                 layer.bias = Some(resolved.bias);
                 layer.weights_of = (worker > 0).then(|| name(0));
                 layer.deep.channels = Some(conv.channels);

@@ -12,6 +12,7 @@ use super::point::Point;
 use super::saver::{Beginning, Saver, Written};
 use super::{CONFIG, FORMAT, Fingerprint, METRICS, RUN, RunRecord, SEEDS, VERSIONS};
 use crate::error::{Error, Result};
+use crate::kernels::same_results;
 use crate::report::{EpochReport, SeedReport};
 use crate::run_folder::model::{self, MAX_MODEL_BYTES, Model};
 use crate::run_folder::{Error as FileError, MAX_RECORD_BYTES, Versions, malformed, parse, read};
@@ -200,7 +201,7 @@ impl Found {
         }
         for (name, then) in &then.kernels {
             let now = versions.kernels.get(name);
-            if now != Some(then) {
+            if !same_results(name, then, now) {
                 let short = |digest: &str| digest.chars().take(12).collect::<String>();
                 let now = now.map_or("gone".to_owned(), |now| short(now));
                 differences.push(format!("kernel {name} was {} and is now {now}", short(then)));

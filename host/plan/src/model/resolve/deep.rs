@@ -335,7 +335,7 @@ impl Resolving<'_> {
         if !(1..=MAX_WIDTH).contains(&hidden) {
             return self.refuse("hidden", hidden.to_string(), &format!("1 to {MAX_WIDTH}"));
         }
-        let between = layer.activation.unwrap_or(Activation::Gelu);
+        let between = layer.activation.unwrap_or(Activation::Gelu).with_slope(self.slope());
         Ok(Transformer { attention: self.self_attention()?, hidden, before, between })
     }
 

@@ -1,0 +1,197 @@
+//! Keys of `[model]` that change nothing, because none of the model's layers reads them.
+//!
+//! A key is read if another value of it gives another model, or none. So the check holds for every key and every list
+//! of layers, without a table of what each kind reads.
+
+use std::collections::BTreeSet;
+
+use super::settings::{Layers, ModelSettings};
+use super::{
+    Activation, Aggregator, FirstWeights, LEAKY_SLOPE, MAX_HOPS, MAX_LAYERS, MAX_WIDTH, Model, ModelKind,
+    Norm, Readout,
+};
+use crate::error::Error;
+use crate::objective::TaskType;
+
+/// Keys that were set one by one: by a flag, `--set`, a sweep or a caller. Two models are equal whatever set them.
+#[derive(Clone, Debug, Default)]
+pub struct SetKeys(BTreeSet<String>);
+
+impl PartialEq for SetKeys {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl SetKeys {
+    /// Adds a key.
+    pub(crate) fn add(&mut self, key: &str) {
+        self.0.insert(key.to_owned());
+    }
+
+    fn has(&self, key: &str) -> bool {
+        self.0.contains(key)
+    }
+}
+
+/// A key, whether its value is another one than the default, and changes of it.
+type Probe = (&'static str, bool, Vec<fn(&mut ModelSettings)>);
+
+/// All keys that layers may read, but `loss`, `class_weights`, `focal`, `edge_weights` and `jumping`, which are refused
+/// where they have no effect.
+fn probes(settings: &ModelSettings) -> Vec<Probe> {
+    let default = ModelSettings::default();
+    let own = &settings.own;
+    let counted = matches!(settings.layers, Layers::Count(_));
+    let usual = |activation| counted && activation == settings.kind.activation();
+    vec![
+        // A table of rows has kind `mlp` without being asked.
+        ("kind", false, vec![|s| s.kind = other(s.kind, [ModelKind::Gcn, ModelKind::Mlp])]),
+        (
+            "layers",
+            settings.layers != default.layers && counted,
+            vec![|s| {
+                if let Layers::Count(count) = &mut s.layers {
+                    *count = if *count < MAX_LAYERS { *count + 1 } else { 1 };
+                }
+            }],
+        ),
+        (
+            "hidden",
+            settings.hidden != default.hidden,
+            vec![|s| s.hidden = if s.hidden <= MAX_WIDTH / 2 { s.hidden * 2 } else { s.hidden / 2 }],
+        ),
+        (
+            "activation",
+            settings.activation.is_some_and(|of| !usual(of)),
+            vec![|s| s.activation = Some(Activation::Tanh), |s| s.activation = Some(Activation::Sigmoid)],
+        ),
+        (
+            "activation_slope",
+            settings.activation_slope.is_some_and(|slope| slope != LEAKY_SLOPE),
+            vec![|s| s.activation_slope = Some(0.5), |s| s.activation_slope = Some(0.25)],
+        ),
+        ("dropout", settings.dropout != default.dropout, vec![|s| s.dropout = 0.25, |s| s.dropout = 0.375]),
+        ("bias", settings.bias != default.bias, vec![|s| s.bias = !s.bias]),
+        ("norm", settings.norm != default.norm, vec![|s| s.norm = other(s.norm, [Norm::Layer, Norm::L2])]),
+        ("residual", settings.residual, vec![|s| s.residual = !s.residual]),
+        (
+            "first_weights",
+            settings.first_weights != default.first_weights,
+            vec![|s| s.first_weights = FirstWeights::Glorot, |s| s.first_weights = FirstWeights::FanIn],
+        ),
+        (
+            "hops",
+            own.hops.is_some(),
+            vec![|s| {
+                s.own.hops = Some(if s.own.hops == Some(MAX_HOPS) { 1 } else { s.own.hops.unwrap_or(2) + 1 });
+            }],
+        ),
+        ("alpha", own.alpha.is_some(), vec![|s| s.own.alpha = Some(0.3), |s| s.own.alpha = Some(0.6)]),
+        (
+            "epsilon",
+            own.epsilon.is_some(),
+            vec![|s| s.own.epsilon = Some(0.3), |s| s.own.epsilon = Some(0.6)],
+        ),
+        (
+            "train_epsilon",
+            own.train_epsilon.is_some(),
+            vec![|s| s.own.train_epsilon = Some(!s.own.train_epsilon.unwrap_or(false))],
+        ),
+        (
+            "aggregator",
+            own.aggregator.is_some(),
+            vec![|s| {
+                let now = s.own.aggregator.unwrap_or_default();
+                s.own.aggregator = Some(other(now, [Aggregator::Mean, Aggregator::Max]));
+            }],
+        ),
+        (
+            "readout",
+            own.readout.is_some(),
+            vec![|s| {
+                s.own.readout =
+                    Some(other(s.own.readout.unwrap_or(Readout::Mean), [Readout::Sum, Readout::Max]))
+            }],
+        ),
+        ("heads", own.heads.is_some(), vec![|s| s.own.heads = Some(1), |s| s.own.heads = Some(2)]),
+        (
+            "attention_dropout",
+            own.attention_dropout.is_some(),
+            vec![|s| s.own.attention_dropout = Some(0.3), |s| s.own.attention_dropout = Some(0.6)],
+        ),
+        (
+            "negative_slope",
+            own.negative_slope.is_some(),
+            vec![|s| s.own.negative_slope = Some(0.3), |s| s.own.negative_slope = Some(0.6)],
+        ),
+        (
+            "edge_features",
+            own.edge_features == Some(true),
+            vec![|s| s.own.edge_features = Some(!s.own.edge_features.unwrap_or(false))],
+        ),
+    ]
+}
+
+/// The first of two values, or the second if the first is the present one.
+fn other<T: PartialEq>(now: T, [first, second]: [T; 2]) -> T {
+    if now == first { second } else { first }
+}
+
+impl ModelSettings {
+    /// Notes that a key was set by itself.
+    pub(crate) fn note_set(&mut self, key: &str) {
+        self.set_keys.add(key);
+    }
+
+    /// Refuses a key that was set, or has another value than its default, and that none of the model's layers reads.
+    ///
+    /// # Errors
+    /// [`Error::UnreadKey`]. A model that cannot be resolved is no error here: [`Model::resolve`] reports it.
+    pub fn check_read(&self, features: u32, classes: u32, task: TaskType) -> Result<(), Error> {
+        let resolve = |settings: &Self| Model::resolve(settings, features, classes, task);
+        let Ok(model) = resolve(self) else { return Ok(()) };
+        for (key, given, changes) in probes(self) {
+            if !given && !self.set_keys.has(key) {
+                continue;
+            }
+            let same = |change: &fn(&mut Self)| {
+                let mut changed = self.clone();
+                change(&mut changed);
+                resolve(&changed).is_ok_and(|found| found == model)
+            };
+            // A change to the present value is none.
+            let is_change = |change: &&fn(&mut Self)| {
+                let mut changed = self.clone();
+                change(&mut changed);
+                changed != *self
+            };
+            let mut tried = changes.iter().filter(is_change).peekable();
+            if tried.peek().is_some() && tried.all(same) {
+                return Err(self.unread(key));
+            }
+        }
+        if !self.init.is_empty()
+            && let Layers::List(layers) = &self.layers
+            && layers.iter().all(|layer| !layer.init.is_empty())
+        {
+            return Err(self.unread("init"));
+        }
+        Ok(())
+    }
+
+    fn unread(&self, key: &'static str) -> Error {
+        let table = toml::Table::try_from(self).ok();
+        let found = table.and_then(|table| table.get(key).map(toml::Value::to_string)).unwrap_or_default();
+        let remedy = match self.layers {
+            Layers::List(_) => {
+                "each layer of the list sets its own, or is of a kind that has none: change the list, or leave the key out"
+            }
+            Layers::Count(_) => "leave it out, or choose a model that has such layers",
+        };
+        Error::UnreadKey { key, found, remedy }
+    }
+}
+
+#[cfg(test)]
+mod tests;
