@@ -51,8 +51,19 @@ impl Initial {
         let path = file(Path::new(init));
         path.metadata().map_err(|source| Error::Read { path: path.clone(), source })?;
         let bytes = run_folder::read_file(&path, MAX_MODEL_BYTES)?;
-        let model = run_folder::decode(&bytes, &path)?;
-        let (digest, tensors) = (model.digest().to_owned(), model.tensors);
+        let model = run_folder::decode_any(&bytes, &path)?;
+        let digest = match model.is_foreign() {
+            false => model.digest().to_owned(),
+            true => {
+                eciton_input::notes::add(format!(
+                    "{}: another program wrote these weights, and no digest protects them; they are taken as they are. \
+                     A weight multiplies rows from the right: that of PyTorch's Linear is its transpose",
+                    path.display()
+                ));
+                run_folder::model_digest(&model.tensors)
+            }
+        };
+        let tensors = model.tensors;
         if let Some(wanted) = config.run.init_digest.as_ref().filter(|wanted| **wanted != digest) {
             let found = format!("its weights have digest {digest}, and run.init_digest is {wanted}");
             return Err(Error::Init { path, model: program.model.name(), found });

@@ -53,7 +53,7 @@ pub use predictions::{Arrays, MAX_MATRIX_BYTES, MAX_NAMED_BYTES, MAX_WORDS_BYTES
 pub use record::{MAX_RECORD_BYTES, Versions};
 pub use run::{MAX_METRICS_BYTES, Run, epochs, recipe, summary};
 
-pub(crate) use model::decode;
+pub(crate) use model::decode_any;
 pub(crate) use run::{parse_schema, read as read_file};
 
 use crate::checkpoint::sync_folder;

@@ -31,6 +31,8 @@ pub const MAX_TENSORS: usize = 4096;
 
 /// The metadata that has the digest of the weights as they were trained.
 pub(super) const DIGEST: &str = "digest";
+/// The metadata that only files of Eciton have: the version that wrote them.
+const VERSION: &str = "eciton";
 /// What the header calls its metadata; no tensor may be named so.
 const METADATA: &str = "__metadata__";
 /// Values are written in pieces of so many.
@@ -93,6 +95,11 @@ impl Model {
     /// The digest of the weights that were trained.
     pub(crate) fn digest(&self) -> &str {
         self.metadata.get(DIGEST).map_or("", String::as_str)
+    }
+
+    /// Whether another program wrote the file, so that no digest of it was checked.
+    pub(crate) fn is_foreign(&self) -> bool {
+        !self.metadata.contains_key(VERSION)
     }
 }
 
@@ -278,6 +285,19 @@ pub(crate) fn values_of(bytes: &[u8]) -> Vec<f32> {
 
 /// Reads a whole file and checks its weights against the digest in its metadata.
 pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<Model> {
+    tensors_of(bytes, path, true)
+}
+
+/// As [`decode`], of a file that another program may have written: such a file has no digest to be checked.
+///
+/// # Errors
+/// As [`decode`].
+pub(crate) fn decode_any(bytes: &[u8], path: &Path) -> Result<Model> {
+    tensors_of(bytes, path, false)
+}
+
+/// The tensors of a file; `own`: it must be one of Eciton's.
+fn tensors_of(bytes: &[u8], path: &Path, own: bool) -> Result<Model> {
     let wrong = |expected: &str, found: String| malformed(path, expected, &found);
     let (all, metadata) = cells(bytes, path)?;
     let unpacked = metadata.get(UNPACKED);
@@ -302,10 +322,14 @@ pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<Model> {
     if signs.is_some() {
         return Err(wrong("signs, and behind them their scales", "signs alone".to_owned()));
     }
-    let Some(expected) = metadata.get(DIGEST) else {
-        return Err(wrong("weights with their `digest` in the metadata", "none".to_owned()));
-    };
-    check_digest(&tensors, unpacked.unwrap_or(expected), "its own header", path)?;
+    let expected = unpacked.or(metadata.get(DIGEST));
+    match expected.filter(|_| own || metadata.contains_key(VERSION)) {
+        Some(expected) => check_digest(&tensors, expected, "its own header", path)?,
+        None if own || metadata.contains_key(VERSION) => {
+            return Err(wrong("weights with their `digest` in the metadata", "none".to_owned()));
+        }
+        None => {}
+    }
     Ok(Model { tensors, metadata })
 }
 
