@@ -199,6 +199,21 @@ class Hearing(Case):
         stopped = train(graph(), epochs=500, callbacks=[eciton.callbacks.early_stopping(5)])
         self.assertLess(len(stopped.history["loss"]), 500)
 
+    def test_an_undefined_metric_ends_early_stopping(self) -> None:
+        stop = eciton.callbacks.early_stopping(2)
+
+        def epoch(number: int, val: float | None, metric: str | None = "roc-auc") -> eciton.callbacks.Epoch:
+            return eciton.callbacks.Epoch(0, number, 1.0, None, val, None, metric, 0.1, 0.01, None)
+
+        self.assertFalse(stop(epoch(1, None, None)), "not evaluated")
+        for missing in (None, float("nan")):
+            with self.assertRaisesRegex(ValueError, "roc-auc has no value on the validation rows"):
+                stop(epoch(2, missing))
+        self.assertEqual([bool(stop(epoch(3 + n, 0.5))) for n in range(3)], [False, False, True])
+        # After a value, one that is not a number is no better.
+        stop = eciton.callbacks.early_stopping(2)
+        self.assertEqual([bool(stop(epoch(1 + n, val))) for n, val in enumerate((0.5, float("nan"), 0.4))], [False, False, True])
+
     def test_what_a_callback_raises_comes_out(self) -> None:
         class Own(Exception):
             pass

@@ -357,6 +357,7 @@ mod tests {
             test_metric: Some(tests.iter().sum::<f64>() / tests.len() as f64),
             test_metric_std: Some(deviation(tests)),
             test_metric_at_best_validation: Some(0.82),
+            undefined_metrics: std::collections::BTreeMap::new(),
             epoch_seconds_median: 0.000_412,
             total_seconds: 0.131,
             peak_memory_bytes: 31_200_000,

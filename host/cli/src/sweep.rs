@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use eciton_plan::sweep::{Halving, Rung, Trial};
-use eciton_plan::{Config, Error, ExecutorKind, Sweep};
+use eciton_plan::{Config, Error, ExecutorKind, Part, Sweep};
 use eciton_train::sweep::{
-    Functions, Group, Lot, Outcome, Row, Spent, choices, csv, groups, halve, picture, trial_folder,
+    Functions, Group, Halved, Lot, Outcome, Row, Spent, choices, csv, groups, halve, picture, trial_folder,
+    unranked,
 };
 use eciton_train::{Bill, Stop};
 use serde::Serialize;
@@ -78,6 +79,7 @@ A sweep's file:
   seeds = 3                            # each choice so often
   folds = 5                            # cross-validation: data.split = folds:5/0 to 5/4; with stratified = true
   random = 20                          # so many draws of the grid (draw_seed = 0); left out: every choice
+  rank_by = \"test\"                     # rank choices by the test metric [default: validation]
   [grid]
   \"model.hidden\" = [16, 64]
   \"optimiser.lr\" = { low = 0.001, high = 0.1, log = true }    # with random; or a list
@@ -109,6 +111,11 @@ struct Results<'a> {
     epochs: Option<[u64; 2]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     spent: Option<&'a Spent>,
+    /// The part of the data whose metric ranks choices; `None` if they are in the order of the sweep.
+    ranked_by: Option<&'static str>,
+    /// The reason why choices are not ranked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unranked: Option<String>,
     groups: &'a [Group],
     rows: &'a [Row],
 }
@@ -162,7 +169,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         }
         return Ok(());
     }
-    claim(&folder, &base, &trials, sweep.halving)?;
+    claim(&folder, &base, &trials, (sweep.halving, sweep.rank_by))?;
     let stop: std::sync::Arc<Stop> = std::sync::Arc::default();
     interrupt::watch_sweep(stop.clone())?;
     let mut rows: Vec<Option<Row>> = vec![None; trials.len()];
@@ -170,7 +177,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let repeats = trials.len() as u64 / (choices(&trials).len() as u64).max(1);
     let mut told = |rung: usize, at: usize, outcome: Outcome| {
         let Some(trial) = trials.get(at) else { return };
-        let mut row = Row::of(trial, &outcome);
+        let mut row = Row::from_outcome(trial, &outcome);
         row.rung = sweep.halving.map(|_| rung as u32 + 1);
         if rung != std::mem::replace(&mut now, rung) {
             ended = 0;
@@ -194,7 +201,10 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         Some(functions) => functions.train(lot, (&folders, 1), &stop, told),
     };
     match sweep.halving {
-        Some(_) => halve((&trials, &configs), &rungs, &folder, &mut train, &mut told)?,
+        Some(_) => {
+            let halved = Halved { trials: &trials, configs: &configs, rungs: &rungs, by: sweep.rank_by };
+            halve(halved, &folder, &mut train, &mut told)?;
+        }
         None => {
             let numbers: Vec<usize> = (0..configs.len()).collect();
             let lot = Lot { configs: &configs, numbers: &numbers, pause_after: None };
@@ -203,7 +213,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     }
     let spent = functions.as_ref().and_then(Functions::spent);
     let rows: Vec<Row> = rows.into_iter().flatten().collect();
-    let groups = groups(&rows);
+    let groups = groups(&rows, sweep.rank_by);
+    let unranked = unranked(&rows, sweep.rank_by);
     let count = |state: &str| rows.iter().filter(|row| row.state == state).count();
     let results = Results {
         event: "sweep",
@@ -216,16 +227,18 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
             [trained, u64::from(base.run.epochs) * rows.len() as u64]
         }),
         spent: spent.as_ref(),
+        ranked_by: unranked.is_none().then(|| sweep.rank_by.name()),
+        unranked,
         groups: &groups,
         rows: &rows,
     };
     let title = name.to_string_lossy();
     write(&folder.join("results.csv"), csv(&rows).as_bytes())?;
     write(&folder.join("results.json"), &serde_json::to_vec_pretty(&results)?)?;
-    write(&folder.join("sweep.svg"), picture(&rows, &title).as_bytes())?;
+    write(&folder.join("sweep.svg"), picture(&rows, &title, sweep.rank_by).as_bytes())?;
     match arguments.json {
         true => output.json(&results),
-        false => print(&results, &folder, output),
+        false => print(&results, (&folder, sweep.rank_by), output),
     }
     end(&results, &folder)
 }
@@ -278,10 +291,16 @@ fn rungs(sweep: &Sweep, base: &Config, trials: &[Trial]) -> Result<Vec<Rung>, Er
 }
 
 /// Makes the folder, or sees that it is of the same trials.
-fn claim(folder: &Path, base: &Config, trials: &[Trial], halving: Option<Halving>) -> Result<(), Failure> {
+fn claim(
+    folder: &Path,
+    base: &Config,
+    trials: &[Trial],
+    (halving, rank_by): (Option<Halving>, Part),
+) -> Result<(), Failure> {
     let mut text = base.to_toml()?;
     if let Some(Halving { eta, epochs }) = halving {
-        let _ = writeln!(text, "# halving: eta {eta}, epochs {epochs}");
+        let by = if rank_by == Part::Test { ", ranked by test" } else { "" };
+        let _ = writeln!(text, "# halving: eta {eta}, epochs {epochs}{by}");
     }
     for trial in trials {
         let _ = writeln!(text, "# trial {:05}: {}", trial.number, trial.settings());
@@ -335,7 +354,7 @@ fn line(row: &Row, outcome: &Outcome, (ended, all): (usize, usize)) -> String {
     format!("{rung}{ended:>5} of {all}  trial {:>5}  {}: {told}", row.trial, settings.trim())
 }
 
-fn print(results: &Results<'_>, folder: &Path, output: &mut Output) {
+fn print(results: &Results<'_>, (folder, by): (&Path, Part), output: &mut Output) {
     let widest =
         results.groups.iter().take(MAX_SHOWN).map(|group| group.label.len()).max().unwrap_or(0).max(7);
     output.line("");
@@ -366,6 +385,13 @@ fn print(results: &Results<'_>, folder: &Path, output: &mut Output) {
     let (done, failed) = (results.done, results.failed);
     let left = results.trials - done - failed;
     output.line("");
+    if let Some(reason) = &results.unranked {
+        let remedy = match by {
+            Part::Test => "",
+            _ => "; rank_by = \"test\" in the sweep's file ranks them by the test metric",
+        };
+        output.line(format_args!("choices are in the order of the sweep: {reason}{remedy}"));
+    }
     output.line(format_args!("{done} done, {failed} failed, {left} left, {}", seconds(results.seconds)));
     if let Some([trained, all]) = results.epochs {
         output.line(format_args!("{trained} epochs of the {all} that all trials have"));

@@ -42,7 +42,9 @@ class Sweep:
         """The run with the best validation metric; of equal ones the first. Test figures choose nothing."""
         values = [_validation(run) for run in self.runs]
         if all(np.isnan(value) for value in values):
-            raise ValueError("best: no run has a validation metric; give the graph val=")
+            known = [run.summary.get("undefined_metrics", {}).get("validation") for run in self.runs]
+            reasons = [f"{self.runs[0].summary['metric']} is undefined: {one}" for one in known if one]
+            raise ValueError(f"best: no run has a validation metric; {reasons[0] if reasons else 'give the graph val='}")
         less = str(self.runs[0].summary["metric"]) in (
             "cross-entropy",
             "mean-absolute-error",

@@ -23,6 +23,7 @@ def early_stopping(patience: int, min_delta: float = 0.0) -> Callback:
     """Ends a run after `patience` evaluated epochs whose validation metric is no better than the best by `min_delta`.
 
     The run itself does that as well, with the weights of the best epoch: `patience=` and `**{"run.keep": "best"}`.
+    A validation metric that has no value in the first evaluated epoch is a `ValueError`: nothing could end the run.
     """
     best: list[float] = []
     waited = 0
@@ -33,6 +34,14 @@ def early_stopping(patience: int, min_delta: float = 0.0) -> Callback:
         if epoch.seed != of:
             best.clear()
             waited, of = 0, epoch.seed
+        if epoch.metric is None:  # not evaluated
+            return False
+        missing = epoch.val is None or epoch.val != epoch.val
+        if missing and not best:
+            raise ValueError(
+                f"early_stopping: {epoch.metric} has no value on the validation rows (epoch {epoch.epoch}); the run's "
+                "warnings name the reason; give other validation rows, choose another metric, or leave the callback out"
+            )
         if epoch.val is None:
             return False
         good = -epoch.val if epoch.metric in ERRORS else epoch.val

@@ -35,6 +35,7 @@ pub(crate) use self::watch::Watch;
 use crate::error::{Error, Result, at};
 use crate::report::{EpochReport, Metrics, Quality};
 use crate::stop::Stop;
+use crate::undefined;
 use crate::weights::Refused;
 
 /// Counts of one run.
@@ -121,6 +122,7 @@ impl Training<'_> {
         let stages = &self.stages;
         state.counts.flops = 0;
         let mut judge = Judge::new(&config.run);
+        let mut unjudged = trained.epochs.iter().all(|report| report.metrics.is_none());
         for report in &trained.epochs {
             trained.stopped_early = judge.judge(report.epoch, report.metrics.and_then(|m| m.goodness())).stop;
             trained.reached = trained.reached.or(judge.reached(report.epoch, report.metrics));
@@ -216,6 +218,9 @@ impl Training<'_> {
                         report.metrics = Some(found);
                     }
                     let epoch = epochs.at(round);
+                    if std::mem::take(&mut unjudged) {
+                        undefined::check_first(config, &found, (&stages.inputs.dataset.name, epoch))?;
+                    }
                     let judged = judge.judge(epoch, found.goodness());
                     if judged.best && config.run.keep == Keep::Best {
                         trained.best = Some(Best { epoch, values: state.weights.all_values()? });

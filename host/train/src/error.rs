@@ -230,6 +230,23 @@ pub enum Error {
         /// The key that needs them.
         key: &'static str,
     },
+    /// A setting that goes by a metric without a value.
+    #[error(
+        "{key} goes by the {part} metric, but {metric} is undefined on the {part} part of data set `{dataset}`: {reason}; \
+         choose another metric (run.metric) or split (data.split), or leave the key out"
+    )]
+    Undefined {
+        /// The data set's name.
+        dataset: String,
+        /// The key that needs the metric.
+        key: &'static str,
+        /// The metric's name.
+        metric: &'static str,
+        /// The part of the data.
+        part: &'static str,
+        /// The reason why it is undefined.
+        reason: String,
+    },
     /// A target that no epoch of the run could reach.
     #[error("`run.until` is {until}, which nothing on data set `{dataset}` can reach: {reason}")]
     Until {

@@ -60,6 +60,7 @@ mod tensorboard;
 mod train;
 mod trainer;
 mod trial;
+mod undefined;
 mod vertices;
 pub mod web;
 mod weights;

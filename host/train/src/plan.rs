@@ -21,7 +21,7 @@ use crate::error::Result;
 use crate::evaluation::Asked;
 use crate::memory::MemoryPlan;
 use crate::report::Ordered;
-use crate::session::{Draft, Options};
+use crate::session::{Draft, Options, check_settings};
 use crate::train::checked;
 
 /// What `eciton plan` and `eciton train --dry-run` report.
@@ -261,6 +261,7 @@ fn plan_data(dataset: Option<Dataset>, config: &Config, options: &Options) -> Re
     }
     let config = &config;
     let draft = Draft::new(config, options, dataset, Asked::Folder)?;
+    check_settings(&draft.settings, &draft.inputs)?;
     let (inputs, program) = (&draft.inputs, &draft.planned.program);
     let intervals = program.apart.unwrap_or(inputs.intervals.len() as u32);
     let gathered = |stage: &Stage| {

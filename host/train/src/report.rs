@@ -3,6 +3,7 @@
 mod epoch;
 mod quality;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use eciton_exec::functions::Outlook;
@@ -106,10 +107,16 @@ impl Metrics {
         }
     }
 
-    /// The validation metric, so that more is better.
+    /// The validation metric, so that more is better; `None` if it has no value, or one that is not a number.
     #[must_use]
     pub fn goodness(&self) -> Option<f64> {
-        self.validation.map(|found| self.metric.goodness(found))
+        self.goodness_on(Part::Validation)
+    }
+
+    /// The metric of a part of the data, so that more is better; `None` as for [`Metrics::goodness`].
+    #[must_use]
+    pub fn goodness_on(&self, part: Part) -> Option<f64> {
+        self.of(part).filter(|found| !found.is_nan()).map(|found| self.metric.goodness(found))
     }
 }
 
@@ -131,7 +138,7 @@ impl Target {
     pub(crate) fn of(until: Until, epoch: Option<u32>, epochs: &[EpochReport]) -> Self {
         let counted = |report: &&EpochReport| epoch.is_none_or(|epoch| report.epoch <= epoch);
         let better = |best: Metrics, found: Metrics| {
-            let goodness = |of: &Metrics| of.of(until.part).map(|value| of.metric.goodness(value));
+            let goodness = |of: &Metrics| of.goodness_on(until.part);
             if goodness(&found) > goodness(&best) { found } else { best }
         };
         let best = epochs.iter().filter_map(|report| report.metrics).reduce(better);
@@ -305,6 +312,9 @@ pub struct Summary {
     /// Mean over seeds of the test metric at the best validation metric.
     #[serde(alias = "test_accuracy_at_best_validation")]
     pub test_metric_at_best_validation: Option<f64>,
+    /// The reasons why the metric is undefined, by part of the data; empty if it has a value on each part with rows.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub undefined_metrics: BTreeMap<String, String>,
     /// Median over all epochs of all seeds.
     pub epoch_seconds_median: f64,
     /// From the call to the summary; of a run that went on, the time until its checkpoint besides.

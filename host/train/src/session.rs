@@ -14,12 +14,12 @@ use eciton_exec::{Completion, Executor, LocalPool, Prices};
 use eciton_graph::dataset::Dataset;
 use eciton_kernel::Layer;
 use eciton_plan::{
-    Config, Domain, ExecutorKind, Lanes, Layers, Mode, NormaliseFeatures, Program, Readout, Round, SlotId,
-    Spans, WeightVersions, Workers,
+    Config, Domain, ExecutorKind, LEAKY_SLOPE, Lanes, Layers, Mode, ModelSettings, NormaliseFeatures,
+    Program, Readout, Round, SlotId, Spans, WeightVersions, Workers,
 };
 
 use self::draft::sums;
-pub(crate) use self::draft::{Draft, Planned, parts};
+pub(crate) use self::draft::{Draft, Planned, check_settings, parts};
 use self::machine::{machine, tuning};
 use crate::batch::{Batches, RowBatches, Source};
 use crate::checkpoint::{Fingerprint, Point};
@@ -118,6 +118,8 @@ pub(crate) struct Position {
 /// A run that is ready to start.
 pub(crate) struct Session {
     pub inputs: Inputs,
+    /// The model as it was written, with what the data settles.
+    settings: ModelSettings,
     scaled: NormaliseFeatures,
     /// Origins of settings, by key, of a run that goes on: they have been said.
     pub origins: BTreeMap<String, String>,
@@ -169,7 +171,7 @@ impl Session {
         functions::check(config.executor.kind)?;
         let draft = Draft::new(config, options, dataset, asked)?;
         draft.planned.memory.check(config.run.memory_bytes)?;
-        let Draft { inputs, scaled, kernels, threads, stripped, planned } = draft;
+        let Draft { inputs, settings: model, scaled, kernels, threads, stripped, planned } = draft;
         let Planned { program, spans, schedule, evaluation, layers, chooser, .. } = planned;
         let watched = options.out.is_some() && config.checkpoint.is_on();
         let fingerprint = watched.then(|| Fingerprint::of(&inputs)).transpose()?;
@@ -272,6 +274,7 @@ impl Session {
             source,
             epochs,
             inputs,
+            settings: model,
             scaled,
             origins: BTreeMap::new(),
             program,
@@ -297,6 +300,14 @@ impl Session {
         })
     }
 
+    /// Refuses settings of the model that none of its layers reads.
+    ///
+    /// # Errors
+    /// [`eciton_plan::Error::UnreadKey`].
+    pub(crate) fn check_settings(&self) -> Result<()> {
+        check_settings(&self.settings, &self.inputs)
+    }
+
     /// The configuration with what followed from the data.
     pub(crate) fn resolved(&self, config: &Config) -> Config {
         let mut resolved = config.clone();
@@ -308,6 +319,10 @@ impl Session {
         resolved.run.metric = Some(self.inputs.metric);
         if matches!(resolved.model.layers, Layers::Count(_)) {
             resolved.model.activation.get_or_insert(config.model.kind.activation());
+        }
+        // Written in full: a folder of format 1 has no such key, and means another slope.
+        if self.program.model.has_slope() {
+            resolved.model.activation_slope.get_or_insert(LEAKY_SLOPE);
         }
         if self.inputs.dataset.graphs.is_some() && matches!(resolved.model.layers, Layers::Count(_)) {
             resolved.model.own.readout.get_or_insert(Readout::Mean);

@@ -27,9 +27,9 @@ use crate::stop::{Ask, Stop};
 use crate::train::train_on;
 
 pub use functions::{Functions, Spent, evaluate_on_function, predict_on_function};
-pub use halving::{Training, choices, halve};
+pub use halving::{Halved, Training, choices, halve};
 pub use picture::picture;
-pub use table::{Group, Row, csv, groups};
+pub use table::{Group, Row, csv, groups, unranked};
 
 /// How a trial ended.
 #[derive(Debug)]

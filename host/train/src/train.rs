@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use eciton_graph::dataset::Dataset;
 use eciton_graph::graphs::Graphs;
-use eciton_plan::{Config, Keep, Part, Program};
+use eciton_plan::{Config, Part, Program};
 
 use crate::checkpoint::{self, Beginning, Place, RunRecord, Saver};
 use crate::data;
@@ -24,6 +24,7 @@ use crate::run_folder::{Arrays, Error as FileError, NamedTensor, RunFolder, Vers
 use crate::session::{Options, Position, Predicted, Session};
 use crate::tensorboard::Events;
 use crate::trial::settle_pipeline;
+use crate::undefined;
 
 /// Trains as the configuration says, for each seed, and writes the run folder.
 ///
@@ -91,6 +92,7 @@ fn train_data(
     let config = &config;
     let asked = if options.out.is_some() { Asked::Folder } else { Asked::Nothing };
     let mut session = Session::new(config, options, dataset, asked)?;
+    session.check_settings()?;
     session.trial = trial;
     session.read_initial(config)?;
     let events = Events::of(options, options.seeds)?;
@@ -186,6 +188,12 @@ impl Run<'_> {
             settings: session.said(self.config),
             functions: session.outlook(),
         });
+        for (part, reason) in undefined::reasons(&session.inputs) {
+            let metric = session.inputs.metric.name();
+            observer.warning(&format!(
+                "{metric} is undefined on the {part} part: {reason}; the {part} metric stays empty"
+            ));
+        }
         if let Some(fault) = session.kernels.cache_fault() {
             observer
                 .warning(&format!("{fault}; kernels are compiled anew at every start until that is mended"));
@@ -388,30 +396,27 @@ impl Run<'_> {
 }
 
 /// Refuses a data set that cannot be trained on: without training vertices, or without validation
-/// vertices where the configuration goes by them.
+/// vertices, or with an undefined metric of them, where the configuration goes by them.
 ///
 /// # Errors
-/// [`Error::NoTraining`], [`Error::NoValidation`], [`Error::NoValidationLinks`], [`Error::Until`].
+/// [`Error::NoTraining`], [`Error::NoValidation`], [`Error::NoValidationLinks`], [`Error::Undefined`], [`Error::Until`].
 pub(crate) fn check_training(config: &Config, session: &Session) -> Result<()> {
     let (dataset, links) = (&session.inputs.dataset, &session.inputs.links);
     check_until(config, session)?;
     if dataset.split.train.is_empty() && links.is_none() {
         return Err(Error::NoTraining { dataset: dataset.name.clone() });
     }
-    let key = match (config.run.patience, config.run.keep) {
-        (Some(_), _) => Some("run.patience"),
-        (None, Keep::Best) => Some("run.keep = \"best\""),
-        (None, Keep::Last) => config.pipeline.synchronous_at.map(|_| "pipeline.synchronous_at"),
-    };
     let judges = match links {
         Some(links) => links.held_out()[0],
         None => dataset.split.validation.len(),
     };
-    if let Some(key) = key.filter(|_| judges == 0) {
+    for (key, part) in undefined::deciding(config).filter(|(_, part)| *part == Part::Validation) {
+        let Some(reason) = undefined::reason(&session.inputs, part) else { continue };
         let dataset = dataset.name.clone();
         return Err(match links {
-            Some(_) => Error::NoValidationLinks { dataset, key },
-            None => Error::NoValidation { dataset, key },
+            Some(_) if judges == 0 => Error::NoValidationLinks { dataset, key },
+            None if judges == 0 => Error::NoValidation { dataset, key },
+            _ => undefined::undefined(&dataset, key, (session.inputs.metric, part), reason),
         });
     }
     Ok(())
@@ -433,9 +438,10 @@ fn check_until(config: &Config, session: &Session) -> Result<()> {
         (None, Part::Validation) => dataset.split.validation.len(),
         (None, Part::Test) => dataset.split.test.len(),
     };
-    match members {
-        0 => refuse(format!("there is no {} part to measure", until.part.name())),
-        _ => Ok(()),
+    match undefined::reason(&session.inputs, until.part) {
+        _ if members == 0 => refuse(format!("there is no {} part to measure", until.part.name())),
+        Some(reason) => refuse(format!("{} is undefined: {reason}", session.inputs.metric.name())),
+        None => Ok(()),
     }
 }
 
@@ -492,6 +498,7 @@ fn summarise(
         test_metric: spread.map(|(mean, _)| mean),
         test_metric_std: spread.map(|(_, deviation)| deviation),
         test_metric_at_best_validation: mean(&best),
+        undefined_metrics: undefined::reasons(&session.inputs),
         epoch_seconds_median: median,
         total_seconds: 0.0,
         peak_memory_bytes: peak_memory_bytes(),

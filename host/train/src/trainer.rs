@@ -118,6 +118,7 @@ impl Trainer {
             return Err(Error::Task { dataset: dataset.name, wanted, found });
         }
         let mut session = Session::new(config, options, Some(dataset), Asked::Anything)?;
+        session.check_settings()?;
         let seed = config.run.seed;
         session.initialise(config, seed)?;
         let state = session.weights.state()?;

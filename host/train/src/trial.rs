@@ -132,18 +132,20 @@ struct Ran {
 }
 
 fn try_one(
-    config: &Config,
+    asked: &Config,
     options: &Options,
     dataset: Option<&Dataset>,
     (pipeline, epochs): (Pipeline, u32),
 ) -> Result<Ran> {
-    let mut config = Config { pipeline, ..config.clone() };
+    let mut config = Config { pipeline, ..asked.clone() };
     (config.run.eval_every, config.run.patience, config.run.until) = (0, None, None);
     config.run.keep = eciton_plan::Keep::Last;
     config.pipeline.synchronous_at = None;
     let options = Options { out: None, seeds: 1, recording: Recording::default(), ..options.clone() };
     let mut session = Session::new(&config, &options, dataset.cloned(), Asked::Nothing)?;
-    check_training(&config, &session)?;
+    // By the settings of the run, so that what they refuse is refused before the first epoch of a trial.
+    check_training(asked, &session)?;
+    session.check_settings()?;
     let from = Position { weights: None, trained: Trained::default(), until: Some(epochs) };
     let trained = session.train(&config, config.run.seed, Some(from), &mut Silent, None)?;
     if options.stop.is_asked() {

@@ -20,6 +20,7 @@ mod many_graphs;
 mod names;
 mod owned;
 mod report;
+mod reported;
 mod schema;
 mod signs;
 mod split;

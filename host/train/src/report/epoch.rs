@@ -157,7 +157,7 @@ impl BestEpoch {
         if !earlier.is_empty() && last.metrics.is_some() && evaluated().count() == 1 {
             return None;
         }
-        let judged = evaluated().filter(|of| of.metrics.validation.is_some());
+        let judged = evaluated().filter(|of| of.metrics.goodness().is_some());
         judged.reduce(|best, of| if of.metrics.goodness() > best.metrics.goodness() { of } else { best })
     }
 }

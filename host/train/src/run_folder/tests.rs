@@ -73,6 +73,7 @@ fn summary(seeds: &[u64]) -> Summary {
         test_metric: Some(0.8125),
         test_metric_std: Some(0.0),
         test_metric_at_best_validation: None,
+        undefined_metrics: std::collections::BTreeMap::new(),
         epoch_seconds_median: 0.25,
         total_seconds: 1.5,
         peak_memory_bytes: 1 << 40,

@@ -7,7 +7,7 @@ use eciton_graph::dataset::Dataset;
 use eciton_kernel::{Kernel, Layer};
 use eciton_plan::{
     Attribute, Config, EdgeColumn, EdgePlace, ExecutorKind, GROUP, GatherFeatures, Layers, Model,
-    NormaliseFeatures, Place, Placement, Program, Readout, Savings, Spans, Value,
+    ModelSettings, NormaliseFeatures, Place, Placement, Program, Readout, Savings, Spans, Value,
 };
 
 use super::Options;
@@ -26,6 +26,8 @@ use crate::weights::Sums;
 /// A run as far as it is known before memory for it is allocated.
 pub(crate) struct Draft {
     pub inputs: Inputs,
+    /// The model as it was written, with what the data settles.
+    pub settings: ModelSettings,
     pub(super) scaled: NormaliseFeatures,
     pub kernels: Kernels,
     pub threads: u32,
@@ -116,8 +118,17 @@ impl Draft {
         initial::check_layers(config, &planned.program)?;
         crate::signs::check(config, &planned.program, &planned.layers)?;
         inputs.check_neighbours(config, &planned.program)?;
-        Ok(Self { inputs, scaled, kernels, threads, stripped, planned })
+        Ok(Self { inputs, settings, scaled, kernels, threads, stripped, planned })
     }
+}
+
+/// Refuses settings of a model that none of its layers reads.
+///
+/// # Errors
+/// [`eciton_plan::Error::UnreadKey`].
+pub(crate) fn check_settings(settings: &ModelSettings, inputs: &Inputs) -> Result<()> {
+    let shape = inputs.shape;
+    Ok(settings.check_read(shape.features, shape.classes, inputs.task)?)
 }
 
 impl Draft {

@@ -1,20 +1,22 @@
 //! Successive halving: rungs of trials, of which the best choices go on.
 //!
-//! A rung trains its trials to one epoch, where they pause. Choices are ranked by the mean of their trials' validation
-//! metric; a choice of which a trial failed does not go on. `rungs.json` in the sweep's folder has each rung that was
+//! A rung trains its trials to one epoch, where they pause. Choices are ranked by the mean of their trials' metric on the
+//! validation rows, or on those that the sweep names; a choice of which a trial failed does not go on. `rungs.json` in the sweep's folder has each rung that was
 //! decided, so that a sweep that was killed goes on with the same choices.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use eciton_plan::Config;
 use eciton_plan::sweep::{Rung, Trial};
+use eciton_plan::{Config, Part};
 use serde::{Deserialize, Serialize};
 
 use super::{Lot, Outcome, reached, trial_folder};
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::published::Published;
 use crate::run_folder::{MAX_RECORD_BYTES, json, parse, read, writing};
-use crate::train::spread;
+use crate::train::{checked, spread};
+use crate::undefined::{check_ranked, undefined};
 
 /// The file of the rungs that were decided.
 const RUNGS: &str = "rungs.json";
@@ -34,18 +36,33 @@ struct Decided {
 /// Trains a lot of trials, and tells of each.
 pub type Training<'t> = dyn FnMut(Lot<'_>, &mut dyn FnMut(usize, Outcome)) -> Result<()> + 't;
 
+/// A sweep that is trained rung by rung.
+#[derive(Debug, Clone, Copy)]
+pub struct Halved<'a> {
+    /// All trials of the sweep.
+    pub trials: &'a [Trial],
+    /// The configuration of each.
+    pub configs: &'a [Config],
+    /// The rungs, the first one first.
+    pub rungs: &'a [Rung],
+    /// The part of the data whose metric ranks choices.
+    pub by: Part,
+}
+
 /// Trains a sweep rung by rung. `train` trains a lot and tells of each trial; `told` hears of it with the rung's number,
 /// from 0. Of a rung that was decided before, it hears of the trials that did not go on.
 ///
 /// # Errors
-/// Whatever `train` returns; data without a validation part; a record that cannot be read or written.
+/// Whatever `train` returns; [`Error::Undefined`], before the first epoch if the labels show it; a record that cannot be read or written.
 pub fn halve(
-    (trials, configs): (&[Trial], &[Config]),
-    rungs: &[Rung],
+    Halved { trials, configs, rungs, by }: Halved<'_>,
     folder: &Path,
     train: &mut Training<'_>,
     told: &mut dyn FnMut(usize, usize, Outcome),
 ) -> Result<()> {
+    let published = Published::default();
+    let read = |config: &Config| checked(&config.data, published.of(&config.data)?, None);
+    check_ranked(configs, by, &read, KEY)?;
     let mut choices = choices(trials);
     let mut decided = earlier(folder)?;
     let last = rungs.len().saturating_sub(1);
@@ -61,7 +78,7 @@ pub fn halve(
                 of.clone()
             }
             None => {
-                let mut found = Found::default();
+                let mut found = Found::new(by);
                 train(Lot { configs, numbers: &numbers, pause_after }, &mut |at, outcome| {
                     found.hear(at, &outcome);
                     told(number, at, outcome);
@@ -102,19 +119,23 @@ pub fn choices(trials: &[Trial]) -> Vec<Vec<usize>> {
 }
 
 /// What the trials of a rung came to.
-#[derive(Default)]
 struct Found {
+    by: Part,
     goodness: BTreeMap<usize, Option<f64>>,
     failed: BTreeMap<usize, String>,
     is_left: bool,
 }
 
 impl Found {
+    fn new(by: Part) -> Self {
+        Self { by, goodness: BTreeMap::new(), failed: BTreeMap::new(), is_left: false }
+    }
+
     fn hear(&mut self, at: usize, outcome: &Outcome) {
         match outcome {
             Outcome::Trained(summary) | Outcome::Found(summary) => {
                 let written = summary.seeds.first().map(crate::report::SeedReport::written);
-                self.goodness.insert(at, written.and_then(|metrics| metrics.goodness()));
+                self.goodness.insert(at, written.and_then(|metrics| metrics.goodness_on(self.by)));
             }
             Outcome::Failed(text) => drop(self.failed.insert(at, text.clone())),
             Outcome::Left => self.is_left = true,
@@ -132,8 +153,10 @@ impl Found {
             let Some(found) = found else { continue };
             let found: Option<Vec<f64>> = found.into_iter().collect();
             let mean = found.as_deref().and_then(spread).ok_or_else(|| {
-                let source = configs.get(*first).map(|config| config.data.source.clone());
-                Error::NoValidation { dataset: source.unwrap_or_default(), key: KEY }
+                let config = configs.get(*first).cloned().unwrap_or_default();
+                let metric = config.run.metric.unwrap_or_default();
+                let reason = format!("trial {first}, or a repeat of it, has no value of the metric");
+                undefined(&config.data.source, KEY, (metric, self.by), reason)
             })?;
             ranked.push((mean.0, *first));
         }
@@ -176,7 +199,7 @@ mod tests {
         Found {
             goodness: goodness.iter().map(|&(at, value)| (at, Some(value))).collect(),
             failed: failed.iter().map(|&at| (at, "x".to_owned())).collect(),
-            is_left: false,
+            ..Found::new(Part::Validation)
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use eciton_plan::Part;
+
 use super::table::Row;
 use crate::picture::escape;
 
@@ -14,10 +16,17 @@ const WIDE: f64 = 20.0;
 /// Most values of an axis that are written.
 const MAX_TICKS: usize = 8;
 
-/// The trials' test metric over each parameter, as SVG 1.1. Of successive halving, trials that did not come to the last
+/// The trials' metric over each parameter, as SVG 1.1: that of the part that ranks choices, or of the other part if no trial
+/// has one. Of successive halving, trials that did not come to the last
 /// rung are hollow: their metric is of another epoch.
 #[must_use]
-pub fn picture(rows: &[Row], title: &str) -> String {
+pub fn picture(rows: &[Row], title: &str, by: Part) -> String {
+    let has = |part| rows.iter().any(|row| row.of(part).is_some());
+    let by = match by {
+        Part::Test if !has(Part::Test) => Part::Validation,
+        Part::Train | Part::Validation if !has(Part::Validation) => Part::Test,
+        by => by,
+    };
     let keys: Vec<&str> = rows
         .first()
         .map(|row| row.choice.iter().map(|(key, _)| key.as_str()))
@@ -26,7 +35,7 @@ pub fn picture(rows: &[Row], title: &str) -> String {
         .take(MAX_PANELS)
         .collect();
     let metric = rows.iter().find_map(|row| row.metric).map_or("metric", |metric| metric.name());
-    let values = rows.iter().filter_map(|row| row.test.or(row.validation));
+    let values = rows.iter().filter_map(|row| row.of(by));
     let (low, high) =
         values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), of| (low.min(of), high.max(of)));
     let (low, high) = if low < high { (low, high) } else { (low.min(0.0), high.max(1.0)) };
@@ -37,17 +46,23 @@ pub fn picture(rows: &[Row], title: &str) -> String {
          font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n<text x=\"{}\" y=\"24\" \
          font-size=\"14\">{}</text>\n",
         MARGIN.0,
-        escaped(&format!("{title}: test {metric} of each trial"))
+        escaped(&format!("{title}: {} {metric} of each trial", by.name()))
     );
     for (at, key) in keys.iter().enumerate() {
         let left = MARGIN.0 + at as f64 * (PANEL.0 + MARGIN.0);
-        panel(&mut svg, rows, key, (left, MARGIN.1), (low, high));
+        panel(&mut svg, (rows, by), key, (left, MARGIN.1), (low, high));
     }
     svg.push_str("</svg>\n");
     svg
 }
 
-fn panel(svg: &mut String, rows: &[Row], key: &str, (left, top): (f64, f64), (low, high): (f64, f64)) {
+fn panel(
+    svg: &mut String,
+    (rows, by): (&[Row], Part),
+    key: &str,
+    (left, top): (f64, f64),
+    (low, high): (f64, f64),
+) {
     let value = |row: &Row| row.choice.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
     let mut values: Vec<String> = rows.iter().filter_map(value).collect();
     values.sort();
@@ -92,7 +107,7 @@ fn panel(svg: &mut String, rows: &[Row], key: &str, (left, top): (f64, f64), (lo
             true => "fill=\"none\" stroke=\"#2166ac\" stroke-opacity=\"0.6\"",
             false => "fill=\"#2166ac\" fill-opacity=\"0.45\"",
         };
-        let (Some(value), Some(found)) = (value(row), row.test.or(row.validation)) else { continue };
+        let (Some(value), Some(found)) = (value(row), row.of(by)) else { continue };
         let Some(share) = axis.share(&value) else { continue };
         let _ = writeln!(
             svg,

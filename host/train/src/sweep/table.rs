@@ -1,9 +1,10 @@
 //! The table of a sweep: a row a trial, and what the trials of a choice came to together.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use eciton_plan::Metric;
 use eciton_plan::sweep::Trial;
+use eciton_plan::{Metric, Part};
 use serde::Serialize;
 
 use super::Outcome;
@@ -39,12 +40,15 @@ pub struct Row {
     pub model_digest: Option<String>,
     /// The failure's text.
     pub error: Option<String>,
+    /// The reasons why the metric is undefined, by part of the data.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub undefined_metrics: BTreeMap<String, String>,
 }
 
 impl Row {
     /// The row of a trial.
     #[must_use]
-    pub fn of(trial: &Trial, outcome: &Outcome) -> Self {
+    pub fn from_outcome(trial: &Trial, outcome: &Outcome) -> Self {
         let summary = outcome.summary();
         let seed = summary.and_then(|summary| summary.seeds.first());
         let metrics = seed.map(crate::report::SeedReport::written);
@@ -68,7 +72,19 @@ impl Row {
                 Outcome::Failed(text) => Some(text.clone()),
                 _ => None,
             },
+            undefined_metrics: summary.map(|summary| summary.undefined_metrics.clone()).unwrap_or_default(),
         }
+    }
+
+    /// The metric on a part of the data; `None` if it has no value, or one that is not a number.
+    #[must_use]
+    pub fn of(&self, part: Part) -> Option<f64> {
+        let found = match part {
+            Part::Train => None,
+            Part::Validation => self.validation,
+            Part::Test => self.test,
+        };
+        found.filter(|value| !value.is_nan())
     }
 
     /// The choice as one text; empty where nothing differs.
@@ -114,10 +130,27 @@ fn named<S: serde::Serializer>(found: &Option<(f64, f64)>, to: S) -> Result<S::O
     found.map(|(mean, std)| Spread { mean, std }).serialize(to)
 }
 
-/// The choices of a sweep, the best validation metric first; those without one last. Of successive halving, choices of
-/// the last rung come first: metrics of other rungs are of other epochs.
+/// Returns the reason why choices are not ranked by the metric of a part: no trial that ended has a value. `None` if one
+/// has, or if no trial has ended.
 #[must_use]
-pub fn groups(rows: &[Row]) -> Vec<Group> {
+pub fn unranked(rows: &[Row], by: Part) -> Option<String> {
+    let mut done = rows.iter().filter(|row| row.state == "done").peekable();
+    let first = *done.peek()?;
+    if done.any(|row| row.of(by).is_some()) {
+        return None;
+    }
+    let part = by.name();
+    let reason = first.undefined_metrics.get(part).cloned();
+    let reason = reason.unwrap_or_else(|| format!("there are no {part} rows"));
+    let metric = first.metric.unwrap_or_default().name();
+    Some(format!("no trial has a {part} metric ({metric} is undefined: {reason})"))
+}
+
+/// The choices of a sweep, the best metric of a part of the data first. Choices without one are last, in the order of the
+/// sweep; no other part ranks them. Of successive halving, choices of the last rung come first: metrics of other rungs
+/// are of other epochs.
+#[must_use]
+pub fn groups(rows: &[Row], by: Part) -> Vec<Group> {
     let mut groups: Vec<(Group, Vec<&Row>)> = Vec::new();
     for row in rows {
         match groups.iter_mut().find(|(group, _)| group.choice == row.choice) {
@@ -139,13 +172,13 @@ pub fn groups(rows: &[Row]) -> Vec<Group> {
         let of = |value: fn(&Row) -> Option<f64>| -> Vec<f64> {
             done.iter().filter_map(|row| value(row)).collect()
         };
-        group.validation = spread(&of(|row| row.validation));
-        group.test = spread(&of(|row| row.test));
+        group.validation = spread(&of(|row| row.of(Part::Validation)));
+        group.test = spread(&of(|row| row.of(Part::Test)));
         group
     });
     let mut groups: Vec<Group> = finished.collect();
     let goodness = |group: &Group| {
-        let mean = group.validation.or(group.test)?.0;
+        let (mean, _) = if by == Part::Test { group.test? } else { group.validation? };
         Some(group.metric?.goodness(mean))
     };
     let better = |a: &Group, b: &Group| match (goodness(a), goodness(b)) {
@@ -214,6 +247,7 @@ mod tests {
             seconds: Some(0.5),
             model_digest: None,
             error: validation.is_none().then(|| "a, \"b\"".to_owned()),
+            undefined_metrics: BTreeMap::new(),
         }
     }
 
@@ -225,7 +259,7 @@ mod tests {
             row(2, "0.2", Some(0.9)),
             row(3, "0.3", None),
         ];
-        let found = groups(&rows);
+        let found = groups(&rows, Part::Validation);
         let labels: Vec<&str> = found.iter().map(|group| group.label.as_str()).collect();
         assert_eq!(labels, ["optimiser.lr=0.2", "optimiser.lr=0.1", "optimiser.lr=0.3"]);
         let (mean, deviation) = found[1].validation.unwrap();
@@ -239,11 +273,41 @@ mod tests {
         for (row, rung) in rows.iter_mut().zip([1, 2, 2]) {
             row.rung = Some(rung);
         }
-        let found = groups(&rows);
+        let found = groups(&rows, Part::Validation);
         let labels: Vec<&str> = found.iter().map(|group| group.label.as_str()).collect();
         assert_eq!(labels, ["optimiser.lr=0.3", "optimiser.lr=0.2", "optimiser.lr=0.1"]);
         assert_eq!((found[0].rung, found[2].rung, found[0].epochs), (Some(2), Some(1), Some(3)));
         assert!(csv(&rows).starts_with("trial,optimiser.lr,run.seed,rung,state,"));
+    }
+
+    #[test]
+    fn the_test_metric_ranks_nothing_unless_asked_for() {
+        let mut rows: Vec<Row> = [(0, "0.1", 0.3), (1, "0.2", 0.9), (2, "0.3", 0.6)]
+            .map(|(n, lr, of)| row(n, lr, Some(of)))
+            .into();
+        let labels = |rows: &[Row], by| -> Vec<String> {
+            groups(rows, by).into_iter().map(|group| group.label).collect()
+        };
+        let order = ["optimiser.lr=0.1", "optimiser.lr=0.2", "optimiser.lr=0.3"];
+        for missing in [None, Some(f64::NAN)] {
+            rows.iter_mut().for_each(|row| row.validation = missing);
+            assert_eq!(labels(&rows, Part::Validation), order);
+            assert_eq!(labels(&rows, Part::Test), [order[1], order[2], order[0]]);
+        }
+        let text = unranked(&rows, Part::Validation).unwrap();
+        assert_eq!(
+            text,
+            "no trial has a validation metric (accuracy is undefined: there are no validation rows)"
+        );
+        rows[0].undefined_metrics.insert("validation".to_owned(), "all 3 are of class 1".to_owned());
+        assert!(unranked(&rows, Part::Validation).unwrap().contains("all 3 are of class 1"));
+        assert_eq!(unranked(&rows, Part::Test), None);
+        // One that has a value is before those that have none.
+        rows[2].validation = Some(0.1);
+        assert_eq!(labels(&rows, Part::Validation), [order[2], order[0], order[1]]);
+        assert_eq!(unranked(&rows, Part::Validation), None);
+        rows.iter_mut().for_each(|row| row.state = "failed");
+        assert_eq!(unranked(&rows, Part::Validation), None);
     }
 
     #[test]
