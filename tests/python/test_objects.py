@@ -303,6 +303,43 @@ class Cora(Case):
         self.assertEqual(len({train(graph).digest for graph in made}), 1)
 
 
+class FarFromZero(Case):
+    """Columns that f32 cannot hold are scaled from the numbers as they were given."""
+
+    def test_one_digest_whatever_the_type(self) -> None:
+        import pandas as pd
+        import polars as pl
+
+        random = np.random.default_rng(43)
+        seconds = random.integers(0, 60, 80)
+        times, noise = 1_700_000_000 + seconds, random.standard_normal(80).astype(np.float32)
+        exact = np.stack([times.astype(np.float64), noise.astype(np.float64)], axis=1)
+        columns = {"time": times, "noise": noise}
+        made = [
+            exact,
+            np.asfortranarray(exact),
+            exact.tolist(),
+            pd.DataFrame(columns),
+            pl.DataFrame(columns),
+            sp.csr_matrix(exact),
+            sp.csc_array(exact),
+        ]
+        settings = {"epochs": 200, "lr": 0.1, "hidden": 8, "data.normalise_features": "columns"}
+        edges, y = np.array([[0], [1]]), (seconds >= 30).astype(np.int64)
+        runs = [train(eciton.graph(edges, x=x, y=y), model="mlp", dropout=0, **settings) for x in made]
+        self.assertEqual(len({run.digest for run in runs}), 1)
+        self.assertGreaterEqual(runs[0].score(), 0.9)
+
+    def test_whole_numbers_of_64_bits(self) -> None:
+        times = 1_700_000_000_000_000_000 + 1000 * np.arange(80)
+        edges, y = np.array([[0], [1]]), np.arange(80) % 2
+        settings = {"data.normalise_features": "columns"}
+        near = train(eciton.graph(edges, x=(1000 * np.arange(80)).astype(np.float64), y=y), **settings)
+        for x in (times, times.astype(np.uint64), -times[::-1]):
+            run = train(eciton.graph(edges, x=x, y=y), **settings)
+            self.assertLess(np.abs(run.scores() - near.scores()).max(), 0.05)
+
+
 MEMORY = """
 import sys
 import numpy as np, scipy.sparse as sp

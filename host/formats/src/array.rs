@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use eciton_graph::corrections::{Collector, Corrections, Number};
 use eciton_graph::error::{Error, Place, Result};
 
 /// The element types that are read as numbers, and two that are only carried.
@@ -76,6 +77,15 @@ enum Cell {
     Float(f64),
 }
 
+impl Cell {
+    fn number(self) -> Number {
+        match self {
+            Self::Float(value) => value.into(),
+            Self::Int(value) => value.into(),
+        }
+    }
+}
+
 impl<'a> Array<'a> {
     /// The number of cells; none where it does not fit.
     pub fn cells_of(shape: &[usize]) -> Option<usize> {
@@ -142,6 +152,15 @@ impl<'a> Array<'a> {
     }
 
     fn read<T>(&self, expected: &'static str, mut each: impl FnMut(Cell) -> Option<T>) -> Result<Vec<T>> {
+        self.read_at(expected, |_, cell| each(cell))
+    }
+
+    /// Calls `each` with the row-major position of every cell.
+    fn read_at<T>(
+        &self,
+        expected: &'static str,
+        mut each: impl FnMut(usize, Cell) -> Option<T>,
+    ) -> Result<Vec<T>> {
         let width = self.element.bytes();
         let refused = |found: &str, cell: usize| Error::Malformed {
             place: Place::row(&self.file, (cell / self.columns().max(1)) as u64),
@@ -163,7 +182,7 @@ impl<'a> Array<'a> {
                 if self.fortran && self.shape.len() == 2 { (at % columns) * rows + at / columns } else { at };
             let cell = self.data.get(from * width..(from + 1) * width).unwrap_or(&[]);
             let cell = self.cell(cell);
-            match each(cell) {
+            match each(at, cell) {
                 Some(value) => out.push(value),
                 None => return Err(refused("a value that does not fit", at)),
             }
@@ -200,6 +219,38 @@ impl<'a> Array<'a> {
             Cell::Float(value) => Some(value as f32),
             Cell::Int(value) => Some(value as f32),
         })
+    }
+
+    /// Whether f32 holds every value that a cell of this type can have.
+    fn fits_f32(&self) -> bool {
+        match self.element {
+            Element::Float(width) => width <= 4,
+            Element::Int(width) | Element::Uint(width) => width <= 2,
+            Element::Bool | Element::Object | Element::Text(_) => true,
+        }
+    }
+
+    /// All cells as f32, row-major, with what f32 cannot hold of them.
+    pub fn to_f32_exact(&self) -> Result<(Vec<f32>, Corrections)> {
+        if self.fits_f32() {
+            return Ok((self.to_f32()?, Corrections::NONE));
+        }
+        let columns = self.columns().max(1);
+        let mut corrections = Collector::dense(&self.file);
+        let values = self.read_at("numbers", |at, cell| {
+            // Rows and columns of features are counted in 32 bits; more are refused later.
+            let (row, column) = ((at / columns) as u32, (at % columns) as u32);
+            Some(corrections.push(row, column, cell.number()))
+        })?;
+        Ok((values, corrections.finish()))
+    }
+
+    /// What f32 cannot hold of each cell, row-major; none where it holds all values of the type.
+    pub fn residuals(&self) -> Result<Option<Vec<f64>>> {
+        match self.fits_f32() {
+            true => Ok(None),
+            false => self.read("numbers", |cell| Some(cell.number().residual)).map(Some),
+        }
     }
 
     /// All cells as whole numbers, row-major; floats only where they are whole.

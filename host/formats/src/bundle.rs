@@ -269,5 +269,6 @@ pub(crate) fn dense(array: Array<'_>) -> Result<Features> {
         let found = format!("{}", array.columns());
         return Err(Error::malformed(Place::whole(&array.file), "below 2^32 columns", found));
     };
-    Features::from_dense(columns, &array.to_f32()?)
+    let (values, corrections) = array.to_f32_exact()?;
+    Ok(Features::from_dense(columns, &values)?.with_corrections(corrections))
 }

@@ -15,6 +15,7 @@
 //! at least 1 and 1 less is stored.
 
 use eciton_graph::adjacency::{Graph, check_vertices};
+use eciton_graph::corrections::Corrections;
 use eciton_graph::dataset::{Dataset, Names};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::{Features, SparseRows};
@@ -60,8 +61,13 @@ fn parse(bytes: &[u8]) -> Result<Dataset> {
         offsets.push(indices.len() as u64);
     }
     let values = vec![1.0; indices.len()];
-    let features =
-        SparseRows { columns, offsets: offsets.into(), indices: indices.into(), values: values.into() };
+    let features = SparseRows {
+        columns,
+        offsets: offsets.into(),
+        indices: indices.into(),
+        values: values.into(),
+        corrections: Corrections::NONE,
+    };
     let mut edges = Vec::with_capacity(bytes.len() / 2);
     let mut above = Vec::new();
     for vertex in 0..vertices {

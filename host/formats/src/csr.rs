@@ -12,6 +12,10 @@ pub(crate) struct Stored {
     pub(crate) offsets: Vec<u64>,
     pub(crate) indices: Vec<u32>,
     pub(crate) values: Vec<f32>,
+    /// Difference between each number and its f32, if the file has wider numbers.
+    residuals: Option<Vec<f64>>,
+    /// Name of the file in messages.
+    file: String,
 }
 
 impl Stored {
@@ -31,7 +35,13 @@ impl Stored {
 
     /// Sorted rows without zeros, in which repeated entries are added up.
     pub(crate) fn sorted(self) -> SparseRows {
-        SparseRows::from_unsorted(self.columns, &self.offsets, &self.indices, &self.values)
+        let Self { columns, offsets, indices, values, residuals, file } = &self;
+        match residuals {
+            None => SparseRows::from_unsorted(*columns, offsets, indices, values),
+            Some(residuals) => {
+                SparseRows::from_unsorted_exact(*columns, offsets, indices, (values, residuals), file)
+            }
+        }
     }
 }
 
@@ -74,5 +84,6 @@ pub(crate) fn stored(
             format!("column {}", indices[at]),
         ));
     }
-    Ok(Stored { columns: columns_fit, offsets, indices, values })
+    let residuals = data.residuals()?;
+    Ok(Stored { columns: columns_fit, offsets, indices, values, residuals, file: file.to_owned() })
 }

@@ -46,6 +46,7 @@ pub(crate) mod unused;
 use std::path::Path;
 
 use eciton_graph::adjacency::{Graph, Options, check_vertices};
+use eciton_graph::corrections::{Collector, Number};
 use eciton_graph::dataset::{Dataset, EdgeFeatures, Names, VertexIds};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::expected::Expected;
@@ -68,7 +69,7 @@ use super::{bundle, columns, file, labels as arrays, npy};
 
 pub(super) use graphs::graphs_beside;
 pub(super) use ids::canonical;
-pub(super) use labels::{number, whole};
+pub(super) use labels::{exact, number, whole};
 
 /// The names of an edge table.
 pub(crate) const EDGES: [&str; 6] =
@@ -375,20 +376,24 @@ fn numbers(table: &Table, ids: &Ids, chosen: &[usize]) -> Result<Features> {
     // The values, and their copy in the data set.
     let _charge = file::charge(&table.file, cells.saturating_mul(8))?;
     let (mut values, mut placed) = (vec![0f32; cells as usize], Placed::new(ids));
+    let mut corrections = Collector::dense(&table.file);
     table.each(2, |row| {
-        let vertex = placed.place(table, row, ids)? as usize;
+        let number = placed.place(table, row, ids)?;
+        let vertex = number as usize;
         let slots = values.get_mut(vertex * columns..(vertex + 1) * columns).unwrap_or_default();
-        for ((column, field), slot) in (0u64..).zip(chosen.iter().map(|&at| row.get(at))).zip(slots) {
-            match field.parse::<f32>() {
-                Ok(value) if value.is_finite() => *slot = value,
-                Ok(value) => {
+        for ((column, field), slot) in (0u32..).zip(chosen.iter().map(|&at| row.get(at))).zip(slots) {
+            match Number::parse(field) {
+                Some(value) if value.rounded.is_finite() => {
+                    *slot = corrections.push(number, column, value);
+                }
+                Some(Number { rounded: value, .. }) => {
                     return Err(Error::NotFinite {
                         place: Place::line(&table.file, row.line()),
-                        column,
+                        column: column.into(),
                         value,
                     });
                 }
-                Err(_) => return Err(table.wrong(row.line(), "a number", field)),
+                None => return Err(table.wrong(row.line(), "a number", field)),
             }
         }
         Ok(())
@@ -398,7 +403,7 @@ fn numbers(table: &Table, ids: &Ids, chosen: &[usize]) -> Result<Features> {
         let found = format!("none for vertex {}", ids.names.name(vertex));
         return Err(Error::malformed(Place::whole(&table.file), expected, found));
     }
-    Features::from_dense(columns as u32, &values)
+    Ok(Features::from_dense(columns as u32, &values)?.with_corrections(corrections.finish()))
 }
 
 /// A split without the vertices that have no label, of which a note tells.

@@ -37,6 +37,7 @@
 use std::path::{Path, PathBuf};
 
 use eciton_graph::adjacency::check_vertices;
+use eciton_graph::corrections::{Collector, Corrections, Number};
 use eciton_graph::dataset::{Dataset, Names};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::Features;
@@ -180,11 +181,14 @@ impl Raw {
         }
         let nodes = (vertices, "num-node-list");
         let features = find(raw, "node-feat").map(|path| table(&path, nodes)).transpose()?;
-        let features =
-            features.map(|(columns, values)| Features::from_dense(columns, &values)).transpose()?;
+        let features = features
+            .map(|(columns, values, found)| {
+                Ok(Features::from_dense(columns, &values)?.with_corrections(found))
+            })
+            .transpose()?;
         let edge_rows = match find(raw, "edge-feat") {
             Some(path) => {
-                let (columns, values) = table(&path, (expected, "num-edge-list"))?;
+                let (columns, values, _) = table(&path, (expected, "num-edge-list"))?;
                 Some(EdgeRows::new(columns as usize, values, &file::name(&path))?)
             }
             None => None,
@@ -195,7 +199,7 @@ impl Raw {
         };
         let labels = match find(raw, labels) {
             Some(path) => {
-                let (columns, values) = table(&path, rows)?;
+                let (columns, values, _) = table(&path, rows)?;
                 let file = file::name(&path);
                 Some(match columns {
                     1 => labels::from_floats(values, &file)?.0,
@@ -405,28 +409,29 @@ fn counts(path: &Path) -> Result<Vec<(u64, u64)>> {
     }
 }
 
-/// A table of numbers, row-major: its columns and its values; an empty field or `nan` is NaN. Blank
-/// lines are passed over. `rows` is how many there have to be, and which file says so.
-fn table(path: &Path, (rows, other): (u64, &str)) -> Result<(u32, Vec<f32>)> {
+/// A table of numbers, row-major: its columns, its values, and what f32 cannot hold of them; an empty
+/// field or `nan` is NaN. Blank lines are skipped. `rows` is the expected number of rows, and the file
+/// that gives it.
+fn table(path: &Path, (rows, other): (u64, &str)) -> Result<(u32, Vec<f32>, Corrections)> {
     let name = file::name(path);
     let (mut columns, mut values, mut found) = (0usize, Grown::new(&name), 0u64);
+    let mut corrections = Collector::dense(&name);
     Lines::open(path)?.each(|number, line| {
         let line = line.trim_ascii();
         if line.is_empty() {
             return Ok(());
         }
         let before = values.len();
-        for field in line.split(|&byte| byte == b',') {
+        for (column, field) in (0u32..).zip(line.split(|&byte| byte == b',')) {
             let field = field.trim_ascii();
             let value = match field {
-                b"" | b"\"\"" => Some(f32::NAN),
-                _ => std::str::from_utf8(field).ok().and_then(|text| text.parse().ok()),
+                b"" | b"\"\"" => Some(Number { rounded: f32::NAN, residual: 0.0 }),
+                _ => std::str::from_utf8(field).ok().and_then(Number::parse),
             };
-            values.push(
-                value.ok_or_else(|| {
-                    Error::malformed(Place::line(&name, number), "a number", excerpt(field))
-                })?,
-            )?;
+            let value = value
+                .ok_or_else(|| Error::malformed(Place::line(&name, number), "a number", excerpt(field)))?;
+            // Vertices are below 2^32; more rows are refused below.
+            values.push(corrections.push(found as u32, column, value))?;
         }
         let width = values.len() - before;
         if found == 0 {
@@ -443,7 +448,7 @@ fn table(path: &Path, (rows, other): (u64, &str)) -> Result<(u32, Vec<f32>)> {
         Ok(())
     })?;
     match found == rows {
-        true => Ok((columns as u32, values.finish())),
+        true => Ok((columns as u32, values.finish(), corrections.finish())),
         false => Err(mismatch(name, "rows", found, rows, other)),
     }
 }

@@ -24,6 +24,7 @@
 use std::path::{Path, PathBuf};
 
 use eciton_graph::adjacency::check_vertices;
+use eciton_graph::corrections::{Collector, Corrections, Number};
 use eciton_graph::dataset::{Dataset, Names, VertexIds};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::{Features, SparseBuilder};
@@ -169,7 +170,7 @@ fn labels(folder: &Path, name: &str, of: &[u64], graphs: &Graphs) -> Result<Labe
         match (find(folder, name, "graph_labels"), find(folder, name, "graph_attributes")) {
             (Some(path), _) => (path, classes),
             (None, Some(path)) => (path, |path| {
-                let (columns, values) = numbers(path)?;
+                let (columns, values, _) = numbers(path)?;
                 Ok(Labels::Numbers(Values::named(columns as u32, values, &file::name(path))?))
             }),
             (None, None) => return Ok(Labels::none(vertices)),
@@ -238,10 +239,12 @@ fn classes(path: &Path) -> Result<Labels> {
 /// Attributes and one-hot labels of vertices; the constant 1 without either.
 fn features(folder: &Path, name: &str, vertices: u64) -> Result<Features> {
     let rows = |path: &Path, found: usize| same(path, found as u64, vertices, "graph_indicator", name);
+    let mut corrections = Corrections::NONE;
     let attributes = match find(folder, name, "node_attributes") {
         Some(path) => {
-            let (columns, values) = numbers(&path)?;
+            let (columns, values, found) = numbers(&path)?;
             rows(&path, values.len() / columns)?;
+            corrections = found;
             Some((columns, values))
         }
         None => None,
@@ -256,7 +259,9 @@ fn features(folder: &Path, name: &str, vertices: u64) -> Result<Features> {
     };
     let (Some(labels), attributes) = (labels, &attributes) else {
         return match attributes {
-            Some((columns, values)) => Features::from_dense(columns as u32, &values),
+            Some((columns, values)) => {
+                Ok(Features::from_dense(columns as u32, &values)?.with_corrections(corrections))
+            }
             None => Features::constant(vertices),
         };
     };
@@ -270,7 +275,7 @@ fn features(folder: &Path, name: &str, vertices: u64) -> Result<Features> {
         row.extend(labels.of(vertex).map(|column| ((width + column) as u32, 1.0)));
         sparse.push_row(&mut row);
     }
-    Features::from_sparse(sparse.finish())
+    Ok(Features::from_sparse(sparse.finish())?.with_corrections(corrections))
 }
 
 /// Attributes and one-hot labels of edges, if there are any.
@@ -278,7 +283,7 @@ fn edge_rows(folder: &Path, name: &str, edges: usize) -> Result<Option<EdgeRows>
     let rows = |path: &Path, found: usize| same(path, found as u64, edges as u64, "A", name);
     let (mut width, mut values) = (0, Vec::new());
     if let Some(path) = find(folder, name, "edge_attributes") {
-        (width, values) = numbers(&path)?;
+        (width, values, _) = numbers(&path)?;
         rows(&path, values.len() / width)?;
     }
     let Some(path) = find(folder, name, "edge_labels") else {
@@ -365,30 +370,34 @@ impl OneHot {
     }
 }
 
-/// Rows of finite numbers: how many columns (at least one), and the values.
-fn numbers(path: &Path) -> Result<(usize, Vec<f32>)> {
+/// Rows of finite numbers: how many columns (at least one), the values, and what f32 cannot hold of them.
+fn numbers(path: &Path) -> Result<(usize, Vec<f32>, Corrections)> {
     let (file, mut columns) = (file::name(path), 0);
-    let mut values = Grown::new(&file);
+    let (mut values, mut rows) = (Grown::new(&file), 0);
+    let mut corrections = Collector::dense(&file);
     each_row(path, |line, fields| {
         if values.is_empty() {
             columns = fields.len();
         }
         check_width(&file, line, fields, columns)?;
-        for (column, field) in (0..).zip(fields) {
-            let value = std::str::from_utf8(field).ok().and_then(|text| text.parse::<f32>().ok());
-            match value {
-                Some(value) if value.is_finite() => values.push(value)?,
-                Some(value) => {
-                    return Err(Error::NotFinite { place: Place::line(&file, line), column, value });
+        for (column, field) in (0u32..).zip(fields) {
+            match std::str::from_utf8(field).ok().and_then(Number::parse) {
+                Some(value) if value.rounded.is_finite() => {
+                    values.push(corrections.push(rows, column, value))?;
+                }
+                Some(Number { rounded: value, .. }) => {
+                    let (place, column) = (Place::line(&file, line), column.into());
+                    return Err(Error::NotFinite { place, column, value });
                 }
                 None => return Err(Error::malformed(Place::line(&file, line), "a number", excerpt(field))),
             }
         }
+        rows += 1;
         Ok(())
     })?;
     match columns {
         0 => Err(Error::malformed(Place::whole(&file), "a row of numbers", "none")),
-        _ => Ok((columns, values.finish())),
+        _ => Ok((columns, values.finish(), corrections.finish())),
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use eciton_tensor::{Buffer, ReadRows, Slab, View};
 
 use crate::build::threads::{on_threads, shares, threads_for};
+use crate::corrections::{Collector, Corrections, Number};
 use crate::error::{Error, Place, Result};
 
 /// Rows of which only the stored columns are not zero.
@@ -18,6 +19,8 @@ pub struct SparseRows {
     pub indices: Slab<u32>,
     /// The stored values, one for each of `indices`.
     pub values: Slab<f32>,
+    /// What f32 cannot hold of them.
+    pub corrections: Corrections,
 }
 
 /// Sparse rows that are being written, row after row.
@@ -62,6 +65,7 @@ impl SparseBuilder {
             offsets: self.offsets.into(),
             indices: self.indices.into(),
             values: self.values.into(),
+            corrections: Corrections::NONE,
         }
     }
 }
@@ -85,6 +89,49 @@ impl SparseRows {
             rows.push_row(&mut row);
         }
         rows.finish()
+    }
+
+    /// [`SparseRows::from_unsorted`] of numbers that f32 may not hold: number k is `values[k]` and
+    /// `residuals[k]`. `file` is named in warnings.
+    pub fn from_unsorted_exact(
+        columns: u32,
+        offsets: &[u64],
+        indices: &[u32],
+        (values, residuals): (&[f32], &[f64]),
+        file: &str,
+    ) -> Self {
+        let mut rows = Self::from_unsorted(columns, offsets, indices, values);
+        let mut collector = Collector::sparse(file);
+        let mut row: Vec<(u32, f64)> = Vec::new();
+        for (number, pair) in (0u32..).zip(offsets.windows(2)) {
+            let range = pair[0] as usize..pair[1] as usize;
+            row.clear();
+            if let (Some(i), Some(v), Some(r)) =
+                (indices.get(range.clone()), values.get(range.clone()), residuals.get(range))
+            {
+                row.extend(i.iter().zip(v).zip(r).map(|((&i, &v), &r)| (i, f64::from(v) + r)));
+            }
+            row.sort_by_key(|entry| entry.0);
+            row.dedup_by(|next, first| {
+                let same = next.0 == first.0;
+                if same {
+                    first.1 += next.1;
+                }
+                same
+            });
+            // The stored value is a sum of f32: the correction leads from there to the exact sum.
+            let (stored, of) = rows.row(number as usize);
+            for &(column, exact) in &row {
+                let rounded = stored.binary_search(&column).ok().and_then(|at| of.get(at)).copied();
+                let rounded = rounded.unwrap_or_default();
+                let residual = exact - f64::from(rounded);
+                if rounded.is_finite() && residual.is_finite() {
+                    collector.push(number, column, Number { rounded, residual });
+                }
+            }
+        }
+        rows.corrections = collector.finish();
+        rows
     }
 
     /// What is not zero in dense rows; `filled` is how many values that are.
@@ -123,7 +170,11 @@ impl SparseRows {
 /// Dense rows in memory or in a mapped file, held under a lease so that nobody writes them. Clones
 /// share the memory.
 #[derive(Debug, Clone)]
-pub struct DenseRows(Arc<ReadRows>);
+pub struct DenseRows {
+    rows: Arc<ReadRows>,
+    /// What f32 cannot hold of the values.
+    corrections: Corrections,
+}
 
 impl DenseRows {
     /// All rows of a buffer.
@@ -131,24 +182,26 @@ impl DenseRows {
     /// # Errors
     /// [`Error::Memory`] while somebody writes some of them.
     pub fn new(buffer: &Buffer) -> Result<Self> {
-        Ok(Self(Arc::new(buffer.read(0..buffer.rows()).map_err(Error::memory("features"))?)))
+        let rows = Arc::new(buffer.read(0..buffer.rows()).map_err(Error::memory("features"))?);
+        Ok(Self { rows, corrections: Corrections::NONE })
     }
 
     /// The rows, to read.
     pub fn view(&self) -> View<'_> {
-        self.0.view()
+        self.rows.view()
     }
 
     /// The memory that they lie in.
     pub fn buffer(&self) -> &Buffer {
-        self.0.buffer()
+        self.rows.buffer()
     }
 
-    /// The same rows in memory that `change` has written to: their own where nobody else holds it.
-    pub(crate) fn changed(self, mut change: impl FnMut(&mut [f32])) -> Result<Self> {
+    /// The same rows, without corrections, in memory that `change` has written to: their own where
+    /// nobody else holds it. `change` gets the number of each row and its values.
+    pub(crate) fn changed(self, mut change: impl FnMut(usize, &mut [f32])) -> Result<Self> {
         let failed = Error::memory("features");
         let mut buffer = self.buffer().clone();
-        if Arc::strong_count(&self.0) > 1 || buffer.is_lent() {
+        if Arc::strong_count(&self.rows) > 1 || buffer.is_lent() {
             let view = self.view();
             buffer = Buffer::zeroed(view.rows(), view.columns()).map_err(&failed)?;
             let mut lease = buffer.write(0..view.rows()).map_err(&failed)?;
@@ -158,7 +211,7 @@ impl DenseRows {
         drop(self);
         let mut lease = buffer.write(0..buffer.rows()).map_err(&failed)?;
         let mut rows = lease.view_mut();
-        (0..rows.rows()).for_each(|row| change(rows.row_mut(row)));
+        (0..rows.rows()).for_each(|row| change(row, rows.row_mut(row)));
         drop(lease);
         Self::new(&buffer)
     }
@@ -169,6 +222,7 @@ impl PartialEq for DenseRows {
         let (a, b) = (self.view(), other.view());
         a.rows() == b.rows()
             && a.columns() == b.columns()
+            && self.corrections == other.corrections
             && (0..a.rows()).all(|row| a.row(row) == b.row(row))
     }
 }
@@ -242,6 +296,7 @@ impl Features {
         if sparse_enough(columns, sparse.values.len(), rows.saturating_mul(columns)) {
             return Ok(Self::Sparse(sparse));
         }
+        let corrections = sparse.corrections.clone();
         let failed = Error::memory("features");
         let buffer = Buffer::zeroed(rows, columns).map_err(&failed)?;
         let mut lease = buffer.write(0..rows).map_err(&failed)?;
@@ -252,7 +307,25 @@ impl Features {
             columns.iter().zip(values).for_each(|(&column, &value)| into[column as usize] = value);
         }
         drop(lease);
-        Ok(Self::Dense(DenseRows::new(&buffer)?))
+        Ok(Self::Dense(DenseRows::new(&buffer)?).with_corrections(corrections))
+    }
+
+    /// The same features with other corrections.
+    #[must_use]
+    pub fn with_corrections(mut self, corrections: Corrections) -> Self {
+        match &mut self {
+            Self::Dense(rows) => rows.corrections = corrections,
+            Self::Sparse(rows) => rows.corrections = corrections,
+        }
+        self
+    }
+
+    /// What f32 cannot hold of the values. Scaling by columns adds it; all else reads the stored f32.
+    pub fn corrections(&self) -> &Corrections {
+        match self {
+            Self::Dense(rows) => &rows.corrections,
+            Self::Sparse(rows) => &rows.corrections,
+        }
     }
 
     /// [`Features::from_dense`] of rows that `fill` writes, a block of whole rows after another, so that
@@ -303,6 +376,7 @@ impl Features {
             offsets: (0..=u64::from(vertices)).collect::<Vec<_>>().into(),
             indices: (0..vertices).collect::<Vec<_>>().into(),
             values: vec![1.0; vertices as usize].into(),
+            corrections: Corrections::NONE,
         })
     }
 
@@ -353,8 +427,9 @@ impl Features {
             }
         }
         match self {
-            Self::Dense(rows) => Ok(Self::Dense(rows.changed(normalise)?)),
+            Self::Dense(rows) => Ok(Self::Dense(rows.changed(|_, row| normalise(row))?)),
             Self::Sparse(mut rows) => {
+                rows.corrections = Corrections::NONE;
                 let mut values = rows.values.into_vec();
                 for pair in rows.offsets.windows(2) {
                     if let Some(row) = values.get_mut(pair[0] as usize..pair[1] as usize) {
@@ -408,6 +483,7 @@ impl Features {
             let (place, other) = (Place::whole(file), "the graph".to_owned());
             return Err(Error::Mismatch { place, what: "feature rows", found, expected, other });
         }
+        self.corrections().validate(self.rows(), self.columns(), file)?;
         match self {
             Self::Dense(rows) => {
                 let view = rows.view();

@@ -25,7 +25,8 @@ impl Features {
     pub fn select_columns(&self, columns: &[u32]) -> Result<Self> {
         check(columns, self.columns(), "features")?;
         let width = u32::try_from(columns.len()).unwrap_or(u32::MAX);
-        match self {
+        let corrections = self.corrections().selected(columns);
+        let selected = match self {
             Self::Dense(rows) => {
                 let failed = Error::memory("features");
                 let view = rows.view();
@@ -39,7 +40,7 @@ impl Features {
                     }
                 }
                 drop(lease);
-                Ok(Self::Dense(DenseRows::new(&buffer)?))
+                Self::Dense(DenseRows::new(&buffer)?)
             }
             Self::Sparse(rows) => {
                 let mut position = vec![None; rows.columns as usize];
@@ -57,9 +58,10 @@ impl Features {
                     }));
                     selected.push_row(&mut entries);
                 }
-                Ok(Self::Sparse(selected.finish()))
+                Self::Sparse(selected.finish())
             }
-        }
+        };
+        Ok(selected.with_corrections(corrections))
     }
 }
 

@@ -39,8 +39,8 @@ pub const DESCRIPTION: &str = "store.json";
 pub const FORMAT: &str = "eciton-store";
 /// The latest version that is read. A store is written as the first version that can hold it, which
 /// programs that know no later one read as well: 1 for classes, 2 for other labels, 3 for features of
-/// edges, 4 for many graphs.
-pub const VERSION: u64 = 4;
+/// edges, 4 for many graphs, 5 for corrections of features.
+pub const VERSION: u64 = 5;
 /// The most bytes of names of classes and columns that a store keeps, as JSON.
 pub const MAX_NAMES_BYTES: usize = 1 << 19;
 

@@ -17,6 +17,8 @@ MAX_CLASSES = 1 << 20
 MIN_DISTINCT = 10
 #: Minimum number of classes, empty ones included, of labels that leave most of them empty.
 MIN_SPARSE = 50
+#: Number of rows of features whose rounding is looked at in one step.
+BLOCK_ROWS = 1 << 14
 
 
 def feature_names(x: Any, leave: Sequence[str]) -> list[str]:
@@ -39,7 +41,9 @@ def features(builder: Builder, x: Any, rows: int, leave: Sequence[str] = ()) -> 
         check_rows(x.shape[0], rows, "x")
         csr = x.tocsr()
         indptr, indices = arrays.whole(csr.indptr, "x.indptr"), arrays.whole(csr.indices, "x.indices")
-        builder.sparse(int(csr.shape[1]), indptr, indices, arrays.numbers(csr.data, "x.data"))
+        data = arrays.array(csr.data, "x.data")
+        residuals = None if fits(data) else np.ascontiguousarray(residual(data))
+        builder.sparse(int(csr.shape[1]), indptr, indices, arrays.numbers(data, "x.data"), residuals)
         return
     if arrays.is_frame(x):
         names = [name for name in arrays.columns(x) if name not in leave]
@@ -57,9 +61,11 @@ def features(builder: Builder, x: Any, rows: int, leave: Sequence[str] = ()) -> 
                 raise ValueError(
                     f"x, column {name!r}: row {row} has {column[row]}; fill it with a number, or leave the row out"
                 )
-        values = np.stack([arrays.numbers(values, "x") for values in found.values()], axis=1)
+        exact = list(found.values())
+        values = np.stack([arrays.numbers(values, "x") for values in exact], axis=1)
     else:
-        values = arrays.numbers(x, "x")
+        exact = [arrays.array(x, "x")]
+        values = arrays.numbers(exact[0], "x")
     if values.ndim == 1:
         values = values[:, None]
     if values.ndim != 2:
@@ -68,6 +74,30 @@ def features(builder: Builder, x: Any, rows: int, leave: Sequence[str] = ()) -> 
     if values.shape[1] == 0:
         raise ValueError("x: no column; leave x out, and vertices have features of their own")
     builder.dense(np.ascontiguousarray(values))
+    first = 0
+    for part in exact:
+        columns = part.reshape(rows, -1)
+        if not fits(part):
+            for row in range(0, rows, BLOCK_ROWS):
+                builder.residuals(row, first, residual(columns[row : row + BLOCK_ROWS]))
+        first += columns.shape[1]
+
+
+def fits(values: NDArray[Any]) -> bool:
+    """Whether f32 holds every value of the array's type."""
+    return values.dtype.kind == "b" or values.dtype.itemsize <= (4 if values.dtype.kind == "f" else 2)
+
+
+def residual(values: NDArray[Any]) -> NDArray[np.float64]:
+    """The values less what they are as f32, in f64."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounded = values.astype(np.float32)
+        if values.dtype.kind == "f":
+            return np.asarray(values.astype(np.float64) - rounded.astype(np.float64), np.float64)
+        # Whole numbers of 64 bits lose nothing: both are cut at the same power of two.
+        high = values >> 24
+        low = (values - (high << 24)).astype(np.float64)
+        return np.asarray((high.astype(np.float64) - rounded.astype(np.float64) / 2**24) * 2.0**24 + low, np.float64)
 
 
 def check_rows(found: int, rows: int, what: str) -> None:

@@ -4,6 +4,7 @@ use std::mem::take;
 
 use eciton_graph::adjacency::{Graph, Options};
 use eciton_graph::build;
+use eciton_graph::corrections::{Collector, Number};
 use eciton_graph::dataset::{
     Dataset, DenseRows, EdgeFeatures, Features, Labels, NO_LABEL, Names, SparseRows, Split, Values, VertexIds,
 };
@@ -31,6 +32,8 @@ pub(crate) struct Builder {
     options: Options,
     graph: Option<Graph>,
     features: Option<Features>,
+    /// What f32 cannot hold of the features.
+    corrections: Option<Collector>,
     edge_features: Option<EdgeFeatures>,
     labels: Option<Labels>,
     /// Names of classes, in order; empty where they are numbers.
@@ -149,6 +152,7 @@ impl Builder {
             options: Options { symmetric: !directed, keep_self_loops: self_loops },
             graph: None,
             features: None,
+            corrections: None,
             edge_features: None,
             labels: None,
             classes: Vec::new(),
@@ -284,7 +288,35 @@ impl Builder {
         Ok(())
     }
 
-    /// Sparse features; they become dense where too few values are zero.
+    /// Takes what f32 cannot hold of a block of features that `dense` has taken: exact values less the
+    /// rounded ones, from a row and a column on.
+    fn residuals(
+        &mut self,
+        first_row: u32,
+        first_column: u32,
+        residuals: PyReadonlyArray2<'_, f64>,
+    ) -> PyResult<()> {
+        let Some(features) = &self.features else {
+            return Err(PyRuntimeError::new_err("residuals of features that are not there"));
+        };
+        let all = residuals.as_array();
+        let collector = self.corrections.get_or_insert_with(|| Collector::dense("x"));
+        let mut values = vec![0.0f32; features.columns() as usize];
+        for (row, residuals) in (first_row..).zip(all.rows()) {
+            features.copy_row(row as usize, &mut values);
+            for (column, &residual) in (first_column..).zip(residuals) {
+                let rounded = values.get(column as usize).copied().unwrap_or(f32::NAN);
+                if rounded.is_finite() && residual.is_finite() {
+                    collector.push(row, column, Number { rounded, residual });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sparse features; they become dense where too few values are zero. `residuals` are the exact values
+    /// less the rounded ones.
+    #[pyo3(signature = (columns, offsets, indices, values, residuals = None))]
     fn sparse(
         &mut self,
         py: Python<'_>,
@@ -292,9 +324,11 @@ impl Builder {
         offsets: PyReadonlyArray1<'_, i64>,
         indices: PyReadonlyArray1<'_, i64>,
         values: PyReadonlyArray1<'_, f32>,
+        residuals: Option<PyReadonlyArray1<'_, f64>>,
     ) -> PyResult<()> {
         let (offsets, indices) = (contiguous(offsets.as_slice())?, contiguous(indices.as_slice())?);
         let values = contiguous(values.as_slice())?;
+        let residuals = residuals.as_ref().map(|all| contiguous(all.as_slice())).transpose()?;
         let made = py.detach(|| {
             let wrong = |expected: String, found: String| Error::Malformed {
                 place: Place::whole("features"),
@@ -315,7 +349,12 @@ impl Builder {
             }
             let offsets: Vec<u64> = offsets.iter().map(|&offset| offset as u64).collect();
             let indices: Vec<u32> = indices.iter().map(|&column| column as u32).collect();
-            Features::from_sparse(SparseRows::from_unsorted(columns, &offsets, &indices, values))
+            Features::from_sparse(match residuals {
+                None => SparseRows::from_unsorted(columns, &offsets, &indices, values),
+                Some(residuals) => {
+                    SparseRows::from_unsorted_exact(columns, &offsets, &indices, (values, residuals), "x")
+                }
+            })
         });
         self.features = Some(made.map_err(refused)?);
         Ok(())
@@ -384,7 +423,10 @@ impl Builder {
         let graph = self.graph.take().ok_or_else(|| PyRuntimeError::new_err("a data set without a graph"))?;
         let vertices = graph.vertices();
         let features = match (self.features.take(), &self.graphs) {
-            (Some(features), _) => features,
+            (Some(features), _) => match self.corrections.take() {
+                Some(collector) => features.with_corrections(collector.finish()),
+                None => features,
+            },
             (None, Some(_)) => Features::constant(u64::from(vertices)).map_err(refused)?,
             (None, None) => Features::identity(vertices),
         };

@@ -26,6 +26,7 @@ mod sealed {
     impl Sealed for u32 {}
     impl Sealed for u64 {}
     impl Sealed for f32 {}
+    impl Sealed for f64 {}
 }
 
 /// What a [`Slab`] can hold: plain numbers.
@@ -48,6 +49,9 @@ impl Plain for u64 {
 }
 impl Plain for f32 {
     const NAME: &'static str = "f32";
+}
+impl Plain for f64 {
+    const NAME: &'static str = "f64";
 }
 
 /// The bytes of plain numbers, as they lie in memory.

@@ -11,6 +11,8 @@ use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, Moments, Sc
 use eciton_graph::edge_rule;
 use eciton_graph::gather::{inverse_degrees, symmetric_scale};
 use eciton_graph::graphs::Graphs;
+use eciton_graph::scaling::Rounded;
+use eciton_input::notes;
 use eciton_kernel::{RowNumbers, Targets};
 use eciton_plan::{
     Atoms, Config, Data, DataShape, Domain, DomainId, FAN_OUT, FeatureGather, IntervalId, Intervals, Links,
@@ -171,10 +173,19 @@ pub(crate) fn prepare_with(
     }
     crate::split::apply(data, &mut dataset)?;
     if dataset.scaling == Scaling::None {
+        if let Some(rows) = &dataset.edge_features {
+            warn_of_rounded_edges(rows, &dataset.names.edge_features);
+        }
         let features = std::mem::replace(&mut dataset.features, Features::identity(0));
         (dataset.features, dataset.scaling) = match scale(data, &dataset, &features) {
-            NormaliseFeatures::None => (features, Scaling::None),
-            NormaliseFeatures::Rows => (features.normalise_rows()?, Scaling::Rows),
+            NormaliseFeatures::None => {
+                warn_of_rounded(&features, &dataset.names.features, NormaliseFeatures::None);
+                (features, Scaling::None)
+            }
+            NormaliseFeatures::Rows => {
+                warn_of_rounded(&features, &dataset.names.features, NormaliseFeatures::Rows);
+                (features.normalise_rows()?, Scaling::Rows)
+            }
             NormaliseFeatures::Columns => {
                 let moments = match moments {
                     Some(moments) => moments.clone(),
@@ -188,6 +199,57 @@ pub(crate) fn prepare_with(
         }
     }
     Ok(dataset)
+}
+
+/// Largest whole number up to which f32 holds all of them.
+const WHOLE_IN_F32: f32 = (1 << 24) as f32;
+
+/// Warns of columns of features whose whole numbers f32 rounds, where they are used without scaling by
+/// columns.
+fn warn_of_rounded(features: &Features, names: &[String], scale: NormaliseFeatures) {
+    for Rounded { row, column, exact, stored } in features.rounded_whole_numbers() {
+        let how = match scale {
+            NormaliseFeatures::Rows => "divided by the sums of their rows",
+            NormaliseFeatures::None | NormaliseFeatures::Columns => "not scaled",
+        };
+        notes::warn(format!(
+            "feature {}: {exact} (row {row}) is stored as {stored}, because f32 cannot hold all whole numbers \
+             beyond 2^24, and features are {how}; --set data.normalise_features=columns scales each column \
+             before it is rounded",
+            column_name(names, column),
+        ));
+    }
+}
+
+/// Warns of columns of edge features that hold whole numbers, some of them beyond 2^24. Edge features
+/// are never scaled.
+fn warn_of_rounded_edges(rows: &EdgeFeatures, names: &[String]) {
+    let width = rows.columns() as usize;
+    let mut columns = vec![(true, 0.0f32); width];
+    for row in rows.values().chunks_exact(width) {
+        for ((whole, most), value) in columns.iter_mut().zip(row) {
+            *whole &= value.fract() == 0.0;
+            *most = most.max(value.abs());
+        }
+    }
+    for (column, (whole, most)) in (0..).zip(columns) {
+        if whole && most > WHOLE_IN_F32 {
+            notes::warn(format!(
+                "edge feature {}: it has whole numbers up to {most}, and f32 cannot hold all of them beyond 2^24, \
+                 so edges may have equal values that differ in the file; subtract a common offset, or divide the \
+                 column, before it is read",
+                column_name(names, column),
+            ));
+        }
+    }
+}
+
+/// Name of a column for messages: by name where it has one, else by number from 0.
+fn column_name(names: &[String], column: u32) -> String {
+    match names.get(column as usize) {
+        Some(name) => format!("{name:.60?}"),
+        None => format!("column {column}"),
+    }
 }
 
 /// Rows that moments are taken of: those that train; of many graphs the vertices of graphs that do; all, where none

@@ -178,9 +178,9 @@ impl Columns {
     pub(crate) fn moments(&self) -> Option<Moments> {
         let of = |column: &Column| {
             let deviation = column.deviation.filter(|value| value.is_finite() && *value > 0.0)?;
-            Some((column.mean.filter(|value| value.is_finite())? as f32, deviation as f32))
+            Some((column.mean.filter(|value| value.is_finite())?, deviation))
         };
-        let both: Option<Vec<_>> = self.columns.iter().map(of).collect();
+        let both: Option<Vec<(f64, f64)>> = self.columns.iter().map(of).collect();
         let (mean, deviation) = both.filter(|both| !both.is_empty())?.into_iter().unzip();
         Some(Moments { mean, deviation })
     }
@@ -200,7 +200,7 @@ impl Schema {
             for ((column, &mean), &deviation) in
                 features.all().iter_mut().zip(&moments.mean).zip(&moments.deviation)
             {
-                (column.mean, column.deviation) = (Some(mean.into()), Some(deviation.into()));
+                (column.mean, column.deviation) = (Some(mean), Some(deviation));
             }
         }
         let edges = dataset.edge_features.as_ref().map_or(0, EdgeFeatures::columns);

@@ -9,7 +9,7 @@ use eciton_graph::adjacency::Options;
 use eciton_graph::dataset::EdgeFeatures;
 use eciton_graph::edges::EdgeSource;
 use eciton_graph::{build, store};
-use eciton_plan::{Data, NormaliseFeatures, SelfLoops, TaskType};
+use eciton_plan::{Data, SelfLoops, TaskType};
 use eciton_train::task;
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -95,13 +95,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
 /// A data set that is read into memory first.
 fn whole(arguments: &Arguments) -> Result<Line<'_>, Failure> {
     let (source, name) = (arguments.source.clone(), arguments.name.clone());
-    let data = eciton_train::load(&Data {
-        source,
-        name,
-        normalise_features: Some(NormaliseFeatures::None),
-        self_loops: arguments.self_loops,
-        ..Data::default()
-    })?;
+    let self_loops = arguments.self_loops;
+    let data = eciton_train::open(&Data { source, name, self_loops, ..Data::default() })?;
     store::write(&arguments.out, &data)?;
     Ok(Line {
         event: "converted",

@@ -21,6 +21,7 @@ mod names;
 mod owned;
 mod report;
 mod reported;
+mod scaling;
 mod schema;
 mod signs;
 mod split;

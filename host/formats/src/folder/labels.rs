@@ -1,5 +1,6 @@
 //! `labels.csv`: classes, numbers or flags, by what its rows hold.
 
+use eciton_graph::corrections::Number;
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::expected::Expected;
 use eciton_graph::labels::{Labels, MAX_CLASSES, Values};
@@ -13,8 +14,16 @@ use crate::{columns, file, labels};
 
 /// A number in digits. Words that mean numbers (`nan`, `inf`) may be names.
 pub(crate) fn number(field: &str) -> Option<f32> {
-    let digits = |b: u8| b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.' | b'e' | b'E');
-    if field.bytes().all(digits) { field.parse().ok() } else { None }
+    if is_digits(field) { field.parse().ok() } else { None }
+}
+
+fn is_digits(field: &str) -> bool {
+    field.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.' | b'e' | b'E'))
+}
+
+/// A number in digits, with what f32 cannot hold of it.
+pub(crate) fn exact(field: &str) -> Option<Number> {
+    if is_digits(field) { Number::parse(field) } else { None }
 }
 
 /// A whole number, also one that is written as `1.0`, as pandas does beside a NaN.

@@ -16,6 +16,7 @@
 use std::path::Path;
 
 use eciton_graph::adjacency::check_vertices;
+use eciton_graph::corrections::{Collector, Number};
 use eciton_graph::dataset::{Dataset, Names, VertexIds};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::expected::Expected;
@@ -25,7 +26,7 @@ use eciton_graph::names::column;
 use eciton_graph::split::{NO_LABEL, Split};
 use eciton_input::notes;
 
-use crate::folder::{canonical, number, whole};
+use crate::folder::{canonical, exact, number, whole};
 use crate::header::{Below, counting, doubt};
 use crate::labels::{MISSING, Named};
 use crate::missing::{MissingWords, is_missing};
@@ -230,12 +231,13 @@ pub(crate) fn open(path: &Path, expected: Option<&Expected>) -> Result<Dataset> 
     let mut values = file::Grown::new(&table.file);
     let mut found = Found::new(&table.file);
     let mut counters = vec![true; width];
+    let mut corrections = Collector::dense(&table.file);
     table.each(1, |row| {
         let room: &mut Vec<f32> = values.room(width)?;
-        for (&column, counts) in columns.features.iter().zip(&mut counters) {
+        for ((at, &column), counts) in (0u32..).zip(&columns.features).zip(&mut counters) {
             let value = feature(&table, row, column, &columns)?;
-            *counts &= value == found.rows as f32;
-            room.push(value);
+            *counts &= value.rounded == found.rows as f32;
+            room.push(corrections.push(found.rows, at, value));
         }
         found.add(&table, row, &columns)
     })?;
@@ -253,7 +255,7 @@ pub(crate) fn open(path: &Path, expected: Option<&Expected>) -> Result<Dataset> 
         ));
     }
     let columns_of = u32::try_from(width).unwrap_or(u32::MAX);
-    let features = Features::from_dense(columns_of, &values)?;
+    let features = Features::from_dense(columns_of, &values)?.with_corrections(corrections.finish());
     let (labels, classes, split, ids) = found.finish(&table, &columns, expected)?;
     let all = table.names(0)?;
     let of_features: Option<Vec<String>> = columns.features.iter().map(|&at| all.get(at).cloned()).collect();
@@ -275,9 +277,9 @@ pub(crate) fn open(path: &Path, expected: Option<&Expected>) -> Result<Dataset> 
     super::dataset(file::stem(path), features, labels, split, ids, names)
 }
 
-fn feature(table: &Table, row: &Row, column: usize, columns: &Columns) -> Result<f32> {
+fn feature(table: &Table, row: &Row, column: usize, columns: &Columns) -> Result<Number> {
     let field = row.get(column);
-    number(field).filter(|value| value.is_finite()).ok_or_else(|| {
+    exact(field).filter(|value| value.rounded.is_finite()).ok_or_else(|| {
         let wanted = format!("a finite number in {}, a feature", columns.name(column));
         table.wrong(row.line(), &wanted, field)
     })

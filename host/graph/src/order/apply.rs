@@ -124,6 +124,7 @@ fn permute_split(split: &Split, permutation: &Permutation) -> Result<Split> {
 fn permute_features(features: Features, permutation: &Permutation) -> Result<Features> {
     permutation.check(features.rows(), "feature rows", "features")?;
     let (old, stored) = (permutation.old_of_new(), features.stored());
+    let corrections = features.corrections().permuted(permutation.new_of_old());
     match features {
         Features::Dense(rows) => {
             let from = rows.view();
@@ -140,7 +141,7 @@ fn permute_features(features: Features, permutation: &Permutation) -> Result<Fea
             let cut = |share: usize| old.len() * share / threads;
             let results = on_threads((0..threads).map(|share| cut(share)..cut(share + 1)).collect(), copy);
             results.into_iter().collect::<Result<()>>()?;
-            Ok(Features::Dense(DenseRows::new(&to)?))
+            Ok(Features::Dense(DenseRows::new(&to)?).with_corrections(corrections))
         }
         Features::Sparse(rows) => {
             let mut offsets = Vec::with_capacity(old.len() + 1);
@@ -158,6 +159,7 @@ fn permute_features(features: Features, permutation: &Permutation) -> Result<Fea
                 offsets: offsets.into(),
                 indices: indices.into(),
                 values: values.into(),
+                corrections,
             }))
         }
     }

@@ -21,7 +21,9 @@ const VALUES_VERSION: u64 = 2;
 const EDGES_VERSION: u64 = 3;
 /// The version of stores of many graphs.
 const GRAPHS_VERSION: u64 = 4;
-const _: () = assert!(GRAPHS_VERSION == VERSION);
+/// The version of stores with corrections of features.
+const CORRECTIONS_VERSION: u64 = 5;
+const _: () = assert!(CORRECTIONS_VERSION == VERSION);
 
 /// How features are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +72,8 @@ pub(super) struct Description {
     pub(super) symmetric: bool,
     pub(super) labels: LabelKind,
     pub(super) features: (Kind, u32),
+    /// Number of corrections of features.
+    pub(super) corrections: u64,
     /// Columns of features of edges, where there are any.
     pub(super) edge_features: Option<u32>,
     /// What the user's ids of graphs are, where there are many.
@@ -83,6 +87,7 @@ impl Description {
     /// The first version that can hold such a store.
     fn version(&self) -> u64 {
         match (self.graphs, self.edge_features, self.labels) {
+            _ if self.corrections > 0 => CORRECTIONS_VERSION,
             (Some(_), _, _) => GRAPHS_VERSION,
             (None, Some(_), _) => EDGES_VERSION,
             (None, None, LabelKind::Flags(_) | LabelKind::Numbers(_)) => VALUES_VERSION,
@@ -108,6 +113,14 @@ impl Description {
                 (Section::FeatureColumns, None),
                 (Section::FeatureValues, None),
             ]),
+        }
+        if self.corrections > 0 {
+            let count = Some(self.corrections);
+            all.extend([
+                (Section::CorrectionRows, count),
+                (Section::CorrectionColumns, count),
+                (Section::CorrectionValues, count),
+            ]);
         }
         if let Some(columns) = self.edge_features {
             all.push((Section::EdgeFeatures, e.checked_mul(u64::from(columns))));
@@ -155,6 +168,9 @@ impl Description {
             "vertices": self.vertices, "edges": self.edges, "symmetric": self.symmetric,
             "features": features, "ids": self.ids.name(), "sections": sections,
         });
+        if self.corrections > 0 {
+            all["features"]["corrections"] = self.corrections.into();
+        }
         if let Some(columns) = self.edge_features {
             all["edge_features"] = json!({"columns": columns});
         }
@@ -224,7 +240,7 @@ impl Description {
         };
         let version = fields.number("version")?;
         let has_edge_features = match version {
-            GRAPHS_VERSION => fields.json.contains_key("edge_features"),
+            GRAPHS_VERSION | CORRECTIONS_VERSION => fields.json.contains_key("edge_features"),
             _ => version == EDGES_VERSION,
         };
         let edge_features = match has_edge_features {
@@ -237,7 +253,7 @@ impl Description {
         };
         let labels = match version {
             CLASSES_VERSION => LabelKind::Classes(fields.small("classes")?),
-            EDGES_VERSION | GRAPHS_VERSION if fields.json.contains_key("classes") => {
+            EDGES_VERSION | GRAPHS_VERSION | CORRECTIONS_VERSION if fields.json.contains_key("classes") => {
                 LabelKind::Classes(fields.small("classes")?)
             }
             _ => {
@@ -261,9 +277,16 @@ impl Description {
             symmetric: fields.get("symmetric", "true or false", Value::as_bool)?,
             labels,
             features: (kind, features.small("columns")?),
+            corrections: match version {
+                CORRECTIONS_VERSION => features.number("corrections")?,
+                _ => 0,
+            },
             edge_features,
             graphs: match version {
                 GRAPHS_VERSION => Some(fields.object("graphs")?.ids()?),
+                CORRECTIONS_VERSION if fields.json.contains_key("graphs") => {
+                    Some(fields.object("graphs")?.ids()?)
+                }
                 _ => None,
             },
             ids: fields.ids()?,

@@ -11,6 +11,7 @@ use super::description::{Description, Ids, Kind, LabelKind};
 use super::section::{Section, Written};
 use crate::adjacency::{Adjacency, Graph};
 use crate::build::threads::{on_threads, shares, threads_for};
+use crate::corrections::{Correction, Corrections};
 use crate::dataset::{Dataset, EdgeFeatures, VertexIds};
 use crate::error::{Error, Place, Result};
 use crate::features::{DenseRows, Features, SparseRows};
@@ -63,7 +64,7 @@ pub fn open(path: &Path) -> Result<Dataset> {
         ..Dataset::new(
             described.name.clone(),
             Graph::from_parts(incoming, outgoing)?,
-            files.features(&described)?,
+            files.features(&described)?.with_corrections(files.corrections(&described)?),
             files.labels(described.labels)?,
             split,
         )
@@ -138,6 +139,18 @@ impl<'a> Files<'a> {
         Slab::over(owner.clone(), 0..owner.bytes().len()).map_err(Error::memory(section.file()))
     }
 
+    fn corrections(&self, described: &Description) -> Result<Corrections> {
+        if described.corrections == 0 {
+            return Ok(Corrections::NONE);
+        }
+        let rows = self.slab::<u32>(Section::CorrectionRows)?;
+        let columns = self.slab::<u32>(Section::CorrectionColumns)?;
+        let values = self.slab::<f64>(Section::CorrectionValues)?;
+        let entries = rows.iter().zip(columns.iter()).zip(values.iter());
+        let entry = |((&row, &column), &residual): ((&u32, &u32), &f64)| Correction { row, column, residual };
+        Ok(Corrections::new(entries.map(entry).collect()))
+    }
+
     fn features(&self, described: &Description) -> Result<Features> {
         let (kind, columns) = described.features;
         match kind {
@@ -164,6 +177,7 @@ impl<'a> Files<'a> {
                 offsets: self.slab(Section::FeatureOffsets)?,
                 indices: self.slab(Section::FeatureColumns)?,
                 values: self.slab(Section::FeatureValues)?,
+                corrections: Corrections::NONE,
             })),
         }
     }

@@ -28,6 +28,12 @@ pub enum Section {
     FeatureColumns,
     /// `[stored]` f32: their values.
     FeatureValues,
+    /// u32, ascending: row of each correction of a feature.
+    CorrectionRows,
+    /// u32: column of each correction.
+    CorrectionColumns,
+    /// f64: exact value less the stored feature.
+    CorrectionValues,
     /// `[E, columns]` f32, without padding: features of edges, in the order of `neighbours`.
     EdgeFeatures,
     /// `[V]` u32, the largest number for none: classes.
@@ -58,7 +64,7 @@ pub enum Section {
 
 impl Section {
     /// All there are.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 24] = [
         Self::Offsets,
         Self::Neighbours,
         Self::OutOffsets,
@@ -67,6 +73,9 @@ impl Section {
         Self::FeatureOffsets,
         Self::FeatureColumns,
         Self::FeatureValues,
+        Self::CorrectionRows,
+        Self::CorrectionColumns,
+        Self::CorrectionValues,
         Self::EdgeFeatures,
         Self::Labels,
         Self::LabelValues,
@@ -98,6 +107,9 @@ impl Section {
             Self::FeatureOffsets => "feature-offsets.u64",
             Self::FeatureColumns => "feature-columns.u32",
             Self::FeatureValues => "feature-values.f32",
+            Self::CorrectionRows => "feature-correction-rows.u32",
+            Self::CorrectionColumns => "feature-correction-columns.u32",
+            Self::CorrectionValues => "feature-corrections.f64",
             Self::EdgeFeatures => "edge-features.f32",
             Self::Labels => "labels.u32",
             Self::LabelValues => "label-values.f32",
@@ -117,7 +129,7 @@ impl Section {
     /// Bytes of a number.
     pub fn width(self) -> u64 {
         match self.file().rsplit_once('.').map(|(_, element)| element) {
-            Some("u64") => 8,
+            Some("u64" | "f64") => 8,
             Some("u8") => 1,
             _ => 4,
         }

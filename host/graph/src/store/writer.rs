@@ -10,6 +10,7 @@ use super::description::{Description, Ids, Kind, LabelKind};
 use super::partial::Partial;
 use super::section::{Section, SectionWriter, Written};
 use crate::adjacency::{Adjacency, Graph, check_vertices};
+use crate::corrections::{Correction, Corrections};
 use crate::dataset::{EdgeFeatures, VertexIds};
 use crate::error::{Error, Place, Result};
 use crate::features::Features;
@@ -39,6 +40,7 @@ pub struct Writer {
     graph: Option<GraphSize>,
     labels: LabelKind,
     features: (Kind, u32),
+    corrections: u64,
     edge_features: Option<u32>,
     graphs: Option<Ids>,
     ids: Ids,
@@ -60,6 +62,7 @@ impl Writer {
             graph: None,
             labels: LabelKind::Classes(0),
             features: (Kind::Identity, 0),
+            corrections: 0,
             edge_features: None,
             graphs: None,
             ids: Ids::Dense,
@@ -150,6 +153,7 @@ impl Writer {
     /// # Errors
     /// [`Error::Write`].
     pub fn features(&mut self, features: &Features) -> Result<()> {
+        self.corrections(features.corrections())?;
         match features {
             Features::Dense(rows) => {
                 let view = rows.view();
@@ -166,6 +170,26 @@ impl Writer {
                 self.whole(Section::FeatureValues, &rows.values)
             }
         }
+    }
+
+    fn corrections(&mut self, corrections: &Corrections) -> Result<()> {
+        let all = corrections.entries();
+        self.corrections = all.len() as u64;
+        if all.is_empty() {
+            return Ok(());
+        }
+        let mut rows = self.section(Section::CorrectionRows)?;
+        let mut columns = self.section(Section::CorrectionColumns)?;
+        let mut values = self.section(Section::CorrectionValues)?;
+        for &Correction { row, column, residual } in all {
+            rows.write(&[row])?;
+            columns.write(&[column])?;
+            values.write(&[residual])?;
+        }
+        self.keep(rows.finish()?);
+        self.keep(columns.finish()?);
+        self.keep(values.finish()?);
+        Ok(())
     }
 
     /// Dense features of at least one column, row after row from vertex 0 on.
@@ -300,6 +324,7 @@ impl Writer {
             symmetric,
             labels: self.labels,
             features: self.features,
+            corrections: self.corrections,
             edge_features: self.edge_features,
             graphs: self.graphs,
             ids: self.ids,

@@ -2,6 +2,7 @@
 use std::time::Instant;
 
 use eciton_graph::adjacency::{Graph, Options};
+use eciton_graph::corrections::{Correction, Corrections};
 use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, Split};
 use eciton_graph::order::{Order, Permutation, bandwidth, permute_dataset, permute_graph};
 use eciton_graph::random::SplitMix64;
@@ -212,9 +213,13 @@ fn edges_keep_their_features() {
         // A row says which edge it is of.
         let rows: Vec<f32> = graph.edge_list().flat_map(|(s, t)| [s as f32, t as f32]).collect();
         let labels = Labels::none(vertices);
+        // A correction names its vertex.
+        let correction = |row: u32| Correction { row, column: row, residual: f64::from(row) + 0.5 };
+        let corrections = Corrections::new((0..vertices).step_by(3).map(correction).collect());
+        let features = Features::identity(vertices).with_corrections(corrections);
         let dataset = Dataset {
             edge_features: Some(EdgeFeatures::new(2, rows).unwrap()),
-            ..Dataset::new("random".to_owned(), graph, Features::identity(vertices), labels, Split::default())
+            ..Dataset::new("random".to_owned(), graph, features, labels, Split::default())
         };
         dataset.validate().unwrap();
         let mut ids: Vec<u32> = (0..vertices).collect();
@@ -227,7 +232,13 @@ fn edges_keep_their_features() {
         for ((source, target), row) in there.graph.edge_list().zip(rows) {
             assert_eq!(row, [old[source as usize] as f32, old[target as usize] as f32], "case {case}");
         }
+        for correction in there.features.corrections().entries() {
+            let vertex = old[correction.row as usize];
+            assert_eq!((correction.column, correction.residual), (vertex, f64::from(vertex) + 0.5));
+        }
+        assert_eq!(there.features.corrections().entries().len(), (vertices as usize).div_ceil(3));
         let back = permute_dataset(there, permutation.inverse()).unwrap().dataset;
+        assert_eq!(back.features, dataset.features);
         assert_eq!((back.graph, back.edge_features), (dataset.graph, dataset.edge_features));
     }
 }

@@ -4,6 +4,7 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 
 use eciton_graph::adjacency::{Graph, Options};
+use eciton_graph::corrections::{Correction, Corrections};
 use eciton_graph::dataset::{
     Dataset, EdgeFeatures, Features, Labels, NO_LABEL, Names, SparseBuilder, Split, Values, VertexIds,
 };
@@ -42,6 +43,14 @@ fn random_set(random: &mut SplitMix64) -> Dataset {
             Features::dense(columns, &values).unwrap()
         }
     };
+    let mut corrections = Vec::new();
+    for row in 0..vertices as u32 {
+        if random.below(8) == 0 {
+            let residual = random.below(1 << 40) as f64 / 7.0 - 1e9;
+            corrections.push(Correction { row, column: random.below(columns.into()) as u32, residual });
+        }
+    }
+    let features = features.with_corrections(Corrections::new(corrections));
     let classes = random.below(4) as u32;
     let of: Vec<u32> = (0..vertices)
         .map(|v| {
@@ -260,10 +269,10 @@ fn foreign_folders_and_versions_are_named() {
     let file = path.join("store.json");
     let text = fs::read_to_string(&file).unwrap();
     let refusal = |text: &str| with_file(&path, &file, text.as_bytes()).unwrap_err();
-    let later = text.replace("\"version\": 1", "\"version\": 5");
+    let later = text.replace("\"version\": 1", "\"version\": 6");
     assert_ne!(later, text);
     let error = refusal(&later);
-    assert!(matches!(error, Error::StoreVersion { found: 5, known: 4, .. }), "{error}");
+    assert!(matches!(error, Error::StoreVersion { found: 6, known: 5, .. }), "{error}");
     assert!(error.to_string().contains("convert the data again"), "{error}");
     for (from, to, expected) in [
         ("eciton-store", "other", "eciton-store"),
@@ -472,6 +481,57 @@ fn a_writer_wants_all_parts_and_leaves_nothing() {
     bare.split(&set.split).unwrap();
     bare.finish("bare").unwrap();
     assert_eq!(store::open(&path).unwrap().features, Features::identity(3));
+}
+
+#[test]
+fn corrections_of_features_are_version_5() {
+    let folder = tempfile::tempdir().unwrap();
+    let many = |set: Dataset| {
+        let labels = Labels::classes(vec![0, NO_LABEL, NO_LABEL], 2);
+        let split = Split { train: vec![0], ..Split::default() };
+        Dataset { labels, split, graphs: Some(Graphs::new(&[7, 7, 7]).unwrap()), ..set }
+    };
+    let sets = [tiny(true, false, false), weighted(tiny(false, false, false)), many(tiny(true, false, true))];
+    for (case, set) in sets.into_iter().enumerate() {
+        let all = vec![
+            Correction { row: 2, column: 0, residual: -1.5 },
+            Correction { row: 0, column: 1, residual: 29.0 },
+        ];
+        let features = set.features.clone().with_corrections(Corrections::new(all));
+        let set = Dataset { features, ..set };
+        let path = folder.path().join(format!("{case}"));
+        store::write(&path, &set).unwrap();
+        let read = store::open(&path).unwrap();
+        assert_eq!(read, set);
+        assert_eq!(read.features.corrections().of_row(2)[0].residual, -1.5);
+        let text = fs::read_to_string(path.join("store.json")).unwrap();
+        assert!(text.contains("\"version\": 5") && text.contains("\"corrections\": 2"), "{text}");
+        type Change = fn(&mut serde_json::Value);
+        let changes: [(Change, &str); 3] = [
+            (|json| json["features"]["corrections"] = 3.into(), "feature-correction-rows.u32 of Some(3)"),
+            (|json| json["features"]["corrections"] = "x".into(), "\"corrections\" with a whole number"),
+            (|json| json["version"] = 4.into(), "found "),
+        ];
+        for (change, expected) in changes {
+            describe(&path, change);
+            let found = store::open(&path).unwrap_err().to_string();
+            assert!(found.contains(expected), "{found} does not contain {expected}");
+            fs::write(path.join("store.json"), &text).unwrap();
+        }
+        for (name, bytes) in [
+            ("feature-correction-rows.u32", [[0u8, 0, 0, 0], [3, 0, 0, 0]].concat()),
+            ("feature-correction-columns.u32", [[0u8, 0, 0, 0], [9, 0, 0, 0]].concat()),
+            ("feature-corrections.f64", [1f64.to_le_bytes(), f64::NAN.to_le_bytes()].concat()),
+        ] {
+            describe(&path, |json| {
+                let sections = json["sections"].as_array_mut().unwrap();
+                sections.iter_mut().find(|s| s["file"] == name).unwrap()["crc32"] = crc32(&bytes).into();
+            });
+            let found = with_file(&path, &path.join(name), &bytes).unwrap_err().to_string();
+            assert!(found.contains("finite corrections of 3 rows"), "{name}: {found}");
+            fs::write(path.join("store.json"), &text).unwrap();
+        }
+    }
 }
 
 #[test]

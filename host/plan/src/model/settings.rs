@@ -113,9 +113,18 @@ impl ModelSettings {
         Ok(settings)
     }
 
-    /// Gives `leaky-relu` the slope that it had in run folders of format 1, which have no key for it: 0.2.
+    /// Gives each `leaky-relu` the slope 0.2, as run folders of format 1 have it: they have no key for the slope.
+    /// Other models stay as they are.
     pub fn set_slope_of_format_1(&mut self) {
-        self.activation_slope.get_or_insert(0.2);
+        let leaky = |activation: Option<Activation>| matches!(activation, Some(Activation::LeakyRelu(_)));
+        if leaky(self.activation) {
+            self.activation_slope.get_or_insert(0.2);
+        }
+        if let Layers::List(layers) = &mut self.layers {
+            for layer in layers.iter_mut().filter(|layer| leaky(layer.activation)) {
+                layer.activation_slope.get_or_insert(0.2);
+            }
+        }
     }
 
     /// The paths of the components that its layers name, as written; twice where two layers name one.

@@ -76,7 +76,7 @@ impl Found {
         let [config, versions, record] = &texts;
         let path = place.path().join(CONFIG);
         let text = std::str::from_utf8(config).map_err(|e| malformed(&path, "UTF-8 text", &e.to_string()))?;
-        let config = Config::parse(text, &path.display().to_string())?;
+        let mut config = Config::parse(text, &path.display().to_string())?;
         let origins = origins(text);
         let versions: Versions = parse(versions, &place.path().join(VERSIONS))?;
         let path = place.path().join(RUN);
@@ -84,6 +84,9 @@ impl Found {
         if record.format != FORMAT {
             let (found, eciton) = (record.format, versions.eciton);
             return Err(FileError::Version { path, found, eciton, known: FORMAT }.into());
+        }
+        if record.schema.is_none() {
+            config.model.set_slope_of_format_1();
         }
         // Seeds follow each other from the run's own; the first has no number in its name.
         let place_in_run = |named: &Named| {

@@ -65,9 +65,12 @@ impl Run {
         let file = path.join(CONFIG);
         let text = String::from_utf8(read(&file, MAX_RECORD_BYTES)?)
             .map_err(|e| malformed(&file, "UTF-8 text", &e.to_string()))?;
-        let config =
+        let mut config =
             Config::parse(&text, CONFIG).map_err(|e| Error::Config { path: file, source: Box::new(e) })?;
         let schema = read_schema(path, &config, &summary)?;
+        if schema.is_older() {
+            config.model.set_slope_of_format_1();
+        }
         let Model { tensors, metadata } = open_model(path, &summary.model_digest)?;
         Ok(Self { path: path.to_owned(), config, summary, versions, schema, tensors, metadata })
     }
@@ -117,8 +120,9 @@ fn read_schema(path: &Path, config: &Config, summary: &Summary) -> Result<Schema
         let found: OlderMoments = record::parse(&read(&file, MAX_RECORD_BYTES)?, &file)?;
         schema.features.count = u32::try_from(found.mean.len()).ok();
         let column = |(mean, deviation): (&f64, &f64)| Column {
-            mean: Some(*mean),
-            deviation: Some(*deviation),
+            // The file has the shortest decimals of f32.
+            mean: Some(f64::from(*mean as f32)),
+            deviation: Some(f64::from(*deviation as f32)),
             ..Column::default()
         };
         schema.features.columns = found.mean.iter().zip(&found.deviation).map(column).collect();

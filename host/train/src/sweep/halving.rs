@@ -61,7 +61,7 @@ pub fn halve(
     told: &mut dyn FnMut(usize, usize, Outcome),
 ) -> Result<()> {
     let published = Published::default();
-    let read = |config: &Config| checked(&config.data, published.of(&config.data)?, None);
+    let read = |config: &Config| checked(config, published.of(&config.data)?);
     check_ranked(configs, by, &read, KEY)?;
     let mut choices = choices(trials);
     let mut decided = earlier(folder)?;
