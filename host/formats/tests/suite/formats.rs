@@ -409,6 +409,79 @@ fn ogb_tables_and_arrays_hold_the_same() {
     assert_eq!((bare.features, bare.labels.width(), bare.split.train.len()), (Features::identity(4), 0, 0));
 }
 
+/// Features of four vertices that f32 rounds to one number.
+const TIMES: [i64; 4] = [1_700_000_029, 1_700_000_001, 1_700_000_058, 1_700_000_007];
+
+/// Column 0 with its corrections.
+fn exact(set: &Dataset) -> Vec<i64> {
+    let mut row_values = vec![0.0; set.features.columns() as usize];
+    let mut exact = |row: u32| {
+        set.features.copy_row(row as usize, &mut row_values);
+        let correction = set.features.corrections().of_row(row).iter().find(|found| found.column == 0);
+        row_values[0] as i64 + correction.map_or(0.0, |found| found.residual) as i64
+    };
+    (0..set.vertices()).map(&mut exact).collect()
+}
+
+#[test]
+fn readers_keep_what_f32_rounds_from_features() {
+    let lines = |order: [usize; 4], id: bool| -> Vec<u8> {
+        let line = |v: &usize| match id {
+            true => format!("{v},{}\n", TIMES[*v]),
+            false => format!("{}\n", TIMES[*v]),
+        };
+        order.iter().map(line).collect::<String>().into_bytes()
+    };
+    let mut tables = ogb();
+    tables.iter_mut().find(|(name, _)| name.contains("node-feat")).unwrap().1 =
+        gzip(&lines([0, 1, 2, 3], false));
+    assert_eq!(exact(&folder_of(&tables).open("").unwrap()), TIMES);
+
+    let f64s: Vec<u8> = TIMES.iter().flat_map(|&time| (time as f64).to_le_bytes()).collect();
+    for array in [i64s("(4, 1)", &TIMES), npy("<f8", "(4, 1)", &f64s)] {
+        let mut data = arrays();
+        data.iter_mut().find(|(name, _)| *name == "node_feat").unwrap().1 = array.clone();
+        let labels = [("node_label", f32s("(4, 1)", &[0., 2., f32::NAN, 1.]))];
+        assert_eq!(exact(&binary(&data, &labels).open("").unwrap()), TIMES);
+        let folder = Folder::new(&[("edges.csv", b"0,1\n1,2\n2,3\n"), ("features.npy", &array)]);
+        assert_eq!(exact(&folder.open("").unwrap()), TIMES);
+    }
+
+    let features = lines([2, 0, 3, 1], true);
+    let folder = Folder::new(&[("edges.csv", b"0,1\n1,2\n2,3\n"), ("features.csv", &features)]);
+    let set = folder.open("").unwrap();
+    let ids: Vec<usize> = (0..4).map(|v| set.ids.name(v).parse().unwrap()).collect();
+    assert_eq!(exact(&set), ids.iter().map(|&id| TIMES[id]).collect::<Vec<_>>());
+
+    let attributes = lines([0, 1, 2, 3], false);
+    let folder = Folder::new(&[
+        ("set/set_A.txt", b"1, 2\n2, 1\n3, 4\n"),
+        ("set/set_graph_indicator.txt", b"1\n1\n2\n2\n"),
+        ("set/set_graph_labels.txt", b"1\n2\n"),
+        ("set/set_node_attributes.txt", &attributes),
+        ("set/set_node_labels.txt", b"0\n1\n0\n1\n"),
+    ]);
+    assert_eq!(exact(&folder.open("set").unwrap()), TIMES);
+
+    // Compressed rows, of which one names its column twice: 1,700,000,000 and 7.
+    let values: Vec<u8> = [1_700_000_029.0f64, 1_700_000_001.0, 1_700_000_058.0, 1_700_000_000.0, 7.0]
+        .iter()
+        .flat_map(|value| value.to_le_bytes())
+        .collect();
+    let sparse = zip(&[
+        ("adj_data", f32s("(2,)", &[1.0, 1.0])),
+        ("adj_indices", i64s("(2,)", &[1, 3])),
+        ("adj_indptr", i64s("(5,)", &[0, 1, 1, 2, 2])),
+        ("adj_shape", i64s("(2,)", &[4, 4])),
+        ("attr_data", npy("<f8", "(5,)", &values)),
+        ("attr_indices", i64s("(5,)", &[0, 0, 0, 0, 0])),
+        ("attr_indptr", i64s("(5,)", &[0, 1, 2, 3, 5])),
+        ("attr_shape", i64s("(2,)", &[4, 2])),
+        ("labels", i64s("(4,)", &[0, 1, 0, 1])),
+    ]);
+    assert_eq!(exact(&Folder::new(&[("set.npz", &sparse)]).open("set.npz").unwrap()), TIMES);
+}
+
 #[test]
 fn ogb_splits_are_chosen_by_name() {
     let mut files = ogb();
