@@ -97,7 +97,7 @@ impl Vocabulary {
 /// A file's tokens as it has them: code points, bytes, or the numbers of a `.npy` file of one dimension.
 fn symbols(path: &Path, unit: Unit) -> Result<Vec<u32>> {
     let (bytes, name) = (file::read(path)?, file::name(path));
-    if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy")) {
+    if is_array(path) {
         let array = npy::parse(&bytes, &name)?;
         array.expect_dimensions(1, "tokens [N]")?;
         return array.to_u32();
@@ -177,14 +177,33 @@ pub fn open(path: &Path, unit: Unit, length: u32, known: Option<&Vocabulary>) ->
         validation: part(train, validation).collect(),
         test: part(validation, sequences).collect(),
     };
+    // Numbers in an array have no text.
+    let names = match is_array(path) {
+        true => Vec::new(),
+        false => kinds.iter().map(|&symbol| name_of(unit, symbol)).collect(),
+    };
     rows::dataset(
         file::stem(path),
         Features::dense(1, &values)?,
         labels,
         Some(split),
         VertexIds::Dense,
-        Names::default(),
+        Names { labels: names, ..Names::default() },
     )
+}
+
+/// Returns whether a file is an array of token numbers.
+fn is_array(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"))
+}
+
+/// Returns the name of a token as a class: the character itself if it can be seen.
+fn name_of(unit: Unit, symbol: u32) -> String {
+    match (unit, char::from_u32(symbol)) {
+        (Unit::Characters, Some(c)) if !c.is_control() && !c.is_whitespace() => c.to_string(),
+        (Unit::Characters, Some(c)) => format!("{c:?}"),
+        _ => format!("byte {symbol}"),
+    }
 }
 
 #[cfg(test)]
@@ -219,6 +238,9 @@ mod tests {
         assert_eq!(vocabulary.encode("abx").unwrap_err(), "'x'");
         let bytes = open(&path, Unit::Bytes, 5, None).unwrap();
         assert_eq!((bytes.vertices(), bytes.labels.width()), (35, 6));
+        assert_eq!(found.names.labels, ["a", "b", "c", "d", "é"]);
+        assert_eq!(name_of(Unit::Characters, 10), "'\\n'");
+        assert_eq!(bytes.names.labels[0], "byte 97");
     }
 
     #[test]

@@ -86,6 +86,16 @@ class Graph:
         return _ids(self._data.ids(), self.num_graphs if self._data.many_graphs else self.num_nodes)
 
     @property
+    def x(self) -> NDArray[np.float32]:
+        """Features [nodes, columns] as they were read, before any scaling. Sparse features become dense."""
+        return self._data.features()
+
+    @property
+    def feature_names(self) -> list[str] | None:
+        """Names of the feature columns, in order; `None` if they have no names."""
+        return self._data.column_names()[0] or None
+
+    @property
     def y(self) -> NDArray[Any]:
         """Labels: classes [rows], -1 for none, or values [rows, columns], NaN for what is unknown."""
         return self._data.labels()

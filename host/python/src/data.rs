@@ -216,6 +216,19 @@ impl Data {
         edge_rule::loops(&self.dataset.graph)
     }
 
+    /// [nodes, columns]: features as they were read, before any scaling.
+    fn features<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f32>>> {
+        let features = &self.dataset.features;
+        let (rows, columns) = (features.rows(), features.columns() as usize);
+        let cells =
+            rows.checked_mul(columns).ok_or_else(|| PyValueError::new_err("the features are too large"))?;
+        let mut all = vec![0.0f32; cells];
+        for (row, into) in all.chunks_exact_mut(columns.max(1)).enumerate() {
+            features.copy_row(row, into);
+        }
+        all.into_pyarray(py).reshape([rows, columns])
+    }
+
     /// [edges, columns]: rows of the edges in the order of `edges`; `None` if there are none.
     fn edge_features<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray2<f32>>>> {
         let Some(rows) = &self.dataset.edge_features else { return Ok(None) };
