@@ -117,7 +117,7 @@ impl<'a> Tables<'a> {
     fn may_be_header(&self, candidate: &Candidate<'_>, skipped: &[&Table]) -> Result<bool> {
         let edges = self.is_edges(candidate.table);
         let ids = if edges { &candidate.ids[..] } else { &candidate.ids[..1] };
-        if candidate.counts && !edges && self.holds(candidate.table, ids, skipped)? {
+        if candidate.counts && !edges && holds(candidate.table, 1, ids, skipped)? {
             return Ok(true);
         }
         for table in self.all() {
@@ -182,7 +182,7 @@ impl<'a> Tables<'a> {
             some.push(row.get(0).to_owned());
             some.len() < 5
         })?;
-        let own = self.holds(table, &candidate.ids[..1], &[table])?;
+        let own = holds(table, 1, &candidate.ids[..1], &[table])?;
         for other in self.all().filter(|other| !std::ptr::eq(*other, table)) {
             others = true;
             held |= self.holds(other, &candidate.ids[..1], skipped)?;
@@ -215,14 +215,18 @@ impl<'a> Tables<'a> {
 
     /// Whether a record of a table has one of these ids; the first record of `skipped` tables does not count.
     fn holds(&self, table: &Table, wanted: &[String], skipped: &[&Table]) -> Result<bool> {
-        let columns = self.id_columns(table);
-        let mut found = false;
-        each_below(table, skipped, |row| {
-            found = (0..columns).any(|column| wanted.iter().any(|id| id == row.get(column)));
-            !found
-        })?;
-        Ok(found)
+        holds(table, self.id_columns(table), wanted, skipped)
     }
+}
+
+/// Whether one of the first `columns` fields of a record is one of these ids.
+fn holds(table: &Table, columns: usize, wanted: &[String], skipped: &[&Table]) -> Result<bool> {
+    let mut found = false;
+    each_below(table, skipped, |row| {
+        found = (0..columns).any(|column| wanted.iter().any(|id| id == row.get(column)));
+        !found
+    })?;
+    Ok(found)
 }
 
 /// Calls `each` with the records of a table until it returns false, without the first record of `skipped` tables.

@@ -173,6 +173,9 @@ fn a_first_line_of_numbers_that_is_data_stays_data() {
         let (set, lines) = Folder::new(files).read();
         assert_eq!((links(&set), lines.len()), ((3, 3), 0), "{files:?}: {lines:?}");
     }
+    // The number of a graph is the id of no vertex.
+    let files = [("edges.csv", "2,3\n"), ("graphs.csv", "0,1\n1,0\n2,1\n3,1\n")];
+    assert_eq!(Folder::new(&files).read().0.vertices(), 4);
     // Nothing decides: data, with a warning that names the other reading.
     let (set, lines) = Folder::new(&[("edges.csv", "0,1\n2,3\n3,4\n4,2\n")]).read();
     assert_eq!(links(&set), (5, 4));
