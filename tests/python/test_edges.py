@@ -146,13 +146,13 @@ class OneGraph(Case):
                 for name, graph in self.forms(pairs, weights, x, y, keep):
                     with self.subTest(name, seed=seed, keep=keep):
                         self.assertEqual(columns(graph), wanted)
-                    digests[name] = train(graph, hidden=4, **WEIGHTED).digest
+                    digests[name] = train(graph, model="sage", hidden=4, **WEIGHTED).digest
                 for path in self.files(self.folder / f"{seed}{keep}", pairs, weights, x, y):
                     settings = {**WEIGHTED, "data.self_loops": "keep" if keep else "drop"}
                     sets = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
-                    digests[path.name] = digest(str(path), "--epochs", "5", "--hidden", "4", *sets)
+                    digests[path.name] = digest(str(path), "--epochs", "5", "--hidden", "4", "--model", "sage", *sets)
                     read = quiet(path, self_loops=keep)
-                    digests[f"{path.name} in Python"] = train(read, hidden=4, **WEIGHTED).digest
+                    digests[f"{path.name} in Python"] = train(read, model="sage", hidden=4, **WEIGHTED).digest
                 self.assertEqual(len(set(digests.values())), 1, digests)
 
     def test_the_structure_of_a_matrix(self) -> None:

@@ -13,6 +13,8 @@ from eciton import _arrays as arrays
 from eciton._eciton import Builder
 
 MAX_CLASSES = 1 << 20
+#: Rows of labels that are counted at a time.
+COUNTED_ROWS = 1 << 16
 #: Minimum number of distinct classes that can look like numbers to predict.
 MIN_DISTINCT = 10
 #: Minimum number of classes, empty ones included, of labels that leave most of them empty.
@@ -152,19 +154,21 @@ def labels(builder: Builder, y: Any, rows: int, classes: Sequence[Any] | None, u
     found = np.where(missing, -1, found) if missing.any() else found
     of = arrays.whole(found, "y")
     highest = int(of.max(initial=-1))
-    note_labels(builder, of, highest, names is not None)
     if highest >= MAX_CLASSES:
         raise ValueError(
             f"y: class {highest:,}; classes are numbers below {MAX_CLASSES:,}; give words, or floats to predict numbers"
         )
     if names is not None and len(names) <= highest:
         raise ValueError(f"classes: {len(names)} names, but y has class {highest}; name every class from 0 on")
+    note_labels(builder, of, highest, names is not None)
     builder.classes(of, len(names) if names is not None else highest + 1, names or [])
 
 
 def has_signs(found: NDArray[Any]) -> bool:
     """Whether labels are all -1 or 1 (or missing), with at least one of each: then -1 is a class, not a missing label."""
     if found.ndim != 1 or found.dtype.kind not in "if":
+        return False
+    if found.size == 0 or (found[0] not in (-1, 1) and not arrays.is_missing(found[0])):
         return False
     known = found[~np.isnan(found)] if found.dtype.kind == "f" else found
     return bool(np.all(np.abs(known) == 1)) and bool((known == -1).any()) and bool((known == 1).any())
@@ -175,13 +179,16 @@ def note_labels(builder: Builder, of: NDArray[np.int64], highest: int, named: bo
 
     The thresholds are those of the command's reading report.
     """
-    labelled = of[of >= 0]
-    distinct, counts = np.unique(labelled, return_counts=True)
+    counts = np.zeros(highest + 1, np.int64)
+    for first in range(0, len(of), COUNTED_ROWS):
+        block = of[first : first + COUNTED_ROWS]
+        counts += np.bincount(block[block >= 0], minlength=highest + 1)
+    distinct, labelled = np.flatnonzero(counts), int(counts.sum())
     classes, single, empty = highest + 1, int((counts == 1).sum()), highest + 1 - len(distinct)
     builder.note(
         "fact",
-        f"labels: {len(labelled)} rows with one of {len(distinct)} distinct classes, "
-        f"{len(of) - len(labelled)} rows without a label",
+        f"labels: {labelled} rows with one of {len(distinct)} distinct classes, "
+        f"{len(of) - labelled} rows without a label",
     )
     if empty > 0:
         builder.note("fact", f"labels: {empty} of {classes} classes have no row")
@@ -189,7 +196,7 @@ def note_labels(builder: Builder, of: NDArray[np.int64], highest: int, named: bo
         return
     # Few rows per class, and many classes with one row or none.
     gaps = 3 * single >= len(distinct) or 4 * empty >= len(distinct)
-    alike = len(distinct) >= MIN_DISTINCT and len(labelled) < 4 * len(distinct) and gaps
+    alike = len(distinct) >= MIN_DISTINCT and labelled < 4 * len(distinct) and gaps
     if alike or (classes >= MIN_SPARSE and 2 * empty >= classes):
         builder.note(
             "warning",

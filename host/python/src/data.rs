@@ -61,7 +61,10 @@ impl Data {
     /// Sets the keys of a run on this data set that say where the data set is from.
     pub(crate) fn place(&self, data: &mut Source) {
         match &self.source {
-            None => (data.source, data.name) = (eciton_train::IN_MEMORY.to_owned(), None),
+            None => {
+                (data.source, data.name) = (eciton_train::IN_MEMORY.to_owned(), None);
+                data.self_loops = None;
+            }
             Some(origin) => {
                 (data.source, data.name) = (origin.source.clone(), origin.name.clone());
                 data.self_loops = origin.self_loops;
