@@ -1,0 +1,334 @@
+//! Data sets by name or path, matched to a trained model if there is one, and prepared as a run reads them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use eciton_fetch::cache::{Cache, Found};
+use eciton_fetch::catalogue;
+use eciton_formats::sequence;
+use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, Moments, Scaling};
+use eciton_graph::edge_rule;
+use eciton_graph::scaling::Rounded;
+use eciton_input::notes;
+use eciton_plan::{Config, Data, NormaliseFeatures, SelfLoops, TaskType, Tokens};
+
+use super::task;
+use crate::error::{Error, Result};
+use crate::initial;
+use crate::schema::{Purpose, Schema};
+
+/// `data.source` of a run whose data set was in memory: no name or path of one.
+pub const IN_MEMORY: &str = "(in memory)";
+
+/// Loads a data set and [prepares](prepare) it: a built-in name, a path to any layout that `eciton_formats` knows,
+/// or the name of a published set that is in the user's cache.
+pub fn load(data: &Data) -> Result<Dataset> {
+    prepare(data, read(data, None)?)
+}
+
+/// Reads a data set to train on, and reports labels that look like numbers to predict.
+fn read(data: &Data, schema: Option<&Schema>) -> Result<Dataset> {
+    let begun = std::time::Instant::now();
+    let read = open_as(data, schema)?;
+    tracing::info!(
+        source = data.source,
+        vertices = read.vertices(),
+        edges = read.graph.edges(),
+        seconds = begun.elapsed().as_secs_f64(),
+        "data set read"
+    );
+    if data.task.is_none() {
+        let named = !read.names.labels.is_empty();
+        eciton_graph::label_report::doubt(&read.labels, named, &data.source);
+    }
+    Ok(read)
+}
+
+/// Reads a data set to train on, and prepares it as [`to_train`] does.
+pub(crate) fn load_to_train(config: &Config) -> Result<Dataset> {
+    let known = initial::schema(config)?;
+    let columns = known.as_ref().filter(|_| !config.run.init_fresh.contains(&0));
+    to_train(config, read(&config.data, columns)?, known.as_ref())
+}
+
+/// [Prepares](prepare) a data set to train on. Feature columns get the order that the first weights of
+/// `run.init` were trained with, unless the first layer stays fresh.
+///
+/// # Errors
+/// As [`Schema::fit_columns`] and [`prepare`].
+pub(crate) fn to_train(config: &Config, mut dataset: Dataset, known: Option<&Schema>) -> Result<Dataset> {
+    if let Some(known) = known.filter(|_| !config.run.init_fresh.contains(&0)) {
+        known.fit_columns(&mut dataset)?;
+    }
+    prepare(&config.data, dataset)
+}
+
+/// Reads a data set for a trained model, and prepares it as [`fitted`] does.
+pub(crate) fn load_fitted(data: &Data, schema: &Schema, purpose: Purpose) -> Result<Dataset> {
+    let dataset = open_as(data, Some(schema))?;
+    fitted(data, dataset, schema, purpose)
+}
+
+/// Matches a data set to a trained model, and [prepares](prepare) it with the model's own scaling.
+///
+/// # Errors
+/// As [`Schema::fit`] and [`prepare`].
+pub(crate) fn fitted(data: &Data, dataset: Dataset, schema: &Schema, purpose: Purpose) -> Result<Dataset> {
+    let dataset = schema.fit(dataset, purpose)?;
+    // A run that goes on computes its moments again: the data must be the same.
+    let moments = schema.features.moments().filter(|_| purpose != Purpose::Resume).map(Arc::new);
+    prepare_with(data, dataset, moments.as_ref())
+}
+
+/// A data set as published, of any source that [`load`] takes.
+///
+/// # Errors
+/// A name or path of no data set, data that cannot be read; [`Error::WasInMemory`] for [`IN_MEMORY`].
+pub fn open(data: &Data) -> Result<Dataset> {
+    open_as(data, None)
+}
+
+/// [`open`]; readers match columns and tokens to the schema of a trained model if there is one.
+pub(crate) fn open_as(data: &Data, schema: Option<&Schema>) -> Result<Dataset> {
+    let expected = schema.filter(|schema| !schema.is_older()).map(Schema::expected);
+    let read = |path: &Path, name: Option<&str>| {
+        eciton_formats::open_with(path, name, loops(data), expected.as_ref())
+    };
+    if data.source == IN_MEMORY {
+        return Err(Error::WasInMemory);
+    }
+    let path = Path::new(&data.source);
+    let lower = data.source.to_ascii_lowercase();
+    let named = eciton_formats::builtins().iter().find(|b| b.name == lower);
+    Ok(match named {
+        Some(builtin) => match &data.name {
+            None => eciton_formats::builtin(builtin.name)?,
+            Some(name) => {
+                let path = Path::new(builtin.name).to_owned();
+                return Err(eciton_graph::error::Error::NameNotUsed { path, name: name.clone() }.into());
+            }
+        },
+        None if is_text(data, path) => {
+            let known = schema.and_then(|schema| schema.tokens.as_ref()?.vocabulary());
+            sequence::open(path, unit(data.tokens), data.group(), known.as_ref())?
+        }
+        None if path.exists() => read(path, data.name.as_deref())?,
+        None => {
+            let found = published(&data.source)?;
+            // A name that is not the set's own is refused where there is nothing to choose.
+            let name = data.name.as_deref().filter(|name| found.name != Some(name)).or(found.name);
+            read(&found.path, name)?
+        }
+    })
+}
+
+/// The decision about self-loops that the settings ask for.
+fn loops(data: &Data) -> Option<edge_rule::SelfLoops> {
+    data.self_loops.map(|decision| match decision {
+        SelfLoops::Drop => edge_rule::SelfLoops::Drop,
+        SelfLoops::Keep => edge_rule::SelfLoops::Keep,
+    })
+}
+
+/// A data set as a run reads it: labels of the task and a split drawn, features brought to one scale, as the settings
+/// say. Doing it twice changes nothing.
+///
+/// # Errors
+/// Labels that `data.task` or `data.split` does not suit; memory that cannot be had.
+pub fn prepare(data: &Data, dataset: Dataset) -> Result<Dataset> {
+    prepare_with(data, dataset, None)
+}
+
+/// [`prepare`] with the moments of another data set's columns.
+fn prepare_with(data: &Data, mut dataset: Dataset, moments: Option<&Arc<Moments>>) -> Result<Dataset> {
+    let unlike = |&wanted: &TaskType| wanted != TaskType::LinkPrediction && wanted != task(&dataset.labels);
+    if let Some(wanted) = data.task.filter(unlike) {
+        let place = format!("{} labels", dataset.name);
+        let labels = std::mem::replace(&mut dataset.labels, Labels::none(0));
+        dataset.set_labels(match wanted {
+            TaskType::Classification => labels.into_classes(&place)?,
+            TaskType::MultiLabel => labels.into_flags(&place)?,
+            TaskType::Regression => labels.into_numbers(),
+            TaskType::LinkPrediction => labels,
+        });
+        dataset.validate()?;
+    }
+    crate::split::apply(data, &mut dataset)?;
+    if dataset.scaling == Scaling::None {
+        if let Some(rows) = &dataset.edge_features {
+            warn_of_rounded_edges(rows, &dataset.names.edge_features);
+        }
+        let features = std::mem::replace(&mut dataset.features, Features::identity(0));
+        (dataset.features, dataset.scaling) = match scale(data, &dataset, &features) {
+            NormaliseFeatures::None => {
+                warn_of_rounded(&features, &dataset.names.features, NormaliseFeatures::None);
+                (features, Scaling::None)
+            }
+            NormaliseFeatures::Rows => {
+                warn_of_rounded(&features, &dataset.names.features, NormaliseFeatures::Rows);
+                (features.normalise_rows()?, Scaling::Rows)
+            }
+            NormaliseFeatures::Columns => {
+                let moments = match moments {
+                    Some(moments) => moments.clone(),
+                    None => Arc::new(Moments::of(&features, &training_rows(&dataset, features.rows()))),
+                };
+                (features.standardise(&moments)?, Scaling::Columns(moments))
+            }
+        };
+        if dataset.scaling != Scaling::None {
+            dataset.validate()?;
+        }
+    }
+    Ok(dataset)
+}
+
+/// Largest whole number up to which f32 holds all of them.
+const WHOLE_IN_F32: f32 = (1 << 24) as f32;
+
+/// Warns of columns of features whose whole numbers f32 rounds, where they are used without scaling by
+/// columns.
+fn warn_of_rounded(features: &Features, names: &[String], scale: NormaliseFeatures) {
+    for Rounded { row, column, exact, stored } in features.rounded_whole_numbers() {
+        let how = match scale {
+            NormaliseFeatures::Rows => "divided by the sums of their rows",
+            NormaliseFeatures::None | NormaliseFeatures::Columns => "not scaled",
+        };
+        notes::warn(format!(
+            "feature {}: {exact} (row {row}) is stored as {stored}, because f32 cannot hold all whole numbers \
+             beyond 2^24, and features are {how}; --set data.normalise_features=columns scales each column \
+             before it is rounded",
+            column_name(names, column),
+        ));
+    }
+}
+
+/// Warns of columns of edge features that hold whole numbers, some of them beyond 2^24. Edge features
+/// are never scaled.
+fn warn_of_rounded_edges(rows: &EdgeFeatures, names: &[String]) {
+    let width = rows.columns() as usize;
+    let mut columns = vec![(true, 0.0f32); width];
+    for row in rows.values().chunks_exact(width) {
+        for ((whole, most), value) in columns.iter_mut().zip(row) {
+            *whole &= value.fract() == 0.0;
+            *most = most.max(value.abs());
+        }
+    }
+    for (column, (whole, most)) in (0..).zip(columns) {
+        if whole && most > WHOLE_IN_F32 {
+            notes::warn(format!(
+                "edge feature {}: it has whole numbers up to {most}, and f32 cannot hold all of them beyond 2^24, \
+                 so edges may have equal values that differ in the file; subtract a common offset, or divide the \
+                 column, before it is read",
+                column_name(names, column),
+            ));
+        }
+    }
+}
+
+/// Name of a column for messages: by name where it has one, else by number from 0.
+fn column_name(names: &[String], column: u32) -> String {
+    match names.get(column as usize) {
+        Some(name) => format!("{name:.60?}"),
+        None => format!("column {column}"),
+    }
+}
+
+/// Rows that moments are taken of: those that train; of many graphs the vertices of graphs that do; all, where none
+/// does, as where links are predicted.
+fn training_rows(dataset: &Dataset, rows: usize) -> Vec<u32> {
+    let train = &dataset.split.train;
+    match &dataset.graphs {
+        _ if train.is_empty() => (0..rows as u32).collect(),
+        None => train.clone(),
+        Some(graphs) => {
+            let of = graphs.of();
+            let trains: std::collections::BTreeSet<u32> =
+                train.iter().filter_map(|&vertex| of.get(vertex as usize).copied()).collect();
+            (0u32..).zip(of).filter(|(_, graph)| trains.contains(graph)).map(|(vertex, _)| vertex).collect()
+        }
+    }
+}
+
+/// Where a data set's files lie, with the name that chooses among several; `None` for one that the binary carries.
+///
+/// # Errors
+/// A path or name of no data set.
+pub(crate) fn located(data: &Data) -> Result<Option<(PathBuf, Option<String>)>> {
+    let path = Path::new(&data.source);
+    if eciton_formats::builtins().iter().any(|builtin| builtin.name.eq_ignore_ascii_case(&data.source)) {
+        return Ok(None);
+    }
+    if path.exists() {
+        return Ok(Some((path.to_owned(), data.name.clone())));
+    }
+    let found = published(&data.source)?;
+    let name = data.name.as_deref().filter(|name| found.name != Some(name)).or(found.name);
+    Ok(Some((found.path, name.map(str::to_owned))))
+}
+
+/// Whether a file is read as a text, or as a list of tokens: in sequences everything is that has no known layout
+/// of rows.
+fn is_text(data: &Data, path: &Path) -> bool {
+    data.sequence.is_some() && path.is_file() && !eciton_formats::is_rows(path)
+}
+
+/// Returns the tokens of the text that a run trains on. `None` for all other data, and for a list of tokens
+/// without a text.
+pub(crate) fn vocabulary(config: &Config) -> Result<Option<sequence::Vocabulary>> {
+    let path = Path::new(&config.data.source);
+    let list = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"));
+    if !is_text(&config.data, path) || list {
+        return Ok(None);
+    }
+    // First weights keep the numbers of their tokens.
+    match initial::schema(config)?.and_then(|known| known.tokens?.vocabulary()) {
+        Some(known) => Ok(Some(known)),
+        None => Ok(Some(sequence::vocabulary(path, unit(config.data.tokens))?)),
+    }
+}
+
+pub(crate) fn unit(tokens: Tokens) -> sequence::Unit {
+    match tokens {
+        Tokens::Characters => sequence::Unit::Characters,
+        Tokens::Bytes => sequence::Unit::Bytes,
+    }
+}
+
+/// The scale that settings ask for.
+fn scale(data: &Data, dataset: &Dataset, features: &Features) -> NormaliseFeatures {
+    // Rows without a graph are measurements, not counts of words: their sums mean nothing.
+    let rows = dataset.graph.edges() == 0 && dataset.graphs.is_none();
+    let counts = || !rows && features.are_counts();
+    data.normalise_features.unwrap_or_else(|| match counts() {
+        true => NormaliseFeatures::Rows,
+        false => NormaliseFeatures::None,
+    })
+}
+
+/// The scale that a prepared data set has.
+pub(crate) fn scaled(dataset: &Dataset) -> NormaliseFeatures {
+    match dataset.scaling {
+        Scaling::None => NormaliseFeatures::None,
+        Scaling::Rows => NormaliseFeatures::Rows,
+        Scaling::Columns(_) => NormaliseFeatures::Columns,
+    }
+}
+
+/// Where a published set lies.
+fn published(name: &str) -> Result<Found> {
+    let Ok(set) = catalogue::find(name) else {
+        let builtin = || eciton_formats::builtins().iter().map(|b| b.name);
+        let names = builtin().chain(catalogue::sets().iter().map(|set| set.name));
+        let lower = name.to_ascii_lowercase();
+        let near = names.map(|n| (strsim::damerau_levenshtein(n, &lower), n)).min();
+        return Err(Error::UnknownData {
+            name: name.to_owned(),
+            nearest: near.filter(|(d, _)| *d <= 3).map(|(_, n)| n.to_owned()),
+            known: builtin().collect::<Vec<_>>().join(", "),
+        });
+    };
+    let cache = Cache::of_user()?;
+    let folder = cache.folder().to_owned();
+    cache.find(set).ok_or(Error::NotFetched { name: set.name, folder })
+}
