@@ -104,15 +104,17 @@ pub fn builtins() -> &'static [Builtin] {
 /// # Errors
 /// [`Error::UnknownDataset`] with the most similar name.
 pub fn builtin(name: &str) -> Result<Dataset> {
-    match name.to_lowercase().as_str() {
-        "cora" => cora::load(),
-        "digits" => digits::load(),
+    let data = match name.to_lowercase().as_str() {
+        "cora" => cora::load()?,
+        "digits" => digits::load()?,
         other => {
             let known: Vec<String> = builtins().iter().map(|b| b.name.to_owned()).collect();
             let nearest = nearest(other, &known);
-            Err(Error::UnknownDataset { name: name.to_owned(), nearest, known })
+            return Err(Error::UnknownDataset { name: name.to_owned(), nearest, known });
         }
-    }
+    };
+    eciton_graph::label_report::report(&data.labels);
+    Ok(data)
 }
 
 /// Reads the data set at `path` for a model that exists: columns are matched by the names that the

@@ -114,7 +114,8 @@ fn pairs_are_scored_by_inner_products() {
     assert_eq!((first["id"].as_str(), first["embedding"].as_array().unwrap().len()), (Some("l0"), 5));
     assert!(first.get("scores").is_none() && first.get("predicted").is_none(), "{first}");
 
-    std::fs::write(folder.join("pairs.csv"), "source,target\nl0,l1\n# others\n\nl0,r50\nr7,r7\n").unwrap();
+    std::fs::write(folder.join("pairs.csv"), "# some pairs\nsource,target\nl0,l1\n\nl0,r50\nr7,r7\n")
+        .unwrap();
     let text = works(folder, &["predict", "run", "--pairs", "pairs.csv"]);
     let mut rows = text.lines();
     assert_eq!(rows.next(), Some("source,target,score,probability"));

@@ -111,9 +111,9 @@ fn the_moments_of_time_stamps_are_those_of_f64() {
     std::fs::write(folder.join("t.csv"), format!("t,y,split\n{table}")).unwrap();
     let set = ["--set", "data.normalise_features=columns", "--epochs", "1", "--out", "run"];
     works(folder, &[&["train", "t.csv"][..], &set].concat());
-    let text = std::fs::read_to_string(folder.join("run/moments.json")).unwrap();
-    let moments: Value = serde_json::from_str(&text).unwrap();
-    let number = |key: &str| moments[key][0].as_f64().unwrap();
+    let text = std::fs::read_to_string(folder.join("run/schema.json")).unwrap();
+    let schema: Value = serde_json::from_str(&text).unwrap();
+    let number = |key: &str| schema["features"]["columns"][0][key].as_f64().unwrap();
     let count = rows.len() as f64;
     let mean = rows.iter().map(|(time, _)| *time as f64).sum::<f64>() / count;
     let square = |(time, _): &(i64, u8)| (*time as f64 - mean).powi(2);

@@ -326,7 +326,7 @@ fn a_full_disk_at_the_end_costs_the_predictions_and_not_the_model() {
     let Some(said) = on_a_small_disk(folder, 480, script) else { return };
     for words in [
         "small/r/predictions.npz: cannot be written: No space left on device",
-        "what was written is in small/r: config.toml, curve.svg, metrics.jsonl, model.safetensors, summary.json, versions.json",
+        "what was written is in small/r: config.toml, curve.svg, metrics.jsonl, model.safetensors, schema.json, summary.json, versions.json",
         "`eciton predict` makes predictions from it",
         "small/r has finished",
     ] {
