@@ -332,7 +332,7 @@ fn layouts_agree() {
             .collect();
         // So that every vertex occurs.
         edges.extend((1..vertices).map(|v| (v - 1, v)));
-        let rows: Vec<f32> = edges.iter().map(|_| random.below(1001) as f32 / 8.0 - 50.0).collect();
+        let rows: Vec<f32> = edges.iter().map(|_| 1.0 + random.below(1001) as f32 / 8.0).collect();
         let graph = Graph::from_edges(vertices.into(), edges.iter().copied(), Options::default()).unwrap();
         let expected = EdgeFeatures::placed(&graph, &edges, 1, &rows, Options::default()).unwrap();
         let lines = |separator: &str, first: u32| -> String {

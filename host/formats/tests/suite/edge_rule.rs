@@ -258,10 +258,10 @@ fn zeros_are_kept_with_other_features() {
     let two = open_with(&written.folder.path().join("two"), None, None, None).unwrap();
     assert_eq!(two.edge_features.unwrap().values(), [0.0, 2.0, 0.0, 2.0, 3.0, 0.0, 3.0, 0.0]);
     let kept = "edges.csv: 2 directed edges of weight 0 kept, with their edge features";
-    assert!(report().iter().any(|line| line == kept));
+    assert!(report().iter().any(|line| line.ends_with(kept)));
     let named = open_with(&written.folder.path().join("named"), None, None, None).unwrap();
     assert_eq!(named.graph.edges(), 4);
-    assert!(report().iter().any(|line| line == kept));
+    assert!(report().iter().any(|line| line.ends_with(kept)));
 }
 
 #[test]
@@ -275,9 +275,9 @@ fn the_report_counts_what_was_changed() {
     assert_eq!(
         notes,
         [
-            "note: edges.csv: 1 entry repeats an edge; their values were added up",
-            "note: edges.csv: 1 edge of weight 0 left out, because a weight of 0 is no edge",
-            "note: edges.csv: 1 edge listed in both directions with different values; the mean of the two is used",
+            "note: own/edges.csv: 1 entry repeats an edge; their values were added up",
+            "note: own/edges.csv: 1 edge of weight 0 left out, because a weight of 0 is no edge",
+            "note: own/edges.csv: 1 edge listed in both directions with different values; the mean of the two is used",
             "note: own: 1 self-loop dropped; data.self_loops = \"keep\" keeps them",
         ]
     );

@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 
 use eciton_formats::{metis, open, stream};
 use eciton_graph::adjacency::{Graph, Options};
-use eciton_graph::dataset::{Dataset, EdgeFeatures};
+use eciton_graph::dataset::Dataset;
+use eciton_graph::edge_rule::{EdgeRule, Zeros};
 use eciton_graph::error::Error;
 use eciton_graph::random::SplitMix64;
 use eciton_graph::store::{self, DESCRIPTION};
@@ -316,11 +317,16 @@ fn file(path: &Path, name: &str) -> Result<(), Error> {
                 parts.edges.read_with_values(chunk, &mut edges, &mut values).unwrap();
             }
             let (vertices, columns) = (parts.edges.vertices(), parts.edges.columns());
-            let graph = Graph::from_edges(vertices, edges.iter().copied(), Options::default()).unwrap();
-            assert_eq!(graph, whole.graph);
-            let placed =
-                || EdgeFeatures::placed(&graph, &edges, columns, &values, Options::default()).unwrap();
-            assert_eq!((columns > 0).then(placed), whole.edge_features);
+            let zeros = if parts.edges.is_weight() { Zeros::NoEdges } else { Zeros::Kept };
+            let rule = EdgeRule::new("edges", Options::default()).with_zeros(zeros);
+            let (graph, placed) = match columns {
+                0 => (rule.merged(&(vertices, &edges[..]), 1).unwrap().0, None),
+                _ => {
+                    let (graph, rows, _) = rule.valued(vertices, &edges, columns, &values, 1).unwrap();
+                    (graph, Some(rows))
+                }
+            };
+            assert_eq!((graph, placed), (whole.graph.clone(), whole.edge_features.clone()));
         }
         (Ok(None), _) | (Err(_), Err(_)) => {}
         // What lies beside may be at fault.
