@@ -175,6 +175,26 @@ fn settings_that_every_layer_overrides_are_refused() {
 }
 
 #[test]
+fn recipes_have_no_key_that_nothing_reads() {
+    use eciton_plan::{Config, Model, TaskType};
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/recipes");
+    let mut resolved = 0;
+    for set in fs::read_dir(folder).unwrap() {
+        for recipe in fs::read_dir(set.unwrap().path()).unwrap() {
+            let path = recipe.unwrap().path();
+            let config = Config::parse(&fs::read_to_string(&path).unwrap(), "recipe").unwrap();
+            for (features, classes) in [(1433, 7), (64, 10), (1, 65)] {
+                let task = TaskType::Classification;
+                resolved += usize::from(Model::resolve(&config.model, features, classes, task).is_ok());
+                let read = config.model.check_read(features, classes, task);
+                assert!(read.is_ok(), "{}: {read:?}", path.display());
+            }
+        }
+    }
+    assert!(resolved > 100, "{resolved} models");
+}
+
+#[test]
 fn leaky_relu_has_the_slope_of_pytorch_and_a_key() {
     let folder = case("leaky-relu");
     let rows: String = (0..30)
