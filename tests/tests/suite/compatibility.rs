@@ -33,7 +33,9 @@ fn components() -> Vec<(String, String, PathBuf)> {
             (version.clone(), file.strip_suffix(".wasm").unwrap().to_owned(), path)
         })
     };
-    names(folder).into_iter().filter(|name| !name.ends_with(".md")).flat_map(of).collect()
+    // `runs` has run folders of earlier versions.
+    let versions = names(folder).into_iter().filter(|name| !name.ends_with(".md") && name != "runs");
+    versions.flat_map(of).collect()
 }
 
 #[test]
@@ -127,9 +129,8 @@ fn components_of_earlier_builds_compute_the_bits_of_the_built_in_ones() {
     let earlier = root().join("tests/kernels/earlier/activate.wasm");
     for text in [
         "kind = \"sage\"\nactivation = \"gelu\"\nnorm = \"layer\"",
-        "kind = \"sage\"\nactivation = \"elu\"",
+        "kind = \"sage\"\nactivation = \"silu\"",
         "kind = \"gatv2\"\nheads = 2",
-        "kind = \"sage\"\nactivation = \"leaky-relu\"\nactivation_slope = 0.2",
     ] {
         let builtin = model(text);
         let mut replaced = builtin.clone();

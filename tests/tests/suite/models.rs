@@ -101,7 +101,7 @@ const MODELS: [(&str, &str); 67] = [
     ),
     ("links, gcn", "kind = \"gcn\""),
     ("links, sage without bias", "kind = \"sage\"\nbias = false\ndropout = 0"),
-    ("links, gat", "kind = \"gat\"\nheads = 2\nlayers = 1"),
+    ("links, gat", "kind = \"gat\"\nlayers = 1"),
     ("links, gcn, weighted, gathered once", "kind = \"gcn\"\nedge_weights = 0\ndropout = 0"),
     ("links, jumping", "kind = \"gatv2\"\nhidden = 6\nheads = 3\njumping = \"concat\"\nresidual = true"),
     ("graphs, gin, sum", "kind = \"gin\"\nreadout = \"sum\""),

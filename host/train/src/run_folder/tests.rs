@@ -159,7 +159,7 @@ fn a_run_reads_back() {
     let path = finished(&dir, &[4, 5]);
     assert_eq!(path, dir.path().join("run"));
     assert_eq!(names(dir.path()), ["run"]);
-    let top = [CONFIG, METRICS, MODEL, PREDICTIONS, "seed-5", SUMMARY, VERSIONS];
+    let top = [CONFIG, METRICS, MODEL, PREDICTIONS, SCHEMA, "seed-5", SUMMARY, VERSIONS];
     assert_eq!(names(&path), top);
     assert_eq!(names(&path.join("seed-5")), [MODEL, PREDICTIONS]);
 

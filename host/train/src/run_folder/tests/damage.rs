@@ -50,13 +50,13 @@ fn another_format_is_told_by_its_version() {
     let dir = scratch();
     let path = finished(&dir, &[1]);
     let text = fs::read_to_string(path.join(SUMMARY)).unwrap();
-    let (format, eciton) = ("\"format\": 1", format!("\"eciton\": \"{ECITON_VERSION}\""));
+    let (format, eciton) = ("\"format\": 2", format!("\"eciton\": \"{ECITON_VERSION}\""));
     assert!(text.contains(format) && text.contains(&eciton), "{text}");
-    let later = text.replace(format, "\"format\": 2").replace(&eciton, "\"eciton\": \"7.0.0\"");
+    let later = text.replace(format, "\"format\": 3").replace(&eciton, "\"eciton\": \"7.0.0\"");
     fs::write(path.join(SUMMARY), later).unwrap();
     let found = refused(&path);
     assert!(
-        found.contains("format 2 (written by eciton 7.0.0)") && found.contains("reads format 1"),
+        found.contains("format 3 (written by eciton 7.0.0)") && found.contains("reads format 2"),
         "{found}"
     );
     let cases = [
