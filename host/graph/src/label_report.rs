@@ -69,9 +69,9 @@ pub fn report(labels: &Labels) {
     fact(format!("labels: {known} rows with a label, {} rows without", labels.rows() - known));
 }
 
-/// Adds a warning to the reading report if classes look like numbers to predict or like ids. `named` says
-/// whether the classes have names; `source` is the data set as a command line has it.
-pub fn doubt(labels: &Labels, named: bool, source: &str) {
+/// Adds a warning to the reading report if classes look like numbers to predict or like ids. `named` states
+/// whether the classes have names. `regression` completes "for regression ...", for instance with a command.
+pub fn doubt(labels: &Labels, named: bool, regression: &str) {
     use eciton_input::notes::{add, warn};
     let Some(counts) = ClassCounts::of(labels) else { return };
     let ClassCounts { labelled, classes, distinct, single, lowest, .. } = counts;
@@ -91,8 +91,8 @@ pub fn doubt(labels: &Labels, named: bool, source: &str) {
     if distinct_like || sparse {
         warn(format!(
             "labels: {distinct} distinct whole numbers, of which {single} occur once, leave {} of {classes} \
-             classes without a row: they look like numbers to predict, not like classes; for regression use \
-             `eciton train {source} --task regression`",
+             classes without a row: they look like numbers to predict, not like classes; for regression \
+             {regression}",
             counts.empty()
         ));
     } else if lowest > 0 && distinct > 1 {
@@ -100,7 +100,7 @@ pub fn doubt(labels: &Labels, named: bool, source: &str) {
             if lowest == 1 { "class 0 has".to_owned() } else { format!("classes 0 to {} have", lowest - 1) };
         add(format!(
             "labels: {empty} no row: classes are numbered from 0, and the lowest label is {lowest}; subtract \
-             {lowest} from the labels, or write them as words; for numbers to predict use --task regression"
+             {lowest} from the labels, or write them as words; for regression {regression}"
         ));
     }
 }
@@ -113,7 +113,7 @@ mod tests {
     fn doubted(of: Vec<u32>, named: bool) -> Vec<(Level, String)> {
         drop(take());
         let count = of.iter().filter(|&&class| class != NO_LABEL).max().map_or(0, |most| most + 1);
-        doubt(&Labels::classes(of, count), named, "a.csv");
+        doubt(&Labels::classes(of, count), named, "use `eciton train a.csv --task regression`");
         take().into_iter().map(|note| (note.level, note.text)).collect()
     }
 

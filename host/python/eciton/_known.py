@@ -13,12 +13,6 @@ from eciton import _arrays as arrays
 from eciton._eciton import Builder
 
 MAX_CLASSES = 1 << 20
-#: Rows of labels that are counted at a time.
-COUNTED_ROWS = 1 << 16
-#: Minimum number of distinct classes that can look like numbers to predict.
-MIN_DISTINCT = 10
-#: Minimum number of classes, empty ones included, of labels that leave most of them empty.
-MIN_SPARSE = 50
 #: Number of rows of features whose rounding is looked at in one step.
 BLOCK_ROWS = 1 << 14
 
@@ -160,7 +154,6 @@ def labels(builder: Builder, y: Any, rows: int, classes: Sequence[Any] | None, u
         )
     if names is not None and len(names) <= highest:
         raise ValueError(f"classes: {len(names)} names, but y has class {highest}; name every class from 0 on")
-    note_labels(builder, of, highest, names is not None)
     builder.classes(of, len(names) if names is not None else highest + 1, names or [])
 
 
@@ -172,44 +165,6 @@ def has_signs(found: NDArray[Any]) -> bool:
         return False
     known = found[~np.isnan(found)] if found.dtype.kind == "f" else found
     return bool(np.all(np.abs(known) == 1)) and bool((known == -1).any()) and bool((known == 1).any())
-
-
-def note_labels(builder: Builder, of: NDArray[np.int64], highest: int, named: bool) -> None:
-    """Adds to the reading report how many classes there are, and whether they look like numbers to predict.
-
-    The thresholds are those of the command's reading report.
-    """
-    counts = np.zeros(highest + 1, np.int64)
-    for first in range(0, len(of), COUNTED_ROWS):
-        block = of[first : first + COUNTED_ROWS]
-        counts += np.bincount(block[block >= 0], minlength=highest + 1)
-    distinct, labelled = np.flatnonzero(counts), int(counts.sum())
-    classes, single, empty = highest + 1, int((counts == 1).sum()), highest + 1 - len(distinct)
-    builder.note(
-        "fact",
-        f"labels: {labelled} rows with one of {len(distinct)} distinct classes, "
-        f"{len(of) - labelled} rows without a label",
-    )
-    if empty > 0:
-        builder.note("fact", f"labels: {empty} of {classes} classes have no row")
-    if named or len(distinct) == 0:
-        return
-    # Few rows per class, and many classes with one row or none.
-    gaps = 3 * single >= len(distinct) or 4 * empty >= len(distinct)
-    alike = len(distinct) >= MIN_DISTINCT and labelled < 4 * len(distinct) and gaps
-    if alike or (classes >= MIN_SPARSE and 2 * empty >= classes):
-        builder.note(
-            "warning",
-            f"labels: {len(distinct)} distinct whole numbers, of which {single} occur once, leave {empty} of {classes} "
-            "classes without a row: they look like numbers to predict, not like classes; for regression give "
-            'task="regression" to eciton.train',
-        )
-    elif distinct[0] > 0 and len(distinct) > 1:
-        builder.note(
-            "note",
-            f"labels: the lowest label is {distinct[0]}, and classes are numbered from 0; subtract {distinct[0]} from "
-            "the labels, or give words",
-        )
 
 
 def words(builder: Builder, found: NDArray[Any], names: list[str] | None) -> None:

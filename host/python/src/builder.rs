@@ -13,6 +13,7 @@ use eciton_graph::edges::{EdgeSource, MAX_CHUNK_EDGES};
 use eciton_graph::error::{Error, Place};
 use eciton_graph::features::{SPARSE_COLUMNS, SPARSE_SHARE};
 use eciton_graph::graphs::Graphs;
+use eciton_graph::label_report;
 use eciton_input::notes::{self, Level, Note};
 use eciton_tensor::{Buffer, Slab};
 use numpy::{
@@ -371,7 +372,12 @@ impl Builder {
             }
         };
         let of: Result<Vec<u32>, _> = (0..).zip(contiguous(of.as_slice())?).map(class).collect();
-        self.labels = Some(Labels::classes(of.map_err(refused)?, count));
+        let labels = Labels::classes(of.map_err(refused)?, count);
+        drop(notes::take());
+        label_report::report(&labels);
+        label_report::doubt(&labels, !names.is_empty(), "give task=\"regression\" to eciton.train");
+        self.report.extend(notes::take());
+        self.labels = Some(labels);
         self.classes = names;
         Ok(())
     }

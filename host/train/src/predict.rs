@@ -125,7 +125,7 @@ fn other(own: &Data, data: &Data) -> Data {
     Data {
         source: data.source.clone(),
         name: data.name.clone(),
-        split: data.split.clone(),
+        split: data.split,
         self_loops: data.self_loops.or(own.self_loops),
         ..own.clone()
     }

@@ -193,6 +193,9 @@ mod tests {
     use eciton_graph::metrics;
     use eciton_graph::random::SplitMix64;
 
+    /// Value of a metric: scores, columns, labels and rows.
+    type Measure = fn(&[f32], usize, &Labels, &[u32]) -> Option<f64>;
+
     fn split(validation: &[u32]) -> Split {
         Split { validation: validation.to_vec(), ..Split::default() }
     }
@@ -246,7 +249,7 @@ mod tests {
             let ids: Vec<u32> = (0..rows as u32).filter(|_| random.below(4) > 0).collect();
             let width = labels.width() as usize;
             let scores: Vec<f32> = (0..rows * width).map(|_| random.below(9) as f32 - 4.0).collect();
-            let metrics: &[(Metric, fn(&[f32], usize, &Labels, &[u32]) -> Option<f64>)] = match case % 3 {
+            let metrics: &[(Metric, Measure)] = match case % 3 {
                 0 => &[
                     (Metric::RocAuc, metrics::roc_auc),
                     (Metric::AveragePrecision, metrics::average_precision),

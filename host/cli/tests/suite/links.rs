@@ -160,7 +160,7 @@ fn pairs_are_scored_by_inner_products() {
         refused(folder, &[&pairs[..], &[name]].concat(), 1, words);
     };
     asked("a.csv", "l0,l1\nl0,nobody\n", &["a.csv, line 2", "\"nobody\"", "200 vertices"]);
-    asked("b.csv", "source,target\nl0\n", &["b.csv, line 2", "at least 2 fields"]);
+    asked("b.csv", "source,target\nl0\n", &["b.csv, line 2", "expected 2 fields"]);
     asked("c.csv", "", &["c.csv: expected a pair", "write two ids"]);
     asked("d.csv", "source,target\n", &["d.csv: expected a pair"]);
     refused(folder, &["predict", "run", "--pairs", "absent.csv"], 1, &["absent.csv"]);

@@ -171,7 +171,7 @@ fn a_new_graph_without_labels_is_predicted() {
     assert_eq!(found.len(), 14);
     for (id, kind) in found {
         let number: u64 = id.strip_prefix('w').unwrap().parse().unwrap();
-        assert_eq!(kind, if number % 2 == 0 { "big" } else { "little" }, "{id}");
+        assert_eq!(kind, if number.is_multiple_of(2) { "big" } else { "little" }, "{id}");
     }
 }
 

@@ -115,7 +115,11 @@ fn messages_are_as_many_as_are_asked_for() {
     let once = with(&["-v"]);
     says(
         &once,
-        &[" INFO eciton_train::data: data set read source=\"cora\"", "kernel ready", "run folder written"],
+        &[
+            " INFO eciton_train::data::source: data set read source=\"cora\"",
+            "kernel ready",
+            "run folder written",
+        ],
     );
     assert!(!once.contains("DEBUG"), "{once}");
     let twice = with(&["-vv"]);

@@ -333,7 +333,8 @@ mod tests {
     #[test]
     fn labels_that_never_hold_count_as_in_scikit_learn() {
         // Columns, flags, predictions; f1_score(average="macro") and (average="micro") of indicator matrices.
-        let cases: [(u32, &[u8], &[u8], f64, f64); 5] = [
+        type Case<'a> = (u32, &'a [u8], &'a [u8], f64, f64);
+        let cases: [Case<'_>; 5] = [
             (
                 4,
                 &[0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0],

@@ -39,7 +39,8 @@ fn read(data: &Data, schema: Option<&Schema>) -> Result<Dataset> {
     );
     if data.task.is_none() {
         let named = !read.names.labels.is_empty();
-        eciton_graph::label_report::doubt(&read.labels, named, &data.source);
+        let regression = format!("use `eciton train {} --task regression`", data.source);
+        eciton_graph::label_report::doubt(&read.labels, named, &regression);
     }
     Ok(read)
 }
