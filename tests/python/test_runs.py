@@ -179,7 +179,7 @@ class Runs(Case):
         half = eciton.graph(pairs[(pairs < 30).all(axis=1)].T.copy(), x=x[:30], directed=False)
         self.assertEqual(run.predict(half).shape, (30,))
         narrow = eciton.graph(pairs.T.copy(), x=x[:, :4])
-        with self.assertRaisesRegex(ValueError, "4 features"):
+        with self.assertRaisesRegex(ValueError, "4 feature columns"):
             run.predict(narrow)
 
 

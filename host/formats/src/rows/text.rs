@@ -169,7 +169,14 @@ fn is_header(table: &Table, first: &[String]) -> Result<bool> {
     if numbers == 0 {
         return Ok(words > 0);
     }
-    if counting(fields()).is_none() {
+    // Columns may have been put into another order, so the numbers count in any order.
+    let mut values: Vec<&str> = fields().filter(|field| !field.is_empty() && !is_word(field)).collect();
+    values.sort_by_key(|field| canonical(field));
+    let whole = values.iter().all(|field| canonical(field).is_some())
+        && !values.windows(2).any(|two| two[0] == two[1]);
+    let counts = counting(values.iter().copied()).is_some();
+    let names_label = fields().any(|field| ["label", "target", "class", "id", "split"].contains(&field));
+    if !counts && !(whole && names_label) {
         return Ok(false);
     }
     let below = Below::of(table)?;
@@ -189,6 +196,8 @@ fn is_header(table: &Table, first: &[String]) -> Result<bool> {
     let unnamed = first.first().is_some_and(String::is_empty) && below.numbers[0];
     let why = if own_word(&LABELS) || own_word(&["id", "split"]) {
         "a field is the name of a column, and occurs nowhere below it"
+    } else if !counts {
+        return Ok(false);
     } else if above_numbers {
         "a word stands above a column of numbers"
     } else if unnamed {

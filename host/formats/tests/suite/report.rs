@@ -163,6 +163,33 @@ fn a_header_of_numbers_is_one() {
     has(&lines, Level::Note, "labels.csv, line 1: \"0, 1\" was read as a header");
 }
 
+/// Columns in another order have a header whose numbers do not ascend.
+#[test]
+fn a_header_of_numbers_in_any_order_is_one() {
+    let body = "1,2,x,3\n4,5,y,6\n7,8,x,9\n";
+    for (head, features) in [
+        ("2,0,target,1", ["2", "0", "1"]),
+        ("12,7,label,40", ["12", "7", "40"]),
+        ("2021,2019,class,2020", ["2021", "2019", "2020"]),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.csv");
+        std::fs::write(&path, format!("{head}\n{body}")).unwrap();
+        let (set, lines) = read(&path);
+        assert_eq!(
+            (set.vertices(), &set.names.features[..]),
+            (3, &features.map(str::to_owned)[..]),
+            "{head}"
+        );
+        has(&lines, Level::Note, "was read as a header");
+    }
+    // A class that is called so, and occurs again, is data.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.csv");
+    std::fs::write(&path, "2,0,class\n4,5,other\n7,8,class\n").unwrap();
+    assert_eq!(read(&path).0.vertices(), 3);
+}
+
 #[test]
 fn a_first_line_of_numbers_that_is_data_stays_data() {
     for files in [

@@ -60,7 +60,7 @@ fn another_format_is_told_by_its_version() {
         "{found}"
     );
     let cases = [
-        ("{\"format\": 2}", "of unknown version"),
+        ("{\"format\": 3}", "of unknown version"),
         ("{\"format\": \"1\"}", "a run's summary with a `format`"),
         ("[]", "a `format`"),
         ("", "expected JSON"),
