@@ -221,7 +221,7 @@ impl<'a> Array<'a> {
         })
     }
 
-    /// Whether f32 holds every value that a cell of this type can have.
+    /// Returns whether f32 holds every value that a cell of this type can have.
     fn fits_f32(&self) -> bool {
         match self.element {
             Element::Float(width) => width <= 4,
@@ -245,7 +245,7 @@ impl<'a> Array<'a> {
         Ok((values, corrections.finish()))
     }
 
-    /// What f32 cannot hold of each cell, row-major; none where it holds all values of the type.
+    /// Returns the difference between each cell and its f32, row-major. `None` if f32 holds all values of the type.
     pub fn residuals(&self) -> Result<Option<Vec<f64>>> {
         match self.fits_f32() {
             true => Ok(None),

@@ -98,7 +98,7 @@ impl EdgeRows {
         Ok((graph, rows))
     }
 
-    /// Whether a row means that its edge is none.
+    /// Returns whether a row means that its edge is none.
     pub(crate) fn has_zeros(&self) -> bool {
         self.zeros == Zeros::NoEdges && self.columns == 1 && self.values.contains(&0.0)
     }

@@ -228,12 +228,12 @@ impl ValueFields {
         Self { fields: values, words, count, reason: "as the first edge has" }
     }
 
-    /// Whether some fields are words, which are not read.
+    /// Returns whether some fields are words, which are not read.
     pub(crate) fn has_words(&self) -> bool {
         !self.words.is_empty()
     }
 
-    /// Whether a field that is a word in the first edge is a number here.
+    /// Returns whether a field that is a word in the first edge is a number here.
     pub(crate) fn finds_number(&self, rest: &[u8]) -> bool {
         fields(rest).enumerate().any(|(at, word)| self.words.contains(&at) && finite(word).is_some())
     }
@@ -338,7 +338,7 @@ pub(crate) struct OtherEdges {
     /// Distinct ids.
     pub(crate) vertices: u64,
     pub(crate) edges: u64,
-    /// Whether an end of the first edge occurs again.
+    /// True if an end of the first edge occurs again.
     pub(crate) has_first: bool,
 }
 

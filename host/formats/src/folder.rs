@@ -170,7 +170,7 @@ pub fn open(folder: &Path, expected: Option<&Expected>) -> Result<Dataset> {
     known.dataset(file::folder_name(folder), graph, placed, ids.names)
 }
 
-/// Whether a folder has features and labels, and no edges. A trained model needs no labels.
+/// Returns whether a folder has features and labels, and no edges. A trained model needs no labels.
 pub(crate) fn has_rows(folder: &Path, expected: Option<&Expected>) -> bool {
     let has = |name: &str| {
         find(folder, name).is_some()

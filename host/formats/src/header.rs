@@ -29,11 +29,11 @@ pub(crate) fn counting<'a>(fields: impl Iterator<Item = &'a str>) -> Option<usiz
 pub(crate) struct Below {
     /// Number of records.
     pub(crate) rows: u64,
-    /// Whether every field is a number.
+    /// True if every field is a number.
     pub(crate) numbers: Vec<bool>,
-    /// Whether every field is a number that is written with a point or an exponent.
+    /// True if every field is a number that is written with a point or an exponent.
     pub(crate) fractions: Vec<bool>,
-    /// Whether the field of the first record occurs again.
+    /// True if the field of the first record occurs again.
     pub(crate) again: Vec<bool>,
 }
 

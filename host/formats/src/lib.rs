@@ -121,7 +121,7 @@ pub fn builtin(name: &str) -> Result<Dataset> {
 /// model was trained with, other columns are reported and left out, and labels are optional.
 ///
 /// # Errors
-/// Those of [`open`], and [`Error::Malformed`] for a feature column that is missing.
+/// The errors of [`open`], and [`Error::Malformed`] for a feature column that is missing.
 pub fn open_expecting(path: &Path, name: Option<&str>, expected: &Expected) -> Result<Dataset> {
     open_with(path, name, None, Some(expected))
 }
@@ -423,7 +423,7 @@ struct ValuedEdges {
     edges: Vec<(u32, u32)>,
     columns: u32,
     values: Vec<f32>,
-    /// Whether the only column is the edge's weight.
+    /// True if the only column is the edge's weight.
     weight: bool,
 }
 

@@ -59,7 +59,7 @@ pub(crate) struct Table {
     separator: Separator,
     /// Whether the first record is a header, which [`Table::rows`] leaves out.
     pub(crate) header: Cell<bool>,
-    /// Whether `header` was decided by the other tables of a folder, so that it does not change again.
+    /// True if `header` was decided by the other tables of a folder, so that it does not change again.
     settled: Cell<bool>,
 }
 
@@ -323,7 +323,7 @@ impl Table {
     }
 }
 
-/// Whether a column's name is the one that pandas gives a column without a name.
+/// Returns whether a column's name is the one that pandas gives a column without a name.
 pub(crate) fn is_unnamed(name: &str) -> bool {
     name.is_empty() || name.strip_prefix("Unnamed: ").is_some_and(is_number)
 }

@@ -63,7 +63,7 @@ impl Number {
         f64::from(self.rounded) + self.residual
     }
 
-    /// Whether this is a whole number of 64 bits that f32 cannot hold. Larger numbers are measurements
+    /// Returns whether this is a whole number of 64 bits that f32 cannot hold. Larger numbers are measurements
     /// in a small unit.
     #[must_use]
     pub fn is_rounded_whole(self) -> bool {
@@ -121,7 +121,7 @@ impl Corrections {
         Self((!entries.is_empty()).then(|| entries.into()))
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no corrections.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_none()

@@ -51,7 +51,7 @@ impl EdgeFeatures {
     /// are combined by [`EdgeRule`]; no edge is removed.
     ///
     /// # Errors
-    /// As [`EdgeRule::placed`].
+    /// The errors of [`EdgeRule::placed`].
     pub fn placed(
         graph: &Graph,
         edges: &[(u32, u32)],

@@ -44,7 +44,7 @@ pub enum SelfLoops {
 /// Column names that mark an edge's only column as its weight, in lower case.
 pub const WEIGHT_NAMES: [&str; 5] = ["weight", "w", "value", "values", "data"];
 
-/// Whether a column name marks an edge's weight.
+/// Returns whether a column name marks an edge's weight.
 #[must_use]
 pub fn is_weight(name: &str) -> bool {
     WEIGHT_NAMES.iter().any(|known| name.trim().eq_ignore_ascii_case(known))
@@ -78,7 +78,7 @@ impl Zeros {
 /// Counts of what the rule changed in a list of edges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Findings {
-    /// Whether edges have values.
+    /// True if edges have values.
     pub valued: bool,
     /// Entries that repeat an edge. Without values and in a symmetric graph, entries that list an
     /// edge's other direction count as well.

@@ -33,7 +33,7 @@ pub trait EdgeSource: Sync {
         0
     }
 
-    /// Whether the only column is the edge's weight, so that an edge whose values add up to 0 is no edge.
+    /// Returns whether the only column is the edge's weight, so that an edge whose values add up to 0 is no edge.
     fn is_weight(&self) -> bool {
         false
     }

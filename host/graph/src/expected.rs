@@ -16,7 +16,7 @@ pub struct Expected {
     pub target: Vec<String>,
     /// Names of the classes in the order of training. Empty if classes were numbers from 0.
     pub classes: Vec<String>,
-    /// Whether labels are classes. If not, they are flags or numbers.
+    /// True if labels are classes. If not, they are flags or numbers.
     pub classification: bool,
 }
 

@@ -19,7 +19,7 @@ pub struct SparseRows {
     pub indices: Slab<u32>,
     /// The stored values, one for each of `indices`.
     pub values: Slab<f32>,
-    /// What f32 cannot hold of them.
+    /// Differences between the exact values and the stored f32.
     pub corrections: Corrections,
 }
 
@@ -172,7 +172,7 @@ impl SparseRows {
 #[derive(Debug, Clone)]
 pub struct DenseRows {
     rows: Arc<ReadRows>,
-    /// What f32 cannot hold of the values.
+    /// Differences between the exact values and the stored f32.
     corrections: Corrections,
 }
 
@@ -320,7 +320,8 @@ impl Features {
         self
     }
 
-    /// What f32 cannot hold of the values. Scaling by columns adds it; all else reads the stored f32.
+    /// Returns the differences between the exact values and the stored f32. Scaling by columns adds them; all else
+    /// reads the stored f32.
     pub fn corrections(&self) -> &Corrections {
         match self {
             Self::Dense(rows) => &rows.corrections,

@@ -253,7 +253,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// Whether a layer has an activation with a slope.
+    /// Returns whether a layer has an activation with a slope.
     #[must_use]
     pub fn has_slope(&self) -> bool {
         self.layers.iter().any(|layer| {

@@ -33,7 +33,7 @@ pub(crate) struct Builder {
     options: Options,
     graph: Option<Graph>,
     features: Option<Features>,
-    /// What f32 cannot hold of the features.
+    /// Differences between the exact features and their f32.
     corrections: Option<Collector>,
     edge_features: Option<EdgeFeatures>,
     labels: Option<Labels>,

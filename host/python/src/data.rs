@@ -38,12 +38,12 @@ struct Origin {
 pub(crate) struct Counts {
     pub(crate) listed: u64,
     pub(crate) repeats: u64,
-    /// Whether values of repeats were added up.
+    /// True if values of repeats were added up.
     pub(crate) summed: bool,
     pub(crate) zeros: u64,
     pub(crate) dropped_loops: u64,
     pub(crate) kept_loops: u64,
-    /// Whether the reverse of every edge was added.
+    /// True if the reverse of every edge was added.
     pub(crate) symmetric: bool,
 }
 

@@ -54,9 +54,9 @@ pub enum Error {
     Schema {
         /// Name of the data set.
         dataset: String,
-        /// What does not fit, with the names that are missing or unknown.
+        /// The misfit, with the names that are missing or unknown.
         problem: String,
-        /// What the user can do.
+        /// Advice to the user.
         remedy: &'static str,
     },
     /// A weight of an edge for which there is no symmetric normalisation.

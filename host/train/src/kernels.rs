@@ -51,7 +51,7 @@ pub fn builtin() -> &'static [Builtin] {
 const SAME_RESULTS: [(&str, &str); 1] =
     [("activate", "3f854639272f9ede45727c22265bdc1d3cc31b1999fa59cce0383f210951c523")];
 
-/// Whether a run that began with one component of a kernel gets the same bits from another one: they are equal, or the
+/// Returns whether a run that began with one component of a kernel gets the same bits from another one: they are equal, or the
 /// other one is the built-in component of now.
 pub(crate) fn same_results(name: &str, then: &str, now: Option<&String>) -> bool {
     let is_builtin = |now: &String| {

@@ -17,7 +17,7 @@ fn rows() -> Vec<(i64, u8)> {
     text.lines().skip(1).map(row).collect()
 }
 
-/// What follows a data set's name, so that a run's rows are those that NumPy has.
+/// Arguments after the data set's name. With them a run has the same rows as NumPy.
 const LINE: [&str; 12] = [
     "--model",
     "mlp",

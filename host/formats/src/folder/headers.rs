@@ -19,7 +19,7 @@ pub(super) struct Tables<'a> {
     pub(super) labels: Option<&'a Table>,
     pub(super) graphs: Option<&'a Table>,
     pub(super) split: Option<&'a Table>,
-    /// Whether vertices are 0 to V - 1, by an array of features or labels.
+    /// True if vertices are 0 to V - 1, by an array of features or labels.
     pub(super) dense: bool,
 }
 
@@ -28,7 +28,7 @@ struct Candidate<'a> {
     table: &'a Table,
     /// The ids of the first record.
     ids: Vec<String>,
-    /// Whether the first record is of numbers, or of a word before numbers.
+    /// True if the first record is of numbers, or of a word before numbers.
     counts: bool,
 }
 
@@ -111,7 +111,7 @@ impl<'a> Tables<'a> {
         self.edges.is_some_and(|edges| std::ptr::eq(edges, table))
     }
 
-    /// Whether the ids of a first record are the ids of nothing else. Numbers may occur again below, in a
+    /// Returns whether the ids of a first record are the ids of nothing else. Numbers may occur again below, in a
     /// table that has each id once: then the first record is no record of it. A word that opens several
     /// tables stands above another word, which no other record has.
     fn may_be_header(&self, candidate: &Candidate<'_>, skipped: &[&Table]) -> Result<bool> {
@@ -213,13 +213,13 @@ impl<'a> Tables<'a> {
         Ok(())
     }
 
-    /// Whether a record of a table has one of these ids; the first record of `skipped` tables does not count.
+    /// Returns whether a record of a table has one of these ids; the first record of `skipped` tables does not count.
     fn holds(&self, table: &Table, wanted: &[String], skipped: &[&Table]) -> Result<bool> {
         holds(table, self.id_columns(table), wanted, skipped)
     }
 }
 
-/// Whether one of the first `columns` fields of a record is one of these ids.
+/// Returns whether one of the first `columns` fields of a record is one of these ids.
 fn holds(table: &Table, columns: usize, wanted: &[String], skipped: &[&Table]) -> Result<bool> {
     let mut found = false;
     each_below(table, skipped, |row| {

@@ -40,7 +40,7 @@ const SOURCES: [&str; 7] = ["source", "src", "from", "u", "id_1", "node_1", "hea
 /// Names of its second column.
 const TARGETS: [&str; 8] = ["target", "dst", "dest", "to", "v", "id_2", "node_2", "tail"];
 
-/// Whether the names of columns are those of a table of edges, without a column for labels.
+/// Returns whether the names of columns are those of a table of edges, without a column for labels.
 fn names_edges(names: &[String]) -> bool {
     let is = |at: usize, known: &[&str]| names.get(at).is_some_and(|name| known.contains(&name.as_str()));
     let labels = (2..names.len()).any(|at| is(at, &LABELS));
@@ -161,7 +161,7 @@ impl Columns {
     }
 }
 
-/// Whether the first record of a table is a header.
+/// Returns whether the first record of a table is a header.
 fn is_header(table: &Table, first: &[String]) -> Result<bool> {
     let fields = || first.iter().map(String::as_str);
     let words = fields().filter(|field| is_word(field)).count();

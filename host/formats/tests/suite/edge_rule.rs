@@ -16,7 +16,7 @@ use eciton_input::notes::{self, Note};
 /// An entry of a list: source, target, weight.
 type Entry = (u32, u32, f32);
 
-/// What an input is to give: rows by (target, source).
+/// Expected rows, by (target, source).
 type Wanted = BTreeMap<(u32, u32), f32>;
 
 /// The rule of docs/DATA.md, written with maps.

@@ -213,7 +213,7 @@ fn a_first_line_of_numbers_that_is_data_stays_data() {
     has(&lines, Level::Warning, "was read as data");
 }
 
-/// What `pandas.DataFrame(array).to_csv(index=False)` writes, with and without a column of labels.
+/// Files of `pandas.DataFrame(array).to_csv(index=False)`, with and without a column of labels.
 #[test]
 fn tables_with_headers_of_numbers_have_their_rows() {
     let seed = 432;

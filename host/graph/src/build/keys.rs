@@ -68,7 +68,7 @@ impl<'a> Keys<'a> {
         Self { source, options, out, columns: 0, edges: AtomicU64::new(0), loops: AtomicU64::new(0) }
     }
 
-    /// Whether edges whose values add up to 0 are no edges.
+    /// Returns whether edges whose values add up to 0 are no edges.
     pub(super) fn zeros_are_no_edges(&self) -> bool {
         self.columns == 1 && self.source.is_weight()
     }

@@ -67,7 +67,7 @@ impl Activation {
         ("softplus", Self::Softplus),
     ];
 
-    /// Whether only kernel `activate` computes it, and no other kernel on the way in or out.
+    /// Returns whether only kernel `activate` computes it, and no other kernel on the way in or out.
     pub(crate) const fn stands_alone(self) -> bool {
         match self {
             Self::LeakyRelu(slope) => slope.0 != KERNELS_SLOPE.to_bits(),

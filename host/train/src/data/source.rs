@@ -251,7 +251,7 @@ fn training_rows(dataset: &Dataset, rows: usize) -> Vec<u32> {
     }
 }
 
-/// Where a data set's files lie, with the name that chooses among several; `None` for one that the binary carries.
+/// Returns the path of a data set's files, and the name that chooses among several. `None` for a built-in set.
 ///
 /// # Errors
 /// A path or name of no data set.
@@ -268,7 +268,7 @@ pub(crate) fn located(data: &Data) -> Result<Option<(PathBuf, Option<String>)>> 
     Ok(Some((found.path, name.map(str::to_owned))))
 }
 
-/// Whether a file is read as a text, or as a list of tokens: in sequences everything is that has no known layout
+/// Returns whether a file is read as a text or a list of tokens: with sequences, every file without a known layout
 /// of rows.
 fn is_text(data: &Data, path: &Path) -> bool {
     data.sequence.is_some() && path.is_file() && !eciton_formats::is_rows(path)
@@ -316,7 +316,7 @@ pub(crate) fn scaled(dataset: &Dataset) -> NormaliseFeatures {
     }
 }
 
-/// Where a published set lies.
+/// Returns the place of a published set in the user's cache.
 fn published(name: &str) -> Result<Found> {
     let Ok(set) = catalogue::find(name) else {
         let builtin = || eciton_formats::builtins().iter().map(|b| b.name);

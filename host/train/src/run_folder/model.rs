@@ -97,7 +97,7 @@ impl Model {
         self.metadata.get(DIGEST).map_or("", String::as_str)
     }
 
-    /// Whether another program wrote the file, so that no digest of it was checked.
+    /// Returns whether another program wrote the file, so that no digest of it was checked.
     pub(crate) fn is_foreign(&self) -> bool {
         !self.metadata.contains_key(VERSION)
     }
@@ -288,7 +288,7 @@ pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<Model> {
     tensors_of(bytes, path, true)
 }
 
-/// As [`decode`], of a file that another program may have written: such a file has no digest to be checked.
+/// Decodes a file that another program may have written. Such a file has no digest to be checked.
 ///
 /// # Errors
 /// As [`decode`].
