@@ -176,7 +176,7 @@ fn is_header(table: &Table, first: &[String]) -> Result<bool> {
         && !values.windows(2).any(|two| two[0] == two[1]);
     let counts = counting(values.iter().copied()).is_some();
     let names_label = fields().any(|field| ["label", "target", "class", "id", "split"].contains(&field));
-    if !counts && !(whole && names_label) {
+    if !(counts || (whole && names_label)) {
         return Ok(false);
     }
     let below = Below::of(table)?;
