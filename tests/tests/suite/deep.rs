@@ -43,7 +43,8 @@ fn cases() -> Vec<Case> {
             classes: 4,
             layers: json!([
                 {"kernel": "conv2d", "image": [6, 5, 2], "channels": 3, "padding": 1, "activation": "relu"},
-                {"kernel": "conv2d", "image": [6, 5, 3], "channels": 4, "stride": 2, "padding": 2, "dilation": 2},
+                {"kernel": "conv2d", "image": [6, 5, 3], "channels": 4, "stride": 2, "padding": 2, "dilation": 2,
+                 "activation": "identity"},
                 {"kernel": "pool2d", "image": [3, 3, 4], "window": 2, "stride": 1},
                 {"kernel": "linear", "width": 9, "activation": "gelu"},
                 {"kernel": "linear"},
@@ -127,10 +128,6 @@ fn cases() -> Vec<Case> {
 impl Case {
     fn config(&self, settings: &[&str]) -> Config {
         let mut text = "[model]\ndropout = 0.0\n".to_owned();
-        // Every layer of these that has an activation sets its own, so a default would be refused.
-        if !["char-lm", "losses of several layers"].contains(&self.what) {
-            text.push_str("activation = \"identity\"\n");
-        }
         for layer in self.layers.as_array().unwrap() {
             text.push_str("[[model.layers]]\n");
             for (key, value) in layer.as_object().unwrap() {
