@@ -1,9 +1,12 @@
 //! The folder of a run that was given none: `runs/DATASET-MODEL-YYYYMMDD-HHMMSS`, in UTC.
 
+use std::fs::{create_dir, create_dir_all};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use eciton_plan::{Config, Layers};
+use eciton_train::checkpoint::{discard_empty, folder};
 
 use crate::interrupt::unfinished;
 
@@ -11,24 +14,76 @@ use crate::interrupt::unfinished;
 const MAX_PART: usize = 40;
 /// Most runs of one second.
 const MAX_SUFFIX: u32 = 10_000;
+/// How often a folder is made again whose parent goes away meanwhile.
+const TRIES: usize = 100;
 
-/// A folder that does not exist yet, under `runs` of the current folder.
-pub(crate) fn choose(config: &Config) -> PathBuf {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let name = format!("{}-{}-{}", data_part(config), model_part(config), stamp(now));
-    free(Path::new("runs"), &name)
+/// The name of a run's folder that no other process takes while this value lives.
+///
+/// The folder of the run's checkpoints stands for the name. It is made by one system call, so of the
+/// processes that start in the same second, one gets each name.
+pub(crate) struct RunName {
+    path: PathBuf,
+    reserved: bool,
 }
 
-/// The first of NAME, NAME-2, NAME-3 ... that is free, also of a run under way.
-fn free(parent: &Path, name: &str) -> PathBuf {
-    let taken = |name: &str| {
-        let path = parent.join(name);
-        let checkpoints = eciton_train::checkpoint::folder(&path);
-        path.symlink_metadata().is_ok() || checkpoints.exists() || !unfinished(&path).is_empty()
-    };
-    let names = (2..MAX_SUFFIX).map(|suffix| format!("{name}-{suffix}"));
-    let chosen = std::iter::once(name.to_owned()).chain(names).find(|name| !taken(name));
-    parent.join(chosen.unwrap_or_else(|| name.to_owned()))
+impl RunName {
+    /// Reserves a name under `runs` of the current folder.
+    pub(crate) fn choose(config: &Config) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let name = format!("{}-{}-{}", data_part(config), model_part(config), stamp(now));
+        Self::reserve(Path::new("runs"), &name)
+    }
+
+    /// Reserves the first of NAME, NAME-2, NAME-3 ... that is free, also of a run under way.
+    fn reserve(parent: &Path, name: &str) -> Self {
+        let names = (2..MAX_SUFFIX).map(|suffix| format!("{name}-{suffix}"));
+        for name in std::iter::once(name.to_owned()).chain(names) {
+            let path = parent.join(name);
+            if is_taken(&path) {
+                continue;
+            }
+            let place = folder(&path);
+            // A failed run of another process may remove the empty parent in between.
+            let made =
+                (0..TRIES).find_map(|_| match create_dir_all(parent).and_then(|()| create_dir(&place)) {
+                    Err(error) if error.kind() == ErrorKind::NotFound => None,
+                    made => Some(made),
+                });
+            match made {
+                // The run of another process may have ended between the look and the reservation.
+                Some(Ok(())) if is_run(&path) => drop(Self { path, reserved: true }),
+                Some(Ok(())) => return Self { path, reserved: true },
+                Some(Err(error)) if error.kind() == ErrorKind::AlreadyExists => {}
+                // The run itself reports why nothing can be written there.
+                _ => return Self { path, reserved: false },
+            }
+        }
+        Self { path: parent.join(name), reserved: false }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for RunName {
+    fn drop(&mut self) {
+        if self.reserved {
+            discard_empty(&self.path);
+            // Fails where anything is left in it.
+            let _ = self.path.parent().map(std::fs::remove_dir);
+        }
+    }
+}
+
+/// Whether a run has this folder, or is going to have it.
+fn is_taken(path: &Path) -> bool {
+    is_run(path) || folder(path).exists()
+}
+
+/// Whether a run wrote this folder, or has begun to.
+fn is_run(path: &Path) -> bool {
+    path.symlink_metadata().is_ok() || !unfinished(path).is_empty()
 }
 
 fn data_part(config: &Config) -> String {
@@ -108,12 +163,34 @@ mod tests {
     fn a_taken_name_gets_a_number() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
-        assert_eq!(free(dir.path(), "x"), path("x"));
+        let reserve = || RunName::reserve(dir.path(), "x");
+        assert_eq!(reserve().path(), path("x"), "given back at once");
         std::fs::create_dir(path("x")).unwrap();
-        assert_eq!(free(dir.path(), "x"), path("x-2"));
+        assert_eq!(reserve().path(), path("x-2"));
         std::fs::create_dir(path(".x-2.partial-a1")).unwrap();
-        assert_eq!(free(dir.path(), "x"), path("x-3"));
+        assert_eq!(reserve().path(), path("x-3"));
         std::fs::create_dir(path("x-3.checkpoint")).unwrap();
-        assert_eq!(free(dir.path(), "x"), path("x-4"));
+        let held = reserve();
+        assert_eq!(held.path(), path("x-4"));
+        assert_eq!(reserve().path(), path("x-5"));
+        drop(held);
+        assert_eq!(reserve().path(), path("x-4"));
+    }
+
+    #[test]
+    fn names_that_are_chosen_at_once_differ() {
+        let dir = tempfile::tempdir().unwrap();
+        let parent = dir.path().join("runs");
+        let names: Vec<RunName> = std::thread::scope(|scope| {
+            let one = || scope.spawn(|| RunName::reserve(&parent, "x"));
+            let all: Vec<_> = (0..16).map(|_| one()).collect();
+            all.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let mut paths: Vec<_> = names.iter().map(|name| name.path().to_owned()).collect();
+        paths.sort();
+        paths.dedup();
+        assert_eq!(paths.len(), 16);
+        drop(names);
+        assert!(!parent.exists());
     }
 }

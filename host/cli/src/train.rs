@@ -10,8 +10,9 @@ use indicatif::ProgressBar;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::progress::{self, Bar, JsonLines, Lines};
+use crate::run_name::RunName;
 use crate::sweep::told_spent;
-use crate::{interrupt, recipe, run_name, summary, text};
+use crate::{interrupt, recipe, summary, text};
 
 /// What `eciton train` takes. What stands for a key of a recipe is kept as text: the plan reads it.
 #[derive(Debug, Default, clap::Args)]
@@ -247,10 +248,14 @@ a run that was stopped or killed, from its last checkpoint: one a minute, and on
 /// Trains, and shows how it goes.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let config = recipe::configure(arguments)?;
-    let out = match &arguments.out {
-        _ if arguments.no_out => None,
-        Some(folder) => Some(folder.clone()),
-        None => Some(run_name::choose(&config)),
+    // Holds the name until the run ends.
+    let chosen = match &arguments.out {
+        None if !arguments.no_out => Some(RunName::choose(&config)),
+        _ => None,
+    };
+    let out = match &chosen {
+        Some(name) => Some(name.path().to_owned()),
+        None => arguments.out.clone().filter(|_| !arguments.no_out),
     };
     if let (true, Some(out)) = (arguments.as_task, &out) {
         return as_task(arguments, &config, out, output);
