@@ -589,7 +589,7 @@ impl Ranges {
         let helpers = (threads as u64).min(self.count()).clamp(1, 64) - 1;
         std::thread::scope(|scope| {
             for _ in 0..helpers {
-                scope.spawn(work);
+                eciton_input::threads::spawn(scope, work);
             }
             work();
         });

@@ -4,6 +4,7 @@
 //! * [`budget`]: the memory that reading may take, over all readers of the process.
 //! * [`memory`]: the memory that the process may hold, by machine and control groups.
 //! * [`notes`]: what readers decided where an input left a doubt.
+//! * [`threads`]: threads for pieces of work, where the system gives some.
 //! * [`text`]: text from outside, cleaned and cut before it is printed.
 
 pub mod budget;
@@ -11,3 +12,4 @@ pub mod file;
 pub mod memory;
 pub mod notes;
 pub mod text;
+pub mod threads;

@@ -122,7 +122,8 @@ fn each_atom<T: Send>(
         }
     };
     let mut all = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads.min(atoms.count())).map(|_| scope.spawn(run)).collect();
+        let others: Vec<_> =
+            (1..threads.min(atoms.count())).map(|_| eciton_input::threads::spawn(scope, run)).collect();
         let mut all = run()?;
         for other in others {
             let panicked = |_| Error::Internal("gathering the features panicked".to_owned());

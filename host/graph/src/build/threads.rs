@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use eciton_input::threads::spawn;
+
 /// Entries of lists for which another thread is worth its start.
 const ENTRIES_A_THREAD: u64 = 1 << 18;
 
@@ -24,7 +26,7 @@ pub(crate) fn on_threads<W: Send, R: Send>(work: Vec<W>, run: impl Fn(W) -> R + 
     std::thread::scope(|scope| {
         let mut work = work.into_iter();
         let own = work.next();
-        let others: Vec<_> = work.map(|w| scope.spawn(move || run(w))).collect();
+        let others: Vec<_> = work.map(|w| spawn(scope, move || run(w))).collect();
         let mut done: Vec<R> = own.map(run).into_iter().collect();
         for other in others {
             match other.join() {

@@ -191,7 +191,7 @@ impl Planted {
             for (part, out) in (0u64..).zip(out.chunks_mut(each as usize * width)) {
                 let first = rows.start + part * each;
                 let part = first..(first + each).min(rows.end);
-                scope.spawn(move || self.features(part, out));
+                eciton_input::threads::spawn(scope, move || self.features(part, out));
             }
         });
     }
