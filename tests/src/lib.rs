@@ -37,6 +37,13 @@ pub fn cache() -> CachePolicy {
     }
 }
 
+/// A figure of this process in kB, by its name in `/proc/self/status`; 0 where there is none.
+pub fn status_kb(name: &str) -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or_default()
+}
+
 /// The folder of data sets: `ECITON_DATA`, else `shared/data` beside the repository, if it exists.
 pub fn data() -> Option<PathBuf> {
     let beside = || root().parent().map(|p| p.join("shared/data"));

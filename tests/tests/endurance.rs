@@ -18,7 +18,7 @@ use eciton_kernel::{Call, Error, Kind, Layer, Limits, RowNumbers, Runtime, Setti
 use eciton_plan::signature::Value;
 use eciton_plan::{Attempt, Attribute, IntervalId, OperationId, Place, Round, StageId, Task, Version};
 use eciton_tensor::{Buffer, Grid, Matrix};
-use eciton_tests::{Numbers, root, test_kernel};
+use eciton_tests::{Numbers, root, status_kb, test_kernel};
 
 const CALLS: u32 = 100_000;
 /// Calls under way at once.
@@ -88,11 +88,9 @@ fn kernels() -> ([Runtime; 2], Vec<Tried>) {
         task_time: Duration::from_secs(60),
         ..Limits::default()
     };
-    // A warm instance of each kernel on each thread, and not one more, but while they are opened.
-    let instances = THREADS * (faults.len() as u32 + 4);
-    let ample = Runtime::new(Settings { limits: limits.clone(), instances, ..Settings::default() }).unwrap();
+    let ample = Runtime::new(Settings { limits: limits.clone(), ..Settings::default() }).unwrap();
     let limits = Limits { task_time: Limits::TICK, ..limits };
-    let short = Runtime::new(Settings { limits, instances: THREADS, ..Settings::default() }).unwrap();
+    let short = Runtime::new(Settings { limits, ..Settings::default() }).unwrap();
 
     let right = open(&ample, &root().join("guest-kernels/prebuilt/linear.wasm"));
     let tried = |share, layer, ends| Tried { share, layer, ends, columns: IN };
@@ -152,13 +150,6 @@ fn job(tried: &Tried, number: u32, into: &Buffer) -> Job {
 
 fn bits(buffer: &Buffer) -> Vec<u32> {
     buffer.to_vec().unwrap().iter().map(|value| value.to_bits()).collect()
-}
-
-/// Memory of this process that is resident, kB.
-fn resident_kb() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
 /// Calls by kernel, and how many of them failed.
@@ -239,9 +230,10 @@ fn a_hundred_thousand_calls_lose_nothing() {
     let (mut known, mut counts) = (BTreeMap::new(), Counts::new());
     let begun = Instant::now();
     half(&mut pool, &tried, &mut numbers, &mut known, &mut counts);
-    let first = resident_kb();
+    let first = status_kb("VmRSS");
     half(&mut pool, &tried, &mut numbers, &mut known, &mut counts);
-    let second = resident_kb();
+    let second = status_kb("VmRSS");
+    let space = status_kb("VmSize") >> 20;
     let failed: u32 = counts.values().map(|(_, failed)| failed).sum();
     println!(
         "{CALLS} calls, {failed} of them failed, in {:.1} s; resident {first} kB after half, {second} kB after all",
@@ -254,4 +246,6 @@ fn a_hundred_thousand_calls_lose_nothing() {
         "{counts:?}"
     );
     assert!(second <= first + MORE_KB, "{first} kB after half, {second} kB after all");
+    // Of 30,000 instances that failed, each had more than 256 MiB of address space.
+    assert!(space < 100, "{space} GiB of address space");
 }

@@ -210,9 +210,7 @@ pub(crate) fn unfit_file(bytes: &[u8]) -> Option<Difference> {
     let header = bytes.get(..8).unwrap_or(bytes);
     let found = if header == strip::COMPONENT {
         let features = wasmparser::WasmFeatures::WASM2
-            | wasmparser::WasmFeatures::RELAXED_SIMD
             | wasmparser::WasmFeatures::EXTENDED_CONST
-            | wasmparser::WasmFeatures::TAIL_CALL
             | wasmparser::WasmFeatures::COMPONENT_MODEL;
         let error = Validator::new_with_features(features).validate_all(bytes).err()?;
         return Some(Difference::Invalid {

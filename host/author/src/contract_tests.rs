@@ -182,12 +182,19 @@ fn the_largest_file_is_stated() {
 
 #[test]
 fn features_that_kernels_lack() {
-    let text = "(component (core module (memory 1 1 shared)))";
-    let differences = check(&wat::parse_str(text).unwrap()).unwrap();
-    let [Difference::Invalid { found, .. }] = &differences[..] else {
-        panic!("{differences:?}");
-    };
-    assert!(found.contains("threads"), "{found}");
+    let relaxed = "(func (param v128) (result v128) local.get 0 local.get 0 i8x16.relaxed_swizzle)";
+    for (text, feature) in [
+        ("(memory 1 1 shared)", "threads"),
+        ("(func $f return_call $f)", "tail calls"),
+        (relaxed, "relaxed SIMD"),
+    ] {
+        let component = wat::parse_str(format!("(component (core module {text}))")).unwrap();
+        let differences = check(&component).unwrap();
+        let [Difference::Invalid { found, .. }] = &differences[..] else {
+            panic!("{differences:?}");
+        };
+        assert!(found.contains(feature), "{found}");
+    }
 }
 
 #[test]

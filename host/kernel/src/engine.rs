@@ -4,11 +4,10 @@
 //! may depend on the machine or on the features of this build.
 
 use sha2::{Digest, Sha256};
-use wasmtime::{Config, Engine, InstanceAllocationStrategy, ModuleVersionStrategy, PoolingAllocationConfig};
+use wasmtime::{Config, Engine, ModuleVersionStrategy};
 
 use crate::artefact::Baseline;
 use crate::error::{Error, Result};
-use crate::limits::Limits;
 
 /// What compiled code depends on. [`id`] hashes this list as it is printed.
 #[derive(Debug)]
@@ -16,10 +15,16 @@ struct Settings {
     /// The version of wasmtime, whole: by itself it would compare the major version alone.
     wasmtime: &'static str,
     epoch_interruption: bool,
-    relaxed_simd_deterministic: bool,
+    /// Not in the numeric contract: two processors may compute other bits.
+    relaxed_simd: bool,
+    tail_call: bool,
     memory_init_cow: bool,
-    /// Address space of one memory, bytes: as much as 32 bits reach, so that no access is checked.
+    /// Address space of one memory, bytes. As much as the default limit of a guest's memory, so that no
+    /// memory moves under it; the 4 GiB that would spare the check of each access do not fit where batch
+    /// systems limit address space, nor many times into the 512 GiB of a usual arm64 kernel.
     memory_reservation: u64,
+    /// Address space by which a memory that outgrows the reservation moves further than it must, bytes.
+    memory_reservation_for_growth: u64,
     /// Unmapped address space behind one memory, bytes.
     memory_guard: u64,
 }
@@ -27,16 +32,19 @@ struct Settings {
 const SETTINGS: Settings = Settings {
     wasmtime: "48.0.8",
     epoch_interruption: true,
-    relaxed_simd_deterministic: true,
+    relaxed_simd: false,
+    tail_call: false,
     memory_init_cow: true,
-    memory_reservation: 4 << 30,
+    memory_reservation: 256 << 20,
+    memory_reservation_for_growth: 64 << 20,
     memory_guard: 32 << 20,
 };
 
+/// wasmtime names the types that differ, not the function.
+const CHECK: &str = "\n`eciton kernel check FILE` lists every function that differs";
+
 /// Bytes of a guest's stack.
 const STACK_BYTES: usize = 1 << 20;
-/// Elements of one table.
-const TABLE_ELEMENTS: usize = 20_000;
 
 /// The settings that compiled code depends on, as wasmtime takes them.
 fn config() -> Result<Config> {
@@ -44,29 +52,21 @@ fn config() -> Result<Config> {
     let version = ModuleVersionStrategy::Custom(SETTINGS.wasmtime.to_owned());
     config.module_version(version).map_err(error("naming its version"))?;
     config.epoch_interruption(SETTINGS.epoch_interruption);
-    config.relaxed_simd_deterministic(SETTINGS.relaxed_simd_deterministic);
+    config.wasm_relaxed_simd(SETTINGS.relaxed_simd);
+    config.wasm_tail_call(SETTINGS.tail_call);
     config.memory_init_cow(SETTINGS.memory_init_cow);
     config.memory_reservation(SETTINGS.memory_reservation);
+    config.memory_reservation_for_growth(SETTINGS.memory_reservation_for_growth);
     config.memory_guard_size(SETTINGS.memory_guard);
     #[cfg(feature = "compiler")]
     config.cranelift_opt_level(wasmtime::OptLevel::Speed);
     Ok(config)
 }
 
-/// The engine of this machine, for at most `instances` instances at once.
-pub(crate) fn local(limits: &Limits, instances: u32) -> Result<Engine> {
+/// The engine of this machine.
+pub(crate) fn local() -> Result<Engine> {
     let mut config = config()?;
     config.max_wasm_stack(STACK_BYTES);
-    let mut pool = PoolingAllocationConfig::default();
-    // A component has one core instance of its own and a few small ones that adapt calls. One of
-    // componentize-py is linked of 38; their number alone costs nothing.
-    pool.total_component_instances(instances)
-        .total_core_instances(instances.saturating_mul(64))
-        .total_memories(instances)
-        .total_tables(instances.saturating_mul(4))
-        .max_memory_size(usize::try_from(limits.guest_memory_bytes).unwrap_or(usize::MAX))
-        .table_elements(TABLE_ELEMENTS);
-    config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
     Engine::new(&config).map_err(error("starting"))
 }
 
@@ -91,6 +91,20 @@ pub(crate) fn foreign(baseline: Baseline) -> Result<Engine> {
 pub(crate) fn id(baseline: Baseline) -> [u8; 32] {
     let text = format!("{SETTINGS:?} {} {:?}", baseline.triple(), baseline.flags());
     Sha256::digest(text).into()
+}
+
+/// What keeps a component from being linked or instantiated, where it is neither a trap nor a limit: the
+/// contract, or the system.
+pub(crate) fn unfit(kernel: &str, e: &wasmtime::Error) -> Error {
+    // Of the crate that makes the calls, wasmtime hands over the words alone.
+    if e.root_cause().to_string().contains("(os error ") {
+        let reason = format!(
+            "{e:#}: the system gives this process no more memory, address space or files; `eciton doctor` lists \
+             its limits"
+        );
+        return Error::Engine { doing: "making room for a kernel", reason };
+    }
+    Error::Contract { kernel: kernel.to_owned(), differences: format!("{e:#}{CHECK}") }
 }
 
 pub(crate) fn error(doing: &'static str) -> impl Fn(wasmtime::Error) -> Error {

@@ -61,9 +61,6 @@ impl std::fmt::Debug for Instance {
     }
 }
 
-/// wasmtime names the types that differ, not the function.
-pub(crate) const CHECK: &str = "\n`eciton kernel check FILE` lists every function that differs";
-
 /// Layers that an instance keeps open.
 const OPEN_LAYERS: usize = 256;
 
@@ -122,10 +119,7 @@ impl Instance {
             Ok(b) => b,
             // Neither a trap nor a limit: an export has another type than the contract's.
             Err(e) if e.downcast_ref::<wasmtime::Trap>().is_none() && store.data().limit_hit.is_none() => {
-                return Err(Error::Contract {
-                    kernel: kernel.name().to_owned(),
-                    differences: format!("{e:#}{CHECK}"),
-                });
+                return Err(crate::engine::unfit(kernel.name(), &e));
             }
             Err(e) => return Err(trap(kernel.name(), "instantiation", &e, store.data())),
         };

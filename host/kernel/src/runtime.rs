@@ -20,7 +20,7 @@ use crate::bindings::{VertexKernel, VertexKernelPre};
 use crate::cache::Cache;
 use crate::engine;
 use crate::error::{Error, Result};
-use crate::instance::{CHECK, Instance};
+use crate::instance::Instance;
 use crate::limits::Limits;
 use crate::state::State;
 
@@ -31,8 +31,6 @@ pub struct Settings {
     pub limits: Limits,
     /// Where compiled code is kept; none: nothing is kept. A build without a compiler keeps nothing.
     pub cache: Option<Cache>,
-    /// Instances that may be alive at once, on all threads together (0: 64).
-    pub instances: u32,
 }
 
 /// The engine that all kernels of a process share.
@@ -60,8 +58,7 @@ impl Runtime {
     /// Sets up the engine. Nothing is compiled yet.
     pub fn new(settings: Settings) -> Result<Self> {
         let limits = settings.limits;
-        let instances = if settings.instances == 0 { 64 } else { settings.instances };
-        let engine = engine::local(&limits, instances)?;
+        let engine = engine::local()?;
         let mut linker = Linker::new(&engine);
         VertexKernel::add_to_linker::<_, HasSelf<_>>(&mut linker, |s| s).map_err(engine::error("linking"))?;
         crate::log::add_to_linker(&mut linker)?;
@@ -128,8 +125,7 @@ impl Runtime {
             On::Rows => VertexKernelPre::new(pre).map(Pre::Rows),
             On::Edges => EdgeKernelPre::new(pre).map(Pre::Edges),
         });
-        let pre = pre
-            .map_err(|e| Error::Contract { kernel: name.to_owned(), differences: format!("{e:#}{CHECK}") })?;
+        let pre = pre.map_err(|e| engine::unfit(name, &e))?;
         let mut kernel = Kernel {
             name: name.to_owned(),
             digest,

@@ -12,7 +12,7 @@ pub(crate) const LEN: usize = 32;
 /// nothing.
 pub(crate) fn existing(path: &Path) -> io::Result<Option<[u8; LEN]>> {
     use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
-    match fs::File::open(path) {
+    match eciton_input::file::open(path) {
         Ok(file) => read(file, path).map(Some),
         Err(e) if matches!(e.kind(), NotFound | NotADirectory | PermissionDenied) => Ok(None),
         Err(e) => Err(e),
@@ -43,7 +43,7 @@ pub(crate) fn open(path: &Path) -> io::Result<[u8; LEN]> {
 
 /// Whether there is a secret; `Err`: there is one that is not taken.
 pub(crate) fn look(path: &Path) -> io::Result<bool> {
-    match fs::File::open(path) {
+    match eciton_input::file::open(path) {
         Ok(file) => read(file, path).map(|_| true),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(e) => Err(e),

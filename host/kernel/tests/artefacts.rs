@@ -20,7 +20,7 @@ fn elsewhere() -> Baseline {
 }
 
 fn runtime() -> Runtime {
-    Runtime::new(Settings { instances: 2, ..Settings::default() }).unwrap()
+    Runtime::new(Settings::default()).unwrap()
 }
 
 fn signer(name: &str) -> Signer {

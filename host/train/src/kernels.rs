@@ -9,10 +9,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[cfg(feature = "compiler")]
 use eciton_author::Pins;
 use eciton_exec::Clock;
+use eciton_input::threads;
 use eciton_kernel::artefact::{Baseline, Verifier, store_key};
 use eciton_kernel::cache::{Cache, digest};
 use eciton_kernel::{Kernel, Layer, Limits, Runtime, Settings};
-use eciton_plan::{Config, EdgePlace, ExecutorKind, FunctionCount, LayerSettings, On};
+use eciton_plan::{Config, EdgePlace, LayerSettings, On};
 
 use crate::error::{Error, Result};
 
@@ -103,7 +104,8 @@ pub fn cache_paths() -> Option<(PathBuf, PathBuf)> {
     if let Some(dir) = variable("ECITON_CACHE_DIR") {
         return Some(with_key(dir));
     }
-    let home = variable("HOME");
+    // A relative folder would be another one in each working folder.
+    let home = variable("HOME").filter(|home| home.is_absolute());
     let under = |name: &str, rest: &str| {
         variable(name).filter(|p| p.is_absolute()).or_else(|| home.as_ref().map(|h| h.join(rest)))
     };
@@ -263,9 +265,6 @@ pub(crate) fn check_all_used(config: &Config, layers: &[Option<Arc<Layer>>]) -> 
     }
 }
 
-/// Functions of executor `loopback` that room for instances is kept for, where their number is tuned.
-const LOOPBACK_FUNCTIONS: u32 = 64;
-
 /// Loaded kernels by name.
 #[derive(Debug)]
 pub(crate) struct Kernels {
@@ -287,7 +286,6 @@ impl Kernels {
         own: Own,
         folder: Option<&Path>,
         (policy, code): (&CachePolicy, Option<&Arc<dyn SignedCode>>),
-        threads: u32,
     ) -> Result<Self> {
         // A cache that cannot be opened must not stop a run, which tells of it.
         let (cache, cache_fault) = match policy.open() {
@@ -304,16 +302,7 @@ impl Kernels {
             sources.insert(kernel.name.to_owned(), component);
         }
         sources.extend(own.0);
-        // A warm instance on each thread, and some for those that are being opened.
-        // Functions within this process have instances of their own, one a kernel.
-        let functions = match (config.executor.kind, config.executor.functions) {
-            (ExecutorKind::Loopback, FunctionCount::Fixed(count)) => count,
-            (ExecutorKind::Loopback, FunctionCount::Auto) => LOOPBACK_FUNCTIONS,
-            _ => 0,
-        };
-        let users = threads.saturating_add(functions);
-        let instances = users.saturating_mul(sources.len() as u32).saturating_add(16);
-        let runtime = Runtime::new(Settings { limits: limits(config), cache, instances })?;
+        let runtime = Runtime::new(Settings { limits: limits(config), cache })?;
         let clock = Clock::start(&runtime).map_err(Error::Threads)?;
         let loaded: Vec<_> = std::thread::scope(|scope| {
             let (runtime, code) = (&runtime, code.map(|code| &**code));
@@ -321,7 +310,9 @@ impl Kernels {
             let handles: Vec<_> = sources
                 .iter()
                 .filter(|(name, _)| now(name))
-                .map(|(name, component)| (name, scope.spawn(move || load(runtime, name, component, code))))
+                .map(|(name, component)| {
+                    (name, threads::spawn(scope, move || load(runtime, name, component, code)))
+                })
                 .collect();
             handles.into_iter().map(|(name, handle)| (name, handle.join())).collect()
         });

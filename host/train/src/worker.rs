@@ -8,7 +8,7 @@ use eciton_exec::workers::{Leave, Served, Serving, Token, serve};
 use eciton_kernel::{Limits, Runtime, Settings};
 
 use crate::error::{Error, Result};
-use crate::kernels::{CachePolicy, builtin, load_sent};
+use crate::kernels::{CachePolicy, load_sent};
 use crate::owned::Ledger;
 
 /// Settings of a worker.
@@ -39,9 +39,7 @@ pub fn work(worker: &Worker<'_>, welcomed: impl FnOnce(&str, u32)) -> Result<Ser
     let limits = Limits::default();
     // A cache that cannot be opened only costs time.
     let cache = worker.cache.open().and_then(|cache| cache.ok());
-    // One thread; some for kernels that are being opened, and for users' own.
-    let instances = builtin().len() as u32 + 64;
-    let runtime = Runtime::new(Settings { limits: limits.clone(), cache, instances })?;
+    let runtime = Runtime::new(Settings { limits: limits.clone(), cache })?;
     let _clock = Clock::start(&runtime).map_err(Error::Threads)?;
     let serving = Serving {
         address: worker.address,

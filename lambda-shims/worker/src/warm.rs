@@ -51,9 +51,7 @@ struct Kept {
 impl Warm {
     /// An engine under `limits`; nothing is loaded yet.
     pub(crate) fn new(limits: Limits) -> Result<Self> {
-        // One instance a kernel, and those that look at a kernel or a layer when it is opened.
-        let settings =
-            eciton_kernel::Settings { limits: limits.clone(), cache: None, instances: KERNELS + 2 };
+        let settings = eciton_kernel::Settings { limits: limits.clone(), cache: None };
         let runtime = Runtime::new(settings).map_err(Error::Host)?;
         let clock = Clock::start(&runtime).map_err(|e| {
             Error::Host(eciton_kernel::Error::Engine { doing: "starting the clock", reason: e.to_string() })

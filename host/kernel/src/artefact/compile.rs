@@ -44,7 +44,7 @@ pub fn compile_once(
     let sealed = seal(&Heading::new(baseline, digest), &code, signer)
         .map_err(|source| Error::Artefact { kernel: name.to_owned(), source })?;
     // The contract is checked as a runtime does it. A machine that cannot run the code runs its own.
-    let settings = Settings { limits: Limits::default(), cache: None, instances: 1 };
+    let settings = Settings { limits: Limits::default(), cache: None };
     let runtime = Runtime::new(settings)?;
     match baseline.missing().is_empty() {
         true => runtime.load_artefact(name, &digest, &sealed, &signer.verifier())?,

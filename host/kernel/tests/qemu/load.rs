@@ -24,7 +24,7 @@ fn main() {
     let trusted = Verifier::parse(&std::fs::read_to_string(folder.join("public-key")).unwrap()).unwrap();
     let sealed = std::fs::read(folder.join(format!("{name}.{kind}"))).unwrap();
     let began = Instant::now();
-    let runtime = Runtime::new(Settings { instances: 4, ..Settings::default() }).unwrap();
+    let runtime = Runtime::new(Settings::default()).unwrap();
     let started = began.elapsed();
     let mut verify = Duration::MAX;
     let mut load = Duration::MAX;

@@ -15,7 +15,7 @@ fn main() {
     let folder = PathBuf::from(std::env::args_os().nth(1).unwrap());
     let signer = Signer::open(&folder.join("signing-key")).unwrap();
     std::fs::write(folder.join("public-key"), signer.verifier().to_string()).unwrap();
-    let runtime = Runtime::new(Settings { instances: 2, ..Settings::default() }).unwrap();
+    let runtime = Runtime::new(Settings::default()).unwrap();
     for (name, component) in SHIPPED {
         for baseline in Baseline::ALL {
             let sealed = compile(name, component, baseline, &signer).unwrap();

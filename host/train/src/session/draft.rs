@@ -50,9 +50,9 @@ impl Draft {
         });
         // Kernels are compiled while the data is read.
         let (inputs, kernels) = std::thread::scope(|scope| {
-            let kernels = scope.spawn(|| {
+            let kernels = eciton_input::threads::spawn(scope, || {
                 let code = (&options.cache, options.code.as_ref());
-                Kernels::load(config, own, options.kernel_folder.as_deref(), code, threads)
+                Kernels::load(config, own, options.kernel_folder.as_deref(), code)
             });
             let inputs = match dataset {
                 Some(dataset) => Ok(dataset),

@@ -57,18 +57,28 @@ fn bits(buffer: &Buffer) -> Vec<u32> {
     buffer.to_vec().unwrap().iter().map(|v| v.to_bits()).collect()
 }
 
-/// Two kernels on one thread hold two places of the pool; one more is for opening layers.
-fn small_pool() -> Runtime {
-    Runtime::new(Settings { instances: 3, ..Settings::default() }).unwrap()
+/// Runs `work`, after which few more instances may be alive than before.
+///
+/// An instance reserves more than 256 MiB of address space, so some hundred that are kept show in it,
+/// whatever other tests of the process do meanwhile.
+fn assert_given_back(work: impl FnOnce(&Runtime)) {
+    let runtime = Runtime::new(Settings::default()).unwrap();
+    let before = eciton_tests::status_kb("VmSize");
+    work(&runtime);
+    let more = eciton_tests::status_kb("VmSize").saturating_sub(before) >> 20;
+    assert!(more < 20, "{more} GiB of address space more than before");
 }
 
 #[test]
 fn trapped_instances_are_thrown_away() {
-    let runtime = small_pool();
+    assert_given_back(calls_of_which_half_trap);
+}
+
+fn calls_of_which_half_trap(runtime: &Runtime) {
     let builtin = eciton_tests::root().join("guest-kernels/prebuilt/linear.wasm");
-    let good = layer(&runtime, &builtin);
+    let good = layer(runtime, &builtin);
     let bad: Vec<_> = ["trapping", "recursing", "keeping", "wrong-shape", "unwritten", "handles"]
-        .map(|name| layer(&runtime, &test_kernel(name)))
+        .map(|name| layer(runtime, &test_kernel(name)))
         .into();
     let mut instances = Instances::new(false);
     let into = Buffer::zeroed(ROWS, OUT).unwrap();
@@ -101,9 +111,12 @@ fn trapped_instances_are_thrown_away() {
 
 #[test]
 fn fresh_instances_are_given_back() {
-    let runtime = small_pool();
-    let good = layer(&runtime, &test_kernel("doubled"));
-    let bad = layer(&runtime, &test_kernel("trapping"));
+    assert_given_back(calls_of_fresh_instances);
+}
+
+fn calls_of_fresh_instances(runtime: &Runtime) {
+    let good = layer(runtime, &test_kernel("doubled"));
+    let bad = layer(runtime, &test_kernel("trapping"));
     let (mut fresh, mut warm) = (Instances::new(true), Instances::new(false));
     let into = Buffer::zeroed(ROWS, OUT).unwrap();
     warm.run(&good, call(&into)).unwrap();
