@@ -1,5 +1,6 @@
 //! `eciton report`: one web page of a run.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 
 use eciton_train::{Options, web};
@@ -38,7 +39,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let trace = arguments.trace.clone().or_else(|| own.is_file().then_some(own));
     let page = web::page(&arguments.run, trace.as_deref(), !arguments.without_data, &Options::default())?;
     let path = arguments.out.clone().unwrap_or_else(|| arguments.run.join(PAGE));
-    std::fs::write(&path, &page.html).map_err(|error| {
+    let written = eciton_input::file::create(&path).and_then(|mut file| file.write_all(page.html.as_bytes()));
+    written.map_err(|error| {
         Failure::Failed(format!(
             "{}: cannot be written: {error}; name another place with --out",
             path.display()

@@ -244,7 +244,9 @@ impl Deployment {
 #[must_use]
 pub fn user_folder(variable: &str, rest: &str) -> Option<PathBuf> {
     let value = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    value(variable).filter(|path| path.is_absolute()).or_else(|| value("HOME").map(|home| home.join(rest)))
+    value(variable)
+        .filter(|path| path.is_absolute())
+        .or_else(|| value("HOME").filter(|home| home.is_absolute()).map(|home| home.join(rest)))
 }
 
 /// `; there are: a, b`, or nothing.

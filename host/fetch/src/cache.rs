@@ -57,7 +57,9 @@ impl Cache {
     }
 
     fn among(data: Option<PathBuf>, cache: Option<PathBuf>, home: Option<PathBuf>) -> Result<Self> {
-        let cache = cache.filter(|path| path.is_absolute()).or_else(|| home.map(|home| home.join(".cache")));
+        let cache = cache
+            .filter(|path| path.is_absolute())
+            .or_else(|| home.filter(|home| home.is_absolute()).map(|home| home.join(".cache")));
         match data.or_else(|| cache.map(|cache| cache.join("eciton/data"))) {
             Some(folder) => Ok(Self { folder }),
             None => Err(Error::NoCache),

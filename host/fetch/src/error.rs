@@ -21,7 +21,9 @@ pub enum Error {
         known: String,
     },
     /// Nowhere to keep files.
-    #[error("there is no folder for data: set ECITON_DATA to one (HOME and XDG_CACHE_HOME are not set)")]
+    #[error(
+        "there is no folder for data: set ECITON_DATA to one (neither HOME nor XDG_CACHE_HOME is an absolute path)"
+    )]
     NoCache,
     /// The address could not be reached, or the transfer broke off.
     #[error(

@@ -55,6 +55,35 @@ pub fn read_text(path: &Path, most: u64) -> Result<String> {
     })
 }
 
+/// Makes a file of a name that a user gave, or empties it; never waits for the reader of a pipe.
+///
+/// A pipe that is read takes what is written, so `--trace >(gzip > trace.gz)` works in a shell.
+///
+/// # Errors
+/// Those of the operating system; [`ErrorKind::InvalidInput`] for a pipe that nothing reads.
+pub fn create(path: &Path) -> Result<File> {
+    #[cfg(unix)]
+    let _reader = read_pipe(path)?;
+    File::create(path)
+}
+
+/// Where `path` is a pipe: holds its other end open while the caller opens it.
+#[cfg(unix)]
+fn read_pipe(path: &Path) -> Result<Option<File>> {
+    use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+    if !path.metadata().is_ok_and(|found| found.file_type().is_fifo()) {
+        return Ok(None);
+    }
+    let opened = OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(path);
+    opened.map(Some).map_err(|error| match error.raw_os_error() {
+        Some(libc::ENXIO) => Error::new(
+            ErrorKind::InvalidInput,
+            "a pipe that no process reads: start its reader first, or give a file",
+        ),
+        _ => error,
+    })
+}
+
 /// Whether anything lies at `path`: a file, a folder, a pipe, a link that leads nowhere.
 ///
 /// A known name counts as taken whatever lies there, so that the wrong thing is an error, not an absence.
@@ -110,6 +139,25 @@ mod tests {
         assert_eq!(read_text(&path, 9).unwrap_err().to_string(), "byte 1 is not UTF-8");
         // A file without a length.
         assert!(read(Path::new("/proc/self/status"), 10).is_err() || !cfg!(target_os = "linux"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_pipe_is_written_to_while_it_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        assert!(create(&pipe).unwrap_err().to_string().contains("no process reads"));
+        // Read and write, so that this end opens without the other one.
+        let reader = OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
+        std::io::Write::write_all(&mut create(&pipe).unwrap(), b"12").unwrap();
+        let mut bytes = [0; 2];
+        (&reader).read_exact(&mut bytes).unwrap();
+        assert_eq!(&bytes, b"12");
+        let file = folder.path().join("file");
+        std::fs::write(&file, b"12345").unwrap();
+        create(&file).unwrap();
+        assert_eq!(std::fs::read(&file).unwrap(), b"");
     }
 
     #[cfg(unix)]

@@ -4,6 +4,7 @@
 //! seconds a row s at several r, and s = a (1 / r) + b is a line in 1 / r: least squares give a and b, neither
 //! below 0.
 
+use std::io::Write as _;
 use std::path::Path;
 
 use eciton_plan::{Config, Profile};
@@ -124,7 +125,7 @@ pub fn read(path: &Path) -> Result<Profile> {
 fn write(path: &Path, profile: &Profile) -> Result<()> {
     let failed = |source: std::io::Error| Error::Record { path: path.to_owned(), source };
     let text = serde_json::to_string_pretty(profile).map_err(|error| failed(error.into()))?;
-    std::fs::write(path, text + "\n").map_err(failed)
+    eciton_input::file::create(path).and_then(|mut file| writeln!(file, "{text}")).map_err(failed)
 }
 
 #[cfg(test)]

@@ -79,8 +79,8 @@ impl Events {
         let written = match record {
             None => None,
             Some(path) => {
-                let file =
-                    File::create(path).map_err(|source| Error::Record { path: path.into(), source })?;
+                let file = eciton_input::file::create(path)
+                    .map_err(|source| Error::Record { path: path.into(), source })?;
                 let mut file = BufWriter::with_capacity(1 << 16, file);
                 writeln!(file, "{head}").map_err(|source| Error::Record { path: path.into(), source })?;
                 Some((file, path.to_owned()))

@@ -72,7 +72,8 @@ pub(crate) struct Profiled<'a> {
 
 impl Profiler {
     pub(super) fn create(path: &Path) -> Result<Self> {
-        let file = File::create(path).map_err(|source| Error::Record { path: path.into(), source })?;
+        let file =
+            eciton_input::file::create(path).map_err(|source| Error::Record { path: path.into(), source })?;
         Ok(Self {
             file,
             path: path.to_owned(),

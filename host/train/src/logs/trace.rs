@@ -57,7 +57,8 @@ pub(crate) struct Trace {
 
 impl Trace {
     pub(super) fn create(path: &Path) -> Result<Self> {
-        let file = File::create(path).map_err(|source| Error::Record { path: path.into(), source })?;
+        let file =
+            eciton_input::file::create(path).map_err(|source| Error::Record { path: path.into(), source })?;
         let mut trace = Self {
             file: BufWriter::with_capacity(1 << 18, file),
             path: path.to_owned(),
