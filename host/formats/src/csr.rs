@@ -1,5 +1,6 @@
 //! SciPy's compressed rows: three arrays and a shape, as several layouts store them.
 
+use eciton_graph::build::offsets_fault;
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::SparseRows;
 
@@ -67,9 +68,7 @@ pub(crate) fn stored(
     if rows < 0 || offsets.len() as u64 != rows as u64 + 1 {
         return Err(wrong(format!("{rows} + 1 row offsets"), format!("{}", offsets.len())));
     }
-    let ends = (offsets.first().copied(), offsets.last().copied());
-    if ends != (Some(0), Some(stored)) || !offsets.is_sorted() {
-        let found = format!("offsets from {:?} to {:?}, or descending", ends.0, ends.1);
+    if let Some(found) = offsets_fault(&offsets, stored) {
         return Err(wrong(format!("row offsets that ascend from 0 to {stored}"), found));
     }
     let (indices, values) = (indices.to_u32()?, data.to_f32()?);

@@ -40,8 +40,7 @@ pub fn open(folder: &Path, expected: Option<&Expected>) -> Result<Dataset> {
     let indices = read(folder, "indices", |a| a.to_u32())?;
     let place = || Place::whole(file::name(&folder.join("indptr.npy")));
     let stored = indices.len() as u64;
-    if offsets.first() != Some(&0) || offsets.last() != Some(&stored) || !offsets.is_sorted() {
-        let found = format!("offsets from {:?} to {:?}", offsets.first(), offsets.last());
+    if let Some(found) = build::offsets_fault(&offsets, stored) {
         let expected = format!("offsets that ascend from 0 to {stored}, the length of indices.npy");
         return Err(Error::malformed(place(), expected, found));
     }

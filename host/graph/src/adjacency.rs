@@ -88,8 +88,7 @@ impl Adjacency {
         let place = || Place::whole("offsets");
         let vertices = (offsets.len() as u64).saturating_sub(1);
         check_vertices(vertices, place)?;
-        if offsets.first() != Some(&0) || offsets.last() != Some(&stored) || !offsets.is_sorted() {
-            let found = format!("offsets from {:?} to {:?}", offsets.first(), offsets.last());
+        if let Some(found) = crate::build::offsets_fault(offsets, stored) {
             let expected = format!("offsets that ascend from 0 to {stored}, the number of neighbours");
             return Err(Error::malformed(place(), expected, found));
         }

@@ -130,8 +130,7 @@ pub fn of_lists(
     let (offsets, neighbours) = (offsets.into(), neighbours.into());
     let (stored, threads) = (neighbours.len() as u64, threads.max(1));
     check_vertices((offsets.len() as u64).saturating_sub(1), || Place::whole("lists"))?;
-    if offsets.first() != Some(&0) || offsets.last() != Some(&stored) || !offsets.is_sorted() {
-        let found = format!("offsets from {:?} to {:?}", offsets.first(), offsets.last());
+    if let Some(found) = offsets_fault(&offsets, stored) {
         let expected = format!("offsets that ascend from 0 to {stored}, the number of neighbours");
         return Err(Error::malformed(Place::whole("lists"), expected, found));
     }
@@ -150,6 +149,20 @@ pub fn of_lists(
         false => in_memory(&transpose::Lists::new(&offsets, &neighbours), options, threads)?,
     };
     Ok(if outgoing { made.reversed() } else { made })
+}
+
+/// What is wrong with the offsets of `stored` entries by row, which must ascend from 0 to `stored`.
+pub fn offsets_fault(offsets: &[u64], stored: u64) -> Option<String> {
+    match offsets {
+        [] => Some("no offset".to_owned()),
+        [first, .., last] if (*first, *last) != (0, stored) => {
+            Some(format!("offsets from {first} to {last}"))
+        }
+        [only] if (*only, stored) != (0, 0) => Some(format!("the single offset {only}")),
+        _ => offsets.windows(2).position(|pair| pair[0] > pair[1]).map(|at| {
+            format!("{} after {} (offset {} of {})", offsets[at + 1], offsets[at], at + 1, offsets.len())
+        }),
+    }
 }
 
 /// Whether lists ascend without repeats, so that [`from_lists`] takes them as they are.

@@ -244,6 +244,13 @@ impl Placement {
             false => first_stages(program, end, &settings.cut),
         };
         let Some(firsts) = firsts else {
+            if !settings.cut.is_empty() {
+                let (key, found, other) = ("lanes.cut", format!("{:?}", settings.cut), "model.layers");
+                let other_found = format!("{} layers, from 0", program.model.layers.len());
+                let remedy =
+                    "name the first layer of each lane: a rising list, and each below the number of layers";
+                return Err(Error::Together { key, found, other, other_found, remedy });
+            }
             let remedy = "have at most as many lanes of a replica as the model has stages forward";
             return refuse("model", format!("{end} stages forward"), remedy);
         };

@@ -1,6 +1,6 @@
 //! Errors of the crates below as Python's exceptions, in the same words.
 
-use eciton_input::text::causes;
+use eciton_input::text::{causes, message};
 use eciton_train::run_folder::Error as Folder;
 use pyo3::PyErr;
 use pyo3::exceptions::{
@@ -10,7 +10,7 @@ use pyo3::exceptions::{
 /// Of a data set or a graph.
 pub(crate) fn graph(error: &eciton_graph::error::Error) -> PyErr {
     use eciton_graph::error::Error;
-    let text = causes(error);
+    let text = message(&causes(error)).into_owned();
     match error {
         Error::Read { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
             PyFileNotFoundError::new_err(text)
@@ -24,7 +24,7 @@ pub(crate) fn graph(error: &eciton_graph::error::Error) -> PyErr {
 /// Of a run.
 pub(crate) fn train(error: &eciton_train::Error) -> PyErr {
     use eciton_train::Error;
-    let text = causes(error);
+    let text = message(&causes(error)).into_owned();
     match error {
         Error::Data(error) => graph(error),
         Error::RunFolder(Folder::NotARun { .. } | Folder::Missing { .. }) | Error::NoCheckpoint { .. } => {

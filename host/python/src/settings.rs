@@ -1,5 +1,6 @@
 //! The settings of a run, made of the words of a command line.
 
+use eciton_input::text::message;
 use eciton_plan::Config;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -16,7 +17,7 @@ impl Settings {
     #[new]
     fn new(words: Vec<String>, data: &Data) -> PyResult<Self> {
         // Settings have no flags here: a refusal names the key.
-        let named = |text: String| text.replace("--set ", "");
+        let named = |text: String| message(&text.replace("--set ", "")).into_owned();
         let mut config = eciton_cli::configure(words).map_err(|text| PyValueError::new_err(named(text)))?;
         let asked = config.data.self_loops;
         data.place(&mut config.data);

@@ -125,7 +125,7 @@ async fn read(shared: &Arc<Shared>, (place, id): (u32, u64), mut receiver: Recei
                 }
             }
             Message::Bye(reason) => return reason,
-            _ => return format!("it sent a {name}, which is the host's to send"),
+            _ => return format!("it sent the message `{name}`, which is the host's to send"),
         }
     }
 }

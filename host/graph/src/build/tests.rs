@@ -352,3 +352,14 @@ fn lists_of_somebody_are_taken_as_they_are_where_nothing_changes() {
     let beyond = of_lists((vec![0, 1], vec![7]), false, Options::default(), 1).unwrap_err();
     assert!(beyond.to_string().contains("vertex 7"), "{beyond}");
 }
+
+#[test]
+fn wrong_offsets_are_named() {
+    let fault = |offsets: &[u64]| offsets_fault(offsets, 4);
+    assert_eq!(fault(&[0, 2, 2, 4]), None);
+    assert_eq!(fault(&[0, 2]).unwrap(), "offsets from 0 to 2");
+    assert_eq!(fault(&[0, 3, 2, 4]).unwrap(), "2 after 3 (offset 2 of 4)");
+    assert_eq!(fault(&[]).unwrap(), "no offset");
+    assert_eq!(fault(&[0]).unwrap(), "the single offset 0");
+    assert_eq!(offsets_fault(&[0], 0), None);
+}
