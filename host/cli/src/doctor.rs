@@ -1,11 +1,15 @@
 //! `eciton doctor`: what this machine and installation offer.
 
+mod system;
+
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use eciton_author::{Clang, Toolchain, component_digest};
 use eciton_kernel::Limits;
 use serde_json::{Value, json};
+
+use self::system::SystemLimit;
 
 use crate::failure::Failure;
 use crate::output::Output;
@@ -158,7 +162,10 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     row("cores", cores.map_or("unknown".to_owned(), |cores| cores.to_string()));
     row("memory", memory().map_or("unknown".to_owned(), bytes));
     match &cache {
-        None => row("kernel cache", "none: HOME is not set; kernels are compiled at every start".to_owned()),
+        None => row(
+            "kernel cache",
+            "none: HOME is no absolute path; kernels are compiled at every start".to_owned(),
+        ),
         Some(cache) => {
             let state = match &cache.fault {
                 None => "writable".to_owned(),
@@ -195,6 +202,13 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     for (at, (name, value, unit)) in limits().into_iter().enumerate() {
         let figure = if unit == "bytes" { limit(value) } else { format!("{} {unit}", grouped(value)) };
         row(if at == 0 { "limits" } else { "" }, format!("{name:<18} {figure}"));
+    }
+    let set = SystemLimit::all();
+    if set.is_empty() {
+        row("system limits", "none".to_owned());
+    }
+    for (at, limit) in set.iter().enumerate() {
+        row(if at == 0 { "system limits" } else { "" }, limit.describe());
     }
     Ok(())
 }
@@ -240,6 +254,10 @@ fn report(
         "wasm_toolchain_missing": toolchain.as_ref().err().map(ToString::to_string),
         "c_toolchain": clang.as_ref().ok().map(Clang::describe),
         "c_toolchain_missing": clang.as_ref().err().map(ToString::to_string),
+        "system_limits": SystemLimit::all().iter().map(|limit| (limit.key.to_owned(), json!({
+            "value": limit.value,
+            "fault": limit.fault,
+        }))).collect::<serde_json::Map<_, _>>(),
         "limits": limits().into_iter().map(|(name, value, _)| (name.to_owned(), Value::from(value))).collect::<serde_json::Map<_, _>>(),
     })
 }

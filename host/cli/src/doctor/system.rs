@@ -1,0 +1,98 @@
+//! Limits that the system sets to this process, as batch systems and containers do.
+
+use crate::text::{bytes, grouped};
+
+/// A limit, by the name that Linux gives it in `/proc/self/limits`.
+struct Known {
+    system: &'static str,
+    /// Its key in JSON.
+    key: &'static str,
+    shown: &'static str,
+    /// Below this, runs fail; why.
+    least: (u64, &'static str),
+}
+
+const KNOWN: [Known; 5] = [
+    Known {
+        system: "Max address space",
+        key: "address_space_bytes",
+        shown: "address space",
+        least: (4 << 30, "a run on two threads reserves about 3 GiB, each further thread 1 GiB"),
+    },
+    Known {
+        system: "Max data size",
+        key: "data_bytes",
+        shown: "data",
+        least: (4 << 30, "a run on two threads reserves about 3 GiB, each further thread 1 GiB"),
+    },
+    Known {
+        system: "Max processes",
+        key: "processes",
+        shown: "processes",
+        least: (64, "threads count as processes; with fewer of them, set run.threads"),
+    },
+    Known {
+        system: "Max open files",
+        key: "open_files",
+        shown: "open files",
+        least: (64, "each kernel and each mapped file of a data set takes one"),
+    },
+    Known {
+        system: "Max file size",
+        key: "file_bytes",
+        shown: "file size",
+        least: (64 << 20, "models and checkpoints above it cannot be written"),
+    },
+];
+
+/// A limit that is set, and whether it is too low for a usual run.
+pub(super) struct SystemLimit {
+    pub(super) key: &'static str,
+    shown: &'static str,
+    pub(super) value: u64,
+    /// Why it is too low.
+    pub(super) fault: Option<&'static str>,
+}
+
+impl SystemLimit {
+    /// The limits of this process that are not `unlimited`; empty where the system does not tell.
+    pub(super) fn all() -> Vec<Self> {
+        parse(&std::fs::read_to_string("/proc/self/limits").unwrap_or_default())
+    }
+
+    /// Its name, value and fault for a reader.
+    pub(super) fn describe(&self) -> String {
+        let value = if self.key.ends_with("_bytes") { bytes(self.value) } else { grouped(self.value) };
+        let fault = self.fault.map_or(String::new(), |fault| format!("; LOW: {fault}"));
+        format!("{:<18} {value}{fault}", self.shown)
+    }
+}
+
+fn parse(text: &str) -> Vec<SystemLimit> {
+    let find = |known: &'static Known| {
+        let line = text.lines().find_map(|line| line.strip_prefix(known.system))?;
+        let value: u64 = line.split_whitespace().next()?.parse().ok()?;
+        let fault = (value < known.least.0).then_some(known.least.1);
+        Some(SystemLimit { key: known.key, shown: known.shown, value, fault })
+    };
+    KNOWN.iter().filter_map(find).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_that_are_set_are_listed_and_low_ones_named() {
+        let text = "Limit                     Soft Limit           Hard Limit           Units     \n\
+                    Max file size             unlimited            unlimited            bytes     \n\
+                    Max processes             20                   96364                processes \n\
+                    Max address space         8192000000           unlimited            bytes     \n";
+        let found = parse(text);
+        let described: Vec<String> = found.iter().map(SystemLimit::describe).collect();
+        assert_eq!(described.len(), 2, "{described:?}");
+        assert!(described[0].starts_with("address space") && !described[0].contains("LOW"), "{described:?}");
+        assert!(described[1].starts_with("processes          20; LOW: threads"), "{described:?}");
+        assert!(parse("").is_empty());
+    }
+}
