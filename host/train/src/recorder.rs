@@ -74,10 +74,13 @@ impl Recorder {
         self.saver.as_ref().and_then(Saver::newest)
     }
 
-    /// What becomes of a run that could not be written whole: a model that is written is not thrown away.
+    /// What becomes of a run that could not be written whole: a model that is written is not thrown away,
+    /// unless a checkpoint lets the run go on to its end.
     pub(crate) fn salvage(mut self, error: Error) -> Error {
         let full = matches!(&error, Error::RunFolder(FileError::Write { .. }));
-        let worth = full && self.folder.as_ref().is_some_and(RunFolder::has_model);
+        let worth = full
+            && self.newest_checkpoint().is_none()
+            && self.folder.as_ref().is_some_and(RunFolder::has_model);
         // Else all is dropped as it is, in its order.
         match self.folder.take_if(|_| worth).map(RunFolder::salvage) {
             Some((run, files)) => Error::Kept { source: Box::new(error), run, files, finished: false },

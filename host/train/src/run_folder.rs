@@ -365,8 +365,15 @@ impl RunFolder {
     }
 
     fn write(&self, file: &str, bytes: &[u8]) -> Result<()> {
-        fs::write(self.partial.path().join(file), bytes).map_err(writing(&self.path.join(file)))
+        let place = self.partial.path().join(file);
+        let written = fs::write(&place, bytes);
+        whole(&place, written).map_err(writing(&self.path.join(file)))
     }
+}
+
+/// Passes on what came of writing a file; removes what is there of one that was not written whole.
+fn whole<T>(place: &Path, written: std::io::Result<T>) -> std::io::Result<T> {
+    written.inspect_err(|_| drop(fs::remove_file(place)))
 }
 
 /// Lines that are held back, and kept while they cannot be written.
