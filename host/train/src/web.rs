@@ -102,6 +102,7 @@ fn document(summary: &Summary, sections: &[Section], left_out: &[String]) -> Str
     let _ = write!(
         out,
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{}</title>\n\
          <style>\n{}</style>\n</head>\n<body>\n<h1>{}</h1>\n",
         escaped(&title),
