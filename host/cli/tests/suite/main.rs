@@ -15,6 +15,7 @@ mod jobs;
 mod kernels;
 mod lanes;
 mod liars;
+mod limited;
 mod links;
 mod many_graphs;
 mod names;
