@@ -96,8 +96,13 @@ fn listen(
             });
         }
     };
-    std::thread::Builder::new().name("signals".to_owned()).stack_size(128 << 10).spawn(wait)?;
-    Ok(())
+    let thread = std::thread::Builder::new().name("signals".to_owned()).stack_size(128 << 10);
+    match thread.spawn(wait) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Failure::Failed(format!(
+            "the thread that waits for signals cannot start: {error}; `eciton doctor` lists the limits of this process"
+        ))),
+    }
 }
 
 /// A run folder to be, and the unfinished ones that other runs left or write under its name.

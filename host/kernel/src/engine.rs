@@ -67,7 +67,22 @@ fn config() -> Result<Config> {
 pub(crate) fn local() -> Result<Engine> {
     let mut config = config()?;
     config.max_wasm_stack(STACK_BYTES);
+    #[cfg(feature = "compiler")]
+    config.parallel_compilation(threads_start());
     Engine::new(&config).map_err(error("starting"))
+}
+
+/// Whether the system gives this process a thread a processor at once, as parallel compilation asks for:
+/// the pool of threads that it uses panics where one is missing.
+#[cfg(feature = "compiler")]
+fn threads_start() -> bool {
+    let count = std::thread::available_parallelism().map_or(1, usize::from);
+    let gate = std::sync::RwLock::new(());
+    std::thread::scope(|scope| {
+        let _closed = gate.write();
+        let wait = || drop(gate.read());
+        (0..count).all(|_| std::thread::Builder::new().spawn_scoped(scope, wait).is_ok())
+    })
 }
 
 /// An engine that only compiles, for a named level and never for this machine.
@@ -98,9 +113,11 @@ pub(crate) fn id(baseline: Baseline) -> [u8; 32] {
 pub(crate) fn unfit(kernel: &str, e: &wasmtime::Error) -> Error {
     // Of the crate that makes the calls, wasmtime hands over the words alone.
     if e.root_cause().to_string().contains("(os error ") {
+        let causes: Vec<String> = e.chain().map(ToString::to_string).collect();
         let reason = format!(
-            "{e:#}: the system gives this process no more memory, address space or files; `eciton doctor` lists \
-             its limits"
+            "{}: the system gives this process no more memory, address space or files; `eciton doctor` lists \
+             its limits",
+            causes.join(": ")
         );
         return Error::Engine { doing: "making room for a kernel", reason };
     }
