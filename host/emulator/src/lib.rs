@@ -48,6 +48,7 @@ mod lambda_api;
 mod link;
 mod log;
 mod objects;
+mod owner;
 mod pool;
 mod process;
 mod role;

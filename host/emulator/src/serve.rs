@@ -69,7 +69,7 @@ pub(crate) async fn bind() -> io::Result<(TcpListener, SocketAddr)> {
     Ok((listener, address))
 }
 
-/// Answers the listener's requests with `handle`.
+/// Answers the listener's requests with `handle`. Closes connections of other users of this machine.
 pub(crate) fn serve<H, F, B>(listener: TcpListener, limits: Limits, link: Option<Link>, handle: H) -> Server
 where
     H: Fn(Request<Incoming>) -> F + Clone + Send + 'static,
@@ -84,14 +84,17 @@ where
             // A connection beyond the limit waits in the listener's backlog.
             let Ok(permit) = permits.clone().acquire_owned().await else { return };
             while connections.try_join_next().is_some() {}
-            let stream = match listener.accept().await {
-                Ok((stream, _)) => stream,
-                // Out of descriptors, or the peer is gone already: the next may do better, a little later.
+            let (stream, peer) = match listener.accept().await {
+                Ok(accepted) => accepted,
+                // If file descriptors have run out, others may be closed meanwhile.
                 Err(_) => {
                     tokio::time::sleep(Duration::from_millis(10)).await;
                     continue;
                 }
             };
+            if stream.local_addr().is_ok_and(|local| crate::owner::is_foreign(peer, local)) {
+                continue;
+            }
             let _ = stream.set_nodelay(true);
             let socket = Socket::new(stream, link.as_ref(), limits.body_timeout);
             let handle = handle.clone();
@@ -101,9 +104,9 @@ where
                     .header_read_timeout(limits.header_timeout)
                     .max_headers(HEADERS)
                     .max_buf_size(HEADER_BYTES)
-                    // A client that has said all may close its side and still be answered.
+                    // A client that has sent its whole request may close its side and still be answered.
                     .half_close(true);
-                // An error ends the connection; whoever sent nonsense has been told by hyper.
+                // An error ends the connection; hyper has answered an invalid request.
                 let _ = http.serve_connection(TokioIo::new(socket), service_fn(handle)).await;
                 drop(permit);
             });

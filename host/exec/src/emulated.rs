@@ -1,6 +1,8 @@
 //! The emulated cloud: the same client code as on AWS, against a stand-in on this machine that starts
 //! real worker processes.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,13 +13,28 @@ use eciton_transport::{Credentials, S3Settings, S3Store};
 
 use crate::functions::{self, Error, Keys, Most, Wanted};
 use crate::lambda::{LambdaInvoker, LambdaSettings};
+use crate::scratch::Scratch;
 use crate::trainers::{FILES, JOBS};
 use crate::{Architecture, Bill, Completion, Cut, Executor, Host, Job, Load, RemotePool};
 
 const REGION: &str = "us-east-1";
 const BUCKET: &str = "eciton-emulated";
-/// What the stand-in and its clients share; it is reached from this machine only, and for one run.
-const CREDENTIALS: (&str, &str) = ("emulated", "emulated-secret");
+/// Access key of the stand-in's clients. Its secret is drawn for each run.
+const ACCESS_KEY: &str = "emulated";
+
+/// Draws a secret of 256 random bits, in hexadecimal.
+///
+/// The stand-in listens on loopback, which other users of the machine reach as well. Functions get the
+/// secret in their environment, which only their user can read.
+fn draw_secret() -> Result<String, Error> {
+    let mut bytes = [0; 32];
+    let read = File::open(RANDOM).and_then(|mut file| file.read_exact(&mut bytes));
+    read.map_err(Error::file(RANDOM, "read"))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// The system's source of random bytes.
+const RANDOM: &str = "/dev/urandom";
 
 /// A stand-in for AWS with functions of one kind, and its clients.
 #[derive(Debug)]
@@ -28,8 +45,8 @@ pub(crate) struct Stand {
     pub(crate) keys: Keys,
     pub(crate) baseline: Baseline,
     pub(crate) invoker: LambdaInvoker,
-    /// What the functions write goes with it: a killed process leaves its files.
-    pub(crate) folder: tempfile::TempDir,
+    /// Folder of the functions' temporary files, which a killed function leaves behind.
+    pub(crate) folder: Scratch,
 }
 
 impl Stand {
@@ -39,11 +56,12 @@ impl Stand {
         executor: &eciton_plan::Executor,
         settings: &eciton_plan::Emulator,
     ) -> Result<Self, Error> {
-        // Programs of another architecture run here through a program such as qemu-aarch64.
+        // A program such as qemu-aarch64 runs programs of another architecture here.
         let other = settings.architecture.map(|processor| Architecture::from(processor).baseline());
         let baseline = other.or_else(Baseline::of_this_machine).ok_or(Error::Processor)?;
-        let folder = tempfile::tempdir().map_err(functions::system("a folder for the functions"))?;
-        let signer = Signer::open(&folder.path().join("signing.key"))?;
+        let system = functions::system("making a folder for the functions");
+        let folder = Scratch::new().map_err(&system)?;
+        let signer = Signer::open(&folder.path("key").map_err(&system)?.join("signing.key"))?;
         let runtime = functions::runtime(2)?;
         let name = format!("eciton-{kind}-{}", executor.memory_mb);
         let mut function = emulator::Function::new(&name, program);
@@ -52,12 +70,13 @@ impl Stand {
         function.role = Some(role(kind));
         function.environment.insert("ECITON_BUCKET".to_owned(), BUCKET.to_owned());
         function.environment.insert("ECITON_SIGNING_KEY".to_owned(), signer.verifier().to_string());
-        // So that a worker computes in the class of the run; a trainer in that of its job.
+        // A worker computes in the class of the run, a trainer in the class of its job.
         if kind == "worker" {
             let level = simd::level_of(simd::numeric_class()).to_owned();
             function.environment.insert("ECITON_SIMD".to_owned(), level);
         } else {
-            function.environment.insert("TMPDIR".to_owned(), folder.path().display().to_string());
+            let files = folder.path("files").map_err(&system)?;
+            function.environment.insert("TMPDIR".to_owned(), files.display().to_string());
         }
         let timeout = function.timeout;
         let share = settings.crash / 3.0;
@@ -72,12 +91,13 @@ impl Stand {
             straggle_delay: Duration::from_millis(settings.straggle_ms),
             throttle: settings.throttle,
         };
+        let secret = draw_secret()?;
         let cloud = runtime.block_on(emulator::Emulator::start(emulator::Settings {
             functions: vec![function],
             buckets: vec![BUCKET.to_owned()],
             region: REGION.to_owned(),
-            access_key: CREDENTIALS.0.to_owned(),
-            secret_key: CREDENTIALS.1.to_owned(),
+            access_key: ACCESS_KEY.to_owned(),
+            secret_key: secret.clone(),
             concurrency: settings.account_concurrency as usize,
             cold_start_delay: Duration::from_millis(settings.cold_start_ms),
             bits_per_second: (settings.mbit_s > 0.0).then_some((settings.mbit_s * 1e6) as u64),
@@ -86,7 +106,7 @@ impl Stand {
         }))?;
         let mut bucket = S3Settings::new(BUCKET, REGION);
         bucket.endpoint = Some(cloud.s3_endpoint());
-        bucket.credentials = Credentials::keys(CREDENTIALS.0, CREDENTIALS.1);
+        bucket.credentials = Credentials::keys(ACCESS_KEY, secret.clone());
         let store = S3Store::new(bucket).map_err(functions::at_store("opening the object store"))?;
         let invoker = LambdaInvoker::with_credentials(
             LambdaSettings {
@@ -96,8 +116,8 @@ impl Stand {
                 timeout,
                 memory_mb: executor.memory_mb,
             },
-            CREDENTIALS.0,
-            CREDENTIALS.1,
+            ACCESS_KEY,
+            &secret,
         );
         Ok(Self { cloud, runtime, store, keys: Keys::own(signer), baseline, invoker, folder })
     }
@@ -245,5 +265,60 @@ impl Executor for Emulated {
 
     fn bill(&self) -> Option<Bill> {
         Some(bill(&self.cloud.bill(), &self.client_bill().unwrap_or_default()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use eciton_transport::{Condition, Key, Store as _};
+
+    use super::*;
+
+    /// A stand-in without functions that run; nobody invokes them.
+    fn stand() -> Stand {
+        let executor = eciton_plan::Executor::default();
+        Stand::start(("worker", "/bin/true".into()), &executor, &eciton_plan::Emulator::default()).unwrap()
+    }
+
+    fn client(stand: &Stand, access_key: &str, secret: &str) -> S3Store {
+        let mut bucket = S3Settings::new(BUCKET, REGION);
+        bucket.endpoint = Some(stand.cloud.s3_endpoint());
+        bucket.credentials = Credentials::keys(access_key, secret);
+        S3Store::new(bucket).unwrap()
+    }
+
+    #[test]
+    fn only_the_secret_of_the_run_opens_the_store() {
+        let (stand, other) = (stand(), draw_secret().unwrap());
+        let key = Key::new("runs/r/object").unwrap();
+        let put = stand.store.put(&key, vec![1].into(), Condition::Always);
+        stand.runtime.block_on(put).unwrap();
+        // The constants of earlier versions, those of the emulator's tests, and another run's secret.
+        for (access_key, secret) in
+            [("emulated", "emulated-secret"), ("emulator", "emulator-secret"), ("emulated", &other)]
+        {
+            let client = client(&stand, access_key, secret);
+            let error = stand.runtime.block_on(client.get(&key, None)).unwrap_err();
+            assert!(!error.is_retryable(), "{error}");
+            let put = client.put(&key, vec![2].into(), Condition::Always);
+            stand.runtime.block_on(put).unwrap_err();
+        }
+        assert_eq!(stand.runtime.block_on(stand.store.get(&key, None)).unwrap(), vec![1]);
+    }
+
+    #[test]
+    fn an_unsigned_request_is_refused() {
+        use std::io::Write as _;
+        let stand = stand();
+        let endpoint = stand.cloud.s3_endpoint();
+        let address = endpoint.trim_start_matches("http://");
+        for line in [format!("GET /{BUCKET}?list-type=2"), format!("GET /{BUCKET}/runs/r/object")] {
+            let mut stream = std::net::TcpStream::connect(address).unwrap();
+            write!(stream, "{line} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            assert!(answer.starts_with("HTTP/1.1 403 "), "{line}: {answer}");
+        }
     }
 }

@@ -31,6 +31,7 @@ mod local;
 pub mod loopback;
 mod prices;
 mod remote;
+mod scratch;
 mod ticket;
 pub mod trainers;
 mod without;
@@ -47,6 +48,7 @@ pub use invoker::{InvokeError, Invoked, Invoker};
 pub use local::{Inbox, LocalPool, Settings};
 pub use prices::Prices;
 pub use remote::{RemotePool, RemoteSettings, Transport};
+pub use scratch::Scratch;
 pub use without::NoAws;
 
 use std::sync::Arc;
@@ -312,6 +314,9 @@ pub trait Executor {
             None => Ok(Vec::new()),
         }
     }
+
+    /// Ends the connection of a worker whose answer is wrong. Its loss is reported with the reason.
+    fn exclude(&mut self, _place: u32, _reason: &str) {}
 
     /// Forgets what lanes' places are at: none of it is reported any more.
     fn abandon(&mut self) {}

@@ -50,8 +50,8 @@ pub struct Trainers {
     /// The stand-in for AWS, which counts what functions do.
     cloud: Option<eciton_emulator::Emulator>,
     runtime: Option<Runtime>,
-    /// Of emulated functions; removed after they are.
-    _folder: Option<tempfile::TempDir>,
+    /// Folder of emulated functions, removed after they have ended.
+    _folder: Option<crate::scratch::Scratch>,
 }
 
 impl Trainers {

@@ -143,8 +143,9 @@ impl Predicting {
 /// # Errors
 /// A damaged bundle; a disk that is full.
 pub fn evaluation(bytes: &[u8]) -> Result<Evaluation> {
-    let place = tempfile::tempdir().map_err(|source| Error::Read { path: std::env::temp_dir(), source })?;
-    let folder = place.path().join("evaluated");
+    let scratch = eciton_exec::Scratch::new();
+    let unpacked = scratch.and_then(|scratch| Ok((scratch.path("job")?.join("evaluated"), scratch)));
+    let (folder, _scratch) = unpacked.map_err(|source| Error::Read { path: std::env::temp_dir(), source })?;
     bundle::unpack(bytes, &folder, MAX_BYTES)?;
     let path = folder.join(EVALUATION);
     let bytes = eciton_input::file::read(&path, MAX_BYTES).map_err(|source| Error::Read { path, source })?;
@@ -156,8 +157,9 @@ pub fn evaluation(bytes: &[u8]) -> Result<Evaluation> {
 /// # Errors
 /// A damaged bundle; a disk that is full.
 pub fn predictions(bytes: &[u8]) -> Result<Predictions> {
-    let place = tempfile::tempdir().map_err(|source| Error::Read { path: std::env::temp_dir(), source })?;
-    let folder = place.path().join("predicted");
+    let scratch = eciton_exec::Scratch::new();
+    let unpacked = scratch.and_then(|scratch| Ok((scratch.path("job")?.join("predicted"), scratch)));
+    let (folder, _scratch) = unpacked.map_err(|source| Error::Read { path: std::env::temp_dir(), source })?;
     bundle::unpack(bytes, &folder, MAX_BYTES)?;
     let read = |name: &str| {
         let path = folder.join(name);

@@ -1,0 +1,126 @@
+//! Folders of this process in the folder for temporary files.
+//!
+//! A process that is killed leaves its folders behind. Each folder has a file that its process keeps
+//! locked, so that the next process finds out which folders nobody uses, and removes these.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Beginning of the folders' names.
+const PREFIX: &str = "eciton-scratch-";
+/// The file that is locked for as long as the folder is in use.
+const LOCK: &str = "lock";
+/// Age from which a folder without a lock counts as left behind. A new one has no lock for a moment.
+const GRACE: Duration = Duration::from_secs(60);
+
+/// A folder that is removed when this is dropped, or by the next process if this one is killed.
+#[derive(Debug)]
+pub struct Scratch {
+    folder: tempfile::TempDir,
+    _lock: File,
+}
+
+impl Scratch {
+    /// Creates an empty folder, and removes those that killed processes of this user left behind.
+    ///
+    /// # Errors
+    /// An [`io::Error`] if the folder for temporary files cannot be written.
+    pub fn new() -> io::Result<Self> {
+        Self::new_in(&std::env::temp_dir())
+    }
+
+    fn new_in(parent: &Path) -> io::Result<Self> {
+        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
+        let lock = File::create_new(folder.path().join(LOCK))?;
+        lock.lock()?;
+        let owner = folder.path().metadata()?.uid();
+        for entry in parent.read_dir()?.flatten() {
+            if entry.path() != folder.path() && is_left_behind(&entry.path(), owner) {
+                // If it cannot be removed, the next process tries again.
+                drop(std::fs::remove_dir_all(entry.path()));
+            }
+        }
+        Ok(Self { folder, _lock: lock })
+    }
+
+    /// Returns the path of a folder in it, which is created if necessary.
+    ///
+    /// # Errors
+    /// An [`io::Error`] if the folder cannot be created.
+    pub fn path(&self, name: &str) -> io::Result<PathBuf> {
+        let path = self.folder.path().join(name);
+        std::fs::create_dir_all(&path)?;
+        Ok(path)
+    }
+}
+
+/// Returns whether a path is a folder of ours whose process is gone.
+fn is_left_behind(path: &Path, owner: u32) -> bool {
+    let named = path.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with(PREFIX));
+    // Links are not followed.
+    let Some(metadata) = named.then(|| path.symlink_metadata().ok()).flatten() else { return false };
+    if !metadata.is_dir() || metadata.uid() != owner {
+        return false;
+    }
+    match eciton_input::file::open(&path.join(LOCK)) {
+        Ok(lock) => is_old(&metadata) && lock.try_lock().is_ok(),
+        Err(error) => error.kind() == io::ErrorKind::NotFound && is_old(&metadata),
+    }
+}
+
+fn is_old(metadata: &std::fs::Metadata) -> bool {
+    metadata.modified().is_ok_and(|time| time.elapsed().is_ok_and(|age| age > GRACE))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn age(path: &Path) {
+        let time = std::time::SystemTime::now() - 2 * GRACE;
+        File::open(path).unwrap().set_modified(time).unwrap();
+    }
+
+    #[test]
+    fn folders_of_killed_processes_are_removed_and_no_others() {
+        let parent = tempfile::tempdir().unwrap();
+        let make = |name: &str, lock: bool, old: bool| {
+            let path = parent.path().join(name);
+            std::fs::create_dir(&path).unwrap();
+            std::fs::write(path.join("secret"), "").unwrap();
+            if lock {
+                std::fs::write(path.join(LOCK), "").unwrap();
+            }
+            if old {
+                age(&path);
+            }
+            path
+        };
+        let used = Scratch::new_in(parent.path()).unwrap();
+        age(used.folder.path());
+        let killed = make("eciton-scratch-killed", true, true);
+        let early = make("eciton-scratch-early", false, true);
+        let stays = [
+            make("eciton-scratch-new", true, false),
+            make("eciton-scratch-starts", false, false),
+            make("eciton-other", true, true),
+            make(".tmpother", true, true),
+        ];
+        let elsewhere = make("elsewhere", true, true);
+        let link = parent.path().join("eciton-scratch-link");
+        std::os::unix::fs::symlink(&elsewhere, &link).unwrap();
+        let next = Scratch::new_in(parent.path()).unwrap();
+        assert!(!killed.exists() && !early.exists());
+        assert!(stays.iter().all(|path| path.join("secret").exists()));
+        assert!(link.exists() && elsewhere.join("secret").exists() && used.folder.path().exists());
+        let path = next.path("tokens").unwrap();
+        assert!(path.is_dir());
+        drop(next);
+        assert!(!path.exists());
+    }
+}
