@@ -30,8 +30,8 @@ mod text;
 use serde::{Deserialize, Serialize};
 
 pub use answer::{
-    Answer, AnswerMeta, Failure, FailureKind, MAX_LOG_BYTES, MAX_TEXT_BYTES, Outcome, StoreCounts, Times,
-    WorkerInfo, encode_failure,
+    Answer, AnswerMeta, Expected, Failure, FailureKind, MAX_LOG_BYTES, MAX_TEXT_BYTES, Outcome, StoreCounts,
+    Times, WorkerInfo, encode_failure,
 };
 pub use eciton_tensor::frame::{Decoded, Encoding};
 pub use edges::EdgesRef;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use eciton_kernel::Error;
-use eciton_kernel::wire::Answer;
+use eciton_kernel::wire::{Answer, Expected};
 use eciton_plan::{TaskKey, Transport};
 use eciton_transport::keys::RunKeys;
 use eciton_transport::{Carrier, Condition, INLINE_FRAME_BYTES, Invocation, Key, Reply, Store, put_requests};
@@ -23,6 +23,8 @@ pub(super) struct Attempt {
     pub(super) key: TaskKey,
     pub(super) deadline: Option<Duration>,
     pub(super) frame: Bytes,
+    /// Parts that the answer must have.
+    pub(super) expected: Expected,
     pub(super) uploads: Vec<Arc<Upload>>,
 }
 
@@ -56,7 +58,7 @@ impl<I: Invoker> Wire<I> {
         slowed.store(throttled > 0, Ordering::Relaxed);
         self.count(requests, throttled, charge);
         lock(&self.bill).bytes_from_functions += payload.len() as u64;
-        let answer = self.answer(key, &payload, answer_key.as_ref()).await?;
+        let answer = self.answer(attempt, &payload, answer_key.as_ref()).await?;
         match answer.meta().error() {
             Some(error) => Err(error),
             None => Ok(answer),
@@ -99,33 +101,42 @@ impl<I: Invoker> Wire<I> {
         invocation.to_json().map(Bytes::from).map_err(|e| transport(&e))
     }
 
-    /// The answer of a reply, wherever it lies, checked to be one to this step.
-    async fn answer(&self, key: TaskKey, reply: &[u8], asked: Option<&Key>) -> Result<Answer, Error> {
-        let reply = Reply::from_json(reply).map_err(|e| transport(&e))?;
+    /// Returns the answer of a reply. A wrong one is an error that another attempt may not have.
+    async fn answer(&self, attempt: &Attempt, reply: &[u8], asked: Option<&Key>) -> Result<Answer, Error> {
+        let wrong = |reason: String| Error::Host {
+            place: attempt.key.to_string(),
+            reason: format!("the function's answer is wrong: {reason}"),
+        };
+        let reply = Reply::from_json(reply).map_err(|e| wrong(e.to_string()))?;
         let (mut puts, mut heads, mut bytes_in) = (0, 0, 0);
-        let bytes = match (reply.frame, &self.store) {
-            (Carrier::Inline(bytes), _) => bytes,
+        let (bytes, object) = match (reply.frame, &self.store) {
+            (Carrier::Inline(bytes), _) => (bytes, None),
             (Carrier::Object { key: found, bytes_len }, Some(store)) if Some(&found) == asked => {
                 // The answer cannot count its own way into the store.
                 (puts, heads) = (put_requests(bytes_len), u64::from(reply.existed));
-                // What another attempt had written is not written again.
+                // A function does not write an answer again that another attempt has written.
                 bytes_in = if reply.existed { 0 } else { bytes_len };
-                store.get(&found, None).await.map_err(|e| transport(&e))?
+                (store.get(&found, None).await.map_err(|e| transport(&e))?, Some((store, found)))
             }
             (Carrier::Object { key: found, .. }, _) => {
-                let reason = format!("the answer lies at `{found}`, where none was asked for");
-                return Err(refused(&key.to_string(), reason));
+                return Err(wrong(format!("it lies at `{found}`, where none was asked for")));
             }
         };
-        let answer = Answer::parse(bytes.into())?;
+        let answer = match checked(attempt, bytes.into()) {
+            Ok(answer) => answer,
+            Err(error) => {
+                if let Some((store, key)) = object {
+                    // Else the next attempt would find this answer instead of writing its own.
+                    drop(store.delete(&[key]).await);
+                }
+                return Err(wrong(error.to_string()));
+            }
+        };
         let meta = answer.meta();
-        if meta.key.step() != key.step() {
-            return Err(refused(&key.to_string(), format!("the answer is to {}", meta.key)));
-        }
         let mut bill = lock(&self.bill);
         bill.store_reads += meta.store.gets + heads;
         bill.store_writes += meta.store.puts + puts;
-        // What goes out there comes in here.
+        // Bytes that a function writes come into the store.
         bill.store_bytes_in += meta.store.bytes_out + bytes_in;
         bill.store_bytes_out += meta.store.bytes_in;
         drop(bill);
@@ -158,6 +169,20 @@ impl<I: Invoker> Wire<I> {
         bill.cold_starts += u64::from(charge.init_ms.is_some());
         bill.gb_seconds += f64::from(charge.memory_mb) / 1024.0 * charge.billed_ms as f64 / 1000.0;
     }
+}
+
+/// Reads an answer, and checks that it is one to the attempt's step.
+fn checked(attempt: &Attempt, bytes: Vec<u8>) -> Result<Answer, Error> {
+    let answer = Answer::parse(bytes)?;
+    let (meta, key) = (answer.meta(), attempt.key);
+    if meta.key.step() != key.step() {
+        return Err(refused(&key.to_string(), format!("the answer is to {}", meta.key)));
+    }
+    if meta.error().is_none() {
+        answer.check(&attempt.expected)?;
+        answer.verify()?;
+    }
+    Ok(answer)
 }
 
 /// Numeric classes that are remembered; there are four.

@@ -1,6 +1,6 @@
 //! What a run keeps in the object store, and frames that name it.
 
-use eciton_kernel::wire::{Constants, Source, encode, encode_input, encode_parameters};
+use eciton_kernel::wire::{Constants, Expected, Source, encode, encode_input, encode_parameters};
 use eciton_kernel::{AnyCall, Error};
 use eciton_plan::Version;
 use eciton_transport::Key;
@@ -81,6 +81,14 @@ impl Objects {
             names,
             &constants,
         )?;
-        Ok(Attempt { pass: order.pass, key, deadline: order.deadline, frame: frame.into(), uploads })
+        let expected = Expected::new(&work.call);
+        Ok(Attempt {
+            pass: order.pass,
+            key,
+            deadline: order.deadline,
+            frame: frame.into(),
+            expected,
+            uploads,
+        })
     }
 }

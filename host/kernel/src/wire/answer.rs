@@ -7,7 +7,7 @@ use eciton_tensor::{Buffer, WriteRows};
 use serde::{Deserialize, Serialize};
 
 use super::{VERSION, at, check_version, parse_meta, wire};
-use crate::call::Target;
+use crate::call::{AnyCall, Target};
 use crate::error::{Error, GuestError, Result};
 use crate::instance::Finished;
 
@@ -292,6 +292,26 @@ impl Answer {
         Ok(Self { bytes, header, meta })
     }
 
+    /// Checks that every part has the shape that is expected.
+    ///
+    /// # Errors
+    /// [`Error::Wire`] with both shapes.
+    pub fn check(&self, expected: &Expected) -> Result<()> {
+        expected.check(&self.header.parts)
+    }
+
+    /// Checks the CRC-32 of every part.
+    ///
+    /// # Errors
+    /// [`Error::Host`] for bytes that were changed.
+    pub fn verify(&self) -> Result<()> {
+        let frame = Frame::parse(&self.bytes).map_err(at(ANSWER))?;
+        (0..).zip(&self.header.parts).try_for_each(|(i, part)| {
+            let place = || format!("{ANSWER}, part {i}");
+            part.verify(frame.bytes(i).map_err(at(place()))?).map_err(at(place()))
+        })
+    }
+
     /// Everything but the values.
     pub fn meta(&self) -> &AnswerMeta {
         &self.meta
@@ -327,15 +347,8 @@ impl Answer {
                 }
             });
         }
-        if targets.len() != self.header.parts.len() {
-            let reason = format!("{} parts for {} places to write", self.header.parts.len(), targets.len());
-            return Err(wire(ANSWER, reason));
-        }
-        for (i, (part, to)) in self.header.parts.iter().zip(&targets).enumerate() {
-            let place = format!("{ANSWER}, part {i}");
-            to.fit(part).map_err(|reason| wire(&place, reason))?;
-            part.verify(frame.bytes(i as u32).map_err(at(&place))?).map_err(at(&place))?;
-        }
+        Expected(targets.iter().map(Goal::shape).collect()).check(&self.header.parts)?;
+        self.verify()?;
         for (i, (part, to)) in self.header.parts.iter().zip(&mut targets).enumerate() {
             let place = format!("{ANSWER}, part {i}");
             let (bytes, mut first) = (frame.bytes(i as u32).map_err(at(&place))?, 0);
@@ -352,31 +365,84 @@ impl Answer {
     }
 }
 
-/// Where one part of an answer goes: rows, or the parts of a sum.
+/// Destination of one part of an answer: rows, or the parts of a sum.
 struct Goal {
     leases: Vec<WriteRows>,
     sums: bool,
-    /// Where the rows go from there, rounded.
+    /// The rows' final destination, if they are rounded.
     rounds: Option<WriteHalf>,
 }
 
 impl Goal {
-    /// Whether a part has exactly these rows; sums are f32 always.
-    fn fit(&self, part: &PartInfo) -> std::result::Result<(), String> {
-        let columns = self.leases.first().map_or(0, |l| l.view().columns());
-        let rows: usize = self.leases.iter().map(|l| l.view().rows()).sum();
-        let alike = self.leases.iter().all(|l| l.view().columns() == columns);
-        let kind = match part.kind {
-            Kind::Rows(Encoding::F32) => true,
-            Kind::Rows(Encoding::Bf16) => !self.sums,
-            _ => false,
+    fn shape(&self) -> Shape {
+        let rows = self.leases.iter().map(|lease| lease.view().rows() as u64).sum();
+        let columns = self.leases.first().map_or(0, |lease| lease.view().columns());
+        Shape { rows, columns: columns as u64, sums: self.sums }
+    }
+}
+
+/// Shape of one part of an answer.
+#[derive(Debug, Clone, Copy)]
+struct Shape {
+    rows: u64,
+    columns: u64,
+    sums: bool,
+}
+
+/// The parts that the answer to a call has, in order.
+#[derive(Debug, Clone)]
+pub struct Expected(Vec<Shape>);
+
+impl Expected {
+    /// Returns the parts of the answer to a call.
+    #[must_use]
+    pub fn new(call: &AnyCall) -> Self {
+        let shape = |target: &Target| match target {
+            Target::Rows { rows, .. } => {
+                let rows = rows.view();
+                Shape { rows: rows.rows() as u64, columns: rows.columns() as u64, sums: false }
+            }
+            Target::Half { rows, .. } => {
+                Shape { rows: rows.len() as u64, columns: rows.columns() as u64, sums: false }
+            }
+            Target::Sums { parts, .. } => Shape {
+                rows: parts.iter().map(|part| part.rows() as u64).sum(),
+                columns: parts.first().map_or(0, |part| part.columns() as u64),
+                sums: true,
+            },
         };
-        if !kind || !alike || part.rows != rows as u64 || u64::from(part.columns) != columns as u64 {
-            let what = if self.sums { "f32 sums" } else { "rows" };
-            return Err(format!(
-                "{:?} of {} x {} for {what} of {rows} x {columns}",
-                part.kind, part.rows, part.columns
-            ));
+        Self(match call {
+            AnyCall::Rows(call) => call.rows_out.iter().flatten().chain(&call.sums_out).map(shape).collect(),
+            AnyCall::Edges(call) => call.rows_out.iter().flatten().chain(&call.sums_out).map(shape).collect(),
+            AnyCall::Span(span) => {
+                // The worker adds these sums to what it owns.
+                let held = |sum: usize| span.holds.iter().any(|(at, _)| *at as usize == sum);
+                let sums = span.sums().enumerate().filter(|(sum, _)| !held(*sum)).map(|(_, target)| target);
+                span.outs.iter().map(|(_, target)| target).chain(sums).map(shape).collect()
+            }
+        })
+    }
+
+    /// Compares the parts of an answer. Sums are always f32.
+    fn check(&self, parts: &[PartInfo]) -> Result<()> {
+        if parts.len() != self.0.len() {
+            return Err(wire(ANSWER, format!("{} parts for {} places to write", parts.len(), self.0.len())));
+        }
+        for (i, (part, shape)) in parts.iter().zip(&self.0).enumerate() {
+            let kind = match part.kind {
+                Kind::Rows(Encoding::F32) => true,
+                Kind::Rows(Encoding::Bf16) => !shape.sums,
+                _ => false,
+            };
+            if !kind || part.rows != shape.rows || u64::from(part.columns) != shape.columns {
+                let what = if shape.sums { "f32 sums" } else { "rows" };
+                let (found, rows, columns) = (part.kind, part.rows, part.columns);
+                let reason = format!(
+                    "{found:?} of {rows} x {columns} for {what} of {} x {}",
+                    shape.rows, shape.columns
+                );
+                return Err(wire(format!("{ANSWER}, part {i}"), reason));
+            }
         }
         Ok(())
     }
