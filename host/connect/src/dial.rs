@@ -7,16 +7,17 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, is_end};
 use crate::limits::{HANDSHAKE, MESSAGE_BYTES, STRANGER_BYTES};
 use crate::message::{Hello, Message, VERSION, Welcome};
 use crate::secret::{NAME, Token, session, tls};
+use crate::watched::Watched;
 use crate::wire::{Receiver, Sender};
 
-/// The pause between two attempts to reach a host that is not there yet.
-const AGAIN: Duration = Duration::from_millis(200);
+/// The pause between two attempts to reach a host.
+const PAUSE: Duration = Duration::from_millis(200);
 
-/// A connection that the host has let in.
+/// A connection that the host has admitted.
 #[derive(Debug)]
 pub struct Dialled {
     /// The host's answer to the hello.
@@ -29,40 +30,53 @@ pub struct Dialled {
     pub local: SocketAddr,
 }
 
-/// Dials a host at `HOST:PORT`. One that does not answer yet is tried for `patience`. Of `hello` the place,
-/// the version and the proof are filled in.
+/// Dials a host at `HOST:PORT`. Fills in the index, the version and the proof of `hello`.
+///
+/// An attempt that may succeed later is repeated until `patience` is over: nobody listens yet, the
+/// connection ends or no welcome comes within [`HANDSHAKE`], or another worker still has this index.
 ///
 /// # Errors
-/// [`Error::System`] where nobody answers, [`Error::Tls`] where somebody else does, [`Error::Refused`].
+/// [`Error::System`] if nobody listens, [`Error::NoWelcome`] if the host does not answer,
+/// [`Error::Tls`] if another program answers, [`Error::Refused`].
 pub async fn dial(address: &str, token: &Token, hello: Hello, patience: Duration) -> Result<Dialled> {
-    let stream = reach(address, Instant::now() + patience).await?;
-    let shaken = tokio::time::timeout(HANDSHAKE, shake(stream, token, hello));
-    shaken.await.map_err(|_| Error::Slow { what: "the host's welcome", allowed: HANDSHAKE })?
-}
-
-async fn reach(address: &str, end: Instant) -> Result<TcpStream> {
+    let begun = Instant::now();
     loop {
-        match TcpStream::connect(address).await {
-            Ok(stream) => return Ok(stream),
-            // A name or number that cannot be one will not be one later.
-            Err(error) if error.kind() == std::io::ErrorKind::InvalidInput || Instant::now() >= end => {
-                return Err(Error::system(format!("connecting to {address}"))(error));
-            }
-            Err(_) => tokio::time::sleep(AGAIN).await,
+        let attempt = tokio::time::timeout(HANDSHAKE, attempt(address, token, hello.clone())).await;
+        let error = match attempt {
+            Ok(Ok(dialled)) => return Ok(dialled),
+            Ok(Err(error)) => error,
+            Err(_) => Error::Slow { what: "the host's welcome", allowed: HANDSHAKE },
+        };
+        if !error.may_pass() || begun.elapsed() + PAUSE > patience {
+            return Err(match error {
+                Error::Closed | Error::Silent(_) | Error::Slow { .. } => {
+                    Error::NoWelcome { address: address.to_owned(), source: Box::new(error) }
+                }
+                error => error,
+            });
         }
+        tokio::time::sleep(PAUSE).await;
     }
 }
 
-async fn shake(stream: TcpStream, token: &Token, mut hello: Hello) -> Result<Dialled> {
+/// Connects once, proves the token and waits for the welcome.
+async fn attempt(address: &str, token: &Token, mut hello: Hello) -> Result<Dialled> {
+    let stream = TcpStream::connect(address).await;
+    let stream = stream.map_err(Error::system(format!("connecting to {address}")))?;
     stream.set_nodelay(true).map_err(Error::system("setting the connection up"))?;
     let local = stream.local_addr().map_err(Error::system("asking for this end's address"))?;
     let name = ServerName::try_from(NAME).map_err(|e| tls("naming the host", e))?;
+    let (stream, arrivals) = Watched::new(stream);
     let connected = TlsConnector::from(token.client()?).connect(name, stream).await;
-    let stream = connected.map_err(|e| tls("agreeing on TLS with the host", e))?;
+    let stream = connected.map_err(|error| match is_end(&error) {
+        true => Error::Closed,
+        false => tls("agreeing on TLS with the host", error),
+    })?;
     (hello.version, hello.place) = (VERSION, token.place);
     hello.proof = token.proof(&session(stream.get_ref().1)?);
     let (from, to) = tokio::io::split(stream);
-    let (mut receiver, mut sender) = (Receiver::new(from, STRANGER_BYTES, HANDSHAKE), Sender::new(to));
+    let mut receiver = Receiver::new(from, arrivals, (STRANGER_BYTES, HANDSHAKE));
+    let mut sender = Sender::new(to);
     sender.send(&Message::Hello(hello)).await?;
     match receiver.next().await?.0 {
         Message::Welcome(welcome) => {
@@ -70,7 +84,7 @@ async fn shake(stream: TcpStream, token: &Token, mut hello: Hello) -> Result<Dia
             receiver.allow(MESSAGE_BYTES, silence);
             Ok(Dialled { welcome, receiver, sender, local })
         }
-        Message::Refused(reason) => Err(Error::Refused(reason)),
+        Message::Refused { reason, again } => Err(Error::Refused { reason, again }),
         other => Err(Error::message(other.name(), "a welcome was expected")),
     }
 }

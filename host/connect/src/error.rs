@@ -21,13 +21,13 @@ pub enum Error {
     /// The other end closed the connection.
     #[error("the other end closed the connection")]
     Closed,
-    /// Nothing came for too long.
-    #[error("nothing came for {}", seconds(.0))]
+    /// No byte arrived for too long.
+    #[error("the connection is silent: no byte arrived for {}", seconds(.0))]
     Silent(Duration),
-    /// A message took too long.
+    /// A handshake took too long.
     #[error("{what} took longer than {}", seconds(.allowed))]
     Slow {
-        /// The message, or the file.
+        /// The step of the handshake.
         what: &'static str,
         /// The time that it may take.
         allowed: Duration,
@@ -50,9 +50,22 @@ pub enum Error {
         /// The fault in it.
         reason: String,
     },
-    /// The host does not let the worker in.
-    #[error("the host refuses this worker: {0}")]
-    Refused(String),
+    /// The host does not admit the worker.
+    #[error("the host refuses this worker: {reason}")]
+    Refused {
+        /// The reason.
+        reason: String,
+        /// A later attempt may be admitted.
+        again: bool,
+    },
+    /// The host did not answer the hello.
+    #[error("no welcome from {address}: {source}; check that the run listens there")]
+    NoWelcome {
+        /// The host's address.
+        address: String,
+        /// The error of the last attempt.
+        source: Box<Error>,
+    },
     /// A token's file.
     #[error("{path}: {reason}", path = path.display())]
     TokenFile {
@@ -75,7 +88,24 @@ fn seconds(time: &Duration) -> String {
     format!("{} s", time.as_secs_f64())
 }
 
+/// Returns whether an error of a stream means that the other end closed it.
+pub(crate) fn is_end(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), UnexpectedEof | ConnectionReset | ConnectionAborted | BrokenPipe)
+}
+
 impl Error {
+    /// Returns whether a later attempt to dial may succeed.
+    pub(crate) fn may_pass(&self) -> bool {
+        match self {
+            // A name or number that cannot be an address will not be one later.
+            Self::System { source, .. } => source.kind() != std::io::ErrorKind::InvalidInput,
+            Self::Refused { again, .. } => *again,
+            Self::Closed | Self::Silent(_) | Self::Slow { .. } => true,
+            _ => false,
+        }
+    }
+
     pub(crate) fn system(doing: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
         let doing = doing.into();
         |source| Self::System { doing, source }

@@ -1,9 +1,9 @@
 //! Connections of workers: one TLS connection that a worker dials, and the messages on it.
 //!
-//! A run listens ([`Listener`]). It has a certificate of its own, made at its start, and a token a place
-//! ([`Token`]). A worker has a token's file, which also holds the certificate's digest: it trusts that
-//! certificate and no other. It dials ([`dial`]), proves that it has the token, and is let in
-//! ([`Joined`]). From then on the host sends objects and tasks, the worker answers; both are bytes here.
+//! A run listens ([`Listener`]). It has a certificate and a token for each worker, of a folder ([`Tokens`]).
+//! A worker has the file of its token ([`Token`]), which also holds the certificate's digest: the worker
+//! trusts that certificate and no other. The worker dials ([`dial`]), proves that it has the token, and is
+//! admitted ([`Joined`]). From then on the host sends objects and tasks, and the worker answers.
 //!
 //! ```text
 //! worker                          host
@@ -28,14 +28,18 @@
 
 mod dial;
 mod error;
+mod folder;
 pub mod limits;
 mod listener;
 mod message;
 mod secret;
+mod strangers;
+mod watched;
 mod wire;
 
 pub use dial::{Dialled, dial};
 pub use error::{Error, Result};
+pub use folder::{Tokens, token_path};
 pub use listener::{Joined, Listener, Refusals};
 pub use message::{Hello, Message, Welcome};
 pub use secret::{Certificate, Token};

@@ -1,18 +1,22 @@
 //! The host's end: who may come in.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 use crate::error::{Error, Result};
-use crate::limits::{HANDSHAKE, MESSAGE_BYTES, STRANGER_BYTES, STRANGERS};
+use crate::limits::{FIRST_BYTE, HANDSHAKE, MESSAGE_BYTES, STRANGER_BYTES};
 use crate::message::{Hello, Message, VERSION, Welcome};
 use crate::secret::{Certificate, Token, session, tls};
+use crate::strangers::Strangers;
+use crate::watched::{Arrivals, Watched};
 use crate::wire::{Receiver, Sender};
 
 /// A worker that was let in.
@@ -30,19 +34,35 @@ pub struct Joined {
     pub sender: Sender,
 }
 
-/// A place that is taken.
+/// The use of an index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Free,
+    Taken,
+    Closed,
+}
+
+/// An index that a worker has. It is free again once this is dropped.
 #[derive(Debug)]
 pub struct Seat {
-    /// Its number.
+    /// The index.
     pub place: u32,
-    taken: Arc<Mutex<Vec<bool>>>,
+    uses: Arc<Mutex<Vec<Use>>>,
+    after: Use,
+}
+
+impl Seat {
+    /// Lets no further worker have this index.
+    pub fn close(mut self) {
+        self.after = Use::Closed;
+    }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(taken) = taken.get_mut(self.place as usize) {
-            *taken = false;
+        let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = uses.get_mut(self.place as usize) {
+            *found = self.after;
         }
     }
 }
@@ -58,7 +78,7 @@ pub struct Refusals {
 
 struct Door {
     tokens: Vec<Token>,
-    taken: Arc<Mutex<Vec<bool>>>,
+    uses: Arc<Mutex<Vec<Use>>>,
     acceptor: TlsAcceptor,
     welcome: Welcome,
     refusals: Arc<Refusals>,
@@ -100,7 +120,7 @@ impl Listener {
         let (sender, joined) = mpsc::channel(tokens.len().max(1));
         let refusals = Arc::new(Refusals::default());
         let door = Arc::new(Door {
-            taken: Arc::new(Mutex::new(vec![false; tokens.len()])),
+            uses: Arc::new(Mutex::new(vec![Use::Free; tokens.len()])),
             tokens,
             acceptor: TlsAcceptor::from(certificate.server()?),
             welcome,
@@ -117,81 +137,118 @@ impl Listener {
     }
 }
 
+/// Accepts connections for as long as the listener lives.
 async fn accept(listener: TcpListener, door: Arc<Door>) {
-    let strangers = Arc::new(Semaphore::new(STRANGERS));
+    let mut strangers = Strangers::default();
     loop {
-        // The semaphore is never closed.
-        let Ok(permit) = strangers.clone().acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, peer)) => {
-                let door = door.clone();
-                tokio::spawn(async move {
-                    door.let_in(stream, peer).await;
-                    drop(permit);
-                });
+                let spoke = Arc::new(AtomicBool::new(false));
+                let handshake = tokio::spawn(door.clone().let_in(stream, peer, spoke.clone()));
+                if strangers.add(peer.ip(), spoke, handshake.abort_handle()) {
+                    door.refusals.strangers.fetch_add(1, Ordering::Relaxed);
+                }
             }
-            // Out of file descriptors, say: others may be let go of.
+            // If file descriptors have run out, others may be closed meanwhile.
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }
 }
 
+/// A connection in its handshake.
+type Stranger = (TlsStream<Watched<TcpStream>>, Arrivals, [u8; 32]);
+
 impl Door {
-    async fn let_in(&self, stream: TcpStream, peer: SocketAddr) {
-        match tokio::time::timeout(HANDSHAKE, self.known(stream, peer)).await {
-            Ok(Ok(Some(joined))) => drop(self.joined.send(joined).await),
+    /// Admits the worker at the other end, if it proves its token in time.
+    async fn let_in(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, spoke: Arc<AtomicBool>) {
+        match timeout(HANDSHAKE, self.known(stream, peer, &spoke)).await {
+            Ok(Ok(Some(joined))) => {
+                // From here on the worker is no stranger, and must not be dropped as one.
+                tokio::spawn(async move { self.welcome(joined).await });
+            }
             Ok(Ok(None)) => drop(self.refusals.refused.fetch_add(1, Ordering::Relaxed)),
             Ok(Err(_)) | Err(_) => drop(self.refusals.strangers.fetch_add(1, Ordering::Relaxed)),
         }
     }
 
-    /// The worker at the other end; `None`: it was told why it is not let in.
-    async fn known(&self, stream: TcpStream, peer: SocketAddr) -> Result<Option<Joined>> {
+    /// Waits for the first byte, then agrees on TLS. Returns the bytes exported from the session as well.
+    async fn agree(&self, stream: TcpStream, spoke: &AtomicBool) -> Result<Stranger> {
         stream.set_nodelay(true).map_err(Error::system("setting a connection up"))?;
+        let first = timeout(FIRST_BYTE, stream.peek(&mut [0])).await;
+        let first =
+            first.map_err(|_| Error::Slow { what: "a connection's first byte", allowed: FIRST_BYTE })?;
+        if first.map_err(Error::system("reading a connection's first byte"))? == 0 {
+            return Err(Error::Closed);
+        }
+        spoke.store(true, Ordering::Relaxed);
+        let (stream, arrivals) = Watched::new(stream);
         let stream = self.acceptor.accept(stream).await.map_err(|e| tls("agreeing on TLS", e))?;
         let session = session(stream.get_ref().1)?;
+        Ok((stream, arrivals, session))
+    }
+
+    /// Returns the worker at the other end. Returns `None` if it was sent the reason of its refusal.
+    async fn known(&self, stream: TcpStream, peer: SocketAddr, spoke: &AtomicBool) -> Result<Option<Joined>> {
+        let (stream, arrivals, session) = self.agree(stream, spoke).await?;
         let (from, to) = tokio::io::split(stream);
-        let (mut receiver, mut sender) = (Receiver::new(from, STRANGER_BYTES, HANDSHAKE), Sender::new(to));
+        let mut receiver = Receiver::new(from, arrivals, (STRANGER_BYTES, HANDSHAKE));
+        let mut sender = Sender::new(to);
         let hello = match receiver.next().await?.0 {
             Message::Hello(hello) => hello,
             other => return Err(Error::message(other.name(), "a hello was expected")),
         };
-        let seat = match self.check(&hello, &session) {
-            Ok(seat) => seat,
-            Err(reason) => {
-                sender.send(&Message::Refused(reason)).await?;
+        match self.check(&hello, &session) {
+            Ok(seat) => Ok(Some(Joined { seat, hello, peer, receiver, sender })),
+            Err((reason, again)) => {
+                sender.send(&Message::Refused { reason, again }).await?;
                 sender.close().await;
-                return Ok(None);
+                Ok(None)
             }
-        };
-        sender.send(&Message::Welcome(self.welcome.clone())).await?;
-        receiver.allow(MESSAGE_BYTES, Duration::from_millis(self.welcome.silence_ms));
-        Ok(Some(Joined { seat, hello, peer, receiver, sender }))
+        }
     }
 
-    /// Its place, or why there is none for it.
-    fn check(&self, hello: &Hello, session: &[u8]) -> std::result::Result<Seat, String> {
+    /// Sends the welcome and hands the worker to the listener's owner.
+    async fn welcome(&self, mut joined: Joined) {
+        let welcome = Message::Welcome(self.welcome.clone());
+        if let Ok(Ok(_)) = timeout(HANDSHAKE, joined.sender.send(&welcome)).await {
+            joined.receiver.allow(MESSAGE_BYTES, Duration::from_millis(self.welcome.silence_ms));
+            drop(self.joined.send(joined).await);
+        }
+    }
+
+    /// Returns the worker's seat, or the reason why it has none and whether to try again.
+    fn check(&self, hello: &Hello, session: &[u8]) -> std::result::Result<Seat, (String, bool)> {
         if hello.version != VERSION {
-            return Err(format!("it speaks version {}, this run {VERSION}; use one build", hello.version));
+            let reason = format!(
+                "it speaks version {} of the protocol, this run {VERSION}; use one build for both",
+                hello.version
+            );
+            return Err((reason, false));
         }
         let token = self.tokens.get(hello.place as usize);
-        // Nobody learns which places there are.
+        // The reason does not reveal which indices exist.
         if !token.is_some_and(|token| token.is_proved(session, &hello.proof)) {
-            return Err("its token is not one of this run".to_owned());
+            return Err(("its token is not one of this run; copy the token file again".to_owned(), false));
         }
         if let Some(class) =
-            self.welcome.numeric_class.as_ref().filter(|class| **class != hello.numeric_class)
+            self.welcome.numeric_class.as_ref().filter(|c| !hello.numeric_classes.contains(c))
         {
-            let found = &hello.numeric_class;
-            return Err(format!(
-                "it computes in class {found}, this run in {class}; start it with ECITON_SIMD={class}"
-            ));
+            let reason = format!(
+                "it can compute in {}, but this run computes in {class}; set run.numeric_class to a class that \
+                 all machines have",
+                hello.numeric_classes.join(", ")
+            );
+            return Err((reason, false));
         }
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        match taken.get_mut(hello.place as usize) {
-            Some(taken) if !*taken => *taken = true,
-            _ => return Err(format!("place {} is taken by another worker with this token", hello.place)),
+        let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = hello.place;
+        match uses.get_mut(place as usize) {
+            Some(found) if *found == Use::Free => *found = Use::Taken,
+            Some(Use::Closed) => {
+                return Err((format!("place {place} is closed: its workers gave wrong answers"), false));
+            }
+            _ => return Err((format!("place {place} is taken by another worker with this token"), true)),
         }
-        Ok(Seat { place: hello.place, taken: self.taken.clone() })
+        Ok(Seat { place, uses: self.uses.clone(), after: Use::Free })
     }
 }

@@ -12,20 +12,20 @@ use crate::limits::HEAD_BYTES;
 use crate::secret::Token;
 
 /// The version of this protocol.
-pub(crate) const VERSION: u32 = 3;
+pub(crate) const VERSION: u32 = 4;
 
 /// A worker's first message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hello {
-    /// The version of the protocol: 3.
+    /// Version of the protocol: 4.
     pub version: u32,
     /// The place that its token is for.
     pub place: u32,
     /// HMAC-SHA-256, keyed with the token, of 32 bytes exported from the session; hexadecimal.
     pub proof: String,
-    /// The numeric class of its processor.
-    pub numeric_class: String,
+    /// Numeric classes that the worker can compute in.
+    pub numeric_classes: Vec<String>,
     /// Its process.
     pub pid: u32,
     /// Bytes that it may keep of objects and rows.
@@ -40,7 +40,7 @@ pub struct Welcome {
     pub run: String,
     /// The silence, in milliseconds, after which an end counts as gone.
     pub silence_ms: u64,
-    /// The numeric class that it must compute in; `None`: its own.
+    /// Numeric class that the worker must compute in. If `None`, the worker does not compute.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numeric_class: Option<String>,
     /// Workers that send each other rows; 0: none does.
@@ -59,8 +59,13 @@ pub enum Message {
     Hello(Hello),
     /// It is let in.
     Welcome(Welcome),
-    /// It is not, and why.
-    Refused(String),
+    /// The worker is not admitted.
+    Refused {
+        /// The reason.
+        reason: String,
+        /// A later attempt may be admitted.
+        again: bool,
+    },
     /// Bytes to keep, under a key.
     Object {
         /// The name by which tasks know it.
@@ -174,6 +179,14 @@ struct Peered {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+struct Refusal {
+    reason: String,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    again: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Told {
     reason: String,
 }
@@ -204,7 +217,7 @@ impl Message {
         match self {
             Self::Hello(_) => 0,
             Self::Welcome(_) => 1,
-            Self::Refused(_) => 2,
+            Self::Refused { .. } => 2,
             Self::Object { .. } => 3,
             Self::Forget(_) => 4,
             Self::Task { .. } => 5,
@@ -232,9 +245,10 @@ impl Message {
         let (head, body) = match self {
             Self::Hello(hello) => (head(kind, hello)?, Bytes::new()),
             Self::Welcome(welcome) => (head(kind, welcome)?, Bytes::new()),
-            Self::Refused(reason) | Self::Bye(reason) => {
-                (head(kind, &Told { reason: reason.clone() })?, Bytes::new())
+            Self::Refused { reason, again } => {
+                (head(kind, &Refusal { reason: reason.clone(), again: *again })?, Bytes::new())
             }
+            Self::Bye(reason) => (head(kind, &Told { reason: reason.clone() })?, Bytes::new()),
             Self::Object { key, bytes } => (head(kind, &Keyed { key: key.clone() })?, bytes.clone()),
             Self::Forget(keys) => (head(kind, keys)?, Bytes::new()),
             Self::Task { number, frame } | Self::Errand { number, frame } => {
@@ -289,7 +303,10 @@ impl Message {
         let found = match kind {
             0 => Self::Hello(parse(kind, &head)?),
             1 => Self::Welcome(parse(kind, &head)?),
-            2 => Self::Refused(parse::<Told>(kind, &head)?.reason),
+            2 => {
+                let Refusal { reason, again } = parse(kind, &head)?;
+                Self::Refused { reason, again }
+            }
             3 => return Ok(Self::Object { key: parse::<Keyed>(kind, &head)?.key, bytes: body }),
             4 => Self::Forget(parse(kind, &head)?),
             5 => return Ok(Self::Task { number: parse::<Numbered>(kind, &head)?.number, frame: body }),
@@ -334,7 +351,7 @@ mod tests {
             version: VERSION,
             place: 3,
             proof: "ab".to_owned(),
-            numeric_class: "avx2-fma-1".to_owned(),
+            numeric_classes: vec!["avx2-fma-1".to_owned()],
             pid: 1,
             keeps_bytes: 1 << 40,
         };
@@ -343,7 +360,7 @@ mod tests {
         vec![
             Message::Hello(hello),
             Message::Welcome(welcome),
-            Message::Refused("no".to_owned()),
+            Message::Refused { reason: "no".to_owned(), again: false },
             Message::Object { key: "w/1".to_owned(), bytes: Bytes::from_static(b"weights") },
             Message::Forget(vec!["w/0".to_owned()]),
             Message::Task { number: u64::MAX, frame: Bytes::from_static(b"frame") },

@@ -16,7 +16,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, Serve
 use rustls::{ClientConfig, DigitallySignedStruct, ServerConfig, SignatureScheme};
 
 use crate::error::{Error, Result};
-use crate::limits::TOKEN_FILE_BYTES;
+use crate::limits::{CERTIFICATE_FILE_BYTES, TOKEN_FILE_BYTES};
 
 /// The name in every run's certificate: which run's it is says its digest alone.
 pub(crate) const NAME: &str = "eciton";
@@ -37,7 +37,7 @@ impl std::fmt::Debug for Certificate {
 }
 
 impl Certificate {
-    /// A new one, for this run alone.
+    /// Creates a certificate with a new key.
     ///
     /// # Errors
     /// [`Error::Tls`].
@@ -54,10 +54,41 @@ impl Certificate {
         hexadecimal(&Sha256::digest(&self.certificate))
     }
 
-    /// A new token for a place.
+    /// Reads a certificate and its key from a file of [`Certificate::write`].
     ///
     /// # Errors
-    /// [`Error::Tls`] where the system has no random bytes.
+    /// [`Error::TokenFile`]
+    pub(crate) fn read(path: &Path) -> Result<Self> {
+        let refuse = |reason: String| Error::TokenFile { path: path.to_owned(), reason };
+        let text = eciton_input::file::read_private(path, CERTIFICATE_FILE_BYTES);
+        let file: CertificateFile = serde_json::from_slice(&text.map_err(|e| refuse(e.to_string()))?)
+            .map_err(|e| refuse(format!("it is no certificate of a run ({e}); {REMEDY}")))?;
+        match (file.version, bytes(&file.certificate), bytes(&file.key)) {
+            (1, Some(certificate), Some(key)) => {
+                Ok(Self { certificate: certificate.into(), key: PrivatePkcs8KeyDer::from(key) })
+            }
+            _ => Err(refuse(format!("its version or its contents are wrong; {REMEDY}"))),
+        }
+    }
+
+    /// Writes the certificate and its key to a file that nobody else can read.
+    ///
+    /// # Errors
+    /// [`Error::TokenFile`]
+    pub(crate) fn write(&self, path: &Path) -> Result<()> {
+        let (certificate, key) = (hexadecimal(&self.certificate), hexadecimal(self.key.secret_pkcs8_der()));
+        write_private(path, &CertificateFile { version: 1, certificate, key })
+    }
+
+    /// Returns whether a token is for this certificate and this index.
+    pub(crate) fn has_made(&self, token: &Token, place: u32) -> bool {
+        token.place == place && token.certificate_sha256.eq_ignore_ascii_case(&self.digest())
+    }
+
+    /// Creates a token for an index.
+    ///
+    /// # Errors
+    /// [`Error::Tls`] if the system has no random bytes.
     pub fn token(&self, place: u32) -> Result<Token> {
         let mut token = [0; TOKEN_BYTES];
         let filled = ring::default_provider().secure_random.fill(&mut token);
@@ -79,7 +110,39 @@ impl Certificate {
     }
 }
 
-/// The secret of one place of one run.
+/// The file of a certificate. Both values are hexadecimal.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CertificateFile {
+    version: u32,
+    certificate: String,
+    key: String,
+}
+
+/// The way out of a damaged file.
+const REMEDY: &str = "remove the folder of tokens, start the run, and copy the new tokens to the workers";
+
+/// Writes a new file that nobody else can read, then moves it into place.
+fn write_private(path: &Path, contents: &impl Serialize) -> Result<()> {
+    let refuse = |reason: String| Error::TokenFile { path: path.to_owned(), reason };
+    let text = serde_json::to_vec(contents).map_err(|e| refuse(e.to_string()))?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let new = path.with_file_name(format!(".{name}.{}", std::process::id()));
+    // A process with this number was killed.
+    drop(std::fs::remove_file(&new));
+    let write = || {
+        let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+        file.write_all(&text)?;
+        file.sync_all()?;
+        std::fs::rename(&new, path)
+    };
+    write().map_err(|e| {
+        drop(std::fs::remove_file(&new));
+        refuse(format!("cannot be written: {e}"))
+    })
+}
+
+/// The secret of one worker of a run, or of several runs with one folder of tokens.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Token {
@@ -100,11 +163,11 @@ impl Token {
     /// Reads a token's file.
     ///
     /// # Errors
-    /// [`Error::TokenFile`]
+    /// [`Error::TokenFile`], also for a file that others may read.
     pub fn read(path: &Path) -> Result<Self> {
         let refuse = |reason: String| Error::TokenFile { path: path.to_owned(), reason };
-        let text = eciton_input::file::read(path, TOKEN_FILE_BYTES).map_err(|e| refuse(e.to_string()))?;
-        let token: Self = serde_json::from_slice(&text).map_err(|e| {
+        let text = eciton_input::file::read_private(path, TOKEN_FILE_BYTES);
+        let token: Self = serde_json::from_slice(&text.map_err(|e| refuse(e.to_string()))?).map_err(|e| {
             refuse(format!("it is no token ({e}); `eciton train --workers N` writes one a worker"))
         })?;
         let long =
@@ -115,16 +178,12 @@ impl Token {
         Ok(token)
     }
 
-    /// Writes it to a new file that nobody else can read.
+    /// Writes the token to a file that nobody else can read. Replaces an older file.
     ///
     /// # Errors
     /// [`Error::TokenFile`]
     pub fn write(&self, path: &Path) -> Result<()> {
-        let refuse = |reason: String| Error::TokenFile { path: path.to_owned(), reason };
-        let text = serde_json::to_vec(self).map_err(|e| refuse(e.to_string()))?;
-        let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-        let written = file.and_then(|mut file| file.write_all(&text));
-        written.map_err(|e| refuse(format!("cannot be written: {e}")))
+        write_private(path, self)
     }
 
     /// The proof that an end of a session has it.
@@ -255,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_written_once_and_read_back() {
+    fn a_token_is_written_privately_and_read_back() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("worker-0.token");
@@ -263,10 +322,18 @@ mod tests {
         token.write(&path).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(Token::read(&path).unwrap(), token);
-        assert!(token.write(&path).is_err(), "an older file is not overwritten");
+        let set_mode = |path: &Path, mode| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        for mode in [0o640, 0o604, 0o620] {
+            set_mode(&path, mode);
+            let told = Token::read(&path).unwrap_err().to_string();
+            assert!(told.contains(&format!("mode {mode:o}")) && told.contains("chmod 600"), "{told}");
+        }
         let told = |text: &str| {
             let path = folder.path().join("wrong");
             std::fs::write(&path, text).unwrap();
+            set_mode(&path, 0o600);
             Token::read(&path).unwrap_err().to_string()
         };
         assert!(told("{}").contains("it is no token"), "{}", told("{}"));

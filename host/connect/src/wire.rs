@@ -6,16 +6,22 @@ use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::error::{Error, Result};
-use crate::limits::{MESSAGE, SLOWEST};
+use crate::error::{Error, Result, is_end};
 use crate::message::Message;
+use crate::watched::Arrivals;
 
-/// Memory that is taken for bytes that have only been claimed.
+/// Bytes of memory that are reserved ahead of bytes that were announced and have not arrived.
 const AHEAD: usize = 1 << 20;
+/// The longest silence, which keeps sums of times representable.
+const LONGEST_SILENCE: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// The half that messages come from.
+///
+/// Silence is the time without any byte from the other end. It is measured while a message is read as
+/// well as between messages. A slow message may take any time as long as its bytes keep arriving.
 pub struct Receiver {
     from: Box<dyn AsyncRead + Send + Unpin>,
+    arrivals: Arrivals,
     most: u64,
     silence: Duration,
 }
@@ -27,55 +33,82 @@ impl std::fmt::Debug for Receiver {
 }
 
 impl Receiver {
-    /// Messages of up to `most` bytes, never `silence` apart.
-    pub(crate) fn new(from: impl AsyncRead + Send + Unpin + 'static, most: u64, silence: Duration) -> Self {
-        Self { from: Box::new(from), most, silence }
+    /// Creates the half of a stream whose `arrivals` are recorded. `most` is the maximum number of bytes of
+    /// a message, `silence` the longest time without a byte.
+    pub(crate) fn new(
+        from: impl AsyncRead + Send + Unpin + 'static,
+        arrivals: Arrivals,
+        (most, silence): (u64, Duration),
+    ) -> Self {
+        Self { from: Box::new(from), arrivals, most, silence: silence.min(LONGEST_SILENCE) }
     }
 
-    /// Sets what [`Receiver::new`] set.
+    /// Replaces both limits of [`Receiver::new`].
     pub(crate) fn allow(&mut self, most: u64, silence: Duration) {
-        (self.most, self.silence) = (most, silence);
+        (self.most, self.silence) = (most, silence.min(LONGEST_SILENCE));
     }
 
-    /// The next message, and its bytes on the wire.
+    /// Returns the next message, and the number of its bytes on the wire.
     ///
     /// # Errors
-    /// [`Error::Closed`] at the connection's end, [`Error::Silent`] where none begins within the silence;
-    /// an error of a message that is too large, too slow or none.
+    /// [`Error::Closed`] if the connection ends between messages; [`Error::Silent`] if no byte arrives for
+    /// the silence; [`Error::TooLarge`] and [`Error::Message`] for bytes that are not a valid message.
     pub async fn next(&mut self) -> Result<(Message, u64)> {
-        let mut length = [0; 4];
-        let begun = timeout(self.silence, self.from.read_exact(&mut length)).await;
-        let begun = begun.map_err(|_| Error::Silent(self.silence))?;
-        begun.map_err(closed("reading a message's length"))?;
-        let length = u32::from_le_bytes(length);
+        let length = match self.read(4).await? {
+            Read::Whole(length) => length,
+            Read::Ended { after: 0 } => return Err(Error::Closed),
+            Read::Ended { .. } => return Err(cut_off()),
+        };
+        let length = u32::from_le_bytes(length.first_chunk().copied().unwrap_or_default());
         if u64::from(length) > self.most {
             return Err(Error::TooLarge { what: "a message", found: length.into(), allowed: self.most });
         }
-        let allowed = MESSAGE + Duration::from_secs(u64::from(length) / SLOWEST);
-        let bytes = self.body(length as usize, Instant::now() + allowed);
-        let bytes = bytes.await.ok_or(Error::Slow { what: "a message", allowed })??;
-        Ok((Message::decode(bytes)?, 4 + u64::from(length)))
+        match self.read(length as usize).await? {
+            Read::Whole(bytes) => Ok((Message::decode(bytes)?, 4 + u64::from(length))),
+            Read::Ended { .. } => Err(cut_off()),
+        }
     }
 
-    /// So many bytes; `None`: not in time.
-    async fn body(&mut self, length: usize, end: Instant) -> Option<Result<Bytes>> {
+    /// Reads `length` bytes.
+    async fn read(&mut self, length: usize) -> Result<Read> {
+        let begun = Instant::now();
         let mut bytes = BytesMut::with_capacity(length.min(AHEAD));
         while bytes.len() < length {
             let more = (length - bytes.len()).min(AHEAD);
             bytes.reserve(more);
             let mut part = (&mut self.from).take(more as u64);
+            let end = self.arrivals.latest().max(begun) + self.silence;
             match timeout_at(end, part.read_buf(&mut bytes)).await {
-                Err(_) => return None,
-                Ok(Ok(0)) => return Some(Err(Error::message("a message", "it was cut off"))),
+                // Bytes of an unfinished TLS record have arrived meanwhile.
+                Err(_) if self.arrivals.latest() + self.silence > end => {}
+                Err(_) => return Err(Error::Silent(self.silence)),
+                Ok(Ok(0)) => return Ok(Read::Ended { after: bytes.len() }),
                 Ok(Ok(_)) => {}
-                Ok(Err(error)) => return Some(Err(closed("reading a message")(error))),
+                Ok(Err(error)) if is_end(&error) => return Ok(Read::Ended { after: bytes.len() }),
+                Ok(Err(error)) => return Err(Error::system("reading a message")(error)),
             }
         }
-        Some(Ok(bytes.freeze()))
+        Ok(Read::Whole(bytes.freeze()))
     }
 }
 
+/// The result of a read.
+enum Read {
+    Whole(Bytes),
+    /// The connection ended after this number of bytes.
+    Ended {
+        after: usize,
+    },
+}
+
+fn cut_off() -> Error {
+    Error::message("a message", "the connection ended in the middle of it")
+}
+
 /// The half that messages go to.
+///
+/// A send has no deadline of its own: an end that computes may leave bytes unread for a long time. Whoever
+/// sends also receives, and gives the connection up when the other end is silent or owes an answer.
 pub struct Sender {
     to: Box<dyn AsyncWrite + Send + Unpin>,
 }
@@ -91,36 +124,27 @@ impl Sender {
         Self { to: Box::new(to) }
     }
 
-    /// Sends a message; says how many bytes it has on the wire.
+    /// Sends a message. Returns the number of its bytes on the wire.
     ///
     /// # Errors
-    /// [`Error::Closed`], [`Error::Slow`] where the other end does not take it; what cannot be written down.
+    /// [`Error::Closed`] if the connection has ended; [`Error::TooLarge`] for a message over its limits.
     pub async fn send(&mut self, message: &Message) -> Result<u64> {
         let (start, body) = message.encode()?;
-        let length = (start.len() + body.len()) as u64;
-        let allowed = MESSAGE + Duration::from_secs(length / SLOWEST);
         let write = async {
             self.to.write_all(&start).await?;
             self.to.write_all(&body).await?;
             self.to.flush().await
         };
-        let written = timeout(allowed, write).await;
-        let written = written.map_err(|_| Error::Slow { what: "sending a message", allowed })?;
-        written.map_err(closed("sending a message"))?;
-        Ok(length)
+        match write.await {
+            Ok(()) => Ok((start.len() + body.len()) as u64),
+            Err(error) if is_end(&error) => Err(Error::Closed),
+            Err(error) => Err(Error::system("sending a message")(error)),
+        }
     }
 
-    /// Closes the connection in due form.
+    /// Closes this half, so that the other end reads an orderly end.
     pub async fn close(&mut self) {
         // The other end may have gone already.
         drop(timeout(Duration::from_secs(1), self.to.shutdown()).await);
-    }
-}
-
-fn closed(doing: &'static str) -> impl FnOnce(std::io::Error) -> Error {
-    use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
-    move |error| match error.kind() {
-        UnexpectedEof | ConnectionReset | ConnectionAborted | BrokenPipe => Error::Closed,
-        _ => Error::system(doing)(error),
     }
 }

@@ -27,7 +27,21 @@ pub fn open(path: &Path) -> Result<File> {
 /// # Errors
 /// As [`open`]; [`ErrorKind::FileTooLarge`] with both figures.
 pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
+    read_opened(open(path)?, most)
+}
+
+/// Reads all bytes of a regular file that holds a secret, `most` bytes at most.
+///
+/// # Errors
+/// As [`read`] and [`check_private`].
+#[cfg(unix)]
+pub fn read_private(path: &Path, most: u64) -> Result<Vec<u8>> {
     let file = open(path)?;
+    check_private(&file, path)?;
+    read_opened(file, most)
+}
+
+fn read_opened(file: File, most: u64) -> Result<Vec<u8>> {
     let length = file.metadata()?.len();
     let too_large =
         |found: u64| Error::new(ErrorKind::FileTooLarge, format!("{found} bytes, above the limit of {most}"));
@@ -41,6 +55,23 @@ pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
         return Err(too_large(bytes.len() as u64));
     }
     Ok(bytes)
+}
+
+/// Returns an error if anybody but its owner may use a file, which holds a secret.
+///
+/// # Errors
+/// [`ErrorKind::PermissionDenied`] with the mode and the remedy.
+#[cfg(unix)]
+pub fn check_private(file: &File, path: &Path) -> Result<()> {
+    let mode = std::os::unix::fs::PermissionsExt::mode(&file.metadata()?.permissions()) & 0o777;
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    let reason = format!(
+        "others may use it (mode {mode:03o}); make a new one, or if you are sure that nobody has read it: chmod 600 {}",
+        path.display()
+    );
+    Err(Error::new(ErrorKind::PermissionDenied, reason))
 }
 
 /// All text of a regular file, at most `most` bytes.

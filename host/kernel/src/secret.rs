@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// Bytes of a secret.
@@ -52,13 +51,7 @@ pub(crate) fn look(path: &Path) -> io::Result<bool> {
 
 fn read(file: fs::File, path: &Path) -> io::Result<[u8; LEN]> {
     let bad = |reason: String| io::Error::new(io::ErrorKind::InvalidData, reason);
-    let mode = file.metadata()?.permissions().mode() & 0o777;
-    if mode & 0o077 != 0 {
-        return Err(bad(format!(
-            "others may use it (mode {mode:03o}); make a new one, or if you are sure that nobody has read it: chmod 600 {}",
-            path.display()
-        )));
-    }
+    eciton_input::file::check_private(&file, path)?;
     let mut bytes = Vec::with_capacity(LEN);
     file.take(LEN as u64 + 1).read_to_end(&mut bytes)?;
     <[u8; LEN]>::try_from(bytes)
@@ -68,6 +61,8 @@ fn read(file: fs::File, path: &Path) -> io::Result<[u8; LEN]> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]

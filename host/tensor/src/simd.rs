@@ -60,17 +60,30 @@ pub enum ClassError {
     },
 }
 
+const LEVELS: [Level; 4] = [Level::Portable, Level::Neon, Level::Avx2, Level::Avx512];
+
+/// Returns whether a processor whose best level is `best` has a level. NEON and AVX do not include one another.
+fn has(best: Level, level: Level) -> bool {
+    level <= best && (level == Level::Neon) <= (best == Level::Neon)
+}
+
+/// Returns the numeric classes that this process can compute in: one if it is settled, else the processor's.
+pub fn classes() -> Vec<&'static str> {
+    match LEVEL.get() {
+        Some(level) => vec![level.class()],
+        None => LEVELS.into_iter().filter(|level| has(detect(), *level)).map(Level::class).collect(),
+    }
+}
+
 /// Settles the numeric class of the whole process, before anything is computed.
 ///
 /// # Errors
 /// A class that the processor does not have; another one that is settled.
 pub fn require(class: &str) -> Result<(), ClassError> {
     let best = detect();
-    let wanted = [Level::Portable, Level::Neon, Level::Avx2, Level::Avx512]
+    let wanted = LEVELS
         .into_iter()
-        .find(|level| level.class() == class)
-        // NEON and AVX are no steps of one another.
-        .filter(|level| *level <= best && (*level == Level::Neon) <= (best == Level::Neon))
+        .find(|level| level.class() == class && has(best, *level))
         .ok_or_else(|| ClassError::Processor { wanted: class.to_owned(), best: best.class() })?;
     let settled = *LEVEL.get_or_init(|| wanted);
     match settled == wanted {

@@ -326,7 +326,8 @@ impl Owners {
             for parameter in of {
                 let mut get = |(version, matrix): (u64, usize), at: usize| {
                     let give = Errand::Give { parameter, version, matrix };
-                    let values = errand::values(&take(machine, place, &give)?).map_err(failed)?;
+                    let shape = self.parameter(parameter)?.shape();
+                    let values = errand::values(&take(machine, place, &give, shape)?).map_err(failed)?;
                     self.log.put(parameter as usize, at, &values)
                 };
                 (0..self.matrices()).try_for_each(|matrix| get((version.0, matrix), matrix))?;
@@ -360,6 +361,11 @@ impl Owners {
 }
 
 impl Parameter {
+    /// Rows and columns.
+    fn shape(&self) -> (usize, usize) {
+        (self.rows, self.columns)
+    }
+
     /// The errand that goes with one of its matrices.
     fn own(&self, number: u32, version: u64, matrix: usize) -> Errand {
         let uses = self.uses.iter().map(|(number, _)| *number).collect();
@@ -402,45 +408,80 @@ fn places(there: &[bool]) -> Vec<u32> {
     (0..count).map(|lane| home(lane).unwrap_or(lane) as u32).collect()
 }
 
-/// Has errands done; their answers, in order.
+/// The answer of a worker to an errand.
+struct Answered {
+    place: u32,
+    reply: Reply,
+    /// The frame of the reply, which may have a matrix.
+    frame: Vec<u8>,
+}
+
+/// Has workers do errands. Returns their answers in order.
 ///
 /// # Errors
-/// [`Error::Gone`]: a place that is not there.
+/// [`Error::Gone`] for a worker that has failed, whose answer is not a reply, or which reports a failure.
 fn ask<M: Executor + ?Sized>(
     machine: &mut M,
     errands: Vec<(u32, Vec<u8>)>,
     begin: bool,
-) -> Result<Vec<Vec<u8>>> {
-    machine.errands(errands, begin).map_err(|gone| Error::Gone { place: gone.place })
+) -> Result<Vec<Answered>> {
+    let places: Vec<u32> = errands.iter().map(|(place, _)| *place).collect();
+    let frames = machine.errands(errands, begin).map_err(|gone| Error::Gone { place: gone.place })?;
+    let mut answers = Vec::with_capacity(places.len());
+    for (place, frame) in places.into_iter().zip(frames) {
+        let parsed = Frame::parse(&frame).map_err(|error| error.to_string());
+        match parsed.and_then(|parsed| errand::meta(&parsed)) {
+            Ok(Reply::Failed { reason }) => return Err(exclude(machine, place, reason)),
+            Ok(reply) => answers.push(Answered { place, reply, frame }),
+            Err(reason) => return Err(exclude(machine, place, reason)),
+        }
+    }
+    Ok(answers)
 }
 
-/// Has errands done that have nothing to answer.
+/// Excludes a worker whose answer is not an answer to its errand. The run resumes without it.
+fn exclude<M: Executor + ?Sized>(machine: &mut M, place: u32, reason: impl std::fmt::Display) -> Error {
+    machine.exclude(place, &format!("wrong answer to a request about its parameters: {reason}"));
+    Error::Gone { place }
+}
+
+/// Has workers do errands whose only answer is that they are done.
 fn tell<M: Executor + ?Sized>(machine: &mut M, errands: Vec<(u32, Vec<u8>)>) -> Result<()> {
-    ask(machine, errands, false)?.iter().try_for_each(|answer| done(answer))
+    for Answered { place, reply, .. } in ask(machine, errands, false)? {
+        if reply != Reply::Done {
+            return Err(exclude(machine, place, format!("{reply:?}")));
+        }
+    }
+    Ok(())
 }
 
-/// Has a place give a matrix.
-fn take<M: Executor + ?Sized>(machine: &mut M, place: u32, errand: &Errand) -> Result<Matrix> {
+/// Has a worker give a matrix of a shape: rows, columns.
+fn take<M: Executor + ?Sized>(
+    machine: &mut M,
+    place: u32,
+    errand: &Errand,
+    shape: (usize, usize),
+) -> Result<Matrix> {
     let errand = errand::write(errand, &[]).map_err(failed)?;
     let answers = ask(machine, vec![(place, errand)], false)?;
     let answer = answers.first().ok_or_else(|| failed("no answer"))?;
-    done(answer)?;
-    let frame = Frame::parse(answer).map_err(failed)?;
-    let given = errand::matrices(&frame).map_err(failed)?;
-    given.into_iter().next().ok_or_else(|| failed("an answer without a matrix"))
-}
-
-fn reply(answer: &[u8]) -> Result<Reply> {
-    let frame = Frame::parse(answer).map_err(failed)?;
-    match errand::meta(&frame).map_err(failed)? {
-        Reply::Failed { reason } => Err(failed(reason)),
-        reply => Ok(reply),
+    match given(answer, shape) {
+        Ok(matrix) => Ok(matrix),
+        Err(reason) => Err(exclude(machine, place, reason)),
     }
 }
 
-fn done(answer: &[u8]) -> Result<()> {
-    match reply(answer)? {
-        Reply::Done => Ok(()),
-        other => Err(failed(format!("{other:?}"))),
+/// Returns the matrix of an answer, which must have a shape.
+fn given(answer: &Answered, shape: (usize, usize)) -> std::result::Result<Matrix, String> {
+    if answer.reply != Reply::Done {
+        return Err(format!("{:?}", answer.reply));
+    }
+    let frame = Frame::parse(&answer.frame).map_err(|error| error.to_string())?;
+    let [matrix] = <[Matrix; 1]>::try_from(errand::matrices(&frame)?)
+        .map_err(|matrices| format!("{} matrices, not 1", matrices.len()))?;
+    let found = (matrix.rows(), matrix.columns());
+    match found == shape {
+        true => Ok(matrix),
+        false => Err(format!("{} x {} values, not {} x {}", found.0, found.1, shape.0, shape.1)),
     }
 }

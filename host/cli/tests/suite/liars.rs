@@ -9,7 +9,9 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use eciton_connect::{Certificate, Dialled, Hello, Joined, Listener, Message, Receiver, Sender, Token, dial};
+use eciton_connect::{
+    Certificate, Dialled, Hello, Joined, Listener, Message, Receiver, Sender, Token, Welcome, dial,
+};
 use eciton_graph::random::SplitMix64;
 
 use crate::common::works;
@@ -32,9 +34,10 @@ fn noise(random: &mut SplitMix64, most: u64) -> Bytes {
 }
 
 impl Spoiler {
-    fn new(seed: u64) -> Self {
+    /// `most`: messages that pass first, at most.
+    fn new(seed: u64, most: u64) -> Self {
         let mut random = SplitMix64::new(seed);
-        let (first, count) = (random.below(60), 1 + random.below(3));
+        let (first, count) = (random.below(most), 1 + random.below(3));
         Self { seed, random, first, count }
     }
 
@@ -114,49 +117,143 @@ impl Spoiler {
             6 => Message::Task { number, frame },
             7 => Message::Errand { number, frame },
             8 => Message::Object { key: text, bytes: frame },
-            9 => Message::Refused(text),
+            9 => Message::Refused { reason: text, again: false },
             10 => Message::Answer { number: u64::MAX, frame, passed: u64::MAX },
             _ => Message::Hello(hello()),
         }
     }
 }
 
-fn hello() -> Hello {
-    let numeric_class = eciton_tensor::simd::numeric_class().to_owned();
-    Hello { version: 0, place: 0, proof: String::new(), numeric_class, pid: 1, keeps_bytes: 1 << 30 }
+pub(crate) fn hello() -> Hello {
+    let numeric_classes = vec![eciton_tensor::simd::numeric_class().to_owned()];
+    Hello { version: 0, place: 0, proof: String::new(), numeric_classes, pid: 1, keeps_bytes: 1 << 30 }
 }
 
+/// The messages that are changed, by seed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// From the run to the worker.
+    ToWorker,
+    /// From the worker to the run.
+    ToRun,
+    /// From worker to worker, both ways.
+    Peers,
+}
+
+impl Way {
+    /// Workers send messages to each other if they own the weights.
+    fn new(seed: u64, owner: &str) -> Self {
+        match seed % 3 {
+            0 => Self::ToWorker,
+            1 if owner == "worker" => Self::Peers,
+            _ => Self::ToRun,
+        }
+    }
+}
+
+/// Carries messages of one direction.
 async fn carry(mut from: Receiver, mut to: Sender, mut spoiler: Option<Spoiler>) {
     while let Ok((message, _)) = from.next().await {
-        let said = match &mut spoiler {
-            Some(spoiler) => spoiler.change(message),
-            None => vec![message],
-        };
-        for message in said {
-            if to.send(&message).await.is_err() {
-                return;
-            }
+        if !pass(message, &mut to, &mut spoiler).await {
+            return;
         }
     }
     to.close().await;
 }
 
+/// Sends a message, or others in its place. Returns whether the connection is alive.
+async fn pass(message: Message, to: &mut Sender, spoiler: &mut Option<Spoiler>) -> bool {
+    let said = match spoiler {
+        Some(spoiler) => spoiler.change(message),
+        None => vec![message],
+    };
+    for message in said {
+        if to.send(&message).await.is_err() {
+            return false;
+        }
+    }
+    true
+}
+
+/// As [`carry`], and leads connections between workers through this process.
+async fn carry_and_lead(
+    mut from: Receiver,
+    mut to: Sender,
+    mut spoiler: Option<Spoiler>,
+    peers: Option<(u64, Welcome)>,
+) {
+    while let Ok((message, _)) = from.next().await {
+        let message = match (&peers, message) {
+            (Some(peers), Message::Door { address, tokens }) => {
+                let (address, tokens) = stand_in(address, tokens, peers.clone()).await;
+                Message::Door { address, tokens }
+            }
+            (Some(peers), Message::Peer { place, address, token }) => {
+                let (address, tokens) = stand_in(address, vec![token], peers.clone()).await;
+                Message::Peer { place, address, token: tokens[0].clone() }
+            }
+            (_, message) => message,
+        };
+        if !pass(message, &mut to, &mut spoiler).await {
+            return;
+        }
+    }
+    to.close().await;
+}
+
+/// Listens in place of a worker that other workers dial with `tokens`. Returns what they dial instead.
+async fn stand_in(
+    address: String,
+    tokens: Vec<Token>,
+    (seed, welcome): (u64, Welcome),
+) -> (String, Vec<Token>) {
+    let certificate = Certificate::new().unwrap();
+    let own: Vec<Token> = tokens.iter().map(|token| certificate.token(token.place).unwrap()).collect();
+    let places = (0..2).map(|place| certificate.token(place).unwrap());
+    let listed: Vec<Token> = places
+        .map(|token| own.iter().find(|own| own.place == token.place).cloned().unwrap_or(token))
+        .collect();
+    let mut listener = Listener::bind("127.0.0.1:0", &certificate, listed, welcome).await.unwrap();
+    let at = listener.address.to_string();
+    tokio::spawn(async move {
+        while let Some(Joined { seat, receiver, sender, .. }) = listener.next().await {
+            let token = tokens.iter().find(|token| token.place == seat.place).unwrap();
+            let Ok(dialled) = dial(&address, token, hello(), Duration::ZERO).await else { continue };
+            tokio::spawn(async move {
+                let spoiler = |seed| Some(Spoiler::new(seed, 10));
+                tokio::join!(
+                    carry(receiver, dialled.sender, spoiler(seed)),
+                    carry(dialled.receiver, sender, spoiler(seed + 1)),
+                );
+                drop(seat);
+            });
+        }
+    });
+    (at, own)
+}
+
 /// Stands between a run and the worker that it starts, to the end of both connections.
-async fn between(folder: &Path, address: &str, seed: u64, worker_at: std::sync::mpsc::Sender<Child>) {
+async fn between(
+    folder: &Path,
+    address: &str,
+    (seed, way): (u64, Way),
+    worker_at: std::sync::mpsc::Sender<Child>,
+) {
     let token = Token::read(&folder.join("tokens/worker-0.token")).unwrap();
     let Dialled { welcome, receiver, sender, .. } =
         dial(address, &token, hello(), Duration::ZERO).await.unwrap();
     let certificate = Certificate::new().unwrap();
     let own = certificate.token(0).unwrap();
     own.write(&folder.join("tokens/between.token")).unwrap();
-    let mut listener = Listener::bind("127.0.0.1:0", &certificate, vec![own], welcome).await.unwrap();
+    let mut listener = Listener::bind("127.0.0.1:0", &certificate, vec![own], welcome.clone()).await.unwrap();
     let at = listener.address.to_string();
     worker_at.send(worker(folder, &at, "between.token", &[])).unwrap();
     let Joined { receiver: heard, sender: told, .. } = listener.next().await.unwrap();
-    let spoiler = |here: bool| here.then(|| Spoiler::new(seed));
+    let spoiler = |changed: Way| (way == changed).then(|| Spoiler::new(seed, 60));
+    let peers = (way == Way::Peers).then(|| (seed, Welcome { numeric_class: None, peers: 0, ..welcome }));
     tokio::join!(
-        carry(receiver, told, spoiler(seed.is_multiple_of(2))),
-        carry(heard, sender, spoiler(!seed.is_multiple_of(2))),
+        carry_and_lead(receiver, told, spoiler(Way::ToWorker), peers.clone()),
+        carry_and_lead(heard, sender, spoiler(Way::ToRun), peers),
     );
 }
 
@@ -201,7 +298,9 @@ fn whatever_is_said_both_ends_go_on_or_end_in_words() {
     for seed in seeds {
         let place = tempfile::tempdir().unwrap();
         let folder = place.path();
-        let owner = format!("workers.owner={}", ["host", "worker"][seed as usize / 2 % 2]);
+        let owner = ["host", "worker"][seed as usize / 2 % 2];
+        let way = Way::new(seed, owner);
+        let owner = format!("workers.owner={owner}");
         let settings = [
             "workers.listen=127.0.0.1:0",
             "workers.tokens=tokens",
@@ -224,7 +323,7 @@ fn whatever_is_said_both_ends_go_on_or_end_in_words() {
             told.split("listens at ").nth(1).unwrap().split([';', ' ', '\n']).next().unwrap().to_owned();
         let (at, spawned) = std::sync::mpsc::channel();
         let (folder_of, address_of) = (folder.to_owned(), address.clone());
-        let proxy = runtime.spawn(async move { between(&folder_of, &address_of, seed, at).await });
+        let proxy = runtime.spawn(async move { between(&folder_of, &address_of, (seed, way), at).await });
         let honest = worker(folder, &address, "worker-1.token", &[]);
         let rest = std::thread::spawn(move || {
             let mut rest = String::new();

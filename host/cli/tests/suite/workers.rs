@@ -1,6 +1,7 @@
 //! Workers that dial a run: the bits of a run without them, whoever vanishes and when; and bad input.
 
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -106,6 +107,9 @@ fn whoever_vanishes_at_whichever_task_the_bits_are_those_of_a_run_without_losses
     assert!(again > 0, "rows that went with a place were computed again");
 }
 
+/// Settings of a run whose workers others start.
+const LISTENS: [&str; 4] = ["--set", "workers.listen=127.0.0.1:0", "--set", "workers.tokens=tokens"];
+
 /// A run that listens, and its workers.
 pub(crate) struct Cluster {
     run: Child,
@@ -125,10 +129,11 @@ pub(crate) fn binary(folder: &Path, line: &[&str]) -> Command {
 impl Cluster {
     /// Its address is told on standard error.
     pub(crate) fn start(folder: &Path, rest: &[&str]) -> (Self, String) {
-        let line =
-            [&DIGITS[..], &["--set", "workers.listen=127.0.0.1:0", "--set", "workers.tokens=tokens"], rest];
-        let mut run =
-            binary(folder, &line.concat()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        Self::spawn(folder, &[&DIGITS[..], &LISTENS, rest].concat())
+    }
+
+    fn spawn(folder: &Path, line: &[&str]) -> (Self, String) {
+        let mut run = binary(folder, line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (lines, out) = (run.stderr.take().unwrap(), run.stdout.take().unwrap());
         let (lines, out) = (BufReader::new(lines), BufReader::new(out));
         let mut cluster = Self { run, lines, out, told: String::new() };
@@ -188,7 +193,7 @@ fn workers_that_others_start_come_go_and_are_replaced() {
     cluster.wait_for("worker at place 0 is gone");
     // A spare at the place that is free; nobody at one that is taken.
     let spare = worker(folder, &address, "worker-0.token", &[]);
-    let (code, told) = ended(worker(folder, &address, "worker-1.token", &[]));
+    let (code, told) = ended(worker(folder, &address, "worker-1.token", &["--wait", "0"]));
     assert!(code == Some(1) && told.contains("place 1 is taken"), "{told}");
     let (code, out, err) = cluster.end();
     assert_eq!(code, Some(0), "{err}");
@@ -225,6 +230,54 @@ fn a_worker_that_is_told_to_go_ends_its_task_first() {
 }
 
 #[test]
+fn tokens_of_a_killed_run_let_workers_into_its_resumption_and_into_further_runs() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let shape = ["train", "digits", "--layers", "6", "--batch", "600", "--micro", "4", "--json"];
+    let line = [&shape[..], &["--epochs", "6", "--lanes", "2", "--set", "checkpoint.every=1"]].concat();
+    let alone = summary(&works(folder, &[&line[..], &["--no-out"]].concat()));
+    let over = [&line[..], &["--workers", "2"], &LISTENS].concat();
+    let (mut cluster, address) = Cluster::spawn(folder, &[&over[..], &["--out", "run"]].concat());
+    // The machines of the workers have copies.
+    let elsewhere = place.path().join("elsewhere");
+    std::fs::create_dir_all(elsewhere.join("tokens")).unwrap();
+    for name in ["worker-0.token", "worker-1.token"] {
+        std::fs::copy(folder.join("tokens").join(name), elsewhere.join("tokens").join(name)).unwrap();
+    }
+    let both = |address: &str| {
+        ["worker-0.token", "worker-1.token"].map(|token| worker(&elsewhere, address, token, &[]))
+    };
+    let workers = both(&address);
+    cluster.wait_for_an_epoch();
+    cluster.run.kill().unwrap();
+    cluster.run.wait().unwrap();
+    workers.into_iter().for_each(|worker| drop(ended(worker)));
+    let again = [&over[..], &["--no-out"]].concat();
+    for line in [&["resume", "run", "--json"][..], &again] {
+        let (cluster, address) = Cluster::spawn(folder, line);
+        let workers = both(&address);
+        let (code, out, err) = cluster.end();
+        assert_eq!(code, Some(0), "{line:?}: {err}");
+        assert_eq!(summary(&out)["seeds"], alone["seeds"], "{line:?}");
+        workers.into_iter().for_each(|worker| assert_eq!(ended(worker).0, Some(0), "{line:?}"));
+    }
+}
+
+/// A run and its workers compute in the run's class, whatever is usual for their processors.
+#[test]
+fn workers_compute_in_the_class_of_their_run() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let line = [&DIGITS[..], &["--epochs", "1", "--set", "run.numeric_class=portable-1"]].concat();
+    let alone = summary(&works(folder, &line));
+    for rest in [&["--workers", "2"][..], &["--lanes", "2", "--workers", "2"]] {
+        let found = summary(&works(folder, &[&line[..], rest].concat()));
+        assert_eq!(found["seeds"], alone["seeds"], "{rest:?}");
+        assert!(tasks(&found).iter().all(|tasks| *tasks > 0), "{rest:?}: {found}");
+    }
+}
+
+#[test]
 fn a_run_without_its_workers_ends_in_words() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();
@@ -242,8 +295,9 @@ fn a_run_without_its_workers_ends_in_words() {
         err.contains("0 of 2 workers are there after 1 s") && err.contains("--token-file t/worker-0"),
         "{err}"
     );
+    std::fs::write(folder.join("t/worker-0.token"), "").unwrap();
     let err = fails(&[&gone[..], &listens, &["--set", "workers.tokens=t"]].concat());
-    assert!(err.contains("t/worker-0.token") && err.contains("cannot be written"), "{err}");
+    assert!(err.contains("t/worker-0.token: it is no token"), "{err}");
     for (line, words) in [
         (&["--workers", "2", "--lanes", "3"][..], "have as many workers as lanes"),
         (&["--executor", "workers"], "say how many there are"),
@@ -322,9 +376,18 @@ fn a_worker_is_told_what_is_wrong() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();
     std::fs::create_dir(folder.join("tokens")).unwrap();
-    std::fs::write(folder.join("tokens/wrong"), "{}").unwrap();
+    let write = |name: &str, text: String| {
+        let path = folder.join("tokens").join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        path
+    };
+    let wrong = write("wrong", "{}".to_owned());
     let (code, told) = ended(worker(folder, "127.0.0.1:1", "wrong", &[]));
     assert!(code == Some(1) && told.contains("tokens/wrong: it is no token"), "{told}");
+    std::fs::set_permissions(&wrong, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let (code, told) = ended(worker(folder, "127.0.0.1:1", "wrong", &[]));
+    assert!(code == Some(1) && told.contains("tokens/wrong: others may use it (mode 644)"), "{told}");
     let (code, told) = ended(worker(folder, "127.0.0.1:1", "none", &[]));
     assert!(code == Some(1) && told.contains("tokens/none"), "{told}");
     let (mut cluster, address) = Cluster::start(folder, &["--epochs", "1", "--lanes", "1", "--workers", "1"]);
@@ -333,11 +396,11 @@ fn a_worker_is_told_what_is_wrong() {
     let token = std::fs::read_to_string(folder.join("tokens/worker-0.token")).unwrap();
     let mut other: Value = serde_json::from_str(&token).unwrap();
     other["token"] = Value::from("0".repeat(64));
-    std::fs::write(folder.join("tokens/forged"), other.to_string()).unwrap();
+    write("forged", other.to_string());
     let (code, told) = ended(worker(folder, &address, "forged", &[]));
     assert!(code == Some(1) && told.contains("its token is not one of this run"), "{told}");
     other["certificate_sha256"] = Value::from("0".repeat(64));
-    std::fs::write(folder.join("tokens/elsewhere"), other.to_string()).unwrap();
+    write("elsewhere", other.to_string());
     let (code, told) = ended(worker(folder, &address, "elsewhere", &[]));
     assert!(code == Some(1) && told.contains("not the certificate of the token's run"), "{told}");
     cluster.run.kill().unwrap();

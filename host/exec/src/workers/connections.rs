@@ -1,18 +1,24 @@
-//! Connections of workers: who is let in, and the two tasks that send and hear messages.
+//! Connections of workers: admission, and the exchange of messages with each of them.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use eciton_connect::{Error as ConnectError, Joined, Listener, Message, Receiver, Sender};
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use super::link::Link;
 use super::shared::{GOES, Shared};
 use crate::Completion;
 
-/// Lets workers in, for as long as the pool is there.
+/// Time for the last message of a connection to leave, and for the other end to close it.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// Admits workers for as long as the pool lives.
 pub(super) async fn let_in(shared: Arc<Shared>, mut listener: Listener) {
-    while let Some(Joined { seat, hello, receiver, sender, .. }) = listener.next().await {
-        let place = seat.place;
+    while let Some(joined) = listener.next().await {
+        let place = joined.seat.place;
         let (out, messages) = mpsc::unbounded_channel();
         let mut state = shared.lock();
         if state.closed {
@@ -20,36 +26,21 @@ pub(super) async fn let_in(shared: Arc<Shared>, mut listener: Listener) {
         }
         state.connections += 1;
         let id = state.connections;
-        let mut link = Link::new((id, hello.keeps_bytes), out);
+        let mut link = Link::new((id, joined.hello.keeps_bytes), joined.peer.ip(), out);
         let sent = link.give(&shared.kernels, &state.objects);
         if let Some(traffic) = state.traffic.get_mut(place as usize) {
             traffic.object_bytes += sent;
         }
-        // The seat was free: whoever had it has been lost.
+        // The seat was free, so an earlier worker with this index has failed.
         if let Some(slot) = state.links.get_mut(place as usize) {
             *slot = Some(link);
         }
-        // With peers it counts once it listens for them.
+        // With peers, a worker counts once it listens for them.
         let counts = !shared.settings.peers;
         let deserted = counts && std::mem::take(&mut state.deserted);
-        drop(state);
-        let (writes, reads) = (shared.clone(), shared.clone());
-        let writer = tokio::spawn(async move {
-            let ended = write(&writes, place, sender, messages).await;
-            if let Err(error) = ended {
-                writes.lost((place, id), &error.to_string());
-            }
-        });
-        let mut state = shared.lock();
         state.writers.retain(|writer| !writer.is_finished());
-        state.writers.push(writer);
+        state.writers.push(tokio::spawn(converse(shared.clone(), id, joined, messages)));
         drop(state);
-        tokio::spawn(async move {
-            let ended = read(&reads, (place, id), receiver).await;
-            // Only then another worker may sit there.
-            reads.lost((place, id), &ended);
-            drop(seat);
-        });
         if counts {
             shared.inbox.note(Completion::Joined { place });
         }
@@ -61,7 +52,44 @@ pub(super) async fn let_in(shared: Arc<Shared>, mut listener: Listener) {
     }
 }
 
-/// Sends a worker's messages, and signs of life between them.
+/// Sends and receives a worker's messages until either direction ends or an answer is overdue.
+async fn converse(shared: Arc<Shared>, id: u64, joined: Joined, messages: mpsc::UnboundedReceiver<Message>) {
+    let Joined { seat, receiver, sender, .. } = joined;
+    let at = (seat.place, id);
+    let mut reading = pin!(read(&shared, at, receiver));
+    let mut writing = pin!(write(&shared, at.0, sender, messages));
+    let (reason, wrote) = tokio::select! {
+        reason = &mut reading => (reason, false),
+        wrote = &mut writing => (wrote.map_or_else(|error| error.to_string(), |()| GOES.to_owned()), true),
+        reason = overdue(&shared, at) => (reason, false),
+    };
+    shared.lost(at, &reason);
+    match shared.is_closed(at.0) {
+        true => seat.close(),
+        // Another worker may take the index from now on.
+        false => drop(seat),
+    }
+    // A connection that is closed with unread bytes is reset, and the last message would be lost.
+    match wrote {
+        true => drop(timeout(FAREWELL, reading).await),
+        false => drop(timeout(FAREWELL, writing).await),
+    }
+}
+
+/// Returns once the worker has owed an answer for longer than `workers.answer_s`.
+async fn overdue(shared: &Shared, (place, id): (u32, u64)) -> String {
+    loop {
+        match shared.time_to_answer(place, id) {
+            Some(left) => tokio::time::sleep(left).await,
+            None => {
+                let most = shared.settings.answer.as_secs();
+                return format!("it has not answered for {most} s, though it is there (workers.answer_s)");
+            }
+        }
+    }
+}
+
+/// Sends a worker's messages. Sends a sign of life whenever no message is due.
 async fn write(
     shared: &Arc<Shared>,
     place: u32,
@@ -70,7 +98,7 @@ async fn write(
 ) -> Result<(), ConnectError> {
     let between = shared.settings.silence / eciton_connect::limits::SIGNS;
     loop {
-        let message = match tokio::time::timeout(between, messages.recv()).await {
+        let message = match timeout(between, messages.recv()).await {
             Ok(Some(message)) => message,
             Ok(None) => break,
             Err(_) => Message::Alive,
@@ -86,7 +114,7 @@ async fn write(
     Ok(())
 }
 
-/// Hears a worker, to its end; why that came.
+/// Receives a worker's messages. Returns the reason of their end.
 async fn read(shared: &Arc<Shared>, (place, id): (u32, u64), mut receiver: Receiver) -> String {
     loop {
         let (message, bytes) = match receiver.next().await {
@@ -94,16 +122,12 @@ async fn read(shared: &Arc<Shared>, (place, id): (u32, u64), mut receiver: Recei
             Err(error) => return error.to_string(),
         };
         shared.count(place, (bytes, 0));
-        // Signs of life come all the time.
-        if shared.owes(place, id) {
-            let most = shared.settings.answer.as_secs();
-            return format!("it has not answered for {most} s, though it is there (workers.answer_s)");
-        }
         let name = message.name();
         match message {
             Message::Answer { number, frame, passed } => {
-                if let Err(error) = shared.answered(place, id, (number, frame, passed)) {
-                    return error.to_string();
+                if let Err(reason) = shared.answered(place, id, (number, frame, passed)) {
+                    shared.exclude(place, Some(id), &reason);
+                    return reason;
                 }
             }
             Message::Door { address, tokens } => {
@@ -111,7 +135,12 @@ async fn read(shared: &Arc<Shared>, (place, id): (u32, u64), mut receiver: Recei
                     return reason;
                 }
             }
-            Message::Missing { number, keys } => shared.missing(place, id, (number, &keys)),
+            Message::Missing { number, keys } => {
+                if let Err(reason) = shared.missing(place, id, (number, &keys)) {
+                    shared.exclude(place, Some(id), &reason);
+                    return reason;
+                }
+            }
             Message::Alive => {}
             Message::Drain => {
                 let mut state = shared.lock();

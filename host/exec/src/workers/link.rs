@@ -1,11 +1,13 @@
 //! One worker that is there: what it has, what it is at.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::time::Instant;
 
 use bytes::Bytes;
 use eciton_connect::{Message, Token};
-use eciton_plan::TaskKey;
+use eciton_kernel::wire::{Answer, Expected};
+use eciton_plan::{Round, TaskKey};
 use tokio::sync::mpsc;
 
 use super::KERNELS;
@@ -13,8 +15,10 @@ use super::objects::{Objects, Written};
 use super::shared::values;
 use crate::ticket::Ticket;
 
-/// Times that a worker may say of one task that something is missing.
+/// Maximum number of times that a worker may lack objects of one task.
 const RESENDS: u32 = 2;
+/// Maximum number of times in one round that a worker may lack rows, which are then computed again.
+const ROW_MISSES: u32 = 256;
 
 /// A task that a worker has.
 pub(super) struct Flight {
@@ -29,13 +33,29 @@ pub(super) struct Flight {
     keys: Vec<String>,
     /// Objects that no task names after it.
     pub(super) frees: Vec<String>,
+    /// Parts that the answer must have.
+    expected: Expected,
     resent: u32,
 }
 
 impl Flight {
     pub(super) fn new((pass, key): (u32, TaskKey), ticket: Ticket, of_lane: bool, written: Written) -> Self {
-        let Written { frame, keys, frees } = written;
-        Self { pass, key, begun: Instant::now(), ticket, of_lane, frame, keys, frees, resent: 0 }
+        let Written { frame, keys, frees, expected } = written;
+        let begun = Instant::now();
+        Self { pass, key, begun, ticket, of_lane, frame, keys, frees, expected, resent: 0 }
+    }
+
+    /// Reads an answer, and checks that it is one to this task.
+    pub(super) fn check(&self, frame: Bytes) -> Result<Answer, String> {
+        let answer = Answer::parse(frame.into()).map_err(|error| error.to_string())?;
+        let meta = answer.meta();
+        if meta.key != self.key {
+            return Err(format!("it is to {}, not to {}", meta.key, self.key));
+        }
+        if meta.error().is_none() {
+            answer.check(&self.expected).map_err(|error| error.to_string())?;
+        }
+        Ok(answer)
     }
 }
 
@@ -45,6 +65,8 @@ pub(super) struct Link {
     pub(super) id: u64,
     /// Bytes that it keeps.
     pub(super) keeps_bytes: u64,
+    /// The worker's address, as this end of the connection sees it.
+    pub(super) address: IpAddr,
     out: mpsc::UnboundedSender<Message>,
     pub(super) flights: BTreeMap<u64, Flight>,
     /// Objects that it has, with their bytes.
@@ -55,15 +77,22 @@ pub(super) struct Link {
     pub(super) draining: bool,
     /// The address at which it listens for others, with a token for each.
     pub(super) door: Option<(String, Vec<Token>)>,
-    /// It was told what it is to own. Before, lanes' tasks are none of its.
+    /// The host has sent what the worker owns. Before, the worker gets no tasks of lanes.
     pub(super) begun: bool,
+    /// A round, and how often the worker lacked rows in it.
+    misses: (Round, u32),
 }
 
 impl Link {
-    pub(super) fn new((id, keeps_bytes): (u64, u64), out: mpsc::UnboundedSender<Message>) -> Self {
+    pub(super) fn new(
+        (id, keeps_bytes): (u64, u64),
+        address: IpAddr,
+        out: mpsc::UnboundedSender<Message>,
+    ) -> Self {
         Self {
             id,
             keeps_bytes,
+            address,
             out,
             flights: BTreeMap::new(),
             known: BTreeMap::new(),
@@ -71,7 +100,17 @@ impl Link {
             draining: false,
             door: None,
             begun: false,
+            misses: (Round(0), 0),
         }
+    }
+
+    /// Counts rows that the worker lacks, in a round. Returns whether it may still lack them.
+    pub(super) fn may_miss(&mut self, round: Round) -> bool {
+        if self.misses.0 != round {
+            self.misses = (round, 0);
+        }
+        self.misses.1 += 1;
+        self.misses.1 <= ROW_MISSES
     }
 
     /// Whether it wants no further tasks and has none.
@@ -121,13 +160,19 @@ impl Link {
         self.flights.insert(number, flight);
     }
 
-    /// It has not got some of a task's objects: sends them and the task once more. Says of how many bytes, or
-    /// `None` where that was done too often or is of no use.
-    pub(super) fn again(&mut self, number: u64, objects: &Objects) -> Option<u64> {
-        let flight = self.flights.get_mut(&number)?;
+    /// Sends objects that a task lacks, and the task, once more. Returns the bytes of the objects.
+    ///
+    /// # Errors
+    /// The reason why the worker cannot lack these objects: the task does not name them, or they were sent
+    /// several times.
+    pub(super) fn again(&mut self, number: u64, lacks: &[String], objects: &Objects) -> Result<u64, String> {
+        let Some(flight) = self.flights.get_mut(&number) else { return Ok(0) };
+        if let Some(foreign) = lacks.iter().find(|key| !flight.keys.contains(key)) {
+            return Err(format!("it lacks `{foreign}`, which its task does not name"));
+        }
         flight.resent += 1;
-        if flight.resent > RESENDS {
-            return None;
+        if flight.resent > RESENDS || lacks.is_empty() {
+            return Err(format!("it still lacks {}, sent {} times", lacks.join(", "), 1 + RESENDS));
         }
         let (keys, frame) = (flight.keys.clone(), flight.frame.clone());
         for key in &keys {
@@ -135,6 +180,6 @@ impl Link {
         }
         let sent = self.give(&keys, objects);
         self.say(Message::Task { number, frame });
-        Some(sent)
+        Ok(sent)
     }
 }

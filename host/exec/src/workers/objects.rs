@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use eciton_kernel::wire::{
-    Constants, Source, encode, encode_input, encode_matrix, encode_parameters, encode_rows,
+    Constants, Expected, Source, encode, encode_input, encode_matrix, encode_parameters, encode_rows,
 };
 use eciton_kernel::{AnyCall, Error, Given};
 
@@ -22,6 +22,8 @@ pub(super) struct Written {
     pub(super) keys: Vec<String>,
     /// Those that no task names after it.
     pub(super) frees: Vec<String>,
+    /// Parts that the answer must have.
+    pub(super) expected: Expected,
 }
 
 /// Objects of a run, by key.
@@ -168,7 +170,7 @@ impl Objects {
         let keys = names.0.clone();
         let (rows, limits) = (framing.rows, &framing.limits);
         let frame = encode(run, key, &work.layer, &work.call, rows, limits, names.0, &constants)?;
-        Ok(Written { frame: frame.into(), keys, frees })
+        Ok(Written { frame: frame.into(), keys, frees, expected: Expected::new(&work.call) })
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use eciton_connect::{
-    Certificate, Dialled, Hello, Joined, Listener, Message, Result, Sender, Token, Welcome, dial,
+    Certificate, Dialled, Hello, Joined, Listener, Message, Receiver, Result, Sender, Token, Welcome, dial,
 };
 use eciton_kernel::wire::Decoded;
 use eciton_tensor::Matrix;
@@ -55,7 +55,7 @@ impl Peers {
     }
 }
 
-/// Sends what there is to one place. One that does not answer is tried until nobody wants it any more.
+/// Sends messages to one worker. Dials it again after each failure, until no message can come any more.
 async fn send(
     (address, token, hello): (String, Token, Hello),
     between: Duration,
@@ -64,43 +64,54 @@ async fn send(
     let mut left: Option<Message> = None;
     loop {
         let dialled = dial(&address, &token, hello.clone(), Duration::ZERO).await;
-        if let Ok(Dialled { sender, receiver, .. }) = dialled {
-            if write(sender, between, &mut messages, &mut left).await {
-                return;
+        if let Ok(Dialled { mut sender, receiver, .. }) = dialled {
+            let done = tokio::select! {
+                done = write(&mut sender, between, &mut messages, &mut left) => done,
+                // Without signs of life, what is written may reach nobody.
+                () = signs_of_life(receiver) => false,
+            };
+            if done {
+                return sender.close().await;
             }
-            drop(receiver);
         }
-        if messages.is_closed() && messages.is_empty() {
+        // The worker has been replaced, or this one ends.
+        if messages.is_closed() {
             return;
         }
         tokio::time::sleep(AGAIN).await;
     }
 }
 
-/// Writes messages; whether there will be no more. `left`: the one that may not have arrived.
+/// Writes messages. Returns whether all are written and none can come. `left` is the message that may not
+/// have arrived.
 async fn write(
-    mut sender: Sender,
+    sender: &mut Sender,
     between: Duration,
     messages: &mut mpsc::UnboundedReceiver<Message>,
     left: &mut Option<Message>,
 ) -> bool {
     loop {
-        let message = match left.take() {
-            Some(message) => message,
-            None => match tokio::time::timeout(between, messages.recv()).await {
-                Ok(Some(message)) => message,
+        if left.is_none() {
+            *left = match tokio::time::timeout(between, messages.recv()).await {
                 Ok(None) => return true,
-                Err(_) => Message::Alive,
-            },
-        };
-        if sender.send(&message).await.is_err() {
-            *left = Some(message).filter(|message| *message != Message::Alive);
+                Ok(message) => message,
+                Err(_) => Some(Message::Alive),
+            };
+        }
+        let Some(message) = &*left else { continue };
+        if sender.send(message).await.is_err() {
             return false;
         }
+        *left = None;
     }
 }
 
-/// Listens at an address for the others, of so many places; what the host is told of it.
+/// Reads the other worker's signs of life. Returns once they stop, or if something else comes.
+async fn signs_of_life(mut receiver: Receiver) {
+    while let Ok((Message::Alive, _)) = receiver.next().await {}
+}
+
+/// Listens at this machine's address for the other workers. Returns the message that reports it to the host.
 pub(super) async fn open(
     local: SocketAddr,
     welcome: &Welcome,
@@ -108,24 +119,41 @@ pub(super) async fn open(
 ) -> Result<Message> {
     let certificate = Certificate::new()?;
     let tokens = (0..welcome.peers).map(|place| certificate.token(place)).collect::<Result<Vec<_>>>()?;
+    let between = Duration::from_millis(welcome.silence_ms) / eciton_connect::limits::SIGNS;
     let welcome = Welcome { numeric_class: None, peers: 0, ..welcome.clone() };
     let address = SocketAddr::new(local.ip(), 0).to_string();
     let mut listener = Listener::bind(&address, &certificate, tokens.clone(), welcome).await?;
     let address = listener.address.to_string();
     tokio::spawn(async move {
         while let Some(joined) = listener.next().await {
-            tokio::spawn(hear(joined, inwards.clone()));
+            tokio::spawn(serve(joined, between, inwards.clone()));
         }
     });
     Ok(Message::Door { address, tokens })
 }
 
-/// Hears what another worker sends, to its end.
-async fn hear(mut joined: Joined, inwards: mpsc::Sender<Incoming>) {
-    while let Ok((message, _)) = joined.receiver.next().await {
+/// Serves a connection from another worker: receives its rows, and sends signs of life back.
+async fn serve(joined: Joined, between: Duration, inwards: mpsc::Sender<Incoming>) {
+    let Joined { receiver, mut sender, seat, .. } = joined;
+    let signs = async {
+        while sender.send(&Message::Alive).await.is_ok() {
+            tokio::time::sleep(between).await;
+        }
+    };
+    tokio::select! {
+        () = hear(receiver, inwards) => {}
+        () = signs => {}
+    }
+    // The other worker may dial again.
+    drop(seat);
+}
+
+/// Receives the rows that another worker sends.
+async fn hear(mut receiver: Receiver, inwards: mpsc::Sender<Incoming>) {
+    while let Ok((message, _)) = receiver.next().await {
         match message {
             Message::Object { key, bytes } => {
-                // Rows that cannot be read do not come.
+                // Rows that cannot be read are missing to their task.
                 let Some((round, rows)) = parse(&bytes) else { continue };
                 if inwards.send(Incoming::Passed(key, round, rows)).await.is_err() {
                     return;

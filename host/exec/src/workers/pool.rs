@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use eciton_connect::{Certificate, Error as ConnectError, Listener, Message, Token, Welcome};
+use eciton_connect::{Error as ConnectError, Listener, Message, Tokens, Welcome, token_path};
 use eciton_kernel::Kernel;
 use eciton_kernel::wire::KernelRef;
 
@@ -18,6 +18,7 @@ use super::shared::{Shared, State};
 use super::{KERNELS, Traffic};
 use crate::framed::Framing;
 use crate::functions;
+use crate::scratch::Scratch;
 use crate::ticket::Ticket;
 use crate::{Completion, Executor, Job, Load, LocalPool};
 
@@ -32,7 +33,7 @@ pub struct Settings {
     pub count: u32,
     /// The address to listen at: `HOST:PORT`.
     pub listen: String,
-    /// The folder that tokens are written to; `None`: one of this process's, gone with it.
+    /// Folder of tokens. If `None`, tokens are in a folder that is removed at the end of the process.
     pub tokens: Option<PathBuf>,
     /// The silence after which a worker counts as gone.
     pub silence: Duration,
@@ -59,6 +60,8 @@ pub struct Rendezvous {
     pub address: String,
     /// The folder of the tokens: `worker-0.token` and so on.
     pub tokens: PathBuf,
+    /// Number of tokens that this run wrote; the others are of an earlier run.
+    pub written: u32,
 }
 
 /// Hands tasks to workers that have dialled this process.
@@ -67,8 +70,8 @@ pub struct WorkerPool {
     shared: Arc<Shared>,
     runtime: Option<tokio::runtime::Runtime>,
     rendezvous: Rendezvous,
-    /// Tokens that go with this process.
-    _own: Option<tempfile::TempDir>,
+    /// The folder of tokens for workers that this process starts.
+    _own: Option<Scratch>,
     /// Processes that were started here.
     children: Vec<std::process::Child>,
     /// All were there once.
@@ -87,7 +90,7 @@ fn failed(doing: &'static str) -> impl Fn(ConnectError) -> functions::Error {
 }
 
 impl WorkerPool {
-    /// Listens, and writes a token a place. `kernels` are those that tasks use, with their components.
+    /// Opens the folder of tokens, and listens. `kernels` are those that tasks use, with their components.
     ///
     /// # Errors
     /// [`functions::Error`] where the address cannot be listened at, or a token cannot be written.
@@ -97,23 +100,16 @@ impl WorkerPool {
         settings: Settings,
     ) -> functions::Result<Self> {
         let runtime = functions::runtime(1)?;
-        let certificate = Certificate::new().map_err(failed("workers"))?;
-        let tokens = (0..settings.count).map(|place| certificate.token(place));
-        let tokens = tokens.collect::<Result<Vec<Token>, _>>().map_err(failed("workers"))?;
-        let system = functions::system("making a folder for tokens");
         let (folder, own) = match &settings.tokens {
-            Some(folder) => {
-                std::fs::create_dir_all(folder).map_err(system)?;
-                (folder.clone(), None)
-            }
+            Some(folder) => (folder.clone(), None),
             None => {
-                let own = tempfile::Builder::new().prefix("eciton-tokens-").tempdir().map_err(system)?;
-                (own.path().to_owned(), Some(own))
+                let system = functions::system("making a folder for tokens");
+                let own = Scratch::new().map_err(&system)?;
+                (own.path("tokens").map_err(&system)?, Some(own))
             }
         };
-        for token in &tokens {
-            token.write(&folder.join(token_name(token.place))).map_err(failed("workers"))?;
-        }
+        let opened = Tokens::open(&folder, settings.count).map_err(failed("workers"))?;
+        let Tokens { certificate, tokens, written } = opened;
         let welcome = Welcome {
             run: settings.run.clone(),
             silence_ms: u64::try_from(settings.silence.as_millis()).unwrap_or(u64::MAX),
@@ -132,13 +128,14 @@ impl WorkerPool {
         if settings.framing.rows == eciton_tensor::frame::Encoding::Bf16 {
             local.round(settings.framing.clone());
         }
-        let rendezvous = Rendezvous { address: listener.address.to_string(), tokens: folder };
+        let rendezvous = Rendezvous { address: listener.address.to_string(), tokens: folder, written };
         let count = settings.count as usize;
         let state = State {
             links: (0..count).map(|_| None).collect(),
             objects,
             traffic: (0..settings.count).map(|place| Traffic { place, ..Traffic::default() }).collect(),
             classes: BTreeSet::new(),
+            wrong: vec![0; count],
             connections: 0,
             numbers: 0,
             pending: BTreeMap::new(),
@@ -191,18 +188,13 @@ impl WorkerPool {
                     state.links.len(),
                     begun.elapsed().as_secs(),
                     self.rendezvous.address,
-                    self.rendezvous.tokens.join(token_name(0)).display()
+                    token_path(&self.rendezvous.tokens, 0).display()
                 ));
             }
             let waited = self.shared.changed.wait_timeout(state, left.min(Duration::from_millis(200)));
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
-}
-
-/// The file of a place's token.
-pub(super) fn token_name(place: u32) -> String {
-    format!("worker-{place}.token")
 }
 
 impl Executor for WorkerPool {
@@ -250,8 +242,14 @@ impl Executor for WorkerPool {
     fn prepare(&mut self, tell: &mut dyn FnMut(&str)) -> Result<Vec<bool>, String> {
         if !std::mem::replace(&mut self.gathered, true) {
             if self.children.is_empty() {
-                let (address, tokens) = (&self.rendezvous.address, self.rendezvous.tokens.display());
-                tell(&format!("listens at {address}; tokens of {} workers are in {tokens}", self.most()));
+                let Rendezvous { address, tokens, written } = &self.rendezvous;
+                let (tokens, count) = (tokens.display(), self.most());
+                let copy = match written {
+                    0 => "; copies of an earlier run's tokens are valid".to_owned(),
+                    written if *written == count => String::new(),
+                    written => format!(", {written} of them new"),
+                };
+                tell(&format!("listens at {address}; tokens of {count} workers are in {tokens}{copy}"));
             }
             self.gather()?;
         }
@@ -264,6 +262,10 @@ impl Executor for WorkerPool {
 
     fn errands(&mut self, errands: Vec<(u32, Vec<u8>)>, begin: bool) -> Result<Vec<Vec<u8>>, Gone> {
         self.shared.errands(errands, begin)
+    }
+
+    fn exclude(&mut self, place: u32, reason: &str) {
+        self.shared.exclude(place, None, reason);
     }
 
     fn abandon(&mut self) {

@@ -101,12 +101,19 @@ pub fn serve(serving: Serving<'_>, welcomed: impl FnOnce(&str)) -> Result<Served
         version: 0,
         place: 0,
         proof: String::new(),
-        numeric_class: eciton_tensor::numeric_class().to_owned(),
+        numeric_classes: eciton_tensor::simd::classes().into_iter().map(str::to_owned).collect(),
         pid: std::process::id(),
         keeps_bytes: serving.keeps_bytes,
     };
     let dialled = runtime.block_on(dial(serving.address, serving.token, hello.clone(), serving.patience))?;
     let Dialled { welcome, receiver, sender, local } = dialled;
+    if let Some(class) = &welcome.numeric_class {
+        let settled = eciton_tensor::simd::require(class);
+        settled.map_err(|error| ConnectError::Message {
+            what: "a welcome".to_owned(),
+            reason: error.to_string(),
+        })?;
+    }
     welcomed(&welcome.run);
     let (inwards, tasks) = mpsc::channel(WAITING);
     let (out, outwards) = mpsc::unbounded_channel();

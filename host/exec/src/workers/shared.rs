@@ -1,14 +1,14 @@
 //! Places and tasks, as the pool's owner and its connections share them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use eciton_connect::{Error as ConnectError, Message, Token};
+use eciton_connect::{Message, Token};
 use eciton_kernel::Error;
-use eciton_kernel::wire::Answer;
-use eciton_plan::TaskKey;
+use eciton_plan::{Round, TaskKey};
 use eciton_tensor::frame::{Frame, Header, Kind};
 
 use super::link::{Flight, Link};
@@ -21,6 +21,10 @@ use crate::{Answered, Completion, Order};
 
 /// The reason of a worker that is through with its tasks.
 pub(super) const GOES: &str = "it was asked to go";
+/// Maximum number of bytes of the reason why a worker is gone.
+const REASON_BYTES: usize = 512;
+/// Number of wrong answers after which no further worker may have an index.
+const WRONG_ANSWERS: u32 = 3;
 /// Numeric classes that are remembered; there are four.
 const CLASSES: usize = 16;
 
@@ -30,6 +34,8 @@ pub(super) struct State {
     pub(super) objects: Objects,
     pub(super) traffic: Vec<Traffic>,
     pub(super) classes: BTreeSet<String>,
+    /// Wrong answers of workers, by index.
+    pub(super) wrong: Vec<u32>,
     /// Connections so far.
     pub(super) connections: u64,
     /// Tasks so far.
@@ -73,19 +79,21 @@ pub(super) struct Shared {
     pub(super) kernels: Vec<String>,
 }
 
+/// Returns the beginning of a text, of `most` bytes at most.
+fn cut(text: &str, most: usize) -> &str {
+    text.get(..text.floor_char_boundary(most)).unwrap_or_default()
+}
+
 /// Bytes of the matrices of a frame.
 pub(super) fn values(frame: &[u8]) -> u64 {
     let Ok(header) = Header::parse(frame) else { return 0 };
     header.parts.iter().filter(|part| part.kind != Kind::Ids).map(|part| part.bytes_len).sum()
 }
 
-/// Bytes of the matrices of a frame, whose parts must be as they were written.
-fn whole(frame: &[u8]) -> eciton_tensor::Result<u64> {
+/// Checks that the parts of a frame are as they were written.
+fn whole(frame: &[u8]) -> eciton_tensor::Result<()> {
     let read = Frame::parse(frame)?;
-    for (at, part) in (0..).zip(&read.header().parts) {
-        part.verify(read.bytes(at)?)?;
-    }
-    Ok(values(frame))
+    (0..).zip(&read.header().parts).try_for_each(|(at, part)| part.verify(read.bytes(at)?))
 }
 
 impl Shared {
@@ -199,24 +207,29 @@ impl Shared {
         }
     }
 
-    /// Whether a worker has owed an answer for longer than it may.
-    pub(super) fn owes(&self, place: u32, id: u64) -> bool {
+    /// Returns the time until a worker owes an answer for too long; `None` if it does already.
+    pub(super) fn time_to_answer(&self, place: u32, id: u64) -> Option<Duration> {
         let mut state = self.lock();
         let own = |pending: &&Pending| (pending.place, pending.id) == (place, id) && pending.answer.is_none();
         let errand = state.pending.values().filter(own).map(|pending| pending.begun).min();
         let task = state.link(place, id).and_then(|link| link.flights.values().map(|task| task.begun).min());
-        errand.into_iter().chain(task).any(|begun| begun.elapsed() > self.settings.answer)
+        let oldest = errand.into_iter().chain(task).min();
+        let waited = oldest.map_or(Duration::ZERO, |begun| begun.elapsed());
+        self.settings.answer.checked_sub(waited).filter(|left| !left.is_zero())
     }
 
+    /// Takes a worker's answer to a task or an errand.
+    ///
+    /// # Errors
+    /// The reason why the answer is wrong. Its sender is to be excluded, and its tasks are done elsewhere.
     pub(super) fn answered(
         self: &Arc<Self>,
         place: u32,
         id: u64,
         (number, frame, passed): (u64, Bytes, u64),
-    ) -> Result<(), ConnectError> {
-        let wrong = |reason| ConnectError::Message { what: "an answer".to_owned(), reason };
-        // Whoever answers what cannot be read is lost, and its task done elsewhere.
-        let found = whole(&frame).map_err(|error| wrong(error.to_string()))?;
+    ) -> Result<(), String> {
+        // Checked first: others must not wait for this.
+        whole(&frame).map_err(|error| format!("wrong answer: {error}"))?;
         let mut state = self.lock();
         let known = number <= state.numbers;
         let pending =
@@ -232,21 +245,17 @@ impl Shared {
         }
         let Some(link) = state.link(place, id) else { return Ok(()) };
         let Some(flight) = link.flights.get(&number) else {
-            // A task that was cancelled, or one that there never was.
-            return known
-                .then_some(())
-                .ok_or_else(|| wrong(format!("of task {number}, which there never was")));
+            // The task was cancelled, or it never existed.
+            let never = || format!("wrong answer: task {number} does not exist");
+            return known.then_some(()).ok_or_else(never);
         };
-        let key = flight.key;
-        let answer = Answer::parse(frame.into()).map_err(|error| wrong(error.to_string()))?;
-        let meta = answer.meta();
-        if meta.key != key {
-            return Err(wrong(format!("to {} in place of {key}", meta.key)));
-        }
-        let Some(Flight { pass, begun, ticket, frees, .. }) = link.flights.remove(&number) else {
+        let found = values(&frame);
+        let answer = flight.check(frame).map_err(|reason| format!("wrong answer: {reason}"))?;
+        let Some(Flight { pass, key, begun, ticket, frees, .. }) = link.flights.remove(&number) else {
             return Ok(());
         };
         let through = link.is_through();
+        let meta = answer.meta();
         if state.classes.len() < CLASSES {
             state.classes.insert(meta.numeric_class.clone());
         }
@@ -270,22 +279,40 @@ impl Shared {
         Ok(())
     }
 
-    /// A worker has not got what a task names.
-    pub(super) fn missing(self: &Arc<Self>, place: u32, id: u64, (number, keys): (u64, &[String])) {
+    /// Handles a worker's report that it lacks what a task names.
+    ///
+    /// # Errors
+    /// The reason why the worker cannot lack it. The worker is to be excluded.
+    pub(super) fn missing(
+        self: &Arc<Self>,
+        place: u32,
+        id: u64,
+        (number, keys): (u64, &[String]),
+    ) -> Result<(), String> {
         let late = keys.iter().any(|key| key.starts_with(PASSED));
         let rows = late || keys.iter().any(|key| key.starts_with(KEPT));
         let mut state = self.lock();
-        let State { links, objects, traffic, .. } = &mut *state;
+        let State { links, objects, traffic, pending, .. } = &mut *state;
         let link = links.get_mut(place as usize).and_then(Option::as_mut).filter(|link| link.id == id);
-        let Some(link) = link else { return };
+        let Some(link) = link else { return Ok(()) };
+        let round = link.flights.get(&number).map(|flight| flight.key.round);
+        let asked = pending.get(&number).is_some_and(|pending| (pending.place, pending.id) == (place, id));
+        // The task was cancelled meanwhile.
+        if round.is_none() && !asked {
+            return Ok(());
+        }
         if rows {
-            // What is computed again, the engine says: for it the place is another one now.
+            if !link.may_miss(round.unwrap_or(Round(0))) {
+                return Err("it lacks the rows of earlier tasks again and again".to_owned());
+            }
+            // The engine has the rows computed again: for it, a new worker has the index.
             let gone: Vec<u64> = link.flights.iter().filter(|(_, f)| f.of_lane).map(|(at, _)| *at).collect();
             let dropped: Vec<_> = gone.iter().filter_map(|at| link.flights.remove(at)).collect();
             if link.is_through() {
                 drop(state);
                 self.lost((place, id), GOES);
-                return drop(dropped);
+                drop(dropped);
+                return Ok(());
             }
             let reason = match late {
                 true => format!("rows of another worker did not come to the worker at place {place}"),
@@ -296,29 +323,40 @@ impl Shared {
             self.inbox.note(Completion::Lost { place, reason });
             self.inbox.note(Completion::Joined { place });
             drop(state);
-            return drop(dropped);
+            drop(dropped);
+            return Ok(());
         }
-        if let Some(sent) = link.again(number, objects) {
-            if let Some(traffic) = traffic.get_mut(place as usize) {
-                traffic.object_bytes += sent;
-            }
-            return;
+        let sent = link.again(number, keys, objects)?;
+        if let Some(traffic) = traffic.get_mut(place as usize) {
+            traffic.object_bytes += sent;
         }
-        let flight = link.flights.remove(&number);
-        let through = link.is_through();
+        Ok(())
+    }
+
+    /// Excludes a worker whose answer is wrong: the one of a connection, or the one that has the index now.
+    pub(super) fn exclude(self: &Arc<Self>, place: u32, connection: Option<u64>, reason: &str) {
+        let mut state = self.lock();
+        let link = state.links.get(place as usize).and_then(Option::as_ref);
+        let id = link.map(|link| link.id).filter(|id| connection.is_none_or(|connection| connection == *id));
+        if let (Some(_), Some(wrong)) = (id, state.wrong.get_mut(place as usize)) {
+            *wrong += 1;
+        }
         drop(state);
-        if let Some(Flight { pass, key, begun, ticket, .. }) = flight {
-            let reason = format!("the worker at place {place} keeps losing {}", keys.join(", "));
-            ticket.end(pass, key, begun, Err(Error::Host { place: key.to_string(), reason }));
+        if let Some(id) = id {
+            self.lost((place, id), reason);
         }
-        if through {
-            self.lost((place, id), GOES);
-        }
+    }
+
+    /// Returns whether an index has had too many wrong answers.
+    pub(super) fn is_closed(&self, place: u32) -> bool {
+        self.lock().wrong.get(place as usize).is_some_and(|wrong| *wrong >= WRONG_ANSWERS)
     }
 
     /// A worker has gone, or is to go. Its loss is told before its tasks are forgotten: something is under way
     /// all the time.
     pub(super) fn lost(self: &Arc<Self>, (place, id): (u32, u64), reason: &str) {
+        // A worker's farewell may have any length.
+        let reason = cut(reason, REASON_BYTES);
         let mut state = self.lock();
         let Some(slot) = state.links.get_mut(place as usize) else { return };
         let Some(link) = slot.take_if(|link| link.id == id) else { return };
@@ -339,7 +377,7 @@ impl Shared {
         let connections = state.connections;
         drop(state);
         if deserted {
-            self.wait_for_others(connections);
+            self.wait_for_others(connections, reason);
         }
         link.say(Message::Bye(reason.to_owned()));
         for flight in link.flights.into_values().filter(|flight| !flight.of_lane) {
@@ -350,11 +388,21 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// A worker listens for others: each of them is told, and it of those that do.
+    /// Records where a worker listens for other workers, and tells these of it and it of these.
+    ///
+    /// # Errors
+    /// The reason why other workers must not dial the address: it is not the worker's, or not its first.
     pub(super) fn door(&self, place: u32, id: u64, door: (String, Vec<Token>)) -> Result<(), String> {
         let mut state = self.lock();
-        if !self.settings.peers || door.1.len() != state.links.len() {
-            return Err(format!("it has {} tokens for {} places", door.1.len(), state.links.len()));
+        let count = state.links.len();
+        if !self.settings.peers || door.1.len() != count {
+            return Err(format!("it has {} tokens for {count} workers", door.1.len()));
+        }
+        let Some(link) = state.link(place, id) else { return Ok(()) };
+        let own = |address: &SocketAddr| address.ip().to_canonical() == link.address.to_canonical();
+        if link.door.is_some() || !door.0.parse::<SocketAddr>().is_ok_and(|address| own(&address)) {
+            let (given, own) = (cut(&door.0, 64), link.address);
+            return Err(format!("it listens at `{given}`; one address is allowed, at its own {own}"));
         }
         let peer = |place: u32, (address, tokens): &(String, Vec<Token>), to: u32| {
             let token = tokens.get(to as usize)?.clone();
@@ -401,13 +449,17 @@ impl Shared {
         drop(gone);
     }
 
-    pub(super) fn wait_for_others(self: &Arc<Self>, connections: u64) {
+    /// Reports after `workers.wait_s` that no worker has come since the last one failed, for a reason.
+    fn wait_for_others(self: &Arc<Self>, connections: u64, last: &str) {
         let (shared, patience) = (self.clone(), self.settings.patience);
-        let reason = format!("all workers have gone, and none has come for {} s", patience.as_secs());
+        let reason = format!(
+            "all workers have gone, and none has come for {} s; the last one: {last}",
+            patience.as_secs()
+        );
         self.runtime.spawn(async move {
             tokio::time::sleep(patience).await;
             let state = shared.lock();
-            // Nobody has come, not even one who has gone again.
+            // The count also tells of workers that have come and gone.
             if state.deserted && state.connections == connections {
                 shared.inbox.note(Completion::Deserted { reason });
             }

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use eciton_connect::token_path;
 use eciton_plan::Workers;
 
-use super::pool::{Settings, WorkerPool, token_name};
+use super::pool::{Settings, WorkerPool};
 use crate::framed::Framing;
 use crate::functions::{self, Error, Wanted};
 
@@ -42,7 +43,7 @@ pub fn start(
         let one = |number: u32| {
             let mut command = Command::new(&program);
             command.args(["worker", "--connect", &place.address, "--token-file"]);
-            command.arg(place.tokens.join(token_name(number)));
+            command.arg(token_path(&place.tokens, number));
             command.args(["--quiet", "--keep", &workers.keep_bytes.to_string()]);
             if let Some(at) = workers.vanish_at.get(number as usize).filter(|at| **at > 0) {
                 command.args(["--vanish-at", &at.to_string()]);

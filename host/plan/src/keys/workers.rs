@@ -25,7 +25,7 @@ pub(super) const WORKERS: &[Key<Workers>] = &[
     key(
         "tokens",
         &["token_folder"],
-        "the folder that a token a worker is written to, as worker-0.token; left out: one that goes with the run",
+        "folder of the workers' tokens (worker-0.token, ...), which later runs use again; left out: a folder for this run alone",
         |workers, field| {
             workers.tokens = Some(field.text("the path of a folder")?);
             Ok(())

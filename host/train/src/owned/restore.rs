@@ -6,7 +6,7 @@ use eciton_plan::Version;
 use eciton_tensor::Matrix;
 
 use super::errand::{self, Errand, Reply};
-use super::{Owners, Parameter, ask, failed, places, reply, take, tell};
+use super::{Answered, Owners, Parameter, ask, exclude, failed, places, take, tell};
 use crate::error::Result;
 
 /// A parameter at a place, the update that it is of, and its matrices.
@@ -58,11 +58,11 @@ impl Owners {
         };
         let errands = homes.iter().map(begin).collect::<Result<Vec<_>>>()?;
         let mut held: Vec<Vec<Held>> = vec![Vec::new(); self.there.len()];
-        for (place, answer) in homes.iter().zip(&ask(machine, errands, true)?) {
-            let Reply::Owned { parameters } = reply(answer)? else {
-                return Err(failed("an answer that is none of what it owns"));
+        for Answered { place, reply, .. } in ask(machine, errands, true)? {
+            let Reply::Owned { parameters } = reply else {
+                return Err(exclude(machine, place, format!("{reply:?} in place of its parameters")));
             };
-            held.get_mut(*place as usize).into_iter().for_each(|of| of.clone_from(&parameters));
+            held.get_mut(place as usize).into_iter().for_each(|of| of.clone_from(&parameters));
         }
         let source = self.source(&held);
         let given = self.given.get();
@@ -141,7 +141,10 @@ impl Owners {
         let from = source.places.as_ref().and_then(|places| places.get(number as usize)).copied();
         let mut give = |errand: Errand, (version, matrix): (u64, usize), logged: usize| {
             let given = match from {
-                Some(from) => take(machine, from, &Errand::Give { parameter: number, version, matrix })?,
+                Some(from) => {
+                    let give = Errand::Give { parameter: number, version, matrix };
+                    take(machine, from, &give, one.shape())?
+                }
                 None => self.logged_matrix(one, number, logged)?,
             };
             tell(machine, vec![(place, errand::write(&errand, &[given]).map_err(failed)?)])

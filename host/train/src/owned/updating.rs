@@ -4,7 +4,7 @@ use eciton_exec::Executor;
 use eciton_plan::{Optimiser, Round, Version};
 
 use super::errand::{self, Errand, Reply};
-use super::{Owners, ask, failed, reply, take, tell};
+use super::{Answered, Owners, ask, exclude, failed, take, tell};
 use crate::error::{Error, Result};
 use crate::weights::Refused;
 
@@ -39,7 +39,7 @@ impl Owners {
                 if from == owner {
                     continue;
                 }
-                let given = take(machine, from, &Errand::Sum { round, number: *number })?;
+                let given = take(machine, from, &Errand::Sum { round, number: *number }, one.shape())?;
                 let add = errand::write(&Errand::Add { round, number: *number }, &[given]).map_err(failed)?;
                 tell(machine, vec![(owner, add)])?;
             }
@@ -58,7 +58,7 @@ impl Owners {
                 continue;
             }
             let give = Errand::Give { parameter: number, version, matrix: 0 };
-            let given = take(machine, owner, &give)?;
+            let given = take(machine, owner, &give, one.shape())?;
             let own = errand::write(&one.own(number, version, 0), &[given]).map_err(failed)?;
             tell(machine, copies.into_iter().map(|place| (place, own.clone())).collect())?;
         }
@@ -96,11 +96,13 @@ impl Owners {
         };
         let each = (0u32..).zip(self.owned()?.into_iter().zip(replicas));
         let each = each.filter(|(_, (own, replicas))| !own.is_empty() || !replicas.is_empty());
-        for answer in ask(machine, each.map(update).collect::<Result<_>>()?, false)? {
-            match reply(&answer)? {
+        for Answered { place, reply, .. } in ask(machine, each.map(update).collect::<Result<_>>()?, false)? {
+            match reply {
                 Reply::Done => {}
-                Reply::Refused { parameter } => return Ok(Err(Refused::Gradient(parameter as usize))),
-                other => return Err(failed(format!("{other:?} in place of an update"))),
+                Reply::Refused { parameter } if (parameter as usize) < self.parameters.len() => {
+                    return Ok(Err(Refused::Gradient(parameter as usize)));
+                }
+                other => return Err(exclude(machine, place, format!("{other:?} in place of an update"))),
             }
         }
         self.copy(machine, version)?;
@@ -128,16 +130,15 @@ impl Owners {
         let shares = (0u32..).zip(shares).filter(|(_, to)| !to.is_empty()).map(|(at, to)| (at, share(to)));
         let waits = (0u32..).zip(&replicas).filter(|(_, of)| !of.is_empty()).map(|(at, of)| (at, waits(of)));
         let all = shares.chain(waits).collect::<Vec<_>>();
-        let places: Vec<u32> = all.iter().map(|(place, _)| *place).collect();
         let write =
             |(place, errand): (u32, Errand)| Ok((place, errand::write(&errand, &[]).map_err(failed)?));
         let errands = all.into_iter().map(write).collect::<Result<_>>()?;
-        for (place, answer) in places.into_iter().zip(ask(machine, errands, false)?) {
-            match reply(&answer)? {
+        for Answered { place, reply, .. } in ask(machine, errands, false)? {
+            match reply {
                 Reply::Done => {}
-                // Whoever was to pass them is gone, or its connection is.
+                // The worker that was to pass them has failed, or its connection to this one has.
                 Reply::Late => return Err(Error::Gone { place }),
-                other => return Err(failed(format!("{other:?} in place of a gradient"))),
+                other => return Err(exclude(machine, place, format!("{other:?} in place of a gradient"))),
             }
         }
         Ok(replicas)
@@ -158,10 +159,11 @@ impl Owners {
         for (place, parameters) in runs {
             let errand =
                 errand::write(&Errand::Norm { round: round.0, sum, parameters }, &[]).map_err(failed)?;
-            let answers = ask(machine, vec![(place, errand)], false)?;
-            match answers.first().map(|answer| reply(answer)).transpose()? {
-                Some(Reply::Norm { sum: found }) => sum = found,
-                other => return Err(failed(format!("{other:?} in place of a norm"))),
+            for Answered { reply, .. } in ask(machine, vec![(place, errand)], false)? {
+                match reply {
+                    Reply::Norm { sum: found } => sum = found,
+                    other => return Err(exclude(machine, place, format!("{other:?} in place of a norm"))),
+                }
             }
         }
         Ok(sum.sqrt())

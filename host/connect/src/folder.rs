@@ -1,0 +1,129 @@
+//! A folder of tokens: the certificate of its runs, and a token for each worker.
+//!
+//! The folder outlives a run. A run that is resumed or started again with the same folder has the same
+//! certificate and tokens, so copies of the tokens on other machines stay valid.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::secret::{Certificate, Token};
+
+/// The file of the certificate and its key.
+const CERTIFICATE: &str = "host.key";
+
+/// Secrets of a folder.
+#[derive(Debug)]
+pub struct Tokens {
+    /// The certificate of the folder's runs.
+    pub certificate: Certificate,
+    /// A token for each worker, by index.
+    pub tokens: Vec<Token>,
+    /// Number of tokens that were written now. Workers do not have them yet.
+    pub written: u32,
+}
+
+impl Tokens {
+    /// Reads the secrets of a folder, and writes those that it lacks.
+    ///
+    /// A token of another certificate is replaced: its run is over, or listens without this folder.
+    ///
+    /// # Errors
+    /// [`Error::TokenFile`] for a file that cannot be read or written, or that others may read.
+    pub fn open(folder: &Path, count: u32) -> Result<Self> {
+        let refuse = |reason: String| Error::TokenFile { path: folder.to_owned(), reason };
+        std::fs::create_dir_all(folder).map_err(|e| refuse(format!("cannot be made: {e}")))?;
+        // Of two runs that start at once the second one reads what the first one writes. On a file system
+        // without locks, the second run may replace tokens of the first.
+        let folder_lock = File::open(folder).map_err(|e| refuse(format!("cannot be opened: {e}")))?;
+        drop(folder_lock.lock());
+        let path = folder.join(CERTIFICATE);
+        let certificate = match eciton_input::file::present(&path) {
+            true => Certificate::read(&path)?,
+            false => {
+                let certificate = Certificate::new()?;
+                certificate.write(&path)?;
+                certificate
+            }
+        };
+        let (mut tokens, mut written) = (Vec::new(), 0);
+        for place in 0..count {
+            let path = token_path(folder, place);
+            let found = eciton_input::file::present(&path).then(|| Token::read(&path)).transpose()?;
+            tokens.push(match found.filter(|token| certificate.has_made(token, place)) {
+                Some(token) => token,
+                None => {
+                    let token = certificate.token(place)?;
+                    token.write(&path)?;
+                    written += 1;
+                    token
+                }
+            });
+        }
+        Ok(Self { certificate, tokens, written })
+    }
+}
+
+/// Returns the path of a worker's token.
+#[must_use]
+pub fn token_path(folder: &Path, place: u32) -> PathBuf {
+    folder.join(format!("worker-{place}.token"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_second_run_has_the_secrets_of_the_first() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("new/tokens");
+        let first = Tokens::open(&folder, 2).unwrap();
+        let second = Tokens::open(&folder, 3).unwrap();
+        assert_eq!((first.written, second.written), (2, 1));
+        assert_eq!(first.certificate.digest(), second.certificate.digest());
+        assert_eq!(first.tokens, second.tokens[..2]);
+        assert_eq!(Tokens::open(&folder, 1).unwrap().tokens, first.tokens[..1]);
+        // Tokens of a certificate that is gone, and another worker's.
+        std::fs::remove_file(folder.join(CERTIFICATE)).unwrap();
+        let third = Tokens::open(&folder, 3).unwrap();
+        assert_eq!(third.written, 3);
+        std::fs::rename(token_path(&folder, 2), token_path(&folder, 1)).unwrap();
+        assert_eq!(Tokens::open(&folder, 3).unwrap().written, 2);
+        let names = std::fs::read_dir(&folder).unwrap().count();
+        assert_eq!(names, 4, "no other file is left");
+    }
+
+    #[test]
+    fn damaged_secrets_are_named_and_not_replaced() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path();
+        let told = || Tokens::open(folder, 1).unwrap_err().to_string();
+        for name in [CERTIFICATE, "worker-0.token"] {
+            Tokens::open(folder, 1).unwrap();
+            let path = folder.join(name);
+            let whole = std::fs::read(&path).unwrap();
+            std::fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+            assert!(told().contains(name) && told().contains("it is no "), "{}", told());
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+            assert!(told().contains("others may use it (mode 644)"), "{}", told());
+            std::fs::remove_file(&path).unwrap();
+        }
+        std::fs::write(folder.join("file"), "").unwrap();
+        let error = Tokens::open(&folder.join("file"), 1).unwrap_err().to_string();
+        assert!(error.contains("file: cannot be made"), "{error}");
+    }
+
+    #[test]
+    fn runs_that_start_at_once_agree() {
+        let place = tempfile::tempdir().unwrap();
+        let open = || Tokens::open(place.path(), 3).unwrap().tokens;
+        let all: Vec<_> = std::thread::scope(|scope| {
+            let all: Vec<_> = (0..8).map(|_| scope.spawn(open)).collect();
+            all.into_iter().map(|one| one.join().unwrap()).collect()
+        });
+        assert!(all.iter().all(|tokens| *tokens == all[0]));
+    }
+}

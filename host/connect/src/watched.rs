@@ -1,0 +1,96 @@
+//! A stream that records when bytes last arrived.
+//!
+//! TLS delivers a record of up to 16 KiB at once. On a slow network a record takes seconds, in which the
+//! reader of messages sees no progress. So silence is measured below TLS, where each byte counts.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Instant;
+
+/// The time of the latest arrival on one connection.
+#[derive(Debug, Clone)]
+pub(crate) struct Arrivals {
+    begun: Instant,
+    /// Microseconds from `begun` to the latest arrival.
+    latest_us: Arc<AtomicU64>,
+}
+
+impl Arrivals {
+    fn new() -> Self {
+        Self { begun: Instant::now(), latest_us: Arc::default() }
+    }
+
+    fn record(&self) {
+        let elapsed_us = u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.latest_us.store(elapsed_us, Ordering::Relaxed);
+    }
+
+    /// Returns the time of the latest arrival; the connection's start if none came.
+    pub(crate) fn latest(&self) -> Instant {
+        self.begun + Duration::from_micros(self.latest_us.load(Ordering::Relaxed))
+    }
+}
+
+/// A stream whose arrivals are recorded.
+pub(crate) struct Watched<S> {
+    stream: S,
+    arrivals: Arrivals,
+}
+
+impl<S> Watched<S> {
+    pub(crate) fn new(stream: S) -> (Self, Arrivals) {
+        let arrivals = Arrivals::new();
+        (Self { stream, arrivals: arrivals.clone() }, arrivals)
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if buffer.filled().len() > before {
+            self.arrivals.record();
+        }
+        polled
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}
