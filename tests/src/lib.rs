@@ -5,6 +5,8 @@
 //! `ECITON_DATA`, the folder of published data sets; where that is missing, suites that want it say
 //! so and go on.
 
+pub mod fuzz;
+
 use std::path::{Path, PathBuf};
 
 use eciton_plan::Config;

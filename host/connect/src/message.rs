@@ -239,8 +239,11 @@ impl Message {
         kind_name(self.kind())
     }
 
-    /// All but the body; the body.
-    pub(crate) fn encode(&self) -> Result<(Vec<u8>, Bytes)> {
+    /// The message on the wire, length first: its start, and the bytes that follow.
+    ///
+    /// # Errors
+    /// What is above the limits of a head or a message.
+    pub fn encode(&self) -> Result<(Vec<u8>, Bytes)> {
         let kind = self.kind();
         let (head, body) = match self {
             Self::Hello(hello) => (head(kind, hello)?, Bytes::new()),
@@ -284,8 +287,11 @@ impl Message {
         Ok((start, body))
     }
 
-    /// A message from what follows its length.
-    pub(crate) fn decode(mut bytes: Bytes) -> Result<Self> {
+    /// Reads what follows a message's length.
+    ///
+    /// # Errors
+    /// What is no message, or above the limit of a head.
+    pub fn decode(mut bytes: Bytes) -> Result<Self> {
         let short = || Error::message("a message", "it ends within its head");
         let kind = *bytes.first().ok_or_else(short)?;
         let length = bytes.get(1..5).and_then(|length| <[u8; 4]>::try_from(length).ok()).ok_or_else(short)?;

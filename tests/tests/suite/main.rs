@@ -9,6 +9,7 @@ mod doors;
 mod equivalence;
 mod folded;
 mod functions;
+mod fuzz;
 mod hostile;
 mod kernels;
 mod lanes;
