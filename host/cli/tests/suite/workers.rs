@@ -155,8 +155,12 @@ impl Cluster {
     }
 
     pub(crate) fn wait_for_an_epoch(&mut self) {
-        while !self.told.contains("\"event\":\"epoch\"") {
-            assert_ne!(self.out.read_line(&mut self.told).unwrap(), 0, "no epoch: {}", self.told);
+        self.wait_for_epochs(1);
+    }
+
+    fn wait_for_epochs(&mut self, count: usize) {
+        while self.told.matches("\"event\":\"epoch\"").count() < count {
+            assert_ne!(self.out.read_line(&mut self.told).unwrap(), 0, "{count} epochs: {}", self.told);
         }
     }
 
@@ -234,7 +238,7 @@ fn tokens_of_a_killed_run_let_workers_into_its_resumption_and_into_further_runs(
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();
     let shape = ["train", "digits", "--layers", "6", "--batch", "600", "--micro", "4", "--json"];
-    let line = [&shape[..], &["--epochs", "6", "--lanes", "2", "--set", "checkpoint.every=1"]].concat();
+    let line = [&shape[..], &["--epochs", "12", "--lanes", "2", "--set", "checkpoint.every=1"]].concat();
     let alone = summary(&works(folder, &[&line[..], &["--no-out"]].concat()));
     let over = [&line[..], &["--workers", "2"], &LISTENS].concat();
     let (mut cluster, address) = Cluster::spawn(folder, &[&over[..], &["--out", "run"]].concat());
@@ -248,7 +252,8 @@ fn tokens_of_a_killed_run_let_workers_into_its_resumption_and_into_further_runs(
         ["worker-0.token", "worker-1.token"].map(|token| worker(&elsewhere, address, token, &[]))
     };
     let workers = both(&address);
-    cluster.wait_for_an_epoch();
+    // The first epochs have a checkpoint by then.
+    cluster.wait_for_epochs(4);
     cluster.run.kill().unwrap();
     cluster.run.wait().unwrap();
     workers.into_iter().for_each(|worker| drop(ended(worker)));
