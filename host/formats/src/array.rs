@@ -105,11 +105,12 @@ impl<'a> Array<'a> {
         place: &Place,
     ) -> Result<Self> {
         if shape.len() > 2 {
-            return Err(Error::malformed(
-                place.clone(),
-                "an array of at most two dimensions",
-                format!("shape {shape:?}"),
-            ));
+            return Err(Error::Malformed {
+                place: place.clone(),
+                expected: "an array of at most two axes".to_owned(),
+                found: format!("shape {shape:?}{}", if fortran { " in Fortran's order" } else { "" }),
+                remedy: "write the array with two axes, for instance array.reshape(len(array), -1)",
+            });
         }
         // Rows that no byte stands for could be claimed in any number.
         if shape.len() == 2 && shape[0] > 0 && shape[1] == 0 {
@@ -139,16 +140,21 @@ impl<'a> Array<'a> {
         self.shape.get(1).copied().unwrap_or(1)
     }
 
-    /// Fails unless the array has this many extents.
-    pub fn expect_dimensions(&self, dimensions: usize, what: &str) -> Result<()> {
-        if self.shape.len() == dimensions {
+    /// Fails unless the array has this many axes. `what` names the array and its axes, for instance
+    /// `offsets [V + 1]`.
+    pub fn expect_axes(&self, axes: usize, what: &str) -> Result<()> {
+        if self.shape.len() == axes {
             return Ok(());
         }
-        Err(Error::malformed(
-            Place::whole(&self.file),
-            format!("{what} with {dimensions} dimension(s)"),
-            format!("shape {:?}", self.shape),
-        ))
+        Err(Error::Malformed {
+            place: Place::whole(&self.file),
+            expected: format!(
+                "{what}: {}",
+                if axes == 1 { "1 axis".to_owned() } else { format!("{axes} axes") }
+            ),
+            found: format!("shape {:?}, {} axes", self.shape, self.shape.len()),
+            remedy: "write the array with these axes, for instance array.ravel() or array.reshape(...)",
+        })
     }
 
     fn read<T>(&self, expected: &'static str, mut each: impl FnMut(Cell) -> Option<T>) -> Result<Vec<T>> {

@@ -128,7 +128,7 @@ impl<R: Read + Seek> Bundle<R> {
         let features = self.with("node_features", dense)?;
         let (labels, classes) = self.with("node_labels", |a| labels::from_array(&a))?;
         let edges = self.with("edges", |a| {
-            a.expect_dimensions(2, "edges [E, 2]")?;
+            a.expect_axes(2, "edges [E, 2]")?;
             if a.columns() != 2 {
                 let found = format!("{} columns", a.columns());
                 return Err(Error::malformed(Place::whole(&a.file), "edges [E, 2]", found));
@@ -264,7 +264,7 @@ impl<R: Read + Seek> Bundle<R> {
 
 /// Features from a dense array [V, columns].
 pub(crate) fn dense(array: Array<'_>) -> Result<Features> {
-    array.expect_dimensions(2, "features [V, columns]")?;
+    array.expect_axes(2, "features [V, columns]")?;
     let Ok(columns) = u32::try_from(array.columns()) else {
         let found = format!("{}", array.columns());
         return Err(Error::malformed(Place::whole(&array.file), "below 2^32 columns", found));

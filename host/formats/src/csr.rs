@@ -63,6 +63,10 @@ pub(crate) fn stored(
     else {
         return Err(wrong("a shape of two extents below 2^32".into(), format!("{shape:?}")));
     };
+    for (array, axes) in [(indptr, "row offsets [rows + 1]"), (indices, "columns [E]"), (data, "values [E]")]
+    {
+        array.expect_axes(1, axes)?;
+    }
     let offsets = indptr.to_u64()?;
     let stored = indices.rows() as u64;
     if rows < 0 || offsets.len() as u64 != rows as u64 + 1 {

@@ -9,7 +9,7 @@ use crate::array::{Array, Element};
 /// # Errors
 /// [`Error::Malformed`] for a mask of 0 and 1 in another type; [`Error::Mismatch`] for a mask of another length.
 pub(crate) fn rows_of(array: &Array<'_>, rows: usize) -> Result<Vec<u32>> {
-    array.expect_dimensions(1, "row numbers, or a mask of booleans [rows],")?;
+    array.expect_axes(1, "row numbers, or a mask of booleans [rows]")?;
     if array.element != Element::Bool {
         let numbers = array.to_u32()?;
         refuse_mask(&numbers, rows, &array.file)?;

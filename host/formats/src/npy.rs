@@ -96,10 +96,11 @@ impl<'a> Npy<'a> {
         }
     }
 
-    /// The array.
+    /// Returns the array.
     ///
     /// # Errors
-    /// [`Error::Malformed`] where the file is longer or shorter than its header says.
+    /// [`Error::Malformed`] where the file is longer or shorter than its header says, or has more than two
+    /// axes.
     pub fn array(self) -> Result<Array<'a>> {
         if self.element == Element::Object {
             return Err(Error::Malformed {
@@ -113,6 +114,23 @@ impl<'a> Npy<'a> {
         let place = Place::whole(self.file);
         Array::new(self.element, self.big_endian, self.fortran, self.shape, data, &place)
     }
+}
+
+/// Reads a whole `.npy` file of images `[V, height, width]` or `[V, height, width, channels]`, each of which
+/// becomes a row. An array of fewer axes stays as it is.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_images<'a>(bytes: &'a [u8], file: &str) -> Result<Array<'a>> {
+    let mut npy = Npy::parse(bytes, file)?;
+    if let &[rows, ref image @ ..] = &npy.shape[..]
+        && image.len() > 1
+        && !npy.fortran
+        && let Some(columns) = Array::cells_of(image)
+    {
+        npy.shape = vec![rows, columns];
+    }
+    npy.array()
 }
 
 /// Reads a whole `.npy` file as numbers.
@@ -132,7 +150,7 @@ struct Header {
 
 type Fault = (usize, &'static str, String);
 
-/// Images have three extents and a number: they are read as rows.
+/// Maximum number of axes: those of images and their number.
 const MAX_DIMENSIONS: usize = 4;
 
 impl Header {
@@ -179,19 +197,6 @@ impl Header {
         }
         if seen != [true; 3] {
             return Err((cursor.at, "descr, fortran_order and shape", "fewer keys".to_owned()));
-        }
-        if let &[rows, ref image @ ..] = &header.shape[..]
-            && image.len() > 1
-        {
-            // An image is a row.
-            if header.fortran {
-                let found = "an array of more in Fortran's order".to_owned();
-                return Err((cursor.at, "at most two dimensions", found));
-            }
-            let Some(columns) = Array::cells_of(image) else {
-                return Err((cursor.at, "a shape that fits into memory", format!("{:?}", header.shape)));
-            };
-            header.shape = vec![rows, columns];
         }
         Ok(header)
     }
@@ -258,7 +263,7 @@ impl<'a> Cursor<'a> {
             let digits = String::from_utf8_lossy(&self.text[from..self.at]);
             match digits.parse() {
                 Ok(extent) if shape.len() < MAX_DIMENSIONS => shape.push(extent),
-                Ok(_) => return Err((from, "at most four dimensions", "a fifth".to_owned())),
+                Ok(_) => return Err((from, "at most four axes", "a fifth".to_owned())),
                 Err(_) if digits.is_empty() => return Err((from, "an extent", self.found())),
                 Err(_) => return Err((from, "an extent of 64 bits", digits.into_owned())),
             }
@@ -323,9 +328,11 @@ pub(crate) mod tests {
     fn images_are_rows() {
         let values: Vec<f32> = (0..24).map(|v| v as f32).collect();
         let image = write_f32(&[2, 2, 3, 2], &values);
-        let array = parse(&image, "a").unwrap();
+        let array = parse_images(&image, "a").unwrap();
         assert_eq!((array.rows(), array.columns()), (2, 12));
         assert_eq!(array.to_f32().unwrap(), values);
+        let refused = parse(&image, "a").unwrap_err().to_string();
+        assert!(refused.contains("at most two axes") && refused.contains("[2, 2, 3, 2]"), "{refused}");
     }
 
     #[test]
@@ -345,8 +352,10 @@ pub(crate) mod tests {
         let text = |file: &[u8]| parse(file, "a.npy").unwrap_err().to_string();
         assert!(text(&write("<U3", false, &[1], &[0; 11])).contains("12 bytes of cells"));
         assert!(text(&write("<c8", false, &[1], &[0; 8])).contains("\"<c8\""));
-        assert!(text(&write("<f4", false, &[1; 5], &[0; 4])).contains("four dimensions"));
-        assert!(text(&write("<f4", true, &[1; 3], &[0; 4])).contains("two dimensions"));
+        assert!(text(&write("<f4", false, &[1; 5], &[0; 4])).contains("four axes"));
+        assert!(text(&write("<f4", true, &[1; 3], &[0; 4])).contains("two axes"));
+        let images = parse_images(&write("<f4", true, &[1; 3], &[0; 4]), "a.npy").unwrap_err().to_string();
+        assert!(images.contains("two axes") && images.contains("reshape"), "{images}");
         let huge = [usize::MAX, usize::MAX];
         assert!(text(&write("<f4", false, &huge, &[])).contains("fits into memory"));
         let unicode = write("<U1", false, &[1], &[0; 4]);

@@ -219,7 +219,7 @@ impl Raw {
         let expected = with(&mut npz, "num_edges_list", one_number)?;
         check_vertices(vertices, || Place::whole(file::name(&raw.join("data.npz"))))?;
         let edges: Vec<(u32, u32)> = with(&mut npz, "edge_index", |array| {
-            array.expect_dimensions(2, "edge_index [2, E]")?;
+            array.expect_axes(2, "edge_index [2, E]")?;
             let edges = array.columns();
             if array.rows() != 2 || edges as u64 != expected {
                 return Err(Error::malformed(

@@ -46,7 +46,7 @@ pub fn open(folder: &Path, name: &str) -> Result<Dataset> {
         let pickle = Pickle::parse(&bytes, &file)?;
         let root = pickle.root();
         let array = root.array(&file)?;
-        array.expect_dimensions(2, "labels, one column a class,")?;
+        array.expect_axes(2, "labels [V, classes]")?;
         Ok::<_, Error>((labels::from_one_hot(&array.to_f32()?, array.columns()), array.columns()))
     };
     let (test_bytes, test_file) = read("test.index")?;

@@ -36,8 +36,14 @@ const MAX_COLUMNS: usize = 1 << 20;
 /// Those of the array reader; [`Error::Malformed`] for offsets that do not ascend to E;
 /// [`Error::UnknownVertex`]; those of [`Dataset::validate`].
 pub fn open(folder: &Path, expected: Option<&Expected>) -> Result<Dataset> {
-    let offsets = read(folder, "indptr", |a| a.to_u64())?;
-    let indices = read(folder, "indices", |a| a.to_u32())?;
+    let offsets = read(folder, "indptr", |a| {
+        a.expect_axes(1, "offsets [V + 1]")?;
+        a.to_u64()
+    })?;
+    let indices = read(folder, "indices", |a| {
+        a.expect_axes(1, "in-neighbours [E]")?;
+        a.to_u32()
+    })?;
     let place = || Place::whole(file::name(&folder.join("indptr.npy")));
     let stored = indices.len() as u64;
     if let Some(found) = build::offsets_fault(&offsets, stored) {

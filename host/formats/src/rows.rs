@@ -63,7 +63,7 @@ pub(crate) fn archive<R: Read + Seek>(
     let keys = npz.keys();
     let mut entry = |key: &str| Ok((npz.entry(key)?, npz.place(key)));
     let (bytes, place) = entry(x)?;
-    let features = bundle::dense(npy::parse(&bytes, &place)?)?;
+    let features = bundle::dense(npy::parse_images(&bytes, &place)?)?;
     let (labels, classes) = match keys.iter().any(|key| key == y) {
         false => (Labels::none(features.rows() as u32), Vec::new()),
         true => {
@@ -90,7 +90,7 @@ pub(crate) fn archive<R: Read + Seek>(
 }
 
 fn masked(mask: &Array<'_>, rows: usize) -> Result<Vec<u32>> {
-    mask.expect_dimensions(1, "a mask [V]")?;
+    mask.expect_axes(1, "a mask [V]")?;
     let flags = mask.to_bool()?;
     if flags.len() != rows {
         return Err(Error::Mismatch {
@@ -110,7 +110,7 @@ pub(crate) fn folder(folder: &Path, [x, y]: &[PathBuf; 2], expected: Option<&Exp
         let bytes = file::read(path)?;
         read(npy::parse(&bytes, &file::name(path))?)
     }
-    let features = read(x, bundle::dense)?;
+    let features = bundle::dense(npy::parse_images(&file::read(x)?, &file::name(x))?)?;
     let (labels, classes) = match present(y) {
         true => read(y, |array| labels::from_array_expecting(&array, expected))?,
         false => (Labels::none(features.rows() as u32), Vec::new()),

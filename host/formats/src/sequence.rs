@@ -94,12 +94,12 @@ impl Vocabulary {
     }
 }
 
-/// A file's tokens as it has them: code points, bytes, or the numbers of a `.npy` file of one dimension.
+/// Returns the tokens of a file: code points, bytes, or the numbers of a `.npy` file with one axis.
 fn symbols(path: &Path, unit: Unit) -> Result<Vec<u32>> {
     let (bytes, name) = (file::read(path)?, file::name(path));
     if is_array(path) {
         let array = npy::parse(&bytes, &name)?;
-        array.expect_dimensions(1, "tokens [N]")?;
+        array.expect_axes(1, "tokens [N]")?;
         return array.to_u32();
     }
     match unit {

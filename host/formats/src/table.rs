@@ -355,15 +355,14 @@ pub(crate) fn is_header(word: &str) -> bool {
 #[derive(Clone, Default)]
 pub(crate) struct Row {
     record: StringRecord,
-    /// The line after it.
-    next_line: u64,
+    /// Number of the line that the record starts in, from 1.
+    line: u64,
 }
 
 impl Row {
-    /// The line that it starts in, from 1.
+    /// Returns the number of the line that the record starts in, from 1.
     pub(crate) fn line(&self) -> u64 {
-        let inner = self.record.as_slice().bytes().filter(|&byte| byte == b'\n').count() as u64;
-        self.next_line.saturating_sub(1 + inner).max(1)
+        self.line
     }
 
     /// The id in a field of a table.
@@ -409,15 +408,22 @@ pub(crate) struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// The next row; none at the end.
+    /// Returns the next row, or `None` at the end.
     pub(crate) fn next(&mut self) -> Result<Option<&Row>> {
         loop {
+            let before = self.reader.position().line();
             match self.reader.read_record(&mut self.row.record) {
                 Ok(true) => {}
                 Ok(false) => return Ok(None),
-                Err(error) => return Err(self.refused(error)),
+                Err(error) => return Err(self.refused(error, before)),
             }
-            self.row.next_line = self.reader.position().line();
+            // The record ends in the line before `after`. Lines that it does not span are blank ones before it.
+            let after = self.reader.position().line();
+            let spanned = match after.saturating_sub(before) {
+                0 | 1 => 0,
+                _ => memchr::memchr_iter(b'\n', self.row.record.as_slice().as_bytes()).count() as u64,
+            };
+            self.row.line = after.saturating_sub(1 + spanned).max(1);
             let found = self.row.len();
             if found == 1 && self.row.get(0).is_empty() {
                 continue;
@@ -461,8 +467,9 @@ impl Rows<'_> {
         }
     }
 
-    fn refused(&self, error: csv::Error) -> Error {
-        let line = error.position().map_or(1, csv::Position::line).max(self.row.next_line);
+    /// Returns the error of a record that could not be read; `before` is the line that the reader was in.
+    fn refused(&self, error: csv::Error, before: u64) -> Error {
+        let line = error.position().map_or(1, csv::Position::line).max(before);
         let place = Place::line(&self.table.file, line);
         match error.into_kind() {
             ErrorKind::Utf8 { .. } => Error::malformed(place, "UTF-8 text", "other bytes"),

@@ -105,9 +105,9 @@ impl Text {
         if self.done && !self.raw.is_empty() {
             self.raw.push(b'\n');
         }
-        let raw = std::mem::take(&mut self.raw);
+        let mut raw = std::mem::take(&mut self.raw);
         let mut rest = &raw[..];
-        // What was there before has no line end.
+        // The bytes of earlier blocks hold no line end.
         let mut searched = before.min(rest.len());
         while let Some(end) = rest.get(searched..).and_then(|fresh| memchr::memchr(b'\n', fresh)) {
             let (line, after) = rest.split_at(searched + end);
@@ -120,7 +120,10 @@ impl Text {
         if bytes > MAX_LINE_BYTES {
             return Err(self.too_long(bytes));
         }
-        self.raw = rest.to_vec();
+        // A line of many blocks stays in place: copying it for each block would take quadratic time.
+        let handed = raw.len() - rest.len();
+        raw.drain(..handed);
+        self.raw = raw;
         if let (true, (count @ 1.., line)) = (self.done, self.later) {
             eciton_input::notes::warn(format!(
                 "{}: lines that start with # after the first record were read as comments: {count}, the \

@@ -550,7 +550,7 @@ fn ogb_arrays_that_do_not_fit_are_refused() {
     let labels = [("node_label", i64s("(4,)", &[0, 2, -1, 1]))];
     for (key, bytes, expected) in [
         ("edge_index", i64s("(3, 2)", &[0; 6]), "shape [2, 3]"),
-        ("edge_index", i64s("(6,)", &[0; 6]), "2 dimension"),
+        ("edge_index", i64s("(6,)", &[0; 6]), "2 axes"),
         ("edge_index", i64s("(2, 3)", &[0, 1, 2, 1, 2, 4]), "row 1: an edge names vertex 4"),
         ("edge_index", i64s("(2, 3)", &[0, 1, 2, 1, 2, -1]), "not negative"),
         ("num_nodes_list", i64s("(2,)", &[2, 2]), "found 2 numbers"),

@@ -82,7 +82,7 @@ fn bundles_with_wrong_arrays_are_refused() {
         ("edges", i64s("(3, 2)", &[0, 1, 1, 2, 2, 4]), "vertex 4"),
         ("edges", i64s("(3, 2)", &[0, 1, 1, 2, 2, -1]), "edges, row 2"),
         ("edges", i64s("(2, 3)", &[0, 1, 1, 2, 2, 3]), "3 columns"),
-        ("edges", i64s("(6,)", &[0, 1, 1, 2, 2, 3]), "2 dimension"),
+        ("edges", i64s("(6,)", &[0, 1, 1, 2, 2, 3]), "2 axes"),
         ("node_features", f32s("(4, 1)", &[1., 2., f32::NAN, 0.]), "row 2: feature column 0 is NaN"),
         ("node_features", f32s("(3, 2)", &[0.; 6]), "3 feature rows, but the graph says 4"),
         ("node_features", f32s("(4, 3)", &[0.; 8]), "48 bytes"),
@@ -106,6 +106,63 @@ fn bundles_with_wrong_arrays_are_refused() {
     ];
     let text = refusal(&[("evil.npz", &zip(&objects, false))]);
     assert!(text.contains("evil.npz!adj_matrix") && text.contains("os.system"), "{text}");
+}
+
+#[test]
+fn arrays_with_other_axes_are_refused_with_the_axes_that_are_expected() {
+    let cases: [(&str, Vec<u8>, &str); 6] = [
+        ("feat.npy", f32s("(4, 1, 2)", &[0.; 8]), "at most two axes, found shape [4, 1, 2]"),
+        ("feat.npy", f32s("(4,)", &[0.; 4]), "features [V, columns]: 2 axes, found shape [4]"),
+        ("indptr.npy", i64s("(5, 1)", &[0, 1, 2, 3, 4]), "offsets [V + 1]: 1 axis, found shape [5, 1]"),
+        ("indptr.npy", i64s("(5, 1, 1)", &[0, 1, 2, 3, 4]), "two axes, found shape [5, 1, 1]"),
+        ("indices.npy", i64s("(2, 2)", &[1, 0, 3, 2]), "in-neighbours [E]: 1 axis, found shape [2, 2]"),
+        ("train.npy", i64s("(1, 1)", &[0]), "[rows]: 1 axis, found shape [1, 1]"),
+    ];
+    let plain = || {
+        vec![
+            ("indptr.npy", i64s("(5,)", &[0, 1, 2, 3, 4])),
+            ("indices.npy", i64s("(4,)", &[1, 0, 3, 2])),
+            ("feat.npy", f32s("(4, 2)", &[0.; 8])),
+            ("label.npy", i64s("(4,)", &[0, 1, 0, 1])),
+            ("train.npy", i64s("(1,)", &[0])),
+            ("val.npy", i64s("(1,)", &[1])),
+            ("test.npy", i64s("(2,)", &[2, 3])),
+        ]
+    };
+    let given = |files: &[(&str, Vec<u8>)]| {
+        load(&files.iter().map(|(name, bytes)| (*name, bytes.as_slice())).collect::<Vec<_>>())
+    };
+    assert_eq!(given(&plain()).unwrap().graph.edges(), 4);
+    for (name, bytes, said) in cases {
+        let mut files = plain();
+        files.iter_mut().filter(|file| file.0 == name).for_each(|file| file.1 = bytes.clone());
+        let text = given(&files).unwrap_err().to_string();
+        assert!(text.contains(said) && text.contains(name), "{text}");
+    }
+    // Images stay rows where there is no graph.
+    let images = [("x.npy", f32s("(4, 1, 2)", &[0.; 8])), ("y.npy", i64s("(4,)", &[0, 1, 0, 1]))];
+    assert_eq!(given(&images).unwrap().features.columns(), 2);
+}
+
+#[test]
+fn an_archive_of_zeros_is_refused_at_the_ratio_of_gzip() {
+    // 96 MiB, of which 4,800 bytes in each MiB do not pack: a ratio of about 180.
+    let options =
+        zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Deflated);
+    let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    writer.start_file("x.npy", options).unwrap();
+    writer.write_all(&npy("<f4", "(24, 1048576)", &[])).unwrap();
+    let (mut piece, mut random) = (vec![0; 1 << 20], SplitMix64::new(5));
+    for _ in 0..96 {
+        piece.iter_mut().take(4800).for_each(|byte| *byte = random.next_u64() as u8);
+        writer.write_all(&piece).unwrap();
+    }
+    writer.start_file("y.npy", options).unwrap();
+    writer.write_all(&i64s("(24,)", &[0; 24])).unwrap();
+    let archive = writer.finish().unwrap().into_inner();
+    assert!(archive.len() > (96 << 20) / 256 && archive.len() < (96 << 20) / 128, "{}", archive.len());
+    let text = refusal(&[("zeros.npz", &archive)]);
+    assert!(text.contains("zeros.npz!x") && text.contains("limit unpacked entry"), "{text}");
 }
 
 #[test]

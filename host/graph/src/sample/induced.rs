@@ -9,6 +9,10 @@ use super::{Method, SampleKey, Subgraph, refused};
 use crate::adjacency::{Adjacency, Graph};
 use crate::error::Result;
 
+/// Maximum number of draws for each vertex of the graph. Vertices are drawn with replacement, so that at this
+/// number each micro-batch has all but e^-16 of the vertices, and more draws take time only.
+const MAX_DRAWS: u64 = 16;
+
 /// What vertices are drawn from.
 #[derive(Debug)]
 pub(super) struct Draws {
@@ -58,6 +62,14 @@ impl Draws {
     pub(super) fn new(graph: &Graph, method: &Method, roots: Arc<[u32]>, rows: u32) -> Result<Self> {
         if rows == 0 {
             return Err(refused("a subgraph's budget of rows", rows, "at least 1"));
+        }
+        let draws = u64::from(graph.vertices()).saturating_mul(MAX_DRAWS);
+        if u64::from(rows) > draws {
+            let allowed = format!(
+                "at most {draws}, which is {MAX_DRAWS} draws for each of {} vertices",
+                graph.vertices()
+            );
+            return Err(refused("the rows that a micro-batch draws", rows, allowed));
         }
         if roots.is_empty() {
             return Err(refused("the number of training rows to sample from", 0, "at least 1"));
