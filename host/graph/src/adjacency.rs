@@ -83,6 +83,11 @@ impl Adjacency {
         Self { offsets: offsets.into(), neighbours: neighbours.into() }
     }
 
+    /// Returns offsets and neighbours.
+    pub(crate) fn slabs(&self) -> (&Slab<u64>, &Slab<u32>) {
+        (&self.offsets, &self.neighbours)
+    }
+
     fn check(&self, repeats: Repeats) -> Result<()> {
         let (offsets, stored) = (&*self.offsets, self.neighbours.len() as u64);
         let place = || Place::whole("offsets");

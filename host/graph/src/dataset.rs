@@ -8,6 +8,7 @@ pub use crate::scaling::{Moments, Scaling};
 pub use crate::split::{NO_LABEL, Split};
 
 use crate::adjacency::{Graph, check_vertices};
+use crate::checksum::Checksum;
 use crate::error::{Error, Place, Result};
 use crate::graphs::Graphs;
 
@@ -58,6 +59,8 @@ pub struct Dataset {
     pub names: Names,
     /// The scaling that was applied to the features.
     pub scaling: Scaling,
+    /// Checksums of the features before they were scaled. `None` if they are not scaled.
+    pub unscaled: Option<Vec<Checksum>>,
 }
 
 impl Dataset {
@@ -74,6 +77,7 @@ impl Dataset {
             ids: VertexIds::Dense,
             names: Names::default(),
             scaling: Scaling::None,
+            unscaled: None,
         }
     }
 

@@ -74,6 +74,11 @@ impl EdgeFeatures {
         Self::new(self.columns, kept)
     }
 
+    /// Returns the values of all edges as they are held.
+    pub(crate) fn slab(&self) -> &Slab<f32> {
+        &self.values
+    }
+
     /// Values of an edge.
     pub fn columns(&self) -> u32 {
         self.columns

@@ -14,6 +14,7 @@
 
 pub mod adjacency;
 pub mod build;
+pub mod checksum;
 pub mod corrections;
 pub mod dataset;
 pub mod edge_features;

@@ -2,6 +2,7 @@
 //!
 //! * [`file`]: the one place that opens files. Regular files only, never blocking, bytes bounded.
 //! * [`budget`]: the memory that reading may take, over all readers of the process.
+//! * [`mapped`]: mapped files that change while they are read, reported with their names.
 //! * [`memory`]: the memory that the process may hold, by machine and control groups.
 //! * [`notes`]: what readers decided where an input left a doubt.
 //! * [`threads`]: threads for pieces of work, where the system gives some.
@@ -9,6 +10,7 @@
 
 pub mod budget;
 pub mod file;
+pub mod mapped;
 pub mod memory;
 pub mod notes;
 pub mod text;

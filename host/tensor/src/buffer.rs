@@ -103,6 +103,14 @@ impl Buffer {
         Ok(Self(Arc::new(Inner { data, storage, rows, columns, stride, leases: Mutex::default() })))
     }
 
+    /// Returns the CRC-32 of the rows with their padding, if the memory's owner knows it.
+    pub fn crc32(&self) -> Option<u32> {
+        match &self.0.storage {
+            Storage::Lent(slab) => slab.crc32(),
+            Storage::Own(_) => None,
+        }
+    }
+
     /// A buffer holding `values`, row-major without padding.
     pub fn from_rows(rows: usize, columns: usize, values: &[f32]) -> Result<Self> {
         if values.len() != rows * columns {

@@ -72,6 +72,11 @@ pub fn bytes_of_mut<T: Plain>(values: &mut [T]) -> &mut [u8] {
 pub trait SlabOwner: Send + Sync {
     /// All of them.
     fn bytes(&self) -> &[u8];
+
+    /// Returns the CRC-32 of all bytes, if the owner knows it without reading them.
+    fn crc32(&self) -> Option<u32> {
+        None
+    }
 }
 
 #[derive(Clone)]
@@ -125,6 +130,14 @@ impl<T: Plain> Slab<T> {
     /// The bytes that are held, wherever they lie.
     pub fn bytes_len(&self) -> usize {
         self.len * size_of::<T>()
+    }
+
+    /// Returns the CRC-32 of the values as they lie in memory, if their owner knows it.
+    pub fn crc32(&self) -> Option<u32> {
+        match &self.owner {
+            Owner::Bytes(owner) if owner.bytes().len() == self.bytes_len() => owner.crc32(),
+            _ => None,
+        }
     }
 
     /// Whether the values lie in somebody's bytes rather than in a vector.

@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use eciton_engine::{Action, Engine, Event, Reason};
 use eciton_exec::{Bill, Executor};
-use eciton_graph::metrics;
+use eciton_graph::{mapping, metrics};
 use eciton_plan::{Config, Keep, Metric, Round};
 use eciton_tensor::{Matrix, View};
 
@@ -114,6 +114,7 @@ impl Training<'_> {
         mut trained: Trained,
     ) -> Result<Trained> {
         let mut begun = Instant::now();
+        let mut replaced = false;
         let mut report: Option<EpochReport> = None;
         let mut billed: Option<Bill> = machine.bill();
         let (seed, stop, epochs) = (self.stages.seed, self.stop, self.epochs);
@@ -243,6 +244,15 @@ impl Training<'_> {
                         returns.log(machine, state, (&sum, false))?;
                         owning::join(state)?;
                         return Ok([None; 2]);
+                    }
+                    if let Some(path) = mapping::check_unchanged()?
+                        && !std::mem::replace(&mut replaced, true)
+                    {
+                        state.observer.warning(&format!(
+                            "{}: another file has taken the place of this one; the run continues with the data \
+                             that it has mapped, and `eciton resume` would refuse the new data",
+                            path.display()
+                        ));
                     }
                     if let Some(mut report) = report.take() {
                         if let (Some(now), Some(before)) = (machine.bill(), &mut billed) {

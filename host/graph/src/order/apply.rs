@@ -50,8 +50,19 @@ fn permute_graph_with(graph: &Graph, permutation: &Permutation, threads: usize) 
 /// fit twice; a split's vertex that does not exist is [`Error::Mismatch`] as well.
 pub fn permute_dataset(dataset: Dataset, permutation: Permutation) -> Result<Reordered> {
     let old = permutation.old_of_new();
-    let Dataset { name, graph, features, edge_features, labels, split, graphs, ids, names, scaling } =
-        dataset;
+    let Dataset {
+        name,
+        graph,
+        features,
+        edge_features,
+        labels,
+        split,
+        graphs,
+        ids,
+        names,
+        scaling,
+        unscaled,
+    } = dataset;
     permutation.check(labels.rows(), "labels", "labels")?;
     let ids = match ids {
         VertexIds::Dense => VertexIds::Numbers(old.iter().map(|&v| u64::from(v)).collect()),
@@ -73,8 +84,19 @@ pub fn permute_dataset(dataset: Dataset, permutation: Permutation) -> Result<Reo
     let edge_features = edge_features.map(move_edges).transpose()?;
     drop(graph);
     let features = permute_features(features, &permutation)?;
-    let dataset =
-        Dataset { name, graph: moved, features, edge_features, labels, split, graphs, ids, names, scaling };
+    let dataset = Dataset {
+        name,
+        graph: moved,
+        features,
+        edge_features,
+        labels,
+        split,
+        graphs,
+        ids,
+        names,
+        scaling,
+        unscaled,
+    };
     Ok(Reordered { dataset, permutation })
 }
 

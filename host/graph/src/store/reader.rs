@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use eciton_tensor::{Buffer, Plain, Slab, SlabOwner, stride_for};
 
@@ -11,6 +10,7 @@ use super::description::{Description, Ids, Kind, LabelKind};
 use super::section::{Section, Written};
 use crate::adjacency::{Adjacency, Graph};
 use crate::build::threads::{on_threads, shares, threads_for};
+use crate::checksum;
 use crate::corrections::{Correction, Corrections};
 use crate::dataset::{Dataset, EdgeFeatures, VertexIds};
 use crate::error::{Error, Place, Result};
@@ -19,9 +19,6 @@ use crate::graphs::Graphs;
 use crate::labels::{Labels, Values};
 use crate::mapping;
 use crate::split::Split;
-
-/// Bytes that a thread checks at a time.
-const PIECE: usize = 8 << 20;
 
 /// Whether a store's description says that it is rows without a graph.
 #[must_use]
@@ -82,7 +79,7 @@ impl<'a> Files<'a> {
     fn map(path: &'a Path, sections: &[Written]) -> Result<Self> {
         let map = |written: &Written| {
             let file = path.join(written.section.file());
-            let owner = mapping::map(&file)?;
+            let owner = mapping::map_checked(&file, Some(written.crc32))?;
             let (found, width) = (owner.bytes().len() as u64, written.section.width());
             if written.values.checked_mul(width) != Some(found) {
                 let place = Place::whole(file.display().to_string());
@@ -94,33 +91,11 @@ impl<'a> Files<'a> {
         Ok(Self { path, sections: sections.iter().map(map).collect::<Result<_>>()? })
     }
 
-    /// Compares all checksums; pieces of all files are shared out among the threads.
+    /// Compares all checksums.
     fn check(&self) -> Result<()> {
-        let pieces: Vec<(usize, &[u8])> = (0..)
-            .zip(&self.sections)
-            .flat_map(|(at, (_, owner))| owner.bytes().chunks(PIECE).map(move |piece| (at, piece)))
-            .collect();
-        let bytes = self.sections.iter().map(|(_, owner)| owner.bytes().len() as u64).sum::<u64>();
-        let next = AtomicUsize::new(0);
-        let work = vec![(); threads_for(bytes)];
-        let done = on_threads(work, |()| {
-            let mut own = Vec::new();
-            loop {
-                let at = next.fetch_add(1, Ordering::Relaxed);
-                let Some((_, piece)) = pieces.get(at) else { return own };
-                let mut crc32 = crc32fast::Hasher::new();
-                crc32.update(piece);
-                own.push((at, crc32));
-            }
-        });
-        let mut done: Vec<_> = done.into_iter().flatten().collect();
-        done.sort_unstable_by_key(|(at, _)| *at);
-        let mut found = vec![crc32fast::Hasher::new(); self.sections.len()];
-        for (at, crc32) in &done {
-            found[pieces[*at].0].combine(crc32);
-        }
+        let found = checksum::crc32s(self.sections.iter().map(|(_, owner)| owner.bytes()).collect());
         for (found, (written, _)) in found.into_iter().zip(&self.sections) {
-            let (found, expected) = (found.finalize(), written.crc32);
+            let expected = written.crc32;
             if found != expected {
                 return Err(Error::Checksum {
                     path: self.path.join(written.section.file()),

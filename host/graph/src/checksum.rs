@@ -1,0 +1,238 @@
+//! Checksums of a data set, section by section: CRC-32 of the numbers as they lie in memory.
+//!
+//! They are those of a [store](crate::store)'s sections, so a data set has the same checksums however
+//! it was read. What a store has checked is not read again. The checksums find accidental changes:
+//! every change of up to 32 neighbouring bits, and other changes but one in 2^32.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use eciton_tensor::{Plain, Slab, bytes_of};
+
+use crate::build::threads::{on_threads, threads_for};
+use crate::dataset::{Dataset, Features, Labels, VertexIds};
+
+/// Bytes that a thread reads at a time.
+const PIECE: usize = 8 << 20;
+
+/// Part of a data set that a message can name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// In-neighbours of each vertex, and the graph of each vertex.
+    Graph,
+    /// Features of the vertices.
+    Features,
+    /// Features of the edges.
+    EdgeFeatures,
+    /// Labels of the vertices.
+    Labels,
+    /// Vertices of the three parts of the split.
+    Split,
+    /// Names of vertices, graphs, columns and classes.
+    Names,
+}
+
+/// Checksum of one section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Checksum {
+    /// Part that the section belongs to.
+    pub part: Part,
+    /// Length of the section in bytes.
+    pub bytes: u64,
+    /// CRC-32 of the bytes.
+    pub crc32: u32,
+}
+
+/// Sections whose checksums are wanted.
+#[derive(Default)]
+struct Sections<'a> {
+    all: Vec<(Part, &'a [u8], Option<u32>)>,
+}
+
+impl<'a> Sections<'a> {
+    fn slab<T: Plain>(&mut self, part: Part, slab: &'a Slab<T>) {
+        self.all.push((part, bytes_of(slab), slab.crc32()));
+    }
+
+    fn values<T: Plain>(&mut self, part: Part, values: &'a [T]) {
+        self.all.push((part, bytes_of(values), None));
+    }
+
+    fn checksums(self) -> Vec<Checksum> {
+        let unknown = self.all.iter().filter(|(.., known)| known.is_none()).map(|(_, bytes, _)| *bytes);
+        let mut unknown = crc32s(unknown.collect()).into_iter();
+        let checksum = |(part, bytes, known): (Part, &[u8], Option<u32>)| {
+            let crc32 = known.or_else(|| unknown.next()).unwrap_or_default();
+            Checksum { part, bytes: bytes.len() as u64, crc32 }
+        };
+        self.all.into_iter().map(checksum).collect()
+    }
+}
+
+/// Returns the checksums of a data set's sections, always in the same order. Features are taken as they were
+/// before they were scaled.
+#[must_use]
+pub fn of(dataset: &Dataset) -> Vec<Checksum> {
+    let mut sections = Sections::default();
+    let (offsets, neighbours) = dataset.graph.incoming().slabs();
+    sections.slab(Part::Graph, offsets);
+    sections.slab(Part::Graph, neighbours);
+    if let Some(graphs) = &dataset.graphs {
+        sections.values(Part::Graph, graphs.of());
+    }
+    let scaled = dataset.unscaled.as_deref();
+    let held = if scaled.is_some() { Vec::new() } else { of_features(&dataset.features) };
+    if let Some(rows) = &dataset.edge_features {
+        sections.slab(Part::EdgeFeatures, rows.slab());
+    }
+    match &dataset.labels {
+        Labels::Classes { of, .. } => sections.values(Part::Labels, of),
+        Labels::Flags(values) | Labels::Numbers(values) => {
+            sections.values(Part::Labels, values.as_slice());
+        }
+    }
+    let classes = [u64::from(dataset.labels.width())];
+    sections.values(Part::Labels, &classes);
+    for ids in [&dataset.split.train, &dataset.split.validation, &dataset.split.test] {
+        sections.values(Part::Split, ids);
+    }
+    let names = names(dataset);
+    sections.values(Part::Names, &names);
+    let mut all = sections.checksums();
+    all.extend(scaled.unwrap_or(&held));
+    all
+}
+
+/// Returns the checksums of features as they are held.
+#[must_use]
+pub fn of_features(features: &Features) -> Vec<Checksum> {
+    let mut sections = Sections::default();
+    match features {
+        Features::Dense(dense) => {
+            let bytes = bytes_of(dense.view().data());
+            sections.all.push((Part::Features, bytes, dense.buffer().crc32()));
+        }
+        Features::Sparse(rows) => {
+            sections.slab(Part::Features, &rows.offsets);
+            sections.slab(Part::Features, &rows.indices);
+            sections.slab(Part::Features, &rows.values);
+        }
+    }
+    let columns = [u64::from(features.columns())];
+    sections.values(Part::Features, &columns);
+    let corrections = corrections(features);
+    sections.values(Part::Features, &corrections);
+    sections.checksums()
+}
+
+/// Returns the corrections of the features as bytes.
+fn corrections(features: &Features) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for correction in features.corrections().entries() {
+        bytes.extend(correction.row.to_le_bytes());
+        bytes.extend(correction.column.to_le_bytes());
+        bytes.extend(correction.residual.to_le_bytes());
+    }
+    bytes
+}
+
+/// Returns the names of vertices, graphs, columns and classes as bytes, each list and name with its end.
+fn names(dataset: &Dataset) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let ids = std::iter::once(&dataset.ids).chain(dataset.graphs.as_ref().map(|graphs| graphs.ids()));
+    for ids in ids {
+        match ids {
+            VertexIds::Dense => {}
+            VertexIds::Numbers(numbers) => numbers.iter().for_each(|n| bytes.extend(n.to_le_bytes())),
+            VertexIds::Words(words) => add_words(&mut bytes, words),
+        }
+        bytes.push(0xff);
+    }
+    let names = &dataset.names;
+    for list in [&names.labels, &names.features, &names.edge_features, &names.target] {
+        add_words(&mut bytes, list);
+        bytes.push(0xff);
+    }
+    bytes
+}
+
+fn add_words(bytes: &mut Vec<u8>, words: &[String]) {
+    for word in words {
+        bytes.extend_from_slice(word.as_bytes());
+        // No UTF-8 text has this byte.
+        bytes.push(0xfe);
+    }
+}
+
+/// Returns the CRC-32 of each section. The threads share out pieces of all sections.
+pub(crate) fn crc32s(sections: Vec<&[u8]>) -> Vec<u32> {
+    let pieces: Vec<(usize, &[u8])> = (0..)
+        .zip(&sections)
+        .flat_map(|(at, section)| section.chunks(PIECE).map(move |piece| (at, piece)))
+        .collect();
+    let bytes = sections.iter().map(|section| section.len() as u64).sum::<u64>();
+    let next = AtomicUsize::new(0);
+    let work = vec![(); threads_for(bytes)];
+    let done = on_threads(work, |()| {
+        let mut own = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some((_, piece)) = pieces.get(at) else { return own };
+            let mut crc32 = crc32fast::Hasher::new();
+            crc32.update(piece);
+            own.push((at, crc32));
+        }
+    });
+    let mut done: Vec<_> = done.into_iter().flatten().collect();
+    done.sort_unstable_by_key(|(at, _)| *at);
+    let mut found = vec![crc32fast::Hasher::new(); sections.len()];
+    for (at, crc32) in &done {
+        found[pieces[*at].0].combine(crc32);
+    }
+    found.into_iter().map(crc32fast::Hasher::finalize).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::generate::ManyGraphs;
+    use crate::store;
+
+    fn made(graphs: u64) -> Dataset {
+        let shape = ManyGraphs { graphs, ..ManyGraphs::default() };
+        shape.generate().unwrap().dataset("made", 1).unwrap()
+    }
+
+    #[test]
+    fn a_store_has_the_checksums_of_the_data_set_that_it_was_written_from() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let data = made(40);
+        store::write(&path, &data).unwrap();
+        assert_eq!(of(&store::open(&path).unwrap()), of(&data));
+    }
+
+    #[test]
+    fn each_part_has_checksums_of_its_own() {
+        let data = made(30);
+        let before = of(&data);
+        let changed = |change: &dyn Fn(&mut Dataset)| {
+            let mut other = data.clone();
+            change(&mut other);
+            let after = of(&other);
+            let pairs = before.iter().zip(&after).filter(|(before, after)| before != after);
+            let mut parts: Vec<Part> = pairs.map(|(before, _)| before.part).collect();
+            parts.dedup();
+            parts
+        };
+        assert!(changed(&|_| {}).is_empty());
+        let train = &|d: &mut Dataset| drop(d.split.train.pop());
+        assert_eq!(changed(train), [Part::Split]);
+        let names = &|d: &mut Dataset| d.names.target = vec!["a".to_owned()];
+        assert_eq!(changed(names), [Part::Names]);
+        let labels = &|d: &mut Dataset| d.labels = Labels::none(d.vertices());
+        assert_eq!(changed(labels), [Part::Labels]);
+        let features = &|d: &mut Dataset| d.features = Features::identity(d.vertices());
+        assert!(changed(features).contains(&Part::Features));
+    }
+}
