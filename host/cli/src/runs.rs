@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::output::{Output, tell};
 use crate::summary;
-use crate::text::{bytes, measured, seconds, unit};
+use crate::text::{bytes, counted, measured, seconds, unit};
 
 /// The folder in which `eciton train` puts runs.
 const RUNS: &str = "runs";
@@ -245,6 +245,25 @@ fn show(arguments: &ShowArguments, output: &mut Output) -> Result<(), Failure> {
     let files: Vec<String> = files.iter().map(|(name, len)| format!("{name} ({})", bytes(*len))).collect();
     output.line(format_args!("{:<14} {}", "made by", format_args!("eciton {}", run.versions.eciton)));
     output.line(format_args!("{:<14} {}", "files", files.join(", ")));
+    if let Some(of) = &run.summary.provenance {
+        let (data, machine) = (&of.data, &of.machine);
+        output.line(format_args!("{:<14} {} ({})", "data", of.source, data.all));
+        let parts = [
+            ("graph", &data.graph),
+            ("features", &data.features),
+            ("edge features", &data.edge_features),
+            ("labels", &data.labels),
+            ("split", &data.split),
+            ("names", &data.names),
+        ];
+        for (name, digest) in parts.into_iter().filter(|(_, digest)| !digest.is_empty()) {
+            output.line(format_args!("{:<14} {name} {digest}", ""));
+        }
+        let memory = bytes(machine.memory_bytes);
+        let cores = counted(machine.cores.into(), "core");
+        output
+            .line(format_args!("{:<14} {}, {cores}, {memory}, {}", "machine", machine.processor, machine.os));
+    }
     let kernels: Vec<&str> = run.versions.kernels.keys().map(String::as_str).collect();
     output.line(format_args!("{:<14} {}", "kernels", kernels.join(", ")));
     output.line("");

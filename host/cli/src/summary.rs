@@ -377,6 +377,7 @@ mod tests {
             bill: None,
             cost: None,
             stopped: false,
+            provenance: None,
             run_dir: None,
         }
     }

@@ -81,8 +81,7 @@ impl Cache {
         self.folder.join(set.folder).join(file.name)
     }
 
-    /// The set, if all its files are here with the right length. (Their checksums were right when
-    /// they came; readers check what they read.)
+    /// Returns the place of a set if all its files are here with the right length.
     pub fn find(&self, set: &Set) -> Option<Found> {
         let here = |file: &File| fs::metadata(self.place(set, file)).is_ok_and(|m| m.len() == file.bytes);
         if !set.files.iter().all(here) {
@@ -95,7 +94,26 @@ impl Cache {
         })
     }
 
-    /// Whether a file is here with the right checksum.
+    /// Returns the place of a set if all its files are here, after it has compared their SHA-256 with those of
+    /// the catalogue.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] for a file with another SHA-256, [`Error::Io`] for one that cannot be read.
+    pub fn open(&self, set: &Set) -> Result<Option<Found>> {
+        let Some(found) = self.find(set) else { return Ok(None) };
+        for file in set.files {
+            if !self.holds(set, file)? {
+                return Err(Error::Damaged {
+                    path: self.place(set, file),
+                    set: set.name,
+                    expected: file.sha256,
+                });
+            }
+        }
+        Ok(Some(found))
+    }
+
+    /// Returns whether a file is here with the right checksum.
     ///
     /// # Errors
     /// [`Error::Io`] where a file is here and cannot be read.
@@ -306,8 +324,11 @@ mod tests {
         }
         assert!(matches!(cache.take(&SET, file, "there", &mut Broken), Err(Failure::Read(_))));
         assert_eq!((names(), cache.holds(&SET, file).unwrap()), (1, true));
+        assert_eq!(cache.open(&SET).unwrap(), cache.find(&SET));
         fs::write(cache.place(&SET, file), b"abx").unwrap();
         assert!(!cache.holds(&SET, file).unwrap());
+        let refused = cache.open(&SET).unwrap_err().to_string();
+        assert!(refused.contains("a.npz") && refused.contains("eciton data fetch tiny"), "{refused}");
     }
 
     #[test]

@@ -81,6 +81,19 @@ pub enum Error {
         /// As found.
         found: String,
     },
+    /// A file of the cache that changed after it was fetched.
+    #[error(
+        "{path}: the file is damaged or was changed since it was fetched: its SHA-256 is not {expected}; \
+         `eciton data fetch {set}` fetches it again", path = path.display()
+    )]
+    Damaged {
+        /// Path of the file.
+        path: PathBuf,
+        /// Name of the set.
+        set: &'static str,
+        /// SHA-256 of the catalogue, hexadecimal.
+        expected: &'static str,
+    },
     /// A folder lacks a file.
     #[error("{folder} has neither {file} nor {within}/{file}; it is published at {url}", folder = folder.display())]
     Missing {

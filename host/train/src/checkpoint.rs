@@ -35,7 +35,7 @@ pub(crate) use changes::{CHANGES, crossed};
 pub(crate) use durable::sync_folder;
 pub(crate) use fingerprint::Fingerprint;
 pub(crate) use found::Found;
-pub(crate) use place::{Place, numeric_class};
+pub(crate) use place::{Place, numeric_class, settings};
 pub use place::{discard_empty, folder, is_resumable};
 pub(crate) use point::{Point, readdress};
 pub(crate) use saver::{Beginning, Now, Saver};
@@ -68,4 +68,7 @@ pub(crate) struct RunRecord {
     /// Schema of the model. `None` in checkpoints of Eciton 0.1.0, which match data by position.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Schema>,
+    /// SHA-256 of the settings that the run was asked for. Empty in checkpoints of Eciton 0.1.0.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub recipe: String,
 }

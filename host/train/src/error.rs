@@ -484,6 +484,17 @@ pub enum Error {
         /// Whether it can go on all the same.
         forceable: bool,
     },
+    /// A run folder or checkpoints in the place of a trial's that are not of this trial.
+    #[error(
+        "{}: this is not the run of the trial: {}; put the trial's own folder there, or move this one away, \
+         and the trial is trained again", folder.display(), differences.join("; ")
+    )]
+    OtherTrial {
+        /// Folder of the trial.
+        folder: PathBuf,
+        /// Differences of settings and data, each with both values.
+        differences: Vec<String>,
+    },
     /// Stopped, as asked, without results: it goes on from its newest checkpoint.
     #[error(
         "stopped after epoch {epoch} of seed {seed}, as asked; `eciton resume {run}` goes on from there",

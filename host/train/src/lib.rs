@@ -42,6 +42,7 @@ mod plan;
 mod predict;
 mod predicted;
 mod profile;
+mod provenance;
 mod published;
 mod recorder;
 mod relation;
@@ -81,6 +82,7 @@ pub use plan::{
 };
 pub use predict::{Evaluation, Predictions, evaluate, evaluate_on, open_for, predict, predict_on};
 pub use profile::{profile, read as read_profile};
+pub use provenance::{DataDigest, Machine, Provenance};
 pub use published::Published;
 pub use report::{
     Attempts, BestEpoch, Chosen, ClassQuality, EpochReport, Helpers, HelpersUsed, Majority, Metrics,

@@ -11,6 +11,7 @@ use crate::data;
 use crate::decided::Known;
 use crate::error::{Error, Result};
 use crate::evaluation::Asked;
+use crate::provenance::warn_of_other_data;
 use crate::report::{Metrics, Quality, SeedReport, Silent, WorkersUsed};
 use crate::run_folder::{NamedTensor, Run};
 use crate::schema::Purpose;
@@ -82,7 +83,9 @@ fn restore(
     // Looking at a run costs nothing, wherever it was trained.
     config.run_on(ExecutorKind::Local);
     Session::settle_class(&config)?;
+    let mut own = matches!(data, Shown::Run);
     if let Shown::Named(data) = data {
+        own = (&data.source, &data.name) == (&config.data.source, &config.data.name);
         config.data = other(&config.data, data);
     }
     // The labels of other data may look like those of another task.
@@ -114,6 +117,10 @@ fn restore(
         config.lanes = LaneSettings::default();
     }
     let mut session = Session::new(&config, options, Some(dataset), asked)?;
+    if own {
+        let (then, now) = (run.schema.data.as_ref(), session.inputs.schema.data.as_ref());
+        warn_of_other_data(&run.path, &config.data.source, then, now);
+    }
     let in_strips = session.stripped.as_ref().map(|s| s.weights(&session.program, &run.tensors));
     set_weights(&mut session, in_strips.as_ref().unwrap_or(&run.tensors))?;
     Ok((session, config))

@@ -3,15 +3,24 @@
 use std::sync::{Mutex, PoisonError};
 
 use eciton_graph::dataset::Dataset;
-use eciton_plan::Data;
+use eciton_plan::{Config, Data};
 
 use crate::data;
 use crate::error::Result;
+use crate::provenance::DataDigest;
+use crate::train::checked;
 
 /// The data set that was read last. Graph and features are shared with the runs that get it; what a run makes of
 /// them (normalised features, a split, an order) is its own.
 #[derive(Debug, Default)]
-pub struct Published(Mutex<Option<(Data, Dataset)>>);
+pub struct Published {
+    last: Mutex<Option<(Data, Dataset)>>,
+    /// Digests of prepared data sets, by all settings that prepare one.
+    digests: Mutex<Vec<((Data, Option<String>), DataDigest)>>,
+}
+
+/// Maximum number of digests that are remembered: the folds of a cross-validation have one each.
+const MAX_DIGESTS: usize = 64;
 
 /// The key of a data set that is read: all that [`data::open`] looks at.
 fn key(data: &Data) -> Data {
@@ -26,7 +35,7 @@ impl Published {
     /// No data set, data that cannot be read; the next who asks tries again.
     pub(crate) fn of(&self, data: &Data) -> Result<Dataset> {
         let key = key(data);
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, dataset)) = last.as_ref().filter(|(known, _)| *known == key) {
             return Ok(dataset.clone());
         }
@@ -35,6 +44,25 @@ impl Published {
         let dataset = data::open(data)?;
         *last = Some((key, dataset.clone()));
         Ok(dataset)
+    }
+
+    /// Returns the digests of the data set that a run of these settings is trained on.
+    ///
+    /// # Errors
+    /// As [`Published::of`]; a data set that the settings do not suit.
+    pub(crate) fn digest(&self, config: &Config) -> Result<DataDigest> {
+        let key = (config.data.clone(), config.run.init.clone());
+        let locked = || self.digests.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, digest)) = locked().iter().find(|(known, _)| *known == key) {
+            return Ok(digest.clone());
+        }
+        let digest = DataDigest::of(&checked(config, self.of(&config.data)?)?);
+        let mut digests = locked();
+        if digests.len() == MAX_DIGESTS {
+            digests.remove(0);
+        }
+        digests.push((key, digest.clone()));
+        Ok(digest)
     }
 }
 

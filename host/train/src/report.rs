@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 pub use epoch::{BestEpoch, EpochReport};
 pub use quality::{ClassQuality, Majority, Quality};
 
+use crate::provenance::Provenance;
 use crate::said::Said;
 use crate::trial::PipelineTrial;
 
@@ -366,6 +367,9 @@ pub struct Summary {
     pub without_predictions: bool,
     /// Whether the run was asked to stop before its last epoch. (Early stops are told seed by seed.)
     pub stopped: bool,
+    /// Data, settings, kernels, version and machine of the run. `None` in the summaries of Eciton 0.1.0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Provenance>,
     /// Where everything was written; `None` if nothing was.
     pub run_dir: Option<PathBuf>,
 }

@@ -93,14 +93,16 @@ fn resume_data(
     session.origins = std::mem::take(&mut found.origins);
     let events = Events::of(&options, options.seeds)?;
     let recorder = Recorder { folder: Some(folder), events, ..Recorder::default() };
-    let mut going = Run { config: &config, options: &options, session, recorder, begun };
+    let recipe = found.record.recipe.clone();
+    let mut going = Run { config: &config, options: &options, session, recorder, begun, recipe };
     let Some(beginning) = going.begin()? else {
         return Err(Error::Internal("a run with checkpoints that wants none".to_owned()));
     };
     let session = &going.session;
     let versions = Versions::of(&session.kernels.digests(), eciton_tensor::simd::numeric_class());
     let data = session.fingerprint.as_ref().ok_or_else(|| Error::Internal("no fingerprint".to_owned()))?;
-    let differences = found.check(&versions, data, &beginning.parameters, force)?;
+    let differences =
+        found.check(&versions, (data, session.inputs.schema.data.as_ref()), &beginning.parameters, force)?;
     going.started(observer);
     observer.resumed(&Resumed {
         seed: found.point.mark.seed,

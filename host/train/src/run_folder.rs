@@ -45,6 +45,7 @@ use std::path::{Path, PathBuf};
 
 use eciton_graph::dataset::VertexIds;
 use eciton_plan::Config;
+use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
 pub use error::{Error, Result};
@@ -57,6 +58,7 @@ pub(crate) use model::decode_any;
 pub(crate) use run::{parse_schema, read as read_file};
 
 use crate::checkpoint::sync_folder;
+use crate::provenance::hex;
 use crate::report::{EpochReport, Summary};
 use crate::said::Said;
 use crate::schema::Schema;
@@ -278,7 +280,8 @@ impl RunFolder {
     /// # Errors
     /// What the operating system refuses; more than [`MAX_RECORD_BYTES`].
     pub fn write_summary(&mut self, summary: &Summary) -> Result<()> {
-        let bytes = record::summary_json(summary, &self.path, &self.path.join(SUMMARY))?;
+        let files = digests(self.partial.path()).map_err(writing(&self.path))?;
+        let bytes = record::summary_json(summary, &self.path, &files, &self.path.join(SUMMARY))?;
         self.write(SUMMARY, &bytes)
     }
 
@@ -620,6 +623,23 @@ pub(crate) fn readdress(folder: &Path, target: &Path, config: &Config, summary: 
         .map_err(|e| Error::Config { path: path.clone(), source: Box::new(e) })?;
     fs::write(&path, text).map_err(writing(&path))?;
     let path = folder.join(SUMMARY);
-    let bytes = record::summary_json(summary, target, &path)?;
+    let files = digests(folder).map_err(reading(folder))?;
+    let bytes = record::summary_json(summary, target, &files, &path)?;
     fs::write(&path, bytes).map_err(writing(&path))
+}
+
+/// Records of a run folder whose SHA-256 the summary holds.
+const RECORDS: [&str; 3] = [CONFIG, SCHEMA, VERSIONS];
+
+/// Returns the SHA-256 of each of [`RECORDS`] that a folder has, hexadecimal.
+fn digests(folder: &Path) -> std::io::Result<BTreeMap<String, String>> {
+    let mut found = BTreeMap::new();
+    for name in RECORDS {
+        match fs::read(folder.join(name)) {
+            Ok(bytes) => drop(found.insert(name.to_owned(), hex(&Sha256::digest(bytes)))),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(found)
 }

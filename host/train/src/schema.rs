@@ -18,6 +18,8 @@ use sha2::{Digest as _, Sha256};
 
 pub(crate) use fit::Purpose;
 
+use crate::provenance::DataDigest;
+
 /// Version of the schema file that this version of Eciton writes, and the newest that it reads.
 pub const VERSION: u32 = 1;
 
@@ -38,6 +40,10 @@ pub struct Schema {
     /// Tokens of the text that the model was trained on. `None` if it was not a text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Tokens>,
+    /// Digests of the data that the model was trained on. `None` if an older version of Eciton wrote the run
+    /// folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<DataDigest>,
 }
 
 /// Source of the feature columns.
@@ -214,7 +220,8 @@ impl Schema {
         };
         let edge_features =
             if edges == 0 { Columns::default() } else { Columns::new(edges, &names.edge_features) };
-        Self { version: VERSION, task, features, edge_features, outputs, tokens: None }
+        let data = Some(DataDigest::of(dataset));
+        Self { version: VERSION, task, features, edge_features, outputs, tokens: None, data }
     }
 
     /// Returns the schema of a run folder that holds none: only counts are known, so columns and
@@ -230,6 +237,7 @@ impl Schema {
             edge_features: Columns::default(),
             outputs: Outputs { count: widths.last().copied(), ..Outputs::default() },
             tokens: None,
+            data: None,
         }
     }
 

@@ -18,6 +18,7 @@ use eciton_plan::Config;
 
 use crate::checkpoint;
 use crate::error::{Error, Result};
+use crate::provenance;
 use crate::published::Published;
 use crate::report::{Silent, Summary};
 use crate::resume::{is_finished, resume, resume_on};
@@ -125,7 +126,7 @@ fn trial(
     pause_after: Option<u32>,
     (stop, published): (&Arc<Stop>, &Published),
 ) -> Outcome {
-    match reached(&folder, pause_after) {
+    match reached((config, &folder), pause_after, published) {
         Ok(Some(summary)) => return Outcome::Found(summary),
         Ok(None) => {}
         Err(error) => return Outcome::Failed(eciton_input::text::causes(&error)),
@@ -148,17 +149,66 @@ fn trial(
     }
 }
 
-/// The summary of a trial that has come as far as it is wanted: it has finished, or it paused there.
-fn reached(folder: &Path, pause_after: Option<u32>) -> Result<Option<Box<Summary>>> {
-    if is_finished(folder) {
-        return resume(folder, false, &Options::default(), &mut Silent).map(|found| Some(Box::new(found)));
+/// Returns the summary of a trial that has come as far as it is wanted: it has finished, or it paused there.
+///
+/// # Errors
+/// [`Error::OtherTrial`] for a run or checkpoints of other settings, or of a finished run on other data. A
+/// run that goes on compares its data itself.
+fn reached(
+    (config, folder): (&Config, &Path),
+    pause_after: Option<u32>,
+    published: &Published,
+) -> Result<Option<Box<Summary>>> {
+    let is_resumable = checkpoint::is_resumable(folder);
+    if is_resumable {
+        let (recipe, then) = checkpoint::settings(folder)?;
+        check(config, folder, (&recipe, &then))?;
     }
-    if pause_after.is_none() || !checkpoint::is_resumable(folder) || !run_folder::is_run(folder) {
+    let is_run = run_folder::is_run(folder);
+    if is_finished(folder) {
+        let summary = resume(folder, false, &Options::default(), &mut Silent)?;
+        check_finished(config, folder, &summary, published)?;
+        return Ok(Some(Box::new(summary)));
+    }
+    if pause_after.is_none() || !is_resumable || !is_run {
         return Ok(None);
     }
     let summary = run_folder::Run::open(folder)?.summary;
-    Ok(is_paused(&summary, pause_after).then(|| Box::new(summary)))
+    if !is_paused(&summary, pause_after) {
+        return Ok(None);
+    }
+    check_finished(config, folder, &summary, published)?;
+    Ok(Some(Box::new(summary)))
 }
+
+/// Refuses a run of other settings than a trial's. `recipe` is empty for runs of Eciton 0.1.0, which are not
+/// compared.
+fn check(config: &Config, folder: &Path, (recipe, then): (&str, &Config)) -> Result<()> {
+    if recipe.is_empty() || recipe == provenance::recipe_digest(config)? {
+        return Ok(());
+    }
+    let mut differences = provenance::other_settings(then, config)?;
+    differences.truncate(MAX_DIFFERENCES);
+    if differences.is_empty() {
+        differences.push("its settings are others".to_owned());
+    }
+    Err(Error::OtherTrial { folder: folder.to_owned(), differences })
+}
+
+/// Refuses a run folder of other settings or data than a trial's.
+fn check_finished(config: &Config, folder: &Path, summary: &Summary, published: &Published) -> Result<()> {
+    let Some(then) = &summary.provenance else { return Ok(()) };
+    let recorded = Config::parse(&run_folder::recipe(folder)?, &folder.display().to_string())?;
+    check(config, folder, (&then.recipe, &recorded))?;
+    let differences = then.data.differences(&published.digest(config)?, |_| true);
+    match differences.is_empty() {
+        true => Ok(()),
+        false => Err(Error::OtherTrial { folder: folder.to_owned(), differences }),
+    }
+}
+
+/// Maximum number of settings that an error names.
+const MAX_DIFFERENCES: usize = 6;
 
 /// Whether a run that was stopped has come to the epoch after which it was to pause.
 fn is_paused(summary: &Summary, pause_after: Option<u32>) -> bool {

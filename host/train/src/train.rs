@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use eciton_graph::dataset::Dataset;
 use eciton_graph::graphs::Graphs;
+use eciton_graph::mapping;
 use eciton_plan::{Config, Part, Program};
 
 use crate::checkpoint::{self, Beginning, Place, RunRecord, Saver};
@@ -17,6 +18,7 @@ use crate::evaluation::Asked;
 use crate::initial;
 use crate::logs;
 use crate::picture;
+use crate::provenance::{Provenance, recipe_digest};
 use crate::recorder::Recorder;
 use crate::report::{BestEpoch, EpochReport, Observer, SeedReport, Silent, Started, Summary, Target};
 use crate::run_folder::model::digest_of;
@@ -72,6 +74,7 @@ fn train_data(
     observer: &mut dyn Observer,
 ) -> Result<Summary> {
     let begun = Instant::now();
+    let recipe = recipe_digest(config)?;
     Session::settle_class(config)?;
     let mut config = logs::completed(config, &options.recording)?;
     let folder = options.out.as_deref().map(RunFolder::create).transpose()?;
@@ -97,7 +100,7 @@ fn train_data(
     session.read_initial(config)?;
     let events = Events::of(options, options.seeds)?;
     let recorder = Recorder { folder, place, events, ..Recorder::default() };
-    let mut run = Run { config, options, session, recorder, begun };
+    let mut run = Run { config, options, session, recorder, begun, recipe };
     if let Some(beginning) = run.begin()? {
         run.recorder.saver = run.recorder.place.take().map(|place| Saver::new(place, beginning));
     }
@@ -118,6 +121,8 @@ pub(crate) struct Run<'a> {
     pub session: Session,
     pub recorder: Recorder,
     pub begun: Instant,
+    /// SHA-256 of the settings that the run was asked for.
+    pub recipe: String,
 }
 
 impl Run<'_> {
@@ -144,6 +149,7 @@ impl Run<'_> {
             data: fingerprint.clone(),
             changes: checkpoint::CHANGES.len(),
             schema: Some(schema),
+            recipe: self.recipe.clone(),
         };
         let record = json(&record, Path::new("run.json"))?;
         Ok(Some(Beginning {
@@ -250,10 +256,11 @@ impl Run<'_> {
                 break;
             }
         }
+        mapping::check_content()?;
         let before = self.recorder.saver.as_ref().map(Saver::before).unwrap_or_default();
         let reports = self.recorder.finished.clone();
         self.session.finish_logs()?;
-        let mut summary = summarise(self.config, &self.session, reports, &mut epoch_seconds);
+        let mut summary = summarise((self.config, &self.recipe), &self.session, reports, &mut epoch_seconds);
         summary.stopped = stopped;
         summary.run_dir = self.options.out.clone();
         summary.total_seconds = before.seconds + self.begun.elapsed().as_secs_f64();
@@ -476,7 +483,7 @@ pub(crate) fn spread(values: &[f64]) -> Option<(f64, f64)> {
 }
 
 fn summarise(
-    config: &Config,
+    (config, recipe): (&Config, &str),
     session: &Session,
     seeds: Vec<SeedReport>,
     epoch_seconds: &mut [f64],
@@ -519,6 +526,13 @@ fn summarise(
         cost: session.cost(),
         without_predictions: false,
         stopped: false,
+        provenance: Some(Provenance::new(
+            config,
+            recipe,
+            session.inputs.schema.data.as_ref(),
+            session.kernels.digests(),
+            &session.numeric_class(),
+        )),
         run_dir: None,
         seeds,
     }

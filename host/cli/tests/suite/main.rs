@@ -21,6 +21,7 @@ mod many_graphs;
 mod names;
 mod network;
 mod owned;
+mod provenance;
 mod report;
 mod reported;
 mod scaling;

@@ -101,8 +101,9 @@ impl Fingerprint {
         })
     }
 
-    /// In which way `now` is other data than this.
-    pub(super) fn differences(&self, now: &Self) -> Vec<String> {
+    /// Returns the ways in which `now` is other data than this. `parts` are the parts whose digests differ,
+    /// or `None` if the checkpoint has no digests: the samples of the fingerprint are compared then.
+    pub(super) fn differences(&self, now: &Self, parts: Option<Vec<String>>) -> Vec<String> {
         let pairs = [
             ("vertices", u64::from(self.vertices), u64::from(now.vertices)),
             ("edges", self.edges, now.edges),
@@ -114,8 +115,12 @@ impl Fingerprint {
             .filter(|(_, then, now)| then != now)
             .map(|(what, then, now)| format!("the data had {then} {what} and now has {now}"))
             .collect();
-        if found.is_empty() && self.sha256 != now.sha256 {
-            found.push("the data has the same size, but other content".to_owned());
+        match parts {
+            Some(parts) => found.extend(parts),
+            None if found.is_empty() && self.sha256 != now.sha256 => {
+                found.push("the data has the same size, but other content".to_owned());
+            }
+            None => {}
         }
         found
     }

@@ -13,6 +13,7 @@ use super::saver::{Beginning, Saver, Written};
 use super::{CONFIG, FORMAT, Fingerprint, METRICS, RUN, RunRecord, SEEDS, VERSIONS};
 use crate::error::{Error, Result};
 use crate::kernels::same_results;
+use crate::provenance::DataDigest;
 use crate::report::{EpochReport, SeedReport};
 use crate::run_folder::model::{self, MAX_MODEL_BYTES, Model};
 use crate::run_folder::{Error as FileError, MAX_RECORD_BYTES, Versions, malformed, parse, read};
@@ -155,20 +156,23 @@ impl Found {
     pub(crate) fn check(
         &self,
         versions: &Versions,
-        data: &Fingerprint,
+        (data, digest): (&Fingerprint, Option<&DataDigest>),
         parameters: &[(String, Vec<usize>)],
         force: bool,
     ) -> Result<Vec<String>> {
         let run = self.run.clone();
         let impossible =
             |differences| Err(Error::Changed { run: run.clone(), differences, forceable: false });
+        let known = self.record.schema.as_ref().and_then(|schema| schema.data.as_ref());
+        let parts = known.zip(digest).map(|(then, now)| then.differences(now, |_| true));
+        let of_data = self.record.data.differences(data, parts);
         if self.point.parameters != parameters {
             let shape = |all: &[(String, Vec<usize>)]| {
                 let each: Vec<String> =
                     all.iter().map(|(name, extents)| format!("{name} {extents:?}")).collect();
                 each.join(", ")
             };
-            let mut differences = self.record.data.differences(data);
+            let mut differences = of_data;
             differences.push(format!(
                 "the checkpoint's parameters are {}, those of the model on the data are {}",
                 shape(&self.point.parameters),
@@ -191,7 +195,7 @@ impl Found {
             )]);
         }
         let mut differences = self.changed.clone();
-        differences.extend(self.record.data.differences(data));
+        differences.extend(of_data);
         let then = &self.versions;
         for (what, then, now) in [
             ("the version of eciton", &then.eciton, &versions.eciton),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use eciton_plan::Config;
 
 use super::durable::{TEMPORARY, sync_folder};
-use super::{CONFIG, METRICS, RUN, SEEDS, VERSIONS};
+use super::{CONFIG, METRICS, RUN, RunRecord, SEEDS, VERSIONS};
 use crate::error::{Error, Result};
 use crate::run_folder::{self, MAX_RECORD_BYTES, Versions, parse, read, reading, writing};
 
@@ -38,6 +38,22 @@ pub(crate) fn numeric_class(run: &Path) -> Option<String> {
     let path = folder(run).join(VERSIONS);
     let versions: Versions = parse(&read(&path, MAX_RECORD_BYTES).ok()?, &path).ok()?;
     Some(versions.numeric_class)
+}
+
+/// Returns the SHA-256 of the settings that the checkpoints beside a run's folder were made with, and their
+/// configuration. The first is empty for checkpoints of Eciton 0.1.0.
+///
+/// # Errors
+/// Records that are missing or damaged.
+pub(crate) fn settings(run: &Path) -> Result<(String, Config)> {
+    let place = folder(run);
+    let path = place.join(RUN);
+    let record: RunRecord = parse(&read(&path, MAX_RECORD_BYTES)?, &path)?;
+    let path = place.join(CONFIG);
+    let text = read(&path, MAX_RECORD_BYTES)?;
+    let text = std::str::from_utf8(&text)
+        .map_err(|error| run_folder::malformed(&path, "UTF-8 text", &error.to_string()))?;
+    Ok((record.recipe, Config::parse(text, &path.display().to_string())?))
 }
 
 /// Removes a place where nothing but a lock is left, as a process leaves it that exits at once.

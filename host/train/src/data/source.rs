@@ -6,6 +6,7 @@ use std::sync::Arc;
 use eciton_fetch::cache::{Cache, Found};
 use eciton_fetch::catalogue;
 use eciton_formats::sequence;
+use eciton_graph::checksum;
 use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, Moments, Scaling};
 use eciton_graph::edge_rule;
 use eciton_graph::scaling::Rounded;
@@ -160,6 +161,9 @@ fn prepare_with(data: &Data, mut dataset: Dataset, moments: Option<&Arc<Moments>
             warn_of_rounded_edges(rows, &dataset.names.edge_features);
         }
         let features = std::mem::replace(&mut dataset.features, Features::identity(0));
+        if scale(data, &dataset, &features) != NormaliseFeatures::None {
+            dataset.unscaled = Some(checksum::of_features(&features));
+        }
         (dataset.features, dataset.scaling) = match scale(data, &dataset, &features) {
             NormaliseFeatures::None => {
                 warn_of_rounded(&features, &dataset.names.features, NormaliseFeatures::None);
@@ -331,5 +335,5 @@ fn published(name: &str) -> Result<Found> {
     };
     let cache = Cache::of_user()?;
     let folder = cache.folder().to_owned();
-    cache.find(set).ok_or(Error::NotFetched { name: set.name, folder })
+    cache.open(set)?.ok_or(Error::NotFetched { name: set.name, folder })
 }

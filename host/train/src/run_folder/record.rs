@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 use super::error::{Error, Result, shown};
 use super::model::limit;
 use super::{ECITON_VERSION, FORMAT, OLDER_FORMAT};
+use crate::provenance::hex;
 use crate::report::Summary;
 
 /// The most bytes of `summary.json`, `versions.json` and `config.toml`; some hundred thousand seeds.
@@ -46,14 +48,58 @@ struct Written<'a> {
     eciton: &'a str,
     #[serde(flatten)]
     summary: &'a Summary,
+    /// SHA-256 of the run folder's other records by name, hexadecimal.
+    files: &'a BTreeMap<String, String>,
+    /// SHA-256 of all other fields as compact JSON, hexadecimal. It is the last field.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checksum: Option<String>,
 }
 
-/// A summary that says where it is going to lie, as JSON.
-pub(super) fn summary_json(summary: &Summary, run_dir: &Path, path: &Path) -> Result<Vec<u8>> {
+/// Name of the field that holds the checksum of all others.
+const CHECKSUM: &str = "checksum";
+
+/// Returns a summary as JSON, with the folder that it is going to lie in, the SHA-256 of the folder's other
+/// records, and a checksum of all that.
+pub(super) fn summary_json(
+    summary: &Summary,
+    run_dir: &Path,
+    files: &BTreeMap<String, String>,
+    path: &Path,
+) -> Result<Vec<u8>> {
     // JSON has no name for a path that is no text; whoever opens the run knows where it is.
     let run_dir = run_dir.to_str().map(PathBuf::from);
     let summary = Summary { run_dir, ..summary.clone() };
-    json(&Written { format: FORMAT, eciton: ECITON_VERSION, summary: &summary }, path)
+    let mut written =
+        Written { format: FORMAT, eciton: ECITON_VERSION, summary: &summary, files, checksum: None };
+    // The numbers count as they are read back.
+    let value: Value = parse(&json(&written, path)?, path)?;
+    written.checksum = Some(hex(&Sha256::digest(value.to_string())));
+    json(&written, path)
+}
+
+/// Refuses a summary whose fields are not those that its checksum was made of. Summaries of Eciton 0.1.0 have
+/// no checksum.
+fn check(value: &mut Value, path: &Path) -> Result<()> {
+    let Some(recorded) = value.as_object_mut().and_then(|fields| fields.remove(CHECKSUM)) else {
+        return Ok(());
+    };
+    let found = hex(&Sha256::digest(value.to_string()));
+    if recorded.as_str() == Some(&found) {
+        return Ok(());
+    }
+    let recorded = shown(recorded.as_str().unwrap_or("no text"));
+    let expected = format!("a summary with the SHA-256 that it records, {recorded}");
+    Err(malformed(path, &expected, &format!("{found}: the file is damaged or was changed")))
+}
+
+/// Returns the SHA-256 of the records that a summary names, by file. Empty for a summary of Eciton 0.1.0.
+pub(super) fn recorded_files(bytes: &[u8], path: &Path) -> Result<BTreeMap<String, String>> {
+    #[derive(Deserialize)]
+    struct Files {
+        #[serde(default)]
+        files: BTreeMap<String, String>,
+    }
+    Ok(parse::<Files>(bytes, path)?.files)
 }
 
 /// Reads `summary.json`; `run_dir` is where it was found.
@@ -71,6 +117,7 @@ pub(super) fn summary(bytes: &[u8], run_dir: &Path, path: &Path) -> Result<Summa
         }
         None => return Err(malformed(path, "a run's summary with a `format`", "none")),
     }
+    check(&mut value, path)?;
     let mut not_finite = Vec::new();
     for (at, seed) in value.get_mut("seeds").and_then(Value::as_array_mut).into_iter().flatten().enumerate() {
         if let Some(loss) = seed.get_mut("loss").filter(|loss| loss.is_null()) {

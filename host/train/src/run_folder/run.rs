@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use eciton_formats::sequence::Vocabulary;
 use eciton_plan::{Config, NormaliseFeatures, TaskType};
 use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
 
 use super::error::{Error, Result, reading, shown};
 use super::model::{self, MAX_MODEL_BYTES, Model, NamedTensor, limit};
@@ -14,6 +15,7 @@ use super::record::{self, MAX_RECORD_BYTES, Versions, malformed};
 use super::{
     CONFIG, METRICS, MODEL, OLDER_MOMENTS, OLDER_VOCABULARY, SCHEMA, SUMMARY, VERSIONS, seed_folder,
 };
+use crate::provenance::hex;
 use crate::report::{EpochReport, Summary};
 use crate::schema::{self, Column, Schema, Tokens};
 
@@ -59,7 +61,9 @@ impl Run {
             return Err(not_a_run("a folder without summary.json"));
         }
         let file = path.join(SUMMARY);
-        let summary = record::summary(&read(&file, MAX_RECORD_BYTES)?, path, &file)?;
+        let bytes = read(&file, MAX_RECORD_BYTES)?;
+        let summary = record::summary(&bytes, path, &file)?;
+        check_records(path, &record::recorded_files(&bytes, &file)?)?;
         let file = path.join(VERSIONS);
         let versions = record::parse(&read(&file, MAX_RECORD_BYTES)?, &file)?;
         let file = path.join(CONFIG);
@@ -100,6 +104,35 @@ impl Run {
         let dir = if at == 0 { self.path.clone() } else { self.path.join(seed_folder(seed)) };
         open_model(&dir, seeds.get(at).map_or("", |s| &s.model_digest))
     }
+}
+
+/// Compares the records of a run folder with the SHA-256 that its summary holds. A changed recipe adds a note,
+/// because users may edit it.
+///
+/// # Errors
+/// [`Error::Digest`] for another record that was changed or damaged.
+fn check_records(path: &Path, files: &BTreeMap<String, String>) -> Result<()> {
+    for (name, expected) in files {
+        let file = path.join(name);
+        let known = [CONFIG, SCHEMA, VERSIONS].contains(&name.as_str());
+        if !known {
+            continue;
+        }
+        let found = hex(&Sha256::digest(read(&file, MAX_RECORD_BYTES)?));
+        if found == *expected {
+            continue;
+        }
+        if name == CONFIG {
+            eciton_input::notes::warn(format!(
+                "{}: the file was changed after the run had written it; results of now may differ from those \
+                 in {SUMMARY}",
+                file.display()
+            ));
+            continue;
+        }
+        return Err(Error::Digest { path: file, place: SUMMARY, expected: shown(expected), found });
+    }
+    Ok(())
 }
 
 /// Reads the schema of a run folder. A folder of format 1 has none; what its records state is returned, and

@@ -93,6 +93,7 @@ fn summary(seeds: &[u64]) -> Summary {
         bill: None,
         cost: None,
         stopped: false,
+        provenance: None,
         run_dir: None,
     }
 }
@@ -118,6 +119,7 @@ fn schema() -> Schema {
         edge_features: crate::schema::Columns::default(),
         outputs: crate::schema::Outputs { count: Some(2), names: names(&["ant", "wasp"]), columns: vec![] },
         tokens: None,
+        data: None,
     }
 }
 

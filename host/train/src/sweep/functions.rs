@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::job::{Done, Files, Job, Part, adopt, evaluation, predictions};
 use crate::kernels::{CachePolicy, builtin};
 use crate::predict::{Evaluation, Predictions};
+use crate::published::Published;
 use crate::report::Summary;
 use crate::run_folder::Run;
 use crate::stop::Stop;
@@ -66,7 +67,7 @@ impl<'a> Functions<'a> {
         stop: &Arc<Stop>,
         told: &mut dyn FnMut(usize, Outcome),
     ) -> Result<()> {
-        let class = class(self.place);
+        let (class, published) = (class(self.place), Published::default());
         let mut files = Files::default();
         let (mut jobs, mut numbers) = (Vec::new(), Vec::new());
         for &at in lot.numbers {
@@ -76,7 +77,7 @@ impl<'a> Functions<'a> {
             let goes_on =
                 checkpoint::is_resumable(&own) && checkpoint::numeric_class(&own).as_ref() == wanted;
             let part = Part { pause_after: lot.pause_after, goes_on: goes_on.then_some(&own) };
-            let job = match reached(&own, lot.pause_after) {
+            let job = match reached((config, &own), lot.pause_after, &published) {
                 Ok(Some(summary)) => {
                     told(at, Outcome::Found(summary));
                     continue;

@@ -5,7 +5,7 @@
 //! decided, so that a sweep that was killed goes on with the same choices.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use eciton_plan::sweep::{Rung, Trial};
 use eciton_plan::{Config, Part};
@@ -73,7 +73,9 @@ pub fn halve(
             Some(of) => {
                 let out = |choice: &&Vec<usize>| choice.first().is_some_and(|at| !of.goes_on.contains(at));
                 for &at in choices.iter().filter(out).flatten() {
-                    told(number, at, before(&trial_folder(folder, at), at, pause_after, of)?);
+                    let Some(config) = configs.get(at) else { continue };
+                    let trial = (config, trial_folder(folder, at));
+                    told(number, at, before(trial, at, (pause_after, &published), of)?);
                 }
                 of.clone()
             }
@@ -167,12 +169,17 @@ impl Found {
 }
 
 /// How a trial ended that did not go on from a rung that was decided before.
-fn before(folder: &Path, at: usize, pause_after: Option<u32>, of: &Decided) -> Result<Outcome> {
+fn before(
+    (config, folder): (&Config, PathBuf),
+    at: usize,
+    (pause_after, published): (Option<u32>, &Published),
+    of: &Decided,
+) -> Result<Outcome> {
     if let Some(text) = of.failed.get(&at) {
         return Ok(Outcome::Failed(text.clone()));
     }
     let gone = || Outcome::Failed(format!("{}: its run is gone", folder.display()));
-    Ok(reached(folder, pause_after)?.map_or_else(gone, Outcome::Found))
+    Ok(reached((config, &folder), pause_after, published)?.map_or_else(gone, Outcome::Found))
 }
 
 fn earlier(folder: &Path) -> Result<Vec<Decided>> {

@@ -79,7 +79,8 @@ fn another_format_is_told_by_its_version() {
     }
     let mut empty = summary(&[1]);
     empty.seeds.clear();
-    fs::write(path.join(SUMMARY), record::summary_json(&empty, &path, &path).unwrap()).unwrap();
+    fs::write(path.join(SUMMARY), record::summary_json(&empty, &path, &BTreeMap::new(), &path).unwrap())
+        .unwrap();
     assert!(refused(&path).contains("at least one seed"));
 }
 
