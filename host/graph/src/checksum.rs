@@ -226,7 +226,9 @@ mod tests {
             parts
         };
         assert!(changed(&|_| {}).is_empty());
-        let train = &|d: &mut Dataset| drop(d.split.train.pop());
+        let train = &|d: &mut Dataset| {
+            d.split.train.pop();
+        };
         assert_eq!(changed(train), [Part::Split]);
         let names = &|d: &mut Dataset| d.names.target = vec!["a".to_owned()];
         assert_eq!(changed(names), [Part::Names]);

@@ -179,9 +179,9 @@ mod signal {
             }
             // SAFETY: fstat has filled the structure.
             let stat = unsafe { stat.assume_init() };
-            stat.st_size as i64 != self.bytes.load(Ordering::Relaxed)
-                || stat.st_mtime as i64 != self.seconds.load(Ordering::Relaxed)
-                || stat.st_mtime_nsec as i64 != self.nanoseconds.load(Ordering::Relaxed)
+            stat.st_size != self.bytes.load(Ordering::Relaxed)
+                || stat.st_mtime != self.seconds.load(Ordering::Relaxed)
+                || stat.st_mtime_nsec != self.nanoseconds.load(Ordering::Relaxed)
         }
     }
 

@@ -16,8 +16,11 @@ use crate::train::checked;
 pub struct Published {
     last: Mutex<Option<(Data, Dataset)>>,
     /// Digests of prepared data sets, by all settings that prepare one.
-    digests: Mutex<Vec<((Data, Option<String>), DataDigest)>>,
+    digests: Mutex<Vec<(Prepared, DataDigest)>>,
 }
+
+/// The settings that prepare a data set: its own, and the run or model that training begins from.
+type Prepared = (Data, Option<String>);
 
 /// Maximum number of digests that are remembered: the folds of a cross-validation have one each.
 const MAX_DIGESTS: usize = 64;

@@ -250,7 +250,7 @@ async fn between(
     worker_at.send(worker(folder, &at, "between.token", &[])).unwrap();
     let Joined { receiver: heard, sender: told, .. } = listener.next().await.unwrap();
     let spoiler = |changed: Way| (way == changed).then(|| Spoiler::new(seed, 60));
-    let peers = (way == Way::Peers).then(|| (seed, Welcome { numeric_class: None, peers: 0, ..welcome }));
+    let peers = (way == Way::Peers).then_some((seed, Welcome { numeric_class: None, peers: 0, ..welcome }));
     tokio::join!(
         carry_and_lead(receiver, told, spoiler(Way::ToWorker), peers.clone()),
         carry_and_lead(heard, sender, spoiler(Way::ToRun), peers),
