@@ -13,6 +13,9 @@ use crate::error::Result;
 /// number each micro-batch has all but e^-16 of the vertices, and more draws take time only.
 const MAX_DRAWS: u64 = 16;
 
+/// Number of draws that a micro-batch may have in any case.
+const FREE_DRAWS: u64 = 1 << 16;
+
 /// What vertices are drawn from.
 #[derive(Debug)]
 pub(super) struct Draws {
@@ -63,10 +66,10 @@ impl Draws {
         if rows == 0 {
             return Err(refused("a subgraph's budget of rows", rows, "at least 1"));
         }
-        let draws = u64::from(graph.vertices()).saturating_mul(MAX_DRAWS);
+        let draws = u64::from(graph.vertices()).saturating_mul(MAX_DRAWS).max(FREE_DRAWS);
         if u64::from(rows) > draws {
             let allowed = format!(
-                "at most {draws}, which is {MAX_DRAWS} draws for each of {} vertices",
+                "at most {draws}: {MAX_DRAWS} draws for each of {} vertices, or {FREE_DRAWS}",
                 graph.vertices()
             );
             return Err(refused("the rows that a micro-batch draws", rows, allowed));
@@ -185,4 +188,20 @@ fn column_norms(graph: &Graph) -> Vec<f64> {
         list.iter().for_each(|&source| norms[source as usize] += share);
     }
     norms
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::adjacency::Options;
+
+    #[test]
+    fn draws_beyond_the_vertices_that_there_are_are_refused_with_both_figures() {
+        let graph = Graph::from_edges(9000, [(0, 1)].into_iter(), Options::default()).unwrap();
+        let made = |rows: u32| Draws::new(&graph, &Method::Vertex, vec![0].into(), rows);
+        assert!(made(144_000).is_ok());
+        let text = made(1_000_000_000).unwrap_err().to_string();
+        assert!(text.contains("1000000000") && text.contains("at most 144000"), "{text}");
+    }
 }
