@@ -162,6 +162,8 @@ mod tests {
     #[test]
     fn a_taken_name_gets_a_number() {
         let dir = tempfile::tempdir().unwrap();
+        // So that the folder stays when a name is given back.
+        std::fs::write(dir.path().join("other"), "").unwrap();
         let path = |name: &str| dir.path().join(name);
         let reserve = || RunName::reserve(dir.path(), "x");
         assert_eq!(reserve().path(), path("x"), "given back at once");
