@@ -33,7 +33,7 @@ fn digest(output: &Output) -> String {
 fn runs_start_under_a_limit_of_address_space() {
     let folder = tempfile::tempdir().unwrap();
     let wanted = digest(&shell(folder.path(), &format!("eciton {SMALL} --no-out")));
-    for threads in ["--threads 2", "--threads 16 --intervals 16"] {
+    for threads in ["--set run.threads=1", "--set run.threads=16 --intervals 16"] {
         let line = format!("ulimit -v 8000000; eciton {SMALL} --no-out {threads}");
         assert_eq!(digest(&shell(folder.path(), &line)), wanted, "{threads}");
     }
@@ -149,7 +149,7 @@ fn doctor_lists_the_limits_of_the_system() {
 fn a_wrong_cut_of_lanes_is_named() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("t.txt"), "a rose is a rose is a rose. ".repeat(40)).unwrap();
-    let line = "train t.txt --recipe char-lm --epochs 1 --no-out --set lanes.count=2 --set lanes.cut=[0,900]";
+    let line = "train t.txt --recipe char-lm --epochs 1 --no-out --set lanes.count=2 --set lanes.cut=[0,200]";
     let (code, _, said) = eciton(folder.path(), &line.split(' ').collect::<Vec<_>>());
-    assert!(code == Some(1) && said.contains("`lanes.cut` is [0, 900]"), "{said}");
+    assert!(code == Some(1) && said.contains("`lanes.cut` is [0, 200]"), "{said}");
 }

@@ -119,7 +119,7 @@ pub enum Error {
         known: u64,
     },
     /// Weights that are not the ones that were written.
-    #[error("{}: the weights have digest {found}, but {place} says {expected}; the file is damaged or from another run: restore it, or train again", path.display())]
+    #[error("{}: the content has digest {found}, but {place} says {expected}; the file is damaged or from another run: restore it, or train again", path.display())]
     Digest {
         /// The model file.
         path: PathBuf,
