@@ -277,7 +277,7 @@ async fn a_hello_is_short_and_comes_first() {
     let long = Hello { numeric_classes: vec!["x".repeat(limits::STRANGER_BYTES as usize)], ..hello() };
     let told = dial(&address, &tokens[0], long, PATIENCE).await.unwrap_err();
     assert!(matches!(told, Error::NoWelcome { .. } | Error::System { .. }), "{told}");
-    until("it was shown out", || listener.refusals.strangers.load(Ordering::Relaxed) == 1).await;
+    until("it was shown out", || listener.refusals.strangers.load(Ordering::Relaxed) >= 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
