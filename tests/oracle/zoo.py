@@ -229,7 +229,6 @@ class Graph:
             if u != v:
                 a[v, u] += 1
                 self.known[v, u] += row
-        self.known /= np.maximum(a, 1)[:, :, None]
         a = np.minimum(a, 1)
         degree = a.sum(1, keepdims=True)
         # An edge to itself that attention adds has the mean of a vertex's in-edges.

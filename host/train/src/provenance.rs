@@ -83,7 +83,7 @@ impl DataDigest {
         let shown = |digest: &str| if digest.is_empty() { "none".to_owned() } else { digest.to_owned() };
         other
             .map(|((_, name, then), (_, _, now))| {
-                format!("the data's {name} had the digest {} and now have {}", shown(then), shown(now))
+                format!("the digest of the data's {name} was {} and is {} now", shown(then), shown(now))
             })
             .collect()
     }
@@ -265,7 +265,7 @@ mod tests {
         let (then, now) = (DataDigest::of(&data), DataDigest::of(&other));
         assert_ne!(then.all, now.all);
         let told = then.differences(&now, |_| true);
-        let wanted = format!("the data's split had the digest {} and now have {}", then.split, now.split);
+        let wanted = format!("the digest of the data's split was {} and is {} now", then.split, now.split);
         assert_eq!(told, [wanted]);
         assert!(then.differences(&now, |part| part == Part::Labels).is_empty());
         let machine = Machine::here();

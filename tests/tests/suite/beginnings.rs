@@ -78,7 +78,7 @@ fn another_split_does_not_go_on_with_a_run() {
     std::fs::write(place.join("config.toml"), text.replace("random:0.6/0.2/0.2", "random:0.6/0.2/0.1"))
         .unwrap();
     let error = eciton_train::resume(&out, false, &options(), &mut Silent).unwrap_err().to_string();
-    assert!(error.contains("other content") && error.contains("config.toml"), "{error}");
+    assert!(error.contains("the data's split") && error.contains("config.toml"), "{error}");
     std::fs::write(place.join("config.toml"), text).unwrap();
     let resumed = eciton_train::resume(&out, false, &options(), &mut Silent).unwrap();
     config.checkpoint.every = 0;

@@ -6,14 +6,19 @@ use std::path::{Path, PathBuf};
 const OPENS: [&str; 4] = ["File::open(", "fs::read(", "fs::read_to_string(", "OpenOptions::new()"];
 
 /// Sources that open files in another way, and why each may.
-const OTHERS: [(&str, &str); 15] = [
+const OTHERS: [(&str, &str); 20] = [
     ("input/src/file.rs", "the door"),
     ("input/src/memory.rs", "files of /proc and /sys"),
     ("graph/src/gather/cache.rs", "files of /sys"),
     ("cli/src/doctor.rs", "files of /proc, and a probe of its own"),
     ("emulator/src/instance.rs", "files of /proc"),
     ("train/src/train.rs", "files of /proc"),
+    ("train/src/provenance.rs", "files of /proc"),
+    ("cli/src/doctor/system.rs", "files of /proc"),
+    ("emulator/src/owner.rs", "files of /proc"),
     ("kernel/src/secret.rs", "/dev/urandom"),
+    ("exec/src/emulated.rs", "/dev/urandom"),
+    ("connect/src/folder.rs", "a folder, to lock it"),
     ("connect/src/secret.rs", "a token that this process writes, to a file that must be new"),
     ("graph/src/build/spill.rs", "files that this process has just written"),
     ("graph/src/store/writer.rs", "files that this process has just written"),
