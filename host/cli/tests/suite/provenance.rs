@@ -215,7 +215,7 @@ fn trials_that_were_exchanged_or_are_of_other_data_are_refused_with_their_settin
     let (code, out, _) = sweep(folder);
     assert_eq!(code, Some(1));
     let error = last(&out)["rows"][1]["error"].as_str().unwrap().to_owned();
-    assert!(error.contains("the data's labels had the digest"), "{error}");
+    assert!(error.contains("the digest of the data's labels was"), "{error}");
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn resume_names_the_part_of_the_data_that_changed() {
     convert("0.75");
     let (code, _, err) = eciton(folder, &["resume", "run"]);
     assert_eq!(code, Some(1));
-    assert!(err.contains("the data's features had the digest") && err.contains("--force"), "{err}");
+    assert!(err.contains("the digest of the data's features was") && err.contains("--force"), "{err}");
     assert!(!err.contains("graph"), "{err}");
     convert("0.5");
     assert_eq!(last(&works(folder, &["resume", "run", "--json"]))["model_digest"].to_string(), expected);

@@ -15,7 +15,7 @@ fn other_data_is_refused_unless_forced() {
     let data = scene.dir.path().join("data");
     write_data(&data, 12, 0.5);
     let error = refused(&scene);
-    assert!(error.contains("the data's features had the digest") && error.contains("--force"), "{error}");
+    assert!(error.contains("the digest of the data's features was") && error.contains("--force"), "{error}");
     write_data(&data, 15, 1.0);
     let error = refused(&scene);
     assert!(error.contains("had 12 vertices and now has 15"), "{error}");
