@@ -14,7 +14,7 @@ use crate::interrupt::unfinished;
 const MAX_PART: usize = 40;
 /// Most runs of one second.
 const MAX_SUFFIX: u32 = 10_000;
-/// How often a folder is made again whose parent goes away meanwhile.
+/// Attempts to make a folder whose parent goes away meanwhile.
 const TRIES: usize = 100;
 
 /// The name of a run's folder that no other process takes while this value lives.
@@ -76,12 +76,12 @@ impl Drop for RunName {
     }
 }
 
-/// Whether a run has this folder, or is going to have it.
+/// Returns whether a run has this folder, or reserved it.
 fn is_taken(path: &Path) -> bool {
     is_run(path) || folder(path).exists()
 }
 
-/// Whether a run wrote this folder, or has begun to.
+/// Returns whether a run wrote this folder, or has begun to.
 fn is_run(path: &Path) -> bool {
     path.symlink_metadata().is_ok() || !unfinished(path).is_empty()
 }

@@ -175,7 +175,7 @@ async fn pass(message: Message, to: &mut Sender, spoiler: &mut Option<Spoiler>) 
     true
 }
 
-/// As [`carry`], and leads connections between workers through this process.
+/// Carries messages as [`carry`], and leads connections between workers through this process.
 async fn carry_and_lead(
     mut from: Receiver,
     mut to: Sender,

@@ -1,4 +1,4 @@
-//! Where batch systems run: limits of address space, processes and files; other users; many starts at once.
+//! Limits of batch systems (address space, processes, files), other users, and many starts at once.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -53,7 +53,7 @@ fn too_few_files_are_named() {
     assert!(said.contains("os error 24"), "{said}");
 }
 
-/// As another user, because root has no limit of processes.
+/// Another user runs it, because root has no limit of processes.
 #[test]
 fn a_user_without_a_home_trains_with_few_processes() {
     let id = Command::new("id").arg("-u").output().unwrap();
