@@ -33,7 +33,7 @@ fn digest(output: &Output) -> String {
 fn runs_start_under_a_limit_of_address_space() {
     let folder = tempfile::tempdir().unwrap();
     let wanted = digest(&shell(folder.path(), &format!("eciton {SMALL} --no-out")));
-    for threads in ["--set run.threads=1", "--set run.threads=16 --intervals 16"] {
+    for threads in ["--set run.threads=1", "--set run.threads=4 --intervals 4"] {
         let line = format!("ulimit -v 8000000; eciton {SMALL} --no-out {threads}");
         assert_eq!(digest(&shell(folder.path(), &line)), wanted, "{threads}");
     }

@@ -251,7 +251,10 @@ fn resume_names_the_part_of_the_data_that_changed() {
     convert("0.75");
     let (code, _, err) = eciton(folder, &["eval", "run"]);
     assert_eq!(code, Some(0), "{err}");
-    assert!(err.contains("is not the data that the model was trained on: the data's features"), "{err}");
+    assert!(
+        err.contains("is not the data that the model was trained on: the digest of the data's features"),
+        "{err}"
+    );
     let (_, _, err) = eciton(folder, &["eval", "run", "tables"]);
     assert!(!err.contains("is not the data"), "{err}");
 }
