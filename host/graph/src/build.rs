@@ -151,7 +151,7 @@ pub fn of_lists(
     Ok(if outgoing { made.reversed() } else { made })
 }
 
-/// What is wrong with the offsets of `stored` entries by row, which must ascend from 0 to `stored`.
+/// Returns the fault in the offsets of `stored` entries by row, which must ascend from 0 to `stored`.
 pub fn offsets_fault(offsets: &[u64], stored: u64) -> Option<String> {
     match offsets {
         [] => Some("no offset".to_owned()),

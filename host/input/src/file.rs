@@ -98,7 +98,7 @@ pub fn create(path: &Path) -> Result<File> {
     File::create(path)
 }
 
-/// Where `path` is a pipe: holds its other end open while the caller opens it.
+/// Opens a pipe at `path` for the time in which the caller opens it; `None` where there is no pipe.
 #[cfg(unix)]
 fn read_pipe(path: &Path) -> Result<Option<File>> {
     use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};

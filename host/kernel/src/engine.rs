@@ -72,8 +72,8 @@ pub(crate) fn local() -> Result<Engine> {
     Engine::new(&config).map_err(error("starting"))
 }
 
-/// Whether the system gives this process a thread a processor at once, as parallel compilation asks for:
-/// the pool of threads that it uses panics where one is missing.
+/// Returns whether the system gives this process one thread a processor at once. Parallel compilation
+/// panics where one is missing.
 #[cfg(feature = "compiler")]
 fn threads_start() -> bool {
     let count = std::thread::available_parallelism().map_or(1, usize::from);
@@ -108,8 +108,8 @@ pub(crate) fn id(baseline: Baseline) -> [u8; 32] {
     Sha256::digest(text).into()
 }
 
-/// What keeps a component from being linked or instantiated, where it is neither a trap nor a limit: the
-/// contract, or the system.
+/// Returns the cause that keeps a component from being linked or instantiated: the contract, or the
+/// system. It is neither a trap nor a limit of the kernel.
 pub(crate) fn unfit(kernel: &str, e: &wasmtime::Error) -> Error {
     // Of the crate that makes the calls, wasmtime hands over the words alone.
     if e.root_cause().to_string().contains("(os error ") {

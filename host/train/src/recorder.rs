@@ -74,8 +74,7 @@ impl Recorder {
         self.saver.as_ref().and_then(Saver::newest)
     }
 
-    /// What becomes of a run that could not be written whole: a model that is written is not thrown away,
-    /// unless a checkpoint lets the run go on to its end.
+    /// Keeps the model of a run that could not be written whole, unless a checkpoint lets the run go on.
     pub(crate) fn salvage(mut self, error: Error) -> Error {
         let full = matches!(&error, Error::RunFolder(FileError::Write { .. }));
         let worth = full

@@ -17,13 +17,13 @@ const KNOWN: [Known; 5] = [
         system: "Max address space",
         key: "address_space_bytes",
         shown: "address space",
-        least: (4 << 30, "a run on two threads reserves about 3 GiB, each further thread 1 GiB"),
+        least: (2 << 30, "a small graph takes 1.5 GB on two threads, each further thread about 1 GB"),
     },
     Known {
         system: "Max data size",
         key: "data_bytes",
         shown: "data",
-        least: (4 << 30, "a run on two threads reserves about 3 GiB, each further thread 1 GiB"),
+        least: (2 << 30, "a small graph takes 1.5 GB on two threads, each further thread about 1 GB"),
     },
     Known {
         system: "Max processes",

@@ -74,7 +74,7 @@ fn changed(frame: &Bytes, fault: Fault) -> Bytes {
     writer.finish().unwrap().into()
 }
 
-/// What passes between the run and the faulty worker.
+/// Messages between the run and the faulty worker.
 #[derive(Default)]
 struct Passed {
     answers: u64,
