@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The worked bill of docs/DEPLOY.md, from infra/prices.toml. Prints its two tables; test_bill.py compares them with the guide's.
+"""The worked bill of docs/DEPLOY.md, from infra/cloud.toml. Prints its two tables; test_bill.py compares them with the guide's.
 
 A GCN of two layers on a graph of Reddit's size, every tensor task on functions, rows in f32, nothing kept warm but kernels, and 200 Mbit/s
 for each function: the plain case, which warm features and bf16 rows make cheaper. Once with every frame by S3, and once with every frame
@@ -120,7 +120,7 @@ def compared(prices):
 
 
 def prices():
-    return tomllib.loads((ROOT / "infra/prices.toml").read_text())
+    return tomllib.loads((ROOT / "infra/cloud.toml").read_text())["regions"]["us-east-1"]
 
 
 if __name__ == "__main__":

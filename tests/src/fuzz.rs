@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use eciton_connect::Message;
-use eciton_plan::{Config, Prices, Profile, Sweep};
+use eciton_plan::{Cloud, Config, Profile, Sweep};
 use eciton_tensor::View;
 use eciton_tensor::frame::{Encoding, Frame, Writer};
 
@@ -74,7 +74,7 @@ fn frame_seeds() -> Vec<Vec<u8>> {
     [Encoding::F32, Encoding::Bf16].into_iter().filter_map(|encoding| frame(encoding).ok()).collect()
 }
 
-/// Recipes, sweeps, price lists and profiles: each text is given to all of them.
+/// Gives each text to the readers of recipes, sweeps, cloud files and profiles.
 fn recipes(bytes: &[u8], _: &Path) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else { return false };
     let config = Config::parse(text, "recipe").is_ok_and(|config| {
@@ -85,7 +85,7 @@ fn recipes(bytes: &[u8], _: &Path) -> bool {
         config.check().is_ok()
     });
     let profile = serde_json::from_str::<Profile>(text).is_ok_and(|profile| profile.check().is_ok());
-    config | profile | Sweep::parse(text).is_ok() | Prices::parse(text).is_ok()
+    config | profile | Sweep::parse(text).is_ok() | Cloud::parse(text).is_ok()
 }
 
 fn recipe_seeds() -> Vec<Vec<u8>> {

@@ -173,7 +173,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         output.line(format_args!("{}", eciton_deploy::policy(&choices)));
         return Ok(());
     }
-    let prices = Prices::read()?;
+    let prices = eciton_exec::prices()?;
     let facts = choices.facts(&prices);
     let money = Money { prices, host: arguments.host() };
     if arguments.dry_run {
@@ -330,7 +330,7 @@ fn describe(facts: &Facts, money: &Money, output: &mut Output) {
             "of {}, {}: {}",
             prices.date,
             prices.region,
-            if std::env::var_os("ECITON_PRICES").is_some() { "your list" } else { "infra/prices.toml" }
+            if std::env::var_os("ECITON_CLOUD").is_some() { "your file" } else { "infra/cloud.toml" }
         ),
     );
 }

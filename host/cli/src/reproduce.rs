@@ -15,7 +15,7 @@ Systems: dorylus (Thorpe et al. 2021), pipedream-2bw (Narayanan et al. 2021), gr
 bamboo (Thorpe et al. 2023), dpfp (Li et al. 2022).\n\
 Published figures are as recalled. A few figures are fitted on one row, the others are predicted by the simulator of\n\
 `eciton simulate`, errors included. docs/SIMULATION.md says what is fitted, and why errors are what they are; docs/RECEPTIVE.md has dpfp.\n\
-Prices are infra/prices.toml, or the file that ECITON_PRICES names.\n\n\
+Prices and times come from infra/cloud.toml, or the file that ECITON_CLOUD names.\n\n\
 Examples:  eciton reproduce dorylus\n\
 \x20          eciton reproduce dorylus --json";
 
@@ -52,5 +52,5 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         let near = nearest(wanted, known).map_or_else(String::new, |near| format!("; did you mean {near}?"));
         return Err(Failure::Usage(format!("reproduce {wanted}: known are {all}{near}")));
     };
-    reproduce(&Prices::read()?, arguments.json, output)
+    reproduce(&eciton_exec::prices()?, arguments.json, output)
 }

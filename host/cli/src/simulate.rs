@@ -24,7 +24,7 @@ const AFTER_HELP: &str = "\
 Shapes: reddit-small, reddit-large, amazon, friendster: a GCN of two layers on as many hosts of the kind, and as many\n\
 functions, as published. Each option below overrides what a shape says.\n\
 Times follow from a task profile; the built-in one has figures of the design notes and estimates, not your machines'.\n\
-Prices are infra/prices.toml, or the file that ECITON_PRICES names. docs/SIMULATION.md says what is modelled and what\n\
+Prices and times come from infra/cloud.toml, or the file that ECITON_CLOUD names. docs/SIMULATION.md says what is modelled and what\n\
 is left out.\n\n\
 Examples:  eciton simulate --shape reddit-small --functions 0\n\
 \x20          eciton simulate --shape reddit-small --functions auto --placement shared\n\
@@ -118,18 +118,21 @@ pub(crate) struct Arguments {
     /// Their processors: x86_64, arm64
     #[arg(long, value_name = "ARCH", default_value = "x86_64", help_heading = "Functions")]
     arch: Architecture,
-    /// Functions that the account may run at once
-    #[arg(long, value_name = "N", default_value_t = 1000, help_heading = "Functions")]
-    account: u32,
-    /// New functions at once, and as many more every 10 s
-    #[arg(long, value_name = "N", default_value_t = 1000, help_heading = "Functions")]
-    burst: u32,
-    /// From a request to a function's start and back, ms
-    #[arg(long, value_name = "MS", default_value_t = 10.0, help_heading = "Functions")]
-    latency: f64,
-    /// A cold start, ms
-    #[arg(long, value_name = "MS", default_value_t = 150.0, help_heading = "Functions")]
-    cold_start: f64,
+    /// Times and limits of functions: a preset of infra/cloud.toml
+    #[arg(long, value_name = "NAME", default_value = eciton_plan::cloud::DEFAULT_PRESET, help_heading = "Functions")]
+    preset: String,
+    /// Maximum number of concurrent functions of the account; without it, that of --preset
+    #[arg(long, value_name = "N", help_heading = "Functions")]
+    account: Option<u32>,
+    /// Maximum number of new functions in 10 s; without it, that of --preset
+    #[arg(long, value_name = "N", help_heading = "Functions")]
+    burst: Option<u32>,
+    /// Time between client and function, both ways, ms; without it, that of --preset
+    #[arg(long, value_name = "MS", help_heading = "Functions")]
+    latency: Option<f64>,
+    /// Time of a cold start, ms; without it, that of --preset
+    #[arg(long, value_name = "MS", help_heading = "Functions")]
+    cold_start: Option<f64>,
     /// Attempts at a task
     #[arg(long, value_name = "N", default_value_t = 4, help_heading = "Functions")]
     attempts: u32,
@@ -266,7 +269,12 @@ impl Arguments {
         Ok(shape)
     }
 
-    fn settings(&self, named: &Named, prices: &Prices) -> Result<(Settings, String), Failure> {
+    fn settings(
+        &self,
+        named: &Named,
+        prices: &Prices,
+        preset: &eciton_plan::Preset,
+    ) -> Result<(Settings, String), Failure> {
         // What a shape says of hosts and functions holds where the shape itself was asked for.
         let own = self.shape.is_none() && (self.vertices.is_some() || self.edges.is_some());
         let machine_name = self.machine.as_deref().unwrap_or(named.machine);
@@ -277,7 +285,7 @@ impl Arguments {
         let auto = self.functions == Some(FunctionCount::Auto);
         let count = match self.functions {
             Some(FunctionCount::Fixed(count)) => count,
-            Some(FunctionCount::Auto) => self.account,
+            Some(FunctionCount::Auto) => self.account.unwrap_or(preset.concurrency),
             None if own => 0,
             None => hosts.saturating_mul(named.functions_each),
         };
@@ -319,10 +327,12 @@ impl Arguments {
             memory_mb: self.memory,
             processor: self.arch.into(),
         };
-        settings.cloud.concurrency = self.account;
-        (settings.cloud.burst, settings.cloud.burst_per_10_s) = (self.burst, self.burst);
-        settings.cloud.latency_us = us("--latency", self.latency)?;
-        settings.cloud.cold_us = us("--cold-start", self.cold_start)?;
+        settings.cloud = eciton_simulate::Cloud::from(preset);
+        settings.cloud.concurrency = self.account.unwrap_or(preset.concurrency);
+        let burst = self.burst.unwrap_or(preset.environments_per_10_s);
+        (settings.cloud.burst, settings.cloud.burst_per_10_s) = (burst, burst);
+        settings.cloud.latency_us = us("--latency", self.latency.unwrap_or(preset.invoke_ms))?;
+        settings.cloud.cold_us = us("--cold-start", self.cold_start.unwrap_or(preset.cold_start_ms))?;
         settings.faults = Faults {
             straggle: self.straggle,
             straggle_factor: self.straggle_factor,
@@ -373,9 +383,11 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         return lanes::run(model, lanes, (*seed, *jitter, machine.as_deref(), *json), output);
     }
     let named = arguments.named()?;
-    let prices = Prices::read()?;
+    let prices = eciton_exec::prices()?;
     let shape = arguments.shape(named)?;
-    let (settings, machine) = arguments.settings(named, &prices)?;
+    let cloud = eciton_exec::cloud()?;
+    let preset = cloud.preset(&arguments.preset).map_err(|error| Failure::usage(&error))?;
+    let (settings, machine) = arguments.settings(named, &prices, preset)?;
     if settings.functions.count > MAX_FUNCTIONS {
         return Err(Failure::Usage(format!(
             "--functions: at most {} are taken",

@@ -144,11 +144,14 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
         rows.extend(billed(bill));
     }
     if let Some(cost) = &summary.cost {
-        let would = if summary.executor == "emulated" { "would be " } else { "" };
+        let (would, times) = match summary.executor == "emulated" {
+            true => ("would be ", "; times measured on this machine"),
+            false => ("", ""),
+        };
         rows.push((
             "cost",
             format!(
-                "{would}${:.6}: functions {:.6}, store {:.6}, transfer {:.6} (prices of {})",
+                "{would}${:.6}: functions {:.6}, store {:.6}, transfer {:.6} (prices of {}{times})",
                 cost.usd, cost.functions_usd, cost.store_usd, cost.transfer_usd, cost.prices
             ),
         ));
@@ -482,6 +485,7 @@ mod tests {
             store_usd: 0.37,
             transfer_usd: 0.01,
             host: Host { place: HostPlace::Region, because: "EC2's metadata says us-east-1a".to_owned() },
+            times: eciton_train::Times::Measured,
             prices: "2026-11, us-east-1".to_owned(),
         });
         let text = shown(&one);

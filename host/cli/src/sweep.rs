@@ -10,7 +10,7 @@ use eciton_train::sweep::{
     Functions, Group, Halved, Lot, Outcome, Row, Spent, choices, csv, groups, halve, picture, trial_folder,
     unranked,
 };
-use eciton_train::{Bill, Stop};
+use eciton_train::{Bill, Stop, Times};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -49,9 +49,12 @@ pub(crate) struct Arguments {
     /// A deployment's name or file, as `eciton deploy` wrote it [default: eciton]
     #[arg(long, value_name = "NAME|FILE", help_heading = "Functions")]
     deployment: Option<String>,
-    /// US dollars that the sweep may cost, what is under way included; trials that do not fit are left
+    /// Maximum cost of the sweep in US dollars, over all starts of this command; trials that do not fit are left
     #[arg(long, value_name = "USD", value_parser = usd, help_heading = "Functions")]
     max_usd: Option<f64>,
+    /// Maximum duration of the sweep in seconds, over all starts of this command; trials that do not fit are left
+    #[arg(long, value_name = "SECONDS", value_parser = seconds_above_0, help_heading = "Functions")]
+    within: Option<f64>,
     /// Set a key of the recipe for all trials; keys of [executor] and [emulator] are about the functions
     #[arg(long, value_name = "SECTION.KEY=VALUE")]
     set: Vec<String>,
@@ -68,6 +71,14 @@ pub(crate) fn usd(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(usd) if usd > 0.0 && usd.is_finite() => Ok(usd),
         _ => Err("a number of dollars above 0, for instance 0.50".to_owned()),
+    }
+}
+
+/// Parses a limit of time.
+pub(crate) fn seconds_above_0(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 1e9 => Ok(seconds),
+        _ => Err("a number of seconds above 0, for instance 600".to_owned()),
     }
 }
 
@@ -143,6 +154,10 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     if local && arguments.max_usd.is_some() {
         return Err(Failure::Usage("--max-usd: nothing is charged here; add --executor lambda".to_owned()));
     }
+    if local && arguments.within.is_some() {
+        let remedy = "add --executor emulated or --executor lambda";
+        return Err(Failure::Usage(format!("--within: it limits functions; {remedy}")));
+    }
     let name = arguments.file.file_stem().unwrap_or_default();
     let folder = arguments.out.clone().unwrap_or_else(|| Path::new("sweeps").join(name));
     if !arguments.json {
@@ -194,7 +209,10 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
             *to = Some(row);
         }
     };
-    let mut functions = (!local).then(|| Functions::new(&place, arguments.max_usd));
+    let mut functions = (!local).then(|| {
+        let record = folder.join(RECORD);
+        Functions::new(&place, arguments.max_usd).within(arguments.within).recorded(record)
+    });
     let folders = |at: usize| trial_folder(&folder, at);
     let mut train = |lot: Lot<'_>, told: &mut dyn FnMut(usize, Outcome)| match &mut functions {
         None => eciton_train::sweep::sweep(lot, &folder, workers, &stop, told),
@@ -402,13 +420,28 @@ fn print(results: &Results<'_>, (folder, by): (&Path, Part), output: &mut Output
     output.line(format_args!("results.csv, results.json and sweep.svg are in {}", folder.display()));
 }
 
-/// What functions did and cost, in a line.
+/// Name of the file that records what functions cost.
+pub(crate) const RECORD: &str = "spent.jsonl";
+
+/// Returns a line about the work of functions and its cost.
 pub(crate) fn told_spent(spent: &Spent) -> String {
-    let Bill { invocations, cold_starts, failed, throttled, gb_seconds, .. } = spent.bill;
+    let Bill { invocations, cold_starts, failed, throttled, unreported, gb_seconds, init_ms, .. } =
+        spent.bill;
+    let unreported = match unreported {
+        0 => String::new(),
+        count => format!(", {count} without a report (not in the sum)"),
+    };
+    let (times, took) = match spent.cost.times {
+        Times::Modelled => ("modelled", format!("; {} of modelled time", seconds(spent.seconds))),
+        Times::Measured => ("measured on this machine", String::new()),
+        Times::Charged => ("as reported", String::new()),
+    };
     let mut text = format!(
-        "functions: {invocations} calls, {cold_starts} cold, {failed} failed, {throttled} throttled; {gb_seconds:.1} \
-         GB-s; USD {:.4} ({} prices)",
-        spent.cost.usd, spent.cost.prices
+        "functions: {invocations} calls, {cold_starts} cold ({} of initialisation), {failed} failed, {throttled} \
+         throttled{unreported}{took}\nbill: {gb_seconds:.1} GB-s ({times}); USD {:.4} (prices of {})",
+        seconds(init_ms / 1e3),
+        spent.cost.usd,
+        spent.cost.prices
     );
     if let Some(cut) = &spent.cut {
         let _ = write!(text, "\nfunctions: {cut}");
@@ -423,8 +456,10 @@ fn end(results: &Results<'_>, folder: &Path) -> Result<(), Failure> {
         return Err(Failure::Stopped { text, code });
     }
     if left > 0 && results.failed == 0 {
-        let text =
-            format!("{left} of {} are left: --max-usd is used up; more goes on with them", results.trials);
+        let text = format!(
+            "{left} of {} are left: --max-usd or --within is used up; with more, the same command goes on",
+            results.trials
+        );
         return Err(Failure::Failed(text));
     }
     if results.failed > 0 {

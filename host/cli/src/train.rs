@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::progress::{self, Bar, JsonLines, Lines};
 use crate::run_name::RunName;
-use crate::sweep::told_spent;
+use crate::sweep::{RECORD, told_spent};
 use crate::{interrupt, recipe, summary, text};
 
 /// What `eciton train` takes. What stands for a key of a recipe is kept as text: the plan reads it.
@@ -295,10 +295,17 @@ fn as_task(arguments: &Arguments, config: &Config, out: &Path, output: &mut Outp
     interrupt::watch_sweep(stop.clone())?;
     let mut ended = None;
     let lot = Lot { configs: std::slice::from_ref(config), numbers: &[0], pause_after: None };
-    let mut functions = Functions::new(config, arguments.max_usd);
+    // Beside the run folder until that is there.
+    let record = PathBuf::from(format!("{}.{RECORD}", out.display()));
+    let mut functions = Functions::new(config, arguments.max_usd).recorded(record.clone());
     let folder = |_| out.to_owned();
     functions.train(lot, (&folder, arguments.seeds), &stop, &mut |_, outcome| ended = Some(outcome))?;
     let spent = functions.spent();
+    if out.is_dir() && record.exists() {
+        let to = out.join(RECORD);
+        std::fs::rename(&record, &to)
+            .map_err(|error| Failure::Failed(format!("{}: cannot be written: {error}", to.display())))?;
+    }
     let summary = match ended {
         Some(Outcome::Trained(summary) | Outcome::Found(summary)) => Ok(*summary),
         Some(Outcome::Failed(text)) => return Err(Failure::Failed(text)),

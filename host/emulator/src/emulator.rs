@@ -1,6 +1,7 @@
 //! The running emulator: its threads, its two front doors, its end.
 
 use crate::bill::Bill;
+use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::instance::Phase;
 use crate::invoke::Lambda;
@@ -41,6 +42,7 @@ pub struct Emulator {
     s3_address: SocketAddr,
     pool: Arc<Pool>,
     bill: Arc<Mutex<Bill>>,
+    clock: Option<Arc<Clock>>,
     thread: Mutex<Option<Running>>,
 }
 
@@ -55,6 +57,7 @@ struct Opened {
     s3_address: SocketAddr,
     pool: Arc<Pool>,
     bill: Arc<Mutex<Bill>>,
+    clock: Option<Arc<Clock>>,
 }
 
 impl std::fmt::Debug for Emulator {
@@ -111,6 +114,7 @@ impl Emulator {
             s3_address: opened.s3_address,
             pool: opened.pool,
             bill: opened.bill,
+            clock: opened.clock,
             thread: Mutex::new(Some(Running { stop, ended, thread })),
         })
     }
@@ -128,6 +132,12 @@ impl Emulator {
     /// What was counted so far.
     pub fn bill(&self) -> Bill {
         *self.bill.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the virtual clock, or `None` if invocations take real time: without [`Settings::times`], and on systems
+    /// that cannot read the processor time of a process.
+    pub fn clock(&self) -> Option<Arc<Clock>> {
+        self.clock.clone()
     }
 
     /// The processes that live now, the longest-lived first.
@@ -183,14 +193,19 @@ async fn open_all(settings: Settings) -> Result<(Opened, Vec<Server>)> {
     let starter = Starter::new().map_err(system("starting the thread that starts processes"))?;
     let pool =
         Pool::new(Nursery { settings: settings.clone(), starter, s3: s3.clone(), account: account.clone() });
-    let lambda = Lambda::new(settings.clone(), pool.clone(), bill.clone());
+    let readable = crate::processor::time_of(std::process::id()).is_some();
+    let clock = settings.times.filter(|_| readable).map(Clock::new);
+    if clock.is_some() {
+        crate::reference::start(&pool).map_err(system("starting the thread of the reference product"))?;
+    }
+    let lambda = Lambda::new(settings.clone(), pool.clone(), bill.clone(), clock.clone());
     let (lambda_listener, lambda_address) = bind().await.map_err(system("opening the Lambda API"))?;
     let (s3_listener, s3_address) = bind().await.map_err(system("opening S3"))?;
     let limits = Limits::of(&settings);
     let handle = move |request| crate::lambda_api::handle(lambda.clone(), request);
     let servers = vec![
         serve(lambda_listener, limits, None, handle),
-        crate::s3::serve_s3(s3_listener, limits, None, s3, account),
+        crate::s3::serve_s3(s3_listener, limits, None, s3, account, None),
     ];
     let (swept, idle) = (pool.clone(), settings.idle_timeout);
     tokio::spawn(async move {
@@ -201,5 +216,5 @@ async fn open_all(settings: Settings) -> Result<(Opened, Vec<Server>)> {
             swept.sweep(idle);
         }
     });
-    Ok((Opened { lambda_address, s3_address, pool, bill }, servers))
+    Ok((Opened { lambda_address, s3_address, pool, bill, clock }, servers))
 }

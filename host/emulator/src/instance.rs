@@ -3,9 +3,12 @@
 //! An instance is a small state machine behind a lock. The Runtime API (the worker's side), the course of an invocation (the client's side) and the process's end act on it; work is
 //! settled exactly once, by whichever of them comes first.
 
+use crate::clock::Times;
 use crate::log::LogTail;
+use crate::processor;
 use crate::settings::Function;
 use bytes::Bytes;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot, watch};
@@ -21,6 +24,10 @@ pub(crate) enum Outcome {
     TooLarge,
     /// The process ended; how, as Lambda words it.
     Exited(String),
+    /// The function's time limit has passed.
+    TimedOut,
+    /// The process had more memory resident than its function has.
+    OutOfMemory,
 }
 
 /// One event for a worker.
@@ -52,8 +59,31 @@ pub(crate) enum Phase {
     Exited(String),
 }
 
+/// Processor time and modelled waits of a process since its start.
+#[derive(Clone, Copy, Debug, Default)]
+struct Used {
+    processor: Duration,
+    waits: Duration,
+}
+
+/// Measurements of the work that an instance has.
+#[derive(Clone, Copy, Debug, Default)]
+struct Measured {
+    /// Use at the start of the work. Until the process has asked for work, that is the process's start.
+    from: Used,
+    /// Use at its end; `None` while it goes on.
+    to: Option<Used>,
+    /// Sum and number of the reference product's factors.
+    factors: (f64, u32),
+    /// Time that is added: a straggler's.
+    delay: Duration,
+}
+
 #[derive(Debug)]
 struct State {
+    measured: Measured,
+    /// The newest use that was read: the clock ends with the process.
+    used: Used,
     assigned: Option<Assigned>,
     /// The last work that was settled: a second answer to it is told apart from one to nothing.
     settled: Option<String>,
@@ -85,6 +115,8 @@ pub(crate) struct Instance {
     started: Instant,
     pub(crate) log: Mutex<LogTail>,
     state: Mutex<State>,
+    /// Modelled waits for the object store, microseconds.
+    waits_us: AtomicU64,
     phase: watch::Sender<Phase>,
     work_came: Notify,
     delivered: Notify,
@@ -104,7 +136,10 @@ impl Instance {
             function,
             started,
             log: Mutex::new(LogTail::new(log_tail)),
+            waits_us: AtomicU64::new(0),
             state: Mutex::new(State {
+                measured: Measured::default(),
+                used: Used::default(),
                 assigned: None,
                 settled: None,
                 last_delivered: None,
@@ -144,6 +179,59 @@ impl Instance {
         self.state().idle_since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
+    /// Reads what the process has used since its start.
+    fn use_now(&self, state: &mut State) -> Used {
+        if let Some(processor) = processor::time_of(self.pid) {
+            state.used.processor = processor;
+        }
+        state.used.waits = Duration::from_micros(self.waits_us.load(Ordering::Relaxed));
+        state.used
+    }
+
+    /// Adds a modelled wait.
+    pub(crate) fn wait(&self, wait: Duration) {
+        let us = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
+        self.waits_us.fetch_add(us, Ordering::Relaxed);
+    }
+
+    /// Adds a delay to the present work.
+    pub(crate) fn delay(&self, delay: Duration) {
+        self.state().measured.delay += delay;
+    }
+
+    /// Takes note of a factor of the reference product.
+    pub(crate) fn compare(&self, factor: f64) {
+        let (sum, count) = &mut self.state().measured.factors;
+        (*sum, *count) = (*sum + factor, *count + 1);
+    }
+
+    /// Returns the virtual time of the work so far, or of the start if the process has not asked for work.
+    pub(crate) fn elapsed(&self, times: &Times) -> Duration {
+        let (sum, count) = self.state().measured.factors;
+        self.elapsed_by(times, if count == 0 { 1.0 } else { sum / f64::from(count) })
+    }
+
+    /// Returns a time that the work has taken at least, by the reference product's factor so far.
+    pub(crate) fn least_elapsed(&self, times: &Times) -> Duration {
+        let (sum, count) = self.state().measured.factors;
+        self.elapsed_by(times, 0.95 * if count == 0 { 1.0 } else { sum / f64::from(count) })
+    }
+
+    fn elapsed_by(&self, times: &Times, factor: f64) -> Duration {
+        let mut state = self.state();
+        let now = self.use_now(&mut state);
+        let Measured { from, to, delay, .. } = state.measured;
+        let to = to.unwrap_or(now);
+        let processor = to.processor.saturating_sub(from.processor).mul_f64(factor);
+        times.computing(processor) + to.waits.saturating_sub(from.waits) + delay
+    }
+
+    /// Ends the measurement of the present work.
+    fn measure_end(&self, state: &mut State) {
+        let now = self.use_now(state);
+        state.measured.to.get_or_insert(now);
+    }
+
     /// Waits until the process has asked for work, failed to start or ended.
     pub(crate) async fn started(&self) -> Phase {
         let mut phase = self.phase.subscribe();
@@ -176,6 +264,7 @@ impl Instance {
             return outcome;
         }
         self.log.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        state.measured = Measured { from: self.use_now(&mut state), ..Measured::default() };
         state.invocations += 1;
         state.idle_since = None;
         state.assigned = Some(Assigned { work, delivered: false, done });
@@ -208,6 +297,11 @@ impl Instance {
 
     /// The worker asks for work: waits for it and hands it over. None: it asks again without having answered, or has asked anew since.
     pub(crate) async fn next(&self) -> Option<(String, Bytes, u128)> {
+        let starting = self.phase() == Phase::Starting;
+        if starting {
+            let mut state = self.state();
+            self.measure_end(&mut state);
+        }
         self.phase.send_if_modified(|phase| {
             let first = *phase == Phase::Starting;
             if first {
@@ -264,6 +358,7 @@ impl Instance {
         let expected = self.expects(id);
         if expected == Settle::Accepted {
             let mut state = self.state();
+            self.measure_end(&mut state);
             if let Some(assigned) = state.assigned.take_if(|assigned| assigned.work.id == id) {
                 state.settled = Some(assigned.work.id);
                 let _ = assigned.done.send(outcome);
@@ -305,12 +400,18 @@ impl Instance {
     /// The process is no more.
     pub(crate) fn exit(&self, how: String) {
         let mut state = self.state();
+        self.measure_end(&mut state);
         state.reaped = true;
         self.phase.send_replace(Phase::Exited(how.clone()));
         if let Some(assigned) = state.assigned.take() {
             state.settled = Some(assigned.work.id);
             let _ = assigned.done.send(Outcome::Exited(how));
         }
+    }
+
+    /// Returns whether the process had more memory resident than its function has.
+    pub(crate) fn is_past_memory(&self) -> bool {
+        self.peak_memory_bytes().is_some_and(|bytes| bytes > u64::from(self.function.memory_mb) << 20)
     }
 
     /// The most memory that the process had resident, in bytes; None where the system does not tell or the process is gone.

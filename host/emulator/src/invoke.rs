@@ -1,6 +1,7 @@
 //! The course of one invocation: throttling, an instance, the work, faults on the way, the bill, the report.
 
 use crate::bill::Bill;
+use crate::clock::{Clock, Ticket, Times};
 use crate::error::Error;
 use crate::faults::{Crash, Draw, Fate};
 use crate::instance::{Instance, Outcome, Phase, Work};
@@ -18,6 +19,16 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub(crate) const QUEUED_EVENTS: usize = 1000;
 /// Idle instances that turn out dead, before an invocation gives up on finding a live one.
 const DEAD_INSTANCES: usize = 16;
+/// Interval at which an instance's virtual time is compared with its limit, in real time.
+const LOOK: Duration = Duration::from_millis(5);
+/// Interval at which an instance's memory is compared with its limit.
+const MEMORY_LOOK: Duration = Duration::from_millis(25);
+/// Real time for which a process may compute nothing, on top of its limit.
+const STUCK: Duration = Duration::from_secs(60);
+/// Real time that a process has on top of its limit where its time is virtual.
+const PATIENCE: Duration = Duration::from_secs(24 * 3600);
+/// End of a process that had more memory than its function, as Lambda words it.
+const OUT_OF_MEMORY: &str = "Runtime exited with error: signal: killed";
 /// Log lines are on their way for about this long when the answer is there already.
 const LOG_LAG: Duration = Duration::from_millis(3);
 
@@ -28,6 +39,8 @@ pub(crate) struct Lambda {
     pub(crate) pool: Arc<Pool>,
     bill: Arc<Mutex<Bill>>,
     draw: Mutex<Draw>,
+    /// With [`Settings::times`]: answers are released in the order of virtual time.
+    clock: Option<Arc<Clock>>,
     concurrency: Arc<Semaphore>,
     queue: Arc<Semaphore>,
     requests: AtomicU64,
@@ -72,7 +85,12 @@ struct Ran {
 }
 
 impl Lambda {
-    pub(crate) fn new(settings: Arc<Settings>, pool: Arc<Pool>, bill: Arc<Mutex<Bill>>) -> Arc<Lambda> {
+    pub(crate) fn new(
+        settings: Arc<Settings>,
+        pool: Arc<Pool>,
+        bill: Arc<Mutex<Bill>>,
+        clock: Option<Arc<Clock>>,
+    ) -> Arc<Lambda> {
         let functions = settings
             .functions
             .iter()
@@ -82,6 +100,7 @@ impl Lambda {
             functions,
             pool,
             bill,
+            clock,
             draw: Mutex::new(Draw::new(settings.faults)),
             concurrency: Arc::new(Semaphore::new(settings.concurrency)),
             queue: Arc::new(Semaphore::new(QUEUED_EVENTS)),
@@ -123,6 +142,7 @@ impl Lambda {
         with_log: bool,
     ) -> Result<Finished, Refused> {
         let fate = self.fate(function, &payload);
+        let ticket = self.clock.as_ref().map(|clock| clock.arrive(true));
         let permit = self.concurrency.clone().try_acquire_owned();
         let Some(permit) = permit.ok().filter(|_| !fate.throttle) else {
             self.bill().throttled += 1;
@@ -135,8 +155,9 @@ impl Lambda {
             self.run_later(function.clone(), payload.clone(), self.request_id(), Fate::default(), place);
         }
         let (lambda, function) = (self.clone(), function.clone());
-        let run =
-            tokio::spawn(async move { lambda.run(&function, payload, id, fate, with_log, permit).await });
+        let run = tokio::spawn(async move {
+            lambda.run(&function, payload, id, fate, with_log, (permit, ticket)).await
+        });
         run.await.unwrap_or(Err(Refused::Service(Error::Stopped)))
     }
 
@@ -166,7 +187,10 @@ impl Lambda {
         let lambda = self.clone();
         tokio::spawn(async move {
             if let Ok(permit) = lambda.concurrency.clone().acquire_owned().await {
-                let _ = lambda.run(&function, payload, id, fate, false, permit).await;
+                // Nobody hears of it.
+                let fate = Fate { lose_answer: true, ..fate };
+                let ticket = lambda.clock.as_ref().map(|clock| clock.arrive(false));
+                let _ = lambda.run(&function, payload, id, fate, false, (permit, ticket)).await;
             }
             drop(place);
         });
@@ -179,16 +203,20 @@ impl Lambda {
         id: String,
         fate: Fate,
         with_log: bool,
-        permit: OwnedSemaphorePermit,
+        (permit, ticket): (OwnedSemaphorePermit, Option<Ticket>),
     ) -> Result<Finished, Refused> {
         let bytes_in = payload.len() as u64;
-        let ran = self.work(function, payload, &id, &fate).await?;
+        let ran = self.work(function, payload, (&id, ticket.as_ref()), &fate).await?;
         let us = |duration: Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         let (payload, fault) = match ran.outcome {
             Ok(answer) => (answer, Fault::None),
             Err((fault, report)) => (report, fault),
         };
         let lost = fate.lose_answer && fault == Fault::None;
+        if let Some(ticket) = ticket {
+            // All that follows happens in the order of virtual time: the bill, the instance's next work, the answer.
+            ticket.end(ran.init.is_some(), ran.init.unwrap_or_default() + ran.duration, !lost).await;
+        }
         let billed_ms = {
             let mut bill = self.bill();
             bill.invocations += 1;
@@ -227,14 +255,18 @@ impl Lambda {
         &self,
         function: &Arc<Function>,
         payload: Bytes,
-        id: &str,
+        (id, ticket): (&str, Option<&Ticket>),
         fate: &Fate,
     ) -> Result<Ran, Refused> {
+        let times = ticket.map(|ticket| ticket.clock.times);
         let mut dead = 0;
         loop {
             let Taken { instance, cold } = self.pool.take(function).await.map_err(Refused::Service)?;
+            if let Some(ticket) = ticket {
+                ticket.works(&instance, cold);
+            }
             let init = if cold {
-                match self.init(&instance, id).await {
+                match self.init(&instance, id, times.as_ref()).await {
                     Ok(init) => Some(init),
                     Err((init, fault, report)) => {
                         return Ok(Ran {
@@ -249,34 +281,36 @@ impl Lambda {
                 None
             };
             let start = Instant::now();
+            let took = |instance: &Instance| match &times {
+                Some(times) => instance.elapsed(times),
+                None => start.elapsed(),
+            };
             if fate.crash == Some(Crash::Before) {
                 instance.kill();
                 let how = instance.exited().await;
                 return Ok(Ran {
                     instance,
                     init,
-                    duration: start.elapsed(),
+                    duration: times.map_or_else(|| start.elapsed(), |_| Duration::ZERO),
                     outcome: Err((Fault::Crash, exit_error(id, &how))),
                 });
             }
-            let deadline = SystemTime::now() + function.timeout;
+            // A process cannot read virtual time: it sees a deadline that it will not reach.
+            let patience = if times.is_some() { PATIENCE } else { Duration::ZERO };
+            let deadline = SystemTime::now() + function.timeout + patience;
             let deadline_ms = deadline.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
             let outcome = instance.assign(Work { id: id.to_owned(), payload: payload.clone(), deadline_ms });
-            let outcome = with_faults(&instance, id, outcome, fate);
-            let outcome = match tokio::time::timeout_at((start + function.timeout).into(), outcome).await {
-                Ok(Some(outcome)) => outcome,
-                Ok(None) => Outcome::Exited(instance.exited().await),
-                Err(_) => {
-                    instance.revoke();
-                    instance.kill();
-                    let report = timeout_error(id, function.timeout);
-                    return Ok(Ran {
-                        instance,
-                        init,
-                        duration: function.timeout,
-                        outcome: Err((Fault::Timeout, report)),
-                    });
-                }
+            if let Some(ticket) = ticket {
+                ticket.works(&instance, cold);
+            }
+            let outcome = with_faults(&instance, id, outcome, fate, times.as_ref());
+            let outcome = tokio::select! {
+                outcome = outcome => match outcome {
+                    Some(outcome) => outcome,
+                    None => Outcome::Exited(instance.exited().await),
+                },
+                () = past_limit(&instance, start, times.as_ref()) => Outcome::TimedOut,
+                () = past_memory(&instance) => Outcome::OutOfMemory,
             };
             // A warm process that died before it saw the event: as if it had never been chosen.
             if !cold
@@ -287,24 +321,50 @@ impl Lambda {
                 dead += 1;
                 continue;
             }
+            let mut duration = took(&instance);
+            let outcome = match outcome {
+                Outcome::Answered(_) | Outcome::Failed(_) if duration > function.timeout => Outcome::TimedOut,
+                Outcome::Answered(_) | Outcome::Failed(_) if instance.is_past_memory() => {
+                    Outcome::OutOfMemory
+                }
+                other => other,
+            };
             let outcome = match outcome {
                 Outcome::Answered(answer) => Ok(answer),
                 Outcome::Failed(report) => Err((Fault::Function, report)),
                 Outcome::TooLarge => Err((Fault::Function, too_large_error(self.settings.answer_bytes))),
                 Outcome::Exited(how) => Err((Fault::Crash, exit_error(id, &how))),
+                Outcome::TimedOut => {
+                    duration = function.timeout;
+                    instance.revoke();
+                    instance.kill();
+                    Err((Fault::Timeout, timeout_error(id, function.timeout)))
+                }
+                Outcome::OutOfMemory => {
+                    instance.revoke();
+                    instance.kill();
+                    Err((Fault::Crash, exit_error(id, OUT_OF_MEMORY)))
+                }
             };
-            return Ok(Ran { instance, init, duration: start.elapsed(), outcome });
+            return Ok(Ran { instance, init, duration, outcome });
         }
     }
 
-    /// Waits for a new process's first request for work.
-    async fn init(&self, instance: &Instance, id: &str) -> Result<Duration, (Duration, Fault, Bytes)> {
+    /// Waits for a new process's first request for work. Returns the time of its initialisation.
+    async fn init(
+        &self,
+        instance: &Instance,
+        id: &str,
+        times: Option<&Times>,
+    ) -> Result<Duration, (Duration, Fault, Bytes)> {
         self.bill().cold_starts += 1;
         let start = Instant::now();
-        match tokio::time::timeout(self.settings.init_timeout, instance.started()).await {
-            Ok(Phase::Ready(init)) => Ok(init),
-            Ok(Phase::InitFailed(report)) => Err((start.elapsed(), Fault::Crash, report)),
-            Ok(Phase::Exited(how)) => Err((start.elapsed(), Fault::Crash, exit_error(id, &how))),
+        let phase = tokio::time::timeout(self.settings.init_timeout, instance.started()).await;
+        let took = times.map_or_else(|| start.elapsed(), |times| instance.elapsed(times));
+        match phase {
+            Ok(Phase::Ready(init)) => Ok(if times.is_some() { took } else { init }),
+            Ok(Phase::InitFailed(report)) => Err((took, Fault::Crash, report)),
+            Ok(Phase::Exited(how)) => Err((took, Fault::Crash, exit_error(id, &how))),
             Ok(Phase::Starting) | Err(_) => Err((
                 self.settings.init_timeout,
                 Fault::Timeout,
@@ -314,17 +374,52 @@ impl Lambda {
     }
 }
 
+/// Waits until the work of an instance is past its function's time limit: in virtual time where there are times,
+/// else in real time. A process that computes nothing for long is taken to be past it.
+async fn past_limit(instance: &Instance, start: Instant, times: Option<&Times>) {
+    let limit = instance.function.timeout;
+    let Some(times) = times else {
+        return tokio::time::sleep_until((start + limit).into()).await;
+    };
+    let (mut last, mut moved) = (Duration::ZERO, Instant::now());
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let elapsed = instance.elapsed(times);
+        if elapsed > last + Duration::from_millis(1) {
+            (last, moved) = (elapsed, Instant::now());
+        }
+        if elapsed > limit || moved.elapsed() > limit + STUCK {
+            return;
+        }
+    }
+}
+
+/// Waits until the process of an instance has had more memory resident than its function has.
+async fn past_memory(instance: &Instance) {
+    while !instance.is_past_memory() {
+        tokio::time::sleep(MEMORY_LOOK).await;
+    }
+}
+
 /// The outcome of assigned work, with the faults that happen while it runs.
 async fn with_faults(
     instance: &Instance,
     id: &str,
     mut outcome: tokio::sync::oneshot::Receiver<Outcome>,
     fate: &Fate,
+    times: Option<&Times>,
 ) -> Option<Outcome> {
     if let Some(Crash::During(delay)) = fate.crash {
         let moment = async {
             instance.delivery(id).await;
-            tokio::time::sleep(delay).await;
+            match times {
+                None => tokio::time::sleep(delay).await,
+                Some(times) => {
+                    while instance.elapsed(times) < delay {
+                        tokio::time::sleep(LOOK).await;
+                    }
+                }
+            }
         };
         tokio::select! {
             outcome = &mut outcome => if let Ok(Outcome::Exited(how)) = outcome { return Some(Outcome::Exited(how)) },
@@ -335,7 +430,10 @@ async fn with_faults(
     }
     let outcome = outcome.await.ok();
     if let (Some(delay), Some(Outcome::Answered(_))) = (fate.straggle, &outcome) {
-        tokio::time::sleep(delay).await;
+        match times {
+            None => tokio::time::sleep(delay).await,
+            Some(_) => instance.delay(delay),
+        }
     }
     outcome
 }

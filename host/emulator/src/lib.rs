@@ -28,7 +28,7 @@
 //!
 //! # What is not
 //!
-//! A function's memory is billed and not enforced, its processor share not limited. Scaling up is not slowed down. An asynchronous event is run once, without AWS's two retries. Payloads of
+//! A function's share of a processor is not limited: with [`Settings::times`] its processor time is divided by the share. Scaling up is not slowed down. An asynchronous event is run once, without AWS's two retries. Payloads of
 //! an invocation use the instance's network (at AWS they have one of their own). Entity tags are not MD5. No versions, locks, lists of access rules or lifecycles of buckets. A function's role is
 //! prefixes of keys ([`Role`]), not IAM's language.
 //!
@@ -38,6 +38,7 @@
 //! [`Settings::connections`] connections a listener, [`Settings::concurrency`] processes, 1,000 waiting asynchronous events, [`Settings::store_bytes`] of objects, 10,000 open uploads.
 
 mod bill;
+mod clock;
 mod death;
 mod emulator;
 mod error;
@@ -51,6 +52,8 @@ mod objects;
 mod owner;
 mod pool;
 mod process;
+mod processor;
+mod reference;
 mod role;
 mod runtime_api;
 mod s3;
@@ -59,6 +62,7 @@ mod settings;
 mod signature;
 
 pub use bill::{Bill, S3Bill};
+pub use clock::{Advanced, Clock, Times};
 pub use emulator::{Emulator, InstanceInfo};
 pub use error::{Error, Result};
 pub use faults::Faults;

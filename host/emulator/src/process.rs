@@ -90,10 +90,11 @@ impl Nursery {
         let pid = child.id().ok_or_else(|| io::Error::other("the process ended at once"))?;
         let instance = Arc::new(Instance::new(number, pid, function.clone(), started, settings.log_tail));
         let _ = api.instance.set(instance.clone());
+        let waiting = settings.times.map(|times| (instance.clone(), times));
         let handle = move |request| api.clone().handle(request);
         let servers = vec![
             serve(runtime_listener, limits, link.clone(), handle),
-            crate::s3::serve_s3(s3_listener, limits, link, self.s3.clone(), self.account.clone()),
+            crate::s3::serve_s3(s3_listener, limits, link, self.s3.clone(), self.account.clone(), waiting),
         ];
         let mut logs = Vec::new();
         if let Some(pipe) = child.stdout.take() {

@@ -1,6 +1,8 @@
 //! S3 as the library `s3s` speaks it, over [`Objects`]: every request signed, counted and limited.
 
 use crate::bill::{Bill, S3Bill};
+use crate::clock::Times;
+use crate::instance::Instance;
 use crate::link::Link;
 use crate::objects::{Condition, LISTED_KEYS, Object, Objects, PARTS, PUT_BYTES, Refusal};
 use crate::role::Roles;
@@ -9,6 +11,7 @@ use crate::settings::Settings;
 use base64::Engine;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
+use hyper::body::Body as _;
 use s3s::access::{S3Access, S3AccessContext};
 use s3s::auth::SimpleAuth;
 use s3s::checksum::ChecksumHasher;
@@ -58,19 +61,21 @@ pub(crate) fn service(settings: &Settings, account: &Account) -> S3Service {
     builder.build()
 }
 
-/// Opens the service on a listener.
+/// Opens the service on a listener. With `waiting`, each request adds its modelled wait to that instance.
 pub(crate) fn serve_s3(
     listener: TcpListener,
     limits: Limits,
     link: Option<Link>,
     service: S3Service,
     account: Account,
+    waiting: Option<(Arc<Instance>, Times)>,
 ) -> Server {
     let pace = limits.body_timeout;
-    serve(listener, limits, link, move |request| {
-        let (service, account) = (service.clone(), account.clone());
+    serve(listener, limits, link, move |request: hyper::Request<hyper::body::Incoming>| {
+        let (service, account, waiting) = (service.clone(), account.clone(), waiting.clone());
         async move {
             let mut fate = None;
+            let sent = request.body().size_hint().exact().unwrap_or_default();
             let request = request.map(|body| {
                 let body = Paced::new(body, pace);
                 fate = Some(body.fate());
@@ -89,6 +94,10 @@ pub(crate) fn serve_s3(
             }
             if response.status().is_client_error() || response.status().is_server_error() {
                 account.count(|bill| bill.refused += 1);
+            }
+            if let Some((instance, times)) = waiting {
+                let received = response.body().size_hint().exact().unwrap_or_default();
+                instance.wait(times.request(sent + received));
             }
             Ok(response)
         }

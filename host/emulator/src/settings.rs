@@ -1,5 +1,6 @@
 //! How the emulated cloud is set up: functions, buckets, network, limits and faults.
 
+use crate::clock::Times;
 use crate::error::{Error, Result};
 use crate::faults::Faults;
 use crate::role::Role;
@@ -27,7 +28,8 @@ pub struct Function {
     pub bootstrap: PathBuf,
     /// What `LAMBDA_TASK_ROOT` says, and where the program runs; None: the program's folder.
     pub task_root: Option<PathBuf>,
-    /// Memory in MB, 128 to 10,240: for the bill and for `AWS_LAMBDA_FUNCTION_MEMORY_SIZE`. It is not enforced.
+    /// Memory in MB, 128 to 10,240: for the bill and for `AWS_LAMBDA_FUNCTION_MEMORY_SIZE`. A process that
+    /// had more resident is killed.
     pub memory_mb: u32,
     /// How long one invocation may take, up to 900 s; then its process is killed.
     pub timeout: Duration,
@@ -103,6 +105,8 @@ pub struct Settings {
     pub event_bytes: usize,
     /// Bytes of an answer, at most.
     pub answer_bytes: usize,
+    /// Times of the modelled cloud. If `None`, an invocation takes the time that it takes on this machine.
+    pub times: Option<Times>,
     /// Faults to inject.
     pub faults: Faults,
     /// How many bytes of log `X-Amz-Log-Result` shows, before base64; AWS: 4,096.
@@ -135,6 +139,7 @@ impl Default for Settings {
             idle_timeout: Duration::from_secs(300),
             event_bytes: SYNCHRONOUS_PAYLOAD_BYTES,
             answer_bytes: SYNCHRONOUS_PAYLOAD_BYTES,
+            times: None,
             faults: Faults::default(),
             log_tail: 4096,
             log_sink: None,
@@ -172,6 +177,15 @@ impl Settings {
             range(setting, millis(value), 1, 86_400_000)?;
         }
         range("cold_start_delay", millis(self.cold_start_delay), 0, 60_000)?;
+        if let Some(times) = &self.times {
+            for (setting, found) in
+                [("times.cores", times.cores), ("times.bytes_per_second", times.bytes_per_second)]
+            {
+                if !(found > 0.0 && found.is_finite()) {
+                    return Err(wrong(setting, found.to_string(), "a number above 0"));
+                }
+            }
+        }
         range("faults.straggle_delay", millis(self.faults.straggle_delay), 0, 900_000)?;
         for (setting, found) in self.faults.probabilities() {
             if !(0.0..=1.0).contains(&found) {

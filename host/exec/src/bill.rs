@@ -21,6 +21,9 @@ pub struct Bill {
     pub unreported: u64,
     /// Milliseconds charged, cold starts included.
     pub billed_ms: u64,
+    /// Milliseconds of cold starts, as the functions' service reported them.
+    #[serde(default)]
+    pub init_ms: f64,
     /// Memory times time charged, GiB-seconds.
     pub gb_seconds: f64,
     /// Bytes of requests to functions.
@@ -41,6 +44,19 @@ pub struct Bill {
     pub store_bytes_to_host: u64,
 }
 
+/// Origin of the times that a bill charges.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Times {
+    /// Real time on this machine. It depends on the load of the machine.
+    #[default]
+    Measured,
+    /// Virtual time of a preset of the cloud file: processor time and modelled waits.
+    Modelled,
+    /// Reports of the functions' service.
+    Charged,
+}
+
 /// A bill in money.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
@@ -55,8 +71,11 @@ pub struct Cost {
     /// The host's place, and its source.
     #[serde(default)]
     pub host: Host,
-    /// Date and region of the price list.
+    /// Date and region of the prices.
     pub prices: String,
+    /// Origin of the times.
+    #[serde(default)]
+    pub times: Times,
 }
 
 impl Bill {
@@ -78,6 +97,7 @@ impl Bill {
             transfer_usd,
             host: host.clone(),
             prices: format!("{}, {}", prices.date, prices.region),
+            times: Times::default(),
         }
     }
 
@@ -91,6 +111,7 @@ impl Bill {
             failed: self.failed + other.failed,
             unreported: self.unreported + other.unreported,
             billed_ms: self.billed_ms + other.billed_ms,
+            init_ms: self.init_ms + other.init_ms,
             gb_seconds: self.gb_seconds + other.gb_seconds,
             bytes_to_functions: self.bytes_to_functions + other.bytes_to_functions,
             bytes_from_functions: self.bytes_from_functions + other.bytes_from_functions,
@@ -113,6 +134,7 @@ impl Bill {
             failed: self.failed - earlier.failed,
             unreported: self.unreported.saturating_sub(earlier.unreported),
             billed_ms: self.billed_ms - earlier.billed_ms,
+            init_ms: self.init_ms - earlier.init_ms,
             gb_seconds: self.gb_seconds - earlier.gb_seconds,
             bytes_to_functions: self.bytes_to_functions - earlier.bytes_to_functions,
             bytes_from_functions: self.bytes_from_functions - earlier.bytes_from_functions,
@@ -158,7 +180,7 @@ mod tests {
     fn a_host_in_the_region_was_billed_as_one_at_home() {
         let text = include_str!("../../../tests/infra/bill.json");
         let runs: BTreeMap<String, Independent> = serde_json::from_str(text).unwrap();
-        let prices = Prices::own().unwrap();
+        let prices = crate::prices().unwrap();
         assert_eq!(runs.len(), 2, "by the store, and by payload");
         for (transport, Independent { usage, usd, log_lines_usd }) in runs {
             let bill = Bill {

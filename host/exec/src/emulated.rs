@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use eciton_emulator as emulator;
 use eciton_kernel::artefact::{Baseline, Signer};
+use eciton_plan::Processor;
 use eciton_tensor::simd;
 use eciton_transport::{Credentials, S3Settings, S3Store};
 
@@ -35,6 +36,13 @@ fn draw_secret() -> Result<String, Error> {
 
 /// The system's source of random bytes.
 const RANDOM: &str = "/dev/urandom";
+
+/// Time within which a process asks for its first work: Lambda's own limit, and one for a loaded machine where
+/// time is virtual.
+const INIT_LIMIT: Duration = Duration::from_secs(10);
+const LOADED_INIT_LIMIT: Duration = Duration::from_secs(300);
+/// Real time within which an answer arrives where time is virtual.
+const HELD_LIMIT: Duration = Duration::from_secs(24 * 3600);
 
 /// A stand-in for AWS with functions of one kind, and its clients.
 #[derive(Debug)]
@@ -79,6 +87,16 @@ impl Stand {
             function.environment.insert("TMPDIR".to_owned(), files.display().to_string());
         }
         let timeout = function.timeout;
+        let processor = match baseline {
+            Baseline::NeoverseN1 => Processor::Arm64,
+            _ => Processor::X86_64,
+        };
+        let times = match kind {
+            // Layer tasks take the time that they take here: the host computes beside them.
+            "worker" => None,
+            _ => Some(times(executor, settings, processor)?),
+        };
+        let bandwidth = (settings.mbit_s > 0.0 && times.is_none()).then_some((settings.mbit_s * 1e6) as u64);
         let share = settings.crash / 3.0;
         let faults = emulator::Faults {
             seed: settings.seed,
@@ -99,8 +117,10 @@ impl Stand {
             access_key: ACCESS_KEY.to_owned(),
             secret_key: secret.clone(),
             concurrency: settings.account_concurrency as usize,
-            cold_start_delay: Duration::from_millis(settings.cold_start_ms),
-            bits_per_second: (settings.mbit_s > 0.0).then_some((settings.mbit_s * 1e6) as u64),
+            cold_start_delay: times.map_or(Duration::from_millis(settings.cold_start_ms), |_| Duration::ZERO),
+            init_timeout: times.map_or(INIT_LIMIT, |_| LOADED_INIT_LIMIT),
+            bits_per_second: bandwidth,
+            times,
             faults,
             ..emulator::Settings::default()
         }))?;
@@ -113,7 +133,8 @@ impl Stand {
                 function: name,
                 region: REGION.to_owned(),
                 endpoint: Some(cloud.endpoint()),
-                timeout,
+                // An answer is held in real time until its virtual time has come.
+                timeout: times.map_or(timeout, |_| HELD_LIMIT),
                 memory_mb: executor.memory_mb,
             },
             ACCESS_KEY,
@@ -128,6 +149,34 @@ impl Stand {
             _ => Architecture::X86_64,
         }
     }
+}
+
+/// Returns the modelled times of functions of one size, from the preset that `emulator.cloud` names. The keys
+/// `emulator.mbit_s` and `emulator.cold_start_ms` replace those of the preset.
+fn times(
+    executor: &eciton_plan::Executor,
+    settings: &eciton_plan::Emulator,
+    processor: Processor,
+) -> Result<emulator::Times, Error> {
+    let cloud = crate::cloud()?;
+    let preset =
+        cloud.preset(&settings.cloud).map_err(|error| Error::Choice(format!("emulator.cloud: {error}")))?;
+    let ms = |ms: f64| Duration::from_secs_f64(ms / 1e3);
+    let cold_start = match settings.cold_start_ms {
+        0 => ms(preset.cold_start_ms),
+        own => Duration::from_millis(own),
+    };
+    let bytes_per_second = match settings.mbit_s {
+        0.0 => preset.bytes_per_second(executor.memory_mb),
+        own => own * 1e6 / 8.0,
+    };
+    Ok(emulator::Times {
+        invoke: ms(preset.invoke_ms),
+        cold_start,
+        first_byte: ms(preset.first_byte_ms),
+        bytes_per_second,
+        cores: preset.cores(processor, executor.memory_mb),
+    })
 }
 
 /// What functions of a kind may do with objects, as the roles of `infra/template.yaml`.
@@ -148,6 +197,7 @@ pub(crate) fn bill(service: &emulator::Bill, client: &Bill) -> Bill {
         failed: service.function_errors,
         unreported: 0,
         billed_ms: service.billed_ms,
+        init_ms: service.init_us as f64 / 1e3,
         gb_seconds: service.gb_seconds(),
         bytes_to_functions: service.payload_bytes_in,
         bytes_from_functions: service.payload_bytes_out,

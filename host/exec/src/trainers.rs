@@ -5,8 +5,14 @@
 
 #[cfg(feature = "aws")]
 mod pool;
+#[cfg(feature = "aws")]
+mod record;
+#[cfg(feature = "aws")]
+mod time;
 #[cfg(not(feature = "aws"))]
 mod without;
+
+use std::path::Path;
 
 use bytes::Bytes;
 use eciton_transport::Key;
@@ -46,10 +52,14 @@ pub enum Ended {
     Left,
 }
 
-/// What may be spent, and when to end.
+/// Limits of what calls may spend, and the request to stop.
 pub struct Rules<'a> {
-    /// US dollars, what is under way included; `None`: no limit.
+    /// Maximum of the bill, US dollars. Calls in flight, and the calls of earlier processes by the record, count.
     pub max_usd: Option<f64>,
-    /// Asked now and then.
+    /// Seconds after which no call goes on, those of earlier processes by the record included.
+    pub within: Option<f64>,
+    /// File of the record that is continued.
+    pub record: Option<&'a Path>,
+    /// Returns whether to stop. It is called several times a second.
     pub stop: &'a dyn Fn() -> bool,
 }

@@ -176,7 +176,7 @@ impl SpanChoice {
     }
 }
 
-/// An hour of a core: of a c5, whose two vCPUs `infra/prices.toml` has at this price.
+/// An hour of a core: of a c5, whose two vCPUs `infra/cloud.toml` has at this price.
 pub const CORE_HOUR_USD: f64 = 0.085;
 /// Most functions of a run.
 pub const MAX_FUNCTIONS: u32 = 10_000;
@@ -297,10 +297,13 @@ pub struct Emulator {
     pub seed: u64,
     /// Functions that may run at once; more requests are throttled.
     pub account_concurrency: u32,
-    /// Each function's network, Mbit/s each way; 0: as fast as it goes.
+    /// Network of each function, Mbit/s each way. If 0, whole runs have that of [`Self::cloud`], and layer tasks have no limit.
     pub mbit_s: f64,
     /// Added to a cold start, in milliseconds.
     pub cold_start_ms: u64,
+    /// Preset of the cloud file whose times hold for whole runs. Layer tasks take real time.
+    #[serde(default = "default_preset", skip_serializing_if = "is_default_preset")]
+    pub cloud: String,
     /// Share of invocations whose process dies, a third each before, during and after its work.
     pub crash: f64,
     /// Share of answers that are lost, the work done.
@@ -321,6 +324,14 @@ pub struct Emulator {
     pub architecture: Option<Processor>,
 }
 
+fn default_preset() -> String {
+    crate::cloud::DEFAULT_PRESET.to_owned()
+}
+
+fn is_default_preset(name: &str) -> bool {
+    name == crate::cloud::DEFAULT_PRESET
+}
+
 impl Default for Emulator {
     fn default() -> Self {
         Self {
@@ -328,6 +339,7 @@ impl Default for Emulator {
             account_concurrency: 1000,
             mbit_s: 0.0,
             cold_start_ms: 0,
+            cloud: default_preset(),
             crash: 0.0,
             lose: 0.0,
             double: 0.0,

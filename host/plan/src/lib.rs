@@ -30,6 +30,7 @@ pub mod batch;
 pub mod buffers;
 pub mod checkpoint;
 pub mod class_weights;
+pub mod cloud;
 pub mod combine;
 pub mod config;
 mod document;
@@ -70,6 +71,7 @@ pub use batch::{Batch, Sampler};
 pub use buffers::Buffers;
 pub use checkpoint::Checkpoint;
 pub use class_weights::ClassWeights;
+pub use cloud::{Cloud, Preset};
 pub use combine::{Combine, Sum};
 pub use config::{
     Config, Data, Keep, Limits, MAX_SEQUENCE, NormaliseFeatures, Run, SelfLoops, Tokens, origins,

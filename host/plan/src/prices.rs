@@ -1,27 +1,24 @@
-//! Prices: a dated list, and dollars for counts. Text in, data out; who reads the file is not here.
+//! Prices of a region, and dollars for counts. Money follows from counts and prices, nowhere else.
 //!
-//! The form is that of `infra/prices.toml`. Money follows from counts and a list, nowhere else.
+//! [`crate::Cloud`] reads them from `infra/cloud.toml`.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::cloud::{finite, positive};
 use crate::error::Error;
 
-/// Longer lists are not read, bytes.
-pub const MAX_PRICES_BYTES: usize = 64 << 10;
-/// Most machines of a list.
-pub const MAX_MACHINES: usize = 1024;
-
-/// Prices, USD.
+/// Prices of a region, USD.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prices {
-    /// When they held: `2026-11`.
+    /// Date of the prices, for instance `2026-11`.
     pub date: String,
-    /// Where.
+    /// Name of the region. It is the table's name in the file.
+    #[serde(skip)]
     pub region: String,
-    /// Where they are from.
+    /// Source of the prices.
     pub source: String,
     /// Functions.
     pub lambda: Lambda,
@@ -33,7 +30,7 @@ pub struct Prices {
     pub logs: Logs,
     /// Alarms.
     pub alarms: Alarms,
-    /// Machines by name (`c5.2xlarge`). Lists of before have none.
+    /// Machines by name, for instance `c5.2xlarge`.
     #[serde(default)]
     pub ec2: BTreeMap<String, Machine>,
 }
@@ -48,6 +45,10 @@ pub struct Lambda {
     pub arm64_gb_second: f64,
     /// A million invocations.
     pub million_requests: f64,
+    /// GiB-seconds that an account has for nothing each month.
+    pub free_gb_seconds: f64,
+    /// Invocations that an account has for nothing each month.
+    pub free_requests: f64,
 }
 
 /// Prices of the bucket.
@@ -70,8 +71,7 @@ pub struct Transfer {
     pub to_internet_gb: f64,
     /// 1 GB from one zone to another, each way.
     pub between_zones_gb: f64,
-    /// 1 GB within a zone. Lists of before have none: it is free.
-    #[serde(default)]
+    /// 1 GB within a zone.
     pub within_zone_gb: f64,
 }
 
@@ -141,6 +141,30 @@ pub struct Machine {
     pub gib: f64,
     /// Its network at best, Gbit/s.
     pub gbits: f64,
+    /// Its physical cores. If `None`, two vCPUs are one core.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cores: Option<u32>,
+    /// Speed of a core, relative to one core of c7a.
+    #[serde(default = "whole")]
+    pub speed: f64,
+    /// Price of a spot machine as a share of the price on demand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spot: Option<f64>,
+    /// Whether it has a GPU.
+    #[serde(default)]
+    pub gpu: bool,
+}
+
+fn whole() -> f64 {
+    1.0
+}
+
+impl Machine {
+    /// Returns the number of physical cores.
+    #[must_use]
+    pub fn cores(&self) -> f64 {
+        self.cores.map_or(f64::from(self.vcpus) / 2.0, f64::from)
+    }
 }
 
 /// A kind of processor that functions run on.
@@ -155,47 +179,45 @@ pub enum Processor {
 }
 
 impl Prices {
-    /// Reads a list.
-    ///
-    /// # Errors
-    /// [`Error::Content`] for a text that is no list, is too long, or has a price or size that cannot be.
-    pub fn parse(text: &str) -> Result<Self, Error> {
-        let wrong = |reason: String| Error::Content { what: "a price list", reason };
-        if text.len() > MAX_PRICES_BYTES {
-            return Err(wrong(format!("{} bytes; it has at most {MAX_PRICES_BYTES}", text.len())));
-        }
-        let found: Self = toml::from_str(text).map_err(|e| wrong(e.message().to_owned()))?;
-        let (l, s, t) = (found.lambda, found.s3, found.transfer);
+    /// Checks all prices and machines of the region with this table name.
+    pub(crate) fn check(&self, table: &str) -> Result<(), Error> {
+        let Self { lambda, s3, transfer, logs, alarms, ec2, .. } = self;
         let prices = [
-            l.x86_64_gb_second,
-            l.arm64_gb_second,
-            l.million_requests,
-            s.thousand_writes,
-            s.thousand_reads,
-            s.gb_month,
-            t.to_internet_gb,
-            t.between_zones_gb,
-            t.within_zone_gb,
-            found.logs.gb_taken_in,
-            found.alarms.each_month,
+            ("x86_64_gb_second", lambda.x86_64_gb_second),
+            ("arm64_gb_second", lambda.arm64_gb_second),
+            ("million_requests", lambda.million_requests),
+            ("free_gb_seconds", lambda.free_gb_seconds),
+            ("free_requests", lambda.free_requests),
         ];
-        let hours = found.ec2.values().map(|machine| machine.hour);
-        if let Some(price) = prices.into_iter().chain(hours).find(|p| !(p.is_finite() && *p >= 0.0)) {
-            return Err(wrong(format!("{price} is no price")));
+        finite(&format!("{table}.lambda"), &prices)?;
+        let prices = [
+            ("thousand_writes", s3.thousand_writes),
+            ("thousand_reads", s3.thousand_reads),
+            ("gb_month", s3.gb_month),
+        ];
+        finite(&format!("{table}.s3"), &prices)?;
+        let prices = [
+            ("to_internet_gb", transfer.to_internet_gb),
+            ("between_zones_gb", transfer.between_zones_gb),
+            ("within_zone_gb", transfer.within_zone_gb),
+        ];
+        finite(&format!("{table}.transfer"), &prices)?;
+        finite(&format!("{table}.logs"), &[("gb_taken_in", logs.gb_taken_in)])?;
+        finite(&format!("{table}.alarms"), &[("each_month", alarms.each_month)])?;
+        for (name, machine) in ec2 {
+            let table = format!("{table}.ec2.{name:?}");
+            finite(&table, &[("hour", machine.hour)])?;
+            let sizes = [
+                ("vcpus", f64::from(machine.vcpus)),
+                ("gib", machine.gib),
+                ("gbits", machine.gbits),
+                ("cores", machine.cores()),
+                ("speed", machine.speed),
+                ("spot", machine.spot.unwrap_or(1.0)),
+            ];
+            positive(&table, &sizes)?;
         }
-        if found.ec2.len() > MAX_MACHINES {
-            return Err(wrong(format!("{} machines; it has at most {MAX_MACHINES}", found.ec2.len())));
-        }
-        let sized = |m: &Machine| {
-            m.vcpus > 0 && m.gib > 0.0 && m.gib.is_finite() && m.gbits > 0.0 && m.gbits.is_finite()
-        };
-        match found.ec2.iter().find(|(_, machine)| !sized(machine)) {
-            Some((name, machine)) => Err(wrong(format!(
-                "the machine {name} has {} vCPUs, {} GiB and {} Gbit/s; each must be above 0",
-                machine.vcpus, machine.gib, machine.gbits
-            ))),
-            None => Ok(found),
-        }
+        Ok(())
     }
 
     /// Functions: GiB-seconds and invocations.
@@ -261,7 +283,13 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    const OWN: &str = include_str!("../../../infra/prices.toml");
+    fn own() -> Prices {
+        crate::Cloud::parse(include_str!("../../../infra/cloud.toml"))
+            .unwrap()
+            .region("us-east-1")
+            .unwrap()
+            .clone()
+    }
 
     fn near(one: f64, other: f64) {
         assert!((one - other).abs() < 1e-9, "{one} {other}");
@@ -269,7 +297,7 @@ mod tests {
 
     #[test]
     fn a_bill_by_hand() {
-        let prices = Prices::parse(OWN).unwrap();
+        let prices = own();
         near(prices.lambda_usd(Processor::X86_64, 1000.0, 1_000_000), 0.016_666_7 + 0.20);
         near(prices.lambda_usd(Processor::Arm64, 1000.0, 0), 0.013_333_4);
         near(prices.s3_usd(2000, 10_000), 0.01 + 0.004);
@@ -285,39 +313,15 @@ mod tests {
 
     #[test]
     fn a_host_in_the_region_was_charged_for_the_internet() {
-        let prices = Prices::parse(OWN).unwrap();
+        let prices = own();
         let moved =
             Moved { to_functions: 4_000_000_000, from_functions: 200_000_000, objects_to_host: 110_000_000 };
         near(prices.transfer_usd(HostPlace::Home, &moved), 0.0279);
         // Each way, and no object: the bucket is the region's.
         near(prices.transfer_usd(HostPlace::Region, &moved), 0.042);
         near(prices.transfer_usd(HostPlace::Zone, &moved), 0.0);
-        // A list of before has no price within a zone.
-        let old = OWN.replace("within_zone_gb", "# within_zone_gb");
-        assert_eq!(Prices::parse(&old).unwrap(), prices);
-        let dear = OWN.replace("within_zone_gb = 0.0", "within_zone_gb = 1.0");
-        near(Prices::parse(&dear).unwrap().transfer_usd(HostPlace::Zone, &moved), 4.2);
-    }
-
-    #[test]
-    fn a_list_with_something_wrong_is_refused() {
-        let refused = |text: &str| Prices::parse(text).unwrap_err().to_string();
-        assert!(refused("").contains("not a price list"));
-        assert!(refused(&OWN.replace("0.20", "-0.20")).contains("is no price"));
-        assert!(refused(&OWN.replace("hour = 0.34", "hour = nan")).contains("is no price"));
-        assert!(refused(&OWN.replace("vcpus = 8", "vcpus = 0")).contains("must be above 0"));
-        assert!(refused(&OWN.replace("gb_month", "gb_moth")).contains("not a price list"));
-        let long = format!("{OWN}\n# {}", "x".repeat(MAX_PRICES_BYTES));
-        assert!(refused(&long).contains("at most"));
-        let many: String =
-            (0..=MAX_MACHINES).map(|i| format!("m{i} = {{hour=1,vcpus=1,gib=1,gbits=1}}\n")).collect();
-        let many = format!("{}[ec2]\n{many}", OWN.split("[ec2]").next().unwrap());
-        assert!(refused(&many).contains("1024"), "{}", refused(&many));
-    }
-
-    #[test]
-    fn a_list_without_machines_is_still_one() {
-        let old = OWN.split("[ec2]").next().unwrap();
-        assert!(Prices::parse(old).unwrap().machine("c5.2xlarge").is_err());
+        let mut dear = own();
+        dear.transfer.within_zone_gb = 1.0;
+        near(dear.transfer_usd(HostPlace::Zone, &moved), 4.2);
     }
 }

@@ -32,9 +32,30 @@ pub struct Cloud {
     pub give_up_us: u64,
 }
 
+impl From<&eciton_plan::Preset> for Cloud {
+    fn from(preset: &eciton_plan::Preset) -> Self {
+        let us = |ms: f64| (ms * 1e3).round() as u64;
+        Self {
+            concurrency: preset.concurrency,
+            burst: preset.environments_per_10_s,
+            burst_per_10_s: preset.environments_per_10_s,
+            latency_us: us(preset.invoke_ms),
+            cold_us: us(preset.cold_start_ms),
+            init_us: us(preset.init_ms),
+            keep_us: us(preset.keep_s * 1e3),
+            payload_bytes: preset.payload_bytes,
+            alone_mbits: preset.alone_mbit_s,
+            hundred_mbits: preset.hundred_mbit_s,
+            store_us: us(preset.first_byte_ms),
+            time_limit_us: u64::from(preset.time_limit_s) * 1_000_000,
+            ..Self::default()
+        }
+    }
+}
+
 impl Default for Cloud {
-    /// A thousand at once, a thousand new ones and as many more every 10 s, 6 MB, 800 and 200 Mbit/s.
-    /// Estimates: 10 ms an invocation, 150 ms and 20 ms a cold start, 10 minutes warm, 20 ms to the store.
+    /// The default preset of `infra/cloud.toml`, which a test compares, for reproductions of published systems.
+    /// An invocation that is not answered is given up after 60 s.
     fn default() -> Self {
         Self {
             concurrency: 1000,
@@ -44,7 +65,7 @@ impl Default for Cloud {
             cold_us: 150_000,
             init_us: 20_000,
             keep_us: 600_000_000,
-            payload_bytes: 6 << 20,
+            payload_bytes: 6_291_456,
             alone_mbits: 800.0,
             hundred_mbits: 200.0,
             store_us: 20_000,
@@ -124,6 +145,12 @@ mod tests {
 
     fn cloud() -> Cloud {
         Cloud { concurrency: 5, burst: 3, burst_per_10_s: 10, keep_us: 1000, ..Cloud::default() }
+    }
+
+    #[test]
+    fn the_default_is_the_default_preset_of_the_file() {
+        let file = eciton_plan::Cloud::parse(include_str!("../../../infra/cloud.toml")).unwrap();
+        assert_eq!(Cloud::default(), Cloud::from(file.preset("lambda-2026").unwrap()));
     }
 
     #[test]

@@ -10,7 +10,11 @@ use crate::{
 };
 
 fn prices() -> Prices {
-    Prices::parse(include_str!("../../../infra/prices.toml")).unwrap()
+    eciton_plan::Cloud::parse(include_str!("../../../infra/cloud.toml"))
+        .unwrap()
+        .region("us-east-1")
+        .unwrap()
+        .clone()
 }
 
 /// One layer on so many rows without edges: T, G, loss, G', T'.

@@ -91,7 +91,11 @@ fn workloads() -> Vec<Workload> {
 }
 
 fn prices() -> Prices {
-    Prices::parse(include_str!("../../../infra/prices.toml")).unwrap()
+    eciton_plan::Cloud::parse(include_str!("../../../infra/cloud.toml"))
+        .unwrap()
+        .region("us-east-1")
+        .unwrap()
+        .clone()
 }
 
 impl Workload {

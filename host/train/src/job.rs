@@ -292,6 +292,8 @@ pub fn perform(job: &Job, place: &Place, fetch: &mut Fetch<'_>) -> Result<(Vec<u
     took.files_seconds = begun.elapsed().as_secs_f64();
     let limit = place.memory_bytes.saturating_sub(RESERVED_BYTES);
     config.run.memory_bytes = Some(config.run.memory_bytes.unwrap_or(limit).min(limit));
+    let memory_mb = u32::try_from(place.memory_bytes >> 20).unwrap_or(u32::MAX);
+    config.run.threads = config.run.threads.or(Some(eciton_plan::cloud::threads(memory_mb)));
     let run = place.folder.join("run");
     let checkpoints = checkpoint::folder(&run);
     // What a job before left that failed.

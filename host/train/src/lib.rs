@@ -70,7 +70,7 @@ mod worker;
 pub use culprit::{Culprit, Written};
 pub use data::{IN_MEMORY, load, open, prepare, task};
 pub use eciton_exec::workers::{Leave, Served, Traffic};
-pub use eciton_exec::{Bill, Cost};
+pub use eciton_exec::{Bill, Cost, Times};
 pub use error::{Error, Result};
 pub use generate::{Drawing, Writer};
 pub use kernels::{CachePolicy, SignedCode};

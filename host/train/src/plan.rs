@@ -4,7 +4,6 @@ mod bytes;
 mod lanes;
 mod pipeline;
 
-use eciton_exec::Prices;
 use eciton_exec::functions::Outlook;
 use eciton_graph::dataset::Dataset;
 use eciton_plan::{
@@ -98,7 +97,7 @@ impl FunctionsPlan {
         let Some(outlook) = Outlook::of(&config.executor, &config.emulator, intervals) else {
             return Ok(None);
         };
-        let prices = Prices::read()?;
+        let prices = eciton_exec::prices()?;
         let transfer_gb_usd = prices.transfer_gb_usd(outlook.host.place);
         let prices = format!("{}, {}", prices.date, prices.region);
         Ok(Some(Self { outlook, transfer_gb_usd, prices }))

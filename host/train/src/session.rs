@@ -242,7 +242,7 @@ impl Session {
         let local = LocalPool::new(pool_settings).map_err(Error::Threads)?;
         let charged = matches!(executor.kind, ExecutorKind::Emulated | ExecutorKind::Lambda);
         // Before anything is spent: a price list that cannot be read must not end a run.
-        let prices = charged.then(Prices::read).transpose()?;
+        let prices = charged.then(eciton_exec::prices).transpose()?;
         let lanes = (config.lanes.lanes.count > 0).then(|| {
             let (rows, parts) = parts(config, &inputs, &program);
             needs(config, (&program, &spans, &schedule), (rows.div_ceil(parts.max(1)) as usize, parts))

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use eciton_engine::Residence;
-use eciton_exec::Prices;
 use eciton_plan::PipelineSchedule;
 use eciton_plan::planner::models::{Speed, published};
 use eciton_plan::planner::{Graph, Host, HostWork, Lane, Machine, Plan, Wanted, plan};
@@ -208,7 +207,7 @@ pub(super) fn run(
     output: &mut Output,
 ) -> Result<(), Failure> {
     let refused = |e: eciton_plan::Error| Failure::usage(&e);
-    let prices = Prices::read()?;
+    let prices = eciton_exec::prices()?;
     let machine = machine.unwrap_or("p3.2xlarge");
     let usd_hour = match of.usd_hour {
         Some(usd) => usd,

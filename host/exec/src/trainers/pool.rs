@@ -12,18 +12,20 @@ use serde::Deserialize;
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
+use super::record::{self, Before, Record};
+use super::time::Time;
 use super::{Call, Ended, Rules};
 use crate::deployment::{DEFAULT_STACK, Deployment};
 use crate::emulated::{self, Stand};
 use crate::functions::{self, Cut, Error, Keys, Most, Result, at_store};
 use crate::invoker::Charge;
 use crate::lambda::{LambdaInvoker, LambdaSettings};
-use crate::{Architecture, Bill, Cost, Host, InvokeError, Invoker, Prices, aws};
+use crate::{Architecture, Bill, Cost, Host, InvokeError, Invoker, Prices, Times, aws};
 
 /// Attempts at a call; throttled ones do not count.
 const ATTEMPTS: u32 = 10;
-/// How often what is under way is looked at.
-const LOOK: Duration = Duration::from_millis(50);
+/// Memory sizes that an error advises, MB.
+const SIZES: [u32; 7] = [512, 1024, 1769, 3008, 5307, 7076, 10_240];
 /// Of what is under way, each call is expected to cost at most so many times the dearest so far, and so many times the
 /// mean of the store's requests and bytes.
 const DEARER: f64 = 1.5;
@@ -44,6 +46,12 @@ pub struct Trainers {
     deadline: Deadline,
     prices: Prices,
     bill: Bill,
+    time: Time,
+    /// Name of the function, for the record.
+    function: String,
+    record: Option<Record>,
+    /// Sum of earlier processes, by the record.
+    before: Before,
     /// Requests of functions to the store, as their answers tell.
     told: Counts,
     budget: Budget,
@@ -85,8 +93,12 @@ impl Trainers {
                     memory_mb: executor.memory_mb,
                     timeout,
                     deadline: Deadline::of(executor),
-                    prices: Prices::read()?,
+                    prices: crate::cloud::prices()?,
                     bill: Bill::default(),
+                    time: cloud.clock().map_or_else(|| Time::Real(Instant::now()), Time::Virtual),
+                    function: format!("emulated-{}", executor.memory_mb),
+                    record: None,
+                    before: Before::default(),
                     told: Counts::default(),
                     budget: Budget::default(),
                     cloud: Some(cloud),
@@ -134,8 +146,12 @@ impl Trainers {
             memory_mb: function.memory_mb,
             timeout,
             deadline: Deadline::of(executor),
-            prices: Prices::read()?,
+            prices: crate::cloud::prices_in(&deployment.region)?,
             bill: Bill::default(),
+            time: Time::Real(Instant::now()),
+            function: function.name.clone(),
+            record: None,
+            before: Before::default(),
             told: Counts::default(),
             budget: Budget::default(),
             cloud: None,
@@ -166,9 +182,14 @@ impl Trainers {
         Cut::find(self.asked, calls, &self.most)
     }
 
-    /// What was used so far of what is charged for.
+    /// Returns what was used so far of what is charged for, by earlier processes of the record too.
     #[must_use]
     pub fn bill(&self) -> Bill {
+        self.before.bill.and(&self.own_bill())
+    }
+
+    /// Returns what this process has used so far.
+    fn own_bill(&self) -> Bill {
         let (counts, told) = (self.store.counts(), self.told);
         let mut own = self.bill;
         own.store_writes = counts.puts + counts.lists + told.puts + told.lists;
@@ -183,10 +204,26 @@ impl Trainers {
         }
     }
 
-    /// That, in money.
+    /// Returns [`Self::bill`] in money.
     #[must_use]
     pub fn cost(&self) -> Cost {
-        self.bill().cost(&self.prices, self.architecture, &self.host)
+        self.in_money(&self.bill())
+    }
+
+    fn in_money(&self, bill: &Bill) -> Cost {
+        let times = match (&self.cloud, &self.time) {
+            (None, _) => Times::Charged,
+            (Some(_), Time::Virtual(_)) => Times::Modelled,
+            (Some(_), Time::Real(_)) => Times::Measured,
+        };
+        Cost { times, ..bill.cost(&self.prices, self.architecture, &self.host) }
+    }
+
+    /// Returns the seconds of all calls so far, those of earlier processes of the record included. They are virtual
+    /// where the emulator has times.
+    #[must_use]
+    pub fn seconds(&self) -> f64 {
+        self.before.seconds + self.time.now().as_secs_f64()
     }
 
     fn usd(&self, charge: &Charge) -> f64 {
@@ -202,19 +239,30 @@ impl Trainers {
 
     /// Whether one call more, beside those under way, keeps the bill within a limit, as far as anybody can tell.
     fn fits(&self, limit: f64, under: usize, longest: f64) -> bool {
-        let Cost { usd, functions_usd, .. } = self.cost();
-        let Budget { lost_usd, dearest_usd, answered } = self.budget;
+        let Cost { usd, functions_usd, .. } = self.in_money(&self.own_bill());
+        let Budget { lost_usd, answered, .. } = self.budget;
+        let dearest_usd = self.dearest();
         // Each brings requests to the store, and bytes.
         let beside = match answered {
             0 => self.untold_usd(),
             answered => (usd - functions_usd) / answered as f64 * DEARER,
         };
         let each = dearest_usd.map_or(longest, |usd| (usd * DEARER).min(longest)) + beside;
-        usd + lost_usd + each * (under + 1) as f64 <= limit
+        self.before.usd + usd + lost_usd + each * (under + 1) as f64 <= limit
+    }
+
+    /// Returns the time and request of the dearest call, in dollars.
+    fn dearest(&self) -> Option<f64> {
+        let (own, before) = (self.budget.dearest_usd, self.before.dearest_usd);
+        own.zip(before).map_or(own.or(before), |(own, before)| Some(own.max(before)))
     }
 
     /// Counts a call that has ended, and what nobody tells of it.
-    fn settle(&mut self, result: &Result<Answer, Fault>, charge: Option<Charge>, longest: f64) {
+    fn settle(&mut self, at: usize, result: &Result<Answer, Fault>, longest: f64) -> Result<()> {
+        let charge = match result {
+            Ok(answer) => answer.charge,
+            Err(fault) => fault.charge,
+        };
         self.count(result, charge);
         let known = charge.map(|charge| self.usd(&charge));
         let of = |reply: &Bytes| serde_json::from_slice::<Told>(reply).ok().and_then(|told| told.store);
@@ -233,6 +281,26 @@ impl Trainers {
         if let Some(usd) = known {
             budget.dearest_usd = Some(budget.dearest_usd.map_or(usd, |most| most.max(usd)));
         }
+        let outcome = result.as_ref().map_or_else(|fault| &fault.text[..], |_| "answered");
+        self.note(at, outcome, charge, known)
+    }
+
+    /// Writes the end of a call into the record.
+    fn note(&mut self, call: usize, outcome: &str, charge: Option<Charge>, usd: Option<f64>) -> Result<()> {
+        let bill = self.own_bill();
+        let total_usd = self.in_money(&bill).usd + self.budget.lost_usd;
+        let at = self.time.now().as_secs_f64();
+        let Some(record) = &mut self.record else { return Ok(()) };
+        record.end(record::Ended {
+            call,
+            outcome,
+            billed_ms: charge.map(|charge| charge.billed_ms),
+            init_ms: charge.and_then(|charge| charge.init_ms),
+            usd,
+            at,
+            bill: &bill,
+            total_usd,
+        })
     }
 
     /// Makes the calls, as many at once as the executor's setting and the account allow. `told` hears of each end.
@@ -248,7 +316,12 @@ impl Trainers {
         let longest = Charge { billed_ms: self.timeout.as_millis() as u64, ..Charge::default() };
         let longest = self.usd(&longest);
         let one = longest + self.untold_usd();
-        if let Some(limit) = rules.max_usd.filter(|limit| *limit < one) {
+        if let (Some(path), None) = (rules.record, &self.record) {
+            let (mut record, before) = Record::open(path, one)?;
+            record.start(&self.function, &self.in_money(&Bill::default()).prices)?;
+            (self.record, self.before) = (Some(record), before);
+        }
+        if let Some(limit) = rules.max_usd.filter(|limit| *limit < one && self.dearest().is_none()) {
             return Err(Error::Choice(format!(
                 "--max-usd {limit}: one call may cost {one:.4} (its time limit is {} s); allow more, or set \
                  executor.timeout_s lower",
@@ -256,9 +329,9 @@ impl Trainers {
             )));
         }
         let runtime = self.runtime.take().ok_or_else(|| Error::Choice("already at work".to_owned()))?;
-        runtime.block_on(self.work(calls, rules, longest, told));
+        let ended = runtime.block_on(self.work(calls, rules, longest, told));
         self.runtime = Some(runtime);
-        Ok(())
+        ended
     }
 
     async fn work(
@@ -267,7 +340,7 @@ impl Trainers {
         rules: &Rules<'_>,
         longest: f64,
         told: &mut dyn FnMut(usize, Ended),
-    ) {
+    ) -> Result<()> {
         let asked = match self.asked {
             FunctionCount::Fixed(count) => count.max(1),
             FunctionCount::Auto => u32::try_from(calls.len()).unwrap_or(u32::MAX),
@@ -277,44 +350,49 @@ impl Trainers {
         let mut states = vec![State::default(); calls.len()];
         let mut waiting: VecDeque<usize> = (0..calls.len()).collect();
         let mut under: JoinSet<(usize, Duration, Result<Answer, Fault>)> = JoinSet::new();
+        let end = rules.within.map(|within| Duration::from_secs_f64((within - self.before.seconds).max(0.0)));
         let mut took: Vec<Duration> = Vec::new();
         loop {
-            let stopped = (rules.stop)();
+            let now = self.time.now();
+            let stopped = (rules.stop)() || end.is_some_and(|end| now >= end);
             while !stopped && under.len() < limit {
                 if rules.max_usd.is_some_and(|limit| !self.fits(limit, under.len(), longest)) {
                     break;
                 }
-                let Some(at) = waiting.pop_front().or_else(|| straggler(&states, &mut took, self.deadline))
-                else {
+                // A call of the usual length would end too late.
+                if end.is_some_and(|end| now + median(&mut took).unwrap_or_default() > end) {
+                    break;
+                }
+                let late = || straggler(&states, &mut took, (now, self.deadline));
+                let Some(at) = waiting.pop_front().or_else(late) else {
                     break;
                 };
                 let (Some(call), Some(state)) = (calls.get(at), states.get_mut(at)) else { continue };
                 if state.ended {
                     continue;
                 }
-                state.begun = Some(state.begun.unwrap_or_else(Instant::now));
+                state.begun = Some(state.begun.unwrap_or(now));
                 state.under += 1;
                 state.attempts += 1;
                 let (invoker, store, call) = (self.invoker.clone(), self.store.clone(), call.clone());
                 self.bill.bytes_to_functions += call.event.len() as u64;
-                under.spawn(async move {
-                    let begun = Instant::now();
-                    let answer = make(&invoker, &store, call).await;
-                    (at, begun.elapsed(), answer)
-                });
+                if let Some(record) = &mut self.record {
+                    record.call(at)?;
+                }
+                self.time.announce();
+                let advice = self.memory_mb;
+                under.spawn(async move { (at, now, make(&invoker, &store, call, advice).await) });
             }
             // What is under way beside a call that has ended answers nothing new.
             if stopped || under.is_empty() || states.iter().all(|state| state.ended) {
                 break;
             }
-            let Ok(Some(joined)) = tokio::time::timeout(LOOK, under.join_next()).await else { continue };
+            let timer = next_late(&states, &mut took, (now, self.deadline)).into_iter().chain(end).min();
+            let Some(joined) = self.time.next(&mut under, timer).await else { continue };
             // A call that panicked has no number: what it was for ends as left.
-            let Ok((at, lasted, result)) = joined else { continue };
-            let charge = match &result {
-                Ok(answer) => answer.charge,
-                Err(fault) => fault.charge,
-            };
-            self.settle(&result, charge, longest);
+            let Ok((at, begun, result)) = joined else { continue };
+            let lasted = self.time.now().saturating_sub(begun);
+            self.settle(at, &result, longest)?;
             let Some(state) = states.get_mut(at) else { continue };
             state.under -= 1;
             if state.ended {
@@ -347,19 +425,21 @@ impl Trainers {
                 }
             }
         }
-        self.abandon(under.len(), longest);
+        self.abandon(under.len(), longest)?;
         under.abort_all();
         for (at, _) in states.iter().enumerate().filter(|(_, state)| !state.ended) {
             told(at, Ended::Left);
         }
+        Ok(())
     }
 
     /// Counts calls that are given up: they are charged to their end, which nobody tells.
-    fn abandon(&mut self, calls: usize, longest: f64) {
+    fn abandon(&mut self, calls: usize, longest: f64) -> Result<()> {
         self.bill.invocations += calls as u64;
         self.bill.unreported += calls as u64;
-        let each = self.budget.dearest_usd.unwrap_or(longest) + self.untold_usd();
+        let each = self.dearest().unwrap_or(longest) + self.untold_usd();
         self.budget.lost_usd += each * calls as f64;
+        (0..calls).try_for_each(|call| self.note(call, "left", None, None))
     }
 
     fn count(&mut self, result: &Result<Answer, Fault>, charge: Option<Charge>) {
@@ -369,6 +449,7 @@ impl Trainers {
             bill.billed_ms += charge.billed_ms;
             bill.gb_seconds += charge.billed_ms as f64 / 1e3 * f64::from(self.memory_mb) / 1024.0;
             bill.cold_starts += u64::from(charge.init_ms.is_some());
+            bill.init_ms += charge.init_ms.unwrap_or_default();
         } else {
             bill.unreported += 1;
         }
@@ -439,7 +520,7 @@ fn add(sum: &mut Counts, more: &Counts) {
 #[derive(Debug, Clone, Default)]
 struct State {
     /// Of its first attempt.
-    begun: Option<Instant>,
+    begun: Option<Duration>,
     attempts: u32,
     throttled: u32,
     under: u32,
@@ -461,17 +542,45 @@ impl Deadline {
     }
 }
 
-/// A call that takes much longer than the others did, and has one attempt under way.
-fn straggler(states: &[State], took: &mut [Duration], deadline: Deadline) -> Option<usize> {
+/// Returns the median of the times that calls took.
+fn median(took: &mut [Duration]) -> Option<Duration> {
     let middle = took.len() / 2;
     if took.is_empty() {
         return None;
     }
-    let (_, median, _) = took.select_nth_unstable(middle);
-    let late = deadline.floor.max(median.mul_f64(deadline.ratio));
-    let is_late = |state: &State| state.begun.is_some_and(|begun| begun.elapsed() > late);
-    let one = |state: &State| !state.ended && state.under == 1 && state.attempts < ATTEMPTS && is_late(state);
-    states.iter().position(one)
+    Some(*took.select_nth_unstable(middle).1)
+}
+
+/// Returns the time after which a call counts as a straggler, from its first attempt on.
+fn late_after(took: &mut [Duration], deadline: Deadline) -> Option<Duration> {
+    Some(deadline.floor.max(median(took)?.mul_f64(deadline.ratio)))
+}
+
+/// Returns whether a second attempt at a call may be made beside the one in flight.
+fn is_single(state: &State) -> bool {
+    !state.ended && state.under == 1 && state.attempts < ATTEMPTS
+}
+
+/// Returns a call that takes much longer than the others did, and has one attempt in flight.
+fn straggler(
+    states: &[State],
+    took: &mut [Duration],
+    (now, deadline): (Duration, Deadline),
+) -> Option<usize> {
+    let late = late_after(took, deadline)?;
+    let is_late = |state: &State| state.begun.is_some_and(|begun| now >= begun + late);
+    states.iter().position(|state| is_single(state) && is_late(state))
+}
+
+/// Returns the next time at which a call becomes a straggler.
+fn next_late(
+    states: &[State],
+    took: &mut [Duration],
+    (now, deadline): (Duration, Deadline),
+) -> Option<Duration> {
+    let late = late_after(took, deadline)?;
+    let times = states.iter().filter(|state| is_single(state)).filter_map(|state| Some(state.begun? + late));
+    times.filter(|time| *time > now).min()
 }
 
 struct Answer {
@@ -489,12 +598,36 @@ struct Fault {
     charge: Option<Charge>,
 }
 
-async fn make(invoker: &LambdaInvoker, store: &S3Store, call: Call) -> Result<Answer, Fault> {
+/// Returns why another attempt would fail as well, for a call that ran into its function's time limit or memory.
+fn exhausted(error: &InvokeError, memory_mb: u32) -> Option<String> {
+    let InvokeError::Function { kind, message, charge, .. } = error else { return None };
+    let larger = match SIZES.iter().find(|size| **size > memory_mb) {
+        Some(size) => format!("a larger function (executor.memory_mb={size})"),
+        None => "a smaller training: no function is larger".to_owned(),
+    };
+    if kind.ends_with("Timedout") || message.contains("Task timed out") {
+        let text = "the function's time limit has passed; another attempt would take as long";
+        return Some(format!(
+            "{error}: {text}. Use a longer limit (executor.timeout_s, 900 at most) or {larger}"
+        ));
+    }
+    let full = charge.is_some_and(|charge| charge.used_mb >= charge.memory_mb && charge.memory_mb > 0);
+    if kind == "Runtime.ExitError" && full {
+        let text = format!("the function used all of its {memory_mb} MB; another attempt would as well");
+        return Some(format!("{error}: {text}. Use {larger}"));
+    }
+    None
+}
+
+async fn make(invoker: &LambdaInvoker, store: &S3Store, call: Call, memory_mb: u32) -> Result<Answer, Fault> {
     let invoked = invoker.invoke(call.event).await.map_err(|error| {
         let (_, throttles) = error.requests();
         let throttled = matches!(&error, InvokeError::Service { .. }) && throttles > 0;
         let (retryable, charge) = (error.is_retryable(), error.charge());
-        Fault { text: error.to_string(), retryable, throttled, throttles, charge }
+        match exhausted(&error, memory_mb) {
+            Some(text) => Fault { text, retryable: false, throttled, throttles, charge },
+            None => Fault { text: error.to_string(), retryable, throttled, throttles, charge },
+        }
     })?;
     let object = store.get(&call.answer, None).await.map_err(|error| Fault {
         text: format!("reading the answer `{}`: {error}", call.answer),
@@ -514,19 +647,45 @@ mod tests {
     #[test]
     fn a_call_is_a_straggler_after_both_times() {
         let second = Duration::from_secs(1);
-        let state = State { begun: Instant::now().checked_sub(second), under: 1, ..State::default() };
-        let of = |took: &[u64], floor_ms, ratio| {
+        let state = State { begun: Some(second), under: 1, ..State::default() };
+        let find = |took: &[u64], floor_ms, ratio| {
             let mut took: Vec<Duration> = took.iter().map(|&ms| Duration::from_millis(ms)).collect();
-            let deadline = Deadline { floor: Duration::from_millis(floor_ms), ratio };
-            straggler(std::slice::from_ref(&state), &mut took, deadline)
+            let at = (2 * second, Deadline { floor: Duration::from_millis(floor_ms), ratio });
+            let states = std::slice::from_ref(&state);
+            (straggler(states, &mut took, at), next_late(states, &mut took, at).map(|time| time.as_millis()))
         };
-        assert_eq!(of(&[100, 90, 5000], 500, 4.0), Some(0), "the median is 100 ms");
-        assert_eq!(of(&[100, 90, 5000], 900_000, 4.0), None, "not before the floor");
-        assert_eq!(of(&[400, 400], 500, 4.0), None, "not before so many times the median");
-        assert_eq!(of(&[], 0, 4.0), None, "nothing has answered");
+        assert_eq!(find(&[100, 90, 5000], 500, 4.0), (Some(0), None), "the median is 100 ms");
+        assert_eq!(find(&[100, 90, 5000], 9000, 4.0), (None, Some(10_000)), "not before the floor");
+        assert_eq!(find(&[400, 400], 500, 4.0), (None, Some(2600)), "not before so many times the median");
+        assert_eq!(find(&[], 0, 4.0), (None, None), "nothing has answered");
         let states = [State { under: 2, ..state.clone() }, State { ended: true, ..state.clone() }];
         let mut took = [Duration::from_millis(1)];
-        let deadline = Deadline { floor: Duration::ZERO, ratio: 4.0 };
-        assert_eq!(straggler(&states, &mut took, deadline), None, "one attempt more, and of what goes on");
+        let at = (2 * second, Deadline { floor: Duration::ZERO, ratio: 4.0 });
+        assert_eq!(straggler(&states, &mut took, at), None, "one attempt more, and of what goes on");
+    }
+
+    fn function_error(kind: &str, message: &str, used_mb: u32) -> InvokeError {
+        InvokeError::Function {
+            function: "f".to_owned(),
+            kind: kind.to_owned(),
+            message: message.to_owned(),
+            retryable: true,
+            charge: Some(Charge { used_mb, memory_mb: 512, ..Charge::default() }),
+            requests: 1,
+            throttled: 0,
+        }
+    }
+
+    #[test]
+    fn a_limit_of_the_function_is_no_reason_for_another_attempt() {
+        let timed_out = function_error("Sandbox.Timedout", "Task timed out after 3.00 seconds", 40);
+        let said = exhausted(&timed_out, 512).unwrap();
+        assert!(said.contains("executor.timeout_s") && said.contains("executor.memory_mb=1024"), "{said}");
+        let killed = "RequestId: 1 Error: Runtime exited with error: signal: killed";
+        let full = exhausted(&function_error("Runtime.ExitError", killed, 512), 512).unwrap();
+        assert!(full.contains("all of its 512 MB") && full.contains("executor.memory_mb=1024"), "{full}");
+        assert_eq!(exhausted(&function_error("Runtime.ExitError", killed, 40), 512), None, "it crashed");
+        let most = exhausted(&function_error("Runtime.ExitError", killed, 512), 10_240).unwrap();
+        assert!(most.contains("no function is larger"), "{most}");
     }
 }

@@ -47,6 +47,12 @@ impl Trainers {
     }
 
     /// As with AWS.
+    #[must_use]
+    pub fn seconds(&self) -> f64 {
+        match *self {}
+    }
+
+    /// As with AWS.
     ///
     /// # Errors
     /// As with AWS.

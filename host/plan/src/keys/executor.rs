@@ -161,17 +161,31 @@ pub(super) const EMULATOR: &[Key<Emulator>] = &[
     key(
         "mbit_s",
         &["bandwidth"],
-        "each function's network, Mbit/s each way; 0: as fast as it goes",
+        "network of each function, Mbit/s each way; 0: that of emulator.cloud for whole runs, no limit for layer tasks",
         |emulator, field| {
             emulator.mbit_s =
                 field.number("a number from 0 to 100000", |v| (0.0..=100_000.0).contains(&v))?;
             Ok(())
         },
     ),
-    key("cold_start_ms", &[], "added to a cold start, in milliseconds: 0 to 60000", |emulator, field| {
-        emulator.cold_start_ms = field.integer(0..=60_000)?;
-        Ok(())
-    }),
+    key(
+        "cold_start_ms",
+        &[],
+        "time of a cold start, in milliseconds: 0 to 60000; 0: that of emulator.cloud for whole runs, none for layer tasks",
+        |emulator, field| {
+            emulator.cold_start_ms = field.integer(0..=60_000)?;
+            Ok(())
+        },
+    ),
+    key(
+        "cloud",
+        &["preset"],
+        "times of whole runs: a preset of infra/cloud.toml, lambda-2026 or ideal",
+        |emulator, field| {
+            emulator.cloud = field.text("the name of a preset")?;
+            Ok(())
+        },
+    ),
     key("crash", &[], "share of invocations whose process dies: 0 to 1", |emulator, field| {
         emulator.crash = share(field)?;
         Ok(())

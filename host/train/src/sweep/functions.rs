@@ -25,8 +25,10 @@ use crate::stop::Stop;
 pub struct Spent {
     /// What was used of what is charged for.
     pub bill: Bill,
-    /// That, in money.
+    /// The bill in money.
     pub cost: Cost,
+    /// Seconds of the calls: virtual ones where [`Cost::times`] are modelled.
+    pub seconds: f64,
     /// By what the number of functions was cut.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut: Option<Cut>,
@@ -40,8 +42,12 @@ pub struct Spent {
 pub struct Functions<'a> {
     /// Which they are.
     place: &'a Config,
-    /// The most that they may cost, US dollars.
+    /// Maximum cost, US dollars.
     max_usd: Option<f64>,
+    /// Seconds after which no call goes on.
+    within: Option<f64>,
+    /// File that records what calls cost.
+    record: Option<PathBuf>,
     trainers: Option<Trainers>,
     jobs: Vec<Done>,
     /// The most calls that were wanted at once.
@@ -52,7 +58,19 @@ impl<'a> Functions<'a> {
     /// The functions of an executor, none of which is started.
     #[must_use]
     pub fn new(place: &'a Config, max_usd: Option<f64>) -> Self {
-        Self { place, max_usd, trainers: None, jobs: Vec::new(), calls: 0 }
+        Self { place, max_usd, within: None, record: None, trainers: None, jobs: Vec::new(), calls: 0 }
+    }
+
+    /// Records what calls cost in a file, and counts what earlier processes recorded there.
+    #[must_use]
+    pub fn recorded(self, path: PathBuf) -> Self {
+        Self { record: Some(path), ..self }
+    }
+
+    /// Ends all calls after these seconds, those of earlier processes of the record included.
+    #[must_use]
+    pub fn within(self, seconds: Option<f64>) -> Self {
+        Self { within: seconds, ..self }
     }
 
     /// Trains each trial of a lot, `seeds` seeds each: one invocation does one run, or its part up to the pause. Run
@@ -131,7 +149,14 @@ impl<'a> Functions<'a> {
             trainers.put(&file.carried.key, file.bytes)?;
         }
         let calls = jobs.into_iter().map(call).collect::<Result<Vec<_>>>()?;
-        let rules = Rules { max_usd: self.max_usd, stop: &|| stop.is_asked() };
+        let rules = Rules {
+            max_usd: self.max_usd,
+            within: self.within,
+            record: self.record.as_deref(),
+            stop: &|| stop.is_asked(),
+        };
+        // Ctrl-C from here on ends the calls, and leaves the table and the bill.
+        stop.begin();
         let done = &mut self.jobs;
         trainers.run(&calls, &rules, &mut |number, ended| {
             if let Ended::Answered { reply, .. } = &ended {
@@ -149,7 +174,7 @@ impl<'a> Functions<'a> {
     pub fn spent(&self) -> Option<Spent> {
         let trainers = self.trainers.as_ref()?;
         let (bill, cost, cut) = (trainers.bill(), trainers.cost(), trainers.cut(self.calls));
-        Some(Spent { bill, cost, cut, jobs: self.jobs.clone() })
+        Some(Spent { bill, cost, seconds: trainers.seconds(), cut, jobs: self.jobs.clone() })
     }
 }
 

@@ -6,7 +6,11 @@ use super::world::world;
 use super::*;
 
 fn prices() -> Prices {
-    Prices::parse(include_str!("../../../../../infra/prices.toml")).unwrap()
+    eciton_plan::Cloud::parse(include_str!("../../../../../infra/cloud.toml"))
+        .unwrap()
+        .region("us-east-1")
+        .unwrap()
+        .clone()
 }
 
 /// Whether two figures are within a share of the second.

@@ -1,0 +1,102 @@
+//! Processor time of processes and threads, and the processors that they run on.
+
+#![cfg_attr(target_os = "linux", allow(unsafe_code))]
+
+use std::time::Duration;
+
+/// Returns the processor time that all threads of a process have used, those that have ended included.
+/// Returns `None` if the process has ended, or on a system without such a clock.
+#[cfg(target_os = "linux")]
+pub(crate) fn time_of(pid: u32) -> Option<Duration> {
+    let mut clock: libc::clockid_t = 0;
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let pid = libc::pid_t::try_from(pid).ok()?;
+    // SAFETY: both calls write to nothing but the variable that they are given.
+    let failed = unsafe {
+        libc::clock_getcpuclockid(pid, &raw mut clock) != 0 || libc::clock_gettime(clock, &raw mut time) != 0
+    };
+    if failed {
+        return None;
+    }
+    Some(Duration::new(u64::try_from(time.tv_sec).ok()?, u32::try_from(time.tv_nsec).ok()?))
+}
+
+/// Returns `None`: the system has no clock for the processor time of another process.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn time_of(_pid: u32) -> Option<Duration> {
+    None
+}
+
+/// Returns the processor time of the calling thread, or `None` on a system without such a clock.
+#[cfg(target_os = "linux")]
+pub(crate) fn time_of_thread() -> Option<Duration> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call writes to nothing but the variable that it is given.
+    let failed = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) } != 0;
+    if failed {
+        return None;
+    }
+    Some(Duration::new(u64::try_from(time.tv_sec).ok()?, u32::try_from(time.tv_nsec).ok()?))
+}
+
+/// Returns `None`: the processor time of a thread is read on Linux only.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn time_of_thread() -> Option<Duration> {
+    None
+}
+
+/// Moves the calling thread to a processor. Returns whether the system did so.
+#[cfg(target_os = "linux")]
+pub(crate) fn move_to(processor: usize) -> bool {
+    if processor >= libc::CPU_SETSIZE as usize {
+        return false;
+    }
+    // SAFETY: an all-zero set is a valid empty set; the number is below the size of the set; the call reads the set alone.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(processor, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) == 0
+    }
+}
+
+/// Returns `false`: threads are moved on Linux only.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn move_to(_processor: usize) -> bool {
+    false
+}
+
+/// Returns the number of the processor that a process ran on last.
+pub(crate) fn processor_of(pid: u32) -> Option<usize> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The program's name, in parentheses, may have blanks. Field 39 counts from before it.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(36)?.parse().ok()
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn processor_time_counts_threads_that_have_ended() {
+        let own = std::process::id();
+        let before = time_of(own).unwrap();
+        let busy = std::thread::spawn(|| {
+            let begun = std::time::Instant::now();
+            let mut sum = 0u64;
+            while begun.elapsed() < Duration::from_millis(50) {
+                sum = std::hint::black_box(sum.wrapping_mul(31).wrapping_add(7));
+            }
+        });
+        busy.join().unwrap();
+        let used = time_of(own).unwrap() - before;
+        assert!(used > Duration::from_millis(5), "{used:?}");
+        assert!(processor_of(own).is_some());
+    }
+
+    #[test]
+    fn a_process_that_is_not_there_has_no_time() {
+        assert_eq!(time_of(0x7fff_fff0), None);
+        assert_eq!(processor_of(0x7fff_fff0), None);
+    }
+}

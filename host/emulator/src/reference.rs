@@ -1,0 +1,101 @@
+//! A reference product that is timed next to the work, and corrects processor time for load.
+//!
+//! Processor time counts the time on a processor, and not what that processor did. Another program on the other
+//! thread of a core, or a clock that is lower under load, makes the same work cost more of it. So a thread times a
+//! fixed product now and then, on the processor that an instance runs on. The quotient of the least time so far and
+//! this time is the factor for the instance's processor time around then.
+
+use crate::instance::Instance;
+use crate::pool::Pool;
+use crate::processor;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// Interval between two timings.
+const INTERVAL: Duration = Duration::from_millis(15);
+/// Side of the square matrices.
+const SIDE: usize = 48;
+/// Products at the start, whose least time is the first to compare with.
+const FIRST: usize = 200;
+/// The least factor that is believed.
+const LEAST: f64 = 0.5;
+
+/// Two matrices and their product.
+struct Product {
+    a: Vec<f32>,
+    b: Vec<f32>,
+    c: Vec<f32>,
+}
+
+impl Product {
+    fn new() -> Self {
+        let fill = |by: f32| (0..SIDE * SIDE).map(|i| (i as f32 * by).sin()).collect();
+        Self { a: fill(0.37), b: fill(0.11), c: vec![0.0; SIDE * SIDE] }
+    }
+
+    fn compute(&mut self) {
+        self.c.fill(0.0);
+        for (row, sums) in self.a.chunks_exact(SIDE).zip(self.c.chunks_exact_mut(SIDE)) {
+            for (factor, values) in row.iter().zip(self.b.chunks_exact(SIDE)) {
+                for (sum, value) in sums.iter_mut().zip(values) {
+                    *sum += factor * value;
+                }
+            }
+        }
+        std::hint::black_box(&mut self.c);
+    }
+
+    /// Returns the processor time of a product whose data are in the cache.
+    fn time(&mut self) -> Option<Duration> {
+        self.compute();
+        let begun = processor::time_of_thread()?;
+        (0..4).for_each(|_| self.compute());
+        Some(processor::time_of_thread()?.saturating_sub(begun) / 4)
+    }
+}
+
+/// Starts the thread. It ends with the pool. On a system without the clocks it ends at once, and all factors are 1.
+pub(crate) fn start(pool: &Arc<Pool>) -> std::io::Result<()> {
+    let pool = Arc::downgrade(pool);
+    std::thread::Builder::new().name("emulator-reference".into()).spawn(move || compare(&pool)).map(drop)
+}
+
+fn compare(pool: &Weak<Pool>) {
+    let mut product = Product::new();
+    let Some(mut least) = (0..FIRST).filter_map(|_| product.time()).min() else { return };
+    let mut turn = 0usize;
+    loop {
+        std::thread::sleep(INTERVAL);
+        let Some(pool) = pool.upgrade() else { return };
+        let busy: Vec<Arc<Instance>> = pool.instances().into_iter().filter(|one| one.busy()).collect();
+        drop(pool);
+        if busy.is_empty() {
+            continue;
+        }
+        turn = turn.wrapping_add(1);
+        let Some(instance) = busy.get(turn % busy.len()) else { continue };
+        if !processor::processor_of(instance.pid).is_some_and(processor::move_to) {
+            continue;
+        }
+        let Some(time) = product.time() else { return };
+        least = least.min(time);
+        let factor = least.as_secs_f64() / time.as_secs_f64().max(1e-9);
+        // All that are busy share the processors with it.
+        busy.iter().for_each(|instance| instance.compare(factor.clamp(LEAST, 1.0)));
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_product_takes_time() {
+        let mut product = Product::new();
+        let time = product.time().unwrap();
+        assert!(time > Duration::from_micros(1) && time < Duration::from_millis(50), "{time:?}");
+        let by_hand: f32 = (0..SIDE).map(|k| product.a[k] * product.b[k * SIDE]).sum();
+        assert!((product.c[0] - by_hand).abs() < 1e-3);
+    }
+}

@@ -1,0 +1,79 @@
+//! The cloud file that holds here: the program's own, or the user's.
+//!
+//! The program's own is `infra/cloud.toml`, compiled in. `ECITON_CLOUD` names another file.
+
+use std::path::Path;
+
+use eciton_plan::cloud::{DEFAULT_REGION, MAX_CLOUD_BYTES};
+use eciton_plan::{Cloud, Prices};
+
+use crate::functions::{Error, Result};
+
+/// Text of the program's own file.
+const OWN: &str = include_str!("../../../infra/cloud.toml");
+
+/// Reads the file that `ECITON_CLOUD` names, or the program's own if the variable is absent or empty.
+///
+/// # Errors
+/// A file that cannot be read or is no cloud file. The message names it.
+pub fn cloud() -> Result<Cloud> {
+    if let Some(name) = std::env::var_os("ECITON_PRICES").filter(|name| !name.is_empty()) {
+        let reason = "ECITON_PRICES is no longer read: put the prices into a copy of infra/cloud.toml, \
+                      [regions.us-east-1], and name the copy in ECITON_CLOUD";
+        return Err(Error::Content { path: name.into(), reason: reason.to_owned() });
+    }
+    match std::env::var_os("ECITON_CLOUD").filter(|path| !path.is_empty()) {
+        None => parse(Path::new("infra/cloud.toml"), OWN),
+        Some(path) => {
+            let path = Path::new(&path);
+            let text = eciton_input::file::read_text(path, MAX_CLOUD_BYTES as u64);
+            parse(path, &text.map_err(Error::file(path, "read"))?)
+        }
+    }
+}
+
+/// Returns the prices of the default region.
+///
+/// # Errors
+/// As [`cloud`].
+pub fn prices() -> Result<Prices> {
+    prices_in(DEFAULT_REGION)
+}
+
+/// Returns the prices of a region, or of the default region if the file has none for it. A bill names the
+/// region that its prices are of.
+///
+/// # Errors
+/// As [`cloud`].
+pub fn prices_in(region: &str) -> Result<Prices> {
+    let mut cloud = cloud()?;
+    let found = cloud.regions.remove(region).or_else(|| cloud.regions.remove(DEFAULT_REGION));
+    found.ok_or_else(|| Error::Choice(format!("the cloud file has no prices of {DEFAULT_REGION}")))
+}
+
+fn parse(path: &Path, text: &str) -> Result<Cloud> {
+    let wrong = |e: eciton_plan::Error| Error::Content { path: path.to_owned(), reason: e.to_string() };
+    Cloud::parse(text).map_err(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::Architecture;
+
+    #[test]
+    fn the_programs_own_prices_differ_by_architecture() {
+        let prices = prices().unwrap();
+        let usd = prices.lambda_usd(Architecture::X86_64, 1000.0, 0);
+        assert!((usd - 0.016_666_7).abs() < 1e-9, "{usd}");
+        assert!(prices.lambda_usd(Architecture::Arm64, 1000.0, 0) < usd);
+        assert_eq!(prices_in("nowhere-1").unwrap().region, DEFAULT_REGION);
+    }
+
+    #[test]
+    fn a_text_that_is_no_cloud_file_is_refused_with_the_files_name() {
+        let refused = parse(Path::new("mine.toml"), "").unwrap_err().to_string();
+        assert!(refused.contains("mine.toml") && refused.contains("not a cloud file"), "{refused}");
+    }
+}

@@ -1,0 +1,246 @@
+//! An append-only record of what calls cost, read across restarts.
+//!
+//! One JSON object a line. A process that makes calls writes `start`, then `call` before each call and `end` after
+//! it, with the bill of this process so far. So the bill of all processes is the sum of each one's last `end`, and a
+//! `call` without an `end` is a call that was in flight when its process was killed: it is charged to its end.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::Bill;
+use crate::functions::{Error, Result};
+
+/// Maximum length of a record that is read, bytes.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// A line of the record.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "lowercase")]
+enum Line {
+    /// A process begins to make calls.
+    Start {
+        /// The function and the prices, for a reader.
+        function: String,
+        prices: String,
+    },
+    /// A call is about to be sent.
+    Call { call: usize },
+    /// A call has ended.
+    End {
+        call: usize,
+        /// `answered`, or the reason of the failure.
+        outcome: String,
+        /// Milliseconds charged; `None` if nobody reported them.
+        billed_ms: Option<u64>,
+        /// Milliseconds of its cold start.
+        init_ms: Option<f64>,
+        /// Dollars of this call's time and request.
+        usd: Option<f64>,
+        /// Virtual or real seconds since the start of this process's calls.
+        at: f64,
+        /// Use of this process so far.
+        bill: Box<Bill>,
+        /// Dollars of this process so far, with estimates of what nobody reported.
+        total_usd: f64,
+    },
+}
+
+/// Sum of earlier processes.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Before {
+    /// Their bills together. Calls in flight at a kill count as unreported.
+    pub bill: Bill,
+    /// Dollars, with estimates of what nobody reported.
+    pub usd: f64,
+    /// Seconds of calls.
+    pub seconds: f64,
+    /// The dearest call.
+    pub dearest_usd: Option<f64>,
+}
+
+/// A record that is open for appending.
+#[derive(Debug)]
+pub(super) struct Record {
+    path: PathBuf,
+    file: File,
+}
+
+impl Record {
+    /// Opens or creates the record and sums up what it has. `longest_usd` is what a call costs at most.
+    ///
+    /// # Errors
+    /// A file that cannot be read or written, or a line that is no line of a record; the message names file and line.
+    pub(super) fn open(path: &Path, longest_usd: f64) -> Result<(Self, Before)> {
+        let (before, whole) = match path.exists() {
+            true => {
+                let text =
+                    eciton_input::file::read_text(path, MAX_BYTES).map_err(Error::file(path, "read"))?;
+                (sum(path, &text, longest_usd)?, text.rfind('\n').map_or(0, |at| at as u64 + 1))
+            }
+            false => (Before::default(), 0),
+        };
+        let open = || {
+            let file = OpenOptions::new().create(true).append(true).open(path)?;
+            // A process that was killed may leave half a line.
+            file.set_len(whole)?;
+            Ok(file)
+        };
+        let file = open().map_err(Error::file(path, "written"))?;
+        Ok((Self { path: path.to_owned(), file }, before))
+    }
+
+    pub(super) fn start(&mut self, function: &str, prices: &str) -> Result<()> {
+        self.write(&Line::Start { function: function.to_owned(), prices: prices.to_owned() })
+    }
+
+    pub(super) fn call(&mut self, call: usize) -> Result<()> {
+        self.write(&Line::Call { call })
+    }
+
+    pub(super) fn end(&mut self, ended: Ended<'_>) -> Result<()> {
+        let Ended { call, outcome, billed_ms, init_ms, usd, at, bill, total_usd } = ended;
+        let outcome = outcome.chars().take(200).collect();
+        self.write(&Line::End {
+            call,
+            outcome,
+            billed_ms,
+            init_ms,
+            usd,
+            at,
+            bill: Box::new(*bill),
+            total_usd,
+        })
+    }
+
+    /// Appends a line in one write, so that a killed process leaves whole lines but for the last.
+    fn write(&mut self, line: &Line) -> Result<()> {
+        let mut text = serde_json::to_string(line).map_err(|e| Error::Choice(e.to_string()))?;
+        text.push('\n');
+        self.file.write_all(text.as_bytes()).map_err(Error::file(&self.path, "written"))
+    }
+}
+
+/// End of a call, for the record.
+#[derive(Debug)]
+pub(super) struct Ended<'a> {
+    pub call: usize,
+    pub outcome: &'a str,
+    pub billed_ms: Option<u64>,
+    pub init_ms: Option<f64>,
+    pub usd: Option<f64>,
+    pub at: f64,
+    pub bill: &'a Bill,
+    pub total_usd: f64,
+}
+
+/// Sums up a record.
+fn sum(path: &Path, text: &str, longest_usd: f64) -> Result<Before> {
+    let mut before = Before::default();
+    // The present process: its last bill, dollars and seconds, and its calls in flight.
+    let mut own = (Bill::default(), 0.0, 0.0);
+    let mut flying = 0u64;
+    let mut left = 0u64;
+    let lines = text.split_inclusive('\n').enumerate();
+    for (number, line) in lines {
+        let Some(whole) = line.strip_suffix('\n') else { break };
+        let line = serde_json::from_str::<Line>(whole).map_err(|error| Error::Content {
+            path: path.to_owned(),
+            reason: format!(
+                "line {}: {error}; it is the record of what this sweep or run has cost: restore it, or remove it to \
+                 count from 0",
+                number + 1
+            ),
+        })?;
+        match line {
+            Line::Start { .. } => {
+                before.add(&std::mem::take(&mut own));
+                left += std::mem::take(&mut flying);
+            }
+            Line::Call { .. } => flying += 1,
+            Line::End { usd, at, bill, total_usd, .. } => {
+                flying = flying.saturating_sub(1);
+                own = (*bill, total_usd, at);
+                if let Some(usd) = usd {
+                    before.dearest_usd = Some(before.dearest_usd.map_or(usd, |dearest| dearest.max(usd)));
+                }
+            }
+        }
+    }
+    before.add(&own);
+    left += flying;
+    before.bill.invocations += left;
+    before.bill.unreported += left;
+    before.usd += left as f64 * before.dearest_usd.unwrap_or(longest_usd);
+    Ok(before)
+}
+
+impl Before {
+    fn add(&mut self, (bill, usd, seconds): &(Bill, f64, f64)) {
+        self.bill = self.bill.and(bill);
+        self.usd += usd;
+        self.seconds += seconds;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn bill(invocations: u64, billed_ms: u64) -> Bill {
+        Bill { invocations, billed_ms, ..Bill::default() }
+    }
+
+    fn ended(call: usize, usd: Option<f64>, bill: &Bill, total_usd: f64, at: f64) -> Ended<'_> {
+        Ended { call, outcome: "answered", billed_ms: Some(10), init_ms: None, usd, at, bill, total_usd }
+    }
+
+    #[test]
+    fn processes_and_calls_in_flight_at_a_kill_add_up() {
+        let folder = crate::Scratch::new().unwrap();
+        let path = folder.path("own").unwrap().join("spent.jsonl");
+        for process in 0..2 {
+            let (mut record, before) = Record::open(&path, 0.5).unwrap();
+            assert_eq!(before.bill.invocations, 3 * process, "two ended and one was in flight");
+            record.start("f", "2026-11, us-east-1").unwrap();
+            for call in 0..3 {
+                record.call(call).unwrap();
+            }
+            record.end(ended(0, Some(0.01), &bill(1, 10), 0.01, 1.0)).unwrap();
+            record.end(ended(2, Some(0.03), &bill(2, 40), 0.04, 2.5)).unwrap();
+        }
+        let (_, before) = Record::open(&path, 0.5).unwrap();
+        assert_eq!((before.bill.invocations, before.bill.unreported, before.bill.billed_ms), (6, 2, 80));
+        assert!((before.usd - (0.08 + 2.0 * 0.03)).abs() < 1e-12, "each in flight costs as the dearest");
+        assert_eq!((before.seconds, before.dearest_usd), (5.0, Some(0.03)));
+    }
+
+    #[test]
+    fn a_call_in_flight_before_any_end_costs_the_longest() {
+        let folder = crate::Scratch::new().unwrap();
+        let path = folder.path("own").unwrap().join("spent.jsonl");
+        let (mut record, _) = Record::open(&path, 0.5).unwrap();
+        record.call(0).unwrap();
+        // A process that was killed amid a line.
+        record.file.write_all(b"{\"event\":\"end\",\"ca").unwrap();
+        let (mut record, before) = Record::open(&path, 0.5).unwrap();
+        assert_eq!(before.usd, 0.5);
+        record.call(1).unwrap();
+        assert_eq!(Record::open(&path, 0.5).unwrap().1.usd, 1.0, "half of a line is gone");
+    }
+
+    #[test]
+    fn a_damaged_record_is_refused_with_its_line() {
+        let folder = crate::Scratch::new().unwrap();
+        let path = folder.path("own").unwrap().join("spent.jsonl");
+        std::fs::write(&path, "{\"event\":\"call\",\"call\":0}\nnonsense\n").unwrap();
+        let said = Record::open(&path, 0.5).unwrap_err().to_string();
+        assert!(
+            said.contains("spent.jsonl") && said.contains("line 2") && said.contains("remove it"),
+            "{said}"
+        );
+    }
+}

@@ -1,0 +1,348 @@
+//! The cloud as `infra/cloud.toml` states it: prices by region, presets of times and limits, other vendors.
+//!
+//! Text in, data out; the caller reads the file. The emulator, `simulate`, `cost`, the autotuner and
+//! budgets take their times and prices from here.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::prices::{Prices, Processor};
+
+/// Maximum length of a cloud file, bytes.
+pub const MAX_CLOUD_BYTES: usize = 256 << 10;
+/// Region whose prices are used where a file has none for the region of a deployment.
+pub const DEFAULT_REGION: &str = "us-east-1";
+/// Preset that holds where none is named.
+pub const DEFAULT_PRESET: &str = "lambda-2026";
+
+/// Memory size of a function that has a whole vCPU at AWS, MB.
+pub const VCPU_MB: u32 = 1769;
+
+/// Returns the number of threads that a function of this memory size computes with: its vCPUs, rounded up.
+#[must_use]
+pub fn threads(memory_mb: u32) -> u32 {
+    // A few MB above a whole number are not worth a thread.
+    (memory_mb.saturating_sub(VCPU_MB / 10)).div_ceil(VCPU_MB).max(1)
+}
+
+/// Contents of a cloud file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cloud {
+    /// Date of the file, for instance `2026-11`.
+    pub date: String,
+    /// Prices by region.
+    pub regions: BTreeMap<String, Prices>,
+    /// Start and minimum charge of machines.
+    pub fleet: Fleet,
+    /// Other services that run containers, by name.
+    #[serde(default)]
+    pub services: BTreeMap<String, Service>,
+    /// Times and limits of functions, by name.
+    pub presets: BTreeMap<String, Preset>,
+}
+
+/// Start and minimum charge of virtual machines that are started for a job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fleet {
+    /// Date of the figures.
+    pub date: String,
+    /// Source of the figures.
+    pub source: String,
+    /// Figures that only a run at the vendor can test.
+    #[serde(default)]
+    pub assumed: Vec<String>,
+    /// Seconds from the request to the first work.
+    pub boot_s: f64,
+    /// Seconds of the boot that are charged.
+    pub boot_charged_s: f64,
+    /// Minimum charge of a machine, seconds.
+    pub minimum_s: f64,
+    /// Seconds from the request to the first work of a GPU machine.
+    pub gpu_boot_s: f64,
+    /// Speed of a training on a GPU, relative to one core of c7a.
+    pub gpu_speed: f64,
+}
+
+/// A service that starts a container for a job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Service {
+    /// Date of the figures.
+    pub date: String,
+    /// Source of the figures.
+    pub source: String,
+    /// Figures that only a run at the vendor can test.
+    #[serde(default)]
+    pub assumed: Vec<String>,
+    /// Price of a vCPU for an hour, USD.
+    pub vcpu_hour: f64,
+    /// Price of a GiB of memory for an hour, USD.
+    pub gib_hour: f64,
+    /// Seconds from the request to the first work.
+    pub start_s: f64,
+    /// Minimum charge, seconds.
+    pub minimum_s: f64,
+    /// Physical cores of a vCPU.
+    pub cores: f64,
+    /// Speed of a core, relative to one core of c7a.
+    pub speed: f64,
+}
+
+/// Times and limits of functions and of their object store.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Preset {
+    /// Date of the figures.
+    pub date: String,
+    /// Source of the figures.
+    pub source: String,
+    /// Figures that only a run at the vendor can test.
+    #[serde(default)]
+    pub assumed: Vec<String>,
+    /// Memory size that has a whole vCPU, MB.
+    pub vcpu_mb: u32,
+    /// Maximum number of vCPUs of a function.
+    pub max_vcpus: f64,
+    /// Cores of c7a that an x86-64 vCPU is worth.
+    pub x86_64_cores: f64,
+    /// Cores of c7a that an arm64 vCPU is worth.
+    pub arm64_cores: f64,
+    /// Time on both ways between client and function, milliseconds. It is not charged.
+    pub invoke_ms: f64,
+    /// Time of a cold start before the program begins, milliseconds. It is not charged.
+    pub cold_start_ms: f64,
+    /// Time of the program's start, milliseconds. It is charged. Plans use it; the emulator measures.
+    pub init_ms: f64,
+    /// Time from a request to the object store to its first byte, milliseconds.
+    pub first_byte_ms: f64,
+    /// Network of a function: memory size in MB and MB (10^6 bytes) per second, ascending.
+    pub bandwidth: Vec<(u32, f64)>,
+    /// Network of a function that exchanges alone with one host, Mbit/s.
+    pub alone_mbit_s: f64,
+    /// Network of each of a hundred functions that exchange with one host, Mbit/s.
+    pub hundred_mbit_s: f64,
+    /// Lifetime of an idle environment, seconds.
+    pub keep_s: f64,
+    /// Maximum number of concurrent invocations of an account.
+    pub concurrency: u32,
+    /// Maximum number of new environments in ten seconds.
+    pub environments_per_10_s: u32,
+    /// Maximum memory size of a function, MB.
+    pub memory_mb: u32,
+    /// Maximum memory size of a function of a new account, MB.
+    pub new_account_memory_mb: u32,
+    /// Maximum number of concurrent invocations of a new account.
+    pub new_account_concurrency: u32,
+    /// Maximum time limit of a function, seconds.
+    pub time_limit_s: u32,
+    /// Maximum size of a request or reply, bytes.
+    pub payload_bytes: u64,
+    /// Size of `/tmp`, MB.
+    pub tmp_mb: u32,
+}
+
+impl Cloud {
+    /// Parses a cloud file.
+    ///
+    /// # Errors
+    /// [`Error::Content`] for a text that is no cloud file or is too long, and for a price, time or size
+    /// that is out of range. The message names the table and the key.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        if text.len() > MAX_CLOUD_BYTES {
+            return Err(wrong(format!("{} bytes; the maximum is {MAX_CLOUD_BYTES}", text.len())));
+        }
+        let mut found: Self = toml::from_str(text).map_err(|e| wrong(e.to_string().trim().to_owned()))?;
+        for (region, prices) in &mut found.regions {
+            prices.region.clone_from(region);
+            prices.check(&format!("regions.{region}"))?;
+        }
+        found.fleet.check()?;
+        found.services.iter().try_for_each(|(name, service)| service.check(name))?;
+        found.presets.iter().try_for_each(|(name, preset)| preset.check(name))?;
+        found.region(DEFAULT_REGION)?;
+        Ok(found)
+    }
+
+    /// Returns the prices of a region.
+    ///
+    /// # Errors
+    /// [`Error::Content`] if the file has none for it; the message lists the regions of the file.
+    pub fn region(&self, name: &str) -> Result<&Prices, Error> {
+        self.regions.get(name).ok_or_else(|| absent("region", "regions", name, self.regions.keys()))
+    }
+
+    /// Returns the times and limits of a preset.
+    ///
+    /// # Errors
+    /// [`Error::Content`] if the file has no such preset; the message lists the presets of the file.
+    pub fn preset(&self, name: &str) -> Result<&Preset, Error> {
+        self.presets.get(name).ok_or_else(|| absent("preset", "presets", name, self.presets.keys()))
+    }
+}
+
+impl Fleet {
+    fn check(&self) -> Result<(), Error> {
+        let Self { boot_s, boot_charged_s, minimum_s, gpu_boot_s, gpu_speed, .. } = *self;
+        finite("fleet", &[("boot_s", boot_s), ("boot_charged_s", boot_charged_s), ("minimum_s", minimum_s)])?;
+        finite("fleet", &[("gpu_boot_s", gpu_boot_s)])?;
+        positive("fleet", &[("gpu_speed", gpu_speed)])
+    }
+}
+
+impl Service {
+    fn check(&self, name: &str) -> Result<(), Error> {
+        let table = format!("services.{name}");
+        let Self { vcpu_hour, gib_hour, start_s, minimum_s, cores, speed, .. } = *self;
+        finite(&table, &[("vcpu_hour", vcpu_hour), ("gib_hour", gib_hour)])?;
+        finite(&table, &[("start_s", start_s), ("minimum_s", minimum_s)])?;
+        positive(&table, &[("cores", cores), ("speed", speed)])
+    }
+}
+
+impl Preset {
+    /// Returns the vCPUs of a function of this memory size.
+    #[must_use]
+    pub fn vcpus(&self, memory_mb: u32) -> f64 {
+        (f64::from(memory_mb) / f64::from(self.vcpu_mb)).min(self.max_vcpus)
+    }
+
+    /// Returns the cores of c7a that a function of this size computes with.
+    #[must_use]
+    pub fn cores(&self, processor: Processor, memory_mb: u32) -> f64 {
+        let each = match processor {
+            Processor::X86_64 => self.x86_64_cores,
+            Processor::Arm64 => self.arm64_cores,
+        };
+        self.vcpus(memory_mb) * each
+    }
+
+    /// Returns the network of a function of this size, bytes per second.
+    #[must_use]
+    pub fn bytes_per_second(&self, memory_mb: u32) -> f64 {
+        let size = f64::from(memory_mb);
+        let mut before: Option<(f64, f64)> = None;
+        for &(mb, rate) in &self.bandwidth {
+            let mb = f64::from(mb);
+            if size <= mb {
+                return 1e6
+                    * before.map_or(rate, |(from, low)| low + (rate - low) * (size - from) / (mb - from));
+            }
+            before = Some((mb, rate));
+        }
+        before.map_or(f64::INFINITY, |(_, rate)| rate * 1e6)
+    }
+
+    fn check(&self, name: &str) -> Result<(), Error> {
+        let table = format!("presets.{name}");
+        let Self { invoke_ms, cold_start_ms, init_ms, first_byte_ms, keep_s, .. } = *self;
+        finite(&table, &[("invoke_ms", invoke_ms), ("cold_start_ms", cold_start_ms), ("init_ms", init_ms)])?;
+        finite(&table, &[("first_byte_ms", first_byte_ms), ("keep_s", keep_s)])?;
+        positive(&table, &[("max_vcpus", self.max_vcpus), ("vcpu_mb", f64::from(self.vcpu_mb))])?;
+        positive(&table, &[("x86_64_cores", self.x86_64_cores), ("arm64_cores", self.arm64_cores)])?;
+        positive(&table, &[("alone_mbit_s", self.alone_mbit_s), ("hundred_mbit_s", self.hundred_mbit_s)])?;
+        let counts = [
+            ("concurrency", self.concurrency),
+            ("environments_per_10_s", self.environments_per_10_s),
+            ("memory_mb", self.memory_mb),
+            ("new_account_memory_mb", self.new_account_memory_mb),
+            ("new_account_concurrency", self.new_account_concurrency),
+            ("time_limit_s", self.time_limit_s),
+            ("tmp_mb", self.tmp_mb),
+        ];
+        positive(&table, &counts.map(|(key, count)| (key, f64::from(count))))?;
+        positive(&table, &[("payload_bytes", self.payload_bytes as f64)])?;
+        let rates: Vec<_> = self.bandwidth.iter().map(|&(_, rate)| ("bandwidth", rate)).collect();
+        positive(&table, &rates)?;
+        let ascending = self.bandwidth.windows(2).all(|pair| matches!(pair, [a, b] if a.0 < b.0));
+        if self.bandwidth.is_empty() || !ascending {
+            let reason = "must be pairs of memory size and rate, one at least, with ascending sizes";
+            return Err(wrong(format!("{table}: `bandwidth` {reason}")));
+        }
+        Ok(())
+    }
+}
+
+fn wrong(reason: String) -> Error {
+    Error::Content { what: "a cloud file", reason }
+}
+
+fn absent<'a>(kind: &str, table: &str, name: &str, known: impl Iterator<Item = &'a String>) -> Error {
+    let known: Vec<&str> = known.map(String::as_str).collect();
+    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+    wrong(format!("no {kind} {name:?} in [{table}]; the file has: {known}"))
+}
+
+/// Checks that each number is finite and at least 0.
+pub(crate) fn finite(table: &str, found: &[(&str, f64)]) -> Result<(), Error> {
+    match found.iter().find(|(_, number)| !(number.is_finite() && *number >= 0.0)) {
+        Some((key, number)) => Err(wrong(format!("{table}: `{key}` is {number}, but must be 0 or more"))),
+        None => Ok(()),
+    }
+}
+
+/// Checks that each number is finite and above 0.
+pub(crate) fn positive(table: &str, found: &[(&str, f64)]) -> Result<(), Error> {
+    match found.iter().find(|(_, number)| !(number.is_finite() && *number > 0.0)) {
+        Some((key, number)) => Err(wrong(format!("{table}: `{key}` is {number}, but must be above 0"))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const OWN: &str = include_str!("../../../infra/cloud.toml");
+
+    #[test]
+    fn the_file_of_the_repository_is_read() {
+        let cloud = Cloud::parse(OWN).unwrap();
+        let preset = cloud.preset(DEFAULT_PRESET).unwrap();
+        assert_eq!(preset.vcpus(1769), 1.0);
+        assert_eq!(preset.vcpu_mb, VCPU_MB);
+        assert_eq!([128, 512, 1769, 1800, 3008, 3538, 10_240].map(threads), [1, 1, 1, 1, 2, 2, 6]);
+        assert_eq!(preset.cores(Processor::X86_64, 3538), 1.0);
+        assert_eq!(preset.vcpus(10_240), 10_240.0 / 1769.0);
+        // Linear between 20 MB/s at 128 MB and 75 MB/s at 512 MB, and constant outside.
+        assert_eq!(
+            [64, 128, 320, 512, 10_240].map(|mb| preset.bytes_per_second(mb) / 1e6),
+            [20.0, 20.0, 47.5, 75.0, 75.0]
+        );
+        let ideal = cloud.preset("ideal").unwrap();
+        assert_eq!((ideal.first_byte_ms, ideal.cores(Processor::Arm64, 1769)), (0.0, 1.0));
+    }
+
+    #[test]
+    fn a_file_with_a_wrong_figure_is_refused_by_table_and_key() {
+        let refused = |text: &str| Cloud::parse(text).unwrap_err().to_string();
+        for (from, to, message) in [
+            ("first_byte_ms = 20.0", "first_byte_ms = nan", "presets.lambda-2026: `first_byte_ms` is NaN"),
+            ("vcpu_mb = 1769", "vcpu_mb = 0", "`vcpu_mb` is 0"),
+            ("boot_s = 30.0", "boot_s = -1.0", "fleet: `boot_s` is -1"),
+            ("gpu_speed = 20.0", "gpu_speed = 0.0", "fleet: `gpu_speed` is 0"),
+            ("start_s = 2.0", "start_s = inf", "services.modal: `start_s` is inf"),
+            ("[[128, 20.0], [512, 75.0]", "[[512, 75.0], [128, 20.0]", "ascending sizes"),
+            ("million_requests = 0.20", "million_requests = -0.20", "regions.us-east-1.lambda"),
+            ("gb_month", "gb_moth", "gb_moth"),
+        ] {
+            assert!(OWN.contains(from), "{from}");
+            let said = refused(&OWN.replace(from, to));
+            assert!(said.contains(message), "{said}");
+        }
+        assert!(refused("").contains("not a cloud file"));
+        assert!(refused(&format!("{OWN}\n# {}", "x".repeat(MAX_CLOUD_BYTES))).contains("maximum"));
+        let elsewhere = OWN.replace("regions.us-east-1", "regions.eu-west-1");
+        assert!(refused(&elsewhere).contains("no region \"us-east-1\""), "{}", refused(&elsewhere));
+    }
+
+    #[test]
+    fn an_unknown_preset_is_refused_with_those_of_the_file() {
+        let said = Cloud::parse(OWN).unwrap().preset("lambda").unwrap_err().to_string();
+        assert!(said.contains("ideal, lambda-2026"), "{said}");
+    }
+}
