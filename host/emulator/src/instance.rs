@@ -8,6 +8,7 @@ use crate::log::LogTail;
 use crate::processor;
 use crate::settings::Function;
 use bytes::Bytes;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -28,6 +29,8 @@ pub(crate) enum Outcome {
     TimedOut,
     /// The process had more memory resident than its function has.
     OutOfMemory,
+    /// The process wrote more temporary files than its function may have.
+    OutOfDisk,
 }
 
 /// One event for a worker.
@@ -117,6 +120,8 @@ pub(crate) struct Instance {
     state: Mutex<State>,
     /// Modelled waits for the object store, microseconds.
     waits_us: AtomicU64,
+    /// The most memory that was seen resident, bytes.
+    memory: AtomicU64,
     phase: watch::Sender<Phase>,
     work_came: Notify,
     delivered: Notify,
@@ -137,6 +142,7 @@ impl Instance {
             started,
             log: Mutex::new(LogTail::new(log_tail)),
             waits_us: AtomicU64::new(0),
+            memory: AtomicU64::new(0),
             state: Mutex::new(State {
                 measured: Measured::default(),
                 used: Used::default(),
@@ -409,9 +415,27 @@ impl Instance {
         }
     }
 
+    /// Returns the process's folder for temporary files.
+    pub(crate) fn tmp(&self) -> Option<PathBuf> {
+        tmp(&self.function, self.number)
+    }
+
+    /// Returns whether the process's temporary files are larger than its function may have.
+    pub(crate) fn is_past_tmp(&self) -> bool {
+        let limit = self.function.tmp.as_ref().map_or(u64::MAX, |tmp| u64::from(tmp.mb) << 20);
+        self.tmp().is_some_and(|folder| size(&folder) > limit)
+    }
+
     /// Returns whether the process had more memory resident than its function has.
     pub(crate) fn is_past_memory(&self) -> bool {
-        self.peak_memory_bytes().is_some_and(|bytes| bytes > u64::from(self.function.memory_mb) << 20)
+        self.most_memory_bytes() > u64::from(self.function.memory_mb) << 20
+    }
+
+    /// Returns the most memory that the process had resident when it was looked at, bytes. It is known after the
+    /// process's end, too.
+    pub(crate) fn most_memory_bytes(&self) -> u64 {
+        let now = self.peak_memory_bytes().unwrap_or_default();
+        self.memory.fetch_max(now, Ordering::Relaxed).max(now)
     }
 
     /// The most memory that the process had resident, in bytes; None where the system does not tell or the process is gone.
@@ -420,6 +444,22 @@ impl Instance {
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
         line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
     }
+}
+
+/// Returns the folder for temporary files of a function's process.
+pub(crate) fn tmp(function: &Function, number: u64) -> Option<PathBuf> {
+    function.tmp.as_ref().map(|tmp| tmp.folder.join(number.to_string()))
+}
+
+/// Returns the bytes of all files in a folder.
+fn size(folder: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+    let of = |entry: std::fs::DirEntry| match entry.metadata() {
+        Ok(found) if found.is_dir() => size(&entry.path()),
+        Ok(found) => found.len(),
+        Err(_) => 0,
+    };
+    entries.flatten().map(of).sum()
 }
 
 #[cfg(test)]

@@ -23,6 +23,8 @@ const DEAD_INSTANCES: usize = 16;
 const LOOK: Duration = Duration::from_millis(5);
 /// Interval at which an instance's memory is compared with its limit.
 const MEMORY_LOOK: Duration = Duration::from_millis(25);
+/// Interval at which the size of an instance's temporary files is compared with its limit.
+const TMP_LOOK: Duration = Duration::from_millis(200);
 /// Real time for which a process may compute nothing, on top of its limit.
 const STUCK: Duration = Duration::from_secs(60);
 /// Real time that a process has on top of its limit where its time is virtual.
@@ -311,6 +313,7 @@ impl Lambda {
                 },
                 () = past_limit(&instance, start, times.as_ref()) => Outcome::TimedOut,
                 () = past_memory(&instance) => Outcome::OutOfMemory,
+                () = past_tmp(&instance) => Outcome::OutOfDisk,
             };
             // A warm process that died before it saw the event: as if it had never been chosen.
             if !cold
@@ -344,6 +347,13 @@ impl Lambda {
                     instance.revoke();
                     instance.kill();
                     Err((Fault::Crash, exit_error(id, OUT_OF_MEMORY)))
+                }
+                Outcome::OutOfDisk => {
+                    instance.revoke();
+                    instance.kill();
+                    let mb = function.tmp.as_ref().map_or(0, |tmp| tmp.mb);
+                    let how = format!("Runtime exited with error: no space left in /tmp ({mb} MB)");
+                    Err((Fault::Crash, exit_error(id, &how)))
                 }
             };
             return Ok(Ran { instance, init, duration, outcome });
@@ -391,6 +401,13 @@ async fn past_limit(instance: &Instance, start: Instant, times: Option<&Times>) 
         if elapsed > limit || moved.elapsed() > limit + STUCK {
             return;
         }
+    }
+}
+
+/// Waits until the temporary files of an instance are larger than its function may have.
+async fn past_tmp(instance: &Instance) {
+    while !instance.is_past_tmp() {
+        tokio::time::sleep(TMP_LOOK).await;
     }
 }
 
@@ -471,7 +488,7 @@ fn report(
 ) -> String {
     let ms = |duration: Duration| duration.as_secs_f64() * 1000.0;
     let memory_mb = instance.function.memory_mb;
-    let used_mb = instance.peak_memory_bytes().map_or(memory_mb.into(), |bytes| bytes.div_ceil(1 << 20));
+    let used_mb = instance.most_memory_bytes().div_ceil(1 << 20).min(memory_mb.into());
     let mut text = format!("START RequestId: {id} Version: $LATEST\n");
     text += &instance.log.lock().unwrap_or_else(PoisonError::into_inner).text();
     text += &format!(

@@ -69,5 +69,5 @@ pub use faults::Faults;
 pub use role::Role;
 pub use settings::{
     ASYNCHRONOUS_PAYLOAD_BYTES, BUCKETS, FUNCTIONS, Function, LOG_LINE_BYTES, LogLine, LogSink,
-    SYNCHRONOUS_PAYLOAD_BYTES, Settings,
+    SYNCHRONOUS_PAYLOAD_BYTES, Settings, Tmp,
 };

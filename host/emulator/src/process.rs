@@ -84,6 +84,9 @@ impl Nursery {
             answer_bytes: settings.answer_bytes,
             pace: settings.body_timeout,
         };
+        if let Some(folder) = crate::instance::tmp(function, number) {
+            std::fs::create_dir_all(folder)?;
+        }
         let started = Instant::now();
         let mut child =
             self.starter.start(command(settings, function, number, runtime_address, s3_address)).await?;
@@ -119,6 +122,9 @@ impl Process {
             }
         }
         drop(self.servers);
+        if let Some(folder) = self.instance.tmp() {
+            let _ = std::fs::remove_dir_all(folder);
+        }
         self.instance.exit(status.map_or_else(|error| error.to_string(), how));
     }
 }
@@ -169,6 +175,7 @@ fn command(
         .env("TZ", ":UTC")
         .env("AWS_ENDPOINT_URL_S3", format!("http://{s3}"))
         .envs(&function.environment)
+        .envs(crate::instance::tmp(function, number).map(|folder| ("TMPDIR", folder)))
         .env("_HANDLER", "bootstrap")
         .env("AWS_ACCESS_KEY_ID", crate::role::access_key(settings, function))
         .env("AWS_SECRET_ACCESS_KEY", &settings.secret_key)

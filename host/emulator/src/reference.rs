@@ -20,8 +20,12 @@ const FIRST: usize = 200;
 /// The least factor that is believed.
 const LEAST: f64 = 0.5;
 
-/// Two matrices and their product.
+/// Numbers that are summed besides: more than a core's first cache has.
+const SUMMED: usize = 64 << 10;
+
+/// Two matrices and their product, and numbers to sum.
 struct Product {
+    many: Vec<f32>,
     a: Vec<f32>,
     b: Vec<f32>,
     c: Vec<f32>,
@@ -30,7 +34,7 @@ struct Product {
 impl Product {
     fn new() -> Self {
         let fill = |by: f32| (0..SIDE * SIDE).map(|i| (i as f32 * by).sin()).collect();
-        Self { a: fill(0.37), b: fill(0.11), c: vec![0.0; SIDE * SIDE] }
+        Self { many: vec![1.0; SUMMED], a: fill(0.37), b: fill(0.11), c: vec![0.0; SIDE * SIDE] }
     }
 
     fn compute(&mut self) {
@@ -43,6 +47,7 @@ impl Product {
             }
         }
         std::hint::black_box(&mut self.c);
+        std::hint::black_box(self.many.iter().sum::<f32>());
     }
 
     /// Returns the processor time of a product whose data are in the cache.

@@ -35,8 +35,19 @@ pub struct Function {
     pub timeout: Duration,
     /// Variables on top of those that Lambda sets. Those that Lambda sets itself cannot be overridden, except `AWS_ENDPOINT_URL_*`.
     pub environment: BTreeMap<String, String>,
+    /// Its folder for temporary files. If `None`, `TMPDIR` is not set.
+    pub tmp: Option<Tmp>,
     /// What it may do with objects; None: all that the account may.
     pub role: Option<Role>,
+}
+
+/// Folder for temporary files of a function's processes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tmp {
+    /// The folder in which each process has a folder of its own, for as long as it lives.
+    pub folder: PathBuf,
+    /// Maximum size of a process's folder, MB. A process that writes more is killed.
+    pub mb: u32,
 }
 
 impl Function {
@@ -49,6 +60,7 @@ impl Function {
             memory_mb: 1769,
             timeout: Duration::from_secs(60),
             environment: BTreeMap::new(),
+            tmp: None,
             role: None,
         }
     }

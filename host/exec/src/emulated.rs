@@ -83,8 +83,11 @@ impl Stand {
             let level = simd::level_of(simd::numeric_class()).to_owned();
             function.environment.insert("ECITON_SIMD".to_owned(), level);
         } else {
-            let files = folder.path("files").map_err(&system)?;
-            function.environment.insert("TMPDIR".to_owned(), files.display().to_string());
+            let mb = crate::cloud()?.preset(&settings.cloud).map_or(512, |preset| preset.tmp_mb);
+            function.tmp = Some(emulator::Tmp { folder: folder.path("files").map_err(&system)?, mb });
+            // Kernels are in the package, as in that of a deployment.
+            folder.path("package/kernels").map_err(&system)?;
+            function.task_root = Some(folder.path("package").map_err(&system)?);
         }
         let timeout = function.timeout;
         let processor = match baseline {

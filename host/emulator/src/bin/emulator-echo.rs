@@ -2,6 +2,8 @@
 //! of Lambda's, so that its time is close to none.
 //!
 //! `{"do": "sleep", "ms": 100}`, `{"do": "exit", "code": 3}`, `{"do": "abort"}`, `{"do": "fail"}`, `{"do": "oversize", "bytes": 7000000}`, `{"do": "log", "lines": 3}`,
+//! `{"do": "compute", "rounds": 100}` (some tens of microseconds of processor time a round), `{"do": "allocate", "mb": 100}`,
+//! `{"do": "write", "mb": 10}` (to `TMPDIR`, then sleeps for a second),
 //! `{"do": "count"}` (events so far), `{"do": "environment"}`, `{"do": "child"}` (leaves a grandchild behind and answers its pid), `{"do": "die-after"}` (answers, then exits).
 //! `ECHO_INIT`: `exit`, `error`, or milliseconds to sleep before the first request for work.
 
@@ -125,6 +127,29 @@ fn run() -> io::Result<ExitCode> {
                     writeln!(io::stdout(), "line {line} of {id}")?;
                 }
                 writeln!(io::stderr(), "done")?;
+                event
+            }
+            Some("compute") => {
+                let mut sum = 1_u64;
+                for _ in 0..number("rounds") {
+                    for i in 0..20_000_u64 {
+                        sum = std::hint::black_box(sum.wrapping_mul(31).wrapping_add(i));
+                    }
+                }
+                sum.to_string().into_bytes()
+            }
+            Some("allocate") => {
+                let mut bytes = vec![0_u8; usize::try_from(number("mb")).unwrap_or(0) << 20];
+                for page in bytes.chunks_mut(4096) {
+                    page.fill(1);
+                }
+                std::hint::black_box(&bytes);
+                event
+            }
+            Some("write") => {
+                let path = std::env::temp_dir().join("written");
+                std::fs::write(&path, vec![1_u8; usize::try_from(number("mb")).unwrap_or(0) << 20])?;
+                std::thread::sleep(Duration::from_secs(1));
                 event
             }
             Some("count") => count.to_string().into_bytes(),

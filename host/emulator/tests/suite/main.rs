@@ -7,3 +7,4 @@ mod hostile;
 mod lambda;
 mod s3;
 mod speed;
+mod times;

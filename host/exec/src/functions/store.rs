@@ -63,6 +63,20 @@ impl Keys {
         }
     }
 
+    /// Writes a kernel, compiled and signed, into the folder `kernels` of a functions' package.
+    #[cfg(feature = "aws")]
+    pub(crate) fn package(
+        &self,
+        root: &Path,
+        baseline: Baseline,
+        (name, component): (&str, &[u8]),
+    ) -> Result<(), Error> {
+        let signer = self.signer.as_ref().map_err(|why| Error::Choice(why.clone()))?;
+        let sealed = artefact::compile_once(name, component, baseline, signer, self.cache.as_ref())?;
+        let place = root.join(artefact::store_key(&eciton_kernel::cache::digest(component), baseline));
+        std::fs::write(&place, sealed).map_err(Error::file(&place, "written"))
+    }
+
     /// Stores a kernel where functions cannot have it yet.
     pub(crate) async fn store(
         &self,

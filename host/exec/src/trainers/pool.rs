@@ -82,7 +82,8 @@ impl Trainers {
                 stand.keys.cache = cache;
                 let architecture = stand.architecture();
                 let Stand { cloud, runtime, store, keys, baseline, invoker, folder } = stand;
-                runtime.block_on(at_hand(&store, baseline, &keys, kernels))?;
+                let package = folder.path("package").map_err(functions::system("making a package"))?;
+                kernels.iter().try_for_each(|kernel| keys.package(&package, baseline, *kernel))?;
                 Self {
                     invoker: Arc::new(invoker),
                     store: Arc::new(store),
@@ -610,6 +611,11 @@ fn exhausted(error: &InvokeError, memory_mb: u32) -> Option<String> {
         return Some(format!(
             "{error}: {text}. Use a longer limit (executor.timeout_s, 900 at most) or {larger}"
         ));
+    }
+    if message.contains("no space left in /tmp") {
+        let text =
+            "another attempt would write as much. Use a smaller data set, or a store of it (eciton convert)";
+        return Some(format!("{error}: {text}"));
     }
     let full = charge.is_some_and(|charge| charge.used_mb >= charge.memory_mb && charge.memory_mb > 0);
     if kind == "Runtime.ExitError" && full {
