@@ -211,8 +211,11 @@ fn of_workers(workers: &WorkersUsed) -> Vec<(&'static str, String)> {
     if let Some(returns) = workers.returns.filter(|returns| *returns > 0) {
         rows.push(("returns", format!("{returns} to the log of the weights")));
     }
-    if workers.again + workers.retries > 0 {
-        let text = format!("{} begun anew, {} done once more for their rows", workers.retries, workers.again);
+    if workers.again + workers.redundant + workers.retries > 0 {
+        let text = format!(
+            "{} begun anew, {} done again for their rows, {} done in advance (workers.shadows)",
+            workers.retries, workers.again, workers.redundant
+        );
         rows.push(("steps", text));
     }
     rows

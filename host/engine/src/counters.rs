@@ -15,8 +15,10 @@ pub struct Counters {
     pub retries: u64,
     /// Further attempts after a deadline.
     pub relaunches: u64,
-    /// Steps of lanes done once more for what they keep.
+    /// Steps of lanes done again because the worker that kept their rows failed.
     pub again: u64,
+    /// Steps of lanes done a second time in advance, by redundant computation.
+    pub redundant: u64,
     /// Deadlines that passed for the newest attempt at a step not yet done, relaunched or not.
     pub overdue: u64,
     /// Answers committed: one for each task that was not given up.
@@ -45,10 +47,10 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Attempts launched: first ones, retries, relaunches, and those of steps that were done.
+    /// Returns the number of launched attempts: first ones, retries, relaunches, and those at steps that were done.
     #[must_use]
     pub const fn attempts(&self) -> u64 {
-        self.tasks + self.retries + self.relaunches + self.again
+        self.tasks + self.retries + self.relaunches + self.again + self.redundant
     }
 
     /// Attempts launched that nothing is known of yet.

@@ -101,9 +101,9 @@ pub struct PipelineReport {
     pub places: f64,
     /// The share of that time in which a place did nothing.
     pub idle: f64,
-    /// Steps done once more since their place was lost, and since what they keep was, shadows included.
+    /// Steps that were in flight at a worker when it failed.
     pub retries: u64,
-    /// See `retries`.
+    /// Steps that were done again for the rows that a failed worker had kept.
     pub again: u64,
 }
 

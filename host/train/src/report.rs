@@ -196,10 +196,12 @@ impl SeedReport {
 pub struct WorkersUsed {
     /// Each place.
     pub places: Vec<Traffic>,
-    /// Steps that were done once more for the rows that a lost place had kept, or, with shadows, that one might
-    /// lose.
+    /// Steps that were done again for the rows that a failed worker had kept.
     pub again: u64,
-    /// Steps that were under way at a place when it was lost.
+    /// Steps that redundant computation (`workers.shadows`) did a second time in advance.
+    #[serde(default)]
+    pub redundant: u64,
+    /// Steps that were in flight at a worker when it failed.
     pub retries: u64,
     /// Times that the run went back to its log of the weights, where workers own these.
     #[serde(default, skip_serializing_if = "Option::is_none")]

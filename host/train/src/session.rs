@@ -525,13 +525,13 @@ impl Session {
         self.tuning.as_ref().map(|tuning| tuning.used().clone())
     }
 
-    /// What workers did; `None` where there are none.
+    /// Returns the traffic of workers and the cost of their failures; `None` without workers.
     pub(crate) fn workers(&self) -> Option<WorkersUsed> {
         let places = self.machine.traffic();
         let counters = self.engine.counters();
-        let (again, retries) = (counters.again, counters.retries);
+        let (again, redundant, retries) = (counters.again, counters.redundant, counters.retries);
         let returns = self.weights.owners().map(Owners::returns);
-        (!places.is_empty()).then_some(WorkersUsed { places, again, retries, returns })
+        (!places.is_empty()).then_some(WorkersUsed { places, again, redundant, retries, returns })
     }
 
     /// How attempts ended; `None` where there is one for each task.

@@ -71,7 +71,7 @@ struct World<'a> {
     lost: bool,
     /// Where what a forward step keeps is.
     holds: BTreeSet<(Step, u32)>,
-    /// Steps done once more.
+    /// Finished steps that were done again.
     again: u64,
     done: BTreeSet<Step>,
     begun: BTreeSet<Step>,
@@ -382,7 +382,7 @@ fn choose(random: &mut Random) -> (Lanes, u32, u32, bool, WeightVersions) {
 
 #[test]
 fn every_schedule_ends_with_the_bits_of_a_run_without_faults_whatever_places_are_lost() {
-    let (mut losses, mut retries, mut again) = (0, 0, 0);
+    let (mut losses, mut retries, mut again, mut redundant) = (0, 0, 0, 0);
     for seed in 0..seeds(500) {
         let random = &mut Random(seed);
         let (of, layers, intervals, branches, weights) = choose(random);
@@ -415,9 +415,15 @@ fn every_schedule_ends_with_the_bits_of_a_run_without_faults_whatever_places_are
         let redone = residence == Residence::Places && rough.again > 0;
         again += u64::from(redone);
         assert!(residence != Residence::Places || smooth.again == 0, "{context:?}");
-        assert_eq!(rough.engine.counters().again, rough.again, "{context:?}");
+        let counters = rough.engine.counters();
+        assert_eq!(counters.again + counters.redundant, rough.again, "{context:?}");
+        assert!(residence == Residence::Shadowed || counters.redundant == 0, "{context:?}");
+        // Without failures nothing is done again but by redundant computation.
+        assert_eq!(smooth.engine.counters().again, 0, "{context:?}");
+        redundant += u64::from(counters.redundant > 0);
     }
     assert!(losses > 50 && retries > 200 && again > 20, "{losses}, {retries} retries, {again}");
+    assert!(redundant > 20, "{redundant}");
 }
 
 #[test]

@@ -113,20 +113,26 @@ impl Lanes {
 }
 
 impl Engine {
-    /// Does a step that is done once more, at a place, for what it keeps.
+    /// Does a finished step again because the rows that it kept are gone.
     pub(super) fn again(&mut self, step: Step) -> Option<Attempt> {
+        let attempt = self.launch_again(step)?;
+        self.counters.again += 1;
+        Some(attempt)
+    }
+
+    /// Launches one more attempt at a finished step; `None` if the step has had as many as are allowed.
+    fn launch_again(&mut self, step: Step) -> Option<Attempt> {
         let at = self.place(step.stage.index(), step.interval.0);
         let attempts = &mut self.steps[at].attempts;
         if attempts.launched() >= MAX_ATTEMPTS {
             return None;
         }
         let attempt = attempts.launch_again();
-        self.counters.again += 1;
         self.actions.push_back(Action::Again(self.task(step, attempt)));
         Some(attempt)
     }
 
-    /// Lets places without work do what their neighbours may lose.
+    /// Has workers without tasks do the forward steps that the next worker may lose.
     pub(super) fn hand_out_shadows(&mut self, lanes: &mut Lanes) {
         if lanes.held.residence != Residence::Shadowed {
             return;
@@ -137,8 +143,9 @@ impl Engine {
                 continue;
             }
             let Some(step) = lanes.shadow(place, &rounds) else { continue };
-            // A shadow is no reason to fail.
-            if let Some(attempt) = self.again(step) {
+            // Redundant computation is no reason to fail.
+            if let Some(attempt) = self.launch_again(step) {
+                self.counters.redundant += 1;
                 lanes.doing[place].push(key(step, attempt));
             }
         }
