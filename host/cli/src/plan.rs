@@ -141,15 +141,22 @@ fn print_lanes(plan: &LanesPlan, row: &mut impl FnMut(&str, String)) {
     );
     row("schedule", text);
     let host = &plan.host;
-    let text = format!(
-        "keeps {} of weights ({}), {} of moments, {} of gradients, {} of rows between lanes: {} of what follows",
-        bytes(host.weights_bytes),
-        counted(u64::from(host.versions), "version"),
-        bytes(host.moments_bytes),
-        bytes(host.gradients_bytes),
-        bytes(host.boundary_bytes),
-        bytes(host.total_bytes),
-    );
+    let text = match host.versions {
+        0 => format!(
+            "holds no weights, moments or gradients, which workers own, and {} of rows between lanes",
+            bytes(host.boundary_bytes)
+        ),
+        versions => format!(
+            "holds {} of weights ({}), {} of moments, {} of gradients, {} of rows between lanes: {} of the memory \
+             below",
+            bytes(host.weights_bytes),
+            counted(u64::from(versions), "version"),
+            bytes(host.moments_bytes),
+            bytes(host.gradients_bytes),
+            bytes(host.boundary_bytes),
+            bytes(host.total_bytes),
+        ),
+    };
     row("host", text);
     plan.grid.lines().for_each(|line| row("", line.to_owned()));
 }

@@ -136,6 +136,11 @@ impl EvaluationPlan {
         self.folded.is_some()
     }
 
+    /// Returns whether workers' lanes run all of its stages.
+    pub(crate) fn is_placed(&self) -> bool {
+        self.placed
+    }
+
     /// Most rows of a step.
     pub(crate) fn longest(&self, inputs: &Inputs) -> u64 {
         self.intervals(inputs).iter().map(|interval| interval.rows.len() as u64).max().unwrap_or(0)

@@ -2,14 +2,16 @@
 
 mod spans;
 
+use std::collections::BTreeSet;
+
 use eciton_graph::adjacency::Graph;
 use eciton_graph::dataset::{Dataset, Features};
 use eciton_graph::graphs::Graphs;
 use eciton_input::memory::{available, peak_bytes};
 use eciton_kernel::BLOCK_EDGES;
 use eciton_plan::{
-    Algorithm, Buffers, Config, Domain, Hops, Keep, Parameter, Pipeline, Program, RowFormat, SlotId, Stage,
-    VertexOrder, WeightVersions,
+    Algorithm, BufferId, Buffers, Config, Domain, Hops, Keep, Parameter, Pipeline, Program, Residents,
+    RowFormat, SlotId, Spans, Stage, VertexOrder, WeightVersions,
 };
 use eciton_tensor::half::HalfBuffer;
 use eciton_tensor::pages::Pages;
@@ -29,8 +31,8 @@ use crate::labelled::LabelledPlan;
 const PROGRAM_BYTES: u64 = 24 << 20;
 /// What a thread was seen to hold beyond what is counted: its instances, its part of the allocator.
 const THREAD_BYTES: u64 = 4 << 20;
-/// A thread's copies of the largest parameter: a sum for each level of the tree, and packed for a product.
-const THREAD_SUMS: u64 = 5;
+/// Copies of the largest parameter in a thread that computes gradients: a sum for each level of the tree.
+const THREAD_SUMS: u64 = 4;
 
 /// A part of a run. What is held at its peak is what the parts hold, one after the other: the largest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -99,7 +101,7 @@ pub struct MemoryPlan {
     pub available_bytes: Option<u64>,
 }
 
-/// What a plan is made from.
+/// Inputs of a memory plan.
 pub(crate) struct Wanted<'a> {
     pub inputs: &'a Inputs,
     pub program: &'a Program,
@@ -107,6 +109,21 @@ pub(crate) struct Wanted<'a> {
     pub config: &'a Config,
     pub threads: u32,
     pub labelled: Option<&'a LabelledPlan>,
+    /// Spans of a training and the schedule of these, if all of its stages run on workers' lanes. If `None`,
+    /// this process may run each of them.
+    pub lanes: Option<(&'a Spans, &'a Program)>,
+}
+
+impl Wanted<'_> {
+    /// Returns how many copies of the largest parameter each thread of this process holds.
+    fn thread_copies(&self) -> u64 {
+        // A copy that is packed for a product.
+        let packed = u64::from(!self.evaluation.is_placed());
+        match self.lanes {
+            None => THREAD_SUMS + packed,
+            Some(_) => packed,
+        }
+    }
 }
 
 impl MemoryPlan {
@@ -327,7 +344,8 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
     // A gather's copy of source rows: a large page of which a block fills a part, if there are so many.
     let block = (Pages::LARGE as u64).min(rows * GATHER_LANES * 4);
     let widened = if format == RowFormat::Bf16 { widened_bytes(wanted) } else { 0 };
-    let each = block + THREAD_SUMS * largest + THREAD_BYTES.min(rows * 1024) + widened;
+    let copies = wanted.thread_copies();
+    let each = block + copies * largest + THREAD_BYTES.min(rows * 1024) + widened;
     if program.apart.is_some() {
         let rows = program.rows(Domain::VERTICES);
         let ahead = u64::from(config.batch.prefetch) + 1;
@@ -342,13 +360,22 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
     }
     let evaluation = wanted.evaluation;
     let rows = evaluation.longest(inputs);
-    let held = span_bytes(&evaluation.program, &evaluation.spans, rows, format) * u64::from(threads);
+    let held = match evaluation.is_placed() {
+        // Workers hold rows between stages.
+        true => 0,
+        false => span_bytes(&evaluation.program, &evaluation.spans, rows, format) * u64::from(threads),
+    };
     let folded = evaluation.folded_bytes(inputs, threads);
     let scores = if folded > 0 { "; scores on their way, and what is left of each row's" } else { "" };
     let detail = format!("{threads} times what {rows} rows are between a pass's stages{scores}");
     item("evaluation", detail, held + folded);
     let bytes = u64::from(threads) * each;
-    item("threads", format!("{threads} times a block of source rows and sums of products"), bytes);
+    let products = match copies {
+        0 => "",
+        1 => " and a packed parameter",
+        _ => " and sums of products",
+    };
+    item("threads", format!("{threads} times a block of source rows{products}"), bytes);
 }
 
 /// A thread's rows of f32 for one task: what it reads and writes is widened where rows are stored as
@@ -459,25 +486,42 @@ fn rows_bytes(wanted: &Wanted<'_>, format: RowFormat) -> u64 {
     slots(wanted, format).into_iter().map(bytes).sum()
 }
 
-/// Rows, widths and formats of the buffers of both programs' slots, which share what they can.
+/// Returns rows, widths and formats of the buffers of both programs' slots that hold rows in this process.
+/// The programs share buffers where they can.
 fn slots(wanted: &Wanted<'_>, format: RowFormat) -> Vec<(u32, u32, RowFormat)> {
     let Wanted { inputs, program, evaluation, config, .. } = *wanted;
     let (intervals, pipeline) = (inputs.intervals.len() as u32, &config.pipeline);
     let parts = program.apart.unwrap_or(intervals);
     let pieces = evaluation.intervals(inputs).len() as u32;
-    let assigned = Buffers::assign(program, parts, pipeline, format);
-    let like = |assigned: &Buffers, program: &Program| -> Vec<(u32, u32, RowFormat)> {
-        let each = assigned.widths().iter().zip(assigned.formats()).zip(assigned.domains());
-        each.map(|((&width, &format), &domain)| (program.rows(domain), width, format)).collect()
+    let own = config.workers.own();
+    let residents = |program: &Program, (spans, schedule): (&Spans, &Program)| match own {
+        true => Residents::passing(program, spans, schedule),
+        false => Residents::of(program, spans, schedule),
     };
-    let kept = like(&assigned, program).into_iter().zip(assigned.versions());
-    let mut slots: Vec<_> = kept.flat_map(|(slot, &kept)| (0..kept).map(move |_| slot)).collect();
+    let training = wanted.lanes.map(|lanes| residents(program, lanes));
+    let schedule = wanted.lanes.map_or(program, |(_, schedule)| schedule);
+    let evaluated = (&evaluation.spans, &evaluation.schedule);
+    let evaluated = evaluation.is_placed().then(|| residents(&evaluation.program, evaluated));
+    let like = |assigned: &Buffers, program: &Program, residents: Option<&Residents>| {
+        let is_here = |slot: SlotId| {
+            residents.is_none_or(|of| of.last_reader(slot).is_none() && of.passed(slot).is_none())
+        };
+        let slots = (0u16..).map(SlotId).take(program.slots.len()).filter(|&slot| is_here(slot));
+        let used: BTreeSet<usize> = slots.filter_map(|slot| assigned.of(slot)).map(BufferId::index).collect();
+        let each = assigned.widths().iter().zip(assigned.formats()).zip(assigned.domains());
+        let each = each.zip(assigned.versions()).enumerate().filter(|(at, _)| used.contains(at));
+        let one = |(_, (((&width, &format), &domain), &kept))| ((program.rows(domain), width, format), kept);
+        each.map(one).collect::<Vec<_>>()
+    };
+    let assigned = Buffers::assign(schedule, parts, pipeline, format);
+    let kept = like(&assigned, schedule, training.as_ref());
+    let mut slots: Vec<_> = kept.into_iter().flat_map(|(slot, kept)| (0..kept).map(move |_| slot)).collect();
     let mut spare = if pipeline.row_versions() > 1 { Vec::new() } else { slots.clone() };
     if evaluation.folds() {
         return slots;
     }
     let assigned = Buffers::assign(&evaluation.schedule, pieces, &Pipeline::default(), format);
-    for wanted in like(&assigned, &evaluation.schedule) {
+    for (wanted, _) in like(&assigned, &evaluation.schedule, evaluated.as_ref()) {
         match spare.iter().position(|&slot| slot == wanted) {
             Some(at) => drop(spare.swap_remove(at)),
             None => slots.push(wanted),
@@ -489,6 +533,8 @@ fn slots(wanted: &Wanted<'_>, format: RowFormat) -> Vec<(u32, u32, RowFormat)> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn planned(gathering: u64, training: u64) -> MemoryPlan {
@@ -522,6 +568,41 @@ mod tests {
         let training = refused(planned(100, 120), 110);
         assert!(training.contains("rows 120") && training.contains("model.hidden"), "{training}");
         assert_eq!(planned(1, 2).peak_bytes(), 1 << 40);
+    }
+
+    /// Returns the bytes of each purpose, and their sum, of a model of 8 layers on two lanes.
+    fn on_lanes(owner: &str, threads: u32) -> (BTreeMap<&'static str, u64>, u64) {
+        let text = format!(
+            "[data]\nsource = \"digits\"\n[model]\nkind = \"mlp\"\nlayers = 8\nhidden = 1024\n[batch]\nrows = 512\n\
+             micro = 4\n[lanes]\ncount = 2\n[executor]\nkind = \"workers\"\n[workers]\ncount = 2\nowner = {owner:?}\n\
+             [run]\nthreads = {threads}"
+        );
+        let config = Config::parse(&text, "a test").unwrap();
+        let options =
+            crate::session::Options { cache: crate::kernels::CachePolicy::Off, ..Default::default() };
+        let memory = crate::plan::plan(&config, &options).unwrap().memory;
+        (memory.items.iter().map(|item| (item.purpose, item.bytes)).collect(), memory.total_bytes)
+    }
+
+    /// The host counts what it does, wherever the weights are.
+    #[test]
+    fn what_workers_do_is_not_counted_at_the_host() {
+        let [(host, _), (worker, total)] = ["host", "worker"].map(|owner| on_lanes(owner, 2));
+        let (values, largest) = (6_374_410, 4 * 1024 * 1024);
+        // Adam's two moments and one version, and the sums of four micro-batches.
+        assert_eq!(host["weights"], 3 * 4 * values);
+        assert!(host["gradients"] >= 4 * 4 * values);
+        // A matrix in transit.
+        assert_eq!((worker["weights"], worker.get("gradients")), (4 * largest, None));
+        // The host evaluates if it has the weights: a packed parameter for each thread, rows between stages.
+        assert!(host["threads"] >= 2 * largest && host["threads"] < 4 * largest, "{host:?}");
+        assert!(host["evaluation"] > 2 * 1024 * 1024, "{host:?}");
+        assert!(worker["threads"] < 2 * largest && !worker.contains_key("evaluation"), "{worker:?}");
+        // Rows inside of a lane, and rows that one worker passes to another, are not the host's.
+        assert!(worker["rows"] < 1 << 20 && worker["rows"] <= host["rows"], "{worker:?} {host:?}");
+        assert!(total < 100 << 20, "{worker:?}");
+        // Further threads have no copies of parameters.
+        assert!(on_lanes("worker", 16).1 - total < 14 * (6 << 20), "{worker:?}");
     }
 
     #[test]

@@ -61,35 +61,40 @@ pub struct LanePlan {
     pub update: Option<UpdateBytes>,
 }
 
-/// Bytes that the host keeps of a run on lanes; shares of the memory plan's weights, gradients and rows.
+/// Bytes that the host holds in a run on lanes: shares of the memory plan's weights, gradients and rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct HostPlan {
-    /// Versions of the weights.
+    /// Number of versions of the weights, which is 0 if workers own the weights.
     pub versions: u32,
-    /// All of them.
+    /// Bytes of all versions.
     pub weights_bytes: u64,
     /// The optimiser's moments.
     pub moments_bytes: u64,
     /// Sums of gradients of the parts under way.
     pub gradients_bytes: u64,
-    /// Rows that one lane writes and another one reads, of all parts of a batch.
+    /// Rows of all micro-batches that one lane writes and another one reads, if the host passes them on.
     pub boundary_bytes: u64,
     /// These together.
     pub total_bytes: u64,
 }
 
 impl HostPlan {
-    /// The plan of a schedule on lanes, whose parts have so many rows, within a memory plan.
-    fn of(schedule: &Program, versions: u32, rows: &[usize], memory: &MemoryPlan) -> Self {
+    /// Returns the share of a memory plan. `rows` are those of each micro-batch.
+    fn of((program, spans, schedule): Cut<'_>, config: &Config, rows: &[usize], memory: &MemoryPlan) -> Self {
+        let own = config.workers.own();
         let item = |purpose| {
             let found = memory.items.iter().find(|item| item.purpose == purpose);
             found.map_or(0, |item| item.bytes)
         };
         let values: u64 = schedule.parameters.iter().map(|one| one.len() as u64).sum();
+        let versions = if own { 0 } else { config.pipeline.weight_versions() };
         let weights_bytes = 4 * values * u64::from(versions);
-        let moments_bytes = item("weights").saturating_sub(weights_bytes);
+        // The plan's item of a run whose workers own the weights is a matrix in transit.
+        let moments_bytes = if own { 0 } else { item("weights").saturating_sub(weights_bytes) };
+        let residents = own.then(|| Residents::passing(program, spans, schedule));
+        let is_here = |slot| residents.as_ref().is_none_or(|residents| residents.passed(slot).is_none());
         let slots = (0u16..).map(SlotId).zip(&schedule.slots);
-        let passed = slots.filter(|(slot, _)| passes(schedule, *slot));
+        let passed = slots.filter(|(slot, _)| passes(schedule, *slot) && is_here(*slot));
         let part = |&rows: &usize, width| padded_bytes(rows as u64, width).unwrap_or(u64::MAX);
         let boundary_bytes = passed
             .map(|(_, spec)| rows.iter().map(|rows| part(rows, spec.width.into())).sum::<u64>())
@@ -112,7 +117,7 @@ fn passes(schedule: &Program, slot: SlotId) -> bool {
     writers.iter().any(|writer| readers.iter().any(|reader| reader != writer))
 }
 
-/// A program, its spans, and these as stages on lanes.
+/// Program, its spans, and the schedule whose stages are these spans on lanes.
 pub(super) type Cut<'a> = (&'a Program, &'a Spans, &'a Program);
 
 /// The parameters that a lane's stages read.
@@ -245,7 +250,7 @@ impl LanesPlan {
             imbalance: if sum > 0.0 { largest * each.len() as f64 / sum } else { 1.0 },
             lanes: each,
             bubble: grid.bubble(),
-            host: HostPlan::of(schedule, config.pipeline.weight_versions(), rows, &draft.planned.memory),
+            host: HostPlan::of((program, spans, schedule), config, rows, &draft.planned.memory),
             grid: grid.text(),
             picture: grid.svg(),
         })

@@ -235,9 +235,21 @@ impl Planned {
             Some(_) => None,
             None => LabelledPlan::new(config, &program, &dataset.graph, &dataset.split.train),
         };
+        let fuse = |program: &Program| -> Result<(Spans, Program)> {
+            let wanted = lanes.as_ref().map(|lanes| lanes.spans(program));
+            let spans = Spans::of(program, wanted.as_ref().unwrap_or(&config.executor.spans))?;
+            let mut schedule = spans.fuse(program);
+            if let Some(lanes) = &lanes {
+                lanes.place(&mut schedule, &spans);
+            }
+            Ok((spans, schedule))
+        };
+        let on_workers = lanes.is_some() && config.executor.kind == ExecutorKind::Workers;
+        let placed = on_workers.then(|| fuse(&program)).transpose()?;
         let plan = |labelled| {
             let (program, evaluation) = (&program, &evaluation);
-            MemoryPlan::of(&memory::Wanted { inputs, program, evaluation, config, threads, labelled })
+            let lanes = placed.as_ref().map(|(spans, schedule)| (spans, schedule));
+            MemoryPlan::of(&memory::Wanted { inputs, program, evaluation, config, threads, labelled, lanes })
         };
         let mut memory = plan(labelled.as_ref());
         let fits = |memory: &MemoryPlan| memory.check(config.run.memory_bytes).is_ok();
@@ -253,12 +265,7 @@ impl Planned {
             let kernel = operation.signature.is_some();
             kernel.then(|| opened.next()).flatten()
         });
-        let wanted = lanes.as_ref().map(|lanes| lanes.spans(&program));
-        let spans = Spans::of(&program, wanted.as_ref().unwrap_or(&config.executor.spans))?;
-        let mut schedule = spans.fuse(&program);
-        if let Some(lanes) = lanes {
-            lanes.place(&mut schedule, &spans);
-        }
+        let (spans, schedule) = fuse(&program)?;
         Ok(Self {
             layers: kernels.collect(),
             lowered,
