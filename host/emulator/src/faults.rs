@@ -24,6 +24,8 @@ pub struct Faults {
     pub crash_after: f64,
     /// The work is done and billed, then the connection is closed without a response.
     pub lose_answer: f64,
+    /// One byte of the answer is another one when the client gets it.
+    pub corrupt_answer: f64,
     /// The event is run a second time, as queues that deliver at least once do; the client gets the first run's answer.
     pub double: f64,
     /// The instance holds its answer back for [`Faults::straggle_delay`], billed.
@@ -44,6 +46,7 @@ impl Default for Faults {
             crash_during: 0.0,
             crash_after: 0.0,
             lose_answer: 0.0,
+            corrupt_answer: 0.0,
             double: 0.0,
             straggle: 0.0,
             straggle_delay: Duration::from_millis(500),
@@ -54,12 +57,13 @@ impl Default for Faults {
 
 impl Faults {
     /// The probabilities with their names.
-    pub(crate) fn probabilities(&self) -> [(&'static str, f64); 7] {
+    pub(crate) fn probabilities(&self) -> [(&'static str, f64); 8] {
         [
             ("faults.crash_before", self.crash_before),
             ("faults.crash_during", self.crash_during),
             ("faults.crash_after", self.crash_after),
             ("faults.lose_answer", self.lose_answer),
+            ("faults.corrupt_answer", self.corrupt_answer),
             ("faults.double", self.double),
             ("faults.straggle", self.straggle),
             ("faults.throttle", self.throttle),
@@ -91,11 +95,13 @@ pub(crate) enum Crash {
 }
 
 /// What happens to one invocation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Fate {
     pub(crate) throttle: bool,
     pub(crate) crash: Option<Crash>,
     pub(crate) lose_answer: bool,
+    /// Position of the changed byte, as a share of the answer.
+    pub(crate) corrupt_answer: Option<f64>,
     pub(crate) double: bool,
     pub(crate) straggle: Option<Duration>,
 }
@@ -161,6 +167,7 @@ impl Draw {
             throttle: hit("throttle", faults.throttle),
             crash,
             lose_answer: crash.is_none() && hit("lose_answer", faults.lose_answer),
+            corrupt_answer: hit("corrupt_answer", faults.corrupt_answer).then(|| draw("corrupt_byte")),
             double: hit("double", faults.double),
             straggle: hit("straggle", faults.straggle).then_some(faults.straggle_delay),
         }
@@ -198,6 +205,7 @@ mod tests {
             crash_during: 0.05,
             crash_after: 0.05,
             lose_answer: 0.05,
+            corrupt_answer: 0.04,
             double: 0.05,
             straggle: 0.10,
             throttle: 0.03,
@@ -243,6 +251,7 @@ mod tests {
         for (found, expected) in [
             (share(&|fate| fate.crash == Some(Crash::Before)), 0.02),
             (share(&|fate| matches!(fate.crash, Some(Crash::During(_)))), 0.05 * 0.98),
+            (share(&|fate| fate.corrupt_answer.is_some()), 0.04),
             (share(&|fate| fate.double), 0.05),
             (share(&|fate| fate.straggle.is_some()), 0.10),
             (share(&|fate| fate.throttle), 0.03),

@@ -211,7 +211,7 @@ impl Lambda {
         let ran = self.work(function, payload, (&id, ticket.as_ref()), &fate).await?;
         let us = |duration: Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         let (payload, fault) = match ran.outcome {
-            Ok(answer) => (answer, Fault::None),
+            Ok(answer) => (corrupted(answer, fate.corrupt_answer), Fault::None),
             Err((fault, report)) => (report, fault),
         };
         let lost = fate.lose_answer && fault == Fault::None;
@@ -416,6 +416,16 @@ async fn past_memory(instance: &Instance) {
     while !instance.is_past_memory() {
         tokio::time::sleep(MEMORY_LOOK).await;
     }
+}
+
+/// Returns an answer with its byte at `position`, a share of its length, changed.
+fn corrupted(answer: Bytes, position: Option<f64>) -> Bytes {
+    let Some(position) = position else { return answer };
+    let mut bytes = answer.to_vec();
+    let at = (position * bytes.len() as f64) as usize;
+    // Text stays text.
+    bytes.get_mut(at).into_iter().for_each(|byte| *byte ^= 1);
+    bytes.into()
 }
 
 /// The outcome of assigned work, with the faults that happen while it runs.

@@ -107,6 +107,8 @@ impl Stand {
             crash_during: share,
             crash_after: share,
             lose_answer: settings.lose,
+            // A trainer's answer is text, of which a changed digit is not noticed.
+            corrupt_answer: if kind == "worker" { settings.corrupt } else { 0.0 },
             double: settings.double,
             straggle: settings.straggle,
             straggle_delay: Duration::from_millis(settings.straggle_ms),

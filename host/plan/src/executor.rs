@@ -308,6 +308,9 @@ pub struct Emulator {
     pub crash: f64,
     /// Share of answers that are lost, the work done.
     pub lose: f64,
+    /// Share of answers of functions, other than trainers, that arrive with one changed byte.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub corrupt: f64,
     /// Share of requests that are run twice.
     pub double: f64,
     /// Share of invocations that are held up ...
@@ -342,6 +345,7 @@ impl Default for Emulator {
             cloud: default_preset(),
             crash: 0.0,
             lose: 0.0,
+            corrupt: 0.0,
             double: 0.0,
             straggle: 0.0,
             straggle_ms: 1000,
@@ -350,6 +354,11 @@ impl Default for Emulator {
             architecture: None,
         }
     }
+}
+
+/// Returns whether a share is 0.
+fn is_zero(share: &f64) -> bool {
+    *share == 0.0
 }
 
 impl Emulator {

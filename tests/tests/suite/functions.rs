@@ -53,6 +53,7 @@ fn with_faults(config: &mut Config, seed: u64) {
         seed,
         crash: 0.05,
         lose: 0.025,
+        corrupt: 0.05,
         double: 0.025,
         straggle: 0.1,
         straggle_ms: 150,
@@ -160,6 +161,24 @@ fn edge_kernels_are_the_same_on_functions() {
     (config.emulator.crash, config.emulator.lose, config.executor.timeout_s) = (0.2, 0.1, 2);
     let (found, curve) = checked(&config);
     assert_eq!((&found.model_digest, &curve), (&wanted.model_digest, &losses), "with faults");
+}
+
+/// A changed answer fails its attempt, whatever part of it is changed, and the task is tried again.
+#[test]
+fn corrupted_answers_are_tried_again() {
+    let _alone = alone();
+    let mut config = cora(4);
+    config.run.intervals = Some(3);
+    let (wanted, losses) = local(&config);
+    for transport in ALL {
+        let mut config = on(&config, ExecutorKind::Emulated, transport);
+        (config.emulator.corrupt, config.emulator.seed) = (0.2, 3);
+        config.limits.attempts = Some(16);
+        let (found, curve) = checked(&config);
+        assert_eq!((&found.model_digest, &curve), (&wanted.model_digest, &losses), "{transport:?}");
+        let attempts = found.attempts.unwrap();
+        assert!(attempts.retries > 0, "{transport:?}: {attempts:?}");
+    }
 }
 
 /// An edge kernel's step that a function is late with, or fails at, gets further attempts as any task

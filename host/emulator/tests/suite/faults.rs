@@ -60,6 +60,15 @@ async fn a_lost_answer() {
 }
 
 #[tokio::test]
+async fn a_corrupted_answer_has_one_other_byte() {
+    let emulator = with(Faults { corrupt_answer: 1.0, ..Faults::default() }).await;
+    let event = r#"{"some":"text that comes back"}"#;
+    let answer = invoke(&lambda(&emulator), event).await;
+    let changed = answer.text().bytes().zip(event.bytes()).filter(|(found, sent)| found != sent).count();
+    assert_eq!((answer.error.as_deref(), answer.text().len(), changed), (None, event.len(), 1));
+}
+
+#[tokio::test]
 async fn a_doubled_event_is_run_twice() {
     let emulator = with(Faults { double: 1.0, ..Faults::default() }).await;
     assert_eq!(invoke(&lambda(&emulator), "{}").await.text(), "{}");
@@ -110,6 +119,7 @@ async fn run(
         straggle: 0.10,
         straggle_delay: Duration::from_millis(20),
         throttle: 0.05,
+        ..Faults::default()
     };
     let emulator = with(faults).await;
     let mut fates = Vec::new();

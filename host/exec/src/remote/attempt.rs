@@ -187,3 +187,170 @@ fn checked(attempt: &Attempt, bytes: Vec<u8>) -> Result<Answer, Error> {
 
 /// Numeric classes that are remembered; there are four.
 const CLASSES: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use eciton_kernel::wire::{AnswerMeta, encode_failure};
+    use eciton_kernel::{Call, Finished, Kind, Limits, RowNumbers, Target};
+    use eciton_plan::{IntervalId, Round, StageId};
+    use eciton_tensor::frame::{Encoding, Frame, Writer};
+    use eciton_tensor::{Buffer, Grid, Matrix};
+    use eciton_transport::MemoryStore;
+
+    use super::*;
+
+    /// Fault of an answer.
+    #[derive(Debug, Clone, Copy)]
+    enum Fault {
+        /// One column more.
+        Shape,
+        /// No matrix.
+        Count,
+        /// A value that its checksum does not fit.
+        Checksum,
+        /// The answer to another task.
+        Task,
+        /// A frame without its last byte.
+        Short,
+        /// An answer in an object that the request did not name.
+        Place,
+    }
+
+    const KEY: TaskKey = TaskKey {
+        round: Round(1),
+        stage: StageId(2),
+        interval: IntervalId(3),
+        attempt: eciton_plan::Attempt(0),
+    };
+
+    /// A function whose first answer has a fault.
+    struct Faulty {
+        store: Option<Arc<dyn Store>>,
+        fault: Mutex<Option<Fault>>,
+    }
+
+    fn frame(fault: Option<Fault>) -> Vec<u8> {
+        let key = match fault {
+            Some(Fault::Task) => TaskKey { interval: IntervalId(4), ..KEY },
+            _ => KEY,
+        };
+        let meta = AnswerMeta::new(key, &Ok(Finished::default()));
+        let meta = encode_failure(&meta).unwrap();
+        let mut writer = Writer::new(Frame::parse(&meta).unwrap().header().meta.to_vec());
+        let columns = if matches!(fault, Some(Fault::Shape)) { 4 } else { 3 };
+        let rows = Buffer::from_rows(2, columns, &[0.5; 8][..2 * columns]).unwrap();
+        if !matches!(fault, Some(Fault::Count)) {
+            writer.matrix(&rows.read(0..2).unwrap().into(), Encoding::F32).unwrap();
+        }
+        let mut bytes = writer.finish().unwrap();
+        match fault {
+            Some(Fault::Checksum) => {
+                let values = Frame::parse(&bytes).unwrap().bytes(0).unwrap().as_ptr() as usize;
+                let at = values - bytes.as_ptr() as usize;
+                bytes[at] ^= 1;
+            }
+            Some(Fault::Short) => drop(bytes.pop()),
+            _ => {}
+        }
+        bytes
+    }
+
+    impl Invoker for Faulty {
+        async fn invoke(&self, payload: Bytes) -> Result<Invoked, InvokeError> {
+            let invocation = Invocation::from_json(&payload).unwrap();
+            let fault = lock(&self.fault).take();
+            let bytes = Bytes::from(frame(fault));
+            let frame = match &self.store {
+                None => Carrier::Inline(bytes),
+                Some(store) => {
+                    let mut key = invocation.answer_key.unwrap();
+                    if matches!(fault, Some(Fault::Place)) {
+                        key = Key::new("runs/other/answer").unwrap();
+                    }
+                    let bytes_len = bytes.len() as u64;
+                    store.put(&key, bytes, Condition::IfAbsent).await.unwrap();
+                    Carrier::Object { key, bytes_len }
+                }
+            };
+            let payload = Reply { frame, send_us: 0, existed: false }.to_json().unwrap().into();
+            Ok(Invoked { payload, charge: None, requests: 1, throttled: 0 })
+        }
+    }
+
+    /// Returns the parts of the answer to a product of 2 rows and 3 columns.
+    fn expected() -> Expected {
+        let zeros = |rows, columns| Buffer::zeroed(rows, columns).unwrap();
+        let (x, w, y) = (zeros(2, 1), zeros(1, 3), zeros(2, 3));
+        let rows = y.write(0..2).unwrap();
+        let call = Call {
+            kind: Kind::Forward,
+            seed: 1,
+            epoch: 0,
+            layer: 0,
+            training: true,
+            grid: Arc::new(Grid::single(2)),
+            row_numbers: RowNumbers::From(0),
+            inputs: vec![Matrix::from(x.read(0..2).unwrap())],
+            outputs: Vec::new(),
+            kept: Vec::new(),
+            parameters: vec![Matrix::from(w.read(0..1).unwrap())],
+            gradients: Vec::new(),
+            output_count: 1,
+            rows_out: vec![Some(Target::Rows { rows, extents: vec![3] })],
+            sums_out: Vec::new(),
+            labelled: None,
+        };
+        Expected::new(&call.into())
+    }
+
+    #[test]
+    fn an_attempt_with_a_wrong_answer_fails_and_the_next_one_succeeds() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let faults = [Fault::Shape, Fault::Count, Fault::Checksum, Fault::Task, Fault::Short, Fault::Place];
+        for (fault, by_store) in faults.into_iter().flat_map(|fault| [(fault, false), (fault, true)]) {
+            if matches!(fault, Fault::Place) && !by_store {
+                continue;
+            }
+            let store: Option<Arc<dyn Store>> =
+                by_store.then(|| Arc::new(MemoryStore::new()) as Arc<dyn Store>);
+            let settings = RemoteSettings {
+                run: "r".to_owned(),
+                transport: if by_store { Transport::S3 } else { Transport::Payload },
+                rows: Encoding::F32,
+                stream: false,
+                most: 1,
+                limits: Limits::default(),
+                intervals: 1,
+                weight_versions: 1,
+                architecture: None,
+                host: None,
+                cut: None,
+            };
+            let wire = Wire {
+                invoker: Faulty { store: store.clone(), fault: Mutex::new(Some(fault)) },
+                store,
+                keys: RunKeys::new("r").unwrap(),
+                settings,
+                bill: Mutex::default(),
+                classes: Mutex::default(),
+            };
+            let attempt = |number| Attempt {
+                pass: 1,
+                key: TaskKey { attempt: eciton_plan::Attempt(number), ..KEY },
+                deadline: None,
+                frame: Bytes::from_static(b"a task"),
+                expected: expected(),
+                uploads: Vec::new(),
+            };
+            let slowed = AtomicBool::new(false);
+            let what = format!("{fault:?}, by store: {by_store}");
+            let error = runtime.block_on(wire.run(&attempt(0), &slowed)).unwrap_err();
+            assert!(error.is_retryable(), "{what}: {error}");
+            assert!(error.to_string().contains("the function's answer is wrong: "), "{what}: {error}");
+            // Its object is gone, else the next attempt would find it.
+            let answer = runtime.block_on(wire.run(&attempt(1), &slowed)).expect(&what);
+            assert_eq!(answer.meta().key.step(), KEY.step(), "{what}");
+        }
+    }
+}

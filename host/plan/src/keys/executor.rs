@@ -194,6 +194,10 @@ pub(super) const EMULATOR: &[Key<Emulator>] = &[
         emulator.lose = share(field)?;
         Ok(())
     }),
+    key("corrupt", &[], "share of answers that arrive with one changed byte: 0 to 1", |emulator, field| {
+        emulator.corrupt = share(field)?;
+        Ok(())
+    }),
     key("double", &[], "share of requests that run twice: 0 to 1", |emulator, field| {
         emulator.double = share(field)?;
         Ok(())
