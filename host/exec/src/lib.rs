@@ -228,12 +228,17 @@ pub enum Completion {
         /// Which.
         key: TaskKey,
     },
-    /// A lane's place is gone, with all that it kept. What it was at is not reported any more.
+    /// A worker has failed, with all that it kept. The steps of its lanes are not reported any more.
     Lost {
-        /// Which.
+        /// Index of the worker.
         place: u32,
-        /// One line of words, for the user.
-        reason: String,
+    },
+    /// A fact about a worker that the user is to know, such as the reason of its failure.
+    Warned {
+        /// Index of the worker.
+        place: u32,
+        /// One line for the user.
+        text: String,
     },
     /// It is there again, and keeps nothing.
     Joined {
@@ -252,7 +257,7 @@ impl Completion {
     pub fn pass(&self) -> Option<u32> {
         match *self {
             Self::Ended { pass, .. } | Self::Overdue { pass, .. } => Some(pass),
-            Self::Lost { .. } | Self::Joined { .. } | Self::Deserted { .. } => None,
+            Self::Lost { .. } | Self::Warned { .. } | Self::Joined { .. } | Self::Deserted { .. } => None,
         }
     }
 

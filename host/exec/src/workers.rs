@@ -8,6 +8,7 @@
 //! All that a place keeps is a copy, or can be computed again: a place may vanish at any time. What it owns
 //! ([`Owned`]) is the caller's to log, and to give to another place.
 
+mod children;
 mod connections;
 mod incoming;
 mod link;

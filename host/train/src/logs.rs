@@ -3,6 +3,7 @@
 
 mod events;
 mod header;
+mod printed;
 mod profile;
 mod trace;
 
@@ -14,6 +15,7 @@ use eciton_plan::{Config, Step, TaskKey};
 pub use events::MAX_EVENTS_BYTES;
 pub(crate) use events::{Arrived, Events};
 pub(crate) use header::Header;
+use printed::Printed;
 pub(crate) use profile::{Profiled, Profiler};
 pub use trace::MAX_SPANS;
 pub(crate) use trace::{Span, Trace};
@@ -57,6 +59,8 @@ pub(crate) struct Logs {
     pub events: Option<Events>,
     pub trace: Option<Trace>,
     pub profile: Option<Profiler>,
+    /// Lines of workers and kernels.
+    pub printed: Printed,
     /// Rows of other intervals that asynchronous steps read, by how many epochs old they were.
     ages: Vec<u64>,
 }
@@ -69,7 +73,7 @@ impl Logs {
         };
         let trace = recording.trace.as_deref().map(Trace::create).transpose()?;
         let profile = recording.profile.as_deref().map(Profiler::create).transpose()?;
-        Ok(Self { events, trace, profile, ages: Vec::new() })
+        Ok(Self { events, trace, profile, printed: Printed::default(), ages: Vec::new() })
     }
 
     /// Counts what a step reads of all intervals, which have so many rows each.

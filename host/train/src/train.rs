@@ -216,7 +216,9 @@ impl Run<'_> {
         observer: &mut dyn Observer,
     ) -> Result<Summary> {
         self.options.stop.begin();
-        match self.seeds_from(first, from, epoch_seconds, observer) {
+        let ended = self.seeds_from(first, from, epoch_seconds, observer);
+        self.session.logs.printed.finish(observer);
+        match ended {
             Ok(mut summary) => {
                 if let Some(path) = self.recorder.finish(summary.stopped)? {
                     summary.run_dir = Some(path);

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use eciton_connect::{Certificate, Dialled, Joined, Listener, Message, Receiver, Sender, Token, dial};
+use eciton_kernel::wire::{Answer, AnswerMeta, encode_failure};
 use eciton_tensor::frame::{Decoded, Encoding, Frame, Writer};
 
-use crate::common::works;
+use crate::common::{eciton, works};
 use crate::liars::hello;
 use crate::workers::{Cluster, DIGITS, ended, lost, summary, worker};
 
@@ -33,9 +34,15 @@ enum Fault {
     Missing,
     /// The worker claims to lack an object that no task names.
     Foreign,
+    /// The worker claims that its kernel trapped.
+    Trap,
+    /// The worker claims, of each task, that another attempt may succeed.
+    Passing,
+    /// The kernel of each task has logged 50 lines.
+    Log,
 }
 
-const FAULTS: [(Fault, &str); 8] = [
+const FAULTS: [(Fault, &str); 10] = [
     (Fault::Shape, "wrong answer"),
     (Fault::Count, "wrong answer"),
     (Fault::Checksum, "wrong answer"),
@@ -44,6 +51,8 @@ const FAULTS: [(Fault, &str); 8] = [
     (Fault::Unknown, "wrong answer: task"),
     (Fault::Missing, "it still lacks"),
     (Fault::Foreign, "it lacks `nothing`, which its task does not name"),
+    (Fault::Trap, "is computed elsewhere: kernel `linear` trapped in forward: a lie"),
+    (Fault::Passing, "is computed elsewhere: a task: a lie"),
 ];
 
 /// The number of the answer from which on a worker is faulty.
@@ -74,6 +83,32 @@ fn changed(frame: &Bytes, fault: Fault) -> Bytes {
     writer.finish().unwrap().into()
 }
 
+/// Returns the answer of a task that failed, in place of its answer; `None` for the answer to a request.
+fn failed(frame: &Bytes, fault: Fault) -> Option<Bytes> {
+    let key = Answer::parse(frame.to_vec()).ok()?.meta().key;
+    let reason = "a lie".to_owned();
+    let error = match fault {
+        Fault::Trap => {
+            eciton_kernel::Error::Trap { kernel: "linear".to_owned(), place: "forward".to_owned(), reason }
+        }
+        _ => eciton_kernel::Error::Host { place: "a task".to_owned(), reason },
+    };
+    Some(encode_failure(&AnswerMeta::new(key, &Err(error))).unwrap().into())
+}
+
+/// Returns the answer of a task, whose kernel has logged further lines; `None` for the answer to a request.
+fn logged(frame: &Bytes, answers: u64) -> Option<Bytes> {
+    let mut meta = Answer::parse(frame.to_vec()).ok()?.meta().clone();
+    meta.log.extend((0..50).map(|line| format!("info: line {line} of answer {answers}")));
+    let read = Frame::parse(frame).unwrap();
+    let mut writer = Writer::new(serde_json::to_vec(&meta).unwrap());
+    for part in 0..read.header().parts.len() as u32 {
+        let Decoded::Matrix(matrix) = read.part(part).unwrap() else { panic!("an answer has matrices") };
+        writer.matrix(&matrix, Encoding::F32).unwrap();
+    }
+    Some(writer.finish().unwrap().into())
+}
+
 /// Messages between the run and the faulty worker.
 #[derive(Default)]
 struct Passed {
@@ -102,6 +137,14 @@ impl Passed {
                 let parts = Frame::parse(&frame).unwrap().bytes(0).unwrap().as_ptr() as usize;
                 bytes[parts - frame.as_ptr() as usize] ^= 1;
                 Message::Answer { number, frame: bytes.into(), passed }
+            }
+            Fault::Trap | Fault::Passing => {
+                let frame = failed(&frame, fault).unwrap_or(frame);
+                Message::Answer { number, frame, passed }
+            }
+            Fault::Log => {
+                let frame = logged(&frame, self.answers).unwrap_or(frame);
+                Message::Answer { number, frame, passed }
             }
             Fault::Echo => Message::Answer { number: self.asked.0, frame: self.asked.1.clone(), passed },
             Fault::Older => Message::Answer { number, frame: older, passed },
@@ -202,4 +245,98 @@ fn a_worker_with_a_wrong_answer_is_excluded_and_the_digest_is_the_same() {
             });
         }
     });
+}
+
+/// Trains with a kernel that traps in each task. Returns what the run prints on standard error.
+fn trapped(workers: &str, settings: &[&str]) -> String {
+    let place = tempfile::tempdir().unwrap();
+    let kernel = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/kernels/prebuilt/trapping.wasm");
+    let kernel = format!("linear={}", kernel.display());
+    let line = ["--epochs", "2", "--workers", workers, "--kernel", &kernel];
+    let (code, _, err) = eciton(place.path(), &[&DIGITS[..], &line, settings].concat());
+    assert_eq!(code, Some(1), "{workers} {settings:?}: {err}");
+    err
+}
+
+#[test]
+fn a_failure_that_is_reproduced_elsewhere_ends_the_run() {
+    let two = ["--lanes", "2"];
+    for settings in [&two[..], &[&two[..], &["--set", "workers.owner=worker"]].concat(), &[]] {
+        let err = trapped("2", settings);
+        let last = err.lines().last().unwrap();
+        assert!(last.starts_with("error: ") && last.contains("kernel `linear` trapped in"), "{err}");
+        // One worker was excluded; the other one, or the host, has reproduced the failure.
+        let excluded = err.matches("it reports a failure, and").count();
+        assert!((1..=2).contains(&excluded), "{settings:?}: {err}");
+    }
+    // Nobody else is there to compute the step.
+    let err = trapped("1", &["--lanes", "1"]);
+    assert!(!err.contains("is gone") && err.contains("error: ") && err.contains("trapped in"), "{err}");
+}
+
+/// Sends the run noise in the name of a worker, over connection after connection.
+async fn pester(folder: &Path, address: &str) {
+    let token = Token::read(&folder.join("tokens/worker-0.token")).unwrap();
+    loop {
+        let Ok(dialled) = dial(address, &token, hello(), Duration::ZERO).await else {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            continue;
+        };
+        let Dialled { mut sender, .. } = dialled;
+        drop(sender.send(&Message::Bye("noise ".repeat(100))).await);
+        sender.close().await;
+    }
+}
+
+/// A worker that never answers is admitted, and warned of, a bounded number of times.
+#[test]
+fn connections_without_an_answer_close_an_index() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().to_owned();
+    let line = ["--epochs", "60", "--lanes", "2"];
+    let alone = summary(&works(&folder, &[&DIGITS[..], &line].concat()));
+    let (mut cluster, address) = Cluster::start(&folder, &[&line[..], &["--workers", "2"]].concat());
+    let honest = [0, 1].map(|at| worker(&folder, &address, &format!("worker-{at}.token"), &[]));
+    cluster.wait_for_an_epoch();
+    let [mut first, second] = honest;
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let (of, at) = (folder.clone(), address.clone());
+    let noise = runtime.spawn(async move { pester(&of, &at).await });
+    let (code, out, err) = cluster.end();
+    noise.abort();
+    assert_eq!(code, Some(0), "{err}");
+    let found = summary(&out);
+    assert_eq!(found["seeds"], alone["seeds"]);
+    // The first loss is that of a worker with answers.
+    assert_eq!(lost(&found), 1 + 16, "{} bytes: {err}", err.len());
+    assert!(err.len() < 20_000, "{}", err.len());
+    assert_eq!(ended(second).0, Some(0));
+}
+
+/// Lines that a worker passes on in the name of a kernel are bounded as the kernel's own.
+#[test]
+fn a_kernel_prints_a_bounded_number_of_lines() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().to_owned();
+    let alone = summary(&works(&folder, &[&DIGITS[..], &LANES].concat()));
+    let (cluster, address) = Cluster::start(&folder, &[&LANES[..], &["--workers", "2"]].concat());
+    let (started, child) = std::sync::mpsc::channel();
+    let (of, at) = (folder.clone(), address.clone());
+    let proxy = runtime.spawn(async move { between(&of, &at, Fault::Log, started).await });
+    let honest = worker(&folder, &address, "worker-1.token", &[]);
+    let (code, out, err) = cluster.end();
+    assert_eq!(code, Some(0), "{err}");
+    let found = summary(&out);
+    assert_eq!((&found["seeds"], lost(&found)), (&alone["seeds"], 0), "{err}");
+    let lines = err.lines().filter(|line| line.starts_with("kernel linear: ")).count();
+    assert_eq!(lines, 1000, "{} bytes", err.len());
+    let suppressed = err.lines().find(|line| line.contains("further lines of kernel linear are not shown"));
+    println!("{} bytes; {suppressed:?}", err.len());
+    let number = suppressed.unwrap().trim_start_matches("warning: ").split(' ').next().unwrap();
+    assert!(number.parse::<u64>().unwrap() >= 250, "{suppressed:?}");
+    assert_eq!([child.recv().unwrap(), honest].map(|worker| ended(worker).0), [Some(0); 2]);
+    proxy.abort();
 }

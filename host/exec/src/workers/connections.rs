@@ -123,25 +123,11 @@ async fn read(shared: &Arc<Shared>, (place, id): (u32, u64), mut receiver: Recei
         };
         shared.count(place, (bytes, 0));
         let name = message.name();
-        match message {
-            Message::Answer { number, frame, passed } => {
-                if let Err(reason) = shared.answered(place, id, (number, frame, passed)) {
-                    shared.exclude(place, Some(id), &reason);
-                    return reason;
-                }
-            }
-            Message::Door { address, tokens } => {
-                if let Err(reason) = shared.door(place, id, (address, tokens)) {
-                    return reason;
-                }
-            }
-            Message::Missing { number, keys } => {
-                if let Err(reason) = shared.missing(place, id, (number, &keys)) {
-                    shared.exclude(place, Some(id), &reason);
-                    return reason;
-                }
-            }
-            Message::Alive => {}
+        let taken = match message {
+            Message::Answer { number, frame, passed } => shared.answered(place, id, (number, frame, passed)),
+            Message::Door { address, tokens } => shared.door(place, id, (address, tokens)),
+            Message::Missing { number, keys } => shared.missing(place, id, (number, &keys)),
+            Message::Alive => Ok(()),
             Message::Drain => {
                 let mut state = shared.lock();
                 let through = state.link(place, id).is_none_or(|link| {
@@ -152,9 +138,14 @@ async fn read(shared: &Arc<Shared>, (place, id): (u32, u64), mut receiver: Recei
                 if through {
                     shared.lost((place, id), GOES);
                 }
+                Ok(())
             }
             Message::Bye(reason) => return reason,
-            _ => return format!("it sent the message `{name}`, which is the host's to send"),
+            _ => Err(format!("it sent the message `{name}`, which is the host's to send")),
+        };
+        if let Err(reason) = taken {
+            shared.exclude(place, Some(id), &reason);
+            return reason;
         }
     }
 }

@@ -10,6 +10,7 @@ use eciton_connect::{Error as ConnectError, Listener, Message, Tokens, Welcome, 
 use eciton_kernel::Kernel;
 use eciton_kernel::wire::KernelRef;
 
+use super::children::Started;
 use super::connections::let_in;
 use super::link::{Flight, Link};
 use super::objects::Objects;
@@ -73,7 +74,7 @@ pub struct WorkerPool {
     /// The folder of tokens for workers that this process starts.
     _own: Option<Scratch>,
     /// Processes that were started here.
-    children: Vec<std::process::Child>,
+    children: Vec<Started>,
     /// All were there once.
     gathered: bool,
     at_home: bool,
@@ -136,6 +137,8 @@ impl WorkerPool {
             traffic: (0..settings.count).map(|place| Traffic { place, ..Traffic::default() }).collect(),
             classes: BTreeSet::new(),
             wrong: vec![0; count],
+            silent: vec![0; count],
+            failures: BTreeMap::new(),
             connections: 0,
             numbers: 0,
             pending: BTreeMap::new(),
@@ -161,9 +164,9 @@ impl WorkerPool {
         &self.rendezvous
     }
 
-    /// Processes that end with this pool.
-    pub(super) fn adopt(&mut self, children: Vec<std::process::Child>) {
-        self.children.extend(children);
+    /// Takes over the process of the worker with an index. The process ends with this pool.
+    pub(super) fn adopt(&mut self, place: u32, child: std::process::Child) {
+        self.children.push(Started::new(place, child, self.shared.inbox.clone()));
     }
 
     /// Waits until all workers are there.
@@ -178,10 +181,12 @@ impl WorkerPool {
                 return self.shared.check(&state);
             }
             let left = end.saturating_duration_since(Instant::now());
-            let ended = self.children.iter_mut().find_map(|child| child.try_wait().ok().flatten());
+            let ended = self.children.iter_mut().find_map(Started::ended);
             if left.is_zero() || ended.is_some() {
-                let ended =
-                    ended.map_or(String::new(), |status| format!("; one that was started here: {status}"));
+                let ended = ended.map_or(String::new(), |(status, last)| {
+                    let last = if last.is_empty() { last } else { format!(" ({last})") };
+                    format!("; one that was started here: {status}{last}")
+                });
                 return Err(format!(
                     "{there} of {} workers are there after {} s{ended}; start them with `eciton worker --connect {} \
                      --token-file {}`, or ask for fewer",
@@ -334,10 +339,6 @@ impl Drop for WorkerPool {
             runtime.block_on(async { drop(tokio::time::timeout(Duration::from_secs(2), all).await) });
             runtime.shutdown_timeout(Duration::from_millis(200));
         }
-        for child in &mut self.children {
-            // One that has ended cannot be killed; neither is of interest.
-            drop(child.kill());
-            drop(child.wait());
-        }
+        self.children.iter_mut().for_each(Started::kill);
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use eciton_connect::{Message, Token};
 use eciton_kernel::Error;
-use eciton_plan::{Round, TaskKey};
+use eciton_plan::{Round, Step, TaskKey};
 use eciton_tensor::frame::{Frame, Header, Kind};
 
 use super::link::{Flight, Link};
@@ -25,6 +25,12 @@ pub(super) const GOES: &str = "it was asked to go";
 const REASON_BYTES: usize = 512;
 /// Number of wrong answers after which no further worker may have an index.
 const WRONG_ANSWERS: u32 = 3;
+/// Number of connections in a row without an answer after which no further worker may have an index.
+const SILENT_CONNECTIONS: u32 = 16;
+/// Number of passing failures that a worker may report of one step.
+const PASSING_FAILURES: u32 = 1;
+/// Number of rounds whose failures are remembered.
+const FAILURE_ROUNDS: u32 = 16;
 /// Numeric classes that are remembered; there are four.
 const CLASSES: usize = 16;
 
@@ -36,6 +42,10 @@ pub(super) struct State {
     pub(super) classes: BTreeSet<String>,
     /// Wrong answers of workers, by index.
     pub(super) wrong: Vec<u32>,
+    /// Connections in a row that ended without an answer, by index.
+    pub(super) silent: Vec<u32>,
+    /// Steps that a worker reported as failed: the index of the first such worker, and its reports.
+    pub(super) failures: BTreeMap<Step, (u32, u32)>,
     /// Connections so far.
     pub(super) connections: u64,
     /// Tasks so far.
@@ -66,6 +76,27 @@ impl State {
 
     pub(super) fn is_empty(&self) -> bool {
         self.links.iter().all(Option::is_none)
+    }
+
+    /// Returns whether a failure that a worker reports of a task needs to be reproduced elsewhere, before it
+    /// counts. Tasks are deterministic, so a second worker that computes the step fails, too, or the first
+    /// report was wrong.
+    ///
+    /// A failure that another attempt may not have is left to the engine once.
+    fn is_doubtful(&mut self, place: u32, (key, of_lane): (TaskKey, bool), error: &Error) -> bool {
+        self.failures.retain(|step, _| step.round.0.saturating_add(FAILURE_ROUNDS) >= key.round.0);
+        let (first, reports) = self.failures.entry(key.step()).or_insert((place, 0));
+        if *first != place {
+            return false;
+        }
+        *reports += 1;
+        if error.is_retryable() && *reports <= PASSING_FAILURES {
+            return false;
+        }
+        let others = (0u32..).zip(&self.links).filter(|(other, _)| *other != place);
+        let others = others.filter_map(|(_, link)| link.as_ref());
+        // The host does what is not a lane's.
+        !of_lane || others.into_iter().any(|link| !link.draining)
     }
 }
 
@@ -221,7 +252,8 @@ impl Shared {
     /// Takes a worker's answer to a task or an errand.
     ///
     /// # Errors
-    /// The reason why the answer is wrong. Its sender is to be excluded, and its tasks are done elsewhere.
+    /// The reason why the answer is wrong, or is to be reproduced. Its sender is to be excluded, and other
+    /// workers do its tasks.
     pub(super) fn answered(
         self: &Arc<Self>,
         place: u32,
@@ -236,6 +268,7 @@ impl Shared {
             state.pending.get_mut(&number).filter(|pending| (pending.place, pending.id) == (place, id));
         if let Some(pending) = pending {
             pending.answer = Some(frame);
+            state.silent.get_mut(place as usize).into_iter().for_each(|silent| *silent = 0);
             if let Some(traffic) = state.traffic.get_mut(place as usize) {
                 traffic.values_passed = traffic.values_passed.saturating_add(passed);
             }
@@ -251,10 +284,18 @@ impl Shared {
         };
         let found = values(&frame);
         let answer = flight.check(frame).map_err(|reason| format!("wrong answer: {reason}"))?;
+        let of = (flight.key, flight.of_lane);
+        if let Some(error) = answer.meta().error()
+            && state.is_doubtful(place, of, &error)
+        {
+            return Err(format!("it reports a failure, and {} is computed elsewhere: {error}", of.0.step()));
+        }
+        let Some(link) = state.link(place, id) else { return Ok(()) };
         let Some(Flight { pass, key, begun, ticket, frees, .. }) = link.flights.remove(&number) else {
             return Ok(());
         };
         let through = link.is_through();
+        state.silent.get_mut(place as usize).into_iter().for_each(|silent| *silent = 0);
         let meta = answer.meta();
         if state.classes.len() < CLASSES {
             state.classes.insert(meta.numeric_class.clone());
@@ -314,13 +355,14 @@ impl Shared {
                 drop(dropped);
                 return Ok(());
             }
-            let reason = match late {
+            let text = match late {
                 true => format!("rows of another worker did not come to the worker at place {place}"),
                 false => {
                     format!("the worker at place {place} had no room for rows, which are computed again")
                 }
             };
-            self.inbox.note(Completion::Lost { place, reason });
+            self.inbox.note(Completion::Warned { place, text });
+            self.inbox.note(Completion::Lost { place });
             self.inbox.note(Completion::Joined { place });
             drop(state);
             drop(dropped);
@@ -347,9 +389,11 @@ impl Shared {
         }
     }
 
-    /// Returns whether an index has had too many wrong answers.
+    /// Returns whether an index has had too many wrong answers, or connections without an answer.
     pub(super) fn is_closed(&self, place: u32) -> bool {
-        self.lock().wrong.get(place as usize).is_some_and(|wrong| *wrong >= WRONG_ANSWERS)
+        let state = self.lock();
+        let reaches = |counts: &[u32], most| counts.get(place as usize).is_some_and(|count| *count >= most);
+        reaches(&state.wrong, WRONG_ANSWERS) || reaches(&state.silent, SILENT_CONNECTIONS)
     }
 
     /// A worker has gone, or is to go. Its loss is told before its tasks are forgotten: something is under way
@@ -361,12 +405,15 @@ impl Shared {
         let Some(slot) = state.links.get_mut(place as usize) else { return };
         let Some(link) = slot.take_if(|link| link.id == id) else { return };
         let closed = state.closed;
+        // An answer on this connection starts the count anew.
+        state.silent.get_mut(place as usize).into_iter().for_each(|silent| *silent += 1);
         if let Some(traffic) = state.traffic.get_mut(place as usize) {
             traffic.lost += u32::from(!closed);
         }
         if !closed {
-            let reason = format!("the worker at place {place} is gone: {reason}");
-            self.inbox.note(Completion::Lost { place, reason });
+            let text = format!("the worker at place {place} is gone: {reason}");
+            self.inbox.note(Completion::Warned { place, text });
+            self.inbox.note(Completion::Lost { place });
         }
         let deserted = state.is_empty() && !closed && !state.deserted && self.settings.lanes;
         if deserted {

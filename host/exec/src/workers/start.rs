@@ -50,20 +50,12 @@ pub fn start(
             }
             // Ctrl-C is the run's to hear.
             std::os::unix::process::CommandExt::process_group(&mut command, 0);
-            command.stdin(Stdio::null()).stdout(Stdio::null());
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
             command.spawn().map_err(Error::file(program.clone(), "started"))
         };
-        let mut children = Vec::new();
         for number in 0..workers.count {
-            match one(number) {
-                Ok(child) => children.push(child),
-                Err(error) => {
-                    pool.adopt(children);
-                    return Err(error);
-                }
-            }
+            pool.adopt(number, one(number)?);
         }
-        pool.adopt(children);
     }
     Ok(pool)
 }

@@ -180,9 +180,9 @@ fn settle<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>) -> Resul
         for completion in ended.drain(..) {
             match completion {
                 Completion::Deserted { reason } => return Err(Error::Workers(reason)),
-                Completion::Lost { reason, .. } => state.observer.warning(&reason),
+                Completion::Warned { place, text } => state.warn(place, &text),
                 Completion::Ended { .. } => state.counts.late += 1,
-                Completion::Joined { .. } | Completion::Overdue { .. } => {}
+                Completion::Lost { .. } | Completion::Joined { .. } | Completion::Overdue { .. } => {}
             }
         }
     }

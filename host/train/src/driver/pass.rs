@@ -51,6 +51,11 @@ impl<'a> State<'a> {
         Self { weights, counts, observer, logs, tuning, recorder, passes: Passes::default() }
     }
 
+    /// Prints a warning about a worker, within the worker's limits.
+    pub(super) fn warn(&mut self, place: u32, text: &str) {
+        self.logs.printed.warn(self.observer, place, text);
+    }
+
     /// Tells the tuner of a completion. `committed`: steps of the training, where it was one of them.
     fn tune<M: Executor + ?Sized>(&mut self, machine: &mut M, committed: Option<u64>) -> Result<()> {
         let Some(chosen) = self.tuning.as_mut().and_then(|tuning| tuning.observe(machine, committed)) else {
@@ -281,7 +286,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
                 // Nothing waits where the only attempt alive has written in place.
                 if let Some(answer) = self.apart.remove(&key) {
                     let finished = stages.commit(key, *answer, state.weights)?;
-                    log(stages, state.observer, key.stage, finished);
+                    log(stages, state, key.stage, finished);
                 }
                 stages.publish(key.step())?;
                 tracing::trace!(pass = self.number, attempt = %key, "step committed");
@@ -359,7 +364,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         // The engine's averages make deadlines, which are for functions.
         let here = timing.thread.is_some() && self.machine.is_apart();
         match answered {
-            Answered::InPlace(finished) => log(stages, state.observer, key.stage, finished),
+            Answered::InPlace(finished) => log(stages, state, key.stage, finished),
             Answered::Apart(answer) => {
                 self.apart.insert(key, answer);
             }
@@ -377,13 +382,16 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
     ) -> Result<Option<Event>> {
         match completion {
             Completion::Deserted { reason } => Err(Error::Workers(reason)),
+            Completion::Warned { place, text } => {
+                state.warn(place, &text);
+                Ok(None)
+            }
             // A training's, which goes on when this pass is over.
             other if !stages.is_on_lanes() => {
                 state.passes.aside.push(other);
                 Ok(None)
             }
-            Completion::Lost { place, reason } => {
-                state.observer.warning(&reason);
+            Completion::Lost { place } => {
                 if let Some(owners) = state.weights.owners() {
                     // What it owned went with it.
                     return match owners.counts_on(place) {
@@ -453,10 +461,11 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
     }
 }
 
-fn log(stages: &Stages<'_>, observer: &mut dyn Observer, stage: StageId, finished: Finished) {
+/// Prints the log of a step's kernel, within the kernel's limits.
+fn log(stages: &Stages<'_>, state: &mut State<'_>, stage: StageId, finished: Finished) {
     for line in finished.log {
         let operation = stages.schedule.operation(stage);
-        observer.log(operation.map_or("", |o| &o.kernel), &line);
+        state.logs.printed.log(state.observer, operation.map_or("", |o| &o.kernel), &line);
     }
 }
 
