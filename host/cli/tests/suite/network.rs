@@ -4,10 +4,11 @@
 //! a message. It never closes a connection by itself after that. `.ci/campaign network` does the same with a
 //! network namespace instead of a proxy, 50 times.
 
-use std::io::{Read as _, Write as _};
+use std::collections::VecDeque;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -176,4 +177,70 @@ fn a_worker_whose_first_dial_is_swallowed_dials_again() {
     assert_eq!(code, Some(0), "{err}");
     assert!(proxy.failed.get().is_some());
     assert_eq!(ended(only).0, Some(0));
+}
+
+/// Idle connections, each of which is replaced once there are so many newer ones.
+struct Strangers {
+    opened: Arc<AtomicUsize>,
+    stop: Arc<AtomicBool>,
+    thread: std::thread::JoinHandle<()>,
+}
+
+impl Strangers {
+    fn start(address: &str, count: usize) -> Self {
+        let (opened, stop) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let (address, number, over) = (address.to_owned(), opened.clone(), stop.clone());
+        let thread = std::thread::spawn(move || {
+            let mut idle = VecDeque::new();
+            while !over.load(Ordering::Relaxed) {
+                idle.extend(TcpStream::connect(&address));
+                if idle.len() > count {
+                    idle.pop_front();
+                }
+                if number.fetch_add(1, Ordering::Relaxed) > count {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+            }
+        });
+        Self { opened, stop, thread }
+    }
+}
+
+/// Returns the limit of open files of this process.
+fn open_files() -> usize {
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap();
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    line.split_whitespace().nth(3).unwrap().parse().unwrap_or(usize::MAX)
+}
+
+#[test]
+fn idle_connections_of_strangers_keep_no_worker_out() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let alone = alone(folder);
+    let (cluster, address) = Cluster::start(folder, &[&LANES[..], &["--workers", "2"]].concat());
+    let count = open_files().saturating_sub(200).min(1000);
+    assert!(count >= 300, "the limit of open files allows {count} connections; raise it to 500 (ulimit -n)");
+    let strangers = Strangers::start(&address, count);
+    while strangers.opened.load(Ordering::Relaxed) <= count {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let begun = Instant::now();
+    let mut workers = [0, 1].map(|at| worker(folder, &address, &format!("worker-{at}.token"), &[]));
+    for worker in &mut workers {
+        let mut line = String::new();
+        BufReader::new(worker.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.contains("serving run "), "{line}");
+    }
+    let admitted = begun.elapsed();
+    let (code, out, err) = cluster.end();
+    strangers.stop.store(true, Ordering::Relaxed);
+    strangers.thread.join().unwrap();
+    println!("{count} connections, admitted after {admitted:?}");
+    assert!(admitted < Duration::from_secs(5), "{admitted:?}");
+    assert_eq!(code, Some(0), "{err}");
+    assert_eq!(summary(&out)["seeds"], alone["seeds"]);
+    for mut worker in workers {
+        assert!(worker.wait().unwrap().success());
+    }
 }

@@ -2,12 +2,12 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
 use crate::common::{eciton, works};
-use crate::workers::{Cluster, DIGITS, binary, ended, lost, summary, tasks, worker};
+use crate::workers::{Cluster, DIGITS, LISTENS, binary, ended, lost, summary, tasks, worker};
 
 const OWNED: [&str; 2] = ["--set", "workers.owner=worker"];
 const REPLICAS: [&str; 2] = ["--set", "workers.replicas=1"];
@@ -374,4 +374,48 @@ fn what_does_not_go_with_owners_is_refused_in_words() {
         let (code, _, err) = eciton(folder, &line);
         assert!(code.is_some_and(|code| code > 0) && err.contains(words), "{rest:?}: {err}");
     }
+}
+
+/// Memory of the host's group: less than the host would need if it had the weights.
+const GROUP_BYTES: u64 = 300 << 20;
+
+/// A host whose workers own the weights trains in a control group that has no room for these.
+#[test]
+fn a_host_without_weights_trains_with_little_memory() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let model = ["--hidden", "1024", "--lanes", "2", "--workers", "2", "--threads", "8", "--epochs", "1"];
+    let group = Path::new("/sys/fs/cgroup/memory").join(format!("eciton-test-{}", std::process::id()));
+    let limit = group.join("memory.limit_in_bytes");
+    let made = std::fs::create_dir(&group).and_then(|()| std::fs::write(&limit, GROUP_BYTES.to_string()));
+    if let Err(error) = made {
+        eprintln!("skipped: a control group of version 1 takes root and {}: {error}", limit.display());
+        drop(std::fs::remove_dir(&group));
+        return;
+    }
+    let grouped = |rest: &[&str]| {
+        let line = [&DIGITS[..], &LISTENS, &model, rest].concat();
+        let inner = binary(folder, &line);
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo $$ > \"$0\"/tasks && exec \"$@\""]).arg(&group);
+        command.arg(inner.get_program()).args(inner.get_args()).current_dir(folder).stdin(Stdio::null());
+        for (name, value) in inner.get_envs() {
+            command.env(name, value.unwrap_or_default());
+        }
+        command
+    };
+    // The host has the weights: it is refused, with the figures.
+    let refused = grouped(&[]).output().unwrap();
+    let text = String::from_utf8(refused.stderr).unwrap();
+    let (cluster, address) = Cluster::of(grouped(&OWNED));
+    let workers = [0, 1].map(|at| worker(folder, &address, &format!("worker-{at}.token"), &[]));
+    let (code, out, err) = cluster.end();
+    let peak = std::fs::read_to_string(group.join("memory.max_usage_in_bytes")).unwrap();
+    std::fs::remove_dir(&group).unwrap();
+    assert!(refused.status.code() == Some(1) && text.contains("memory"), "{text}");
+    assert_eq!(code, Some(0), "{err}");
+    println!("the group used {} of {GROUP_BYTES} bytes", peak.trim());
+    workers.into_iter().for_each(|worker| assert_eq!(ended(worker).0, Some(0)));
+    let alone = summary(&works(folder, &[&DIGITS[..], &["--hidden", "1024", "--epochs", "1"]].concat()));
+    assert_eq!(summary(&out)["seeds"], alone["seeds"]);
 }

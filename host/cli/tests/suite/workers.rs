@@ -85,13 +85,14 @@ fn whoever_vanishes_at_whichever_task_the_bits_are_those_of_a_run_without_losses
     let line = ["--lanes", "3", "--workers", "3"];
     let most = tasks(&digits(folder, &line)).into_iter().max().unwrap();
     assert!(most >= 16, "{most}");
-    let mut again = 0;
+    let (mut again, mut redundant) = (0, 0);
     let mut check = |vanish: [u64; 3], shadows: &str, losses: u64| {
         let vanish = format!("workers.vanish_at={vanish:?}");
         let found = digits(folder, &[&line[..], &["--set", &vanish, "--set", shadows]].concat());
         assert_eq!(found["seeds"], alone["seeds"], "{vanish} {shadows}");
         assert_eq!(lost(&found), losses, "{vanish} {shadows}: {found}");
         again += found["workers"]["again"].as_u64().unwrap();
+        redundant += found["workers"]["redundant"].as_u64().unwrap();
     };
     // One at every task of its own; neighbours at once; all but one.
     for at in 1..=most {
@@ -105,10 +106,16 @@ fn whoever_vanishes_at_whichever_task_the_bits_are_those_of_a_run_without_losses
         check([at + 1, 0, at], "workers.shadows=true", 2);
     }
     assert!(again > 0, "rows that went with a place were computed again");
+    assert!(redundant > 0, "rows were computed in advance");
+    // Redundant computation alone is nothing that is done again.
+    let found = digits(folder, &[&line[..], &["--set", "workers.shadows=true"]].concat());
+    let counts = ["again", "redundant"].map(|key| found["workers"][key].as_u64().unwrap());
+    assert!(counts[0] == 0 && counts[1] > 0, "{counts:?}");
 }
 
 /// Settings of a run whose workers others start.
-const LISTENS: [&str; 4] = ["--set", "workers.listen=127.0.0.1:0", "--set", "workers.tokens=tokens"];
+pub(crate) const LISTENS: [&str; 4] =
+    ["--set", "workers.listen=127.0.0.1:0", "--set", "workers.tokens=tokens"];
 
 /// A run that listens, and its workers.
 pub(crate) struct Cluster {
@@ -133,7 +140,12 @@ impl Cluster {
     }
 
     fn spawn(folder: &Path, line: &[&str]) -> (Self, String) {
-        let mut run = binary(folder, line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        Self::of(binary(folder, line))
+    }
+
+    /// Starts a command that is a run which listens. Returns the address as well.
+    pub(crate) fn of(mut command: Command) -> (Self, String) {
+        let mut run = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (lines, out) = (run.stderr.take().unwrap(), run.stdout.take().unwrap());
         let (lines, out) = (BufReader::new(lines), BufReader::new(out));
         let mut cluster = Self { run, lines, out, told: String::new() };
