@@ -42,11 +42,14 @@ fn a_plan_of_lanes_says_what_the_host_keeps() {
     };
     assert!(of(&flush, "boundary_bytes") <= purpose(&flush, "rows"));
     assert_eq!(of(&plan(&["--lanes", "1"]), "boundary_bytes"), 0);
+    // Workers that own the weights leave none to the host, and pass rows to each other.
+    let owned = plan(&[&lanes[..], &["--workers", "3", "--set", "workers.owner=worker"]].concat());
+    assert_eq!(["versions", "total_bytes"].map(|what| of(&owned, what)), [0, 0]);
     // The report comes first, then the refusal.
     let line = ["plan", "digits", "--layers", "6", "--batch", "512", "--micro", "4", "--lanes", "3"];
     let (code, out, err) = eciton(dir.path(), &[&line[..], &["--host-memory", "1MiB"]].concat());
     assert_eq!(code, Some(1), "{out}");
-    says(&out, &["\nhost               keeps", "(1 version)", "rows between lanes"]);
+    says(&out, &["\nhost               holds", "(1 version)", "rows between lanes"]);
     says(&err, &["needs", "1.0 MB are to be had"]);
 }
 

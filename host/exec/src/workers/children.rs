@@ -66,3 +66,42 @@ fn pass_on(place: u32, stderr: ChildStderr, inbox: &Inbox) -> String {
         text.clone_into(&mut last);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::process::{Command, Stdio};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{Executor as _, LocalPool, Settings};
+
+    #[test]
+    fn an_error_of_a_worker_is_a_warning_of_the_run() {
+        let settings = Settings { threads: 1, fresh_instances: false, newest_first: false, lanes: 0 };
+        let mut pool = LocalPool::new(settings).unwrap();
+        let script = "echo 'error: nothing came' >&2; head -c 3000 /dev/zero | tr '\\0' x >&2; exit 3";
+        let mut command = Command::new("sh");
+        let child = command.args(["-c", script]).stderr(Stdio::piped()).spawn().unwrap();
+        let mut started = Started::new(7, child, pool.inbox());
+        let (status, last) = loop {
+            match started.ended() {
+                Some(ended) => break ended,
+                None => std::thread::sleep(Duration::from_millis(5)),
+            }
+        };
+        assert_eq!((status.code(), last.len()), (Some(3), 3000 - 2 * LINE_BYTES as usize));
+        let mut done = Vec::new();
+        pool.drain(&mut done, Some(Duration::ZERO));
+        let warnings: Vec<_> = done
+            .iter()
+            .map(|completion| match completion {
+                Completion::Warned { place: 7, text } => &text[..],
+                _ => "",
+            })
+            .collect();
+        assert_eq!(warnings[0], "the worker at place 7 reports: nothing came");
+        assert_eq!(warnings.len(), 4);
+        assert!(warnings.iter().all(|text| text.len() < 2 * LINE_BYTES as usize && !text.is_empty()));
+    }
+}

@@ -25,8 +25,8 @@ pub(super) const GOES: &str = "it was asked to go";
 const REASON_BYTES: usize = 512;
 /// Number of wrong answers after which no further worker may have an index.
 const WRONG_ANSWERS: u32 = 3;
-/// Number of connections in a row without an answer after which no further worker may have an index.
-const SILENT_CONNECTIONS: u32 = 16;
+/// Number of failures in a row, without an answer between them, after which no further worker may have an index.
+const SILENT_FAILURES: u32 = 16;
 /// Number of passing failures that a worker may report of one step.
 const PASSING_FAILURES: u32 = 1;
 /// Number of rounds whose failures are remembered.
@@ -42,7 +42,7 @@ pub(super) struct State {
     pub(super) classes: BTreeSet<String>,
     /// Wrong answers of workers, by index.
     pub(super) wrong: Vec<u32>,
-    /// Connections in a row that ended without an answer, by index.
+    /// Failures since the last answer, by index.
     pub(super) silent: Vec<u32>,
     /// Steps that a worker reported as failed: the index of the first such worker, and its reports.
     pub(super) failures: BTreeMap<Step, (u32, u32)>,
@@ -389,11 +389,11 @@ impl Shared {
         }
     }
 
-    /// Returns whether an index has had too many wrong answers, or connections without an answer.
+    /// Returns whether an index has had too many wrong answers, or failures without an answer.
     pub(super) fn is_closed(&self, place: u32) -> bool {
         let state = self.lock();
         let reaches = |counts: &[u32], most| counts.get(place as usize).is_some_and(|count| *count >= most);
-        reaches(&state.wrong, WRONG_ANSWERS) || reaches(&state.silent, SILENT_CONNECTIONS)
+        reaches(&state.wrong, WRONG_ANSWERS) || reaches(&state.silent, SILENT_FAILURES)
     }
 
     /// A worker has gone, or is to go. Its loss is told before its tasks are forgotten: something is under way
@@ -405,7 +405,7 @@ impl Shared {
         let Some(slot) = state.links.get_mut(place as usize) else { return };
         let Some(link) = slot.take_if(|link| link.id == id) else { return };
         let closed = state.closed;
-        // An answer on this connection starts the count anew.
+        // The next answer starts the count anew.
         state.silent.get_mut(place as usize).into_iter().for_each(|silent| *silent += 1);
         if let Some(traffic) = state.traffic.get_mut(place as usize) {
             traffic.lost += u32::from(!closed);
