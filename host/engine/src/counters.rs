@@ -47,7 +47,8 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Returns the number of launched attempts: first ones, retries, relaunches, and those at steps that were done.
+    /// Returns the number of launched attempts: first ones, retries, relaunches, and those at steps
+    /// that were done.
     #[must_use]
     pub const fn attempts(&self) -> u64 {
         self.tasks + self.retries + self.relaunches + self.again + self.redundant

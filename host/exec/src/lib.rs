@@ -228,7 +228,8 @@ pub enum Completion {
         /// Which.
         key: TaskKey,
     },
-    /// A worker has failed, with all that it kept. The steps of its lanes are not reported any more.
+    /// A worker has failed, with all that it kept. The steps of its lanes are not reported any
+    /// more.
     Lost {
         /// Index of the worker.
         place: u32,

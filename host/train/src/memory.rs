@@ -31,7 +31,8 @@ use crate::labelled::LabelledPlan;
 const PROGRAM_BYTES: u64 = 24 << 20;
 /// What a thread was seen to hold beyond what is counted: its instances, its part of the allocator.
 const THREAD_BYTES: u64 = 4 << 20;
-/// Copies of the largest parameter in a thread that computes gradients: a sum for each level of the tree.
+/// Copies of the largest parameter in a thread that computes gradients: a sum for each level of the
+/// tree.
 const THREAD_SUMS: u64 = 4;
 
 /// A part of a run. What is held at its peak is what the parts hold, one after the other: the largest.
@@ -109,8 +110,8 @@ pub(crate) struct Wanted<'a> {
     pub config: &'a Config,
     pub threads: u32,
     pub labelled: Option<&'a LabelledPlan>,
-    /// Spans of a training and the schedule of these, if all of its stages run on workers' lanes. If `None`,
-    /// this process may run each of them.
+    /// Spans of a training and the schedule of these, if all of its stages run on workers' lanes.
+    /// If `None`, this process may run each of them.
     pub lanes: Option<(&'a Spans, &'a Program)>,
 }
 
@@ -486,8 +487,8 @@ fn rows_bytes(wanted: &Wanted<'_>, format: RowFormat) -> u64 {
     slots(wanted, format).into_iter().map(bytes).sum()
 }
 
-/// Returns rows, widths and formats of the buffers of both programs' slots that hold rows in this process.
-/// The programs share buffers where they can.
+/// Returns rows, widths and formats of the buffers of both programs' slots that hold rows in this
+/// process. The programs share buffers where they can.
 fn slots(wanted: &Wanted<'_>, format: RowFormat) -> Vec<(u32, u32, RowFormat)> {
     let Wanted { inputs, program, evaluation, config, .. } = *wanted;
     let (intervals, pipeline) = (inputs.intervals.len() as u32, &config.pipeline);
@@ -594,7 +595,8 @@ mod tests {
         assert!(host["gradients"] >= 4 * 4 * values);
         // A matrix in transit.
         assert_eq!((worker["weights"], worker.get("gradients")), (4 * largest, None));
-        // The host evaluates if it has the weights: a packed parameter for each thread, rows between stages.
+        // The host evaluates if it has the weights: a packed parameter for each thread, rows
+        // between stages.
         assert!(host["threads"] >= 2 * largest && host["threads"] < 4 * largest, "{host:?}");
         assert!(host["evaluation"] > 2 * 1024 * 1024, "{host:?}");
         assert!(worker["threads"] < 2 * largest && !worker.contains_key("evaluation"), "{worker:?}");

@@ -83,7 +83,8 @@ fn changed(frame: &Bytes, fault: Fault) -> Bytes {
     writer.finish().unwrap().into()
 }
 
-/// Returns the answer of a task that failed, in place of its answer; `None` for the answer to a request.
+/// Returns the answer of a task that failed, in place of its answer; `None` for the answer to a
+/// request.
 fn failed(frame: &Bytes, fault: Fault) -> Option<Bytes> {
     let key = Answer::parse(frame.to_vec()).ok()?.meta().key;
     let reason = "a lie".to_owned();
@@ -96,7 +97,8 @@ fn failed(frame: &Bytes, fault: Fault) -> Option<Bytes> {
     Some(encode_failure(&AnswerMeta::new(key, &Err(error))).unwrap().into())
 }
 
-/// Returns the answer of a task, whose kernel has logged further lines; `None` for the answer to a request.
+/// Returns the answer of a task, whose kernel has logged further lines; `None` for the answer to a
+/// request.
 fn logged(frame: &Bytes, answers: u64) -> Option<Bytes> {
     let mut meta = Answer::parse(frame.to_vec()).ok()?.meta().clone();
     meta.log.extend((0..50).map(|line| format!("info: line {line} of answer {answers}")));

@@ -20,8 +20,8 @@ pub(super) struct Started {
 }
 
 impl Started {
-    /// Takes the worker with an index over. A thread passes its lines on as warnings of this run: the run may
-    /// succeed without the worker, so the worker's error is not the run's.
+    /// Takes the worker with an index over. A thread passes its lines on as warnings of this run:
+    /// the run may succeed without the worker, so the worker's error is not the run's.
     pub(super) fn new(place: u32, mut process: Child, inbox: Inbox) -> Self {
         let read = |stderr| {
             let name = "eciton-lines".to_owned();

@@ -25,7 +25,8 @@ pub(super) const GOES: &str = "it was asked to go";
 const REASON_BYTES: usize = 512;
 /// Number of wrong answers after which no further worker may have an index.
 const WRONG_ANSWERS: u32 = 3;
-/// Number of failures in a row, without an answer between them, after which no further worker may have an index.
+/// Number of failures in a row, without an answer between them, after which no further worker may
+/// have an index.
 const SILENT_FAILURES: u32 = 16;
 /// Number of passing failures that a worker may report of one step.
 const PASSING_FAILURES: u32 = 1;
@@ -78,9 +79,9 @@ impl State {
         self.links.iter().all(Option::is_none)
     }
 
-    /// Returns whether a failure that a worker reports of a task needs to be reproduced elsewhere, before it
-    /// counts. Tasks are deterministic, so a second worker that computes the step fails, too, or the first
-    /// report was wrong.
+    /// Returns whether a failure that a worker reports of a task needs to be reproduced elsewhere,
+    /// before it counts. Tasks are deterministic, so a second worker that computes the step fails,
+    /// too, or the first report was wrong.
     ///
     /// A failure that another attempt may not have is left to the engine once.
     fn is_doubtful(&mut self, place: u32, (key, of_lane): (TaskKey, bool), error: &Error) -> bool {
@@ -252,8 +253,8 @@ impl Shared {
     /// Takes a worker's answer to a task or an errand.
     ///
     /// # Errors
-    /// The reason why the answer is wrong, or is to be reproduced. Its sender is to be excluded, and other
-    /// workers do its tasks.
+    /// The reason why the answer is wrong, or is to be reproduced. Its sender is to be excluded,
+    /// and other workers do its tasks.
     pub(super) fn answered(
         self: &Arc<Self>,
         place: u32,

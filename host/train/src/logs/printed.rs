@@ -1,8 +1,8 @@
 //! Limits of the lines that workers and kernels print through a run.
 //!
-//! The text of these lines comes from other processes and from kernels, so their number is not the run's to
-//! choose. Each source may print a number of lines and bytes in a run. The run counts the lines after that,
-//! and reports their number at its end.
+//! The text of these lines comes from other processes and from kernels, so their number is not the
+//! run's to choose. Each source may print a number of lines and bytes in a run. The run counts the
+//! lines after that, and reports their number at its end.
 
 use std::collections::BTreeMap;
 

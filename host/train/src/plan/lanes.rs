@@ -61,7 +61,8 @@ pub struct LanePlan {
     pub update: Option<UpdateBytes>,
 }
 
-/// Bytes that the host holds in a run on lanes: shares of the memory plan's weights, gradients and rows.
+/// Bytes that the host holds in a run on lanes: shares of the memory plan's weights, gradients and
+/// rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct HostPlan {
     /// Number of versions of the weights, which is 0 if workers own the weights.
@@ -72,7 +73,8 @@ pub struct HostPlan {
     pub moments_bytes: u64,
     /// Sums of gradients of the parts under way.
     pub gradients_bytes: u64,
-    /// Rows of all micro-batches that one lane writes and another one reads, if the host passes them on.
+    /// Rows of all micro-batches that one lane writes and another one reads, if the host passes
+    /// them on.
     pub boundary_bytes: u64,
     /// These together.
     pub total_bytes: u64,

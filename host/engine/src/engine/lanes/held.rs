@@ -120,7 +120,8 @@ impl Engine {
         Some(attempt)
     }
 
-    /// Launches one more attempt at a finished step; `None` if the step has had as many as are allowed.
+    /// Launches one more attempt at a finished step; `None` if the step has had as many as are
+    /// allowed.
     fn launch_again(&mut self, step: Step) -> Option<Attempt> {
         let at = self.place(step.stage.index(), step.interval.0);
         let attempts = &mut self.steps[at].attempts;
