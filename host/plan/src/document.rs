@@ -2,24 +2,55 @@
 
 use crate::error::{Error, TextPlace};
 use crate::model::MAX_LAYERS;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
 use toml::de::{DeTable, DeValue};
 
 /// Largest recipe or model file, in bytes.
 pub(crate) const MAX_BYTES: usize = 1 << 20;
+
+/// Maximum number of bytes of a section's name in the path of a key. No section has a longer name.
+const MAX_SECTION_BYTES: usize = 256;
 
 /// A key with its value.
 #[derive(Clone, Debug)]
 pub(crate) struct Field {
     /// The last part of the key.
     pub(crate) name: String,
-    /// The key with its section, for messages.
+    /// The key with its section, for messages. A section of more than [`MAX_SECTION_BYTES`] is cut.
     pub(crate) path: String,
-    /// Where the key stands.
-    pub(crate) place: Box<TextPlace>,
-    /// Where the value stands.
-    pub(crate) value_place: Box<TextPlace>,
+    /// Position of the key.
+    pub(crate) position: Position,
+    /// Position of the value.
+    pub(crate) value_position: Position,
     pub(crate) value: Found,
+}
+
+/// Position of a key or a value. Lines are counted for errors only: counting them for each key would take
+/// time that grows with the square of the text.
+#[derive(Clone, Debug)]
+pub(crate) enum Position {
+    /// Bytes of a recipe or model file.
+    Text {
+        /// Name of the file.
+        origin: Arc<str>,
+        /// The whole text.
+        text: Arc<str>,
+        /// Bytes of the key or the value.
+        bytes: Range<usize>,
+    },
+    /// An override on the command line.
+    Override(Box<TextPlace>),
+}
+
+impl Position {
+    /// Returns the position as line and column.
+    pub(crate) fn place(&self) -> Box<TextPlace> {
+        match self {
+            Self::Text { origin, text, bytes } => TextPlace::new(origin, text, bytes.clone()),
+            Self::Override(place) => place.clone(),
+        }
+    }
 }
 
 /// A value as found.
@@ -81,7 +112,7 @@ pub(crate) fn parse(text: &str, origin: &str) -> Result<Fields, Error> {
         return Err(Error::TooMany { what: "bytes of a recipe or model file", found, most });
     }
     match DeTable::parse(text) {
-        Ok(table) => Ok(Reader { text, origin }.fields(table.get_ref(), "")),
+        Ok(table) => Ok(Reader { text: text.into(), origin: origin.into() }.fields(table.get_ref(), "")),
         Err(error) => Err(Error::Syntax {
             place: TextPlace::new(origin, text, error.span().unwrap_or(0..0)),
             message: error.message().to_owned(),
@@ -102,44 +133,64 @@ pub(crate) fn parse_override(argument: &str) -> Result<Field, Error> {
     let line = format!("value = {value}");
     let parsed = (!value.contains('\n')).then(|| parse(&line, "--set").ok()).flatten();
     let found = parsed.and_then(|mut fields| fields.0.pop()).map(|field| field.value);
-    let place = TextPlace::argument(argument);
+    let position = Position::Override(TextPlace::argument(argument));
     let mut value = found.unwrap_or_else(|| Found::Text(value.to_owned()));
-    relabel(&mut value, path, &place);
-    Ok(Field { name: name.to_owned(), path: path.to_owned(), value_place: place.clone(), place, value })
+    relabel(&mut value, path, &position);
+    let value_position = position.clone();
+    Ok(Field { name: name.to_owned(), path: path.to_owned(), position, value_position, value })
 }
 
-/// Gives all fields within a value the place of the override that it came in.
-fn relabel(value: &mut Found, path: &str, place: &TextPlace) {
+/// Gives all fields within a value the position of the override that the value is part of.
+fn relabel(value: &mut Found, path: &str, position: &Position) {
     match value {
         Found::List(items) => {
             for (at, item) in items.iter_mut().enumerate() {
-                relabel(item, &format!("{path}[{at}]"), place);
+                relabel(item, &indexed(path, at), position);
             }
         }
         Found::Table(Fields(fields)) => {
             for field in fields {
-                field.path = format!("{path}.{}", field.name);
-                (field.place, field.value_place) = (Box::new(place.clone()), Box::new(place.clone()));
-                relabel(&mut field.value, &field.path, place);
+                field.path = joined(path, &field.name);
+                (field.position, field.value_position) = (position.clone(), position.clone());
+                relabel(&mut field.value, &field.path, position);
             }
         }
         _ => {}
     }
 }
 
-struct Reader<'a> {
-    text: &'a str,
-    origin: &'a str,
+/// Returns the first bytes of a section's name, whole characters of at most [`MAX_SECTION_BYTES`].
+fn cut(section: &str) -> &str {
+    section.get(..section.floor_char_boundary(MAX_SECTION_BYTES)).unwrap_or_default()
 }
 
-impl Reader<'_> {
+/// Returns the path of a key in a section.
+fn joined(section: &str, name: &str) -> String {
+    if section.is_empty() { name.to_owned() } else { format!("{}.{name}", cut(section)) }
+}
+
+/// Returns the path of a list's item.
+fn indexed(list: &str, at: usize) -> String {
+    format!("{}[{at}]", cut(list))
+}
+
+struct Reader {
+    text: Arc<str>,
+    origin: Arc<str>,
+}
+
+impl Reader {
+    fn position(&self, bytes: Range<usize>) -> Position {
+        Position::Text { origin: self.origin.clone(), text: self.text.clone(), bytes }
+    }
+
     fn fields(&self, table: &DeTable<'_>, section: &str) -> Fields {
         let field = |key: &toml::Spanned<toml::de::DeString<'_>>, value: &toml::Spanned<DeValue<'_>>| {
             let name = key.get_ref().to_string();
-            let path = if section.is_empty() { name.clone() } else { format!("{section}.{name}") };
+            let path = joined(section, &name);
             Field {
-                place: TextPlace::new(self.origin, self.text, key.span()),
-                value_place: TextPlace::new(self.origin, self.text, value.span()),
+                position: self.position(key.span()),
+                value_position: self.position(value.span()),
                 value: self.found(value.get_ref(), &path),
                 name,
                 path,
@@ -166,7 +217,7 @@ impl Reader<'_> {
                 items
                     .iter()
                     .enumerate()
-                    .map(|(at, item)| self.found(item.get_ref(), &format!("{path}[{at}]")))
+                    .map(|(at, item)| self.found(item.get_ref(), &indexed(path, at)))
                     .collect(),
             ),
             DeValue::Table(table) => Found::Table(self.fields(table, path)),
@@ -181,7 +232,7 @@ impl Field {
             key: self.path.clone(),
             found: self.value.to_string(),
             allowed: allowed.into(),
-            place: self.value_place.clone(),
+            place: self.value_position.place(),
         }
     }
 

@@ -554,7 +554,7 @@ fn unknown(field: &Field, own: &[Offer], recipe: bool) -> Error {
         key: field.path.chars().take(80).collect(),
         nearest: best.1,
         known: own.iter().map(|key| key.name.to_owned()).collect(),
-        place: field.place.clone(),
+        place: field.position.place(),
     }
 }
 

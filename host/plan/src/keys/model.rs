@@ -540,6 +540,6 @@ fn misplaced(items: &[Found], list: &Field, refusal: &wiring::Refusal) -> Error 
         key: format!("{}[{}].{}", list.path, refusal.layer, refusal.attribute),
         found: refusal.found.clone(),
         allowed: refusal.allowed.clone(),
-        place: place.map_or_else(|| list.value_place.clone(), |field| field.value_place.clone()),
+        place: place.map_or_else(|| list.value_position.place(), |field| field.value_position.place()),
     }
 }

@@ -64,7 +64,7 @@ fn first(table: &Field, fields: &[&Field]) -> Result<First, Error> {
                     key: field.path.clone(),
                     found: field.value.to_string(),
                     allowed: format!("left out: this kind has {own}`scaled_by_depth`"),
-                    place: field.place.clone(),
+                    place: field.position.place(),
                 });
             }
         }
