@@ -160,7 +160,8 @@ pub fn destroy(target: &Target, watch: &mut dyn FnMut(Progress<'_>)) -> Result<D
             .map(str::to_owned)
             .collect();
         line.extend(place.iter().cloned());
-        sam.run(nowhere()?.path(), &line, &[], &mut |line| watch(Progress::Line(line)))?;
+        let (_scratch, folder) = nowhere()?;
+        sam.run(&folder, &line, &[], &mut |line| watch(Progress::Line(line)))?;
         done.stack = true;
     }
     watch(Progress::Step("removing the packages, and looking for what is left"));

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::sync_channel;
 
+use eciton_exec::Scratch;
+
 use super::error::{Error, Result};
 
 /// Lines of each stream of a failed command that its error repeats.
@@ -132,8 +134,8 @@ impl Sam {
         let words = ["list", "stack-outputs", "--stack-name", stack, "--output", "json"];
         let line: Vec<String> = words.map(str::to_owned).into_iter().chain(place.iter().cloned()).collect();
         let command = shown(&line);
-        let folder = nowhere()?;
-        let said = self.command(folder.path(), &line).output().map_err(Error::file(&self.path, "started"))?;
+        let (_scratch, folder) = nowhere()?;
+        let said = self.command(&folder, &line).output().map_err(Error::file(&self.path, "started"))?;
         let text =
             |bytes: &[u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_ANSWER)]).trim().to_owned();
         if !said.status.success() {
@@ -153,10 +155,14 @@ impl Sam {
     }
 }
 
-/// An empty folder for as long as it is held: `sam` takes settings from a samconfig.toml where it runs,
-/// and anybody can put one into the system's folder for such things.
-pub(super) fn nowhere() -> Result<tempfile::TempDir> {
-    tempfile::tempdir().map_err(Error::file(std::env::temp_dir(), "written to"))
+/// Creates an empty working folder for `sam`. It reads settings from a samconfig.toml there, and any user may put
+/// one into the folder for temporary files.
+/// The folder is removed when its [`Scratch`] is dropped, or by the next process if this one is killed.
+pub(super) fn nowhere() -> Result<(Scratch, PathBuf)> {
+    let created = Scratch::new().and_then(|scratch| Ok((scratch.path("sam")?, scratch)));
+    created
+        .map(|(folder, scratch)| (scratch, folder))
+        .map_err(Error::file(std::env::temp_dir(), "written to"))
 }
 
 /// A command as it could be typed.
@@ -272,6 +278,10 @@ mod tests {
             outputs("echo The input stack s does not exist on Cloudformation >&2; exit 1").unwrap(),
             None
         );
+        let folder =
+            outputs(r#"echo "[{\"OutputKey\": \"F\", \"OutputValue\": \"$PWD\"}]""#).unwrap().unwrap();
+        assert!(folder["F"].contains("/eciton-scratch-"), "{folder:?}");
+        assert!(!Path::new(&folder["F"]).exists());
         let said = outputs("echo Unable to locate credentials >&2; exit 1").unwrap_err().to_string();
         assert!(said.contains("aws configure"), "{said}");
         let said = outputs("echo hello").unwrap_err().to_string();
