@@ -7,14 +7,15 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::text::counted;
 
 /// `eciton generate`
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The run folder, of a text (`eciton train FILE --sequence T`)
+    /// Run folder of a text or a .npy file of token ids (`eciton train FILE --sequence T`)
     run: PathBuf,
-    /// What the text begins with, of tokens that the run has seen
-    #[arg(long, value_name = "TEXT")]
+    /// Beginning of the text, of tokens that the run has seen; for a .npy file token ids, as "7 12 7"
+    #[arg(long, value_name = "TEXT|IDS")]
     prompt: String,
     /// Tokens to write; each takes a forward pass over a whole sequence
     #[arg(long, value_name = "N", default_value_t = 200)]
@@ -57,6 +58,16 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     for _ in 0..*tokens {
         let piece = writer.next_token()?;
         tell(output, &piece);
+    }
+    let (rest, replaced) = writer.finish();
+    tell(output, &rest);
+    if replaced > 0 {
+        eciton_input::notes::add(format!(
+            "{}: {} that the model generated are not UTF-8 (data.tokens is \"bytes\"); the text shows U+FFFD in \
+             their place",
+            arguments.run.display(),
+            counted(replaced, "byte")
+        ));
     }
     match arguments.json {
         true => output.json(&Line { event: "generated", prompt, text }),

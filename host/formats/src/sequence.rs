@@ -21,29 +21,31 @@ const TRAINS: u64 = 90;
 /// Most kinds of tokens: their numbers are exact as f32.
 const MAX_TOKENS: u32 = 1 << 24;
 
-/// What the tokens of a text are.
+/// Unit of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Unicode's code points, of UTF-8.
+    /// Code point of a text in UTF-8.
     Characters,
-    /// Bytes.
+    /// Byte of a text.
     Bytes,
+    /// Token id of a `.npy` file.
+    Numbers,
 }
 
-/// The tokens of a text, by number.
+/// Kinds of tokens, by number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vocabulary {
-    /// What they are.
+    /// Unit of a token.
     pub unit: Unit,
-    /// Code points, or bytes: ascending.
+    /// Code points, bytes or token ids in ascending order.
     pub symbols: Vec<u32>,
 }
 
 impl Vocabulary {
-    /// The number of each token of a text.
+    /// Returns the number of each token of a text. Token ids are separated by spaces or commas.
     ///
     /// # Errors
-    /// The first token that is not among these.
+    /// The first token that the vocabulary does not have.
     pub fn encode(&self, text: &str) -> std::result::Result<Vec<u32>, String> {
         let number = |symbol: u32| {
             let found = self.symbols.binary_search(&symbol).ok().map(|number| number as u32);
@@ -52,49 +54,52 @@ impl Vocabulary {
         match self.unit {
             Unit::Characters => text.chars().map(|symbol| number(symbol.into())).collect(),
             Unit::Bytes => text.bytes().map(|symbol| number(symbol.into())).collect(),
+            Unit::Numbers => {
+                let words =
+                    text.split(|c: char| c == ',' || c.is_whitespace()).filter(|word| !word.is_empty());
+                words.map(|word| number(word.parse().map_err(|_| format!("{word:?}"))?)).collect()
+            }
         }
     }
 
-    /// The text of tokens. What is no UTF-8 among bytes becomes U+FFFD.
+    /// Returns the code point, byte or token id of a token's number. `None` if there is no such token.
     #[must_use]
-    pub fn decode(&self, tokens: &[u32]) -> String {
-        let symbols = tokens.iter().filter_map(|&token| self.symbols.get(token as usize).copied());
-        match self.unit {
-            Unit::Characters => symbols.filter_map(char::from_u32).collect(),
-            Unit::Bytes => {
-                let bytes: Vec<u8> = symbols.filter_map(|symbol| u8::try_from(symbol).ok()).collect();
-                String::from_utf8_lossy(&bytes).into_owned()
-            }
-        }
+    pub fn symbol(&self, token: u32) -> Option<u32> {
+        self.symbols.get(token as usize).copied()
     }
 
     /// Refuses symbols of a file that the vocabulary does not have.
     fn check(&self, symbols: &[u32], file: &str) -> Result<()> {
         let unknown = |symbol: &u32| self.symbols.binary_search(symbol).is_err();
         let Some(at) = symbols.iter().position(unknown) else { return Ok(()) };
-        let line = 1 + symbols.iter().take(at).filter(|&&symbol| symbol == u32::from(b'\n')).count() as u64;
+        let ends = symbols.iter().take(at).filter(|&&symbol| symbol == u32::from(b'\n')).count() as u64;
+        let place = match self.unit {
+            Unit::Numbers => Place::whole(file),
+            Unit::Characters | Unit::Bytes => Place::line(file, 1 + ends),
+        };
         let token = symbols.get(at).map_or_else(String::new, |&symbol| self.text(symbol));
         let count = symbols.iter().filter(|symbol| unknown(symbol)).count();
         Err(Error::Malformed {
-            place: Place::line(file, line),
+            place,
             expected: format!(
-                "tokens of the text that the model was trained on, {} kinds",
+                "tokens of the data that the model was trained on, {} kinds",
                 self.symbols.len()
             ),
             found: format!("{token}, one of {count} tokens that the model does not know"),
-            remedy: "remove or replace these tokens, or train on a text that has them",
+            remedy: "remove or replace these tokens, or train on data that has them",
         })
     }
 
     fn text(&self, symbol: u32) -> String {
         match (self.unit, char::from_u32(symbol)) {
             (Unit::Characters, Some(symbol)) => format!("{symbol:?}"),
+            (Unit::Numbers, _) => format!("token id {symbol}"),
             _ => format!("byte {symbol}"),
         }
     }
 }
 
-/// Returns the tokens of a file: code points, bytes, or the numbers of a `.npy` file with one axis.
+/// Returns the tokens of a file: code points, bytes, or the token ids of a `.npy` file with one axis.
 fn symbols(path: &Path, unit: Unit) -> Result<Vec<u32>> {
     let (bytes, name) = (file::read(path)?, file::name(path));
     if is_array(path) {
@@ -104,6 +109,7 @@ fn symbols(path: &Path, unit: Unit) -> Result<Vec<u32>> {
     }
     match unit {
         Unit::Bytes => Ok(bytes.iter().map(|&byte| byte.into()).collect()),
+        Unit::Numbers => Err(Error::malformed(Place::whole(name), "a `.npy` file of token ids", "a text")),
         Unit::Characters => match std::str::from_utf8(&bytes) {
             Ok(text) => Ok(text.chars().map(u32::from).collect()),
             Err(error) => Err(Error::Malformed {
@@ -116,7 +122,7 @@ fn symbols(path: &Path, unit: Unit) -> Result<Vec<u32>> {
     }
 }
 
-/// The tokens of a text, by number, as [`open`] numbers them.
+/// Returns the kinds of tokens of a file, by number, as [`open`] numbers them.
 ///
 /// # Errors
 /// As [`open`].
@@ -124,7 +130,7 @@ pub fn vocabulary(path: &Path, unit: Unit) -> Result<Vocabulary> {
     let mut symbols = symbols(path, unit)?;
     symbols.sort_unstable();
     symbols.dedup();
-    Ok(Vocabulary { unit, symbols })
+    Ok(Vocabulary { unit: if is_array(path) { Unit::Numbers } else { unit }, symbols })
 }
 
 /// Reads a text, or a `.npy` file of token numbers, as sequences of `length` tokens. Tokens get the
@@ -224,7 +230,7 @@ mod tests {
         let (_folder, path) = written(text.as_bytes(), "a.txt");
         let found = open(&path, Unit::Characters, 5, None).unwrap();
         let vocabulary = vocabulary(&path, Unit::Characters).unwrap();
-        assert_eq!(vocabulary.decode(&[0, 1, 2, 3, 4]), "abcdé");
+        assert_eq!(vocabulary.symbols, "abcdé".chars().map(u32::from).collect::<Vec<_>>());
         let tokens = vocabulary.encode(&text).unwrap();
         assert_eq!((found.vertices(), found.labels.width()), (35, 5));
         let mut row = [0.0];
@@ -253,6 +259,16 @@ mod tests {
         let (_folder, path) = written("fed\nfedxfedfed".as_bytes(), "other.txt");
         let error = open(&path, Unit::Characters, 2, Some(&known)).unwrap_err().to_string();
         assert!(error.contains("line 1") && error.contains("'\\n'") && error.contains("one of 2"), "{error}");
+    }
+
+    #[test]
+    fn token_ids_are_read_from_words() {
+        let vocabulary = Vocabulary { unit: Unit::Numbers, symbols: vec![3, 7, 500] };
+        assert_eq!(vocabulary.encode(" 500,3\n7, 3").unwrap(), [2, 0, 1, 0]);
+        assert_eq!(vocabulary.symbol(2), Some(500));
+        assert_eq!(vocabulary.encode("3 4").unwrap_err(), "token id 4");
+        assert_eq!(vocabulary.encode("3 x").unwrap_err(), "\"x\"");
+        assert_eq!(vocabulary.encode(" , ").unwrap(), Vec::<u32>::new());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Text from a language model: a run of a data set of sequences that predicts each token's next one.
+//! Text, or token ids, from a language model: a run on sequences that predicts each token's next one.
 //!
 //! A token more costs a forward pass over a whole sequence: nothing is kept from one token to the next. The
 //! context is the last T tokens, T the run's `data.sequence`; fewer are followed by tokens that a causal model
@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use eciton_formats::sequence::Vocabulary;
+use eciton_formats::sequence::{Unit, Vocabulary};
 use eciton_graph::adjacency::{Graph, Options as GraphOptions};
 use eciton_graph::dataset::{Dataset, Features, Labels, Split};
 use eciton_graph::metrics::best;
@@ -40,23 +40,59 @@ pub struct Writer {
     length: usize,
     drawing: Drawing,
     random: SplitMix64,
-    /// What has been said.
+    /// Tokens of the prompt and those that were written.
     tokens: Vec<u32>,
+    bytes: Bytes,
+}
+
+/// Bytes that become text as soon as they are whole characters of UTF-8.
+#[derive(Default)]
+struct Bytes {
+    /// Bytes that may begin a character.
+    pending: Vec<u8>,
+    /// Number of bytes that are not UTF-8.
+    replaced: u64,
+}
+
+impl Bytes {
+    /// Adds a byte, and returns the text that is whole. Bytes that are not UTF-8 become U+FFFD.
+    fn push(&mut self, byte: u8) -> String {
+        self.pending.push(byte);
+        let mut text = String::new();
+        while let Err(error) = std::str::from_utf8(&self.pending) {
+            // A character that may still become whole.
+            let Some(wrong) = error.error_len() else { return text };
+            let rest = self.pending.split_off(error.valid_up_to() + wrong);
+            text.push_str(&String::from_utf8_lossy(&self.pending));
+            self.replaced += wrong as u64;
+            self.pending = rest;
+        }
+        text.push_str(&String::from_utf8_lossy(&std::mem::take(&mut self.pending)));
+        text
+    }
+
+    /// Returns U+FFFD for a character that stays incomplete.
+    fn finish(&mut self) -> String {
+        self.replaced += self.pending.len() as u64;
+        String::from_utf8_lossy(&std::mem::take(&mut self.pending)).into_owned()
+    }
 }
 
 impl Writer {
-    /// The model of a run's first seed, which goes on after `prompt`.
+    /// Opens the model of a run's first seed, which continues `prompt`. The prompt of a run on a `.npy` file is
+    /// token ids, separated by spaces or commas.
     ///
     /// # Errors
-    /// [`Error::Generate`] for a run of no text, an empty prompt, or a token that the run never saw; a damaged run
-    /// folder.
+    /// [`Error::Generate`] for a run without recorded tokens, an empty prompt, or a token that the run never saw; a
+    /// damaged run folder.
     pub fn open(run: &Path, prompt: &str, drawing: Drawing, options: &Options) -> Result<Self> {
         let opened = Run::open(run)?;
         let refuse = |reason: String, remedy| Err(Error::Generate { run: run.to_owned(), reason, remedy });
         let (Some(length), Some(vocabulary)) = (opened.config.data.sequence, opened.vocabulary()?) else {
             return refuse(
-                "the run was not trained on a text".to_owned(),
-                "name a run of `eciton train FILE --sequence T`",
+                "the run folder records no tokens".to_owned(),
+                "name a run of `eciton train FILE --sequence T`, where FILE is a text, or a .npy file of token ids \
+                 (a run of an earlier version on a .npy file must be trained again)",
             );
         };
         let tokens = match vocabulary.encode(prompt) {
@@ -65,8 +101,12 @@ impl Writer {
             }
             Ok(tokens) => tokens,
             Err(token) => {
-                let reason = format!("{token} of the prompt is not in the text that the run saw");
-                return refuse(reason, "use the text's own tokens");
+                let reason = format!("{token} of the prompt is not in the data that the run was trained on");
+                let remedy = match vocabulary.unit {
+                    Unit::Numbers => "use token ids of that data, separated by spaces or commas",
+                    Unit::Characters | Unit::Bytes => "use tokens of that text",
+                };
+                return refuse(reason, remedy);
             }
         };
         let mut config = opened.config.clone();
@@ -76,12 +116,13 @@ impl Writer {
         let session = Session::new(&config, options, Some(prompt), Asked::Scores)?;
         let random = SplitMix64::new(drawing.seed);
         let length = length as usize;
-        let mut writer = Self { session, config, vocabulary, length, drawing, random, tokens };
+        let bytes = Bytes::default();
+        let mut writer = Self { session, config, vocabulary, length, drawing, random, tokens, bytes };
         set_weights(&mut writer.session, &opened.tensors)?;
         Ok(writer)
     }
 
-    /// The next token, as text.
+    /// Draws the next token, and returns the text that it completes. A token id follows a space.
     ///
     /// # Errors
     /// A kernel that fails.
@@ -99,7 +140,18 @@ impl Writer {
         let row = scores.chunks_exact(width.max(1)).nth(last).unwrap_or_default();
         let token = draw(row, self.drawing.temperature, &mut self.random);
         self.tokens.push(token);
-        Ok(self.vocabulary.decode(&[token]))
+        let symbol = self.vocabulary.symbol(token).unwrap_or_default();
+        Ok(match self.vocabulary.unit {
+            Unit::Characters => char::from_u32(symbol).map_or_else(String::new, String::from),
+            Unit::Bytes => self.bytes.push(u8::try_from(symbol).unwrap_or_default()),
+            Unit::Numbers => format!(" {symbol}"),
+        })
+    }
+
+    /// Ends the text. Returns the rest of it, and the number of bytes that U+FFFD replaces because they are not
+    /// UTF-8.
+    pub fn finish(mut self) -> (String, u64) {
+        (self.bytes.finish(), self.bytes.replaced)
     }
 }
 
@@ -140,6 +192,16 @@ fn draw(scores: &[f32], temperature: f64, random: &mut SplitMix64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_become_text_when_a_character_is_whole() {
+        let mut bytes = Bytes::default();
+        let mut pieces: Vec<String> =
+            b"a\xc3\xa9\xff\xe2\x82b\xe2".iter().map(|byte| bytes.push(*byte)).collect();
+        pieces.push(bytes.finish());
+        assert_eq!(pieces, ["a", "", "é", "\u{fffd}", "", "", "\u{fffd}b", "", "\u{fffd}"]);
+        assert_eq!(bytes.replaced, 4);
+    }
 
     #[test]
     fn tokens_come_as_often_as_their_scores_say() {

@@ -37,7 +37,7 @@ pub struct Schema {
     pub edge_features: Columns,
     /// Classes, label columns or numbers that the model predicts.
     pub outputs: Outputs,
-    /// Tokens of the text that the model was trained on. `None` if it was not a text.
+    /// Tokens of the text or list that the model was trained on. `None` for all other data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Tokens>,
     /// Digests of the data that the model was trained on. `None` if an older version of Eciton wrote the run
@@ -122,13 +122,25 @@ pub struct Outputs {
     pub columns: Vec<String>,
 }
 
-/// Tokens of a text, by number.
+/// Unit of a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TokenUnit {
+    /// Code point of a text.
+    Characters,
+    /// Byte of a text.
+    Bytes,
+    /// Token id of a `.npy` file.
+    Numbers,
+}
+
+/// Kinds of tokens, by number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tokens {
     /// Unit of a token.
     #[serde(rename = "tokens")]
-    pub unit: eciton_plan::Tokens,
-    /// Code points, or bytes, in ascending order.
+    pub unit: TokenUnit,
+    /// Code points, bytes or token ids in ascending order.
     pub symbols: Vec<u32>,
 }
 
@@ -137,8 +149,9 @@ impl Tokens {
     #[must_use]
     pub fn of(vocabulary: &Vocabulary) -> Self {
         let unit = match vocabulary.unit {
-            Unit::Characters => eciton_plan::Tokens::Characters,
-            Unit::Bytes => eciton_plan::Tokens::Bytes,
+            Unit::Characters => TokenUnit::Characters,
+            Unit::Bytes => TokenUnit::Bytes,
+            Unit::Numbers => TokenUnit::Numbers,
         };
         Self { unit, symbols: vocabulary.symbols.clone() }
     }
@@ -147,7 +160,12 @@ impl Tokens {
     #[must_use]
     pub fn vocabulary(&self) -> Option<Vocabulary> {
         let ascend = self.symbols.windows(2).all(|pair| pair.first() < pair.last());
-        ascend.then(|| Vocabulary { unit: crate::data::unit(self.unit), symbols: self.symbols.clone() })
+        let unit = match self.unit {
+            TokenUnit::Characters => Unit::Characters,
+            TokenUnit::Bytes => Unit::Bytes,
+            TokenUnit::Numbers => Unit::Numbers,
+        };
+        ascend.then(|| Vocabulary { unit, symbols: self.symbols.clone() })
     }
 }
 
@@ -246,7 +264,7 @@ impl Schema {
         self.version == 0
     }
 
-    /// Returns the same schema with the tokens of a text.
+    /// Returns the same schema with the tokens of a text or list.
     pub(crate) fn with_tokens(mut self, vocabulary: Option<&Vocabulary>) -> Self {
         self.tokens = vocabulary.map(Tokens::of);
         if self.tokens.is_some() {

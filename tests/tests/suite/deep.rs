@@ -274,3 +274,26 @@ fn a_text_that_was_learnt_goes_on() {
     let refused = |prompt| Writer::open(&out, prompt, drawing, &options).map(drop).unwrap_err().to_string();
     assert!(refused("a zebra").contains("'z'") && refused("").contains("empty"));
 }
+
+#[test]
+fn token_ids_of_a_list_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, out) = (folder.path().join("ids.npy"), folder.path().join("run"));
+    let ids: Vec<u8> =
+        (0..400u32).flat_map(|at| [7u32, 900, 12, 55][at as usize % 4].to_le_bytes()).collect();
+    let header = "{'descr': '<u4', 'fortran_order': False, 'shape': (400,), }\n";
+    let start = [&b"\x93NUMPY\x01\x00"[..], &(header.len() as u16).to_le_bytes(), header.as_bytes()].concat();
+    std::fs::write(&source, [start, ids].concat()).unwrap();
+    let config = language(source.to_str().unwrap(), &["run.epochs=40", "run.metric=cross-entropy"]);
+    let options = Options { out: Some(out.clone()), ..options() };
+    train(&config, &options).unwrap();
+    let options = Options { out: None, ..options };
+    let drawing = Drawing { temperature: 0.0, seed: 0 };
+    let mut writer = Writer::open(&out, "7, 900 12", drawing, &options).unwrap();
+    let written: String = (0..6).map(|_| writer.next_token().unwrap()).collect();
+    assert_eq!(written, " 55 7 900 12 55 7");
+    assert_eq!(writer.finish(), (String::new(), 0));
+    let refused = |prompt| Writer::open(&out, prompt, drawing, &options).map(drop).unwrap_err().to_string();
+    assert!(refused("7 8").contains("token id 8"), "{}", refused("7 8"));
+    assert!(refused("7 a").contains("\"a\"") && refused(", ").contains("empty"));
+}

@@ -278,19 +278,23 @@ fn is_text(data: &Data, path: &Path) -> bool {
     data.sequence.is_some() && path.is_file() && !eciton_formats::is_rows(path)
 }
 
-/// Returns the tokens of the text that a run trains on. `None` for all other data, and for a list of tokens
-/// without a text.
+/// Maximum number of token kinds of a list that a schema records.
+const MAX_RECORDED_IDS: usize = 1 << 20;
+
+/// Returns the tokens of the text or list of token ids that a run trains on. `None` for all other data, and for a
+/// list of more than [`MAX_RECORDED_IDS`] kinds.
 pub(crate) fn vocabulary(config: &Config) -> Result<Option<sequence::Vocabulary>> {
     let path = Path::new(&config.data.source);
-    let list = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"));
-    if !is_text(&config.data, path) || list {
+    if !is_text(&config.data, path) {
         return Ok(None);
     }
     // First weights keep the numbers of their tokens.
-    match initial::schema(config)?.and_then(|known| known.tokens?.vocabulary()) {
-        Some(known) => Ok(Some(known)),
-        None => Ok(Some(sequence::vocabulary(path, unit(config.data.tokens))?)),
+    if let Some(known) = initial::schema(config)?.and_then(|known| known.tokens?.vocabulary()) {
+        return Ok(Some(known));
     }
+    let found = sequence::vocabulary(path, unit(config.data.tokens))?;
+    let recorded = found.unit != sequence::Unit::Numbers || found.symbols.len() <= MAX_RECORDED_IDS;
+    Ok(recorded.then_some(found))
 }
 
 pub(crate) fn unit(tokens: Tokens) -> sequence::Unit {
