@@ -21,6 +21,17 @@ def graph() -> eciton.Graph:
 
 
 class Runs(Case):
+    def test_results_that_were_changed_are_refused_with_the_name_of_the_file(self) -> None:
+        run = train(graph(), epochs=4, out=self.folder / "r")
+        for name, use in (("metrics.jsonl", lambda: run.history), ("predictions.npz", run.scores)):
+            use()
+            path = self.folder / "r" / name
+            before = path.read_bytes()
+            path.write_bytes(before[:-40] + bytes([before[-40] ^ 1]) + before[-39:])
+            with self.assertRaisesRegex(ValueError, f"{name}: the content has digest"):
+                use()
+            path.write_bytes(before)
+
     def test_what_a_run_tells(self) -> None:
         made = graph()
         run = train(made, epochs=20, hidden=8, seed=2, seeds=2, out=self.folder / "r")

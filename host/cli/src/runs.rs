@@ -227,8 +227,9 @@ fn located(typed: &Path) -> PathBuf {
 
 fn show(arguments: &ShowArguments, output: &mut Output) -> Result<(), Failure> {
     let path = located(&arguments.run);
-    // With its weights, which are held against their digest.
+    // Weights, records, metrics and predictions are compared with their digests.
     let run = run_folder::Run::open(&path)?;
+    run_folder::check_results(&path)?;
     if arguments.json {
         output.json(&summary::Line::of(&run.summary));
         return Ok(());
@@ -277,6 +278,7 @@ fn compare(arguments: &CompareArguments, output: &mut Output) -> Result<(), Fail
     for typed in &arguments.runs {
         let path = located(typed);
         let (summary, recipe) = (run_folder::summary(&path)?, run_folder::recipe(&path)?);
+        run_folder::check_results(&path)?;
         let settings = settings(&path, &recipe)?;
         all.push((path, summary, settings));
     }

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eciton import _arrays as arrays
 from eciton import _eciton, _measures, _picture
 from eciton._graph import Graph, _ids, graph
 
@@ -134,6 +135,7 @@ class Run:
     @property
     def history(self) -> History:
         """Every epoch of every seed: arrays by name. NaN where an epoch was not evaluated."""
+        _eciton.check_results(self.folder)
         lines = (self.folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
         reports = [json.loads(line) for line in lines if line]
 
@@ -162,6 +164,7 @@ class Run:
         if data is None and not embeddings:
             stored = self.folder / "predictions.npz"
             if stored.is_file() and self.config["data"].get("task") != "link-prediction":
+                _eciton.check_results(self.folder)
                 with np.load(stored) as arrays:
                     if "scores" in arrays:
                         return arrays["scores"], None, arrays["ids"]
@@ -323,7 +326,7 @@ class Run:
         """Copies the run folder to `path`, where nothing may lie yet."""
         target = Path(os.fspath(path))
         if target.exists():
-            raise FileExistsError(f"{target}: there is something already; name a free place")
+            raise FileExistsError(f"{arrays.clean(target)}: there is something already; name a free place")
         shutil.copytree(self.folder, target)
         return target
 
@@ -362,5 +365,5 @@ def _read_besides(folder: Path) -> dict[str, Any]:
     classes = found.get("classes") if isinstance(found, dict) else 0
     named = classes is None or (isinstance(classes, list) and all(isinstance(name, str) for name in classes))
     if not named or found.get("task") not in (None, "classification", "multi-label", "regression"):
-        raise ValueError(f"{file}: expected names of classes and a task; delete the file, and classes are numbers")
+        raise ValueError(f"{arrays.clean(file)}: expected names of classes and a task; delete the file, and classes are numbers")
     return {"classes": classes, "task": found.get("task")}

@@ -39,6 +39,7 @@ fn _eciton(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run::train, module)?)?;
     module.add_function(wrap_pyfunction!(run::resume, module)?)?;
     module.add_function(wrap_pyfunction!(run::open_run, module)?)?;
+    module.add_function(wrap_pyfunction!(run::check_results, module)?)?;
     module.add_function(wrap_pyfunction!(run::is_resumable, module)?)?;
     module.add_function(wrap_pyfunction!(run::predict, module)?)?;
     module.add_function(wrap_pyfunction!(run::evaluate, module)?)?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use eciton_input::notes::{self, Level};
-use eciton_train::run_folder::Run;
+use eciton_train::run_folder::{self, Run};
 use eciton_train::{Options, Summary, checkpoint};
 use numpy::{IntoPyArray as _, PyArray2, PyArrayMethods as _};
 use pyo3::exceptions::{PyRuntimeError, PyUserWarning};
@@ -100,6 +100,12 @@ pub(crate) fn is_resumable(run: PathBuf) -> bool {
 pub(crate) fn open_run(py: Python<'_>, run: PathBuf) -> PyResult<(String, String, String)> {
     let opened = py.detach(|| Run::open(&run)).map_err(|error| error::train(&error.into()))?;
     Ok((json(&opened.summary)?, json(&opened.config)?, json(&opened.versions)?))
+}
+
+/// Compares the metrics and predictions of a run folder with the digests in its summary.
+#[pyfunction]
+pub(crate) fn check_results(py: Python<'_>, run: PathBuf) -> PyResult<()> {
+    py.detach(|| run_folder::check_results(&run)).map_err(|error| error::train(&error.into()))
 }
 
 /// The weights of a seed of a run: name -> array, in the program's order.

@@ -83,9 +83,10 @@ fn restore(
     // Looking at a run costs nothing, wherever it was trained.
     config.run_on(ExecutorKind::Local);
     Session::settle_class(&config)?;
-    let mut own = matches!(data, Shown::Run);
+    let (mut own, mut own_split) = (matches!(data, Shown::Run), true);
     if let Shown::Named(data) = data {
         own = (&data.source, &data.name) == (&config.data.source, &config.data.name);
+        own_split = data.split == config.data.split;
         config.data = other(&config.data, data);
     }
     // The labels of other data may look like those of another task.
@@ -119,7 +120,7 @@ fn restore(
     let mut session = Session::new(&config, options, Some(dataset), asked)?;
     if own {
         let (then, now) = (run.schema.data.as_ref(), session.inputs.schema.data.as_ref());
-        warn_of_other_data(&run.path, &config.data.source, then, now);
+        warn_of_other_data(&run.path, (&config.data.source, own_split), then, now);
     }
     let in_strips = session.stripped.as_ref().map(|s| s.weights(&session.program, &run.tensors));
     set_weights(&mut session, in_strips.as_ref().unwrap_or(&run.tensors))?;

@@ -213,17 +213,16 @@ fn keys(text: &str) -> impl Iterator<Item = (String, &str)> {
     })
 }
 
-/// Adds a warning to the notes if a run is shown data that claims to be its own and has other parts than it
-/// was trained on. Labels, split and names may be missing where a model only predicts.
+/// Adds a warning to the notes if the data of a run has other parts than the run was trained on. Names may be
+/// missing. The split counts if `own_split` states that the caller asked for no other one.
 pub(crate) fn warn_of_other_data(
     run: &Path,
-    source: &str,
+    (source, own_split): (&str, bool),
     then: Option<&DataDigest>,
     now: Option<&DataDigest>,
 ) {
     let (Some(then), Some(now)) = (then, now) else { return };
-    let differences =
-        then.differences(now, |part| matches!(part, Part::Graph | Part::Features | Part::EdgeFeatures));
+    let differences = then.differences(now, |part| part != Part::Names && (own_split || part != Part::Split));
     if !differences.is_empty() {
         eciton_input::notes::warn(format!(
             "{}: `{source}` is not the data that the model was trained on: {}; if it is to be other data, go on",

@@ -52,7 +52,7 @@ pub use error::{Error, Result};
 pub use model::{MAX_HEADER_BYTES, MAX_MODEL_BYTES, MAX_TENSORS, Model, NamedTensor, model_digest};
 pub use predictions::{Arrays, MAX_MATRIX_BYTES, MAX_NAMED_BYTES, MAX_WORDS_BYTES, save_predictions};
 pub use record::{MAX_RECORD_BYTES, Versions};
-pub use run::{MAX_METRICS_BYTES, Run, epochs, recipe, summary};
+pub use run::{MAX_METRICS_BYTES, Run, check_results, epochs, recipe, summary};
 
 pub(crate) use model::decode_any;
 pub(crate) use run::{parse_schema, read as read_file};
@@ -275,12 +275,14 @@ impl RunFolder {
         Ok(SeedFolder { real, path, folder: PhantomData })
     }
 
-    /// Writes the summary; its `run_dir` becomes this folder's path.
+    /// Writes the summary with the SHA-256 of the folder's other records, which must be complete. Its `run_dir`
+    /// becomes this folder's path.
     ///
     /// # Errors
-    /// What the operating system refuses; more than [`MAX_RECORD_BYTES`].
+    /// A file that cannot be read or written; more than [`MAX_RECORD_BYTES`].
     pub fn write_summary(&mut self, summary: &Summary) -> Result<()> {
-        let files = digests(self.partial.path()).map_err(writing(&self.path))?;
+        self.flush_metrics()?;
+        let files = digests(self.partial.path(), summary).map_err(writing(&self.path))?;
         let bytes = record::summary_json(summary, &self.path, &files, &self.path.join(SUMMARY))?;
         self.write(SUMMARY, &bytes)
     }
@@ -614,32 +616,58 @@ impl Drop for Parents {
     }
 }
 
-/// Writes anew what a run folder says of its own place and of its data's, before it is moved to `target`.
+/// Writes the configuration and the summary of a run folder again, before the folder is moved to `target`. The
+/// digests of other records stay those that the run recorded.
 pub(crate) fn readdress(folder: &Path, target: &Path, config: &Config, summary: &Summary) -> Result<()> {
+    let path = folder.join(SUMMARY);
+    let mut files = record::recorded_files(&read(&path, MAX_RECORD_BYTES)?, &path)?;
     let path = folder.join(CONFIG);
     let from = |key: &str| summary.settings.iter().find(|said| said.key == key).map(|said| said.from.clone());
     let text = config
         .to_commented_toml(&from)
         .map_err(|e| Error::Config { path: path.clone(), source: Box::new(e) })?;
-    fs::write(&path, text).map_err(writing(&path))?;
+    fs::write(&path, &text).map_err(writing(&path))?;
+    files.insert(CONFIG.to_owned(), hex(&Sha256::digest(&text)));
     let path = folder.join(SUMMARY);
-    let files = digests(folder).map_err(reading(folder))?;
     let bytes = record::summary_json(summary, target, &files, &path)?;
     fs::write(&path, bytes).map_err(writing(&path))
 }
 
-/// Records of a run folder whose SHA-256 the summary holds.
+/// Records of a run folder that every command reads, whose SHA-256 the summary holds.
 const RECORDS: [&str; 3] = [CONFIG, SCHEMA, VERSIONS];
 
-/// Returns the SHA-256 of each of [`RECORDS`] that a folder has, hexadecimal.
-fn digests(folder: &Path) -> std::io::Result<BTreeMap<String, String>> {
+/// Returns the names of the metrics and predictions of a run folder with these seeds. They may be large, so only
+/// commands that read them compare them with the SHA-256 that the summary holds.
+fn results(summary: &Summary) -> impl Iterator<Item = String> {
+    let further = summary.seeds.iter().skip(1);
+    let further = further.map(|seed| format!("{}/{PREDICTIONS}", seed_folder(seed.seed)));
+    [METRICS, PREDICTIONS].into_iter().map(str::to_owned).chain(further)
+}
+
+/// Returns the SHA-256 of each of a folder's [`RECORDS`] and [`results`], hexadecimal.
+fn digests(folder: &Path, summary: &Summary) -> std::io::Result<BTreeMap<String, String>> {
     let mut found = BTreeMap::new();
-    for name in RECORDS {
-        match fs::read(folder.join(name)) {
-            Ok(bytes) => drop(found.insert(name.to_owned(), hex(&Sha256::digest(bytes)))),
+    for name in RECORDS.into_iter().map(str::to_owned).chain(results(summary)) {
+        match file_digest(&folder.join(&name)) {
+            Ok(digest) => drop(found.insert(name, digest)),
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
     }
     Ok(found)
+}
+
+/// Bytes of a file that are read at once for its digest.
+const DIGEST_BYTES: usize = 1 << 16;
+
+/// Computes the SHA-256 of a file, hexadecimal.
+fn file_digest(path: &Path) -> std::io::Result<String> {
+    let (mut file, mut hasher) = (eciton_input::file::open(path)?, Sha256::new());
+    let mut piece = vec![0; DIGEST_BYTES];
+    loop {
+        match file.read(&mut piece)? {
+            0 => return Ok(hex(&hasher.finalize())),
+            count => hasher.update(piece.get(..count).unwrap_or_default()),
+        }
+    }
 }

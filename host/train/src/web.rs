@@ -43,6 +43,7 @@ pub struct Page {
 /// A run folder, or a trace, that is missing or damaged.
 pub fn page(path: &Path, trace: Option<&Path>, data: bool, options: &Options) -> Result<Page> {
     let run = Run::open(path)?;
+    run_folder::check_results(path)?;
     let epochs = run_folder::epochs(path)?;
     let recipe = run_folder::recipe(path)?;
     let timeline = trace.map(Timeline::read).transpose()?;

@@ -259,6 +259,54 @@ fn resume_names_the_part_of_the_data_that_changed() {
     assert!(!err.contains("is not the data"), "{err}");
 }
 
+#[test]
+fn results_of_a_run_that_were_changed_are_refused_with_the_name_of_the_file() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    tables(&folder.join("tables"), "0.5", "ant");
+    works(folder, &["train", "tables", "--epochs", "4", "--seeds", "2", "--out", "run"]);
+    let commands: [&[&str]; 3] =
+        [&["report", "run"], &["runs", "show", "run"], &["runs", "compare", "run", "run"]];
+    commands.iter().for_each(|line| drop(works(folder, line)));
+    for name in ["metrics.jsonl", "predictions.npz", "seed-1/predictions.npz"] {
+        let path = folder.join("run").join(name);
+        let before = fs::read(&path).unwrap();
+        let mut bytes = before.clone();
+        *bytes.iter_mut().rfind(|byte| byte.is_ascii_digit()).unwrap() ^= 1;
+        fs::write(&path, bytes).unwrap();
+        for line in commands {
+            let (code, _, err) = eciton(folder, line);
+            let told = err.contains(name) && err.contains("has digest") && err.contains("summary.json says");
+            assert!(code == Some(1) && told, "{line:?}, {name}: {err}");
+        }
+        fs::write(&path, before).unwrap();
+    }
+    // A file that was removed is not read.
+    fs::remove_file(folder.join("run/predictions.npz")).unwrap();
+    works(folder, &["runs", "show", "run"]);
+}
+
+#[test]
+fn labels_and_split_that_changed_are_reported_where_the_data_is_the_runs_own() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    tables(&folder.join("tables"), "0.5", "ant");
+    let train = ["train", "tables", "--epochs", "4", "--out", "run", "--set"];
+    works(folder, &[&train[..], &["data.split=[0.6,0.2,0.2]"]].concat());
+    let lines: [&[&str]; 4] =
+        [&["eval", "run"], &["predict", "run"], &["eval", "run", "tables"], &["predict", "run", "tables"]];
+    for line in lines {
+        let (code, _, err) = eciton(folder, line);
+        assert!(code == Some(0) && !err.contains("is not the data"), "{line:?}: {err}");
+    }
+    tables(&folder.join("tables"), "0.5", "bee");
+    for line in lines {
+        let (code, _, err) = eciton(folder, line);
+        let told = err.contains("is not the data") && err.contains("the digest of the data's labels was");
+        assert!(code == Some(0) && told, "{line:?}: {err}");
+    }
+}
+
 /// Trains on a store, calls `change` after 20 epochs, and returns exit code and errors at the run's end.
 fn changed_while_training(epochs: &str, change: impl Fn(&Path)) -> (Option<i32>, String) {
     let place = tempfile::tempdir().unwrap();

@@ -13,7 +13,8 @@ use super::error::{Error, Result, reading, shown};
 use super::model::{self, MAX_MODEL_BYTES, Model, NamedTensor, limit};
 use super::record::{self, MAX_RECORD_BYTES, Versions, malformed};
 use super::{
-    CONFIG, METRICS, MODEL, OLDER_MOMENTS, OLDER_VOCABULARY, SCHEMA, SUMMARY, VERSIONS, seed_folder,
+    CONFIG, METRICS, MODEL, OLDER_MOMENTS, OLDER_VOCABULARY, RECORDS, SCHEMA, SUMMARY, VERSIONS, file_digest,
+    results, seed_folder,
 };
 use crate::provenance::hex;
 use crate::report::{EpochReport, Summary};
@@ -114,8 +115,7 @@ impl Run {
 fn check_records(path: &Path, files: &BTreeMap<String, String>) -> Result<()> {
     for (name, expected) in files {
         let file = path.join(name);
-        let known = [CONFIG, SCHEMA, VERSIONS].contains(&name.as_str());
-        if !known {
+        if !RECORDS.contains(&name.as_str()) {
             continue;
         }
         let found = hex(&Sha256::digest(read(&file, MAX_RECORD_BYTES)?));
@@ -131,6 +131,29 @@ fn check_records(path: &Path, files: &BTreeMap<String, String>) -> Result<()> {
             continue;
         }
         return Err(Error::Digest { path: file, place: SUMMARY, expected: shown(expected), found });
+    }
+    Ok(())
+}
+
+/// Compares the metrics and predictions of a run folder with the SHA-256 that its summary holds. Folders of earlier
+/// versions have none. A file that was removed is not read, so it is no error.
+///
+/// # Errors
+/// [`Error::Digest`] for a file that was changed or damaged; a damaged summary; a file that cannot be read.
+pub fn check_results(path: &Path) -> Result<()> {
+    let file = path.join(SUMMARY);
+    let bytes = read(&file, MAX_RECORD_BYTES)?;
+    let summary = record::summary(&bytes, path, &file)?;
+    let recorded = record::recorded_files(&bytes, &file)?;
+    for name in results(&summary) {
+        let (Some(expected), file) = (recorded.get(&name), path.join(&name)) else { continue };
+        let found = match file_digest(&file) {
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            found => found.map_err(reading(&file))?,
+        };
+        if found != *expected {
+            return Err(Error::Digest { path: file, place: SUMMARY, expected: shown(expected), found });
+        }
     }
     Ok(())
 }
