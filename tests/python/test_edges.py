@@ -44,6 +44,53 @@ def quiet(*arguments, **named) -> eciton.Graph:
         return eciton.graph(*arguments, **named)
 
 
+class Mapped(Case):
+    def test_a_map_of_a_truncated_file_is_refused_with_its_name(self) -> None:
+        path = self.folder / "x\x1b[31m.f32"
+        values = np.arange(30_000, dtype=np.float32).reshape(-1, 3)
+        edges = np.array([[0, 1], [1, 2]])
+        for view in (lambda map: map, lambda map: map[10:20], np.asarray):
+            values.tofile(path)
+            x = view(np.memmap(path, np.float32, "r", shape=values.shape))
+            eciton.graph(edges, x=x, num_nodes=len(x))
+            with open(path, "r+b") as file:
+                file.truncate(4096)
+            with self.assertRaises(ValueError) as raised:
+                eciton.graph(edges, x=x, num_nodes=len(x))
+            text = str(raised.exception)
+            self.assertIn("x\\x1b[31m.f32 has 4,096 bytes", text)
+            self.assertTrue(text.isprintable(), text)
+
+    def test_a_mapped_file_that_changes_under_a_graph_ends_the_run_with_its_name(self) -> None:
+        path = self.folder / "x.f32"
+        np.random.default_rng(3).random((40, 16), np.float32).tofile(path)
+        x = np.memmap(path, np.float32, "r", shape=(40, 16))
+        made = eciton.graph(np.stack([np.arange(39), np.arange(1, 40)]), x=x, y=np.arange(40) % 2)
+        with open(path, "r+b") as file:
+            file.write(b"\1")
+        with self.assertRaisesRegex(ValueError, "x.f32.*leave data alone"):
+            train(made)
+
+    def test_messages_spell_out_control_characters(self) -> None:
+        bad = "a\x1b[31m\x07b"
+        (self.folder / bad).mkdir()
+        (self.folder / bad / "edges.csv").write_text(f"source,target\n{bad}\n")
+        (self.folder / f"{bad}.wasm").write_text(bad)
+        for use in (
+            lambda: eciton.graph(self.folder / bad),
+            lambda: eciton.graph(f"{self.folder}/{bad}/none"),
+            lambda: eciton.load(self.folder / bad),
+            lambda: eciton.Kernel(self.folder / f"{bad}.wasm"),
+            lambda: eciton.Kernel(self.folder / f"{bad}.none"),
+            lambda: eciton.train("cora", epochs=1, progress=False, **{"data.split": bad}),
+            lambda: eciton.train("cora", epochs=1, progress=False, **{bad: 1}),
+        ):
+            with self.assertRaises((ValueError, OSError, TypeError)) as raised:
+                use()
+            text = str(raised.exception)
+            self.assertTrue(text.replace("\n", "").isprintable(), repr(text))
+
+
 class OneGraph(Case):
     def forms(self, pairs, weights, x, y, keep):
         """The same data as objects and files: (name, graph)."""

@@ -2,28 +2,78 @@
 
 from __future__ import annotations
 
+import mmap
+import os
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 
+def clean(text: Any) -> str:
+    """`text` for a message: characters that cannot be printed, which could steer a terminal, are spelled out."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in str(text))
+
+
 def array(thing: Any, what: str) -> NDArray[Any]:
     """`thing` as an array of NumPy: tensors, columns of frames, lists. `what` names it in messages."""
     if isinstance(thing, np.ma.MaskedArray):
+        refuse_truncated(thing.data, what)
         return _unmasked(thing, what)
     if hasattr(thing, "detach"):
         thing = thing.detach()
     if hasattr(thing, "cpu"):
         thing = thing.cpu()
+    refuse_truncated(thing, what)
     try:
         if not hasattr(thing, "__array__") and hasattr(thing, "to_numpy"):
-            return np.asarray(thing.to_numpy())
-        if not hasattr(thing, "__array__") and hasattr(thing, "__dlpack__"):
-            return np.from_dlpack(thing)
-        return np.asarray(thing)
+            found = np.asarray(thing.to_numpy())
+        elif not hasattr(thing, "__array__") and hasattr(thing, "__dlpack__"):
+            found = np.from_dlpack(thing)
+        else:
+            found = np.asarray(thing)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise TypeError(f"{what}: {type(thing).__name__} is no array: {error}") from error
+        raise TypeError(f"{clean(what)}: {type(thing).__name__} is no array: {clean(error)}") from error
+    refuse_truncated(found, what)
+    return found
+
+
+def _mapped(thing: Any) -> tuple[str | None, int, mmap.mmap] | None:
+    """Name of the mapped file that an array lies in, if it is known, first mapped byte, and map. `None`: no map."""
+    name, offset, owner = None, 0, thing
+    while isinstance(owner, (np.ndarray, memoryview)):
+        if isinstance(owner, np.memmap) and owner.filename is not None:
+            name, offset = os.fspath(owner.filename), owner.offset
+        owner = owner.obj if isinstance(owner, memoryview) else owner.base
+    start = offset - offset % mmap.ALLOCATIONGRANULARITY
+    return (name, start, owner) if isinstance(owner, mmap.mmap) else None
+
+
+def mapped_file(thing: Any) -> str | None:
+    """Name of the mapped file that an array lies in. `None` for other arrays, and for maps without a name."""
+    found = _mapped(thing)
+    return None if found is None else found[0]
+
+
+def refuse_truncated(thing: Any, what: str) -> None:
+    """Refuses an array in a mapped file that is shorter than the map: reading it would end the process with SIGBUS.
+
+    Raises ValueError with the name of the file.
+    """
+    mapped = _mapped(thing)
+    if mapped is None:
+        return
+    name, start, owner = mapped
+    try:
+        found, needed = owner.size(), start + len(owner)
+    except (OSError, ValueError):
+        # Memory without a file, or a map that was closed, whose arrays NumPy refuses itself.
+        return
+    if found < needed:
+        raise ValueError(
+            f"{clean(what)}: the file {clean(name or 'of the mapped array')} has {found:,} bytes, but the array maps "
+            f"its first {needed:,} bytes; it was truncated after it was mapped: write the file again, and map it again"
+        )
 
 
 def _unmasked(thing: Any, what: str) -> NDArray[Any]:
@@ -177,5 +227,5 @@ def columns(frame: Any) -> list[str]:
 def column(frame: Any, name: str, what: str) -> NDArray[Any]:
     """A column of a frame."""
     if name not in columns(frame):
-        raise ValueError(f"{what}: there is no column {name!r}; there are {', '.join(map(str, columns(frame)))}")
+        raise ValueError(f"{what}: there is no column {name!r}; there are {', '.join(map(clean, columns(frame)))}")
     return array(frame[name], f"{what}, column {name!r}")

@@ -302,7 +302,7 @@ def frame(thing: Any, keep: Any) -> Found:
     arrays.refuse_index(thing, "edges")
     names = arrays.columns(thing)
     if len(names) < 2:
-        raise ValueError(f"a frame of edges needs two columns, source and target; found {', '.join(map(str, names))}")
+        raise ValueError(f"a frame of edges needs two columns, source and target; found {', '.join(map(arrays.clean, names))}")
     ends = [arrays.plain(arrays.column(thing, name, "edges")) for name in names[:2]]
     for name, end in zip(names, ends):
         arrays.complete(end, f"edges, column {name!r}")

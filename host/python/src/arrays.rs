@@ -1,8 +1,10 @@
 //! Arrays of NumPy as memory that a graph lies in, without a copy.
 #![allow(unsafe_code)]
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use eciton_input::mapped::{self, Watched};
 use eciton_tensor::{Plain, Slab, SlabOwner};
 use numpy::ndarray::Dimension;
 use numpy::{Element, PyArray, PyArrayMethods as _, PyUntypedArrayMethods as _};
@@ -12,13 +14,16 @@ use pyo3::types::PyDict;
 
 use crate::error;
 
-/// An array that is kept, and is read-only meanwhile: neighbours are checked once, and read without a check.
+/// Array of NumPy that a graph reads in place. It is read-only until it is dropped, because neighbours are checked
+/// once and read without a check.
 struct Lent {
     array: Py<PyAny>,
     bytes: *const u8,
     len: usize,
-    /// Whether it could be written before.
+    /// Whether the array could be written before.
     writeable: bool,
+    /// Mapped file that the array lies in. A run that reads it ends with an error if the file changes.
+    _watched: Option<Arc<Watched>>,
 }
 
 // SAFETY: the bytes are only read. The array is released by whoever holds Python's lock.
@@ -50,7 +55,16 @@ fn set_writeable(array: &Bound<'_, PyAny>, writeable: bool) -> PyResult<()> {
     array.call_method("setflags", (), Some(&named)).map(drop)
 }
 
-/// The memory of an array as numbers of the same width. The array is read-only until the last reader is gone.
+/// Watches the mapped file that an array lies in. `None` for other arrays, and for a file that cannot be opened.
+fn watch(array: &Bound<'_, PyAny>, bytes: &[u8]) -> PyResult<Option<Arc<Watched>>> {
+    let name = array.py().import("eciton._arrays")?.call_method1("mapped_file", (array,))?;
+    let Some(path) = name.extract::<Option<PathBuf>>()? else { return Ok(None) };
+    let file = eciton_input::file::open(&path);
+    Ok(file.and_then(|file| mapped::watch(file, &path, bytes)).ok())
+}
+
+/// Returns the memory of an array as numbers of the same width. The array is read-only until the last reader is
+/// dropped.
 ///
 /// # Errors
 /// `ValueError` for an array that is not contiguous, row by row.
@@ -65,7 +79,9 @@ pub(crate) fn lend<T: Element, D: Dimension, N: Plain>(
     if writeable {
         set_writeable(array, false)?;
     }
-    let owner = Lent { array: array.clone().into_any().unbind(), bytes: array.data().cast(), len, writeable };
+    let bytes: *const u8 = array.data().cast();
+    let mut owner = Lent { array: array.clone().into_any().unbind(), bytes, len, writeable, _watched: None };
+    owner._watched = watch(array.as_any(), owner.bytes())?;
     let owner: Arc<dyn SlabOwner> = Arc::new(owner);
     Slab::over(owner, 0..len).map_err(|error| PyValueError::new_err(error.to_string()))
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use eciton_author::{component_digest, version};
 use eciton_exec::Clock;
+use eciton_input::text::{causes, message};
 use eciton_kernel::{Runtime, Settings};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
@@ -22,18 +23,16 @@ pub(crate) fn inspect(
     path: PathBuf,
 ) -> PyResult<(String, &'static str, Vec<(String, Option<String>, String)>)> {
     process::check()?;
-    let refused = |error: &dyn std::error::Error| {
-        PyValueError::new_err(format!("{}: {}", path.display(), eciton_input::text::causes(error)))
-    };
-    let unread = |error: std::io::Error| PyOSError::new_err(format!("{}: {error}", path.display()));
+    let text = |reason: String| message(&format!("{}: {reason}", path.display())).into_owned();
+    let refused = |error: &dyn std::error::Error| PyValueError::new_err(text(causes(error)));
+    let unread = |error: std::io::Error| PyOSError::new_err(text(error.to_string()));
     let mut component = Vec::new();
     let file = eciton_input::file::open(&path).map_err(unread)?;
     file.take(MAX_BYTES + 1).read_to_end(&mut component).map_err(unread)?;
     if component.len() as u64 > MAX_BYTES {
-        return Err(PyValueError::new_err(format!(
-            "{}: more than {MAX_BYTES} bytes, the most of a component",
-            path.display()
-        )));
+        return Err(PyValueError::new_err(text(format!(
+            "more than {MAX_BYTES} bytes, the most of a component"
+        ))));
     }
     let name = path.file_stem().map_or_else(|| "kernel".into(), |name| name.to_string_lossy());
     let kernel = py.detach(|| -> Result<_, Box<dyn std::error::Error + Send + Sync>> {

@@ -31,7 +31,7 @@ impl Settings {
 
     /// The configuration as a recipe, defaults included.
     fn to_toml(&self) -> PyResult<String> {
-        self.0.to_toml().map_err(|error| PyValueError::new_err(error.to_string()))
+        self.0.to_toml().map_err(|error| PyValueError::new_err(message(&error.to_string()).into_owned()))
     }
 
     /// Whether links are predicted.
