@@ -8,7 +8,7 @@ use aws_sdk_lambda::config::timeout::TimeoutConfig;
 use eciton_transport::{S3Settings, S3Store, s3};
 
 use crate::Deployment;
-use crate::functions::{Error, Result};
+use crate::functions::{Error, Result, at_store};
 
 /// Tries of a request of a deployment.
 const ATTEMPTS: u32 = 4;
@@ -25,8 +25,9 @@ pub async fn sdk(region: Option<&str>, profile: Option<&str>) -> Result<SdkConfi
         .connect_timeout(Duration::from_secs(5))
         .operation_attempt_timeout(Duration::from_secs(60))
         .build();
+    let client = s3::http::client(false).map_err(at_store("making the HTTP client"))?;
     let mut loader = aws_config::defaults(BehaviorVersion::latest())
-        .http_client(s3::http::client(false))
+        .http_client(client)
         .timeout_config(timeouts)
         .retry_config(RetryConfig::standard().with_max_attempts(ATTEMPTS));
     if let Some(region) = region {

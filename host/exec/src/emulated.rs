@@ -144,7 +144,7 @@ impl Stand {
             },
             ACCESS_KEY,
             &secret,
-        );
+        )?;
         Ok(Self { cloud, runtime, store, keys: Keys::own(signer), baseline, invoker, folder })
     }
 

@@ -61,15 +61,22 @@ impl LambdaInvoker {
         Self::build(builder, settings)
     }
 
-    /// With fixed credentials, for a stand-in.
-    #[must_use]
-    pub fn with_credentials(settings: LambdaSettings, access_key: &str, secret_key: &str) -> Self {
+    /// Makes an invoker with fixed credentials, for a stand-in.
+    ///
+    /// # Errors
+    /// An HTTP client that cannot be made.
+    pub fn with_credentials(
+        settings: LambdaSettings,
+        access_key: &str,
+        secret_key: &str,
+    ) -> functions::Result<Self> {
         let plain = settings.endpoint.as_deref().is_some_and(s3::http::is_plain);
+        let client = s3::http::client(plain).map_err(functions::at_store("making the HTTP client"))?;
         let builder = aws_sdk_lambda::Config::builder()
             .behavior_version(BehaviorVersion::latest())
             .credentials_provider(Credentials::from_keys(access_key, secret_key, None))
-            .http_client(s3::http::client(plain));
-        Self::build(builder, settings)
+            .http_client(client);
+        Ok(Self::build(builder, settings))
     }
 
     fn build(builder: aws_sdk_lambda::config::Builder, settings: LambdaSettings) -> Self {

@@ -92,7 +92,7 @@ impl S3Store {
             .behavior_version(BehaviorVersion::v2026_01_12())
             .region(Region::new(settings.region.clone()))
             .credentials_provider(settings.credentials.provider()?)
-            .http_client(http::client(plain))
+            .http_client(http::client(plain)?)
             .retry_config(retries)
             .retry_partition(RetryPartition::custom("eciton").build())
             .timeout_config(timeouts(&settings, 0))

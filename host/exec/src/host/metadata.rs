@@ -60,7 +60,7 @@ pub(crate) async fn ask(sources: &Sources, region: &str, zone: Option<&str>) -> 
 }
 
 async fn of_instance(endpoint: Option<&str>) -> Option<Found> {
-    let provider = ProviderConfig::without_region().with_http_client(s3::http::client(true));
+    let provider = ProviderConfig::without_region().with_http_client(s3::http::client(true).ok()?);
     let mut builder = imds::Client::builder()
         .configure(&provider)
         .max_attempts(1)

@@ -61,7 +61,7 @@ pub async fn make_bucket(endpoint: &str) {
         .behavior_version(aws_sdk_s3::config::BehaviorVersion::v2026_01_12())
         .region(aws_sdk_s3::config::Region::new("us-east-1"))
         .credentials_provider(aws_sdk_s3::config::Credentials::from_keys("test", "test", None))
-        .http_client(eciton_transport::s3::http::client(true))
+        .http_client(eciton_transport::s3::http::client(true).unwrap())
         .endpoint_url(endpoint)
         .force_path_style(true);
     let client = aws_sdk_s3::Client::from_conf(config.build());
