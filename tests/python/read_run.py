@@ -8,7 +8,9 @@ computed anew from the scores and the published labels (ind.NAME.ally, .ty, .tes
 """
 import argparse
 import json
+import os
 import pickle
+import sys
 
 import numpy as np
 from safetensors.numpy import load_file
@@ -42,6 +44,10 @@ def main():
     arguments.add_argument("run")
     arguments.add_argument("--planetoid", nargs=2, metavar=("FOLDER", "NAME"))
     a = arguments.parse_args()
+
+    if not os.path.isfile(f"{a.run}/predictions.npz"):
+        sys.exit(f"{a.run}/predictions.npz: no such file; a sweep on functions fetches it with --predictions only: "
+                 f"`eciton predict {a.run} --out {a.run}/predictions.npz` computes it")
 
     # README's five lines
     weights = load_file(f"{a.run}/model.safetensors")

@@ -178,6 +178,11 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
         let text = "none: tokens have a score for every token there is; --scores keeps them, and `eciton predict` makes them";
         rows.push(("predictions", text.to_owned()));
     }
+    if summary.predictions_left_out {
+        let text =
+            "not fetched; `eciton predict` computes them, and `eciton sweep --predictions` fetches them";
+        rows.push(("predictions", text.to_owned()));
+    }
     match &summary.run_dir {
         Some(folder) => rows.push(("run folder", folder.display().to_string())),
         None => rows.push(("run folder", "none, as asked".to_owned())),
@@ -356,6 +361,7 @@ mod tests {
         };
         Summary {
             without_predictions: false,
+            predictions_left_out: false,
             dataset: "cora".to_owned(),
             model: "gcn 1433-16-7".to_owned(),
             seeds: tests.iter().enumerate().map(seed).collect(),

@@ -55,6 +55,10 @@ pub(crate) struct Arguments {
     /// Maximum duration of the sweep in seconds, over all starts of this command; trials that do not fit are left
     #[arg(long, value_name = "SECONDS", value_parser = seconds_above_0, help_heading = "Functions")]
     within: Option<f64>,
+    /// Fetch the predictions of trials that functions train; without it they stay in the store, and `eciton predict`
+    /// computes them
+    #[arg(long, help_heading = "Functions")]
+    predictions: bool,
     /// Set a key of the recipe for all trials; keys of [executor] and [emulator] are about the functions
     #[arg(long, value_name = "SECTION.KEY=VALUE")]
     set: Vec<String>,
@@ -210,8 +214,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         }
     };
     let mut functions = (!local).then(|| {
-        let record = folder.join(RECORD);
-        Functions::new(&place, arguments.max_usd).within(arguments.within).recorded(record)
+        let functions = Functions::new(&place, arguments.max_usd).within(arguments.within);
+        functions.recorded(folder.join(RECORD)).with_predictions(arguments.predictions)
     });
     let folders = |at: usize| trial_folder(&folder, at);
     let mut train = |lot: Lot<'_>, told: &mut dyn FnMut(usize, Outcome)| match &mut functions {

@@ -283,13 +283,16 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     finish(summary, arguments.json, &options, output)
 }
 
-/// Trains on a function, one invocation for all of it.
+/// Trains on a function. A training that needs longer than the function's time limit takes several calls.
 fn as_task(arguments: &Arguments, config: &Config, out: &Path, output: &mut Output) -> Result<(), Failure> {
     if config.executor.kind == ExecutorKind::Local {
         let remedy = "add --executor emulated or --executor lambda";
         return Err(Failure::Usage(format!("--as-task: this machine's threads are no functions; {remedy}")));
     }
-    eciton_train::job::check_vacant(out)?;
+    // A chain of calls whose host was killed has left its newest link next to the run folder.
+    if !eciton_train::sweep::can_continue(config, out)? {
+        eciton_train::job::check_vacant(out)?;
+    }
     let options = Options { seeds: arguments.seeds, out: Some(out.to_owned()), ..Options::default() };
     let stop = options.stop.clone();
     interrupt::watch_sweep(stop.clone())?;
@@ -297,7 +300,8 @@ fn as_task(arguments: &Arguments, config: &Config, out: &Path, output: &mut Outp
     let lot = Lot { configs: std::slice::from_ref(config), numbers: &[0], pause_after: None };
     // Beside the run folder until that is there.
     let record = PathBuf::from(format!("{}.{RECORD}", out.display()));
-    let mut functions = Functions::new(config, arguments.max_usd).recorded(record.clone());
+    let functions = Functions::new(config, arguments.max_usd).with_predictions(true);
+    let mut functions = functions.recorded(record.clone());
     let folder = |_| out.to_owned();
     functions.train(lot, (&folder, arguments.seeds), &stop, &mut |_, outcome| ended = Some(outcome))?;
     let spent = functions.spent();
@@ -309,6 +313,17 @@ fn as_task(arguments: &Arguments, config: &Config, out: &Path, output: &mut Outp
     let summary = match ended {
         Some(Outcome::Trained(summary) | Outcome::Found(summary)) => Ok(*summary),
         Some(Outcome::Failed(text)) => return Err(Failure::Failed(text)),
+        Some(Outcome::Left) | None if checkpoint::is_resumable(out) => {
+            let text = format!(
+                "stopped between two calls; the same command continues the training on functions, `eciton resume {}` \
+                 continues it on this machine",
+                out.display()
+            );
+            return Err(match interrupt::code() {
+                Some(code) => Failure::Stopped { text, code },
+                None => Failure::Failed(text),
+            });
+        }
         Some(Outcome::Left) | None => Err(Error::Stopped),
     };
     finish(summary, arguments.json, &options, output)?;
@@ -317,8 +332,11 @@ fn as_task(arguments: &Arguments, config: &Config, out: &Path, output: &mut Outp
             true => output.json(&spent),
             false => {
                 for job in &spent.jobs {
+                    let paused = job.paused.map_or_else(String::new, |paused| {
+                        format!("; paused after epoch {} of seed {}", paused.epoch, paused.seed)
+                    });
                     output.line(format_args!(
-                        "function: {:.2} s, of them {:.2} s for {} of files; peak {}",
+                        "function: {:.2} s, of them {:.2} s for {} of files; peak {}{paused}",
                         job.seconds,
                         job.files_seconds,
                         text::bytes(job.files_bytes),

@@ -14,6 +14,8 @@ mod without;
 
 use std::path::Path;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use eciton_transport::Key;
 
@@ -27,13 +29,23 @@ pub const JOBS: &str = "runs/jobs/";
 /// Where files lie in a store. A function's role may read there.
 pub const FILES: &str = "runs/files/";
 
+/// Returns an answer as a reply carries it, in Base64.
+#[must_use]
+pub fn to_text(answer: &[u8]) -> String {
+    STANDARD.encode(answer)
+}
+
 /// A call of a function.
 #[derive(Debug, Clone)]
 pub struct Call {
-    /// JSON.
+    /// Event, JSON.
     pub event: Bytes,
-    /// The object that it leaves.
+    /// Object with the answer. The reply carries the answer as well if it is small.
     pub answer: Key,
+    /// Second object of the answer that is fetched. `None` if it stays in the store.
+    pub second: Option<Key>,
+    /// Objects that the call needs, which are stored before it is made.
+    pub files: Vec<(Key, Bytes)>,
 }
 
 /// How a call ended.
@@ -41,16 +53,22 @@ pub struct Call {
 pub enum Ended {
     /// It answered.
     Answered {
-        /// JSON.
+        /// Reply, JSON, without the answer that it may have carried.
         reply: Bytes,
-        /// What lies in the store.
+        /// Answer.
         object: Bytes,
+        /// Second object of the answer, if the call asked for it and the function has left one.
+        second: Option<Bytes>,
     },
     /// It failed, in words; another attempt would fail as well, or did.
     Failed(String),
     /// It was not made, or given up: the caller stopped, or the budget was used up.
     Left,
 }
+
+/// Hears how a call ended, by its number. Returns the call that continues an answered one, if it needs
+/// to be continued: that call takes over the number.
+pub type OnEnd<'a> = dyn FnMut(usize, Ended) -> Option<Call> + 'a;
 
 /// Limits of what calls may spend, and the request to stop.
 pub struct Rules<'a> {

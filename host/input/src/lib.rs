@@ -13,5 +13,6 @@ pub mod file;
 pub mod mapped;
 pub mod memory;
 pub mod notes;
+pub mod processor;
 pub mod text;
 pub mod threads;

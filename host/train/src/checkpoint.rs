@@ -35,7 +35,7 @@ pub(crate) use changes::{CHANGES, crossed};
 pub(crate) use durable::sync_folder;
 pub(crate) use fingerprint::Fingerprint;
 pub(crate) use found::Found;
-pub(crate) use place::{Place, numeric_class, settings};
+pub(crate) use place::{Place, keep_one, numeric_class, settings};
 pub use place::{discard_empty, folder, is_resumable};
 pub(crate) use point::{Point, readdress};
 pub(crate) use saver::{Beginning, Now, Saver};

@@ -32,6 +32,7 @@ pub(crate) use self::rows::RowStore;
 pub(crate) use self::stages::{Stages, stage_bytes};
 pub(crate) use self::tuning::{Money, Tuning};
 pub(crate) use self::watch::Watch;
+use crate::budget::Budget;
 use crate::error::{Error, Result, at};
 use crate::report::{EpochReport, Metrics, Quality};
 use crate::stop::Stop;
@@ -61,8 +62,10 @@ pub(crate) struct Training<'a> {
     pub config: &'a Config,
     pub epochs: Epochs,
     pub stop: &'a Stop,
-    /// The epoch after which it ends as if it had been asked to.
+    /// Epoch after which the seed's training ends as if the user had asked for it.
     pub pause_after: Option<u32>,
+    /// Time of the invocation that trains, if it has a limit.
+    pub budget: Option<&'a Budget>,
 }
 
 /// What [`Training::run`] found.
@@ -144,6 +147,10 @@ impl Training<'_> {
         let parameters = self.stages.program.parameters.iter();
         let values: u64 = parameters.map(|parameter| parameter.len() as u64).sum();
         let values_added = values * u64::from(engine.settings().intervals);
+        let budget = self.budget;
+        if let Some(budget) = budget {
+            budget.begin(values);
+        }
         let mut returns = Returns::begin(machine, state)?;
         let mut first = None;
         let reason = loop {
@@ -199,7 +206,9 @@ impl Training<'_> {
                         bill: None,
                     });
                     // Asked before the update is reported, so that no further epoch begins.
-                    let pausing = pauses(epoch) && !std::mem::replace(&mut trained.stopped, pauses(epoch));
+                    let is_over = budget.is_some_and(Budget::updated);
+                    let pauses = pauses(epoch) || is_over;
+                    let pausing = pauses && !std::mem::replace(&mut trained.stopped, pauses);
                     Ok([pausing.then_some(Event::StopRequested), Some(Event::Updated { round })])
                 }
                 Action::Evaluate { round } if trained.tells(epochs.at(round)) => {
@@ -276,6 +285,9 @@ impl Training<'_> {
                         warned.iter().for_each(|text| state.observer.warning(text));
                     }
                     owning::join(state)?;
+                    if let Some(budget) = budget {
+                        budget.ended();
+                    }
                     begun = Instant::now();
                     Ok([stopping.then_some(Event::StopRequested), None])
                 }
@@ -296,7 +308,9 @@ impl Training<'_> {
             trained.stopped &= first.is_some();
             sum = returns.back(machine, (engine, stages), state, first.map(|(_, end)| end))?;
         };
-        trained.stopped = matches!(reason, Reason::Stopped) && !trained.is_over();
+        // A seed that has ended pauses as well: its results are still to be computed and written.
+        let is_over = budget.is_some_and(Budget::is_over);
+        trained.stopped = (matches!(reason, Reason::Stopped) && !trained.is_over()) || is_over;
         if trained.stopped
             && let Some(recorder) = &mut state.recorder
         {

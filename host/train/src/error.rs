@@ -543,6 +543,24 @@ pub enum Error {
     /// Workers that did not come, or have all gone.
     #[error("workers: {0}")]
     Workers(String),
+    /// The time of an invocation is over; the next one continues from the newest checkpoint.
+    #[error("paused after epoch {epoch} of seed {seed}, before the function's time limit")]
+    Paused {
+        /// Seed that was trained.
+        seed: u64,
+        /// Epoch of the newest checkpoint.
+        epoch: u32,
+    },
+    /// The time of an invocation is over, and there is no checkpoint of the last epoch.
+    #[error(
+        "the training needs longer than the {seconds:.1} s that the function's time limit leaves it, and no \
+         checkpoint of its last epoch could be written; set checkpoint.seconds or checkpoint.every above 0, so \
+         that another call continues it, or set executor.timeout_s higher"
+    )]
+    NoPause {
+        /// Time of the invocation, seconds.
+        seconds: f64,
+    },
     /// Stopped before anything was learnt.
     #[error("stopped before the first epoch was over; nothing was written")]
     Stopped,

@@ -1,13 +1,20 @@
-//! A whole run as one task: what a function is told, what it does, and what it answers.
+//! A whole run as one task: the event of a function, its work, and its answer.
 //!
 //! ```text
-//! here                            store                          function
-//! files of the recipe's paths ──> runs/files/{sha256}.zip ─────> kept under their digest
-//! job (recipe, files) ─────────────────────────────────────────> train
-//! run folder <─────────────────── runs/jobs/{sha256}.zip <────── run folder, if none is there
+//! host                            store                                     function
+//! files of the recipe's paths ──> runs/files/{sha256}.zip ────────────────> cached under their digest
+//! job (recipe, files) ────────────────────────────────────────────────────> trains
+//! predictions, if asked for <──── runs/jobs/{sha256}-predictions.zip <───── predictions, compressed
+//! run folder, if it is large <─── runs/jobs/{sha256}.zip <───────────────── run folder
+//! run folder, if it is small <───────────────────────────────────────────── run folder in the reply
 //! ```
-//! An answer's name follows from the job alone, and the first that is written stays: a job that is done
-//! again costs a look at the store. A bundle is a zip archive without compression, entries by name.
+//! The name of an answer follows from the job alone, and the first answer that is written stays. A
+//! job that is done again costs one request to the store. A bundle is a zip archive with its entries
+//! in the order of their names.
+//!
+//! A job has the time of one invocation ([`Job::pause_before_ms`]). A training that needs longer
+//! answers with its checkpoints, a *link*, and [`Job::next`] is the job that continues it. The links
+//! of one training are a chain. Its model has the digest of an unbroken run.
 
 mod bundle;
 mod predicting;
@@ -15,13 +22,14 @@ mod predicting;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use eciton_plan::{Config, ExecutorKind};
 use eciton_transport::Counts;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use crate::budget::Budget;
 use crate::checkpoint;
 use crate::data;
 use crate::error::{Error, Result};
@@ -34,11 +42,14 @@ use crate::session::Options;
 use crate::train::train_on;
 
 pub use bundle::{pack, unpack};
-pub use eciton_exec::trainers::{FILES, JOBS};
+pub use eciton_exec::trainers::{FILES, JOBS, to_text};
 pub use predicting::{Predicting, evaluation, predictions};
 
 /// Version of the event.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
+/// Largest bundle that a reply carries, bytes. Lambda's limit for a reply is 6 MB, and Base64 makes
+/// four bytes of three.
+pub const MAX_INLINE_BYTES: usize = 4 << 20;
 /// Files of one path of a recipe, as an object of a store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -50,7 +61,7 @@ pub struct Carried {
 }
 
 /// The event of a function that trains.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
     /// [`VERSION`].
@@ -64,12 +75,19 @@ pub struct Job {
     /// What is to be predicted; `None`: the recipe is trained.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predict: Option<Predicting>,
-    /// The epoch after which the run pauses; `None`: it is trained to its end.
+    /// Epoch after which the run pauses. `None` if it is trained to its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause_after: Option<u32>,
-    /// The checkpoints that the run goes on from, a name of the job's files; `None`: it begins.
+    /// Checkpoints that the run continues from, a name of the job's files. `None` for a new run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goes_on: Option<String>,
+    /// Time of the invocation, less a margin, in milliseconds. The run pauses before it is over.
+    /// `None` for no limit. The name of the answer does not depend on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause_before_ms: Option<u64>,
+    /// Clock that measures [`Job::pause_before_ms`].
+    #[serde(default, skip_serializing_if = "BudgetClock::is_real")]
+    pub budget_clock: BudgetClock,
     /// The class of the machine that must do it; `None`: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numeric_class: Option<String>,
@@ -77,24 +95,60 @@ pub struct Job {
     pub answer: String,
 }
 
-/// What the function answers; the run folder lies in the store.
+/// Clock that measures the time of an invocation.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "snake_case")]
+pub enum BudgetClock {
+    /// Real time since the event arrived.
+    #[default]
+    Real,
+    /// Processor time of the function's process, divided by the share of a processor that the function
+    /// is modelled with.
+    Processor {
+        /// Share of a processor, above 0.
+        share: f64,
+    },
+}
+
+impl BudgetClock {
+    fn is_real(&self) -> bool {
+        *self == Self::Real
+    }
+}
+
+/// Position of a training that paused because the time of its invocation was over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Paused {
+    /// Seed that was trained.
+    pub seed: u64,
+    /// Last epoch of this seed that was trained.
+    pub epoch: u32,
+}
+
+/// Reply of the function. The store has the answer, and so has the reply if it is small.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Done {
-    /// Whether the answer was there already.
+    /// Whether an earlier call has left the answer in the store.
     pub found: bool,
-    /// From the event to the answer.
+    /// Time from the event to the answer, seconds.
     pub seconds: f64,
-    /// Of these, until the job's files were there.
+    /// Part of this time until the function had the job's files.
     pub files_seconds: f64,
-    /// Bytes of files that were fetched; 0: all were warm.
+    /// Bytes of files that were fetched. 0 if all files were cached.
     pub files_bytes: u64,
-    /// The process's peak resident memory.
+    /// Peak resident memory of the process.
     pub peak_memory_bytes: u64,
-    /// Jobs that the process had done before.
+    /// Number of jobs that the process had done before.
     pub before: u64,
-    /// Requests to the store, and bytes, until the answer was there.
+    /// Requests to the store, and bytes, until the answer was stored.
     #[serde(default)]
     pub store: Counts,
+    /// Position of a training that another call has to continue. `None` if the job is done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<Paused>,
+    /// The answer in Base64, unless it is large or was found in the store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
 }
 
 /// A file or folder that a job needs, in memory until it is stored.
@@ -132,7 +186,7 @@ fn hex(digest: &[u8]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What a job's name is made of.
+/// Content of a job that its answer depends on.
 #[derive(Serialize)]
 struct Named<'a> {
     version: u32,
@@ -144,6 +198,12 @@ struct Named<'a> {
     predict: Option<&'a Predicting>,
     pause_after: Option<u32>,
     numeric_class: Option<&'a str>,
+}
+
+/// Returns the name of the object with the predictions of a job, from that of its answer.
+#[must_use]
+pub fn predictions_object(answer: &str) -> String {
+    format!("{}-predictions.zip", answer.strip_suffix(".zip").unwrap_or(answer))
 }
 
 /// The part of a run that one job is.
@@ -206,38 +266,91 @@ impl Job {
             named.insert(shown.clone(), files.get(&place)?);
             goes_on = Some(shown);
         }
-        let pause_after = part.pause_after;
-        let recipe = config.to_toml()?;
-        let kernels = builtin().iter().map(|kernel| hex(&Sha256::digest(kernel.component))).collect();
-        let eciton = env!("CARGO_PKG_VERSION");
-        let of = Named {
+        let mut job = Self {
             version: VERSION,
-            eciton,
-            kernels,
-            recipe: &recipe,
-            seeds,
-            files: &named,
-            predict: predict.as_ref(),
-            pause_after,
-            numeric_class,
-        };
-        let text = json(&of, Path::new("job"))?;
-        let answer = format!("{JOBS}{}.zip", hex(&Sha256::digest(&text)));
-        let numeric_class = numeric_class.map(str::to_owned);
-        let version = VERSION;
-        Ok(Self {
-            version,
-            recipe,
+            recipe: config.to_toml()?,
             seeds,
             files: named,
             predict,
-            pause_after,
+            pause_after: part.pause_after,
             goes_on,
-            numeric_class,
-            answer,
-        })
+            pause_before_ms: None,
+            budget_clock: BudgetClock::Real,
+            numeric_class: numeric_class.map(str::to_owned),
+            answer: String::new(),
+        };
+        job.name()?;
+        Ok(job)
+    }
+
+    /// Sets the name of the answer.
+    fn name(&mut self) -> Result<()> {
+        let named = Named {
+            version: self.version,
+            eciton: env!("CARGO_PKG_VERSION"),
+            kernels: builtin().iter().map(|kernel| hex(&Sha256::digest(kernel.component))).collect(),
+            recipe: &self.recipe,
+            seeds: self.seeds,
+            files: &self.files,
+            predict: self.predict.as_ref(),
+            pause_after: self.pause_after,
+            numeric_class: self.numeric_class.as_deref(),
+        };
+        let text = json(&named, Path::new("job"))?;
+        self.answer = format!("{JOBS}{}.zip", hex(&Sha256::digest(&text)));
+        Ok(())
+    }
+
+    /// Returns the job that continues this one from the checkpoints next to a run folder. The
+    /// checkpoints are read into `files`.
+    ///
+    /// # Errors
+    /// Checkpoints that cannot be read.
+    pub fn next(&self, run: &Path, files: &mut Files) -> Result<Self> {
+        let mut job = self.clone();
+        if let Some(before) = job.goes_on.take() {
+            job.files.remove(&before);
+        }
+        let place = checkpoint::folder(run);
+        let shown = place.display().to_string();
+        job.files.insert(shown.clone(), files.get(&place)?);
+        job.goes_on = Some(shown);
+        job.name()?;
+        Ok(job)
+    }
+
+    /// Returns the budget of an invocation whose event arrived at `since`. The function ends
+    /// `remaining` after that, if the service reports it: a real clock does not trust the event alone.
+    ///
+    /// # Errors
+    /// A share of a processor that is not above 0; a system that does not report processor time.
+    pub fn budget(&self, since: Instant, remaining: Option<Duration>) -> Result<Option<Budget>> {
+        let Some(limit) = self.pause_before_ms.map(Duration::from_millis) else { return Ok(None) };
+        match self.budget_clock {
+            BudgetClock::Real => {
+                let limit = remaining.map_or(limit, |remaining| limit.min(less_margin(remaining)));
+                Ok(Some(Budget::real(limit, since)))
+            }
+            BudgetClock::Processor { share } if share > 0.0 && share.is_finite() => {
+                let budget = Budget::processor(limit, share);
+                let unknown = || Error::Job("this system does not report processor time".to_owned());
+                budget.map(Some).ok_or_else(unknown)
+            }
+            BudgetClock::Processor { share } => Err(Error::Job(format!(
+                "budget_clock: the share of a processor is {share}; a number above 0 is expected"
+            ))),
+        }
     }
 }
+
+/// Returns a time limit less the margin for the last checkpoint, its upload and the reply.
+#[must_use]
+pub fn less_margin(limit: Duration) -> Duration {
+    limit.saturating_sub((limit / 10).min(MAX_MARGIN))
+}
+
+/// Largest margin before a time limit.
+const MAX_MARGIN: Duration = Duration::from_secs(10);
 
 /// Where a function does jobs.
 #[derive(Debug)]
@@ -264,11 +377,25 @@ pub struct Took {
 /// Gets an object of the store; an error is words.
 pub type Fetch<'a> = dyn FnMut(&str) -> std::result::Result<Vec<u8>, String> + 'a;
 
-/// Does a job. Returns the bundle of its run folder, or of what it predicts.
+/// Result of a job.
+#[derive(Debug)]
+pub struct Performed {
+    /// Bundle of the run folder, of the checkpoints of a training that paused, or of predictions that
+    /// were asked for.
+    pub bytes: Vec<u8>,
+    /// Bundle of the predictions of a run folder. `None` if the run has none.
+    pub predictions: Option<Vec<u8>>,
+    /// Position of a training that another call has to continue.
+    pub paused: Option<Paused>,
+    /// Time and bytes of the job's files.
+    pub took: Took,
+}
+
+/// Does a job within a budget, if it has one.
 ///
 /// # Errors
-/// All of [`crate::train`]; [`Error::Job`] for files that cannot be had or do not fit the function.
-pub fn perform(job: &Job, place: &Place, fetch: &mut Fetch<'_>) -> Result<(Vec<u8>, Took)> {
+/// All of [`crate::train`]; [`Error::Job`] for files that cannot be fetched or do not fit the function.
+pub fn perform(job: &Job, place: &Place, budget: Option<Budget>, fetch: &mut Fetch<'_>) -> Result<Performed> {
     let begun = Instant::now();
     if let Some(class) = &job.numeric_class {
         eciton_tensor::simd::require(class)?;
@@ -296,42 +423,59 @@ pub fn perform(job: &Job, place: &Place, fetch: &mut Fetch<'_>) -> Result<(Vec<u
     config.run.threads = config.run.threads.or(Some(eciton_plan::cloud::threads(memory_mb)));
     let run = place.folder.join("run");
     let checkpoints = checkpoint::folder(&run);
-    // What a job before left that failed.
+    // A failed job may have left these.
     [&run, &checkpoints].into_iter().try_for_each(|left| bundle::remove(left))?;
     let options = Options {
         seeds: job.seeds,
         out: Some(run.clone()),
         pause_after: job.pause_after,
+        budget,
         cache: crate::CachePolicy::Off,
         code: Some(place.code.clone()),
         ..Options::default()
     };
+    let mut paused = None;
     match &job.predict {
         Some(predict) => {
             let of = found.get(&predict.run).map(PathBuf::from).unwrap_or_default();
             predict.perform(&of, &config, options, &run)?;
         }
         None => {
-            let summary = match job.goes_on.as_ref().and_then(|path| found.get(path)) {
+            let trained = match job.goes_on.as_ref().and_then(|path| found.get(path)) {
                 Some(kept) => {
                     let kept = Path::new(kept);
                     move_folder(kept, &checkpoints)?;
-                    // Moved and not copied: the folder that is left is no longer the object's.
+                    // The training writes to the folder, which is then no longer the object's.
                     kept.parent().map_or(Ok(()), bundle::remove)?;
                     checkpoint::readdress(&run, |own| settle(own, &config))?;
                     let dataset = place.published.of(&config.data)?;
-                    resume_on(dataset, &run, false, &options, &mut Silent)?
+                    resume_on(dataset, &run, false, &options, &mut Silent)
                 }
-                None => train_on(place.published.of(&config.data)?, &config, &options, &mut Silent)?,
+                None => train_on(place.published.of(&config.data)?, &config, &options, &mut Silent),
             };
-            if summary.stopped {
-                move_folder(&checkpoints, &run.join(CHECKPOINTS))?;
+            match trained {
+                Ok(summary) if summary.stopped => move_folder(&checkpoints, &run.join(CHECKPOINTS))?,
+                Ok(_) => {}
+                Err(Error::Paused { seed, epoch }) => {
+                    paused = Some(Paused { seed, epoch });
+                    if !config.checkpoint.keep_after {
+                        // The next call reads no other.
+                        checkpoint::keep_one(&run, config.run.seed, (seed, epoch))?;
+                    }
+                    std::fs::create_dir_all(&run)
+                        .map_err(|source| Error::Read { path: run.clone(), source })?;
+                    move_folder(&checkpoints, &run.join(CHECKPOINTS))?;
+                }
+                Err(error) => return Err(error),
             }
         }
     }
-    let bytes = pack(&run, "")?;
+    let (bytes, predictions) = match job.predict {
+        Some(_) => (pack(&run, "")?, None),
+        None => bundle::pack_run(&run)?,
+    };
     bundle::remove(&run)?;
-    Ok((bytes, took))
+    Ok(Performed { bytes, predictions, paused, took })
 }
 
 /// In the bundle of a run that paused, its checkpoints.
@@ -388,32 +532,59 @@ pub fn check_vacant(out: &Path) -> Result<()> {
     checkpoint::Place::create(folder.target(), out).map(drop)
 }
 
-/// Makes the run folder of a job's answer, under the paths that are this machine's own; of a run that paused, the
-/// checkpoints beside it too. They take the place of those that are there.
+/// Kind of an answer that [`adopt`] has written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Adopted {
+    /// The run folder of a training that ended, or that paused after [`Job::pause_after`].
+    Run,
+    /// Checkpoints alone, which another job continues from.
+    Link,
+}
+
+/// Writes the answer of a job to the run folder `folder`, with the paths of this machine. The
+/// checkpoints of a run that paused go next to it. They replace older checkpoints.
+///
+/// `predictions` is the bundle of the run's predictions. Without it the summary says that the run
+/// folder has none.
 ///
 /// # Errors
 /// A damaged bundle; a folder that cannot be written.
-pub fn adopt(bytes: &[u8], folder: &Path, config: &Config) -> Result<()> {
+pub fn adopt(bytes: &[u8], predictions: Option<&[u8]>, folder: &Path, config: &Config) -> Result<Adopted> {
     let beside = bundle::beside(folder, "partial");
     bundle::remove(&beside)?;
     unpack(bytes, &beside, MAX_RUN_BYTES)?;
-    let run = run_folder::Run::open(&beside)?;
-    let mut own = run.config.clone();
-    settle(&mut own, config);
-    run_folder::readdress(&beside, folder, &own, &run.summary)?;
     let (carried, place) = (beside.join(CHECKPOINTS), checkpoint::folder(folder));
+    let is_link = !run_folder::is_run(&beside) && carried.is_dir();
+    if !is_link {
+        let run = run_folder::Run::open(&beside)?;
+        let mut own = run.config.clone();
+        settle(&mut own, config);
+        let mut summary = run.summary;
+        match predictions {
+            Some(bytes) => bundle::extract(bytes, &beside, MAX_RUN_BYTES)?,
+            None => summary.predictions_left_out = !summary.without_predictions,
+        }
+        run_folder::readdress(&beside, folder, &own, &summary)?;
+    }
     if carried.is_dir() {
         let unpacked = checkpoint::folder(&beside);
         move_folder(&carried, &unpacked)?;
         checkpoint::readdress(&beside, |own| settle(own, config))?;
-        // Killed between these, a run goes on from its checkpoints, or begins.
+        if is_link {
+            // Results of an earlier pause stay until those of a later one replace them.
+            bundle::remove(&beside)?;
+            move_folder(&unpacked, &place)?;
+            return Ok(Adopted::Link);
+        }
+        // A host that is killed between these steps continues from the checkpoints, or begins again.
         bundle::remove(folder)?;
         move_folder(&unpacked, &place)?;
-    } else if place.is_dir() {
+    } else {
         bundle::remove(folder)?;
         bundle::remove(&place)?;
     }
-    std::fs::rename(&beside, folder).map_err(|source| Error::Read { path: folder.to_owned(), source })
+    std::fs::rename(&beside, folder).map_err(|source| Error::Read { path: folder.to_owned(), source })?;
+    Ok(Adopted::Run)
 }
 
 /// Largest run folder that is taken, bytes.

@@ -15,6 +15,7 @@
 //! ```
 
 mod batch;
+mod budget;
 pub mod checkpoint;
 mod class_weights;
 mod culprit;
@@ -67,6 +68,7 @@ pub mod web;
 mod weights;
 mod worker;
 
+pub use budget::{Budget, Clock};
 pub use culprit::{Culprit, Written};
 pub use data::{IN_MEMORY, load, open, prepare, task};
 pub use eciton_exec::workers::{Leave, Served, Traffic};

@@ -87,7 +87,7 @@ const METRICS: &str = "metrics.jsonl";
 const CURVE: &str = "curve.svg";
 const SUMMARY: &str = "summary.json";
 pub(crate) const MODEL: &str = "model.safetensors";
-const PREDICTIONS: &str = "predictions.npz";
+pub(crate) const PREDICTIONS: &str = "predictions.npz";
 /// The model until it is whole.
 const MODEL_PARTIAL: &str = "model.safetensors.partial";
 /// The file that keeps room on the disk for a model and the records beside it.

@@ -22,6 +22,7 @@ use self::draft::sums;
 pub(crate) use self::draft::{Draft, Planned, check_settings, parts};
 use self::machine::{machine, tuning};
 use crate::batch::{Batches, RowBatches, Source};
+use crate::budget::Budget;
 use crate::checkpoint::{Fingerprint, Point};
 use crate::data::{Inputs, Interval};
 use crate::driver::{self, Counts, Epochs, RowStore, Stages, State, Trained, Training, Tuning};
@@ -73,6 +74,9 @@ pub struct Options {
     pub newest_first: bool,
     /// Asked from elsewhere: finish the epoch and end.
     pub stop: Arc<Stop>,
+    /// Time of the invocation of a function: the run pauses with a checkpoint before it is over, and
+    /// fails with [`Error::Paused`]. `None` for a run without a time limit.
+    pub budget: Option<Budget>,
     /// The epoch after which a run ends as one that was stopped, with its results and a checkpoint; one that has come
     /// so far trains nothing. `None`, or the run's last epoch: it ends by itself.
     pub pause_after: Option<u32>,
@@ -95,6 +99,7 @@ impl Default for Options {
             newest_first: false,
             stop: Arc::default(),
             pause_after: None,
+            budget: None,
         }
     }
 }
@@ -154,6 +159,7 @@ pub(crate) struct Session {
     pub fingerprint: Option<Fingerprint>,
     stop: Arc<Stop>,
     pause_after: Option<u32>,
+    budget: Option<Budget>,
 }
 
 impl Session {
@@ -297,6 +303,7 @@ impl Session {
             fingerprint,
             stop: options.stop.clone(),
             pause_after: options.pause_after,
+            budget: options.budget.clone(),
         })
     }
 
@@ -402,6 +409,7 @@ impl Session {
             epochs: self.epochs,
             stop: &self.stop,
             pause_after: self.pause_after.filter(|&epoch| epoch < until),
+            budget: self.budget.as_ref(),
         };
         let (weights, counts) = (&mut self.weights, &mut self.counts);
         let mut state = State::new(weights, counts, observer, &mut self.logs, self.tuning.as_mut(), recorder);

@@ -181,6 +181,19 @@ fn reached(
     Ok(Some(Box::new(summary)))
 }
 
+/// Returns whether a run without results, whose checkpoints lie next to its folder, is the run of a
+/// configuration, so that a function can continue it.
+///
+/// # Errors
+/// Checkpoints whose records are damaged.
+pub fn can_continue(config: &Config, folder: &Path) -> Result<bool> {
+    if run_folder::is_run(folder) || !checkpoint::is_resumable(folder) {
+        return Ok(false);
+    }
+    let (recipe, _) = checkpoint::settings(folder)?;
+    Ok(recipe == provenance::recipe_digest(config)?)
+}
+
 /// Refuses a run of other settings than a trial's. `recipe` is empty for runs of Eciton 0.1.0, which are not
 /// compared.
 fn check(config: &Config, folder: &Path, (recipe, then): (&str, &Config)) -> Result<()> {

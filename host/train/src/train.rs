@@ -243,6 +243,16 @@ impl Run<'_> {
             let trained = self.session.train(self.config, seed, from.take(), observer, recorder)?;
             epoch_seconds.extend(trained.epochs.iter().map(|e| e.seconds));
             let newest = self.recorder.newest_checkpoint();
+            if let Some(budget) = self.options.budget.as_ref().filter(|budget| budget.is_over())
+                && trained.stopped
+            {
+                self.session.finish_logs()?;
+                let last = trained.epochs.last().map(|last| (last.seed, last.epoch));
+                return Err(match newest.filter(|_| newest == last) {
+                    Some((seed, epoch)) => Error::Paused { seed, epoch },
+                    None => Error::NoPause { seconds: budget.limit().as_secs_f64() },
+                });
+            }
             if let (Some((seed, epoch)), Some(run), true) = (newest, &self.options.out, trained.stopped)
                 && self.options.stop.leaves()
             {
@@ -527,6 +537,7 @@ fn summarise(
         bill: session.bill(),
         cost: session.cost(),
         without_predictions: false,
+        predictions_left_out: false,
         stopped: false,
         provenance: Some(Provenance::new(
             config,

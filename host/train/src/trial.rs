@@ -141,7 +141,8 @@ fn try_one(
     (config.run.eval_every, config.run.patience, config.run.until) = (0, None, None);
     config.run.keep = eciton_plan::Keep::Last;
     config.pipeline.synchronous_at = None;
-    let options = Options { out: None, seeds: 1, recording: Recording::default(), ..options.clone() };
+    let options =
+        Options { out: None, seeds: 1, recording: Recording::default(), budget: None, ..options.clone() };
     let mut session = Session::new(&config, &options, dataset.cloned(), Asked::Nothing)?;
     // By the settings of the run, so that what they refuse is refused before the first epoch of a trial.
     check_training(asked, &session)?;

@@ -4,15 +4,18 @@
 //! ([`eciton_worker::Settings`]), and kernels are loaded as there: compiled elsewhere, signed, from the package
 //! or the store. Nothing of the host's is read but the job and its files.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use eciton_kernel::artefact::{MAX_BYTES, Verifier};
-use eciton_train::job::{Done, FILES, JOBS, Job, Place, VERSION, perform};
+use eciton_train::job::{
+    Done, FILES, JOBS, Job, MAX_INLINE_BYTES, Performed, Place, VERSION, perform, predictions_object, to_text,
+};
 use eciton_train::{Published, SignedCode};
 use eciton_transport::{Condition, Error as StoreError, Key, Store};
 use eciton_worker::Settings;
@@ -47,7 +50,7 @@ async fn serve() -> Result<(), lambda_runtime::Error> {
     let trainer = trainer.and_then(Trainer::new).map(Arc::new);
     let handler = service_fn(move |event: LambdaEvent<Value>| {
         let trainer = trainer.clone();
-        async move { trainer?.answer(event.payload).await }
+        async move { trainer?.answer(event.payload, event.context.deadline()).await }
     });
     lambda_runtime::run(handler).await
 }
@@ -79,6 +82,7 @@ impl Trainer {
             package: settings.kernel_folder,
             store: store.clone(),
             tokio: Handle::current(),
+            fetched: Mutex::default(),
         };
         // Of its own: emulated functions share a disk.
         let folder = std::env::temp_dir().join(format!("eciton-trainer-{}", std::process::id()));
@@ -87,7 +91,8 @@ impl Trainer {
         Ok(Self { store, place, done: AtomicU64::new(0) })
     }
 
-    async fn answer(self: Arc<Self>, event: Value) -> Result<Done, Diagnostic> {
+    /// Does a job. The service ends the function at `deadline`.
+    async fn answer(self: Arc<Self>, event: Value, deadline: SystemTime) -> Result<Done, Diagnostic> {
         let begun = Instant::now();
         let job = serde_json::from_value::<Job>(event).map_err(|e| refused("Eciton.Event", e.to_string()))?;
         let wrong = |reason: String| refused("Eciton.Event", reason);
@@ -104,22 +109,31 @@ impl Trainer {
             Ok(_) => {}
             // Absent and forbidden are one answer to a role that may not list the bucket.
             Err(error) if error.may_be_absent() => {
+                let remaining = deadline.duration_since(SystemTime::now()).unwrap_or(Duration::ZERO);
                 let (own, tokio) = (self.clone(), Handle::current());
                 let work = tokio::task::spawn_blocking(move || {
                     let mut fetch = |key: &str| own.fetch(&tokio, key);
-                    perform(&job, &own.place, &mut fetch)
+                    let budget = job.budget(begun, Some(remaining))?;
+                    perform(&job, &own.place, budget, &mut fetch)
                 });
                 let ended = work.await.map_err(|error| refused("Eciton.Panic", error.to_string()))?;
-                let (bytes, took) =
+                let Performed { bytes, predictions, paused, took } =
                     ended.map_err(|error| refused("Eciton.Train", eciton_input::text::causes(&error)))?;
                 done = Done {
                     found: false,
                     files_seconds: took.files_seconds,
                     files_bytes: took.files_bytes,
+                    paused,
+                    answer: (bytes.len() <= MAX_INLINE_BYTES).then(|| to_text(&bytes)),
                     ..done
                 };
-                let put = self.store.put(&key, bytes.into(), Condition::IfAbsent).await;
-                put.map_err(|error| at_store("writing", key.as_str(), &error))?;
+                // Before the answer: where that is found, its predictions are there as well.
+                if let Some(predictions) = predictions {
+                    let key = Key::new(predictions_object(key.as_str()));
+                    let key = key.map_err(|error| wrong(error.to_string()))?;
+                    self.write(&key, predictions).await?;
+                }
+                self.write(&key, bytes).await?;
             }
             Err(error) => return Err(at_store("looking for", key.as_str(), &error)),
         }
@@ -128,6 +142,12 @@ impl Trainer {
         done.store = self.store.counts().since(&counted);
         done.peak_memory_bytes = eciton_input::memory::peak_bytes().unwrap_or_default();
         Ok(done)
+    }
+
+    /// Writes an object of the answer, unless another call has written it.
+    async fn write(&self, key: &Key, bytes: Vec<u8>) -> Result<(), Diagnostic> {
+        let put = self.store.put(key, bytes.into(), Condition::IfAbsent).await;
+        put.map(drop).map_err(|error| at_store("writing", key.as_str(), &error))
     }
 
     /// An object of a job's files.
@@ -154,7 +174,12 @@ struct Code {
     package: Option<PathBuf>,
     store: Arc<dyn Store>,
     tokio: Handle,
+    /// Kernels that came from the store, by their keys, for the jobs that follow.
+    fetched: Mutex<BTreeMap<String, Vec<u8>>>,
 }
+
+/// Largest number of kernels that are cached. A run has at most a few kinds of layers.
+const MAX_FETCHED: usize = 32;
 
 impl SignedCode for Code {
     fn trusted(&self) -> &Verifier {
@@ -166,10 +191,21 @@ impl SignedCode for Code {
         if let Some(sealed) = file.and_then(|file| std::fs::read(file).ok()) {
             return Ok(sealed);
         }
-        let key = Key::new(key).map_err(|error| error.to_string())?;
+        let mut fetched = self.fetched.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(sealed) = fetched.get(key) {
+            return Ok(sealed.clone());
+        }
+        let place = Key::new(key).map_err(|error| error.to_string())?;
         // One byte more than allowed, so that a larger one is refused.
-        let get = self.store.get(&key, Some(0..MAX_BYTES as u64 + 1));
+        let get = self.store.get(&place, Some(0..MAX_BYTES as u64 + 1));
         let got: Result<Bytes, StoreError> = self.tokio.block_on(get);
-        got.map(Vec::from).map_err(|error| format!("neither in the package nor in the store: {error}"))
+        let sealed = got
+            .map(Vec::from)
+            .map_err(|error| format!("neither in the package nor in the store: {error}"))?;
+        if fetched.len() >= MAX_FETCHED {
+            fetched.clear();
+        }
+        fetched.insert(key.to_owned(), sealed.clone());
+        Ok(sealed)
     }
 }

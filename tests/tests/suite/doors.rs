@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 const OPENS: [&str; 4] = ["File::open(", "fs::read(", "fs::read_to_string(", "OpenOptions::new()"];
 
 /// Sources that open files in another way, and why each may.
-const OTHERS: [(&str, &str); 20] = [
+const OTHERS: [(&str, &str); 21] = [
     ("input/src/file.rs", "the door"),
     ("input/src/memory.rs", "files of /proc and /sys"),
+    ("input/src/processor.rs", "a file of /proc"),
     ("graph/src/gather/cache.rs", "files of /sys"),
     ("cli/src/doctor.rs", "files of /proc, and a probe of its own"),
     ("emulator/src/instance.rs", "files of /proc"),

@@ -2,8 +2,8 @@
 //! that are told in words.
 
 use std::path::Path;
-use std::process::Command;
-use std::time::SystemTime;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::common::{eciton, killed_after, works};
 use serde_json::Value;
@@ -176,6 +176,146 @@ fn a_sweep_on_functions_killed_ten_times_goes_on() {
     works(folder, &line);
     works(folder, &["sweep", "tries.toml", "--set", "run.epochs=10", "--out", "whole"]);
     assert_eq!(table(folder, "sweeps/tries"), table(folder, "whole"));
+}
+
+/// Summary lines that say how functions were used.
+fn spent(text: &str) -> Value {
+    let of = |line: &str| serde_json::from_str::<Value>(line).ok().filter(|line| line["jobs"].is_array());
+    text.lines().find_map(of).unwrap()
+}
+
+#[test]
+fn a_training_longer_than_the_time_limit_is_a_chain_of_calls() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let long = ["train", "cora", "--epochs", "700", "--set", "model.hidden=256", "--json"];
+    let whole = last(&works(folder, &[&long[..], &["--no-out"]].concat()));
+    let task = ["--as-task", "--executor", "emulated", "--set", "executor.timeout_s=2", "--out", "chain"];
+    let line = [&long[..], &task].concat();
+    // The host is killed once the first link lies next to the run folder that is to be.
+    let mut host = Command::new(env!("CARGO_BIN_EXE_eciton"))
+        .args(&line)
+        .current_dir(folder)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let epochs = || {
+        let entries = std::fs::read_dir(folder.join("chain.checkpoint")).into_iter().flatten().flatten();
+        let name = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let epoch = |name: String| name.strip_prefix("epoch-")?.strip_suffix(".safetensors")?.parse().ok();
+        name.filter_map(epoch).collect::<Vec<u64>>()
+    };
+    let begun = Instant::now();
+    while epochs().is_empty() {
+        assert!(begun.elapsed() < Duration::from_secs(15) && host.try_wait().unwrap().is_none());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    host.kill().unwrap();
+    host.wait().unwrap();
+    let [killed_at] = epochs()[..] else { unreachable!("a link has one checkpoint: {:?}", epochs()) };
+    assert!(!folder.join("chain").exists());
+    // The same command continues from that link.
+    let text = works(folder, &line);
+    assert_eq!(found(&text, "summary")["model_digest"], whole["model_digest"]);
+    assert_eq!(found(&text, "summary")["seeds"], whole["seeds"]);
+    let spent = spent(&text);
+    let jobs = spent["jobs"].as_array().unwrap();
+    let mut before = killed_at;
+    for job in &jobs[..jobs.len() - 1] {
+        let epoch = job["paused"]["epoch"].as_u64().unwrap();
+        assert!(epoch > before, "{jobs:?}");
+        before = epoch;
+    }
+    assert!(jobs.len() >= 3 && jobs.last().unwrap()["paused"].is_null(), "{jobs:?}");
+    assert_eq!(spent["bill"]["failed"], 0, "{spent}");
+    // Each link reads its checkpoint, and kernels are read by the first job of a process alone.
+    assert!(jobs.iter().all(|job| job["files_bytes"].as_u64().unwrap() > 0), "{jobs:?}");
+    let warm = |job: &&Value| job["before"].as_u64().unwrap() > 0;
+    assert!(jobs.iter().filter(warm).all(|job| job["store"]["gets"] == 1), "{jobs:?}");
+    assert!(folder.join("chain/predictions.npz").is_file() && epochs().is_empty());
+}
+
+#[test]
+fn a_halved_sweep_of_chains_has_the_table_of_one_here() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let text =
+        "recipe = \"cora/gcn\"\n[grid]\n\"optimiser.lr\" = [0.005, 0.02]\n[halving]\neta = 2\nepochs = 250\n";
+    std::fs::write(folder.join("tries.toml"), text).unwrap();
+    let line = ["sweep", "tries.toml", "--set", "run.epochs=300", "--set", "model.hidden=256", "--json"];
+    works(folder, &[&line[..], &["--out", "here"]].concat());
+    let limit = ["--set", "executor.timeout_s=2", "--out", "there"];
+    let told = last(&works(folder, &[&line[..], &EMULATED, &limit].concat()));
+    assert_eq!(table(folder, "here"), table(folder, "there"));
+    let jobs = told["spent"]["jobs"].as_array().unwrap();
+    assert!(
+        jobs.iter().any(|job| job["paused"]["epoch"].as_u64().is_some_and(|epoch| epoch < 250)),
+        "{jobs:?}"
+    );
+}
+
+#[test]
+fn a_call_that_cannot_train_one_epoch_is_made_once() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let line = [
+        "train",
+        "cora",
+        "--epochs",
+        "2",
+        "--set",
+        "model.hidden=4000",
+        "--set",
+        "model.layers=4",
+        "--as-task",
+    ];
+    let limit = ["--executor", "emulated", "--set", "executor.timeout_s=1", "--out", "short"];
+    let (code, _, said) = eciton(folder, &[&line[..], &limit].concat());
+    assert_eq!(code, Some(1), "{said}");
+    for word in ["limit of 1 s", "executor.memory_mb", "fewer rows", "executor.timeout_s"] {
+        assert!(said.contains(word), "{word}: {said}");
+    }
+    assert!(!said.contains("10 requests") && !folder.join("short").exists(), "{said}");
+}
+
+#[test]
+fn predictions_of_a_sweep_stay_in_the_store_until_asked_for() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    std::fs::write(folder.join("tries.toml"), "recipe = \"cora/gcn\"\nseeds = 2\n").unwrap();
+    let line = ["sweep", "tries.toml", "--set", "run.epochs=5", "--json"];
+    let sweep = |rest: &[&str]| last(&works(folder, &[&line[..], &EMULATED, rest].concat()));
+    works(folder, &[&line[..], &["--out", "here"]].concat());
+    let without = sweep(&["--out", "there"]);
+    // Small answers travel in replies, so that the host reads nothing from the store.
+    assert_eq!(without["spent"]["bill"]["store_bytes_to_host"], 0, "{without}");
+    let read = |path: &str| std::fs::read(folder.join(path)).unwrap();
+    for trial in 0..2 {
+        let run = format!("there/trials/0000{trial}");
+        let npz = format!("{run}/predictions.npz");
+        assert!(!folder.join(&npz).exists());
+        let summary: Value = serde_json::from_slice(&read(&format!("{run}/summary.json"))).unwrap();
+        assert_eq!(summary["predictions_left_out"], true, "{summary}");
+        // Commands work without them, and `predict` makes the same file.
+        assert_eq!(last(&works(folder, &["eval", &run, "--json"]))["reproduced"], true);
+        assert!(works(folder, &["runs", "show", &run]).contains("eciton predict"));
+        works(folder, &["predict", &run, "--out", "made.npz"]);
+        assert_eq!(read("made.npz"), read(&format!("here/trials/0000{trial}/predictions.npz")));
+    }
+    // The same sweep fetches them when they are asked for.
+    let with = sweep(&["--out", "there", "--predictions"]);
+    assert!(with["spent"]["bill"]["store_bytes_to_host"].as_u64().unwrap() > 0, "{with}");
+    assert_eq!(table(folder, "here"), table(folder, "there"));
+    for trial in 0..2 {
+        let npz = |sweep: &str| read(&format!("{sweep}/trials/0000{trial}/predictions.npz"));
+        assert_eq!(npz("there"), npz("here"));
+        let summary = read(&format!("there/trials/0000{trial}/summary.json"));
+        let summary: Value = serde_json::from_slice(&summary).unwrap();
+        assert!(summary["predictions_left_out"].is_null(), "{summary}");
+    }
+    // Once they are there, nothing is asked for.
+    assert!(sweep(&["--out", "there", "--predictions"])["spent"].is_null());
 }
 
 #[test]

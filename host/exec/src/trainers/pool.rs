@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use eciton_kernel::cache::{Cache, digest};
 use eciton_plan::{Emulator, Executor, ExecutorKind, FunctionCount};
@@ -14,7 +16,7 @@ use tokio::task::JoinSet;
 
 use super::record::{self, Before, Record};
 use super::time::Time;
-use super::{Call, Ended, Rules};
+use super::{Call, Ended, OnEnd, Rules};
 use crate::deployment::{DEFAULT_STACK, Deployment};
 use crate::emulated::{self, Stand};
 use crate::functions::{self, Cut, Error, Keys, Most, Result, at_store};
@@ -165,15 +167,20 @@ impl Trainers {
         self.runtime.as_ref().ok_or_else(|| Error::Choice("the functions were stopped".to_owned()))
     }
 
-    /// Stores an object that calls need, unless it is there.
+    /// Stores an object that calls need, unless the store has it.
     ///
     /// # Errors
     /// The store's.
     pub fn put(&mut self, key: &str, bytes: Vec<u8>) -> Result<()> {
         let key = Key::new(key).map_err(at_store(format!("storing `{key}`")))?;
-        let put = self.store.put(&key, bytes.into(), Condition::IfAbsent);
-        self.runtime()?.block_on(put).map_err(at_store(format!("storing `{key}`")))?;
-        Ok(())
+        let stored = store_once(&self.store, &key, bytes.into());
+        self.runtime()?.block_on(stored).map_err(at_store(format!("storing `{key}`")))
+    }
+
+    /// Returns the time limit of a call.
+    #[must_use]
+    pub fn time_limit(&self) -> Duration {
+        self.timeout
     }
 
     /// By what the number of functions for so many calls is cut.
@@ -304,16 +311,12 @@ impl Trainers {
         })
     }
 
-    /// Makes the calls, as many at once as the executor's setting and the account allow. `told` hears of each end.
+    /// Makes the calls, and those that continue them. The executor's setting and the account limit how many
+    /// run at once. `told` hears of each end.
     ///
     /// # Errors
     /// A budget that not even one call fits into.
-    pub fn run(
-        &mut self,
-        calls: &[Call],
-        rules: &Rules<'_>,
-        told: &mut dyn FnMut(usize, Ended),
-    ) -> Result<()> {
+    pub fn run(&mut self, calls: &[Call], rules: &Rules<'_>, told: &mut OnEnd<'_>) -> Result<()> {
         let longest = Charge { billed_ms: self.timeout.as_millis() as u64, ..Charge::default() };
         let longest = self.usd(&longest);
         let one = longest + self.untold_usd();
@@ -340,8 +343,9 @@ impl Trainers {
         calls: &[Call],
         rules: &Rules<'_>,
         longest: f64,
-        told: &mut dyn FnMut(usize, Ended),
+        told: &mut OnEnd<'_>,
     ) -> Result<()> {
+        let mut calls = calls.to_vec();
         let asked = match self.asked {
             FunctionCount::Fixed(count) => count.max(1),
             FunctionCount::Auto => u32::try_from(calls.len()).unwrap_or(u32::MAX),
@@ -350,7 +354,7 @@ impl Trainers {
         let most = limit;
         let mut states = vec![State::default(); calls.len()];
         let mut waiting: VecDeque<usize> = (0..calls.len()).collect();
-        let mut under: JoinSet<(usize, Duration, Result<Answer, Fault>)> = JoinSet::new();
+        let mut under: JoinSet<(usize, u32, Duration, Result<Answer, Fault>)> = JoinSet::new();
         let end = rules.within.map(|within| Duration::from_secs_f64((within - self.before.seconds).max(0.0)));
         let mut took: Vec<Duration> = Vec::new();
         loop {
@@ -376,13 +380,14 @@ impl Trainers {
                 state.under += 1;
                 state.attempts += 1;
                 let (invoker, store, call) = (self.invoker.clone(), self.store.clone(), call.clone());
+                let (link, timeout) = (state.link, self.timeout);
                 self.bill.bytes_to_functions += call.event.len() as u64;
                 if let Some(record) = &mut self.record {
                     record.call(at)?;
                 }
                 self.time.announce();
-                let advice = self.memory_mb;
-                under.spawn(async move { (at, now, make(&invoker, &store, call, advice).await) });
+                let advice = (self.memory_mb, timeout);
+                under.spawn(async move { (at, link, now, make(&invoker, &store, call, advice).await) });
             }
             // What is under way beside a call that has ended answers nothing new.
             if stopped || under.is_empty() || states.iter().all(|state| state.ended) {
@@ -391,10 +396,14 @@ impl Trainers {
             let timer = next_late(&states, &mut took, (now, self.deadline)).into_iter().chain(end).min();
             let Some(joined) = self.time.next(&mut under, timer).await else { continue };
             // A call that panicked has no number: what it was for ends as left.
-            let Ok((at, begun, result)) = joined else { continue };
+            let Ok((at, link, begun, result)) = joined else { continue };
             let lasted = self.time.now().saturating_sub(begun);
             self.settle(at, &result, longest)?;
-            let Some(state) = states.get_mut(at) else { continue };
+            let (Some(state), Some(call)) = (states.get_mut(at), calls.get_mut(at)) else { continue };
+            // A second attempt at a call that has been continued since.
+            if link != state.link {
+                continue;
+            }
             state.under -= 1;
             if state.ended {
                 continue;
@@ -402,9 +411,17 @@ impl Trainers {
             match result {
                 Ok(answer) => {
                     took.push(lasted);
-                    state.ended = true;
                     limit = (limit + 1).min(most);
-                    told(at, Ended::Answered { reply: answer.reply, object: answer.object });
+                    let Answer { reply, object, second, .. } = answer;
+                    match told(at, Ended::Answered { reply, object, second }) {
+                        Some(next) => {
+                            *call = next;
+                            *state = State { link: link + 1, ..State::default() };
+                            // Before the calls that have not begun: a chain is the longest of them.
+                            waiting.push_front(at);
+                        }
+                        None => state.ended = true,
+                    }
                 }
                 Err(fault) => {
                     if fault.throttled {
@@ -418,7 +435,7 @@ impl Trainers {
                         (true, 0) => waiting.push_back(at),
                         (false, 0) => {
                             state.ended = true;
-                            told(at, Ended::Failed(fault.text));
+                            let _ = told(at, Ended::Failed(fault.text));
                         }
                         // The other attempt may end well.
                         _ => {}
@@ -429,7 +446,7 @@ impl Trainers {
         self.abandon(under.len(), longest)?;
         under.abort_all();
         for (at, _) in states.iter().enumerate().filter(|(_, state)| !state.ended) {
-            told(at, Ended::Left);
+            let _ = told(at, Ended::Left);
         }
         Ok(())
     }
@@ -456,7 +473,7 @@ impl Trainers {
         }
         match result {
             Ok(answer) => {
-                bill.bytes_from_functions += answer.reply.len() as u64;
+                bill.bytes_from_functions += answer.reply_bytes;
                 bill.throttled += answer.throttled;
             }
             Err(fault) => {
@@ -502,7 +519,7 @@ struct Budget {
     answered: u64,
 }
 
-/// What an answer tells of the function's use of the store.
+/// The function's use of the store, as its reply reports it.
 #[derive(Deserialize)]
 struct Told {
     store: Option<Counts>,
@@ -517,10 +534,12 @@ fn add(sum: &mut Counts, more: &Counts) {
     sum.bytes_out += more.bytes_out;
 }
 
-/// Where a call stands.
+/// State of a call.
 #[derive(Debug, Clone, Default)]
 struct State {
-    /// Of its first attempt.
+    /// Number of calls that this one continues.
+    link: u32,
+    /// Begin of its first attempt.
     begun: Option<Duration>,
     attempts: u32,
     throttled: u32,
@@ -586,7 +605,10 @@ fn next_late(
 
 struct Answer {
     reply: Bytes,
+    /// Size of the reply as it came.
+    reply_bytes: u64,
     object: Bytes,
+    second: Option<Bytes>,
     charge: Option<Charge>,
     throttled: u64,
 }
@@ -600,16 +622,17 @@ struct Fault {
 }
 
 /// Returns why another attempt would fail as well, for a call that ran into its function's time limit or memory.
-fn exhausted(error: &InvokeError, memory_mb: u32) -> Option<String> {
+fn exhausted(error: &InvokeError, (memory_mb, timeout): (u32, Duration)) -> Option<String> {
     let InvokeError::Function { kind, message, charge, .. } = error else { return None };
     let larger = match SIZES.iter().find(|size| **size > memory_mb) {
         Some(size) => format!("a larger function (executor.memory_mb={size})"),
         None => "a smaller training: no function is larger".to_owned(),
     };
-    if kind.ends_with("Timedout") || message.contains("Task timed out") {
-        let text = "the function's time limit has passed; another attempt would take as long";
+    if kind == TIMED_OUT || message.contains("Task timed out") {
         return Some(format!(
-            "{error}: {text}. Use a longer limit (executor.timeout_s, 900 at most) or {larger}"
+            "{error}; a call has to read its data and to train at least one epoch within the function's time limit of \
+             {} s. Use {larger}, fewer rows in an epoch, or a longer limit (executor.timeout_s, 900 at most)",
+            timeout.as_secs()
         ));
     }
     if message.contains("no space left in /tmp") {
@@ -625,25 +648,88 @@ fn exhausted(error: &InvokeError, memory_mb: u32) -> Option<String> {
     None
 }
 
-async fn make(invoker: &LambdaInvoker, store: &S3Store, call: Call, memory_mb: u32) -> Result<Answer, Fault> {
-    let invoked = invoker.invoke(call.event).await.map_err(|error| {
-        let (_, throttles) = error.requests();
-        let throttled = matches!(&error, InvokeError::Service { .. }) && throttles > 0;
-        let (retryable, charge) = (error.is_retryable(), error.charge());
-        match exhausted(&error, memory_mb) {
-            Some(text) => Fault { text, retryable: false, throttled, throttles, charge },
-            None => Fault { text: error.to_string(), retryable, throttled, throttles, charge },
-        }
-    })?;
-    let object = store.get(&call.answer, None).await.map_err(|error| Fault {
-        text: format!("reading the answer `{}`: {error}", call.answer),
+/// Stores an object unless the store has it. A conditional request alone would send its bytes first.
+async fn store_once(store: &S3Store, key: &Key, bytes: Bytes) -> eciton_transport::Result<()> {
+    match store.size(key).await {
+        Ok(_) => Ok(()),
+        Err(error) if error.may_be_absent() => store.put(key, bytes, Condition::IfAbsent).await.map(drop),
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes a call once, and gets its answer.
+async fn make(
+    invoker: &LambdaInvoker,
+    store: &S3Store,
+    call: Call,
+    advice: (u32, Duration),
+) -> Result<Answer, Fault> {
+    let failed = |doing: String, error: &eciton_transport::Error| Fault {
+        text: format!("{doing}: {error}"),
         retryable: true,
         throttled: false,
-        throttles: invoked.throttled,
-        charge: invoked.charge,
-    })?;
-    Ok(Answer { reply: invoked.payload, object, charge: invoked.charge, throttled: invoked.throttled })
+        throttles: 0,
+        charge: None,
+    };
+    for (key, bytes) in call.files {
+        let stored = store_once(store, &key, bytes).await;
+        stored.map_err(|error| failed(format!("storing `{key}`"), &error))?;
+    }
+    let invoked = invoker.invoke(call.event).await.map_err(|error| refused(&error, advice))?;
+    let (throttles, charge) = (invoked.throttled, invoked.charge);
+    let reading = |key: &Key, error: eciton_transport::Error| Fault {
+        throttles,
+        charge,
+        ..failed(format!("reading the answer `{key}`"), &error)
+    };
+    let reply_bytes = invoked.payload.len() as u64;
+    let (reply, carried) = without_answer(invoked.payload);
+    let object = match carried {
+        Some(object) => object,
+        None => store.get(&call.answer, None).await.map_err(|error| reading(&call.answer, error))?,
+    };
+    let second = match &call.second {
+        Some(key) => match store.get(key, None).await {
+            Ok(second) => Some(second),
+            Err(error) if error.may_be_absent() => None,
+            Err(error) => return Err(reading(key, error)),
+        },
+        None => None,
+    };
+    Ok(Answer { reply, reply_bytes, object, second, charge, throttled: throttles })
 }
+
+/// Describes a call that failed. One that reached a limit of its function would do so again.
+fn refused(error: &InvokeError, advice: (u32, Duration)) -> Fault {
+    let (_, throttles) = error.requests();
+    let throttled = matches!(error, InvokeError::Service { .. }) && throttles > 0;
+    let charge = error.charge();
+    match exhausted(error, advice) {
+        Some(text) => Fault { text, retryable: false, throttled, throttles, charge },
+        None => {
+            Fault { text: error.to_string(), retryable: error.is_retryable(), throttled, throttles, charge }
+        }
+    }
+}
+
+/// Kind of the error of a function that reached its time limit.
+const TIMED_OUT: &str = "Sandbox.Timedout";
+
+/// Splits a reply into the reply without its answer, and the answer. A damaged answer counts as none:
+/// the store has it as well.
+fn without_answer(reply: Bytes) -> (Bytes, Option<Bytes>) {
+    let Ok(mut fields) = serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(&reply) else {
+        return (reply, None);
+    };
+    let Some(serde_json::Value::String(answer)) = fields.remove(ANSWER) else { return (reply, None) };
+    match (STANDARD.decode(answer), serde_json::to_vec(&fields)) {
+        (Ok(answer), Ok(rest)) => (rest.into(), Some(answer.into())),
+        _ => (reply, None),
+    }
+}
+
+/// Field of a reply that has the answer in Base64.
+const ANSWER: &str = "answer";
 
 #[cfg(test)]
 mod tests {
@@ -684,14 +770,68 @@ mod tests {
 
     #[test]
     fn a_limit_of_the_function_is_no_reason_for_another_attempt() {
+        let second = Duration::from_secs(1);
         let timed_out = function_error("Sandbox.Timedout", "Task timed out after 3.00 seconds", 40);
-        let said = exhausted(&timed_out, 512).unwrap();
+        let said = exhausted(&timed_out, (512, second)).unwrap();
         assert!(said.contains("executor.timeout_s") && said.contains("executor.memory_mb=1024"), "{said}");
         let killed = "RequestId: 1 Error: Runtime exited with error: signal: killed";
-        let full = exhausted(&function_error("Runtime.ExitError", killed, 512), 512).unwrap();
+        let full = exhausted(&function_error("Runtime.ExitError", killed, 512), (512, second)).unwrap();
         assert!(full.contains("all of its 512 MB") && full.contains("executor.memory_mb=1024"), "{full}");
-        assert_eq!(exhausted(&function_error("Runtime.ExitError", killed, 40), 512), None, "it crashed");
-        let most = exhausted(&function_error("Runtime.ExitError", killed, 512), 10_240).unwrap();
+        assert_eq!(
+            exhausted(&function_error("Runtime.ExitError", killed, 40), (512, second)),
+            None,
+            "it crashed"
+        );
+        let most = exhausted(&function_error("Runtime.ExitError", killed, 512), (10_240, second)).unwrap();
         assert!(most.contains("no function is larger"), "{most}");
+    }
+
+    #[test]
+    fn the_answer_of_a_reply_is_taken_out_of_it() {
+        let split = |reply: &str| without_answer(Bytes::from(reply.to_owned()));
+        let (rest, answer) = split(r#"{"found":false,"answer":"UEsDBA==","seconds":1.5}"#);
+        assert_eq!(answer.unwrap(), Bytes::from_static(b"PK\x03\x04"));
+        let rest: serde_json::Value = serde_json::from_slice(&rest).unwrap();
+        assert_eq!(rest, serde_json::json!({"found": false, "seconds": 1.5}));
+        // The store has the answer of these.
+        for reply in [r#"{"found":true}"#, r#"{"answer":"?"}"#, r#"{"answer":7}"#, "[]", "not JSON"] {
+            assert_eq!(split(reply), (Bytes::from(reply.to_owned()), None), "{reply}");
+        }
+    }
+
+    #[test]
+    fn a_call_that_reached_its_time_limit_is_not_made_again() {
+        let error = |kind: &str| InvokeError::Function {
+            function: "f".to_owned(),
+            kind: kind.to_owned(),
+            message: "Task timed out after 3.00 seconds".to_owned(),
+            retryable: true,
+            charge: None,
+            requests: 1,
+            throttled: 0,
+        };
+        let timed_out = refused(&error(TIMED_OUT), Duration::from_secs(3));
+        assert!(!timed_out.retryable);
+        for word in ["limit of 3 s", "executor.memory_mb", "executor.timeout_s", "timed out after"] {
+            assert!(timed_out.text.contains(word), "{}", timed_out.text);
+        }
+        assert!(refused(&error("Runtime.ExitError"), Duration::from_secs(3)).retryable);
+    }
+
+    #[test]
+    fn an_object_that_the_store_has_is_not_sent_again() {
+        let (executor, emulator) = (Executor::default(), Emulator::default());
+        // Nobody invokes the function.
+        let stand = Stand::start(("trainer", "/bin/true".into()), &executor, &emulator).unwrap();
+        let key = Key::new("runs/files/object").unwrap();
+        let mut sent = Vec::new();
+        for _ in 0..2 {
+            let stored = store_once(&stand.store, &key, Bytes::from(vec![7; 1000]));
+            stand.runtime.block_on(stored).unwrap();
+            sent.push(stand.store.counts().bytes_out);
+        }
+        assert_eq!(sent, [1000, 1000]);
+        assert_eq!(stand.runtime.block_on(stand.store.get(&key, None)).unwrap(), vec![7; 1000]);
+        assert_eq!((stand.cloud.bill().s3.puts, stand.cloud.bill().s3.heads), (1, 2));
     }
 }

@@ -3,7 +3,7 @@
 use eciton_kernel::cache::Cache;
 use eciton_plan::{Emulator, Executor};
 
-use super::{Call, Ended, Rules};
+use super::{Call, OnEnd, Rules};
 use crate::functions::{Cut, Error, Result};
 use crate::{Bill, Cost, NoAws};
 
@@ -25,6 +25,12 @@ impl Trainers {
     /// # Errors
     /// As with AWS.
     pub fn put(&mut self, _: &str, _: Vec<u8>) -> Result<()> {
+        match *self {}
+    }
+
+    /// As with AWS.
+    #[must_use]
+    pub fn time_limit(&self) -> std::time::Duration {
         match *self {}
     }
 
@@ -56,7 +62,7 @@ impl Trainers {
     ///
     /// # Errors
     /// As with AWS.
-    pub fn run(&mut self, _: &[Call], _: &Rules<'_>, _: &mut dyn FnMut(usize, Ended)) -> Result<()> {
+    pub fn run(&mut self, _: &[Call], _: &Rules<'_>, _: &mut OnEnd<'_>) -> Result<()> {
         match *self {}
     }
 }

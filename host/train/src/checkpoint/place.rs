@@ -56,6 +56,18 @@ pub(crate) fn settings(run: &Path) -> Result<(String, Config)> {
     Ok((record.recipe, Config::parse(text, &path.display().to_string())?))
 }
 
+/// Removes the checkpoints next to a run's folder but that of one seed and epoch. The models of seeds that
+/// have finished stay.
+///
+/// # Errors
+/// A folder or file that the operating system refuses to change.
+pub(crate) fn keep_one(run: &Path, first_seed: u64, (seed, epoch): (u64, u32)) -> Result<()> {
+    let Some(place) = Place::open(run, run)? else { return Ok(()) };
+    let kept = Named { seed: (seed != first_seed).then_some(seed), epoch: Some(epoch) };
+    let others = |named: &Named| named.epoch.is_some() && *named != kept;
+    place.points()?.into_iter().filter(others).try_for_each(|named| place.remove(named))
+}
+
 /// Removes a place where nothing but a lock is left, as a process leaves it that exits at once.
 pub fn discard_empty(run: &Path) {
     let path = folder(run);

@@ -1,4 +1,4 @@
-//! A file or folder as one object: a zip archive without compression, entries in the order of their names.
+//! A file or folder as one object: a zip archive with its entries in the order of their names.
 
 use std::collections::BTreeSet;
 use std::io::{Cursor, Read as _, Write as _};
@@ -9,7 +9,7 @@ use zip::{CompressionMethod, DateTime, ZipArchive, ZipWriter};
 
 use crate::error::{Error, Result};
 use crate::initial::schema_path;
-use crate::run_folder::{MODEL, SCHEMA};
+use crate::run_folder::{MODEL, PREDICTIONS, SCHEMA};
 
 /// Most files of a bundle.
 const MAX_FILES: usize = 100_000;
@@ -41,17 +41,45 @@ pub fn pack(path: &Path, name: &str) -> Result<Vec<u8>> {
             files.extend(schema_path(path).map(|schema| (SCHEMA.to_owned(), schema)));
         }
     }
+    archive(path, files, &|_| CompressionMethod::Stored)
+}
+
+/// Packs a run folder: a bundle of all but the predictions, and a bundle of the predictions, if there
+/// are any. Weights are not compressed, since compression gains little on them.
+///
+/// # Errors
+/// As [`pack`].
+pub(super) fn pack_run(run: &Path) -> Result<(Vec<u8>, Option<Vec<u8>>)> {
+    let mut files = BTreeSet::new();
+    walk(run, "", 0, &mut files)?;
+    let named = |name: &str, last: &str| name.rsplit('/').next() == Some(last);
+    let (predictions, rest): (BTreeSet<_>, BTreeSet<_>) =
+        files.into_iter().partition(|(name, _)| named(name, PREDICTIONS));
+    let method = |name: &str| match name.ends_with(".safetensors") {
+        true => CompressionMethod::Stored,
+        false => CompressionMethod::Deflated,
+    };
+    let predictions = (!predictions.is_empty()).then(|| archive(run, predictions, &method)).transpose()?;
+    Ok((archive(run, rest, &method)?, predictions))
+}
+
+/// Packs files under their names. `folder` is named in errors.
+fn archive(
+    folder: &Path,
+    files: BTreeSet<(String, PathBuf)>,
+    method: &dyn Fn(&str) -> CompressionMethod,
+) -> Result<Vec<u8>> {
     let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
     for (name, path) in files {
         let mut from = eciton_input::file::open(&path).map_err(failed(&path))?;
         let options = SimpleFileOptions::default()
-            .compression_method(CompressionMethod::Stored)
+            .compression_method(method(&name))
             .last_modified_time(DateTime::default())
             .large_file(true);
         archive.start_file(name, options).map_err(damaged(&path))?;
         std::io::copy(&mut from, &mut archive).map_err(failed(&path))?;
     }
-    let bytes = archive.finish().map_err(damaged(path))?;
+    let bytes = archive.finish().map_err(damaged(folder))?;
     Ok(bytes.into_inner())
 }
 
@@ -97,6 +125,16 @@ pub fn unpack(bytes: &[u8], folder: &Path, limit: u64) -> Result<()> {
     let beside = beside(folder, "unpacked");
     remove(&beside)?;
     std::fs::create_dir_all(&beside).map_err(failed(&beside))?;
+    extract(bytes, &beside, limit)?;
+    remove(folder)?;
+    std::fs::rename(&beside, folder).map_err(failed(folder))
+}
+
+/// Writes a bundle's files into a folder, next to the files that it has.
+///
+/// # Errors
+/// As [`unpack`].
+pub(super) fn extract(bytes: &[u8], folder: &Path, limit: u64) -> Result<()> {
     let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(damaged(folder))?;
     let mut left = limit;
     for at in 0..archive.len().min(MAX_FILES) {
@@ -104,7 +142,7 @@ pub fn unpack(bytes: &[u8], folder: &Path, limit: u64) -> Result<()> {
         let name = entry.enclosed_name().ok_or_else(|| {
             Error::Job(format!("a bundle has a file named `{}`", entry.name().unwrap_or_default()))
         })?;
-        let path = beside.join(name);
+        let path = folder.join(name);
         if let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent).map_err(failed(parent))?;
         }
@@ -119,8 +157,7 @@ pub fn unpack(bytes: &[u8], folder: &Path, limit: u64) -> Result<()> {
         left -= written;
         file.flush().map_err(failed(&path))?;
     }
-    remove(folder)?;
-    std::fs::rename(&beside, folder).map_err(failed(folder))
+    Ok(())
 }
 
 /// Removes a folder, if there is one.
@@ -174,6 +211,37 @@ mod tests {
         unpack(&pack(&from.join("b.txt"), "c.txt").unwrap(), &to, 3).unwrap();
         assert!(to.join("c.txt").exists());
         assert_eq!(std::fs::read_dir(&to).unwrap().count(), 1, "what was there has gone");
+    }
+
+    #[test]
+    fn predictions_of_all_seeds_are_a_bundle_of_their_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = dir.path().join("run");
+        std::fs::create_dir_all(run.join("seed-1")).unwrap();
+        let scores = vec![7; 10_000];
+        for (name, content) in [
+            ("summary.json", &b"{}"[..]),
+            ("predictions.npz", &scores),
+            ("seed-1/predictions.npz", &scores),
+            ("seed-1/model.safetensors", &scores),
+        ] {
+            std::fs::write(run.join(name), content).unwrap();
+        }
+        let (rest, predictions) = pack_run(&run).unwrap();
+        let predictions = predictions.unwrap();
+        assert!(rest.len() > 10_000, "weights are stored as they are");
+        assert!(predictions.len() < 1000, "predictions are compressed: {} bytes", predictions.len());
+        let to = dir.path().join("to");
+        unpack(&rest, &to, 1 << 20).unwrap();
+        assert!(to.join("summary.json").exists() && to.join("seed-1/model.safetensors").exists());
+        assert!(!to.join("predictions.npz").exists() && !to.join("seed-1/predictions.npz").exists());
+        extract(&predictions, &to, 1 << 20).unwrap();
+        for name in ["predictions.npz", "seed-1/predictions.npz"] {
+            assert_eq!(std::fs::read(to.join(name)).unwrap(), scores, "{name}");
+        }
+        std::fs::remove_file(run.join("predictions.npz")).unwrap();
+        std::fs::remove_file(run.join("seed-1/predictions.npz")).unwrap();
+        assert_eq!(pack_run(&run).unwrap().1, None);
     }
 
     #[test]

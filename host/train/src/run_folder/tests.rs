@@ -66,6 +66,7 @@ fn summary(seeds: &[u64]) -> Summary {
     };
     Summary {
         without_predictions: false,
+        predictions_left_out: false,
         dataset: "tiny".to_owned(),
         model: "gcn 2-3-2".to_owned(),
         seeds: seeds.iter().map(report).collect(),

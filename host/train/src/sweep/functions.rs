@@ -12,7 +12,9 @@ use eciton_transport::Key;
 use super::{Lot, Outcome, reached};
 use crate::checkpoint;
 use crate::error::{Error, Result};
-use crate::job::{Done, Files, Job, Part, adopt, evaluation, predictions};
+use crate::job::{
+    Adopted, Done, Files, Job, Part, adopt, evaluation, less_margin, predictions, predictions_object,
+};
 use crate::kernels::{CachePolicy, builtin};
 use crate::predict::{Evaluation, Predictions};
 use crate::published::Published;
@@ -48,9 +50,11 @@ pub struct Functions<'a> {
     within: Option<f64>,
     /// File that records what calls cost.
     record: Option<PathBuf>,
+    /// Whether the predictions of runs are fetched.
+    predictions: bool,
     trainers: Option<Trainers>,
     jobs: Vec<Done>,
-    /// The most calls that were wanted at once.
+    /// Largest number of calls that were wanted at once.
     calls: usize,
 }
 
@@ -58,7 +62,17 @@ impl<'a> Functions<'a> {
     /// The functions of an executor, none of which is started.
     #[must_use]
     pub fn new(place: &'a Config, max_usd: Option<f64>) -> Self {
-        Self { place, max_usd, within: None, record: None, trainers: None, jobs: Vec::new(), calls: 0 }
+        let (within, record) = (None, None);
+        Self {
+            place,
+            max_usd,
+            within,
+            record,
+            predictions: false,
+            trainers: None,
+            jobs: Vec::new(),
+            calls: 0,
+        }
     }
 
     /// Records what calls cost in a file, and counts what earlier processes recorded there.
@@ -73,11 +87,19 @@ impl<'a> Functions<'a> {
         Self { within: seconds, ..self }
     }
 
-    /// Trains each trial of a lot, `seeds` seeds each: one invocation does one run, or its part up to the pause. Run
-    /// folders are those of [`super::sweep`], and so are their digests.
+    /// Fetches the predictions of runs as well. Without them they stay in the store.
+    #[must_use]
+    pub fn with_predictions(mut self, predictions: bool) -> Self {
+        self.predictions = predictions;
+        self
+    }
+
+    /// Trains each trial of a lot with `seeds` seeds. One invocation trains a run, or the part of it that the
+    /// function's time limit allows; then the next invocation continues it. Run folders have the digests of
+    /// [`super::sweep`].
     ///
     /// # Errors
-    /// No functions; a store that cannot be written. What is wrong with a trial is its outcome.
+    /// No functions; a store that cannot be written. A trial that fails is an outcome.
     pub fn train(
         &mut self,
         lot: Lot<'_>,
@@ -96,11 +118,12 @@ impl<'a> Functions<'a> {
                 checkpoint::is_resumable(&own) && checkpoint::numeric_class(&own).as_ref() == wanted;
             let part = Part { pause_after: lot.pause_after, goes_on: goes_on.then_some(&own) };
             let job = match reached((config, &own), lot.pause_after, &published) {
-                Ok(Some(summary)) => {
+                // Its answer is in the store: the function finds it there, or trains it again.
+                Ok(Some(summary)) if !(self.predictions && summary.predictions_left_out) => {
                     told(at, Outcome::Found(summary));
                     continue;
                 }
-                Ok(None) => Job::of(config, (seeds, part), class.as_deref(), &mut files),
+                Ok(_) => Job::of(config, (seeds, part), class.as_deref(), &mut files),
                 Err(error) => Err(error),
             };
             match job {
@@ -118,29 +141,38 @@ impl<'a> Functions<'a> {
             Some(_) => Vec::new(),
             None => own_components(lot.configs.iter())?,
         };
-        let work = Work { jobs, files, components };
-        let mut ended = |number: usize, ended: Ended| {
-            let Some((&at, config)) = numbers.get(number).and_then(|at| Some((at, lot.configs.get(*at)?)))
-            else {
-                return;
-            };
+        let predictions = self.predictions;
+        let mut ended = |number: usize, job: &mut Job, ended: Ended| {
+            let (at, config) = numbers.get(number).and_then(|at| Some((*at, lot.configs.get(*at)?)))?;
             let own = folder(at);
             let outcome = match ended {
                 Ended::Left => Outcome::Left,
                 Ended::Failed(text) => Outcome::Failed(text),
-                Ended::Answered { object, .. } => {
-                    let adopted = adopt(&object, &own, config).and_then(|()| read(&own));
-                    adopted.map_or_else(failed, Outcome::Trained)
+                Ended::Answered { object, second, .. } => {
+                    match adopt(&object, second.as_deref(), &own, config) {
+                        Ok(Adopted::Link) => match next(job, &own, predictions) {
+                            Ok(call) => return Some(call),
+                            Err(error) => failed(error),
+                        },
+                        Ok(Adopted::Run) => read(&own).map_or_else(failed, Outcome::Trained),
+                        Err(error) => failed(error),
+                    }
                 }
             };
             told(at, outcome);
+            None
         };
-        self.do_work(work, stop, &mut ended)
+        self.do_work(Work { jobs, files, components, predictions }, stop, &mut ended)
     }
 
-    /// Has jobs done.
-    fn do_work(&mut self, work: Work, stop: &Arc<Stop>, told: &mut dyn FnMut(usize, Ended)) -> Result<()> {
-        let Work { jobs, files, components } = work;
+    /// Does jobs. `told` hears how the call of a job ended, and returns the call that continues it, if any.
+    fn do_work(
+        &mut self,
+        work: Work,
+        stop: &Arc<Stop>,
+        told: &mut dyn FnMut(usize, &mut Job, Ended) -> Option<Call>,
+    ) -> Result<()> {
+        let Work { mut jobs, files, components, predictions } = work;
         let mut trainers = match self.trainers.take() {
             Some(trainers) => trainers,
             None => start(self.place, &components)?,
@@ -148,7 +180,12 @@ impl<'a> Functions<'a> {
         for file in files.take() {
             trainers.put(&file.carried.key, file.bytes)?;
         }
-        let calls = jobs.into_iter().map(call).collect::<Result<Vec<_>>>()?;
+        let budget = less_margin(trainers.time_limit()).as_millis();
+        for job in jobs.iter_mut().filter(|job| job.predict.is_none()) {
+            job.pause_before_ms = Some(u64::try_from(budget).unwrap_or(u64::MAX));
+        }
+        let calls = jobs.iter().map(|job| call(job, predictions, Files::default()));
+        let calls = calls.collect::<Result<Vec<_>>>()?;
         let rules = Rules {
             max_usd: self.max_usd,
             within: self.within,
@@ -162,7 +199,7 @@ impl<'a> Functions<'a> {
             if let Ended::Answered { reply, .. } = &ended {
                 done.extend(serde_json::from_slice::<Done>(reply));
             }
-            told(number, ended);
+            told(number, jobs.get_mut(number)?, ended)
         })?;
         self.calls = self.calls.max(calls.len());
         self.trainers = Some(trainers);
@@ -221,14 +258,16 @@ fn one<T>(
     (place, max_usd): (&Config, Option<f64>),
     read: &dyn Fn(&[u8]) -> Result<T>,
 ) -> Result<(T, Spent)> {
-    let work = Work { jobs: vec![job], files, components: own_components(std::iter::once(&config))? };
+    let components = own_components(std::iter::once(&config))?;
+    let work = Work { jobs: vec![job], files, components, predictions: false };
     let mut answer = Err(Error::Stopped);
-    let mut ended = |_: usize, ended: Ended| {
+    let mut ended = |_: usize, _: &mut Job, ended: Ended| {
         answer = match ended {
             Ended::Answered { object, .. } => read(&object),
             Ended::Failed(text) => Err(Error::Job(text)),
             Ended::Left => Err(Error::Stopped),
         };
+        None
     };
     let mut functions = Functions::new(place, max_usd);
     functions.do_work(work, &Arc::default(), &mut ended)?;
@@ -253,8 +292,10 @@ fn class(place: &Config) -> Option<String> {
 struct Work {
     jobs: Vec<Job>,
     files: Files,
-    /// Of the user's own kernels, by path.
+    /// Components of the user's own kernels, by path.
     components: Vec<(String, Vec<u8>)>,
+    /// Whether the predictions of runs are fetched.
+    predictions: bool,
 }
 
 fn failed(error: Error) -> Outcome {
@@ -265,10 +306,21 @@ fn read(run: &Path) -> Result<Box<Summary>> {
     Ok(Box::new(Run::open(run)?.summary))
 }
 
-fn call(job: Job) -> Result<Call> {
-    let event = serde_json::to_vec(&job).map_err(|error| Error::Internal(error.to_string()))?;
-    let answer = Key::new(job.answer).map_err(|error| Error::Internal(error.to_string()))?;
-    Ok(Call { event: event.into(), answer })
+/// Returns the call of a job, which stores `files` first.
+fn call(job: &Job, predictions: bool, files: Files) -> Result<Call> {
+    let key = |name: &str| Key::new(name).map_err(|error| Error::Internal(error.to_string()));
+    let event = serde_json::to_vec(job).map_err(|error| Error::Internal(error.to_string()))?;
+    let second = predictions.then(|| key(&predictions_object(&job.answer))).transpose()?;
+    let files = files.take().map(|file| Ok((key(&file.carried.key)?, file.bytes.into())));
+    let files = files.collect::<Result<_>>()?;
+    Ok(Call { event: event.into(), answer: key(&job.answer)?, second, files })
+}
+
+/// Returns the call that continues a job from the checkpoints next to its run folder, which becomes the job.
+fn next(job: &mut Job, run: &Path, predictions: bool) -> Result<Call> {
+    let mut files = Files::default();
+    *job = job.next(run, &mut files)?;
+    call(job, predictions, files)
 }
 
 /// The components of the user's own kernels, each once.

@@ -1,0 +1,274 @@
+//! Time that an invocation of a function has for a training, and the decision to pause.
+//!
+//! A function is ended at its time limit. A training that needs longer pauses before the limit, at
+//! the end of an epoch, with a checkpoint, and the next invocation continues from that checkpoint.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Bytes of a checkpoint that a function writes, packs and uploads per second, at least.
+const CHECKPOINT_BYTES_PER_SECOND: f64 = (32 << 20) as f64;
+/// Bytes of a checkpoint per weight: its value, two moments, and the value of the best epoch.
+const CHECKPOINT_BYTES_PER_WEIGHT: u64 = 16;
+
+/// Clock of an invocation: the time since the invocation began.
+pub type Clock = dyn Fn() -> Duration + Send + Sync;
+
+/// Time of one invocation. Clones share the state.
+#[derive(Clone)]
+pub struct Budget(Arc<Shared>);
+
+struct Shared {
+    limit: Duration,
+    clock: Box<Clock>,
+    state: Mutex<State>,
+}
+
+/// Measurements of the epochs of an invocation.
+#[derive(Debug, Clone, Copy, Default)]
+struct State {
+    /// Time at which the first epoch began.
+    begun: Option<Duration>,
+    /// Number of epochs that ended.
+    epochs: u32,
+    /// Time at which the weights of the newest epoch were final.
+    updated: Option<Duration>,
+    /// Longest time from the last update of an epoch to its end: evaluation and checkpoint.
+    tail: Option<Duration>,
+    /// Time that writing a checkpoint takes, estimated.
+    checkpoint: Duration,
+    /// Whether the training has to pause.
+    is_over: bool,
+}
+
+impl std::fmt::Debug for Budget {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Budget").field("limit", &self.0.limit).field("state", &*self.state()).finish()
+    }
+}
+
+impl Budget {
+    /// Makes a budget of `limit` on a clock.
+    #[must_use]
+    pub fn new(limit: Duration, clock: Box<Clock>) -> Self {
+        Self(Arc::new(Shared { limit, clock, state: Mutex::default() }))
+    }
+
+    /// Makes a budget in real time, which began at `since`.
+    #[must_use]
+    pub fn real(limit: Duration, since: Instant) -> Self {
+        Self::new(limit, Box::new(move || since.elapsed()))
+    }
+
+    /// Makes a budget in processor time of this process from now on. A function that has `share` of
+    /// a processor needs `1 / share` times as long. `None` if the system does not report processor
+    /// time.
+    #[must_use]
+    pub fn processor(limit: Duration, share: f64) -> Option<Self> {
+        let first = eciton_input::processor::time()?;
+        let elapsed = move || {
+            let used = eciton_input::processor::time().unwrap_or(first).saturating_sub(first);
+            Duration::try_from_secs_f64(used.as_secs_f64() / share).unwrap_or(Duration::MAX)
+        };
+        Some(Self::new(limit, Box::new(elapsed)))
+    }
+
+    /// Returns the time of the invocation.
+    pub(crate) fn limit(&self) -> Duration {
+        self.0.limit
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Plain fields, which are whole whatever happened.
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records that the epochs of a seed begin. The model has this number of weights.
+    pub(crate) fn begin(&self, weights: u64) {
+        let now = (self.0.clock)();
+        let mut state = self.state();
+        state.begun.get_or_insert(now);
+        let bytes = weights.saturating_mul(CHECKPOINT_BYTES_PER_WEIGHT) as f64;
+        state.checkpoint = Duration::from_secs_f64(bytes / CHECKPOINT_BYTES_PER_SECOND);
+    }
+
+    /// Records the last update of an epoch, and decides whether the training pauses after this epoch.
+    /// It pauses if another epoch of mean length, its evaluation and a checkpoint would not fit.
+    pub(crate) fn updated(&self) -> bool {
+        let now = (self.0.clock)();
+        let mut state = self.state();
+        state.epochs = state.epochs.saturating_add(1);
+        state.updated = Some(now);
+        let trained = now.saturating_sub(state.begun.unwrap_or(now));
+        // Before the first evaluation has ended, it is taken to need half as long as the epoch.
+        let tail = state.tail.unwrap_or(trained / 2);
+        let mean = trained.saturating_add(tail) / state.epochs;
+        let end = [tail, mean, state.checkpoint].into_iter().fold(now, Duration::saturating_add);
+        state.is_over |= end > self.0.limit;
+        state.is_over
+    }
+
+    /// Records the end of an epoch: its evaluation and its checkpoint are done.
+    pub(crate) fn ended(&self) {
+        let now = (self.0.clock)();
+        let mut state = self.state();
+        if let Some(updated) = state.updated.take() {
+            let tail = now.saturating_sub(updated);
+            state.tail = Some(state.tail.map_or(tail, |longest| longest.max(tail)));
+        }
+    }
+
+    /// Returns whether the training has to pause.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.state().is_over
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    /// Returns the number of epochs until a training pauses whose epochs train, then evaluate, for
+    /// this number of milliseconds each. It starts after 200 ms.
+    fn epochs(limit_ms: u64, (train, evaluate): (u64, u64), weights: u64) -> u32 {
+        let now = Arc::new(AtomicU64::new(200));
+        let clock = now.clone();
+        let budget = Budget::new(
+            Duration::from_millis(limit_ms),
+            Box::new(move || Duration::from_millis(clock.load(Ordering::Relaxed))),
+        );
+        budget.begin(weights);
+        for epoch in 1.. {
+            now.fetch_add(train, Ordering::Relaxed);
+            let pauses = budget.updated();
+            assert_eq!(pauses, budget.is_over());
+            now.fetch_add(evaluate, Ordering::Relaxed);
+            budget.ended();
+            if pauses {
+                return epoch;
+            }
+        }
+        0
+    }
+
+    #[test]
+    fn a_training_pauses_before_the_epoch_that_does_not_fit() {
+        // 200 ms to start, then epochs of 150 ms: the sixth would end at 1,100 ms.
+        assert_eq!(epochs(1099, (100, 50), 0), 5);
+        assert_eq!(epochs(1100, (100, 50), 0), 6);
+        // The first epoch always runs, so that each invocation has made progress.
+        assert_eq!(epochs(100, (100, 50), 0), 1);
+        assert_eq!(epochs(0, (1, 0), 0), 1);
+    }
+
+    #[test]
+    fn the_time_of_a_checkpoint_is_reserved() {
+        // 2 Mi weights are 32 MiB of checkpoint, one second.
+        assert_eq!(epochs(2099, (100, 50), 2 << 20), 5);
+        assert_eq!(epochs(2100, (100, 50), 2 << 20), 6);
+    }
+
+    #[test]
+    fn clocks_begin_with_the_invocation() {
+        let since = Instant::now().checked_sub(Duration::from_secs(5)).unwrap();
+        assert!((Budget::real(Duration::from_secs(1), since).0.clock)() >= Duration::from_secs(5));
+        let Some(processor) = Budget::processor(Duration::from_secs(1), 0.5) else {
+            assert!(!cfg!(target_os = "linux"));
+            return;
+        };
+        // This test has used less than a second of processor time since.
+        assert!((processor.0.clock)() < Duration::from_secs(5));
+    }
+
+    /// Trains in links until the training ends. The clock of a link advances by 10 ms whenever it is read.
+    fn chain(
+        config: &eciton_plan::Config,
+        (seeds, pause_after, limit_ms): (u32, Option<u32>, u64),
+        out: &std::path::Path,
+    ) -> (crate::report::Summary, Vec<(u64, u32)>) {
+        use crate::report::Silent;
+        let mut links = Vec::new();
+        for _ in 0..100 {
+            let reads = AtomicU64::new(0);
+            let clock = move || Duration::from_millis(10 * reads.fetch_add(1, Ordering::Relaxed));
+            let options = crate::Options {
+                seeds,
+                out: Some(out.to_owned()),
+                pause_after,
+                budget: Some(Budget::new(Duration::from_millis(limit_ms), Box::new(clock))),
+                ..crate::Options::default()
+            };
+            let ended = match crate::checkpoint::is_resumable(out) {
+                true => crate::resume(out, false, &options, &mut Silent),
+                false => crate::train(config, &options, &mut Silent),
+            };
+            match ended {
+                Ok(summary) => return (summary, links),
+                Err(crate::Error::Paused { seed, epoch }) => links.push((seed, epoch)),
+                Err(error) => unreachable!("{error}"),
+            }
+        }
+        unreachable!("a chain of 100 links: {links:?}")
+    }
+
+    #[test]
+    fn a_chain_computes_the_bits_of_an_unbroken_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut config = eciton_plan::Config::default();
+        config.run.epochs = 7;
+        let options = crate::Options { seeds: 2, ..crate::Options::default() };
+        let whole = crate::train(&config, &options, &mut crate::Silent).unwrap();
+        let digests = |summary: &crate::Summary| -> Vec<String> {
+            summary.seeds.iter().map(|seed| seed.model_digest.clone()).collect()
+        };
+        // One epoch a link, some epochs a link, and no pause.
+        for (limit_ms, most) in [(0, 1), (100, 4), (100_000, 14)] {
+            let out = dir.path().join(format!("run-{limit_ms}"));
+            let (summary, links) = chain(&config, (2, None, limit_ms), &out);
+            assert_eq!(digests(&summary), digests(&whole), "{links:?}");
+            assert!(!summary.stopped && summary.seeds.iter().all(|seed| seed.epochs == 7));
+            let epochs: Vec<u32> = links.iter().map(|&(seed, epoch)| seed as u32 * 7 + epoch).collect();
+            assert!(
+                epochs.windows(2).all(|pair| pair[0] < pair[1] && pair[1] <= pair[0] + most),
+                "{links:?}"
+            );
+            match most {
+                // The results of each seed are computed after its last epoch, in the link that follows.
+                1 => assert_eq!(epochs, (1..=14).collect::<Vec<_>>()),
+                14 => assert!(links.is_empty()),
+                _ => assert!(links.len() >= 3, "{links:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_rung_that_takes_several_links_ends_at_its_epoch() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut config = eciton_plan::Config::default();
+        config.run.epochs = 9;
+        let whole = crate::train(&config, &crate::Options::default(), &mut crate::Silent).unwrap();
+        let out = dir.path().join("run");
+        let (rung, links) = chain(&config, (1, Some(5), 100), &out);
+        assert!(rung.stopped && rung.seeds[0].epochs == 5 && !links.is_empty(), "{links:?}");
+        let (summary, _) = chain(&config, (1, None, 100), &out);
+        assert_eq!((summary.seeds[0].epochs, &summary.model_digest), (9, &whole.model_digest));
+    }
+
+    #[test]
+    fn without_checkpoints_a_training_that_does_not_fit_fails() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut config = eciton_plan::Config::default();
+        (config.run.epochs, config.checkpoint.every, config.checkpoint.seconds) = (3, 0, 0);
+        let options = crate::Options {
+            out: Some(dir.path().join("run")),
+            budget: Some(Budget::new(Duration::ZERO, Box::new(|| Duration::from_secs(1)))),
+            ..crate::Options::default()
+        };
+        let error = crate::train(&config, &options, &mut crate::Silent).unwrap_err().to_string();
+        assert!(error.contains("checkpoint.seconds") && error.contains("executor.timeout_s"), "{error}");
+    }
+}
