@@ -46,8 +46,8 @@ def main():
     a = arguments.parse_args()
 
     if not os.path.isfile(f"{a.run}/predictions.npz"):
-        sys.exit(f"{a.run}/predictions.npz: no such file; a sweep on functions fetches it with --predictions only: "
-                 f"`eciton predict {a.run} --out {a.run}/predictions.npz` computes it")
+        sys.exit(f"{a.run}/predictions.npz: no such file. A sweep on functions fetches it with --predictions "
+                 f"only; `eciton predict {a.run} --out {a.run}/predictions.npz` computes it.")
 
     # README's five lines
     weights = load_file(f"{a.run}/model.safetensors")

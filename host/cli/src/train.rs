@@ -283,7 +283,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     finish(summary, arguments.json, &options, output)
 }
 
-/// Trains on a function. A training that needs longer than the function's time limit takes several calls.
+/// Trains on a function. A training that needs longer than the function's time limit takes several
+/// calls.
 fn as_task(arguments: &Arguments, config: &Config, out: &Path, output: &mut Output) -> Result<(), Failure> {
     if config.executor.kind == ExecutorKind::Local {
         let remedy = "add --executor emulated or --executor lambda";

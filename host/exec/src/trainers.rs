@@ -66,8 +66,8 @@ pub enum Ended {
     Left,
 }
 
-/// Hears how a call ended, by its number. Returns the call that continues an answered one, if it needs
-/// to be continued: that call takes over the number.
+/// Hears how a call ended, by its number. Returns the call that continues an answered one, if it
+/// needs to be continued: that call takes over the number.
 pub type OnEnd<'a> = dyn FnMut(usize, Ended) -> Option<Call> + 'a;
 
 /// Limits of what calls may spend, and the request to stop.

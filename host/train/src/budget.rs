@@ -92,8 +92,9 @@ impl Budget {
         state.checkpoint = Duration::from_secs_f64(bytes / CHECKPOINT_BYTES_PER_SECOND);
     }
 
-    /// Records the last update of an epoch, and decides whether the training pauses after this epoch.
-    /// It pauses if another epoch of mean length, its evaluation and a checkpoint would not fit.
+    /// Records the last update of an epoch, and decides whether the training pauses after this
+    /// epoch. It pauses if another epoch of mean length, its evaluation and a checkpoint would not
+    /// fit.
     pub(crate) fn updated(&self) -> bool {
         let now = (self.0.clock)();
         let mut state = self.state();
@@ -184,7 +185,8 @@ mod tests {
         assert!((processor.0.clock)() < Duration::from_secs(5));
     }
 
-    /// Trains in links until the training ends. The clock of a link advances by 10 ms whenever it is read.
+    /// Trains in links until the training ends. The clock of a link advances by 10 ms whenever it
+    /// is read.
     fn chain(
         config: &eciton_plan::Config,
         (seeds, pause_after, limit_ms): (u32, Option<u32>, u64),
@@ -237,7 +239,8 @@ mod tests {
                 "{links:?}"
             );
             match most {
-                // The results of each seed are computed after its last epoch, in the link that follows.
+                // The results of each seed are computed after its last epoch, in the link that
+                // follows.
                 1 => assert_eq!(epochs, (1..=14).collect::<Vec<_>>()),
                 14 => assert!(links.is_empty()),
                 _ => assert!(links.len() >= 3, "{links:?}"),

@@ -1,20 +1,20 @@
 //! A whole run as one task: the event of a function, its work, and its answer.
 //!
 //! ```text
-//! host                            store                                     function
-//! files of the recipe's paths ──> runs/files/{sha256}.zip ────────────────> cached under their digest
-//! job (recipe, files) ────────────────────────────────────────────────────> trains
-//! predictions, if asked for <──── runs/jobs/{sha256}-predictions.zip <───── predictions, compressed
-//! run folder, if it is large <─── runs/jobs/{sha256}.zip <───────────────── run folder
-//! run folder, if it is small <───────────────────────────────────────────── run folder in the reply
+//! host                            store                                    function
+//! files of the recipe's paths ──> runs/files/{sha256}.zip ───────────────> cached by their digest
+//! job (recipe, files) ───────────────────────────────────────────────────> trains
+//! predictions, if asked for <──── runs/jobs/{sha256}-predictions.zip <──── predictions
+//! run folder, if it is large <─── runs/jobs/{sha256}.zip <──────────────── run folder
+//! run folder, if it is small <──────────────────────────────────────────── run folder, replied
 //! ```
 //! The name of an answer follows from the job alone, and the first answer that is written stays. A
-//! job that is done again costs one request to the store. A bundle is a zip archive with its entries
+//! job that is done again costs one request to the store. A bundle is a zip archive; its entries are
 //! in the order of their names.
 //!
 //! A job has the time of one invocation ([`Job::pause_before_ms`]). A training that needs longer
-//! answers with its checkpoints, a *link*, and [`Job::next`] is the job that continues it. The links
-//! of one training are a chain. Its model has the digest of an unbroken run.
+//! answers with its checkpoints, a *link*, and [`Job::next`] is the job that continues it. The
+//! links of one training are a chain. Its model has the digest of an unbroken run.
 
 mod bundle;
 mod predicting;
@@ -102,8 +102,8 @@ pub enum BudgetClock {
     /// Real time since the event arrived.
     #[default]
     Real,
-    /// Processor time of the function's process, divided by the share of a processor that the function
-    /// is modelled with.
+    /// Processor time of the function's process, divided by the share of a processor that the
+    /// function is modelled with.
     Processor {
         /// Share of a processor, above 0.
         share: f64,
@@ -320,7 +320,8 @@ impl Job {
     }
 
     /// Returns the budget of an invocation whose event arrived at `since`. The function ends
-    /// `remaining` after that, if the service reports it: a real clock does not trust the event alone.
+    /// `remaining` after that, if the service reports it: a real clock does not trust the event
+    /// alone.
     ///
     /// # Errors
     /// A share of a processor that is not above 0; a system that does not report processor time.
@@ -380,8 +381,8 @@ pub type Fetch<'a> = dyn FnMut(&str) -> std::result::Result<Vec<u8>, String> + '
 /// Result of a job.
 #[derive(Debug)]
 pub struct Performed {
-    /// Bundle of the run folder, of the checkpoints of a training that paused, or of predictions that
-    /// were asked for.
+    /// Bundle of the run folder, of the checkpoints of a training that paused, or of predictions
+    /// that were asked for.
     pub bytes: Vec<u8>,
     /// Bundle of the predictions of a run folder. `None` if the run has none.
     pub predictions: Option<Vec<u8>>,
@@ -394,7 +395,8 @@ pub struct Performed {
 /// Does a job within a budget, if it has one.
 ///
 /// # Errors
-/// All of [`crate::train`]; [`Error::Job`] for files that cannot be fetched or do not fit the function.
+/// All of [`crate::train`]; [`Error::Job`] for files that cannot be fetched or do not fit the
+/// function.
 pub fn perform(job: &Job, place: &Place, budget: Option<Budget>, fetch: &mut Fetch<'_>) -> Result<Performed> {
     let begun = Instant::now();
     if let Some(class) = &job.numeric_class {
@@ -486,6 +488,16 @@ fn move_folder(from: &Path, to: &Path) -> Result<()> {
     std::fs::rename(from, to).map_err(|source| Error::Read { path: from.to_owned(), source })
 }
 
+/// Puts a folder in the place of another one, which stays until then and is removed afterwards.
+fn exchange(from: &Path, to: &Path) -> Result<()> {
+    let old = bundle::beside(to, "old");
+    if to.is_dir() {
+        move_folder(to, &old)?;
+    }
+    move_folder(from, to)?;
+    bundle::remove(&old)
+}
+
 /// Gives a configuration that comes from another machine the paths and sizes of this one's, `here`.
 fn settle(own: &mut Config, here: &Config) {
     own.data.source.clone_from(&here.data.source);
@@ -551,9 +563,11 @@ pub enum Adopted {
 /// A damaged bundle; a folder that cannot be written.
 pub fn adopt(bytes: &[u8], predictions: Option<&[u8]>, folder: &Path, config: &Config) -> Result<Adopted> {
     let beside = bundle::beside(folder, "partial");
-    bundle::remove(&beside)?;
+    let (place, unpacked) = (checkpoint::folder(folder), checkpoint::folder(&beside));
+    // A host that was killed while it adopted an answer has left these.
+    [&beside, &unpacked].into_iter().try_for_each(|left| bundle::remove(left))?;
     unpack(bytes, &beside, MAX_RUN_BYTES)?;
-    let (carried, place) = (beside.join(CHECKPOINTS), checkpoint::folder(folder));
+    let carried = beside.join(CHECKPOINTS);
     let is_link = !run_folder::is_run(&beside) && carried.is_dir();
     if !is_link {
         let run = run_folder::Run::open(&beside)?;
@@ -567,18 +581,18 @@ pub fn adopt(bytes: &[u8], predictions: Option<&[u8]>, folder: &Path, config: &C
         run_folder::readdress(&beside, folder, &own, &summary)?;
     }
     if carried.is_dir() {
-        let unpacked = checkpoint::folder(&beside);
         move_folder(&carried, &unpacked)?;
         checkpoint::readdress(&beside, |own| settle(own, config))?;
         if is_link {
             // Results of an earlier pause stay until those of a later one replace them.
             bundle::remove(&beside)?;
-            move_folder(&unpacked, &place)?;
+            exchange(&unpacked, &place)?;
             return Ok(Adopted::Link);
         }
-        // A host that is killed between these steps continues from the checkpoints, or begins again.
+        // A host that is killed between these steps continues from the checkpoints, or begins
+        // again.
         bundle::remove(folder)?;
-        move_folder(&unpacked, &place)?;
+        exchange(&unpacked, &place)?;
     } else {
         bundle::remove(folder)?;
         bundle::remove(&place)?;

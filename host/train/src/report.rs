@@ -367,8 +367,8 @@ pub struct Summary {
     /// Whether there is no `predictions.npz`: rows are tokens, whose scores were not asked for.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_predictions: bool,
-    /// Whether the run folder has no `predictions.npz` because a function trained the run and nobody asked
-    /// for its predictions.
+    /// Whether the run folder has no `predictions.npz` because a function trained the run and
+    /// nobody asked for its predictions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub predictions_left_out: bool,
     /// Whether the run was asked to stop before its last epoch. (Early stops are told seed by seed.)

@@ -74,8 +74,8 @@ pub struct Options {
     pub newest_first: bool,
     /// Asked from elsewhere: finish the epoch and end.
     pub stop: Arc<Stop>,
-    /// Time of the invocation of a function: the run pauses with a checkpoint before it is over, and
-    /// fails with [`Error::Paused`]. `None` for a run without a time limit.
+    /// Time of the invocation of a function: the run pauses with a checkpoint before it is over,
+    /// and fails with [`Error::Paused`]. `None` for a run without a time limit.
     pub budget: Option<Budget>,
     /// The epoch after which a run ends as one that was stopped, with its results and a checkpoint; one that has come
     /// so far trains nothing. `None`, or the run's last epoch: it ends by itself.

@@ -184,13 +184,24 @@ fn spent(text: &str) -> Value {
     text.lines().find_map(of).unwrap()
 }
 
+const HIDDEN: [&str; 3] = ["--set", "model.hidden=256", "--json"];
+
+/// Number of epochs that this machine trains in some seconds, at its present load.
+fn epochs_in(seconds: f64, folder: &Path) -> u32 {
+    let pilot = [&["train", "cora", "--epochs", "60", "--no-out"], &HIDDEN[..]].concat();
+    let median = last(&works(folder, &pilot))["epoch_seconds_median"].as_f64().unwrap();
+    (seconds / median) as u32
+}
+
 #[test]
 fn a_training_longer_than_the_time_limit_is_a_chain_of_calls() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();
-    let long = ["train", "cora", "--epochs", "700", "--set", "model.hidden=256", "--json"];
+    // A link trains for less than 0.9 s.
+    let epochs = epochs_in(3.6, folder).to_string();
+    let long = [&["train", "cora", "--epochs", &epochs], &HIDDEN[..]].concat();
     let whole = last(&works(folder, &[&long[..], &["--no-out"]].concat()));
-    let task = ["--as-task", "--executor", "emulated", "--set", "executor.timeout_s=2", "--out", "chain"];
+    let task = ["--as-task", "--executor", "emulated", "--set", "executor.timeout_s=1", "--out", "chain"];
     let line = [&long[..], &task].concat();
     // The host is killed once the first link lies next to the run folder that is to be.
     let mut host = Command::new(env!("CARGO_BIN_EXE_eciton"))
@@ -240,17 +251,20 @@ fn a_training_longer_than_the_time_limit_is_a_chain_of_calls() {
 fn a_halved_sweep_of_chains_has_the_table_of_one_here() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();
-    let text =
-        "recipe = \"cora/gcn\"\n[grid]\n\"optimiser.lr\" = [0.005, 0.02]\n[halving]\neta = 2\nepochs = 250\n";
+    let rung = u64::from(epochs_in(1.3, folder));
+    let text = format!(
+        "recipe = \"cora/gcn\"\n[grid]\n\"optimiser.lr\" = [0.005, 0.02]\n[halving]\neta = 2\nepochs = {rung}\n"
+    );
     std::fs::write(folder.join("tries.toml"), text).unwrap();
-    let line = ["sweep", "tries.toml", "--set", "run.epochs=300", "--set", "model.hidden=256", "--json"];
+    let epochs = format!("run.epochs={}", rung + rung / 5);
+    let line = [&["sweep", "tries.toml", "--set", &epochs], &HIDDEN[..]].concat();
     works(folder, &[&line[..], &["--out", "here"]].concat());
-    let limit = ["--set", "executor.timeout_s=2", "--out", "there"];
-    let told = last(&works(folder, &[&line[..], &EMULATED, &limit].concat()));
+    let functions = ["--executor", "emulated", "--functions", "1", "--set", "executor.timeout_s=1"];
+    let told = last(&works(folder, &[&line[..], &functions, &["--out", "there"]].concat()));
     assert_eq!(table(folder, "here"), table(folder, "there"));
     let jobs = told["spent"]["jobs"].as_array().unwrap();
     assert!(
-        jobs.iter().any(|job| job["paused"]["epoch"].as_u64().is_some_and(|epoch| epoch < 250)),
+        jobs.iter().any(|job| job["paused"]["epoch"].as_u64().is_some_and(|epoch| epoch < rung)),
         "{jobs:?}"
     );
 }
@@ -265,7 +279,7 @@ fn a_call_that_cannot_train_one_epoch_is_made_once() {
         "--epochs",
         "2",
         "--set",
-        "model.hidden=4000",
+        "model.hidden=3000",
         "--set",
         "model.layers=4",
         "--as-task",

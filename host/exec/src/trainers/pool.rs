@@ -311,8 +311,8 @@ impl Trainers {
         })
     }
 
-    /// Makes the calls, and those that continue them. The executor's setting and the account limit how many
-    /// run at once. `told` hears of each end.
+    /// Makes the calls, and those that continue them. The executor's setting and the account limit
+    /// how many run at once. `told` hears of each end.
     ///
     /// # Errors
     /// A budget that not even one call fits into.
@@ -715,8 +715,8 @@ fn refused(error: &InvokeError, advice: (u32, Duration)) -> Fault {
 /// Kind of the error of a function that reached its time limit.
 const TIMED_OUT: &str = "Sandbox.Timedout";
 
-/// Splits a reply into the reply without its answer, and the answer. A damaged answer counts as none:
-/// the store has it as well.
+/// Splits a reply into the reply without its answer, and the answer. A damaged answer counts as
+/// none: the store has it as well.
 fn without_answer(reply: Bytes) -> (Bytes, Option<Bytes>) {
     let Ok(mut fields) = serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(&reply) else {
         return (reply, None);

@@ -56,8 +56,8 @@ pub(crate) fn settings(run: &Path) -> Result<(String, Config)> {
     Ok((record.recipe, Config::parse(text, &path.display().to_string())?))
 }
 
-/// Removes the checkpoints next to a run's folder but that of one seed and epoch. The models of seeds that
-/// have finished stay.
+/// Removes the checkpoints next to a run's folder but that of one seed and epoch. The models of
+/// seeds that have finished stay.
 ///
 /// # Errors
 /// A folder or file that the operating system refuses to change.

@@ -44,8 +44,8 @@ pub fn pack(path: &Path, name: &str) -> Result<Vec<u8>> {
     archive(path, files, &|_| CompressionMethod::Stored)
 }
 
-/// Packs a run folder: a bundle of all but the predictions, and a bundle of the predictions, if there
-/// are any. Weights are not compressed, since compression gains little on them.
+/// Packs a run folder: a bundle of all but the predictions, and a bundle of the predictions, if
+/// there are any. Weights are not compressed, since compression gains little on them.
 ///
 /// # Errors
 /// As [`pack`].

@@ -94,9 +94,9 @@ impl<'a> Functions<'a> {
         self
     }
 
-    /// Trains each trial of a lot with `seeds` seeds. One invocation trains a run, or the part of it that the
-    /// function's time limit allows; then the next invocation continues it. Run folders have the digests of
-    /// [`super::sweep`].
+    /// Trains each trial of a lot with `seeds` seeds. One invocation trains a run, or the part of
+    /// it that the function's time limit allows; then the next invocation continues it. Run folders
+    /// have the digests of [`super::sweep`].
     ///
     /// # Errors
     /// No functions; a store that cannot be written. A trial that fails is an outcome.
@@ -165,7 +165,8 @@ impl<'a> Functions<'a> {
         self.do_work(Work { jobs, files, components, predictions }, stop, &mut ended)
     }
 
-    /// Does jobs. `told` hears how the call of a job ended, and returns the call that continues it, if any.
+    /// Does jobs. `told` hears how the call of a job ended, and returns the call that continues it,
+    /// if any.
     fn do_work(
         &mut self,
         work: Work,
@@ -316,7 +317,8 @@ fn call(job: &Job, predictions: bool, files: Files) -> Result<Call> {
     Ok(Call { event: event.into(), answer: key(&job.answer)?, second, files })
 }
 
-/// Returns the call that continues a job from the checkpoints next to its run folder, which becomes the job.
+/// Returns the call that continues a job from the checkpoints next to its run folder, which becomes
+/// the job.
 fn next(job: &mut Job, run: &Path, predictions: bool) -> Result<Call> {
     let mut files = Files::default();
     *job = job.next(run, &mut files)?;

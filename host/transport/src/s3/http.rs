@@ -50,8 +50,8 @@ mod tests {
         assert!(!is_plain("https://host") && !is_plain("http:/") && !is_plain(""));
     }
 
-    /// Reads the kind of the timer that runs for a TCP connection of this machine between two ports.
-    /// 2 is the keep-alive timer, 0 is none.
+    /// Reads the kind of the timer that runs for a TCP connection of this machine between two
+    /// ports. 2 is the keep-alive timer, 0 is none.
     #[cfg(target_os = "linux")]
     fn timer(local: u16, remote: u16) -> Option<u8> {
         let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
