@@ -38,7 +38,7 @@ mod tests {
     #[test]
     fn work_of_a_thread_that_has_ended_counts() {
         let before = time().unwrap();
-        let work = || {
+        let work = move || {
             let begun = std::time::Instant::now();
             while begun.elapsed() < Duration::from_secs(5)
                 && time().unwrap() < before + Duration::from_millis(30)
