@@ -107,6 +107,11 @@ impl Clock {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns the processors of this machine that a function computes with.
+    pub fn cores(&self) -> f64 {
+        self.times.cores
+    }
+
     /// Returns the virtual time since the start of the emulator.
     pub fn now(&self) -> Duration {
         self.state().now

@@ -183,6 +183,15 @@ impl Trainers {
         self.timeout
     }
 
+    /// Returns the share of this machine's processor that a function is modelled with, or `None` if time is real.
+    #[must_use]
+    pub fn share(&self) -> Option<f64> {
+        match &self.time {
+            Time::Real(_) => None,
+            Time::Virtual(clock) => Some(clock.cores()),
+        }
+    }
+
     /// By what the number of functions for so many calls is cut.
     #[must_use]
     pub fn cut(&self, calls: usize) -> Option<Cut> {

@@ -13,7 +13,8 @@ use super::{Lot, Outcome, reached};
 use crate::checkpoint;
 use crate::error::{Error, Result};
 use crate::job::{
-    Adopted, Done, Files, Job, Part, adopt, evaluation, less_margin, predictions, predictions_object,
+    Adopted, BudgetClock, Done, Files, Job, Part, adopt, evaluation, less_margin, predictions,
+    predictions_object,
 };
 use crate::kernels::{CachePolicy, builtin};
 use crate::predict::{Evaluation, Predictions};
@@ -184,6 +185,9 @@ impl<'a> Functions<'a> {
         let budget = less_margin(trainers.time_limit()).as_millis();
         for job in jobs.iter_mut().filter(|job| job.predict.is_none()) {
             job.pause_before_ms = Some(u64::try_from(budget).unwrap_or(u64::MAX));
+            if let Some(share) = trainers.share() {
+                job.budget_clock = BudgetClock::Processor { share };
+            }
         }
         let calls = jobs.iter().map(|job| call(job, predictions, Files::default()));
         let calls = calls.collect::<Result<Vec<_>>>()?;
