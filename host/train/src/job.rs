@@ -603,3 +603,46 @@ pub fn adopt(bytes: &[u8], predictions: Option<&[u8]>, folder: &Path, config: &C
 
 /// Largest run folder that is taken, bytes.
 const MAX_RUN_BYTES: u64 = 64 << 30;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn job(pause_before_ms: Option<u64>, budget_clock: BudgetClock) -> Job {
+        let mut files = Files::default();
+        let job = Job::of(&Config::default(), (1, Part::default()), None, &mut files).unwrap();
+        Job { pause_before_ms, budget_clock, ..job }
+    }
+
+    #[test]
+    fn the_time_of_an_invocation_is_part_of_the_event_and_not_of_the_name() {
+        let (without, with) = (job(None, BudgetClock::Real), job(Some(2700), BudgetClock::Real));
+        assert_eq!(without.answer, with.answer);
+        let clock = BudgetClock::Processor { share: 0.5 };
+        for job in [without, with, job(Some(2700), clock)] {
+            let event = serde_json::to_string(&job).unwrap();
+            assert_eq!(serde_json::from_str::<Job>(&event).unwrap(), job, "{event}");
+        }
+    }
+
+    #[test]
+    fn a_budget_ends_before_the_service_ends_the_function() {
+        let now = Instant::now();
+        let limit = |job: &Job, remaining: Option<u64>| {
+            let remaining = remaining.map(Duration::from_millis);
+            job.budget(now, remaining).unwrap().map(|budget| budget.limit().as_millis())
+        };
+        let real = job(Some(2700), BudgetClock::Real);
+        assert_eq!(limit(&real, None), Some(2700));
+        assert_eq!(limit(&real, Some(3000)), Some(2700));
+        // The service knows a lower limit than the host.
+        assert_eq!(limit(&real, Some(1000)), Some(900));
+        assert_eq!(limit(&job(None, BudgetClock::Real), Some(1000)), None);
+        assert_eq!(less_margin(Duration::from_secs(900)), Duration::from_secs(890));
+        for share in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let refused = job(Some(1), BudgetClock::Processor { share }).budget(now, None);
+            assert!(refused.unwrap_err().to_string().contains("share of a processor"), "{share}");
+        }
+    }
+}
