@@ -1,10 +1,11 @@
-//! Stored inputs, and changed ones, for every target of `eciton_tests::fuzz`.
+//! Stored inputs, and changed ones, for every target of `eciton_tests::fuzz`: none may panic or hang.
 //!
-//! `ECITON_FUZZ_SECONDS` (4 a target) and `ECITON_SEED` set how long and from where; a failure prints
-//! the round and keeps the input, which belongs into `tests/fuzz/corpus/TARGET` once it is mended.
+//! `ECITON_FUZZ_SECONDS` (4 for each target) is the time limit, and `ECITON_SEED` the random seed. A failure
+//! prints the round and keeps the input, which belongs into `tests/fuzz/corpus/TARGET` once the defect is
+//! fixed. `ECITON_FUZZ_STORE=FOLDER` writes changed inputs for a corpus into `FOLDER/TARGET`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use eciton_tests::Numbers;
@@ -12,6 +13,10 @@ use eciton_tests::fuzz::{Target, target};
 
 /// The longest that a target may take for an input of some kilobytes, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Number of accepted and of refused inputs that [`Store`] writes for a target.
+const STORED: usize = 10;
+/// Maximum length of an input that [`Store`] writes.
+const MAX_STORED_BYTES: usize = 2048;
 /// Bytes that parsers trip over.
 const TOKENS: [&[u8]; 14] = [
     b"-1",
@@ -57,10 +62,38 @@ fn change(bytes: &mut Vec<u8>, other: &[u8], numbers: &mut Numbers) {
     }
 }
 
+/// Returns the inputs that the repository stores for a target, in the order of their names.
 fn stored(name: &str) -> Vec<Vec<u8>> {
     let folder = eciton_tests::root().join("tests/fuzz/corpus").join(name);
-    let entries = std::fs::read_dir(folder).into_iter().flatten();
-    entries.map(|entry| std::fs::read(entry.unwrap().path()).unwrap()).collect()
+    let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths.into_iter().map(|path| std::fs::read(path).unwrap()).collect()
+}
+
+/// Writes changed inputs for a corpus, if `ECITON_FUZZ_STORE` names a folder: of each target the first
+/// [`STORED`] that are accepted, and as many that are refused.
+struct Store {
+    folder: Option<PathBuf>,
+    counts: [usize; 2],
+}
+
+impl Store {
+    fn new(name: &str) -> Self {
+        let folder = std::env::var_os("ECITON_FUZZ_STORE").map(|folder| Path::new(&folder).join(name));
+        folder.iter().for_each(|folder| std::fs::create_dir_all(folder).unwrap());
+        Self { folder, counts: [0; 2] }
+    }
+
+    fn add(&mut self, input: &[u8], accepted: bool) {
+        let count = &mut self.counts[usize::from(accepted)];
+        let Some(folder) = self.folder.as_ref().filter(|_| *count < STORED) else { return };
+        if input.len() <= MAX_STORED_BYTES {
+            let outcome = if accepted { "accepted" } else { "refused" };
+            std::fs::write(folder.join(format!("{outcome}-{count:02}")), input).unwrap();
+            *count += 1;
+        }
+    }
 }
 
 fn fuzz(name: &str) {
@@ -74,9 +107,13 @@ fn fuzz(name: &str) {
         assert!(run(seed, folder.path()), "{name} refuses its seed {at}");
     }
     let stored = stored(name);
-    for input in &stored {
+    assert!(!stored.is_empty(), "{name} has no stored inputs");
+    for (at, input) in stored.iter().enumerate() {
+        let started = Instant::now();
         let _ = run(input, folder.path());
+        assert!(started.elapsed() < PATIENCE, "{name}, stored input {at}: {:?}", started.elapsed());
     }
+    let mut store = Store::new(name);
     let inputs: Vec<&Vec<u8>> = seeds.iter().chain(&stored).collect();
     let (mut numbers, begun) = (Numbers(seed), Instant::now());
     let (mut rounds, mut accepted) = (0u64, 0u64);
@@ -88,7 +125,10 @@ fn fuzz(name: &str) {
         }
         let started = Instant::now();
         match catch_unwind(AssertUnwindSafe(|| run(&input, folder.path()))) {
-            Ok(taken) => accepted += u64::from(taken),
+            Ok(taken) => {
+                store.add(&input, taken);
+                accepted += u64::from(taken);
+            }
             Err(panic) => {
                 let place = std::env::temp_dir().join(format!("eciton-fuzz-{name}-{seed}-{rounds}"));
                 std::fs::write(&place, &input).unwrap();
