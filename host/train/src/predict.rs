@@ -85,7 +85,7 @@ fn restore(
     Session::settle_class(&config)?;
     let (mut own, mut own_split) = (matches!(data, Shown::Run), true);
     if let Shown::Named(data) = data {
-        own = (&data.source, &data.name) == (&config.data.source, &config.data.name);
+        own = data.name == config.data.name && is_same_source(&data.source, &config.data.source);
         own_split = data.split == config.data.split;
         config.data = other(&config.data, data);
     }
@@ -125,6 +125,13 @@ fn restore(
     let in_strips = session.stripped.as_ref().map(|s| s.weights(&session.program, &run.tensors));
     set_weights(&mut session, in_strips.as_ref().unwrap_or(&run.tensors))?;
     Ok((session, config))
+}
+
+/// Returns whether two sources are the same name, or paths of the same file or folder. Run folders hold absolute
+/// paths.
+fn is_same_source(one: &str, other: &str) -> bool {
+    let path = |source: &str| Path::new(source).canonicalize().ok();
+    one == other || path(one).is_some_and(|one| path(other) == Some(one))
 }
 
 /// Returns the settings of other data: the caller names the data set and its split, and the run's own settings
