@@ -10,7 +10,7 @@ use std::path::Path;
 use eciton_connect::{Certificate, Hello, Message};
 use eciton_kernel::Finished;
 use eciton_kernel::wire::{Answer, AnswerMeta, Request, VERSION};
-use eciton_plan::{Config, ModelSettings, Prices, Profile, Sweep};
+use eciton_plan::{Cloud, Config, ModelSettings, Profile, Sweep};
 use eciton_tensor::frame::{Encoding, Frame, Writer};
 use eciton_tensor::{Matrix, SparseRows, View};
 use eciton_train::run_folder::{self, Run};
@@ -286,13 +286,15 @@ cases! {
     sweep_nested_keys [500, 4_000], |n| one(format!("{SWEEP}[grid]\na{}=[1]\n", ".a".repeat(n))), no_sweep;
     sweep_text [1_000, 30_000],
         |n| one(format!("recipe=\"{}\"\n[grid]\n\"model.hidden\"=[4]\n", "a".repeat(n))), sweep;
-    price_list [10, 24],
+    cloud_machines [10, 100],
         |n| {
-            let list = fs::read_to_string(eciton_tests::root().join("infra/prices.toml")).unwrap();
+            let list = fs::read_to_string(eciton_tests::root().join("infra/cloud.toml")).unwrap();
             let machine = "{ hour = 1.0, vcpus = 1, gib = 1, gbits = 1 }";
-            one(list + &repeat(n, |at, t| writeln!(t, "m{at} = {machine}").unwrap()))
+            let more = repeat(n, |at, t| writeln!(t, "m{at} = {machine}").unwrap());
+            let table = "[regions.us-east-1.ec2]\n";
+            one(list.replace(table, &format!("{table}{more}")))
         }, |path| {
-            Prices::parse(&text(path)).unwrap();
+            Cloud::parse(&text(path)).unwrap();
         };
     profile_stages [100, 1_000],
         |n| {
