@@ -237,7 +237,7 @@ def is_unused(kind, action):
 
 def types(template=None):
     """The types of the template's resources, as CloudFormation makes them."""
-    given = {f"Size{size}": "true" for size in (1769, 3538, 7076, 10240)} | {"Email": "a@b.org", "ReservedConcurrency": "5"}
+    given = {f"Size{size}": "true" for size in (512, 1024, 1769, 3538, 7076, 10240)} | {"Email": "a@b.org", "ReservedConcurrency": "5"}
     return sorted({kind for kind, _, _ in resolve(template or source(), given).resources().values()})
 
 

@@ -50,7 +50,7 @@ def problems(template, given=None):
     values = resolver.values
     made = resolver.resources()
     of = lambda kind: {name: p for name, (t, p, _) in made.items() if t == kind}
-    sizes = [size for size in (1769, 3538, 7076, 10240) if values[f"Size{size}"] == "true"]
+    sizes = [size for size in (512, 1024, 1769, 3538, 7076, 10240) if values[f"Size{size}"] == "true"]
     email = values["Email"] != ""
     trainer = int(values["TrainerMemory"])
     # Logical name -> what its physical name ends with, and its size.

@@ -29,7 +29,7 @@ class Deploy(unittest.TestCase):
         cls.cloud.wait()
 
     def test_1_a_dry_run_tells_what_the_template_makes(self):
-        for flags in (["--arch", "x86_64"], ["--memory", "10240,1769,7076", "--email", "a@b.org", "--timeout", "900", "--log-days", "1"], ["--no-alarms", "--email", "a@b.org", "--budget", "0"]):
+        for flags in (["--arch", "x86_64"], ["--memory", "10240,512,1769,7076,1024", "--email", "a@b.org", "--timeout", "900", "--log-days", "1"], ["--no-alarms", "--email", "a@b.org", "--budget", "0"]):
             with self.subTest(flags):
                 told, _, said = self.cloud.eciton("deploy", "--dry-run", "--json", *flags)
                 facts = told["facts"]
@@ -70,7 +70,7 @@ class Deploy(unittest.TestCase):
         self.assertEqual(len(told["missing"]), 4)
         self.assertRegex(" ".join(told["missing"]), "cargo build.*pipx install aws-sam-cli.*make")
         refusals = [
-            (["deploy", "--memory", "1000"], {}, 2, "1769, 3538, 7076, 10240"),
+            (["deploy", "--memory", "1000"], {}, 2, "512, 1024, 1769, 3538, 7076, 10240"),
             (["deploy", "--stack", "Not_One"], {}, 2, "lower-case"),
             (["deploy"], {"ECITON_WORKER": "/nowhere"}, 1, "cargo build"),
             (["deploy"], {"PATH": "/nowhere"}, 1, "pipx install aws-sam-cli"),
@@ -99,10 +99,10 @@ class Deploy(unittest.TestCase):
         deployment, file = done["result"]["deployment"], pathlib.Path(done["result"]["file"])
         self.assertEqual(json.loads(file.read_text()), deployment)
         there = cloud.everything("eciton")
-        self.assertEqual(there["functions"], ["eciton-worker-1769", "eciton-worker-3538", "eciton-worker-runs"])
+        self.assertEqual(there["functions"], ["eciton-worker-1769", "eciton-worker-runs"])
         self.assertEqual(there["functions"], [f["name"] for f in deployment["functions"] + deployment["trainers"]])
         self.assertEqual(there["log groups"], [f"/aws/lambda/{name}" for name in there["functions"]])
-        self.assertEqual([len(there[k]) for k in ("stacks", "buckets", "roles", "policies", "alarms")], [1, 2, 2, 1, 9])
+        self.assertEqual([len(there[k]) for k in ("stacks", "buckets", "roles", "policies", "alarms")], [1, 2, 2, 1, 6])
         self.assertIn(deployment["bucket"], there["buckets"])
         # The account has room, and keeps it.
         self.assertEqual(deployment["account_concurrency"], 1000)
@@ -111,7 +111,7 @@ class Deploy(unittest.TestCase):
         self.assertEqual(pathlib.Path(deployment["signing_key"]).stat().st_mode & 0o777, 0o600)
         made = [cloud.client("lambda").get_function(FunctionName=name)["Configuration"] for name in there["functions"]]
         self.assertEqual(len({f["CodeSha256"] for f in made}), 2, "one package for all workers, one for whole runs")
-        self.assertEqual([f["MemorySize"] for f in made], [1769, 3538, 1769])
+        self.assertEqual([f["MemorySize"] for f in made], [1769, 1769])
         for function in made:
             self.assertEqual(function["Environment"]["Variables"], {"ECITON_BUCKET": deployment["bucket"], "ECITON_SIGNING_KEY": deployment["verifying_key"], "ECITON_SIMD": "avx2"})
         packages = cloud.client("s3").list_objects_v2(Bucket=done["result"]["packages"])["Contents"]
@@ -169,7 +169,7 @@ class Deploy(unittest.TestCase):
             self.addCleanup(cloud.stop)
             cloud.wait()
             _, _, said = cloud.eciton("deploy", "--reserve", "5", code=1)
-            self.assertRegex(said, "5 for each of 3 functions cannot be reserved: the account may run 10 at once")
+            self.assertRegex(said, "5 for each of 2 functions cannot be reserved: the account may run 10 at once")
             done, _, _ = cloud.eciton("deploy", "--memory", "1769", "--stack", "new", "--reserve", "auto", "--json")
             self.assertEqual(done["result"]["deployment"]["account_concurrency"], 10)
             self.assertNotIn("reserved_concurrency", done["result"]["deployment"])

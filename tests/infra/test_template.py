@@ -12,11 +12,11 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import rules  # noqa: E402
 from translated import INFRA, lint, source, translate  # noqa: E402
 
-ALL = {f"Size{size}": "true" for size in (1769, 3538, 7076, 10240)}
+ALL = {f"Size{size}": "true" for size in (512, 1024, 1769, 3538, 7076, 10240)}
 CHOICES = {
     "defaults": {},
     "everything": ALL | {"Architecture": "arm64", "Email": "a@b.org", "ReservedConcurrency": "100", "TimeoutSeconds": "900", "LogRetentionDays": "1"},
-    "little": {"Size3538": "false", "TrainerMemory": "0", "Alarms": "false", "TimeoutSeconds": "30"},
+    "little": {"Size512": "true", "Size1769": "false", "TrainerMemory": "0", "Alarms": "false", "TimeoutSeconds": "30"},
     "no budget": {"Email": "a@b.org", "BudgetUsd": "0"},
 }
 
@@ -40,6 +40,11 @@ class Template(unittest.TestCase):
         for name, given in CHOICES.items():
             with self.subTest(name):
                 self.assertEqual(rules.problems(source(), given), [])
+
+    def test_the_default_stack_fits_a_new_account(self):
+        made = rules.resolve(source()).resources().values()
+        sizes = [properties["MemorySize"] for kind, properties, _ in made if kind == "AWS::Lambda::Function"]
+        self.assertEqual([int(size) for size in sizes], [1769, 1769])
 
     def test_each_action_has_its_sentence(self):
         self.assertEqual(rules.without_a_sentence(rules.text()), [])
@@ -114,8 +119,8 @@ class Plants(unittest.TestCase):
         self.planted(never, 'ReservedConcurrentExecutions: null, not "5"', {"ReservedConcurrency": "5"})
 
     def test_alarms_budget_and_functions(self):
-        self.planted(lambda r, _: r["Worker3538Throttles"]["Properties"].update(MetricName="Errors"), "alarms")
-        self.planted(lambda r, _: r["Worker3538Duration"]["Properties"].update(Threshold=1), "Duration")
+        self.planted(lambda r, _: r["Worker3538Throttles"]["Properties"].update(MetricName="Errors"), "alarms", ALL)
+        self.planted(lambda r, _: r["Worker3538Duration"]["Properties"].update(Threshold=1), "Duration", ALL)
         self.planted(lambda r, _: r.pop("Budget"), "budgets", {"Email": "a@b.org"})
         self.planted(lambda r, _: r["Worker1769"]["Properties"].update(MemorySize=3538), "Worker1769 MemorySize")
         self.planted(lambda r, _: r["Worker1769"]["Properties"].update(Layers=["x"]), "other properties")

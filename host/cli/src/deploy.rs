@@ -29,8 +29,9 @@ pub(crate) struct Arguments {
     /// The functions' processors: x86_64 or arm64
     #[arg(long, default_value = "x86_64", value_name = "ARCH")]
     arch: Architecture,
-    /// A function of each size, in MB: 1769 (one processor), 3538, 7076, 10240
-    #[arg(long, value_name = "MB", value_delimiter = ',', default_value = "1769,3538")]
+    /// A function of each size, in MB: 512, 1024, 1769 (one processor), 3538, 7076, 10240; AWS limits new accounts to
+    /// 3,008 MB
+    #[arg(long, value_name = "MB", value_delimiter = ',', default_value = "1769")]
     memory: Vec<u32>,
     /// The size in MB of the function that does whole runs (`eciton sweep`, `eciton train --as-task`): one of the
     /// same; 0 for none

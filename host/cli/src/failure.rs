@@ -11,6 +11,8 @@ pub(crate) enum Failure {
     Usage(String),
     /// Something went wrong: exit code 1.
     Failed(String),
+    /// Failure for now, after which the same command may succeed: exit code 75, `EX_TEMPFAIL`.
+    Temporary(String),
     /// A signal ended it, and all is as it should be then: said in words, and by the exit code.
     Stopped {
         /// The words, with what to do next.
@@ -33,11 +35,18 @@ impl Failure {
         Self::Usage(Self::text(error))
     }
 
+    /// Returns the failure of an attempt, which is temporary if only the store of jobs failed.
+    pub(crate) fn attempt(error: &eciton_train::Error) -> Self {
+        let text = Self::text(error);
+        if error.is_retryable() { Self::Temporary(text) } else { Self::Failed(text) }
+    }
+
     /// Prints the failure and gives the exit code.
     pub(crate) fn report(self) -> u8 {
         let (text, code) = match self {
             Self::Usage(text) => (text, 2),
             Self::Failed(text) => (text, 1),
+            Self::Temporary(text) => (text, 75),
             Self::Stopped { text, code } => {
                 tell(text);
                 return code;
@@ -51,7 +60,9 @@ impl Failure {
     /// The words alone.
     pub(crate) fn into_text(self) -> String {
         match self {
-            Self::Usage(text) | Self::Failed(text) | Self::Stopped { text, .. } => text,
+            Self::Usage(text) | Self::Failed(text) | Self::Temporary(text) | Self::Stopped { text, .. } => {
+                text
+            }
             Self::OutputClosed => "the reader of standard output went away".to_owned(),
         }
     }

@@ -68,6 +68,11 @@ pub(crate) fn watch_worker(leave: Arc<eciton_train::Leave>) -> Result<(), Failur
     })
 }
 
+/// Exits at the first signal.
+pub(crate) fn exit_at_once() -> Result<(), Failure> {
+    listen(ProgressBar::hidden(), None, |_| None)
+}
+
 /// Removes at a signal what was written of a folder to be, and exits.
 pub(crate) fn remove_at_once(bar: ProgressBar, out: &Path) -> Result<(), Failure> {
     listen(bar, Some(out), |_| None)

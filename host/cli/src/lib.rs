@@ -1,11 +1,11 @@
-//! The command line of Eciton: `eciton train`, `sweep`, `plan`, `resume`, `simulate`, `reproduce`, `predict`,
+//! The command line of Eciton: `eciton train`, `sweep`, `job`, `plan`, `resume`, `simulate`, `reproduce`, `predict`,
 //! `worker`, `eval`, `report`, `runs`, `data`, `recipes`, `kernel`, `deploy`, `destroy`, `clean`, `doctor`, `completions`
 //! and `man`. A library, which the program
 //! `eciton` and the Python package call.
 //!
 //! One file a command. This crate alone prints: results go to standard output through
 //! [`output::Output`], all else to standard error. Exit codes: 0 done; 1 failed, with `error: ...` on
-//! standard error; 2 asked wrongly; 130 (143) ended by Ctrl-C (SIGTERM), whatever was written before;
+//! standard error; 2 asked wrongly; 75 failed for now: the same command may succeed later; 130 (143) ended by Ctrl-C (SIGTERM), whatever was written before;
 //! 141 the reader of standard output went away.
 
 mod arguments;
@@ -20,6 +20,7 @@ mod failure;
 mod foreign;
 mod generate;
 mod interrupt;
+mod job;
 mod kernel;
 mod logging;
 mod output;
@@ -82,6 +83,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Simulate(arguments) => simulate::run(arguments, &mut output),
         Command::Reproduce(arguments) => reproduce::run(arguments, &mut output),
         Command::Sweep(arguments) => sweep::run(arguments, &mut output),
+        Command::Job(arguments) => job::run(arguments, &mut output),
         Command::Worker(arguments) => worker::run(arguments, &mut output),
         Command::Predict(arguments) => predict::run(arguments, &mut output),
         Command::Eval(arguments) => evaluate::run(arguments, &mut output),

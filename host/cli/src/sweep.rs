@@ -2,13 +2,14 @@
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use eciton_exec::bucket::{Address, Bucket};
 use eciton_plan::sweep::{Halving, Rung, Trial};
 use eciton_plan::{Config, Error, ExecutorKind, Part, Sweep};
 use eciton_train::sweep::{
-    Functions, Group, Halved, Lot, Outcome, Row, Spent, choices, csv, groups, halve, picture, trial_folder,
-    unranked,
+    Functions, Group, Halved, Jobs, Lot, Missing, Outcome, Row, Spent, choices, csv, groups, halve, picture,
+    trial_folder, unranked,
 };
 use eciton_train::{Bill, Stop, Times};
 use serde::Serialize;
@@ -37,7 +38,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     workers: Option<u32>,
     /// Where trials are trained: local, emulated (real functions behind a stand-in for AWS), lambda; a function trains
-    /// a whole trial [default: local]
+    /// a whole trial. jobs writes the trials to --store for `eciton job`, which a batch system launches, and collects
+    /// the answers [default: local]
     #[arg(long, value_name = "WHERE", help_heading = "Functions")]
     executor: Option<String>,
     /// Functions at work at once, at most; auto: one a trial [default: 16]
@@ -59,6 +61,18 @@ pub(crate) struct Arguments {
     /// computes them
     #[arg(long, help_heading = "Functions")]
     predictions: bool,
+    /// The bucket of jobs and answers, and a prefix of its keys; with --executor jobs
+    #[arg(long, value_name = "s3://BUCKET/PREFIX", help_heading = "Jobs")]
+    store: Option<String>,
+    /// The address of an S3-compatible service [default: AWS_ENDPOINT_URL_S3, else AWS]
+    #[arg(long, value_name = "URL", requires = "store", help_heading = "Jobs")]
+    endpoint: Option<String>,
+    /// The bucket's region [default: AWS_REGION, or that of the AWS profile]
+    #[arg(long, value_name = "REGION", requires = "store", help_heading = "Jobs")]
+    region: Option<String>,
+    /// Wait this long for answers; code 75 if some are missing then [default: 0]
+    #[arg(long, value_name = "SECONDS", requires = "store", help_heading = "Jobs")]
+    wait: Option<u32>,
     /// Set a key of the recipe for all trials; keys of [executor] and [emulator] are about the functions
     #[arg(long, value_name = "SECTION.KEY=VALUE")]
     set: Vec<String>,
@@ -126,6 +140,9 @@ struct Results<'a> {
     epochs: Option<[u64; 2]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     spent: Option<&'a Spent>,
+    /// Jobs without an answer, with `--executor jobs`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    missing: Option<&'a Missing>,
     /// The part of the data whose metric ranks choices; `None` if they are in the order of the sweep.
     ranked_by: Option<&'static str>,
     /// The reason why choices are not ranked.
@@ -152,6 +169,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         configs.push(recipe::settle(base.clone(), trial.assignments(), &origin)?);
     }
     let rungs = rungs(&sweep, &base, &trials).map_err(named)?;
+    let address = address(arguments)?;
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
     let workers = arguments.workers.unwrap_or(cores).min(configs.len() as u32);
     let local = place.executor.kind == ExecutorKind::Local;
@@ -166,9 +184,10 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let folder = arguments.out.clone().unwrap_or_else(|| Path::new("sweeps").join(name));
     if !arguments.json {
         let count = counted(configs.len() as u64, "trial");
-        let at_once = match local {
-            true => format!("{workers} at once"),
-            false => format!("on functions ({})", place.executor.kind.name()),
+        let at_once = match (&address, local) {
+            (Some(address), _) => format!("as jobs in {}", address.url),
+            (None, true) => format!("{workers} at once"),
+            (None, false) => format!("on functions ({})", place.executor.kind.name()),
         };
         output.line(format_args!("{count} of {}, {at_once}, into {}", sweep.recipe, folder.display()));
         for (number, rung) in rungs.iter().enumerate().filter(|_| sweep.halving.is_some()) {
@@ -188,14 +207,22 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         }
         return Ok(());
     }
+    let wait = Duration::from_secs(arguments.wait.unwrap_or(0).into());
+    let mut jobs = match &address {
+        Some(address) => Some(Jobs::new(Bucket::open(address)?, wait, arguments.predictions)),
+        None => None,
+    };
     claim(&folder, &base, &trials, (sweep.halving, sweep.rank_by))?;
     let stop: std::sync::Arc<Stop> = std::sync::Arc::default();
     interrupt::watch_sweep(stop.clone())?;
     let mut rows: Vec<Option<Row>> = vec![None; trials.len()];
     let (mut ended, mut now) = (0, 0);
     let repeats = trials.len() as u64 / (choices(&trials).len() as u64).max(1);
+    // The trials and the lists of jobs print in turns.
+    let shared = std::cell::RefCell::new(&mut *output);
     let mut told = |rung: usize, at: usize, outcome: Outcome| {
         let Some(trial) = trials.get(at) else { return };
+        let mut output = shared.borrow_mut();
         let mut row = Row::from_outcome(trial, &outcome);
         row.rung = sweep.halving.map(|_| rung as u32 + 1);
         if rung != std::mem::replace(&mut now, rung) {
@@ -218,19 +245,25 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         functions.recorded(folder.join(RECORD)).with_predictions(arguments.predictions)
     });
     let folders = |at: usize| trial_folder(&folder, at);
-    let mut train = |lot: Lot<'_>, told: &mut dyn FnMut(usize, Outcome)| match &mut functions {
-        None => eciton_train::sweep::sweep(lot, &folder, workers, &stop, told),
-        Some(functions) => functions.train(lot, (&folders, 1), &stop, told),
+    let mut train = |lot: Lot<'_>, told: &mut dyn FnMut(usize, Outcome)| match (&mut jobs, &mut functions) {
+        (Some(jobs), _) => jobs.train(lot, &folders, told, &mut |missing| {
+            let mut output = shared.borrow_mut();
+            list(arguments, missing, &mut output);
+            output.flush();
+        }),
+        (None, Some(functions)) => functions.train(lot, (&folders, 1), &stop, told),
+        (None, None) => eciton_train::sweep::sweep(lot, &folder, workers, &stop, told),
     };
     match sweep.halving {
         Some(_) => {
             let halved = Halved { trials: &trials, configs: &configs, rungs: &rungs, by: sweep.rank_by };
-            halve(halved, &folder, &mut train, &mut told)?;
+            halve(halved, &folder, &mut train, &mut told).map_err(|error| Failure::attempt(&error))?;
         }
         None => {
             let numbers: Vec<usize> = (0..configs.len()).collect();
             let lot = Lot { configs: &configs, numbers: &numbers, pause_after: None };
-            train(lot, &mut |at, outcome| told(0, at, outcome))?;
+            let trained = train(lot, &mut |at, outcome| told(0, at, outcome));
+            trained.map_err(|error| Failure::attempt(&error))?;
         }
     }
     let spent = functions.as_ref().and_then(Functions::spent);
@@ -249,6 +282,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
             [trained, u64::from(base.run.epochs) * rows.len() as u64]
         }),
         spent: spent.as_ref(),
+        missing: jobs.as_ref().and_then(Jobs::missing),
         ranked_by: unranked.is_none().then(|| sweep.rank_by.name()),
         unranked,
         groups: &groups,
@@ -262,7 +296,59 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         true => output.json(&results),
         false => print(&results, (&folder, sweep.rank_by), output),
     }
-    end(&results, &folder)
+    end(&results, &folder, arguments.wait)
+}
+
+/// Returns the bucket of `--executor jobs`. `None` for all other executors.
+fn address(arguments: &Arguments) -> Result<Option<Address>, Failure> {
+    let is_jobs = arguments.executor.as_deref() == Some(JOBS);
+    match (&arguments.store, is_jobs) {
+        (None, false) => Ok(None),
+        (Some(_), false) => Err(Failure::Usage("--store is where jobs lie: add --executor jobs".to_owned())),
+        (None, true) => {
+            let text = "--executor jobs needs a bucket for jobs and answers: add --store s3://BUCKET/PREFIX";
+            Err(Failure::Usage(text.to_owned()))
+        }
+        (Some(url), true) => {
+            let (endpoint, region) = (arguments.endpoint.clone(), arguments.region.clone());
+            let address = Address { url: url.clone(), endpoint, region };
+            address.parts().map_err(|error| Failure::usage(&error))?;
+            Ok(Some(address))
+        }
+    }
+}
+
+/// The word for jobs that a batch system launches.
+const JOBS: &str = "jobs";
+
+#[derive(Serialize)]
+struct ListLine<'a> {
+    event: &'static str,
+    #[serde(flatten)]
+    missing: &'a Missing,
+    command: &'a [&'a str],
+}
+
+/// Prints the command line of an array of jobs.
+fn list(arguments: &Arguments, missing: &Missing, output: &mut Output) {
+    let mut command = vec!["eciton", "job"];
+    let flags =
+        [("--store", &arguments.store), ("--endpoint", &arguments.endpoint), ("--region", &arguments.region)];
+    for (flag, value) in flags {
+        command.extend(value.iter().flat_map(|value| [flag, value]));
+    }
+    command.push(&missing.list);
+    if arguments.json {
+        output.json(&ListLine { event: "jobs", missing, command: &command });
+        return;
+    }
+    output.line(format_args!(
+        "{} without an answer. Start them as an array of {} (indices from 0) in a batch system:",
+        counted(missing.size as u64, "job"),
+        missing.size
+    ));
+    output.line(format_args!("  {}", command.join(" ")));
+    output.line("The same `eciton sweep` command collects the answers.");
 }
 
 /// The recipe of all trials, which know of no functions, and the functions that train them.
@@ -288,8 +374,10 @@ fn base(sweep: &Sweep, arguments: &Arguments) -> Result<(Config, Config), Failur
     let mut place = Config::default();
     (place.executor, place.emulator) = (config.executor.clone(), config.emulator.clone());
     config.run_on(ExecutorKind::Local);
+    // Jobs are trainings of the machine that does them.
+    let executor = arguments.executor.clone().filter(|name| name != JOBS);
     let flags = [
-        ("executor.kind", &arguments.executor),
+        ("executor.kind", &executor),
         ("executor.functions", &arguments.functions),
         ("executor.memory_mb", &arguments.memory),
         ("executor.deployment", &arguments.deployment),
@@ -453,13 +541,20 @@ pub(crate) fn told_spent(spent: &Spent) -> String {
     text
 }
 
-fn end(results: &Results<'_>, folder: &Path) -> Result<(), Failure> {
+fn end(results: &Results<'_>, folder: &Path, wait: Option<u32>) -> Result<(), Failure> {
     let left = results.trials - results.done - results.failed;
     if let (Some(code), true) = (interrupt::code(), left > 0) {
         let text = "the sweep was stopped; the same command goes on with it".to_owned();
         return Err(Failure::Stopped { text, code });
     }
-    if left > 0 && results.failed == 0 {
+    if let (Some(missing), Some(wait)) = (results.missing, wait) {
+        return Err(Failure::Temporary(format!(
+            "{} of {} without an answer after {wait} s; the same command goes on to wait for them",
+            counted(missing.size as u64, "job"),
+            missing.list
+        )));
+    }
+    if left > 0 && results.failed == 0 && results.missing.is_none() {
         let text = format!(
             "{left} of {} are left: --max-usd or --within is used up; with more, the same command goes on",
             results.trials

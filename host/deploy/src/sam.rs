@@ -186,6 +186,11 @@ fn hint(tail: &str) -> &'static str {
         ),
         ("ExpiredToken", ": the credentials have expired; `aws sso login`, or new keys"),
         (
+            "less than or equal to 3008",
+            ": AWS limits the functions of this account to 3,008 MB of memory, as those of new accounts; choose \
+             --memory and --trainer of 512, 1024 or 1769, or ask AWS Support to raise the limit of Lambda",
+        ),
+        (
             "UnreservedConcurrentExecution",
             ": the account has no room for reserved concurrency; deploy with --reserve none",
         ),
@@ -256,6 +261,18 @@ mod tests {
         let said = error.to_string();
         assert!(said.contains("`sam deploy x` failed") && said.contains("--reserve none"), "{said}");
         assert!(said.contains("deploy p q") && !said.contains("line 1 "), "{said}");
+    }
+
+    #[test]
+    fn a_size_above_the_limit_of_a_new_account_names_the_limit() {
+        let dir = tempfile::tempdir().unwrap();
+        let text = "Resource handler returned message: 'MemorySize' value failed to satisfy constraint: Member must \
+                    have value less than or equal to 3008 (Service: Lambda, Status Code: 400)";
+        let sam = stand_in(dir.path(), &format!("echo \"{text}\" >&2; exit 1"));
+        let error = sam.run(dir.path(), &words("deploy"), &[], &mut |_| {}).unwrap_err().to_string();
+        for words in ["3,008 MB", "--memory and --trainer of 512, 1024 or 1769", "raise the limit"] {
+            assert!(error.contains(words), "{error}");
+        }
     }
 
     #[test]

@@ -13,8 +13,9 @@ use super::account::Reserve;
 use super::error::{Error, Result};
 use super::sam::shown;
 
-/// The sizes that the template has, MiB. A function has one processor for every 1,769.
-pub const SIZES: [u32; 4] = [1769, 3538, 7076, 10240];
+/// The sizes that the template has, MiB. A function has one processor for every 1,769. New accounts are limited to
+/// 3,008.
+pub const SIZES: [u32; 6] = [512, 1024, 1769, 3538, 7076, 10240];
 /// The time limits that the template has, seconds.
 pub const TIME_LIMITS: [u32; 5] = [30, 60, 120, 300, 900];
 /// The days that the template can keep logs.
@@ -378,7 +379,7 @@ pub(super) mod tests {
         };
         choices().check().unwrap();
         assert!(refused(&|c| c.memory_mb = vec![]).contains("--memory"));
-        assert!(refused(&|c| c.memory_mb = vec![1000]).contains("1769, 3538, 7076, 10240"));
+        assert!(refused(&|c| c.memory_mb = vec![1000]).contains("512, 1024, 1769, 3538, 7076, 10240"));
         assert!(refused(&|c| c.trainer_mb = 1).contains("--trainer"));
         assert!(refused(&|c| c.timeout_s = 1).contains("--timeout"));
         assert!(refused(&|c| c.log_days = 2).contains("--log-days"));

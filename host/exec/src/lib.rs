@@ -17,6 +17,7 @@ mod architecture;
 #[cfg(feature = "aws")]
 pub mod aws;
 mod bill;
+pub mod bucket;
 mod clock;
 pub mod cloud;
 pub mod deployment;

@@ -573,6 +573,9 @@ pub enum Error {
     /// A run that is a function's task, and cannot be one.
     #[error("{0}")]
     Job(String),
+    /// An object of the store of jobs cannot be read or written.
+    #[error(transparent)]
+    Bucket(#[from] eciton_exec::bucket::Fault),
     /// The engine and the driver disagree; a bug.
     #[error("internal: {0}; please report it with the run's config.toml")]
     Internal(String),
@@ -591,6 +594,12 @@ impl From<eciton_exec::functions::Error> for Error {
 }
 
 impl Error {
+    /// Returns whether another attempt at the same job may succeed, because only its store failed.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Bucket(fault) if fault.is_retryable)
+    }
+
     /// Whether a file of a run folder or of its checkpoints is not what was written: going on would meet it again.
     pub fn is_damage(&self) -> bool {
         use crate::run_folder::Error as Folder;

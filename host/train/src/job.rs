@@ -18,6 +18,7 @@
 
 mod bundle;
 mod predicting;
+mod stored;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -44,6 +45,8 @@ use crate::train::train_on;
 pub use bundle::{pack, unpack};
 pub use eciton_exec::trainers::{FILES, JOBS, to_text};
 pub use predicting::{Predicting, evaluation, predictions};
+pub(crate) use stored::DESCRIPTIONS;
+pub use stored::{Described, Stored, failure_key, perform_stored};
 
 /// Version of the event.
 pub const VERSION: u32 = 2;
@@ -182,7 +185,7 @@ impl Files {
     }
 }
 
-fn hex(digest: &[u8]) -> String {
+pub(crate) fn hex(digest: &[u8]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -279,13 +282,13 @@ impl Job {
             numeric_class: numeric_class.map(str::to_owned),
             answer: String::new(),
         };
-        job.name()?;
+        job.answer = job.named_answer()?;
         Ok(job)
     }
 
-    /// Sets the name of the answer.
-    fn name(&mut self) -> Result<()> {
-        let named = Named {
+    /// Returns the key of the answer, which follows from the job, this version of Eciton and its kernels.
+    fn named_answer(&self) -> Result<String> {
+        let of = Named {
             version: self.version,
             eciton: env!("CARGO_PKG_VERSION"),
             kernels: builtin().iter().map(|kernel| hex(&Sha256::digest(kernel.component))).collect(),
@@ -296,9 +299,7 @@ impl Job {
             pause_after: self.pause_after,
             numeric_class: self.numeric_class.as_deref(),
         };
-        let text = json(&named, Path::new("job"))?;
-        self.answer = format!("{JOBS}{}.zip", hex(&Sha256::digest(&text)));
-        Ok(())
+        Ok(format!("{JOBS}{}.zip", hex(&Sha256::digest(json(&of, Path::new("job"))?))))
     }
 
     /// Returns the job that continues this one from the checkpoints next to a run folder. The
@@ -315,7 +316,7 @@ impl Job {
         let shown = place.display().to_string();
         job.files.insert(shown.clone(), files.get(&place)?);
         job.goes_on = Some(shown);
-        job.name()?;
+        job.answer = job.named_answer()?;
         Ok(job)
     }
 
@@ -360,8 +361,8 @@ pub struct Place {
     pub folder: PathBuf,
     /// The function's memory.
     pub memory_bytes: u64,
-    /// Kernels' code.
-    pub code: Arc<dyn SignedCode>,
+    /// Source of signed native code. If `None`, kernels are compiled on this machine.
+    pub code: Option<Arc<dyn SignedCode>>,
     /// The data set of the job before: its path has the digest of its files.
     pub published: Published,
 }
@@ -432,8 +433,8 @@ pub fn perform(job: &Job, place: &Place, budget: Option<Budget>, fetch: &mut Fet
         out: Some(run.clone()),
         pause_after: job.pause_after,
         budget,
-        cache: crate::CachePolicy::Off,
-        code: Some(place.code.clone()),
+        cache: place.code.as_ref().map_or(crate::CachePolicy::User, |_| crate::CachePolicy::Off),
+        code: place.code.clone(),
         ..Options::default()
     };
     let mut paused = None;
@@ -602,7 +603,7 @@ pub fn adopt(bytes: &[u8], predictions: Option<&[u8]>, folder: &Path, config: &C
 }
 
 /// Largest run folder that is taken, bytes.
-const MAX_RUN_BYTES: u64 = 64 << 30;
+pub(crate) const MAX_RUN_BYTES: u64 = 64 << 30;
 
 #[cfg(test)]
 mod tests {

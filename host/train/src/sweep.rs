@@ -7,6 +7,7 @@
 
 mod functions;
 mod halving;
+mod jobs;
 mod picture;
 mod table;
 
@@ -29,6 +30,7 @@ use crate::train::train_on;
 
 pub use functions::{Functions, Spent, evaluate_on_function, predict_on_function};
 pub use halving::{Halved, Training, choices, halve};
+pub use jobs::{Jobs, Missing};
 pub use picture::picture;
 pub use table::{Group, Row, csv, groups, unranked};
 

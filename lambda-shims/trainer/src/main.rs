@@ -87,7 +87,7 @@ impl Trainer {
         // Of its own: emulated functions share a disk.
         let folder = std::env::temp_dir().join(format!("eciton-trainer-{}", std::process::id()));
         let (memory_bytes, published) = (settings.memory_bytes, Published::default());
-        let place = Place { folder, memory_bytes, code: Arc::new(code), published };
+        let place = Place { folder, memory_bytes, code: Some(Arc::new(code)), published };
         Ok(Self { store, place, done: AtomicU64::new(0) })
     }
 

@@ -29,6 +29,7 @@ mod schema;
 mod signs;
 mod split;
 mod stop;
+mod stored_jobs;
 mod sweep;
 mod tasks;
 mod watch;

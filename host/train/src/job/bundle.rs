@@ -147,11 +147,12 @@ pub(super) fn extract(bytes: &[u8], folder: &Path, limit: u64) -> Result<()> {
             std::fs::create_dir_all(parent).map_err(failed(parent))?;
         }
         let mut file = std::fs::File::create(&path).map_err(failed(&path))?;
-        let written = std::io::copy(&mut (&mut entry).take(left + 1), &mut file).map_err(failed(&path))?;
+        let written = std::io::copy(&mut (&mut entry).take(left.saturating_add(1)), &mut file)
+            .map_err(failed(&path))?;
         if written > left {
             return Err(Error::Job(format!(
-                "files of more than {limit} bytes: more than the function's memory; choose a larger one \
-                 (executor.memory_mb)"
+                "files of more than {limit} bytes do not fit the memory of the function or container; choose a \
+                 larger one (executor.memory_mb, or the memory limit of the batch system)"
             )));
         }
         left -= written;
@@ -203,7 +204,8 @@ mod tests {
         let to = dir.path().join("to");
         unpack(&bytes, &to, 6).unwrap();
         assert_eq!(std::fs::read_to_string(to.join("deep/er/a.txt")).unwrap(), "one");
-        unpack(&bytes, &to, 6).unwrap();
+        unpack(&bytes, &to, u64::MAX).unwrap();
+        assert_eq!(std::fs::read_to_string(to.join("b.txt")).unwrap(), "two", "without a limit");
         let said = unpack(&bytes, &dir.path().join("small"), 5).unwrap_err().to_string();
         assert!(said.contains("memory_mb") && !dir.path().join("small").exists(), "{said}");
         unpack(&pack(&from, "from").unwrap(), &to, 6).unwrap();

@@ -108,33 +108,9 @@ impl<'a> Functions<'a> {
         stop: &Arc<Stop>,
         told: &mut dyn FnMut(usize, Outcome),
     ) -> Result<()> {
-        let (class, published) = (class(self.place), Published::default());
-        let mut files = Files::default();
-        let (mut jobs, mut numbers) = (Vec::new(), Vec::new());
-        for &at in lot.numbers {
-            let (own, Some(config)) = (folder(at), lot.configs.get(at)) else { continue };
-            // Of another class a run could not go on: it begins.
-            let wanted = config.run.numeric_class.as_ref().or(class.as_ref());
-            let goes_on =
-                checkpoint::is_resumable(&own) && checkpoint::numeric_class(&own).as_ref() == wanted;
-            let part = Part { pause_after: lot.pause_after, goes_on: goes_on.then_some(&own) };
-            let job = match reached((config, &own), lot.pause_after, &published) {
-                // Its answer is in the store: the function finds it there, or trains it again.
-                Ok(Some(summary)) if !(self.predictions && summary.predictions_left_out) => {
-                    told(at, Outcome::Found(summary));
-                    continue;
-                }
-                Ok(_) => Job::of(config, (seeds, part), class.as_deref(), &mut files),
-                Err(error) => Err(error),
-            };
-            match job {
-                Ok(job) => {
-                    numbers.push(at);
-                    jobs.push(job);
-                }
-                Err(error) => told(at, failed(error)),
-            }
-        }
+        let class = class(self.place);
+        let wanted = (seeds, self.predictions);
+        let Prepared { jobs, numbers, files } = prepare(lot, (folder, wanted), class.as_deref(), told);
         if jobs.is_empty() {
             return Ok(());
         }
@@ -220,6 +196,51 @@ impl<'a> Functions<'a> {
     }
 }
 
+/// The jobs of a lot.
+pub(super) struct Prepared {
+    pub(super) jobs: Vec<Job>,
+    /// The number of each job's trial.
+    pub(super) numbers: Vec<usize>,
+    pub(super) files: Files,
+}
+
+/// Makes a job of each trial of a lot that has not come far enough, or whose predictions are wanted and were left in
+/// the store. Calls `told` for the others.
+pub(super) fn prepare(
+    lot: Lot<'_>,
+    (folder, (seeds, predictions)): (&dyn Fn(usize) -> PathBuf, (u32, bool)),
+    class: Option<&str>,
+    told: &mut dyn FnMut(usize, Outcome),
+) -> Prepared {
+    let published = Published::default();
+    let mut files = Files::default();
+    let (mut jobs, mut numbers) = (Vec::new(), Vec::new());
+    for &at in lot.numbers {
+        let (own, Some(config)) = (folder(at), lot.configs.get(at)) else { continue };
+        // A run cannot resume in another numeric class. It begins again then.
+        let wanted = config.run.numeric_class.as_deref().or(class);
+        let goes_on = checkpoint::is_resumable(&own) && checkpoint::numeric_class(&own).as_deref() == wanted;
+        let part = Part { pause_after: lot.pause_after, goes_on: goes_on.then_some(&own) };
+        let job = match reached((config, &own), lot.pause_after, &published) {
+            // Its answer is in the store: the function finds it there, or trains it again.
+            Ok(Some(summary)) if !(predictions && summary.predictions_left_out) => {
+                told(at, Outcome::Found(summary));
+                continue;
+            }
+            Ok(_) => Job::of(config, (seeds, part), class, &mut files),
+            Err(error) => Err(error),
+        };
+        match job {
+            Ok(job) => {
+                numbers.push(at);
+                jobs.push(job);
+            }
+            Err(error) => told(at, failed(error)),
+        }
+    }
+    Prepared { jobs, numbers, files }
+}
+
 /// Starts the functions of an executor, with the built-in kernels and these at hand.
 fn start(place: &Config, components: &[(String, Vec<u8>)]) -> Result<Trainers> {
     let mut kernels: Vec<(&str, &[u8])> = builtin().iter().map(|b| (b.name, b.component)).collect();
@@ -301,6 +322,11 @@ struct Work {
     components: Vec<(String, Vec<u8>)>,
     /// Whether the predictions of runs are fetched.
     predictions: bool,
+}
+
+/// Makes the run folder of a trial's answer, with its predictions if there are any.
+pub(super) fn adopted(object: &[u8], predictions: Option<&[u8]>, own: &Path, config: &Config) -> Outcome {
+    adopt(object, predictions, own, config).and_then(|_| read(own)).map_or_else(failed, Outcome::Trained)
 }
 
 fn failed(error: Error) -> Outcome {

@@ -1,0 +1,93 @@
+//! Objects below a prefix of an S3-compatible bucket, for callers without an I/O runtime.
+
+#[cfg(feature = "aws")]
+mod client;
+#[cfg(not(feature = "aws"))]
+mod without;
+
+#[cfg(feature = "aws")]
+pub use client::Bucket;
+#[cfg(not(feature = "aws"))]
+pub use without::Bucket;
+
+use eciton_transport::Key;
+
+use crate::functions::{Error, Result};
+
+/// Address of the objects, as a command line gives it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Address {
+    /// `s3://BUCKET` or `s3://BUCKET/PREFIX`.
+    pub url: String,
+    /// `http://` or `https://` address of the service. If `None`, the environment or AWS itself is
+    /// used.
+    pub endpoint: Option<String>,
+    /// Region of the bucket. If `None`, the environment or the AWS profile names it.
+    pub region: Option<String>,
+}
+
+/// Reason why an object could not be read or written.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+pub struct Fault {
+    /// Description of the error.
+    pub text: String,
+    /// Whether the same request may succeed later.
+    pub is_retryable: bool,
+}
+
+impl Address {
+    /// Returns the bucket, and the prefix of its keys, which is empty or ends in a slash.
+    ///
+    /// # Errors
+    /// [`Error::Choice`] for a URL of another form, or a prefix that no key has.
+    pub fn parts(&self) -> Result<(&str, String)> {
+        let refused = |reason: &str| {
+            let url = &self.url;
+            Error::Choice(format!(
+                "--store {url}: {reason}; write s3://BUCKET or s3://BUCKET/PREFIX, for instance s3://mine/sweeps"
+            ))
+        };
+        let rest = self.url.strip_prefix("s3://").ok_or_else(|| refused("it does not begin with s3://"))?;
+        let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+        if bucket.is_empty() {
+            return Err(refused("it names no bucket"));
+        }
+        let prefix = prefix.trim_end_matches('/');
+        if prefix.is_empty() {
+            return Ok((bucket, String::new()));
+        }
+        Key::new(prefix).map_err(|error| refused(&error.to_string()))?;
+        Ok((bucket, format!("{prefix}/")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn an_address_has_a_bucket_and_a_prefix() {
+        let of = |url: &str| Address { url: url.to_owned(), ..Address::default() };
+        for (url, bucket, prefix) in [
+            ("s3://mine", "mine", ""),
+            ("s3://mine/", "mine", ""),
+            ("s3://mine/a", "mine", "a/"),
+            ("s3://mine/a/b/", "mine", "a/b/"),
+        ] {
+            let address = of(url);
+            assert_eq!(address.parts().unwrap(), (bucket, prefix.to_owned()), "{url}");
+        }
+        for (url, words) in [
+            ("mine/a", "does not begin with s3://"),
+            ("s3://", "names no bucket"),
+            ("s3:///a", "names no bucket"),
+            ("s3://mine/A", "object key"),
+            ("s3://mine/../b", "object key"),
+        ] {
+            let text = of(url).parts().unwrap_err().to_string();
+            assert!(text.contains(words) && text.contains("s3://BUCKET/PREFIX"), "{url}: {text}");
+        }
+    }
+}

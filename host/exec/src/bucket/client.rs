@@ -1,0 +1,187 @@
+//! The bucket by AWS's client for S3.
+
+use std::sync::Arc;
+
+use eciton_transport::{Condition, Counts, Credentials, Key, S3Settings, S3Store, Store, Stored};
+use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
+
+use super::{Address, Fault};
+use crate::aws;
+use crate::functions::{self, Result, at_store};
+
+/// Maximum number of requests in flight.
+const AT_ONCE: usize = 16;
+
+/// Objects below a prefix of a bucket.
+#[derive(Debug)]
+pub struct Bucket {
+    store: Arc<S3Store>,
+    prefix: String,
+    runtime: Runtime,
+}
+
+impl Bucket {
+    /// Prepares requests to a bucket, with the credentials of AWS's default chain. No request is
+    /// made.
+    ///
+    /// # Errors
+    /// An address of another form, no region, a setting that S3 does not take.
+    pub fn open(address: &Address) -> Result<Self> {
+        let (bucket, prefix) = address.parts()?;
+        let runtime = functions::runtime(2)?;
+        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let config = runtime.block_on(aws::sdk(address.region.as_deref(), None))?;
+        let region = config.region().map(ToString::to_string).unwrap_or_default();
+        let mut settings = S3Settings::new(bucket, region);
+        let given = address.endpoint.clone().or_else(|| variable("AWS_ENDPOINT_URL_S3"));
+        settings.endpoint = given.or_else(|| config.endpoint_url().map(str::to_owned));
+        if let Some(provider) = config.credentials_provider() {
+            settings.credentials = Credentials::Provider(provider);
+        }
+        let store = S3Store::new(settings).map_err(at_store(format!("opening {}", address.url)))?;
+        Ok(Self { store: Arc::new(store), prefix, runtime })
+    }
+
+    /// Reads an object of at most `limit` bytes.
+    ///
+    /// # Errors
+    /// A [`Fault`] if the object is absent or larger, or if the store fails.
+    pub fn get(&self, key: &str, limit: u64) -> Result<Vec<u8>, Fault> {
+        let absent = || Fault { text: format!("`{key}`: there is no such object"), is_retryable: false };
+        self.find(key, limit)?.ok_or_else(absent)
+    }
+
+    /// Reads an object of at most `limit` bytes. Returns `None` if it is absent.
+    ///
+    /// # Errors
+    /// A [`Fault`] if the object is larger, or if the store fails.
+    pub fn find(&self, key: &str, limit: u64) -> Result<Option<Vec<u8>>, Fault> {
+        let key = self.key(key)?;
+        self.runtime.block_on(find(self.store.clone(), key, limit))
+    }
+
+    /// Reads objects of at most `limit` bytes each, [`AT_ONCE`] at a time. `report` takes the index
+    /// of each key and its object.
+    pub fn find_each(
+        &self,
+        keys: &[String],
+        limit: u64,
+        report: &mut dyn FnMut(usize, Result<Option<Vec<u8>>, Fault>),
+    ) {
+        let mut waiting = keys.iter().enumerate();
+        self.runtime.block_on(async {
+            let mut flying = JoinSet::new();
+            loop {
+                while flying.len() < AT_ONCE
+                    && let Some((at, key)) = waiting.next()
+                {
+                    match self.key(key) {
+                        Err(fault) => report(at, Err(fault)),
+                        Ok(key) => {
+                            let store = self.store.clone();
+                            flying.spawn(async move { (at, find(store, key, limit).await) });
+                        }
+                    }
+                }
+                match flying.join_next().await {
+                    Some(Ok((at, found))) => report(at, found),
+                    Some(Err(error)) => std::panic::resume_unwind(error.into_panic()),
+                    None => return,
+                }
+            }
+        });
+    }
+
+    /// Returns whether an object exists.
+    ///
+    /// # Errors
+    /// A [`Fault`] if the store fails.
+    pub fn has(&self, key: &str) -> Result<bool, Fault> {
+        let key = self.key(key)?;
+        self.runtime.block_on(has(&self.store, &key))
+    }
+
+    /// Writes an object; if `only_absent`, an object that exists stays. Returns whether it was
+    /// written.
+    ///
+    /// # Errors
+    /// A [`Fault`] if the store fails.
+    pub fn put(&self, key: &str, bytes: Vec<u8>, only_absent: bool) -> Result<bool, Fault> {
+        let key = self.key(key)?;
+        let condition = if only_absent { Condition::IfAbsent } else { Condition::Always };
+        let put = self.store.put(&key, bytes.into(), condition);
+        let stored = self.runtime.block_on(put).map_err(fault("writing", &key))?;
+        Ok(stored == Stored::Written)
+    }
+
+    /// Writes the objects that are absent, [`AT_ONCE`] at a time. Each costs a HEAD request before
+    /// its PUT, so that large ones travel once.
+    ///
+    /// # Errors
+    /// A [`Fault`] if the store fails.
+    pub fn put_absent(&self, objects: Vec<(String, Vec<u8>)>) -> Result<(), Fault> {
+        let mut waiting = objects.into_iter();
+        self.runtime.block_on(async {
+            let mut flying: JoinSet<Result<(), Fault>> = JoinSet::new();
+            loop {
+                while flying.len() < AT_ONCE
+                    && let Some((key, bytes)) = waiting.next()
+                {
+                    let (key, store) = (self.key(&key)?, self.store.clone());
+                    flying.spawn(async move {
+                        if has(&store, &key).await? {
+                            return Ok(());
+                        }
+                        let put = store.put(&key, bytes.into(), Condition::IfAbsent).await;
+                        put.map(drop).map_err(fault("writing", &key))
+                    });
+                }
+                match flying.join_next().await {
+                    Some(Ok(done)) => done?,
+                    Some(Err(error)) => std::panic::resume_unwind(error.into_panic()),
+                    None => return Ok(()),
+                }
+            }
+        })
+    }
+
+    /// Returns the requests and bytes so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.store.counts()
+    }
+
+    fn key(&self, key: &str) -> Result<Key, Fault> {
+        let name = format!("{}{key}", self.prefix);
+        Key::new(name).map_err(|error| Fault { text: error.to_string(), is_retryable: false })
+    }
+}
+
+fn fault<'a>(doing: &'a str, key: &'a Key) -> impl Fn(eciton_transport::Error) -> Fault + 'a {
+    move |error| Fault { text: format!("{doing} `{key}`: {error}"), is_retryable: error.is_retryable() }
+}
+
+async fn has(store: &S3Store, key: &Key) -> Result<bool, Fault> {
+    match store.size(key).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.may_be_absent() => Ok(false),
+        Err(error) => Err(fault("looking for", key)(error)),
+    }
+}
+
+async fn find(store: Arc<S3Store>, key: Key, limit: u64) -> Result<Option<Vec<u8>>, Fault> {
+    let size = match store.size(&key).await {
+        Ok(size) => size,
+        // Credentials that may not list a bucket get the same answer for absent and for forbidden
+        // objects. The request for the object itself tells them apart no better, so both count as
+        // absent.
+        Err(error) if error.may_be_absent() => return Ok(None),
+        Err(error) => return Err(fault("looking for", &key)(error)),
+    };
+    if size > limit {
+        let text = format!("`{key}` has {size} bytes, and at most {limit} bytes are read");
+        return Err(Fault { text, is_retryable: false });
+    }
+    store.get(&key, None).await.map(|bytes| Some(bytes.into())).map_err(fault("reading", &key))
+}

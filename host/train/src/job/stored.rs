@@ -1,0 +1,238 @@
+//! Jobs that objects of a bucket describe, for containers and batch systems.
+//!
+//! ```text
+//! eciton sweep --executor jobs   bucket, below a prefix         eciton job, in any container
+//! files of the recipe ─────────> runs/files/{sha256}.zip ─────> unpacked in a temporary folder
+//! a description for each job ──> jobs/{sha256}.json ──────────> trained
+//! their keys, one a line ──────> jobs/{digest}.list ──────────> the line of the index
+//! run folder <────────────────── runs/jobs/{sha256}.zip <────── run folder
+//! failed trial <──────────────── runs/jobs/{sha256}.failed <─── error message
+//! ```
+
+use std::time::Instant;
+
+use eciton_exec::bucket::Bucket;
+use eciton_plan::Config;
+use serde::Serialize;
+
+use super::{Done, JOBS, Job, Performed, Place, VERSION, perform, predictions_object};
+use crate::error::{Error, Result};
+use crate::published::Published;
+
+/// Key prefix of descriptions and lists.
+pub(crate) const DESCRIPTIONS: &str = "jobs/";
+/// Maximum size of a description, bytes.
+const MAX_DESCRIPTION_BYTES: u64 = 16 << 20;
+/// Maximum size of a list, bytes: 100,000 keys fit.
+const MAX_LIST_BYTES: u64 = 16 << 20;
+/// Maximum size of an object of a job's files, bytes.
+const MAX_FILE_BYTES: u64 = 10 << 30;
+/// Memory limit of a training where the system does not report the memory: the largest number of a
+/// recipe.
+const NO_LIMIT: u64 = i64::MAX as u64;
+/// Maximum size of a stored error message, bytes.
+const MAX_MESSAGE_BYTES: usize = 8 << 10;
+
+/// Job as an object of a bucket.
+#[derive(Debug)]
+pub struct Described {
+    /// `jobs/{sha256}.json`, where the digest is that of the answer.
+    pub key: String,
+    /// JSON of the [`Job`].
+    pub bytes: Vec<u8>,
+}
+
+impl Described {
+    /// Writes the description of a job.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] if the job cannot be written as JSON.
+    pub fn new(job: &Job) -> Result<Self> {
+        let bytes = serde_json::to_vec(job).map_err(|error| Error::Internal(error.to_string()))?;
+        let name = job.answer.strip_prefix(JOBS).and_then(|name| name.strip_suffix(".zip"));
+        let name = name.ok_or_else(|| Error::Internal(format!("an answer named `{}`", job.answer)))?;
+        Ok(Self { key: format!("{DESCRIPTIONS}{name}.json"), bytes })
+    }
+}
+
+/// Returns the key of the error message of a job that failed, given the key of its answer.
+#[must_use]
+pub fn failure_key(answer: &str) -> String {
+    format!("{}.failed", answer.strip_suffix(".zip").unwrap_or(answer))
+}
+
+/// Result of a job whose answer is in the bucket.
+#[derive(Debug, Clone, Serialize)]
+pub struct Stored {
+    /// Key of the description.
+    pub key: String,
+    /// Key of the answer.
+    pub answer: String,
+    /// Times, bytes and requests.
+    #[serde(flatten)]
+    pub done: Done,
+}
+
+/// Does the job that an object describes, unless its answer exists, and writes the answer. `key`
+/// names the description. With an index it names a list of descriptions, and the index is a line,
+/// counted from 0. Kernels are compiled on this machine.
+///
+/// # Errors
+/// [`Error::is_retryable`] if the store failed. Otherwise the object is no job of this version, or the training
+/// failed; in the latter case the error message is written next to the answer.
+pub fn perform_stored(bucket: &Bucket, key: &str, index: Option<u64>) -> Result<Stored> {
+    let begun = Instant::now();
+    let key = match index {
+        Some(index) => line(bucket, key, index)?,
+        None => key.to_owned(),
+    };
+    let job = read(&key, &bucket.get(&key, MAX_DESCRIPTION_BYTES)?)?;
+    let mut done = Done { found: bucket.has(&job.answer)?, ..Done::default() };
+    if !done.found {
+        let Performed { bytes, predictions, took, .. } = train(bucket, &job)?;
+        (done.files_seconds, done.files_bytes) = (took.files_seconds, took.files_bytes);
+        // Before the answer: where that is found, its predictions are there as well.
+        if let Some(predictions) = predictions {
+            bucket.put(&predictions_object(&job.answer), predictions, true)?;
+        }
+        done.found = !bucket.put(&job.answer, bytes, true)?;
+    }
+    done.seconds = begun.elapsed().as_secs_f64();
+    done.store = bucket.counts();
+    done.peak_memory_bytes = eciton_input::memory::peak_bytes().unwrap_or_default();
+    Ok(Stored { key, answer: job.answer, done })
+}
+
+fn refused(key: &str, reason: &str) -> Error {
+    Error::Job(format!("`{key}` {reason}"))
+}
+
+/// Returns the key in a line of a list.
+fn line(bucket: &Bucket, list: &str, index: u64) -> Result<String> {
+    let bytes = bucket.get(list, MAX_LIST_BYTES)?;
+    let text = String::from_utf8(bytes).map_err(|_| refused(list, "is not UTF-8 text"))?;
+    let found = usize::try_from(index).ok().and_then(|index| text.lines().nth(index));
+    found.map(str::to_owned).ok_or_else(|| {
+        let lines = text.lines().count();
+        let reason = format!(
+            "has {lines} lines, and the index is {index}; the array must have {lines} indices from 0"
+        );
+        refused(list, &reason)
+    })
+}
+
+/// Parses a description and checks that this version of Eciton would write the same one.
+fn read(key: &str, bytes: &[u8]) -> Result<Job> {
+    let job: Job = serde_json::from_slice(bytes).map_err(|error| {
+        let remedy = "`eciton sweep --executor jobs` writes descriptions of jobs";
+        refused(key, &format!("is no job of Eciton {}: {error}; {remedy}", env!("CARGO_PKG_VERSION")))
+    })?;
+    if job.version != VERSION {
+        let reason = format!("has version {}, and this program does jobs of version {VERSION}", job.version);
+        return Err(refused(key, &reason));
+    }
+    let expected = job.named_answer()?;
+    if job.answer != expected {
+        let reason = format!(
+            "has the answer `{}`, and this program (Eciton {} and its kernels) names it `{expected}`: another \
+             version wrote the job, or it was changed; write it again with this version",
+            job.answer,
+            env!("CARGO_PKG_VERSION")
+        );
+        return Err(refused(key, &reason));
+    }
+    check_paths(key, &job)?;
+    Ok(job)
+}
+
+/// Refuses a recipe that names a file of this machine, which is not one of the job's files.
+fn check_paths(key: &str, job: &Job) -> Result<()> {
+    let mut config = Config::parse(&job.recipe, key)?;
+    let source = &config.data.source;
+    let is_builtin = eciton_formats::builtins().iter().any(|set| set.name.eq_ignore_ascii_case(source));
+    let data = (!is_builtin).then(|| source.clone());
+    let paths = config.paths_mut().map(|path| path.clone());
+    let missing = data.into_iter().chain(paths).find(|path| !job.files.contains_key(path));
+    missing.map_or(Ok(()), |path| {
+        Err(refused(key, &format!("names the file `{path}`, which is not among the files of the job")))
+    })
+}
+
+/// Trains in a temporary folder. Writes the error message if another attempt would fail as well.
+fn train(bucket: &Bucket, job: &Job) -> Result<Performed> {
+    let temporary = |source| Error::Read { path: std::env::temp_dir(), source };
+    let scratch = eciton_exec::Scratch::new().map_err(temporary)?;
+    let memory_bytes = eciton_input::memory::available().unwrap_or(NO_LIMIT);
+    let folder = scratch.path("job").map_err(temporary)?;
+    let place = Place { folder, memory_bytes, code: None, published: Published::default() };
+    let mut fault = None;
+    let ended = perform(job, &place, None, &mut |key| {
+        bucket.get(key, memory_bytes.min(MAX_FILE_BYTES)).map_err(|found| {
+            let text = found.to_string();
+            fault = found.is_retryable.then_some(found);
+            text
+        })
+    });
+    ended.map_err(|error| match fault {
+        Some(fault) => fault.into(),
+        None => {
+            let text = eciton_input::text::cut(&eciton_input::text::causes(&error), MAX_MESSAGE_BYTES);
+            // The job's own error matters more than one in recording it.
+            match bucket.put(&failure_key(&job.answer), text.into_bytes(), false) {
+                Ok(_) => error,
+                Err(lost) => Error::Job(format!(
+                    "{}; this is not recorded: {lost}",
+                    eciton_input::text::causes(&error)
+                )),
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::job::{Files, Part};
+
+    fn job(config: &Config) -> Job {
+        Job::of(config, (1, Part::default()), None, &mut Files::default()).unwrap()
+    }
+
+    fn text(job: &Job) -> String {
+        let described = Described::new(job).unwrap();
+        read(&described.key, &described.bytes).map_or_else(|error| error.to_string(), |_| String::new())
+    }
+
+    #[test]
+    fn a_description_is_read_back_and_a_changed_one_is_refused() {
+        let job = job(&Config::default());
+        assert_eq!(text(&job), "");
+        let described = Described::new(&job).unwrap();
+        assert!(described.key.starts_with("jobs/") && described.key.len() == "jobs/.json".len() + 64);
+        assert_eq!(failure_key(&job.answer), job.answer.replace(".zip", ".failed"));
+        assert!(text(&Job { seeds: 2, ..job.clone() }).contains("another version wrote the job"));
+        assert!(text(&Job { version: 1, ..job.clone() }).contains("has version 1"));
+        let answer = job.answer.replace("runs/jobs/", "runs/jobs/x");
+        assert!(text(&Job { answer, ..job }).contains("it was changed"));
+        for bytes in [&b""[..], b"[]", b"{\"version\": 2}"] {
+            let text = read("jobs/a.json", bytes).unwrap_err().to_string();
+            assert!(text.contains("`jobs/a.json` is no job of Eciton"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_recipe_that_names_a_file_of_the_machine_is_refused() {
+        let mut job = job(&Config::default());
+        for change in [
+            |config: &mut Config| config.data.source = "/etc/passwd".to_owned(),
+            |config: &mut Config| config.run.init = Some("/etc/passwd".to_owned()),
+        ] {
+            let mut config = Config::parse(&job.recipe, "job").unwrap();
+            change(&mut config);
+            job.recipe = config.to_toml().unwrap();
+            job.answer = job.named_answer().unwrap();
+            assert!(text(&job).contains("`/etc/passwd`, which is not among"), "{}", text(&job));
+        }
+    }
+}
