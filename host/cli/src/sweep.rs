@@ -296,7 +296,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         true => output.json(&results),
         false => print(&results, (&folder, sweep.rank_by), output),
     }
-    end(&results, &folder, arguments.wait)
+    end(&results, &folder, arguments)
 }
 
 /// Returns the bucket of `--executor jobs`. `None` for all other executors.
@@ -541,13 +541,13 @@ pub(crate) fn told_spent(spent: &Spent) -> String {
     text
 }
 
-fn end(results: &Results<'_>, folder: &Path, wait: Option<u32>) -> Result<(), Failure> {
+fn end(results: &Results<'_>, folder: &Path, arguments: &Arguments) -> Result<(), Failure> {
     let left = results.trials - results.done - results.failed;
     if let (Some(code), true) = (interrupt::code(), left > 0) {
         let text = "the sweep was stopped; the same command goes on with it".to_owned();
         return Err(Failure::Stopped { text, code });
     }
-    if let (Some(missing), Some(wait)) = (results.missing, wait) {
+    if let (Some(missing), Some(wait)) = (results.missing, arguments.wait) {
         return Err(Failure::Temporary(format!(
             "{} of {} without an answer after {wait} s; the same command goes on to wait for them",
             counted(missing.size as u64, "job"),
@@ -555,8 +555,13 @@ fn end(results: &Results<'_>, folder: &Path, wait: Option<u32>) -> Result<(), Fa
         )));
     }
     if left > 0 && results.failed == 0 && results.missing.is_none() {
+        let limits = match (arguments.max_usd, arguments.within) {
+            (_, None) => "--max-usd",
+            (None, Some(_)) => "--within",
+            (Some(_), Some(_)) => "--max-usd or --within",
+        };
         let text = format!(
-            "{left} of {} are left: --max-usd or --within is used up; with more, the same command goes on",
+            "{left} of {} are left: {limits} is used up; with more, the same command goes on",
             results.trials
         );
         return Err(Failure::Failed(text));

@@ -112,6 +112,11 @@ impl Clock {
         self.times.cores
     }
 
+    /// Returns the wait for the first byte of a request to the object store.
+    pub fn first_byte(&self) -> Duration {
+        self.times.first_byte
+    }
+
     /// Returns the virtual time since the start of the emulator.
     pub fn now(&self) -> Duration {
         self.state().now

@@ -1,6 +1,9 @@
 //! Virtual time, and the limits of memory and of `/tmp`.
 
-use crate::common::{Answer, invoke, lambda, settings, start};
+use crate::common::{Answer, lambda, settings, start};
+use aws_sdk_lambda::primitives::Blob;
+use aws_sdk_lambda::types::LogType;
+use base64::Engine as _;
 use eciton_emulator::{Advanced, Settings, Times, Tmp};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,6 +15,18 @@ fn timed(cores: f64) -> Settings {
     let times =
         Times { invoke: 10 * MS, cold_start: 150 * MS, first_byte: 20 * MS, bytes_per_second: 75e6, cores };
     Settings { times: Some(times), ..settings() }
+}
+
+/// Invokes the echo, and gets the end of its log.
+async fn invoke(client: &aws_sdk_lambda::Client, event: impl Into<Vec<u8>>) -> Answer {
+    let call = client.invoke().function_name("echo").log_type(LogType::Tail);
+    let output = call.payload(Blob::new(event.into())).send().await.unwrap();
+    let log = base64::engine::general_purpose::STANDARD.decode(output.log_result().unwrap()).unwrap();
+    Answer {
+        error: output.function_error().map(str::to_owned),
+        payload: output.payload().map(|blob| blob.as_ref().to_vec()).unwrap_or_default(),
+        log: Some(String::from_utf8(log).unwrap()),
+    }
 }
 
 /// Figure of a report line, for instance `Billed Duration`.
@@ -36,6 +51,7 @@ async fn answers_come_in_the_order_of_virtual_time_and_cost_what_was_computed() 
             let _ = done.send((rounds, figure(&answer, "Billed Duration")));
         });
     }
+    drop(done);
     let mut billed = Vec::new();
     for expected in [300, 600, 1200] {
         assert_eq!(clock.advance(None).await, Advanced::Answer);

@@ -167,6 +167,7 @@ impl<I: Invoker> Wire<I> {
         bill.unreported = bill.unreported.saturating_sub(1);
         bill.billed_ms += charge.billed_ms;
         bill.cold_starts += u64::from(charge.init_ms.is_some());
+        bill.init_ms += charge.init_ms.unwrap_or_default();
         bill.gb_seconds += f64::from(charge.memory_mb) / 1024.0 * charge.billed_ms as f64 / 1000.0;
     }
 }

@@ -26,6 +26,8 @@ use crate::{Architecture, Bill, Cost, Host, InvokeError, Invoker, Prices, Times,
 
 /// Attempts at a call; throttled ones do not count.
 const ATTEMPTS: u32 = 10;
+/// Requests to the object store of a call, with room for parts of a file and of an answer.
+const REQUESTS: u32 = 10;
 /// Memory sizes that an error advises, MB.
 const SIZES: [u32; 7] = [512, 1024, 1769, 3008, 5307, 7076, 10_240];
 /// Of what is under way, each call is expected to cost at most so many times the dearest so far, and so many times the
@@ -181,6 +183,15 @@ impl Trainers {
     #[must_use]
     pub fn time_limit(&self) -> Duration {
         self.timeout
+    }
+
+    /// Returns the time that a call of modelled functions waits for the object store besides its files and its answer.
+    #[must_use]
+    pub fn waits(&self) -> Duration {
+        match &self.time {
+            Time::Real(_) => Duration::ZERO,
+            Time::Virtual(clock) => clock.first_byte() * REQUESTS,
+        }
     }
 
     /// Returns the share of this machine's processor that a function is modelled with, or `None` if time is real.
@@ -637,7 +648,7 @@ fn exhausted(error: &InvokeError, (memory_mb, timeout): (u32, Duration)) -> Opti
         Some(size) => format!("a larger function (executor.memory_mb={size})"),
         None => "a smaller training: no function is larger".to_owned(),
     };
-    if kind == TIMED_OUT || message.contains("Task timed out") {
+    if kind == TIMED_OUT {
         return Some(format!(
             "{error}; a call has to read its data and to train at least one epoch within the function's time limit of \
              {} s. Use {larger}, fewer rows in an epoch, or a longer limit (executor.timeout_s, 900 at most)",

@@ -54,6 +54,12 @@ impl Trainers {
 
     /// As with AWS.
     #[must_use]
+    pub fn waits(&self) -> std::time::Duration {
+        match *self {}
+    }
+
+    /// As with AWS.
+    #[must_use]
     pub fn share(&self) -> Option<f64> {
         match *self {}
     }

@@ -158,7 +158,8 @@ impl<'a> Functions<'a> {
         for file in files.take() {
             trainers.put(&file.carried.key, file.bytes)?;
         }
-        let budget = less_margin(trainers.time_limit()).as_millis();
+        // The function does not see modelled waits.
+        let budget = less_margin(trainers.time_limit()).saturating_sub(trainers.waits()).as_millis();
         for job in jobs.iter_mut().filter(|job| job.predict.is_none()) {
             job.pause_before_ms = Some(u64::try_from(budget).unwrap_or(u64::MAX));
             if let Some(share) = trainers.share() {
