@@ -361,6 +361,8 @@ pub struct Place {
     pub folder: PathBuf,
     /// The function's memory.
     pub memory_bytes: u64,
+    /// Threads that compute. If `None`, as many as this machine has processors.
+    pub threads: Option<u32>,
     /// Source of signed native code. If `None`, kernels are compiled on this machine.
     pub code: Option<Arc<dyn SignedCode>>,
     /// The data set of the job before: its path has the digest of its files.
@@ -422,8 +424,7 @@ pub fn perform(job: &Job, place: &Place, budget: Option<Budget>, fetch: &mut Fet
     took.files_seconds = begun.elapsed().as_secs_f64();
     let limit = place.memory_bytes.saturating_sub(RESERVED_BYTES);
     config.run.memory_bytes = Some(config.run.memory_bytes.unwrap_or(limit).min(limit));
-    let memory_mb = u32::try_from(place.memory_bytes >> 20).unwrap_or(u32::MAX);
-    config.run.threads = config.run.threads.or(Some(eciton_plan::cloud::threads(memory_mb)));
+    config.run.threads = config.run.threads.or(place.threads);
     let run = place.folder.join("run");
     let checkpoints = checkpoint::folder(&run);
     // A failed job may have left these.

@@ -164,7 +164,7 @@ fn train(bucket: &Bucket, job: &Job) -> Result<Performed> {
     let scratch = eciton_exec::Scratch::new().map_err(temporary)?;
     let memory_bytes = eciton_input::memory::available().unwrap_or(NO_LIMIT);
     let folder = scratch.path("job").map_err(temporary)?;
-    let place = Place { folder, memory_bytes, code: None, published: Published::default() };
+    let place = Place { folder, memory_bytes, threads: None, code: None, published: Published::default() };
     let mut fault = None;
     let ended = perform(job, &place, None, &mut |key| {
         bucket.get(key, memory_bytes.min(MAX_FILE_BYTES)).map_err(|found| {
