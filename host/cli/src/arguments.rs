@@ -44,6 +44,8 @@ pub(crate) enum Command {
     Job(crate::job::Arguments),
     /// What a training would do and hold, without training: takes what `train` takes
     Plan(Box<crate::plan::Arguments>),
+    /// Seconds and dollars of a training, sweep or prediction on functions and elsewhere, before it runs
+    Cost(Box<crate::cost::Arguments>),
     /// What each stage of a model takes on this machine, a call and a row: for `plan --measured`
     Profile(Box<crate::profile::Arguments>),
     /// Go on with a run that was killed, from its last checkpoint

@@ -1,4 +1,4 @@
-//! The command line of Eciton: `eciton train`, `sweep`, `job`, `plan`, `resume`, `simulate`, `reproduce`, `predict`,
+//! The command line of Eciton: `eciton train`, `sweep`, `job`, `plan`, `cost`, `resume`, `simulate`, `reproduce`, `predict`,
 //! `worker`, `eval`, `report`, `runs`, `data`, `recipes`, `kernel`, `deploy`, `destroy`, `clean`, `doctor`, `completions`
 //! and `man`. A library, which the program
 //! `eciton` and the Python package call.
@@ -11,6 +11,7 @@
 mod arguments;
 mod clean;
 mod completions;
+mod cost;
 mod data;
 mod deploy;
 mod destroy;
@@ -76,6 +77,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
     }
     let done = match &arguments.command {
         Command::Plan(arguments) => plan::run(arguments, &mut output),
+        Command::Cost(arguments) => cost::run(arguments, &mut output),
         Command::Profile(arguments) => profile::run(arguments, &mut output),
         Command::Train(arguments) if arguments.dry_run => plan::dry_run(arguments, &mut output),
         Command::Train(arguments) => train::run(arguments, &mut output),

@@ -28,15 +28,15 @@ use crate::text::{counted, grouped};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The run folder
-    run: PathBuf,
+    pub(crate) run: PathBuf,
     #[command(flatten)]
-    data: OtherData,
+    pub(crate) data: OtherData,
     /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE.npz|FILE.csv")]
     out: Option<PathBuf>,
     /// Also write the rows before the last layer (to an .npz)
     #[arg(long, requires = "out")]
-    embeddings: bool,
+    pub(crate) embeddings: bool,
     /// Score the pairs of vertices in this file, source,target a line, by a run of link prediction
     #[arg(long, value_name = "FILE.csv", conflicts_with_all = ["embeddings", "as_task"])]
     pairs: Option<PathBuf>,
@@ -55,10 +55,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DIR", requires = "listen")]
     tokens: Option<String>,
     #[command(flatten)]
-    task: AsTask,
+    pub(crate) task: AsTask,
     /// Print one JSON object a vertex or pair; with --out one object in all
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 /// What a file's name asks for.

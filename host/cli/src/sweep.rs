@@ -81,7 +81,7 @@ pub(crate) struct Arguments {
     dry_run: bool,
     /// Print one JSON object a line
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 /// A limit of a bill.
@@ -155,20 +155,7 @@ struct Results<'a> {
 /// Trains all that is not trained, and prints the table.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let begun = Instant::now();
-    let shown = arguments.file.display();
-    let text = eciton_input::file::read(&arguments.file, MAX_BYTES)
-        .map_err(|error| Failure::Failed(format!("{shown}: cannot be read: {error}")))?;
-    let text = String::from_utf8(text).map_err(|_| Failure::Failed(format!("{shown}: not UTF-8 text")))?;
-    let named = |error: Error| Failure::Usage(format!("{shown}: {}", Failure::text(&error)));
-    let sweep = Sweep::parse(&text).map_err(named)?;
-    let (base, place) = base(&sweep, arguments)?;
-    let trials = sweep.trials(base.run.seed).map_err(named)?;
-    let mut configs = Vec::with_capacity(trials.len());
-    for trial in &trials {
-        let origin = format!("{shown}, trial {}", trial.number);
-        configs.push(recipe::settle(base.clone(), trial.assignments(), &origin)?);
-    }
-    let rungs = rungs(&sweep, &base, &trials).map_err(named)?;
+    let Planned { sweep, base, place, trials, configs, rungs } = read(arguments)?;
     let address = address(arguments)?;
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
     let workers = arguments.workers.unwrap_or(cores).min(configs.len() as u32);
@@ -213,6 +200,9 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         None => None,
     };
     claim(&folder, &base, &trials, (sweep.halving, sweep.rank_by))?;
+    if !local {
+        write(&folder.join(FUNCTIONS), place.to_toml()?.as_bytes())?;
+    }
     let stop: std::sync::Arc<Stop> = std::sync::Arc::default();
     interrupt::watch_sweep(stop.clone())?;
     let mut rows: Vec<Option<Row>> = vec![None; trials.len()];
@@ -351,7 +341,46 @@ fn list(arguments: &Arguments, missing: &Missing, output: &mut Output) {
     output.line("The same `eciton sweep` command collects the answers.");
 }
 
-/// The recipe of all trials, which know of no functions, and the functions that train them.
+/// A sweep as its file and the command line ask for it.
+pub(crate) struct Planned {
+    sweep: Sweep,
+    base: Config,
+    /// The functions, as settings.
+    pub(crate) place: Config,
+    trials: Vec<Trial>,
+    /// Of each trial.
+    pub(crate) configs: Vec<Config>,
+    rungs: Vec<Rung>,
+}
+
+impl Planned {
+    /// Returns the last epoch and the number of trials of each rung.
+    pub(crate) fn rungs(&self) -> Vec<(u32, usize)> {
+        let repeats = self.trials.len() / choices(&self.trials).len().max(1);
+        self.rungs.iter().map(|rung| (rung.epochs, rung.choices as usize * repeats)).collect()
+    }
+}
+
+/// Reads a sweep's file, and applies the command line.
+pub(crate) fn read(arguments: &Arguments) -> Result<Planned, Failure> {
+    let shown = arguments.file.display();
+    let text = eciton_input::file::read(&arguments.file, MAX_BYTES)
+        .map_err(|error| Failure::Failed(format!("{shown}: cannot be read: {error}")))?;
+    let text = String::from_utf8(text).map_err(|_| Failure::Failed(format!("{shown}: not UTF-8 text")))?;
+    let named = |error: Error| Failure::Usage(format!("{shown}: {}", Failure::text(&error)));
+    let sweep = Sweep::parse(&text).map_err(named)?;
+    let (base, place) = base(&sweep, arguments)?;
+    let trials = sweep.trials(base.run.seed).map_err(named)?;
+    let mut configs = Vec::with_capacity(trials.len());
+    for trial in &trials {
+        let origin = format!("{shown}, trial {}", trial.number);
+        configs.push(recipe::settle(base.clone(), trial.assignments(), &origin)?);
+    }
+    let rungs = rungs(&sweep, &base, &trials).map_err(named)?;
+    Ok(Planned { sweep, base, place, trials, configs, rungs })
+}
+
+/// Returns the recipe of all trials, which has no functions, and the functions that train them.
 fn base(sweep: &Sweep, arguments: &Arguments) -> Result<(Config, Config), Failure> {
     let beside = arguments.file.parent().unwrap_or(Path::new("")).join(&sweep.recipe);
     let (what, recipe) = match sweep.recipe.split_once('/') {
@@ -438,7 +467,7 @@ fn claim(
 }
 
 /// Writes a file, all of it or nothing.
-fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let beside = path.with_extension("partial");
     std::fs::write(&beside, bytes)
         .and_then(|()| std::fs::rename(&beside, path))
@@ -514,6 +543,8 @@ fn print(results: &Results<'_>, (folder, by): (&Path, Part), output: &mut Output
 
 /// Name of the file that records what functions cost.
 pub(crate) const RECORD: &str = "spent.jsonl";
+/// Name of the file with the settings of the functions that a sweep or run used last.
+pub(crate) const FUNCTIONS: &str = "functions.toml";
 
 /// Returns a line about the work of functions and its cost.
 pub(crate) fn told_spent(spent: &Spent) -> String {

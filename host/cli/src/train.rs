@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::progress::{self, Bar, JsonLines, Lines};
 use crate::run_name::RunName;
-use crate::sweep::{RECORD, told_spent};
+use crate::sweep::{FUNCTIONS, RECORD, told_spent};
 use crate::{interrupt, recipe, summary, text};
 
 /// What `eciton train` takes. What stands for a key of a recipe is kept as text: the plan reads it.
@@ -310,6 +310,9 @@ fn as_task(arguments: &Arguments, config: &Config, out: &Path, output: &mut Outp
         let to = out.join(RECORD);
         std::fs::rename(&record, &to)
             .map_err(|error| Failure::Failed(format!("{}: cannot be written: {error}", to.display())))?;
+        let mut place = Config::default();
+        (place.executor, place.emulator) = (config.executor.clone(), config.emulator.clone());
+        crate::sweep::write(&out.join(FUNCTIONS), place.to_toml()?.as_bytes())?;
     }
     let summary = match ended {
         Some(Outcome::Trained(summary) | Outcome::Found(summary)) => Ok(*summary),

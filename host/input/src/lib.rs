@@ -5,6 +5,7 @@
 //! * [`mapped`]: mapped files that change while they are read, reported with their names.
 //! * [`memory`]: the memory that the process may hold, by machine and control groups.
 //! * [`notes`]: what readers decided where an input left a doubt.
+//! * [`processor`]: the processor time of the process.
 //! * [`threads`]: threads for pieces of work, where the system gives some.
 //! * [`text`]: text from outside, cleaned and cut before it is printed.
 

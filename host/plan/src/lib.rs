@@ -18,7 +18,7 @@
 //! they are added.
 //!
 //! A [`Profile`] says how long stages take and how many bytes they move, [`Prices`] what machines and
-//! functions cost: what the simulation and the planners count with.
+//! functions cost: what the simulation and the planners count with. [`cost`] compares places that could do a job.
 //!
 //! A [`planner`] cuts operators over lanes: which lane does what, in which schedule, how fast. [`receptive`] cuts
 //! images into strips of rows, and convolutions into blocks that need no other strip's rows.
@@ -33,6 +33,7 @@ pub mod class_weights;
 pub mod cloud;
 pub mod combine;
 pub mod config;
+pub mod cost;
 mod document;
 mod error;
 pub mod executor;

@@ -240,12 +240,16 @@ impl Prices {
     /// bucket is: it lies in all zones. A NAT gateway is not counted.
     #[must_use]
     pub fn transfer_usd(&self, place: HostPlace, moved: &Moved) -> f64 {
-        let both_ways = moved.to_functions + moved.from_functions;
-        let bytes = match place {
+        self.moved_bytes(place, moved) as f64 / 1e9 * self.transfer_gb_usd(place)
+    }
+
+    /// Returns the bytes that are charged for a host at this place.
+    #[must_use]
+    pub fn moved_bytes(&self, place: HostPlace, moved: &Moved) -> u64 {
+        match place {
             HostPlace::Home => moved.from_functions + moved.objects_to_host,
-            HostPlace::Region | HostPlace::Zone => both_ways,
-        };
-        bytes as f64 / 1e9 * self.transfer_gb_usd(place)
+            HostPlace::Region | HostPlace::Zone => moved.to_functions + moved.from_functions,
+        }
     }
 
     /// 1 GB of what is charged at that place.

@@ -18,6 +18,8 @@ mod batch;
 mod budget;
 pub mod checkpoint;
 mod class_weights;
+#[cfg(feature = "compiler")]
+pub mod cost;
 mod culprit;
 mod data;
 pub mod decided;

@@ -47,6 +47,8 @@ pub struct Plan {
     pub gathers: u64,
     /// Values a row that these gathers move for each edge.
     pub gathered_width: u64,
+    /// Floating-point operations of an epoch's training, without evaluation.
+    pub epoch_flops: f64,
     /// Whether the features are gathered once, before the first epoch.
     pub gathered_features: bool,
     /// The layers, in order.
@@ -222,6 +224,29 @@ fn spans(draft: &Draft, config: &Config, rows: &[usize]) -> Vec<SpanPlan> {
     (0..).zip(spans.as_slice()).map(one).collect()
 }
 
+/// Returns the floating-point operations of an epoch whose rounds have these rows, an interval each, and whose gathers
+/// move this many values for each edge.
+fn epoch_flops(draft: &Draft, config: &Config, (rows, width): (&[usize], u64)) -> f64 {
+    let (inputs, program) = (&draft.inputs, &draft.planned.program);
+    let stored = inputs.stored();
+    let all = rows.iter().sum::<usize>() as f64;
+    let own = |stage: &Stage| {
+        let rows = match stage.domain {
+            Domain::VERTICES => all,
+            other => {
+                inputs.intervals_of(other).iter().map(|interval| interval.rows.len()).sum::<usize>() as f64
+            }
+        };
+        rows * (stage.cost.flops + stored * stage.cost.feature_flops)
+    };
+    let rounds = config.batch.rounds(inputs.shape.rows);
+    let edges = match program.apart {
+        Some(_) => 0.0,
+        None => inputs.dataset.graph.edges() as f64,
+    };
+    f64::from(rounds) * program.stages.iter().map(own).sum::<f64>() + 2.0 * edges * width as f64
+}
+
 /// What planners say of lanes whose stages were measured.
 fn planned(draft: &Draft, config: &Config) -> Result<Option<PipelinePlan>> {
     let Some(path) = config.lanes.profile.as_ref().filter(|_| config.lanes.lanes.count > 0) else {
@@ -271,7 +296,7 @@ fn plan_data(dataset: Option<Dataset>, config: &Config, options: &Options) -> Re
     };
     let widths = program.stages.iter().filter_map(gathered);
     let tasks = program.tasks() as u64;
-    let gathers = widths.clone().count() as u64;
+    let (gathers, gathered_width) = (widths.clone().count() as u64, widths.sum());
     let format = config.run.row_storage;
     let stage = |id: u16| {
         let rows = |interval: u32| {
@@ -318,7 +343,8 @@ fn plan_data(dataset: Option<Dataset>, config: &Config, options: &Options) -> Re
         order: inputs.vertices.ordered.clone(),
         tasks: tasks * u64::from(intervals),
         gathers,
-        gathered_width: widths.sum(),
+        gathered_width,
+        epoch_flops: epoch_flops(&draft, config, (&rows, gathered_width)),
         gathered_features: program.savings.gathered_features,
         layers: layers.collect(),
         labelled_edges: draft.planned.labelled.as_ref().map(|labelled| labelled.edges),

@@ -5,6 +5,7 @@ mod beginnings;
 mod checkpoint;
 mod cli;
 mod common;
+mod cost;
 mod docs;
 mod earlier_runs;
 mod edges;

@@ -302,9 +302,9 @@ fn one<T>(
     Ok((answer?, spent))
 }
 
-/// The class of what functions do: Lambda's processors are of several kinds, of which a deployment pins one; emulated
-/// functions have this machine's, or that of the architecture that their program was built for.
-fn class(place: &Config) -> Option<String> {
+/// Returns the numeric class of functions. A deployment pins one, because Lambda's processors are of several kinds.
+/// Emulated functions have this machine's, or that of the architecture that their program was built for.
+pub(crate) fn class(place: &Config) -> Option<String> {
     let pinned = |processor| Architecture::from(processor).numeric_class();
     match place.executor.kind {
         ExecutorKind::Emulated => {
@@ -356,8 +356,10 @@ fn next(job: &mut Job, run: &Path, predictions: bool) -> Result<Call> {
     call(job, predictions, files)
 }
 
-/// The components of the user's own kernels, each once.
-fn own_components<'a>(configs: impl Iterator<Item = &'a Config>) -> Result<Vec<(String, Vec<u8>)>> {
+/// Returns the components of the user's own kernels, each once.
+pub(crate) fn own_components<'a>(
+    configs: impl Iterator<Item = &'a Config>,
+) -> Result<Vec<(String, Vec<u8>)>> {
     let mut all: Vec<(String, Vec<u8>)> = Vec::new();
     for config in configs {
         for path in config.kernels.values().map(String::as_str).chain(config.model.own_kernels()) {

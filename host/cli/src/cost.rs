@@ -1,0 +1,381 @@
+//! `eciton cost`: seconds and dollars of a job on functions and elsewhere, before it runs.
+
+mod compare;
+
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use eciton_exec::{Architecture, Host};
+use eciton_plan::cost::{self, Asked, Functions, Kind, Line, MAX_AGE_DAYS, Row, Table, Verdict};
+use eciton_plan::{Cloud, Config, ExecutorKind, FunctionCount, Preset, Prices, Processor};
+use eciton_train::cost::{Forecast, Trials};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::output::{Output, tell};
+use crate::text::{bytes, counted, seconds};
+use crate::{predict, recipe, sweep, train};
+
+/// `eciton cost`
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true, after_help = AFTER_HELP)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    job: Option<Job>,
+    /// Print predicted against counted lines of a sweep's folder or run folder that functions made
+    #[arg(long, value_name = "DIR")]
+    compare: Option<PathBuf>,
+    /// Measure processor time with two short trainings in this process, before the prediction
+    #[arg(long, requires = "compare")]
+    pilot: bool,
+    /// Print one JSON object
+    #[arg(long, requires = "compare")]
+    json: bool,
+}
+
+const AFTER_HELP: &str = "\
+Each subcommand takes what the command of its name takes, and runs nothing. With --pilot it trains two short pieces of
+the recipe, or of the cheapest and of the dearest choice of a sweep, and measures their processor time.
+
+The columns are seconds, dollars, V = 1 / (seconds x dollars) relative to the first row, and T*: functions that answer
+before T* beat every EC2 fleet on demand, of any size, in seconds and dollars (docs/FUNCTIONS.md). An asterisk marks the
+best of a column. Prices and times are those of infra/cloud.toml, or of the file that ECITON_CLOUD names.";
+
+/// The job whose cost is asked for.
+#[derive(Debug, clap::Subcommand)]
+enum Job {
+    /// A training, as one task of a function
+    Train(Box<Train>),
+    /// A sweep, one task of a function for each trial
+    Sweep(Box<Sweep>),
+    /// A prediction, as one task of a function
+    Predict(Box<Predict>),
+}
+
+#[derive(Debug, clap::Args)]
+struct Train {
+    #[command(flatten)]
+    job: train::Arguments,
+    #[command(flatten)]
+    study: Study,
+}
+
+#[derive(Debug, clap::Args)]
+struct Sweep {
+    #[command(flatten)]
+    job: sweep::Arguments,
+    #[command(flatten)]
+    study: Study,
+}
+
+#[derive(Debug, clap::Args)]
+struct Predict {
+    #[command(flatten)]
+    job: predict::Arguments,
+    #[command(flatten)]
+    study: Study,
+}
+
+/// Flags of every prediction of cost.
+#[derive(Debug, Clone, Copy, clap::Args)]
+struct Study {
+    /// Measure processor time with short trainings in this process; without it, speeds are assumed
+    #[arg(long, help_heading = "Cost")]
+    pilot: bool,
+    /// Price of this machine for an hour, in US dollars [default: 0]
+    #[arg(long, value_name = "USD", value_parser = hour, help_heading = "Cost")]
+    host_hour_usd: Option<f64>,
+}
+
+/// Parses a price of an hour.
+fn hour(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(usd) if usd >= 0.0 && usd.is_finite() => Ok(usd),
+        _ => Err("a number of dollars, 0 or more, for instance 0.20".to_owned()),
+    }
+}
+
+/// Prices and times that a prediction uses.
+struct Book {
+    cloud: Cloud,
+    prices: Prices,
+    preset: Preset,
+}
+
+impl Book {
+    fn open(place: &Config) -> Result<Self, Failure> {
+        let cloud = eciton_exec::cloud()?;
+        let prices = eciton_exec::prices()?;
+        let preset = cloud.preset(&place.emulator.cloud)?.clone();
+        Ok(Self { cloud, prices, preset })
+    }
+
+    /// Returns a warning for each date that is too old.
+    fn warnings(&self) -> Vec<String> {
+        let today = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() / 86_400;
+        let dates = [("the cloud file", &self.cloud.date), ("the prices", &self.prices.date)];
+        let old = dates.into_iter().filter_map(|(name, date)| {
+            let age = cost::age_days(date, i64::try_from(today).unwrap_or(i64::MAX));
+            match age {
+                Some(age) if age <= MAX_AGE_DAYS => None,
+                Some(age) => Some(format!(
+                    "{name}: the date {date} is {age} days ago, more than {MAX_AGE_DAYS}; prices may have changed. \
+                     Check infra/cloud.toml, and name a corrected copy in ECITON_CLOUD"
+                )),
+                None => Some(format!(
+                    "{name}: {date:?} is no date; write YEAR-MONTH or YEAR-MONTH-DAY, for instance 2026-11"
+                )),
+            }
+        });
+        old.collect()
+    }
+}
+
+/// Returns the functions that the settings ask for.
+fn functions(place: &Config) -> Functions {
+    let processor = place.emulator.architecture.unwrap_or(match place.executor.kind {
+        // The stand-in runs programs of this machine.
+        ExecutorKind::Emulated if cfg!(target_arch = "aarch64") => Processor::Arm64,
+        _ => Architecture::X86_64.into(),
+    });
+    let count = match place.executor.functions {
+        FunctionCount::Fixed(count) => count.max(1),
+        FunctionCount::Auto => u32::MAX,
+    };
+    let memory_mb = place.executor.memory_mb;
+    let count = match place.executor.kind {
+        ExecutorKind::Emulated => count.min(place.emulator.account_concurrency.max(1)),
+        _ => count,
+    };
+    Functions { processor, memory_mb, count }
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    event: &'static str,
+    region: &'a str,
+    prices: &'a str,
+    preset: &'a str,
+    host: &'a Host,
+    warnings: &'a [String],
+    #[serde(flatten)]
+    forecast: &'a Forecast,
+    #[serde(flatten)]
+    table: &'a Table,
+    sentence: &'a str,
+}
+
+/// Predicts the cost of a job, or compares a prediction with what was counted.
+pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    match (&arguments.job, &arguments.compare) {
+        (None, Some(folder)) => compare::run(folder, arguments.pilot, arguments.json, output),
+        (None, None) => {
+            let known = "train, sweep or predict, or --compare DIR";
+            Err(Failure::Usage(format!("no job is named; write {known} after `eciton cost`")))
+        }
+        (Some(Job::Train(train)), _) => {
+            let config = recipe::configure(&train.job)?;
+            let mut place = Config::default();
+            (place.executor, place.emulator) = (config.executor.clone(), config.emulator.clone());
+            let configs = std::slice::from_ref(&config);
+            let rungs = [(config.run.epochs, 1)];
+            let trials = Trials { configs, seeds: train.job.seeds, rungs: &rungs, place: &place };
+            let found = eciton_train::cost::train(trials, train.study.pilot)?;
+            report(&found, (&place, train.study), train.job.json, output)
+        }
+        (Some(Job::Sweep(sweep)), _) => {
+            let planned = sweep::read(&sweep.job)?;
+            let (rungs, place) = (planned.rungs(), &planned.place);
+            let trials = Trials { configs: &planned.configs, seeds: 1, rungs: &rungs, place };
+            let found = eciton_train::cost::train(trials, sweep.study.pilot)?;
+            report(&found, (place, sweep.study), sweep.job.json, output)
+        }
+        (Some(Job::Predict(predict)), _) => {
+            let place = predict.job.task.place()?.unwrap_or_default();
+            let data = predict.job.data.chosen();
+            let run = std::path::absolute(&predict.job.run).unwrap_or_else(|_| predict.job.run.clone());
+            let wanted = (data.as_ref(), predict.job.embeddings);
+            let found = eciton_train::cost::predict(&run, wanted, &place, predict.study.pilot)?;
+            report(&found, (&place, predict.study), predict.job.json, output)
+        }
+    }
+}
+
+/// Makes the table and prints it.
+fn report(
+    forecast: &Forecast,
+    (place, study): (&Config, Study),
+    json: bool,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let book = Book::open(place)?;
+    let host = Host::of_emulated(place.executor.host);
+    let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+    let hour_usd = study.host_hour_usd.or(place.executor.host_hour_usd).unwrap_or(0.0);
+    let asked = Asked { functions: functions(place), place: host.place, cores, hour_usd };
+    let table = cost::table(&forecast.work, asked, &book.cloud, (&book.prices, &book.preset));
+    let (warnings, sentence) = (book.warnings(), sentence(&table));
+    warnings.iter().for_each(|warning| tell(format_args!("warning: {warning}")));
+    if json {
+        output.json(&Report {
+            event: "cost",
+            region: &book.prices.region,
+            prices: &book.prices.date,
+            preset: &place.emulator.cloud,
+            host: &host,
+            warnings: &warnings,
+            forecast,
+            table: &table,
+            sentence: &sentence,
+        });
+        return Ok(());
+    }
+    print_work(forecast, &table, output);
+    if let Some(first) = table.rows.first() {
+        print_lines(first, output);
+    }
+    print_rows(&table.rows, output);
+    output.line("");
+    output.line(&sentence);
+    output.line(format_args!(
+        "prices of {} ({}), times of preset {}; host {host}",
+        book.prices.region, book.prices.date, place.emulator.cloud
+    ));
+    let limit_ms = f64::from(book.preset.time_limit_s) * 1e3;
+    if table.usage.billed_ms as f64 > limit_ms * table.usage.invocations as f64 {
+        output.line(format_args!(
+            "note: an invocation takes longer than the {} s that functions have",
+            book.preset.time_limit_s
+        ));
+    }
+    for note in &forecast.notes {
+        output.line(format_args!("note: {note}"));
+    }
+    Ok(())
+}
+
+fn print_work(forecast: &Forecast, table: &Table, output: &mut Output) {
+    let (work, used) = (&forecast.work, &table.usage);
+    output.line(format_args!(
+        "work        {}, {} of one core ({}), {:.3e} flop in training",
+        counted(used.invocations, "task"),
+        seconds(work.core_s()),
+        work.times.name(),
+        forecast.flops
+    ));
+    for pilot in &forecast.pilots {
+        output.line(format_args!(
+            "pilot       trial {}: {} and {} epochs; {} besides epochs, {} an epoch, {} more in a new process",
+            pilot.trial,
+            pilot.epochs[0],
+            pilot.epochs[1],
+            seconds(pilot.start_s),
+            seconds(pilot.epoch_s),
+            seconds(pilot.first_s)
+        ));
+    }
+    let store = used.store;
+    output.line(format_args!(
+        "functions   {}, {} cold; {} PUT, {} GET, {} HEAD; {} written, {} read",
+        counted(used.invocations, "invocation"),
+        used.cold_starts,
+        store.puts,
+        store.gets,
+        store.heads,
+        bytes(store.bytes_in),
+        bytes(store.bytes_out)
+    ));
+}
+
+fn print_lines(row: &Row, output: &mut Output) {
+    output.line("");
+    output.line(format_args!("{}", row.name));
+    for Line { usage, quantity, unit, unit_usd, usd, origin } in &row.lines {
+        let price = format!("{unit_usd:.10}");
+        let price = price.trim_end_matches('0');
+        let origin = origin.name();
+        output.line(format_args!(
+            "  {usage:<27} {quantity:>14.6} {unit:<11}  x ${price:<12}  ${usd:<12.8} {origin}"
+        ));
+    }
+    output.line(format_args!("  {:<27} {:>41}  ${:.8}", "total", "", row.usd));
+}
+
+fn print_rows(rows: &[Row], output: &mut Output) {
+    let widest = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
+    let reference = rows.first().and_then(|row| row.value);
+    let relative = |row: &Row| Some(row.value? / reference?);
+    let least = |of: &dyn Fn(&Row) -> Option<f64>| rows.iter().filter_map(of).min_by(f64::total_cmp);
+    let quickest = least(&|row| row.seconds);
+    let cheapest = least(&|row| row.seconds.map(|_| row.usd));
+    let best = rows.iter().filter_map(relative).max_by(f64::total_cmp);
+    let mark = |own: Option<f64>, best: Option<f64>| if own.is_some() && own == best { "*" } else { " " };
+    output.line("");
+    output.line(format_args!(
+        "{:<widest$}  {:>10}   {:>12}   {:>9}   {:>8}",
+        "", "seconds", "dollars", "V", "T*"
+    ));
+    for row in rows {
+        let text = |found: Option<f64>, digits: usize| match found {
+            Some(found) => format!("{found:.digits$}"),
+            None => "-".to_owned(),
+        };
+        let usd = row.seconds.map(|_| row.usd);
+        let v = relative(row);
+        let star = if row.kind == Kind::Functions { row.break_even_s } else { None };
+        output.line(format_args!(
+            "{:<widest$}  {:>10}{}  {:>12}{}  {:>9}{}  {:>8}",
+            row.name,
+            text(row.seconds, 2),
+            mark(row.seconds, quickest),
+            text(usd, 7),
+            mark(usd, cheapest),
+            text(v, 3),
+            mark(v, best),
+            text(star, 1)
+        ));
+    }
+}
+
+/// Returns the verdict as a sentence.
+fn sentence(table: &Table) -> String {
+    let verdict = match table.verdict {
+        Verdict::FasterAndCheaper => "functions are faster, and cheaper than any EC2 fleet that is as fast",
+        Verdict::Faster => "functions are faster, not cheaper: an EC2 fleet that is as fast costs less",
+        Verdict::Neither => "neither: the EC2 fleet of the best value answers before the functions",
+    };
+    let beaten = match &table.beaten_by[..] {
+        [] => String::new(),
+        [one] => format!("; faster and cheaper than functions: {one}"),
+        all => format!("; faster and cheaper than functions: {}", all.join("; ")),
+    };
+    format!("verdict: {verdict}{beaten}")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_price_of_an_hour_is_0_or_more() {
+        assert_eq!((hour("0"), hour("0.2")), (Ok(0.0), Ok(0.2)));
+        for wrong in ["-1", "nan", "inf", "x"] {
+            assert!(hour(wrong).is_err_and(|text| text.contains("0 or more")), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_old_file_is_warned_of() {
+        let mut cloud = Cloud::parse(include_str!("../../../infra/cloud.toml")).unwrap();
+        let prices = cloud.region("us-east-1").unwrap().clone();
+        let preset = cloud.preset("lambda-2026").unwrap().clone();
+        cloud.date = "2020-01".to_owned();
+        let book = Book { cloud, prices, preset };
+        let warnings = book.warnings();
+        assert!(
+            warnings.iter().any(|text| text.contains("2020-01") && text.contains("ECITON_CLOUD")),
+            "{warnings:?}"
+        );
+    }
+}

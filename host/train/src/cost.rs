@@ -1,0 +1,563 @@
+//! Work of trainings and predictions before they run on functions: counts from their jobs, and processor seconds from a
+//! pilot or from the plan.
+//!
+//! Jobs are made as a run makes them, so their events and files have the sizes that they will have. Kernels are asked
+//! for through the same trait as in a function. A pilot is [`perform`], the function's own code, in this process.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use eciton_exec::Scratch;
+use eciton_kernel::artefact::{Baseline, Signer, Verifier, compile_once, store_key};
+use eciton_kernel::cache::{Cache, digest};
+use eciton_plan::cost::{Origin, Requests, Task, Work};
+use eciton_plan::{Config, Data, ExecutorKind};
+use eciton_transport::{Counts, put_requests};
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+use crate::job::{Carried, Done, Files, Job, Part, Place, perform};
+use crate::kernels::{CachePolicy, SignedCode, builtin};
+use crate::plan::{Plan, plan_on};
+use crate::published::Published;
+use crate::session::Options;
+use crate::sweep::{class, own_components};
+
+/// Assumed operations per second of one core.
+const FLOPS: f64 = 20e9;
+/// Assumed seconds of an epoch besides its operations.
+const EPOCH_S: f64 = 0.000_1;
+/// Assumed processor seconds of a job besides its epochs, in a warm process.
+const START_S: f64 = 0.02;
+/// Assumed bytes of a data set that a core reads in a second.
+const READ_BYTES: f64 = 50e6;
+/// Assumed bytes of a run folder's records, and of each epoch's line.
+const RECORD_BYTES: (u64, u64) = (20_000, 400);
+/// Processor seconds of one request to the object store, in a function: signature, connection, copies.
+const REQUEST_S: f64 = 0.000_5;
+/// Epochs of a pilot's two trainings.
+const EPOCHS: [u32; 2] = [2, 6];
+/// Processor seconds by which a pilot's trainings should differ, so that the clock's error is small.
+const APART_S: f64 = 0.2;
+/// Repetitions of each measurement, of which the least counts.
+const REPEATS: u32 = 3;
+/// Bytes by which a job's event grows where a training continues: the name of its checkpoints and their object.
+const CONTINUED_BYTES: u64 = 300;
+
+/// Trainings that would run on functions.
+#[derive(Debug, Clone, Copy)]
+pub struct Trials<'a> {
+    /// Their configurations.
+    pub configs: &'a [Config],
+    /// Seeds of each.
+    pub seeds: u32,
+    /// Last epoch and number of trials of each rung of successive halving; one rung without it.
+    pub rungs: &'a [(u32, usize)],
+    /// The functions, as settings.
+    pub place: &'a Config,
+}
+
+/// Measurements of a pilot.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Pilot {
+    /// Number of the trial whose settings it had.
+    pub trial: usize,
+    /// Epochs of its two trainings.
+    pub epochs: [u32; 2],
+    /// Processor seconds of a job besides its epochs.
+    pub start_s: f64,
+    /// Processor seconds of an epoch, evaluation included.
+    pub epoch_s: f64,
+    /// Further processor seconds of a process's first job.
+    pub first_s: f64,
+    /// Bytes of the answer besides its epochs, and of an epoch.
+    pub answer_bytes: [f64; 2],
+}
+
+/// Work, and how it was found.
+#[derive(Debug, Clone, Serialize)]
+pub struct Forecast {
+    /// The work.
+    pub work: Work,
+    /// Floating-point operations of all epochs, without evaluation.
+    pub flops: f64,
+    /// Measurements; none without a pilot.
+    pub pilots: Vec<Pilot>,
+    /// Facts that limit the forecast.
+    pub notes: Vec<String>,
+}
+
+/// Compiled and signed kernels, as functions get them. It counts what it is asked for.
+#[derive(Debug)]
+struct Code {
+    signer: Signer,
+    trusted: Verifier,
+    baseline: Baseline,
+    /// Name and component by key.
+    components: BTreeMap<String, (String, Cow<'static, [u8]>)>,
+    cache: Option<Cache>,
+    sealed: Mutex<BTreeMap<String, Vec<u8>>>,
+    asked: Mutex<Requests>,
+    _folder: Scratch,
+}
+
+impl Code {
+    fn new(own: Vec<(String, Vec<u8>)>) -> Result<Self> {
+        let folder = Scratch::new().map_err(in_temporary)?;
+        let signer = Signer::open(&folder.path("key").map_err(in_temporary)?.join("signing.key"))?;
+        let baseline = Baseline::of_this_machine().ok_or(eciton_exec::functions::Error::Processor)?;
+        let builtin = builtin().iter().map(|kernel| (kernel.name.to_owned(), kernel.component.into()));
+        let all = builtin.chain(own.into_iter().map(|(name, component)| (name, component.into())));
+        let components = all.map(|(name, component): (String, Cow<'static, [u8]>)| {
+            (store_key(&digest(&component), baseline), (name, component))
+        });
+        Ok(Self {
+            trusted: signer.verifier(),
+            signer,
+            baseline,
+            components: components.collect(),
+            cache: CachePolicy::User.open().and_then(std::result::Result::ok),
+            sealed: Mutex::default(),
+            asked: Mutex::default(),
+            _folder: folder,
+        })
+    }
+
+    fn get(&self, key: &str) -> std::result::Result<Vec<u8>, String> {
+        let mut known = self.sealed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(sealed) = known.get(key) {
+            return Ok(sealed.clone());
+        }
+        let (name, component) =
+            self.components.get(key).ok_or_else(|| format!("no kernel has the key {key}"))?;
+        let sealed = compile_once(name, component, self.baseline, &self.signer, self.cache.as_ref())
+            .map_err(|error| eciton_input::text::causes(&error))?;
+        known.insert(key.to_owned(), sealed.clone());
+        Ok(sealed)
+    }
+
+    /// Returns the requests since the last call.
+    fn take(&self) -> Requests {
+        std::mem::take(&mut *self.asked.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns the host's requests that put all kernels into an empty store.
+    fn at_hand(&self) -> Result<Requests> {
+        let mut sum = Requests::default();
+        for key in self.components.keys() {
+            let bytes = self.get(key).map_err(Error::Job)?.len() as u64;
+            // A GET that finds nothing, and a PUT.
+            sum = sum.and(Requests {
+                gets: 1,
+                puts: put_requests(bytes),
+                bytes_in: bytes,
+                ..Requests::default()
+            });
+        }
+        Ok(sum)
+    }
+}
+
+impl SignedCode for Code {
+    fn trusted(&self) -> &Verifier {
+        &self.trusted
+    }
+
+    fn sealed(&self, key: &str) -> std::result::Result<Vec<u8>, String> {
+        let sealed = self.get(key)?;
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        asked.gets += 1;
+        asked.bytes_out += sealed.len() as u64;
+        Ok(sealed)
+    }
+}
+
+fn in_temporary(source: std::io::Error) -> Error {
+    Error::Read { path: std::env::temp_dir(), source }
+}
+
+/// Settings that set the time of an epoch: all but those that choose weights, rows and the end.
+fn shape(config: &Config) -> Result<String> {
+    let mut config = config.clone();
+    (config.run.seed, config.run.epochs) = (0, 1);
+    config.data.split_seed = 0;
+    config.optimiser = Config::default().optimiser;
+    Ok(config.to_toml()?)
+}
+
+/// Trainings of one shape.
+struct Shape {
+    plan: Plan,
+    /// Requests for kernels of each job.
+    kernels: Requests,
+    fit: Pilot,
+}
+
+/// Tools of a forecast.
+struct Study<'a> {
+    place: &'a Config,
+    code: Arc<Code>,
+    published: Published,
+    /// Whether functions fetch kernels from the store: those of AWS have them in their package.
+    fetch_kernels: bool,
+    /// Further processor seconds of a process's first job, as pilots found them.
+    first_s: Cell<f64>,
+}
+
+impl<'a> Study<'a> {
+    fn new(place: &'a Config, own: Vec<(String, Vec<u8>)>) -> Result<Self> {
+        Ok(Self {
+            place,
+            code: Arc::new(Code::new(own)?),
+            published: Published::default(),
+            fetch_kernels: place.executor.kind == ExecutorKind::Emulated,
+            first_s: Cell::new(0.0),
+        })
+    }
+
+    /// Plans a training as a function would.
+    fn plan(&self, config: &Config) -> Result<(Plan, Requests)> {
+        let mut config = config.clone();
+        config.run_on(ExecutorKind::Local);
+        config.run.threads = Some(eciton_plan::cloud::threads(self.place.executor.memory_mb));
+        let code: Arc<dyn SignedCode> = self.code.clone();
+        let options = Options { code: Some(code), cache: CachePolicy::Off, ..Options::default() };
+        self.code.take();
+        let plan = plan_on(self.published.of(&config.data)?, &config, &options)?;
+        let kernels = if self.fetch_kernels { self.code.take() } else { Requests::default() };
+        Ok((plan, kernels))
+    }
+
+    /// Does a job in this process. Returns its processor seconds and the bytes of its answer.
+    fn time(&self, (job, stored): (&Job, &BTreeMap<String, Vec<u8>>), place: &Place) -> Result<(f64, f64)> {
+        let mut fetch = |key: &str| stored.get(key).cloned().ok_or_else(|| format!("no object {key}"));
+        let no_clock = || Error::Job("--pilot: this system has no clock of processor time".to_owned());
+        let begun = eciton_input::processor::time().ok_or_else(no_clock)?;
+        let (bytes, _) = perform(job, place, &mut fetch)?;
+        let ended = eciton_input::processor::time().ok_or_else(no_clock)?;
+        Ok((ended.saturating_sub(begun).as_secs_f64(), bytes.len() as f64))
+    }
+
+    /// Measures jobs of two lengths.
+    fn pilot(
+        &self,
+        make: &dyn Fn(u32, &mut Files) -> Result<Job>,
+        (trial, epochs): (usize, u32),
+    ) -> Result<Pilot> {
+        let scratch = Scratch::new().map_err(in_temporary)?;
+        let job = |epochs: u32| {
+            let mut files = Files::default();
+            let job = make(epochs, &mut files)?;
+            let stored = files.take().map(|file| (file.carried.key, file.bytes)).collect::<BTreeMap<_, _>>();
+            Ok::<_, Error>((job, stored))
+        };
+        let [least, mut most] = [EPOCHS[0].min(epochs), EPOCHS[1].min(epochs)];
+        let (short, stored) = job(least)?;
+        // A process's first job takes memory from the system and starts the engine. Later pilots of this process miss
+        // that; they count at least the cost of the first pilot.
+        let folder = scratch.path("process").map_err(in_temporary)?;
+        let memory_bytes = u64::from(self.place.executor.memory_mb) << 20;
+        let warm = Place { folder, memory_bytes, code: self.code.clone(), published: Published::default() };
+        let (first_job_s, _) = self.time((&short, &stored), &warm)?;
+        let many = |job: &Job| {
+            let mut best = (f64::INFINITY, 0.0);
+            for _ in 0..REPEATS {
+                let (seconds, bytes) = self.time((job, &stored), &warm)?;
+                best = (best.0.min(seconds), bytes);
+            }
+            Ok::<_, Error>(best)
+        };
+        let (short_s, short_bytes) = many(&short)?;
+        let (mut long_s, mut long_bytes) = many(&job(most)?.0)?;
+        if most > least && long_s - short_s < APART_S && most < epochs {
+            let each = ((long_s - short_s) / f64::from(most - least)).max(1e-6);
+            most = (least + (APART_S / each).ceil().min(1e6) as u32).min(epochs);
+            (long_s, long_bytes) = many(&job(most)?.0)?;
+        }
+        let first_s = (first_job_s - short_s).max(self.first_s.get());
+        self.first_s.set(first_s);
+        let between = f64::from((most - least).max(1));
+        let epoch_s = ((long_s - short_s) / between).max(0.0);
+        let epoch_bytes = ((long_bytes - short_bytes) / between).max(0.0);
+        Ok(Pilot {
+            trial,
+            epochs: [least, most],
+            start_s: (long_s - epoch_s * f64::from(most)).max(0.0),
+            epoch_s,
+            first_s,
+            answer_bytes: [(long_bytes - epoch_bytes * f64::from(most)).max(0.0), epoch_bytes],
+        })
+    }
+}
+
+/// Returns assumed figures of a training.
+fn assumed(plan: &Plan, config: &Config, data_bytes: u64) -> Pilot {
+    // An evaluation is a forward pass, a third of a training's operations.
+    let evaluations = match config.run.eval_every {
+        0 => 0.0,
+        every => 1.0 / f64::from(every),
+    };
+    let weights: u64 =
+        plan.layers.iter().map(|layer| u64::from(layer.widths.0) * u64::from(layer.widths.1)).sum();
+    let classes = plan.layers.last().map_or(1, |layer| u64::from(layer.widths.1));
+    let answer = 4 * weights + u64::from(plan.vertices) * (4 * classes + 8) + RECORD_BYTES.0;
+    Pilot {
+        trial: 0,
+        epochs: [0, 0],
+        start_s: START_S,
+        epoch_s: plan.epoch_flops * (1.0 + evaluations / 3.0) / FLOPS + EPOCH_S,
+        first_s: data_bytes as f64 / READ_BYTES,
+        answer_bytes: [answer as f64, RECORD_BYTES.1 as f64],
+    }
+}
+
+/// Returns the figures between two measured trainings, by operations of an epoch.
+fn between(flops: f64, [(low, cheap), (high, dear)]: [(f64, &Pilot); 2]) -> Pilot {
+    let share = if high > low { ((flops - low) / (high - low)).clamp(0.0, 1.0) } else { 0.0 };
+    let mix = |a: f64, b: f64| a + (b - a) * share;
+    let bytes = |at: fn(&Pilot) -> f64| mix(at(cheap), at(dear));
+    Pilot {
+        start_s: mix(cheap.start_s, dear.start_s),
+        epoch_s: mix(cheap.epoch_s, dear.epoch_s),
+        first_s: mix(cheap.first_s, dear.first_s),
+        answer_bytes: [bytes(|one| one.answer_bytes[0]), bytes(|one| one.answer_bytes[1])],
+        ..*cheap
+    }
+}
+
+/// Returns the work of trainings on functions, one invocation each. With `pilot` it trains two short pieces of the cheapest and
+/// of the dearest one in this process; without it nothing runs.
+///
+/// # Errors
+/// Data or kernels that cannot be read; a training that fails.
+pub fn train(trials: Trials<'_>, pilot: bool) -> Result<Forecast> {
+    let study = Study::new(trials.place, own_components(trials.configs.iter())?)?;
+    let class = class(trials.place);
+    let mut files = Files::default();
+    let mut jobs = Vec::with_capacity(trials.configs.len());
+    for config in trials.configs {
+        jobs.push(Job::of(config, (trials.seeds, Part::default()), class.as_deref(), &mut files)?);
+    }
+    let sizes: BTreeMap<String, u64> =
+        files.take().map(|file| (file.carried.key, file.bytes.len() as u64)).collect();
+    let bytes_of = |job: &Job| job.files.values().filter_map(|file| sizes.get(&file.key)).sum::<u64>();
+    let (mut shapes, mut shape_of) = (Vec::<Shape>::new(), Vec::new());
+    let mut names = BTreeMap::new();
+    for (trial, (config, job)) in trials.configs.iter().zip(&jobs).enumerate() {
+        let name = shape(config)?;
+        let at = match names.get(&name) {
+            Some(&at) => at,
+            None => {
+                let (plan, kernels) = study.plan(config)?;
+                let fit = Pilot { trial, ..assumed(&plan, config, bytes_of(job)) };
+                shapes.push(Shape { plan, kernels, fit });
+                names.insert(name, shapes.len() - 1);
+                shapes.len() - 1
+            }
+        };
+        shape_of.push(at);
+    }
+    let mut pilots = Vec::new();
+    if pilot {
+        let by_flops = |one: &&Shape, other: &&Shape| one.plan.epoch_flops.total_cmp(&other.plan.epoch_flops);
+        let ends = [shapes.iter().min_by(by_flops), shapes.iter().max_by(by_flops)];
+        let mut measured: Vec<(f64, Pilot)> = Vec::new();
+        for shape in ends.into_iter().flatten() {
+            if measured.iter().any(|(_, known)| known.trial == shape.fit.trial) {
+                continue;
+            }
+            let Some(config) = trials.configs.get(shape.fit.trial) else { continue };
+            let make = |epochs: u32, files: &mut Files| {
+                let mut config = config.clone();
+                config.run.epochs = epochs;
+                Job::of(&config, (1, Part::default()), None, files)
+            };
+            let found = study.pilot(&make, (shape.fit.trial, config.run.epochs))?;
+            measured.push((shape.plan.epoch_flops, found));
+        }
+        if let (Some(cheap), Some(dear)) = (measured.first(), measured.last()) {
+            for shape in &mut shapes {
+                shape.fit = between(shape.plan.epoch_flops, [(cheap.0, &cheap.1), (dear.0, &dear.1)]);
+            }
+        }
+        pilots = measured.into_iter().map(|(_, found)| found).collect();
+    }
+    let mut notes = Vec::new();
+    if trials.configs.iter().any(|config| config.run.patience.is_some() || config.run.until.is_some()) {
+        notes.push("early stopping may end trainings before run.epochs; all epochs are counted".to_owned());
+    }
+    // A process keeps the files of its last job.
+    let objects = |job: &Job| job.files.values().map(|file: &Carried| file.key.clone()).collect::<Vec<_>>();
+    let shared = jobs.windows(2).all(|pair| matches!(pair, [a, b] if objects(a) == objects(b)));
+    if !shared {
+        notes.push("trainings read different files; each is taken to fetch its own".to_owned());
+    }
+    if trials.rungs.len() > 1 {
+        notes.push("the choices that continue are not known; the first ones are taken".to_owned());
+    }
+    let mut host = if study.fetch_kernels { study.code.at_hand()? } else { Requests::default() };
+    for &bytes in sizes.values() {
+        host = host.and(Requests { puts: put_requests(bytes), bytes_in: bytes, ..Requests::default() });
+    }
+    let mut work = Work {
+        phases: Vec::new(),
+        host,
+        times: if pilot { Origin::Modelled } else { Origin::Assumed },
+        sizes: if pilot { Origin::Modelled } else { Origin::Assumed },
+    };
+    let (mut flops, mut before) = (0.0, 0);
+    for (number, &(last, count)) in trials.rungs.iter().enumerate() {
+        let mut phase = Vec::with_capacity(count);
+        for (at, ((config, job), shape)) in
+            trials.configs.iter().zip(&jobs).zip(&shape_of).enumerate().take(count)
+        {
+            let Some(Shape { plan, kernels, fit }) = shapes.get(*shape) else { continue };
+            let epochs =
+                f64::from(last.min(config.run.epochs).saturating_sub(before)) * f64::from(trials.seeds);
+            flops += plan.epoch_flops * epochs;
+            let answer = fit.answer_bytes[0] * f64::from(trials.seeds) + fit.answer_bytes[1] * epochs;
+            let mut task = of_job(job, (answer as u64, *kernels), (shared, &sizes), at)?;
+            task.core_s += fit.start_s + fit.epoch_s * epochs;
+            task.first_core_s += fit.first_s;
+            if number > 0 {
+                // Its checkpoints come from the host and leave again.
+                let bytes = answer as u64;
+                let moved = Requests { heads: 1, gets: 1, bytes_out: bytes, ..Requests::default() };
+                task.store = task.store.and(moved);
+                task.event_bytes += CONTINUED_BYTES;
+                work.host = work.host.and(Requests {
+                    puts: put_requests(bytes),
+                    bytes_in: bytes,
+                    ..Requests::default()
+                });
+            }
+            work.host = work.host.and(Requests { gets: 1, bytes_out: answer as u64, ..Requests::default() });
+            phase.push(task);
+        }
+        before = last;
+        work.phases.push(phase);
+    }
+    Ok(Forecast { work, flops, pilots, notes })
+}
+
+/// Returns the requests and bytes of a job, with processor time for the requests.
+fn of_job(
+    job: &Job,
+    (answer, kernels): (u64, Requests),
+    (shared, sizes): (bool, &BTreeMap<String, u64>),
+    before: usize,
+) -> Result<Task> {
+    let looked = Requests { heads: 1, ..Requests::default() };
+    let written = Requests { puts: put_requests(answer), bytes_in: answer, ..Requests::default() };
+    let mut store = looked.and(written).and(kernels);
+    let mut files = Requests::default();
+    for bytes in job.files.values().filter_map(|file| sizes.get(&file.key)) {
+        files = files.and(Requests { heads: 1, gets: 1, bytes_out: *bytes, ..Requests::default() });
+    }
+    let mut first_store = files;
+    if !shared {
+        (store, first_store) = (store.and(files), Requests::default());
+    }
+    let to_text = |error: serde_json::Error| Error::Internal(error.to_string());
+    let event_bytes = serde_json::to_vec(job).map_err(to_text)?.len() as u64;
+    // The digits of its times are not known; a usual reply has these.
+    let reply = Done {
+        found: false,
+        seconds: 1.234_567_89,
+        files_seconds: 0.012_345_678,
+        files_bytes: if before == 0 { files.bytes_out } else { 0 },
+        peak_memory_bytes: 123_456_789,
+        before: 1,
+        store: Counts {
+            gets: store.gets,
+            puts: store.puts,
+            heads: store.heads,
+            bytes_in: store.bytes_out,
+            bytes_out: store.bytes_in,
+            ..Counts::default()
+        },
+    };
+    let reply_bytes = serde_json::to_vec(&reply).map_err(to_text)?.len() as u64;
+    let seconds = |one: Requests| REQUEST_S * (one.puts + one.gets + one.heads) as f64;
+    Ok(Task {
+        core_s: seconds(store),
+        first_core_s: seconds(first_store),
+        store,
+        first_store,
+        event_bytes,
+        reply_bytes,
+    })
+}
+
+/// Returns the work of a prediction by one function. With `pilot` it predicts in this process; without it nothing runs.
+///
+/// # Errors
+/// No run; data or kernels that cannot be read; a prediction that fails.
+pub fn predict(
+    run: &std::path::Path,
+    wanted: (Option<&Data>, bool),
+    place: &Config,
+    pilot: bool,
+) -> Result<Forecast> {
+    let class = class(place);
+    let mut files = Files::default();
+    let (job, config) = Job::predict(run, wanted, class.as_deref(), &mut files)?;
+    let sizes: BTreeMap<String, u64> =
+        files.take().map(|file| (file.carried.key, file.bytes.len() as u64)).collect();
+    let study = Study::new(place, own_components(std::iter::once(&config))?)?;
+    let (plan, kernels) = study.plan(&config)?;
+    let data_bytes = sizes.values().sum();
+    let mut fit = assumed(&plan, &config, data_bytes);
+    // One forward pass.
+    fit.epoch_s = plan.epoch_flops / 3.0 / FLOPS + EPOCH_S;
+    if pilot {
+        let make = |_: u32, files: &mut Files| Ok(Job::predict(run, wanted, None, files)?.0);
+        fit = study.pilot(&make, (0, 1))?;
+        (fit.start_s, fit.epoch_s) = (fit.start_s + fit.epoch_s, 0.0);
+    }
+    let answer = (fit.answer_bytes[0] + fit.answer_bytes[1]) as u64;
+    let mut task = of_job(&job, (answer, kernels), (true, &sizes), 0)?;
+    task.core_s += fit.start_s + fit.epoch_s;
+    task.first_core_s += fit.first_s;
+    let mut host = if study.fetch_kernels { study.code.at_hand()? } else { Requests::default() };
+    for &bytes in sizes.values() {
+        host = host.and(Requests { puts: put_requests(bytes), bytes_in: bytes, ..Requests::default() });
+    }
+    host = host.and(Requests { gets: 1, bytes_out: answer, ..Requests::default() });
+    let origin = if pilot { Origin::Modelled } else { Origin::Assumed };
+    let work = Work { phases: vec![vec![task]], host, times: origin, sizes: origin };
+    let pilots = if pilot { vec![fit] } else { Vec::new() };
+    Ok(Forecast { work, flops: plan.epoch_flops / 3.0, pilots, notes: Vec::new() })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn pilot(epoch_s: f64) -> Pilot {
+        Pilot { trial: 0, epochs: [2, 6], start_s: 0.1, epoch_s, first_s: 0.2, answer_bytes: [1e5, 400.0] }
+    }
+
+    #[test]
+    fn choices_between_two_pilots_are_scaled_by_operations() {
+        let (cheap, dear) = (pilot(0.001), pilot(0.003));
+        let at = |flops| between(flops, [(1e6, &cheap), (3e6, &dear)]).epoch_s;
+        assert!((at(2e6) - 0.002).abs() < 1e-12);
+        assert_eq!((at(1e6), at(3e6), at(9e6), at(0.0)), (0.001, 0.003, 0.003, 0.001));
+        // One pilot for all.
+        assert_eq!(between(5e6, [(1e6, &cheap), (1e6, &cheap)]).epoch_s, 0.001);
+    }
+
+    #[test]
+    fn seeds_splits_and_the_optimiser_do_not_change_the_shape() {
+        let one = Config::default();
+        let mut other = one.clone();
+        (other.run.seed, other.run.epochs, other.optimiser.lr) = (9, 7, 0.5);
+        assert_eq!(shape(&one).unwrap(), shape(&other).unwrap());
+        other.model.hidden = 99;
+        assert_ne!(shape(&one).unwrap(), shape(&other).unwrap());
+    }
+}
