@@ -83,7 +83,7 @@ struct Study {
     #[arg(long, help_heading = "Cost")]
     pilot: bool,
     /// Price of this machine for an hour, in US dollars [default: 0]
-    #[arg(long, value_name = "USD", value_parser = hour, help_heading = "Cost")]
+    #[arg(long, value_name = "USD", allow_negative_numbers = true, value_parser = hour, help_heading = "Cost")]
     host_hour_usd: Option<f64>,
 }
 
@@ -349,7 +349,16 @@ fn sentence(table: &Table) -> String {
         [one] => format!("; faster and cheaper than functions: {one}"),
         all => format!("; faster and cheaper than functions: {}", all.join("; ")),
     };
-    format!("verdict: {verdict}{beaten}")
+    let value = |row: &Row| row.value.unwrap_or_default();
+    let best = table.rows.iter().filter(|row| row.kind != Kind::Functions);
+    let best = best.max_by(|one, other| value(one).total_cmp(&value(other)));
+    let better = match (best, table.rows.first()) {
+        (Some(best), Some(first)) if value(best) > value(first) => {
+            format!("; better value than functions: {} ({:.1} times)", best.name, value(best) / value(first))
+        }
+        _ => String::new(),
+    };
+    format!("verdict: {verdict}{beaten}{better}")
 }
 
 #[cfg(test)]
