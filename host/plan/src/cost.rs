@@ -635,7 +635,7 @@ mod tests {
         let seconds = 0.020 + 1.4 / 0.5 + 4.0 * 0.020 + 1.1 / 75.0;
         assert_eq!(
             (used.invocations, used.cold_starts, used.billed_ms),
-            (1, 1, (seconds * 1e3).ceil() as u64)
+            (1, 1, f64::ceil(seconds * 1e3) as u64)
         );
         near(used.seconds, seconds + 0.010 + 0.150);
         near(used.gb_seconds, 2.915 * 1769.0 / 1024.0);
