@@ -179,14 +179,16 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
             (place.executor, place.emulator) = (config.executor.clone(), config.emulator.clone());
             let configs = std::slice::from_ref(&config);
             let rungs = [(config.run.epochs, 1)];
-            let trials = Trials { configs, seeds: train.job.seeds, rungs: &rungs, place: &place };
+            let trials =
+                Trials { configs, seeds: train.job.seeds, rungs: &rungs, place: &place, predictions: true };
             let found = eciton_train::cost::train(trials, train.study.pilot)?;
             report(&found, (&place, train.study), train.job.json, output)
         }
         (Some(Job::Sweep(sweep)), _) => {
             let planned = sweep::read(&sweep.job)?;
             let (rungs, place) = (planned.rungs(), &planned.place);
-            let trials = Trials { configs: &planned.configs, seeds: 1, rungs: &rungs, place };
+            let predictions = sweep.job.predictions;
+            let trials = Trials { configs: &planned.configs, seeds: 1, rungs: &rungs, place, predictions };
             let found = eciton_train::cost::train(trials, sweep.study.pilot)?;
             report(&found, (place, sweep.study), sweep.job.json, output)
         }

@@ -60,7 +60,7 @@ pub(crate) struct Arguments {
     /// Fetch the predictions of trials that functions train; without it they stay in the store, and `eciton predict`
     /// computes them
     #[arg(long, help_heading = "Functions")]
-    predictions: bool,
+    pub(crate) predictions: bool,
     /// The bucket of jobs and answers, and a prefix of its keys; with --executor jobs
     #[arg(long, value_name = "s3://BUCKET/PREFIX", help_heading = "Jobs")]
     store: Option<String>,

@@ -1,29 +1,25 @@
 //! Work of trainings and predictions before they run on functions: counts from their jobs, and processor seconds from a
 //! pilot or from the plan.
 //!
-//! Jobs are made as a run makes them, so their events and files have the sizes that they will have. Kernels are asked
-//! for through the same trait as in a function. A pilot is [`perform`], the function's own code, in this process.
+//! Jobs are made as a run makes them, so their events and files have the sizes that they will have. Kernels are in the
+//! functions' package. A pilot is [`perform`], the function's own code, in this process.
 
-use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use eciton_exec::Scratch;
-use eciton_kernel::artefact::{Baseline, Signer, Verifier, compile_once, store_key};
-use eciton_kernel::cache::{Cache, digest};
 use eciton_plan::cost::{Origin, Requests, Task, Work};
 use eciton_plan::{Config, Data, ExecutorKind};
 use eciton_transport::{Counts, put_requests};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
-use crate::job::{Carried, Done, Files, Job, Part, Place, perform};
-use crate::kernels::{CachePolicy, SignedCode, builtin};
+use crate::job::{Carried, Done, Files, Job, MAX_INLINE_BYTES, Part, Performed, Place, perform};
+use crate::kernels::CachePolicy;
 use crate::plan::{Plan, plan_on};
 use crate::published::Published;
 use crate::session::Options;
-use crate::sweep::{class, own_components};
+use crate::sweep::class;
 
 /// Assumed operations per second of one core.
 const FLOPS: f64 = 20e9;
@@ -57,6 +53,8 @@ pub struct Trials<'a> {
     pub rungs: &'a [(u32, usize)],
     /// The functions, as settings.
     pub place: &'a Config,
+    /// Whether the predictions of the trainings are fetched.
+    pub predictions: bool,
 }
 
 /// Measurements of a pilot.
@@ -74,6 +72,8 @@ pub struct Pilot {
     pub first_s: f64,
     /// Bytes of the answer besides its epochs, and of an epoch.
     pub answer_bytes: [f64; 2],
+    /// Bytes of the predictions, which are an object of their own.
+    pub predictions_bytes: f64,
 }
 
 /// Work, and how it was found.
@@ -87,91 +87,6 @@ pub struct Forecast {
     pub pilots: Vec<Pilot>,
     /// Facts that limit the forecast.
     pub notes: Vec<String>,
-}
-
-/// Compiled and signed kernels, as functions get them. It counts what it is asked for.
-#[derive(Debug)]
-struct Code {
-    signer: Signer,
-    trusted: Verifier,
-    baseline: Baseline,
-    /// Name and component by key.
-    components: BTreeMap<String, (String, Cow<'static, [u8]>)>,
-    cache: Option<Cache>,
-    sealed: Mutex<BTreeMap<String, Vec<u8>>>,
-    asked: Mutex<Requests>,
-    _folder: Scratch,
-}
-
-impl Code {
-    fn new(own: Vec<(String, Vec<u8>)>) -> Result<Self> {
-        let folder = Scratch::new().map_err(in_temporary)?;
-        let signer = Signer::open(&folder.path("key").map_err(in_temporary)?.join("signing.key"))?;
-        let baseline = Baseline::of_this_machine().ok_or(eciton_exec::functions::Error::Processor)?;
-        let builtin = builtin().iter().map(|kernel| (kernel.name.to_owned(), kernel.component.into()));
-        let all = builtin.chain(own.into_iter().map(|(name, component)| (name, component.into())));
-        let components = all.map(|(name, component): (String, Cow<'static, [u8]>)| {
-            (store_key(&digest(&component), baseline), (name, component))
-        });
-        Ok(Self {
-            trusted: signer.verifier(),
-            signer,
-            baseline,
-            components: components.collect(),
-            cache: CachePolicy::User.open().and_then(std::result::Result::ok),
-            sealed: Mutex::default(),
-            asked: Mutex::default(),
-            _folder: folder,
-        })
-    }
-
-    fn get(&self, key: &str) -> std::result::Result<Vec<u8>, String> {
-        let mut known = self.sealed.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(sealed) = known.get(key) {
-            return Ok(sealed.clone());
-        }
-        let (name, component) =
-            self.components.get(key).ok_or_else(|| format!("no kernel has the key {key}"))?;
-        let sealed = compile_once(name, component, self.baseline, &self.signer, self.cache.as_ref())
-            .map_err(|error| eciton_input::text::causes(&error))?;
-        known.insert(key.to_owned(), sealed.clone());
-        Ok(sealed)
-    }
-
-    /// Returns the requests since the last call.
-    fn take(&self) -> Requests {
-        std::mem::take(&mut *self.asked.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Returns the host's requests that put all kernels into an empty store.
-    fn at_hand(&self) -> Result<Requests> {
-        let mut sum = Requests::default();
-        for key in self.components.keys() {
-            let bytes = self.get(key).map_err(Error::Job)?.len() as u64;
-            // A GET that finds nothing, and a PUT.
-            sum = sum.and(Requests {
-                gets: 1,
-                puts: put_requests(bytes),
-                bytes_in: bytes,
-                ..Requests::default()
-            });
-        }
-        Ok(sum)
-    }
-}
-
-impl SignedCode for Code {
-    fn trusted(&self) -> &Verifier {
-        &self.trusted
-    }
-
-    fn sealed(&self, key: &str) -> std::result::Result<Vec<u8>, String> {
-        let sealed = self.get(key)?;
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        asked.gets += 1;
-        asked.bytes_out += sealed.len() as u64;
-        Ok(sealed)
-    }
 }
 
 fn in_temporary(source: std::io::Error) -> Error {
@@ -190,54 +105,44 @@ fn shape(config: &Config) -> Result<String> {
 /// Trainings of one shape.
 struct Shape {
     plan: Plan,
-    /// Requests for kernels of each job.
-    kernels: Requests,
     fit: Pilot,
 }
 
 /// Tools of a forecast.
 struct Study<'a> {
     place: &'a Config,
-    code: Arc<Code>,
     published: Published,
-    /// Whether functions fetch kernels from the store: those of AWS have them in their package.
-    fetch_kernels: bool,
     /// Further processor seconds of a process's first job, as pilots found them.
     first_s: Cell<f64>,
 }
 
 impl<'a> Study<'a> {
-    fn new(place: &'a Config, own: Vec<(String, Vec<u8>)>) -> Result<Self> {
-        Ok(Self {
-            place,
-            code: Arc::new(Code::new(own)?),
-            published: Published::default(),
-            fetch_kernels: place.executor.kind == ExecutorKind::Emulated,
-            first_s: Cell::new(0.0),
-        })
+    fn new(place: &'a Config) -> Self {
+        Self { place, published: Published::default(), first_s: Cell::new(0.0) }
     }
 
     /// Plans a training as a function would.
-    fn plan(&self, config: &Config) -> Result<(Plan, Requests)> {
+    fn plan(&self, config: &Config) -> Result<Plan> {
         let mut config = config.clone();
         config.run_on(ExecutorKind::Local);
         config.run.threads = Some(eciton_plan::cloud::threads(self.place.executor.memory_mb));
-        let code: Arc<dyn SignedCode> = self.code.clone();
-        let options = Options { code: Some(code), cache: CachePolicy::Off, ..Options::default() };
-        self.code.take();
-        let plan = plan_on(self.published.of(&config.data)?, &config, &options)?;
-        let kernels = if self.fetch_kernels { self.code.take() } else { Requests::default() };
-        Ok((plan, kernels))
+        let options = Options { cache: CachePolicy::User, ..Options::default() };
+        plan_on(self.published.of(&config.data)?, &config, &options)
     }
 
-    /// Does a job in this process. Returns its processor seconds and the bytes of its answer.
-    fn time(&self, (job, stored): (&Job, &BTreeMap<String, Vec<u8>>), place: &Place) -> Result<(f64, f64)> {
+    /// Does a job in this process. Returns its processor seconds and the bytes of its answer and of its predictions.
+    fn time(
+        &self,
+        (job, stored): (&Job, &BTreeMap<String, Vec<u8>>),
+        place: &Place,
+    ) -> Result<(f64, f64, f64)> {
         let mut fetch = |key: &str| stored.get(key).cloned().ok_or_else(|| format!("no object {key}"));
         let no_clock = || Error::Job("--pilot: this system has no clock of processor time".to_owned());
         let begun = eciton_input::processor::time().ok_or_else(no_clock)?;
-        let (bytes, _) = perform(job, place, &mut fetch)?;
+        let Performed { bytes, predictions, .. } = perform(job, place, None, &mut fetch)?;
         let ended = eciton_input::processor::time().ok_or_else(no_clock)?;
-        Ok((ended.saturating_sub(begun).as_secs_f64(), bytes.len() as f64))
+        let apart = predictions.map_or(0, |bytes| bytes.len());
+        Ok((ended.saturating_sub(begun).as_secs_f64(), bytes.len() as f64, apart as f64))
     }
 
     /// Measures jobs of two lengths.
@@ -259,12 +164,13 @@ impl<'a> Study<'a> {
         // that; they count at least the cost of the first pilot.
         let folder = scratch.path("process").map_err(in_temporary)?;
         let memory_bytes = u64::from(self.place.executor.memory_mb) << 20;
-        let warm = Place { folder, memory_bytes, code: self.code.clone(), published: Published::default() };
-        let (first_job_s, _) = self.time((&short, &stored), &warm)?;
+        let threads = Some(eciton_plan::cloud::threads(self.place.executor.memory_mb));
+        let warm = Place { folder, memory_bytes, threads, code: None, published: Published::default() };
+        let (first_job_s, _, predictions_bytes) = self.time((&short, &stored), &warm)?;
         let many = |job: &Job| {
             let mut best = (f64::INFINITY, 0.0);
             for _ in 0..REPEATS {
-                let (seconds, bytes) = self.time((job, &stored), &warm)?;
+                let (seconds, bytes, _) = self.time((job, &stored), &warm)?;
                 best = (best.0.min(seconds), bytes);
             }
             Ok::<_, Error>(best)
@@ -288,6 +194,7 @@ impl<'a> Study<'a> {
             epoch_s,
             first_s,
             answer_bytes: [(long_bytes - epoch_bytes * f64::from(most)).max(0.0), epoch_bytes],
+            predictions_bytes,
         })
     }
 }
@@ -302,7 +209,7 @@ fn assumed(plan: &Plan, config: &Config, data_bytes: u64) -> Pilot {
     let weights: u64 =
         plan.layers.iter().map(|layer| u64::from(layer.widths.0) * u64::from(layer.widths.1)).sum();
     let classes = plan.layers.last().map_or(1, |layer| u64::from(layer.widths.1));
-    let answer = 4 * weights + u64::from(plan.vertices) * (4 * classes + 8) + RECORD_BYTES.0;
+    let answer = 4 * weights + RECORD_BYTES.0;
     Pilot {
         trial: 0,
         epochs: [0, 0],
@@ -310,6 +217,7 @@ fn assumed(plan: &Plan, config: &Config, data_bytes: u64) -> Pilot {
         epoch_s: plan.epoch_flops * (1.0 + evaluations / 3.0) / FLOPS + EPOCH_S,
         first_s: data_bytes as f64 / READ_BYTES,
         answer_bytes: [answer as f64, RECORD_BYTES.1 as f64],
+        predictions_bytes: (u64::from(plan.vertices) * (4 * classes + 8)) as f64,
     }
 }
 
@@ -323,6 +231,7 @@ fn between(flops: f64, [(low, cheap), (high, dear)]: [(f64, &Pilot); 2]) -> Pilo
         epoch_s: mix(cheap.epoch_s, dear.epoch_s),
         first_s: mix(cheap.first_s, dear.first_s),
         answer_bytes: [bytes(|one| one.answer_bytes[0]), bytes(|one| one.answer_bytes[1])],
+        predictions_bytes: bytes(|one| one.predictions_bytes),
         ..*cheap
     }
 }
@@ -333,7 +242,7 @@ fn between(flops: f64, [(low, cheap), (high, dear)]: [(f64, &Pilot); 2]) -> Pilo
 /// # Errors
 /// Data or kernels that cannot be read; a training that fails.
 pub fn train(trials: Trials<'_>, pilot: bool) -> Result<Forecast> {
-    let study = Study::new(trials.place, own_components(trials.configs.iter())?)?;
+    let study = Study::new(trials.place);
     let class = class(trials.place);
     let mut files = Files::default();
     let mut jobs = Vec::with_capacity(trials.configs.len());
@@ -350,9 +259,9 @@ pub fn train(trials: Trials<'_>, pilot: bool) -> Result<Forecast> {
         let at = match names.get(&name) {
             Some(&at) => at,
             None => {
-                let (plan, kernels) = study.plan(config)?;
+                let plan = study.plan(config)?;
                 let fit = Pilot { trial, ..assumed(&plan, config, bytes_of(job)) };
-                shapes.push(Shape { plan, kernels, fit });
+                shapes.push(Shape { plan, fit });
                 names.insert(name, shapes.len() - 1);
                 shapes.len() - 1
             }
@@ -397,10 +306,7 @@ pub fn train(trials: Trials<'_>, pilot: bool) -> Result<Forecast> {
     if trials.rungs.len() > 1 {
         notes.push("the choices that continue are not known; the first ones are taken".to_owned());
     }
-    let mut host = if study.fetch_kernels { study.code.at_hand()? } else { Requests::default() };
-    for &bytes in sizes.values() {
-        host = host.and(Requests { puts: put_requests(bytes), bytes_in: bytes, ..Requests::default() });
-    }
+    let host = sizes.values().fold(Requests::default(), |host, bytes| host.and(uploaded(*bytes)));
     let mut work = Work {
         phases: Vec::new(),
         host,
@@ -413,12 +319,14 @@ pub fn train(trials: Trials<'_>, pilot: bool) -> Result<Forecast> {
         for (at, ((config, job), shape)) in
             trials.configs.iter().zip(&jobs).zip(&shape_of).enumerate().take(count)
         {
-            let Some(Shape { plan, kernels, fit }) = shapes.get(*shape) else { continue };
+            let Some(Shape { plan, fit }) = shapes.get(*shape) else { continue };
             let epochs =
                 f64::from(last.min(config.run.epochs).saturating_sub(before)) * f64::from(trials.seeds);
             flops += plan.epoch_flops * epochs;
             let answer = fit.answer_bytes[0] * f64::from(trials.seeds) + fit.answer_bytes[1] * epochs;
-            let mut task = of_job(job, (answer as u64, *kernels), (shared, &sizes), at)?;
+            let predictions = (fit.predictions_bytes * f64::from(trials.seeds)) as u64;
+            let answers = [answer as u64, predictions];
+            let mut task = of_job(job, answers, (shared, &sizes), at)?;
             task.core_s += fit.start_s + fit.epoch_s * epochs;
             task.first_core_s += fit.first_s;
             if number > 0 {
@@ -427,13 +335,9 @@ pub fn train(trials: Trials<'_>, pilot: bool) -> Result<Forecast> {
                 let moved = Requests { heads: 1, gets: 1, bytes_out: bytes, ..Requests::default() };
                 task.store = task.store.and(moved);
                 task.event_bytes += CONTINUED_BYTES;
-                work.host = work.host.and(Requests {
-                    puts: put_requests(bytes),
-                    bytes_in: bytes,
-                    ..Requests::default()
-                });
+                work.host = work.host.and(uploaded(bytes));
             }
-            work.host = work.host.and(Requests { gets: 1, bytes_out: answer as u64, ..Requests::default() });
+            work.host = work.host.and(fetched(answers, trials.predictions));
             phase.push(task);
         }
         before = last;
@@ -442,16 +346,36 @@ pub fn train(trials: Trials<'_>, pilot: bool) -> Result<Forecast> {
     Ok(Forecast { work, flops, pilots, notes })
 }
 
+/// Returns the host's requests that put an object into a store that does not have it.
+fn uploaded(bytes: u64) -> Requests {
+    Requests { heads: 1, puts: put_requests(bytes), bytes_in: bytes, ..Requests::default() }
+}
+
+/// Returns the host's requests for an answer and its predictions. A small answer is in the reply.
+fn fetched([answer, apart]: [u64; 2], predictions: bool) -> Requests {
+    let get = |bytes: u64| Requests { gets: 1, bytes_out: bytes, ..Requests::default() };
+    let large = if is_inline(answer) { Requests::default() } else { get(answer) };
+    large.and(if predictions { get(apart) } else { Requests::default() })
+}
+
+/// Returns whether an answer travels in the reply.
+fn is_inline(answer: u64) -> bool {
+    answer <= MAX_INLINE_BYTES as u64
+}
+
 /// Returns the requests and bytes of a job, with processor time for the requests.
 fn of_job(
     job: &Job,
-    (answer, kernels): (u64, Requests),
+    [answer, apart]: [u64; 2],
     (shared, sizes): (bool, &BTreeMap<String, u64>),
     before: usize,
 ) -> Result<Task> {
     let looked = Requests { heads: 1, ..Requests::default() };
-    let written = Requests { puts: put_requests(answer), bytes_in: answer, ..Requests::default() };
-    let mut store = looked.and(written).and(kernels);
+    let written = |bytes: u64| match bytes {
+        0 => Requests::default(),
+        bytes => Requests { puts: put_requests(bytes), bytes_in: bytes, ..Requests::default() },
+    };
+    let mut store = looked.and(written(answer)).and(written(apart));
     let mut files = Requests::default();
     for bytes in job.files.values().filter_map(|file| sizes.get(&file.key)) {
         files = files.and(Requests { heads: 1, gets: 1, bytes_out: *bytes, ..Requests::default() });
@@ -478,8 +402,14 @@ fn of_job(
             bytes_out: store.bytes_in,
             ..Counts::default()
         },
+        paused: None,
+        answer: None,
     };
-    let reply_bytes = serde_json::to_vec(&reply).map_err(to_text)?.len() as u64;
+    let mut reply_bytes = serde_json::to_vec(&reply).map_err(to_text)?.len() as u64;
+    if is_inline(answer) {
+        // A field with Base64: four bytes of three.
+        reply_bytes += answer.div_ceil(3) * 4 + r#","answer":"""#.len() as u64;
+    }
     let seconds = |one: Requests| REQUEST_S * (one.puts + one.gets + one.heads) as f64;
     Ok(Task {
         core_s: seconds(store),
@@ -506,8 +436,8 @@ pub fn predict(
     let (job, config) = Job::predict(run, wanted, class.as_deref(), &mut files)?;
     let sizes: BTreeMap<String, u64> =
         files.take().map(|file| (file.carried.key, file.bytes.len() as u64)).collect();
-    let study = Study::new(place, own_components(std::iter::once(&config))?)?;
-    let (plan, kernels) = study.plan(&config)?;
+    let study = Study::new(place);
+    let plan = study.plan(&config)?;
     let data_bytes = sizes.values().sum();
     let mut fit = assumed(&plan, &config, data_bytes);
     // One forward pass.
@@ -518,14 +448,11 @@ pub fn predict(
         (fit.start_s, fit.epoch_s) = (fit.start_s + fit.epoch_s, 0.0);
     }
     let answer = (fit.answer_bytes[0] + fit.answer_bytes[1]) as u64;
-    let mut task = of_job(&job, (answer, kernels), (true, &sizes), 0)?;
+    let mut task = of_job(&job, [answer, 0], (true, &sizes), 0)?;
     task.core_s += fit.start_s + fit.epoch_s;
     task.first_core_s += fit.first_s;
-    let mut host = if study.fetch_kernels { study.code.at_hand()? } else { Requests::default() };
-    for &bytes in sizes.values() {
-        host = host.and(Requests { puts: put_requests(bytes), bytes_in: bytes, ..Requests::default() });
-    }
-    host = host.and(Requests { gets: 1, bytes_out: answer, ..Requests::default() });
+    let host = sizes.values().fold(Requests::default(), |host, bytes| host.and(uploaded(*bytes)));
+    let host = host.and(fetched([answer, 0], false));
     let origin = if pilot { Origin::Modelled } else { Origin::Assumed };
     let work = Work { phases: vec![vec![task]], host, times: origin, sizes: origin };
     let pilots = if pilot { vec![fit] } else { Vec::new() };
@@ -538,7 +465,16 @@ mod tests {
     use super::*;
 
     fn pilot(epoch_s: f64) -> Pilot {
-        Pilot { trial: 0, epochs: [2, 6], start_s: 0.1, epoch_s, first_s: 0.2, answer_bytes: [1e5, 400.0] }
+        let answer_bytes = [1e5, 400.0];
+        Pilot {
+            trial: 0,
+            epochs: [2, 6],
+            start_s: 0.1,
+            epoch_s,
+            first_s: 0.2,
+            answer_bytes,
+            predictions_bytes: 7e4,
+        }
     }
 
     #[test]

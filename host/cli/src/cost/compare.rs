@@ -127,15 +127,16 @@ pub(super) fn run(folder: &Path, pilot: bool, json: bool, output: &mut Output) -
     let place = Config::parse(&read(&settings)?, &settings.display().to_string())?;
     let (bill, real, processes) = recorded(&folder.join(RECORD))?;
     let mut configs = Vec::new();
-    let mut seeds = 1;
+    let (mut seeds, mut predictions) = (1, false);
     for path in runs(folder)? {
         let run = Run::open(&path)?;
         seeds = u32::try_from(run.summary.seeds.len()).unwrap_or(u32::MAX).max(1);
+        predictions |= !run.summary.predictions_left_out;
         configs.push(run.config);
     }
     let epochs = configs.iter().map(|config| config.run.epochs).max().unwrap_or_default();
     let rungs = [(epochs, configs.len())];
-    let trials = Trials { configs: &configs, seeds, rungs: &rungs, place: &place };
+    let trials = Trials { configs: &configs, seeds, rungs: &rungs, place: &place, predictions };
     let forecast = eciton_train::cost::train(trials, pilot)?;
     let book = Book::open(&place)?;
     let functions = super::functions(&place);

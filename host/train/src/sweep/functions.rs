@@ -357,9 +357,7 @@ fn next(job: &mut Job, run: &Path, predictions: bool) -> Result<Call> {
 }
 
 /// Returns the components of the user's own kernels, each once.
-pub(crate) fn own_components<'a>(
-    configs: impl Iterator<Item = &'a Config>,
-) -> Result<Vec<(String, Vec<u8>)>> {
+fn own_components<'a>(configs: impl Iterator<Item = &'a Config>) -> Result<Vec<(String, Vec<u8>)>> {
     let mut all: Vec<(String, Vec<u8>)> = Vec::new();
     for config in configs {
         for path in config.kernels.values().map(String::as_str).chain(config.model.own_kernels()) {
