@@ -35,6 +35,10 @@ pub fn to_text(answer: &[u8]) -> String {
     STANDARD.encode(answer)
 }
 
+/// Requests to the object store of a call, with room for parts of a file and of an answer. A modelled function does not
+/// see the waits for them.
+pub const REQUESTS: u32 = 10;
+
 /// A call of a function.
 #[derive(Debug, Clone)]
 pub struct Call {

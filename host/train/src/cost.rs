@@ -6,8 +6,10 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use eciton_exec::Scratch;
+use eciton_exec::trainers::REQUESTS;
 use eciton_plan::cost::{Origin, Requests, Task, Work};
 use eciton_plan::{Config, Data, ExecutorKind};
 use eciton_transport::{Counts, put_requests};
@@ -19,7 +21,7 @@ use crate::kernels::CachePolicy;
 use crate::plan::{Plan, plan_on};
 use crate::published::Published;
 use crate::session::Options;
-use crate::sweep::class;
+use crate::sweep::{budget, class};
 
 /// Assumed operations per second of one core.
 const FLOPS: f64 = 20e9;
@@ -246,8 +248,11 @@ pub fn train(trials: Trials<'_>, pilot: bool) -> Result<Forecast> {
     let class = class(trials.place);
     let mut files = Files::default();
     let mut jobs = Vec::with_capacity(trials.configs.len());
+    let (limit, modelled) = time_limit(trials.place)?;
     for config in trials.configs {
-        jobs.push(Job::of(config, (trials.seeds, Part::default()), class.as_deref(), &mut files)?);
+        let mut job = Job::of(config, (trials.seeds, Part::default()), class.as_deref(), &mut files)?;
+        budget(&mut job, limit, modelled);
+        jobs.push(job);
     }
     let sizes: BTreeMap<String, u64> =
         files.take().map(|file| (file.carried.key, file.bytes.len() as u64)).collect();
@@ -344,6 +349,20 @@ pub fn train(trials: Trials<'_>, pilot: bool) -> Result<Forecast> {
         work.phases.push(phase);
     }
     Ok(Forecast { work, flops, pilots, notes })
+}
+
+/// Returns the functions' time limit and, for emulated ones, their share of a processor and their modelled waits.
+fn time_limit(place: &Config) -> Result<(Duration, Option<(f64, Duration)>)> {
+    let executor = &place.executor;
+    let limit = Duration::from_secs(u64::from(executor.timeout_s));
+    if executor.kind != ExecutorKind::Emulated {
+        return Ok((limit, None));
+    }
+    let cloud = eciton_exec::cloud()?;
+    let preset = cloud.preset(&place.emulator.cloud)?;
+    let processor = place.emulator.architecture.unwrap_or(eciton_plan::Processor::X86_64);
+    let waits = Duration::from_secs_f64(preset.first_byte_ms / 1e3) * REQUESTS;
+    Ok((limit, Some((preset.cores(processor, executor.memory_mb), waits))))
 }
 
 /// Returns the host's requests that put an object into a store that does not have it.

@@ -28,9 +28,9 @@ use crate::session::Options;
 use crate::stop::{Ask, Stop};
 use crate::train::train_on;
 
-#[cfg(feature = "compiler")]
-pub(crate) use functions::class;
 pub use functions::{Functions, Spent, evaluate_on_function, predict_on_function};
+#[cfg(feature = "compiler")]
+pub(crate) use functions::{budget, class};
 pub use halving::{Halved, Training, choices, halve};
 pub use jobs::{Jobs, Missing};
 pub use picture::picture;

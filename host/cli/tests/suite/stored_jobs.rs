@@ -205,11 +205,11 @@ fn jobs_of_a_manifest_and_in_an_empty_root_have_the_digests_of_runs_here() {
             assert_eq!(done(&place.job(&[&list, "--index", "1"]).output().unwrap())["found"], false);
         }
     }
-    // A part of the answers: the rest is a list of its own.
+    // A part of the answers: the rest is a list of its own. A job writes its predictions and its answer.
     let (rest, size) = place.listed(&epochs);
     assert_eq!(size, 1);
     let line = done(&place.job(&[&rest]).env("SLURM_ARRAY_TASK_ID", "0").output().unwrap());
-    assert!(line["files_bytes"].as_u64().unwrap() > 0 && line["store"]["puts"] == 1, "{line}");
+    assert!(line["files_bytes"].as_u64().unwrap() > 0 && line["store"]["puts"] == 2, "{line}");
     let (code, lines, err) = place.sweep(&[&epochs[..], &["--wait", "5"]].concat());
     assert_eq!(code, Some(0), "{err}");
     assert_eq!(lines.last().unwrap()["missing"], Value::Null);

@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 
 use super::record::{self, Before, Record};
 use super::time::Time;
-use super::{Call, Ended, OnEnd, Rules};
+use super::{Call, Ended, OnEnd, REQUESTS, Rules};
 use crate::deployment::{DEFAULT_STACK, Deployment};
 use crate::emulated::{self, Stand};
 use crate::functions::{self, Cut, Error, Keys, Most, Result, at_store};
@@ -26,8 +26,6 @@ use crate::{Architecture, Bill, Cost, Host, InvokeError, Invoker, Prices, Times,
 
 /// Attempts at a call; throttled ones do not count.
 const ATTEMPTS: u32 = 10;
-/// Requests to the object store of a call, with room for parts of a file and of an answer.
-const REQUESTS: u32 = 10;
 /// Memory sizes that an error advises, MB.
 const SIZES: [u32; 7] = [512, 1024, 1769, 3008, 5307, 7076, 10_240];
 /// Of what is under way, each call is expected to cost at most so many times the dearest so far, and so many times the

@@ -53,6 +53,17 @@ impl Clock {
 /// Files by name.
 pub(crate) type Files = Vec<(&'static str, Vec<u8>)>;
 
+/// Lets the C library take large pieces of memory from the system at any size, so that small inputs pay for new pages
+/// as large ones do. Without it, memory that an earlier reading used is used again, and only below 32 MB.
+#[allow(unsafe_code)]
+fn large_pieces_are_new() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: the call sets a number of the allocator, and reads no memory of the program.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 64 << 10);
+    }
+}
+
 /// One reader in one dimension.
 pub(crate) struct Case {
     pub(crate) clock: Clock,
@@ -105,6 +116,7 @@ impl Case {
         // One case at a time: the time is that of the process.
         static ALONE: Mutex<()> = Mutex::new(());
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        large_pieces_are_new();
         let mut size = least;
         let mut base = self.time(size, REPEATS, 1);
         while base < LEAST && 2 * size <= most {

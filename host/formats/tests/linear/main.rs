@@ -376,7 +376,7 @@ cases! {
             let _ = open(path, None);
         };
     ogb_rows [ogb] [2_000, 64_000], |n| ogb(n, 2), reads;
-    ogb_columns [ogb] [2_000, 64_000], |n| ogb(3, n), reads;
+    ogb_columns [ogb] [2_000, 2_000], |n| ogb(3, n), reads;
     text_of_characters [sequence] [20_000, 200_000],
         |n| one("t.txt", "hello world, ".repeat(n / 10)), |path| {
             sequence::open(&path.join("t.txt"), sequence::Unit::Characters, 8, None).unwrap();

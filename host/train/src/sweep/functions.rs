@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use eciton_exec::functions::{self, Cut};
 use eciton_exec::trainers::{Call, Ended, Rules, Trainers};
@@ -158,13 +159,8 @@ impl<'a> Functions<'a> {
         for file in files.take() {
             trainers.put(&file.carried.key, file.bytes)?;
         }
-        // The function does not see modelled waits.
-        let budget = less_margin(trainers.time_limit()).saturating_sub(trainers.waits()).as_millis();
-        for job in jobs.iter_mut().filter(|job| job.predict.is_none()) {
-            job.pause_before_ms = Some(u64::try_from(budget).unwrap_or(u64::MAX));
-            if let Some(share) = trainers.share() {
-                job.budget_clock = BudgetClock::Processor { share };
-            }
+        for job in &mut jobs {
+            budget(job, trainers.time_limit(), trainers.share().map(|share| (share, trainers.waits())));
         }
         let calls = jobs.iter().map(|job| call(job, predictions, Files::default()));
         let calls = calls.collect::<Result<Vec<_>>>()?;
@@ -195,6 +191,18 @@ impl<'a> Functions<'a> {
         let (bill, cost, cut) = (trainers.bill(), trainers.cost(), trainers.cut(self.calls));
         Some(Spent { bill, cost, seconds: trainers.seconds(), cut, jobs: self.jobs.clone() })
     }
+}
+
+/// Sets the time of an invocation for a training: the function's time limit, less a margin. Modelled functions have a
+/// share of a processor, and do not see modelled waits.
+pub(crate) fn budget(job: &mut Job, limit: Duration, modelled: Option<(f64, Duration)>) {
+    if job.predict.is_some() {
+        return;
+    }
+    let waits = modelled.map_or(Duration::ZERO, |(_, waits)| waits);
+    let limit = less_margin(limit).saturating_sub(waits).as_millis();
+    job.pause_before_ms = Some(u64::try_from(limit).unwrap_or(u64::MAX));
+    job.budget_clock = modelled.map_or(BudgetClock::Real, |(share, _)| BudgetClock::Processor { share });
 }
 
 /// The jobs of a lot.
