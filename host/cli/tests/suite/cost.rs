@@ -51,9 +51,9 @@ fn predicted_counts_of_a_sweep_are_those_of_the_emulator() {
     for name in ["puts", "gets", "heads"] {
         assert_eq!(of_functions(name), told(name), "{name}");
     }
-    // Events are known to the byte; replies have the digits of measured times.
+    // Events are known to the byte. Without a pilot the size of an answer is assumed.
     assert_eq!(usage["bytes_to_functions"].as_u64().unwrap(), found("bytes_to_functions"));
-    near(&usage["bytes_from_functions"], &bill["bytes_from_functions"], 0.1);
+    near(&usage["bytes_from_functions"], &bill["bytes_from_functions"], 0.3);
     // The same from the folder alone.
     let compared = last(&works(folder, &["cost", "--compare", "sweeps/tries", "--json"]));
     let pairs = compared["quantities"].as_array().unwrap();

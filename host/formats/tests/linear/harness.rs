@@ -53,14 +53,16 @@ impl Clock {
 /// Files by name.
 pub(crate) type Files = Vec<(&'static str, Vec<u8>)>;
 
-/// Lets the C library take large pieces of memory from the system at any size, so that small inputs pay for new pages
-/// as large ones do. Without it, memory that an earlier reading used is used again, and only below 32 MB.
+/// Lets the C library use memory of an earlier reading again at every size. By default it returns pieces of 32 MB and
+/// more to the system, so that large inputs pay for new pages at each reading and small ones do not.
 #[allow(unsafe_code)]
-fn large_pieces_are_new() {
+fn memory_is_used_again() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: the call sets a number of the allocator, and reads no memory of the program.
+    // SAFETY: the calls set numbers of the allocator, and read no memory of the program.
     unsafe {
-        libc::mallopt(libc::M_MMAP_THRESHOLD, 64 << 10);
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+        libc::mallopt(libc::M_MMAP_MAX, 0);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, i32::MAX);
     }
 }
 
@@ -116,7 +118,7 @@ impl Case {
         // One case at a time: the time is that of the process.
         static ALONE: Mutex<()> = Mutex::new(());
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        large_pieces_are_new();
+        memory_is_used_again();
         let mut size = least;
         let mut base = self.time(size, REPEATS, 1);
         while base < LEAST && 2 * size <= most {

@@ -355,7 +355,7 @@ cases! {
         }, |path| reads(&path.join("a.npz"));
     arrays_rows [prepared, npy] [5_000, 100_000], |n| arrays(n, n, 2), reads;
     arrays_list [prepared] [20_000, 200_000], |n| arrays(n + 1, n, 1), reads;
-    arrays_columns [prepared] [20_000, 200_000], |n| arrays(4, 4, n), reads;
+    arrays_columns [prepared] [10_000, 10_000], |n| arrays(4, 4, n), reads;
     pickle_graph [planetoid, pickle] [5_000, 100_000],
         |n| one("p", "(d".to_owned() + &repeat(n, |v, t| write!(t, "I{v}\n(lI1\nas").unwrap()) + "."), parses;
     pickle_list [pickle] [20_000, 200_000], |n| one("p", "(l".to_owned() + &"I1\na".repeat(n) + "."), parses;
