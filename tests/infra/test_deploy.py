@@ -16,7 +16,7 @@ import rules  # noqa: E402
 from cloud import Cloud, Instance  # noqa: E402
 from translated import KEY, resolve, source  # noqa: E402
 
-PACKAGE_BYTES = 32_000_000   # 30.0 MB: the trainer, the larger of the two programs, has 25.4, the code of all kernels 4.6
+PACKAGE_BYTES = 34_000_000   # 32.8 MB: the trainer, the larger of the two programs, has 27.3, the code of all kernels 5.4
 
 
 class Deploy(unittest.TestCase):

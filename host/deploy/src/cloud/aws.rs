@@ -1,5 +1,7 @@
 //! Requests to AWS: run to their end, and their errors with a remedy.
 
+use std::sync::OnceLock;
+
 use aws_config::SdkConfig;
 use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
 
@@ -40,11 +42,12 @@ where
     Error::Aws { operation: operation.into(), message, hint }
 }
 
-/// Runs requests of a deployment to their end, on this thread.
+/// Runs requests of a deployment to their end, on this thread. All share one runtime: connections of a client live on the
+/// runtime that made them, and later requests use them again.
 pub(super) fn wait<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| Error::Choice(format!("no asynchronous runtime can be made: {e}")))?;
+    static RUNTIME: OnceLock<std::io::Result<tokio::runtime::Runtime>> = OnceLock::new();
+    let runtime = RUNTIME.get_or_init(|| tokio::runtime::Builder::new_current_thread().enable_all().build());
+    let refused = |e: &std::io::Error| Error::Choice(format!("no asynchronous runtime can be made: {e}"));
+    let runtime = runtime.as_ref().map_err(refused)?;
     runtime.block_on(work)
 }
