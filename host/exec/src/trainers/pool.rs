@@ -54,6 +54,8 @@ pub struct Trainers {
     record: Option<Record>,
     /// Sum of earlier processes, by the record.
     before: Before,
+    /// Calls that were given up in flight.
+    abandoned: u64,
     /// Requests of functions to the store, as their answers tell.
     told: Counts,
     budget: Budget,
@@ -102,6 +104,7 @@ impl Trainers {
                     function: format!("emulated-{}", executor.memory_mb),
                     record: None,
                     before: Before::default(),
+                    abandoned: 0,
                     told: Counts::default(),
                     budget: Budget::default(),
                     cloud: Some(cloud),
@@ -155,6 +158,7 @@ impl Trainers {
             function: function.name.clone(),
             record: None,
             before: Before::default(),
+            abandoned: 0,
             told: Counts::default(),
             budget: Budget::default(),
             cloud: None,
@@ -225,7 +229,13 @@ impl Trainers {
         own.store_bytes_host = counts.bytes_in + counts.bytes_out;
         own.store_bytes_to_host = counts.bytes_in;
         match &self.cloud {
-            Some(cloud) => emulated::bill(&cloud.bill(), &own),
+            // The emulator counts a call at its end, which one that was given up does not reach.
+            Some(cloud) => {
+                let mut bill = emulated::bill(&cloud.bill(), &own);
+                bill.invocations += self.abandoned;
+                bill.unreported += self.abandoned;
+                bill
+            }
             None => own,
         }
     }
@@ -473,6 +483,7 @@ impl Trainers {
     fn abandon(&mut self, calls: usize, longest: f64) -> Result<()> {
         self.bill.invocations += calls as u64;
         self.bill.unreported += calls as u64;
+        self.abandoned += calls as u64;
         let each = self.dearest().unwrap_or(longest) + self.untold_usd();
         self.budget.lost_usd += each * calls as f64;
         (0..calls).try_for_each(|call| self.note(call, "left", None, None))
