@@ -37,7 +37,7 @@ pub fn to_text(answer: &[u8]) -> String {
 
 /// Requests to the object store of a call, with room for parts of a file and of an answer. A modelled function does not
 /// see the waits for them.
-pub const REQUESTS: u32 = 10;
+pub const REQUESTS: u32 = 15;
 
 /// A call of a function.
 #[derive(Debug, Clone)]

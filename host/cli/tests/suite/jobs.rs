@@ -201,7 +201,7 @@ fn a_training_longer_than_the_time_limit_is_a_chain_of_calls() {
     let epochs = epochs_in(3.6, folder).to_string();
     let long = [&["train", "cora", "--epochs", &epochs], &HIDDEN[..]].concat();
     let whole = last(&works(folder, &[&long[..], &["--no-out"]].concat()));
-    let task = ["--as-task", "--executor", "emulated", "--set", "executor.timeout_s=1", "--out", "chain"];
+    let task = ["--as-task", "--executor", "emulated", "--set", "executor.timeout_s=2", "--out", "chain"];
     let line = [&long[..], &task].concat();
     // The host is killed once the first link lies next to the run folder that is to be.
     let mut host = Command::new(env!("CARGO_BIN_EXE_eciton"))
@@ -259,7 +259,7 @@ fn a_halved_sweep_of_chains_has_the_table_of_one_here() {
     let epochs = format!("run.epochs={}", rung + rung / 5);
     let line = [&["sweep", "tries.toml", "--set", &epochs], &HIDDEN[..]].concat();
     works(folder, &[&line[..], &["--out", "here"]].concat());
-    let functions = ["--executor", "emulated", "--functions", "1", "--set", "executor.timeout_s=1"];
+    let functions = ["--executor", "emulated", "--functions", "1", "--set", "executor.timeout_s=2"];
     let told = last(&works(folder, &[&line[..], &functions, &["--out", "there"]].concat()));
     assert_eq!(table(folder, "here"), table(folder, "there"));
     let jobs = told["spent"]["jobs"].as_array().unwrap();
