@@ -348,7 +348,7 @@ pub(crate) struct Planned {
     /// The functions, as settings.
     pub(crate) place: Config,
     trials: Vec<Trial>,
-    /// Of each trial.
+    /// Configuration of each trial.
     pub(crate) configs: Vec<Config>,
     rungs: Vec<Rung>,
 }

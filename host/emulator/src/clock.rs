@@ -129,12 +129,6 @@ impl Clock {
         state.announced_at = Some(Instant::now());
     }
 
-    /// Takes an announcement back: the call failed before it was sent, or was refused.
-    pub fn withdraw(&self) {
-        let mut state = self.state();
-        state.announced = state.announced.saturating_sub(1);
-    }
-
     /// Releases the earliest answer, or moves to `until` if that is earlier. Dropping the future is safe.
     pub async fn advance(&self, until: Option<Duration>) -> Advanced {
         loop {
@@ -149,8 +143,12 @@ impl Clock {
     fn step(&self, until: Option<Duration>) -> Option<Advanced> {
         let mut state = self.state();
         let late = state.announced_at.is_none_or(|at| at.elapsed() > ANNOUNCED);
-        if state.announced > 0 && !late {
-            return None;
+        if state.announced > 0 {
+            if !late {
+                return None;
+            }
+            // Calls that failed before they were sent.
+            state.announced = 0;
         }
         let earliest = state.flights.iter().map(|(id, flight)| (flight.earliest(&self.times), *id)).min();
         match (earliest, until) {

@@ -41,7 +41,7 @@ pub(crate) struct Lambda {
     pub(crate) pool: Arc<Pool>,
     bill: Arc<Mutex<Bill>>,
     draw: Mutex<Draw>,
-    /// With [`Settings::times`]: answers are released in the order of virtual time.
+    /// Virtual clock, if there are [`Settings::times`]. It releases answers in the order of their ends.
     clock: Option<Arc<Clock>>,
     concurrency: Arc<Semaphore>,
     queue: Arc<Semaphore>,

@@ -32,7 +32,7 @@ pub struct Address {
 pub struct Fault {
     /// Description of the error.
     pub text: String,
-    /// Whether the same request may succeed later.
+    /// The same request may succeed later.
     pub is_retryable: bool,
 }
 

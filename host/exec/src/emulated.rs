@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use eciton_emulator as emulator;
 use eciton_kernel::artefact::{Baseline, Signer};
-use eciton_plan::Processor;
+use eciton_plan::{Preset, Processor};
 use eciton_tensor::simd;
 use eciton_transport::{Credentials, S3Settings, S3Store};
 
@@ -76,29 +76,27 @@ impl Stand {
         function.memory_mb = executor.memory_mb;
         function.timeout = Duration::from_secs(u64::from(executor.timeout_s));
         function.role = Some(role(kind));
+        let preset = if kind == "worker" { None } else { Some(preset(settings)?) };
         function.environment.insert("ECITON_BUCKET".to_owned(), BUCKET.to_owned());
         function.environment.insert("ECITON_SIGNING_KEY".to_owned(), signer.verifier().to_string());
         // A worker computes in the class of the run, a trainer in the class of its job.
-        if kind == "worker" {
-            let level = simd::level_of(simd::numeric_class()).to_owned();
-            function.environment.insert("ECITON_SIMD".to_owned(), level);
-        } else {
-            let mb = crate::cloud()?.preset(&settings.cloud).map_or(512, |preset| preset.tmp_mb);
-            function.tmp = Some(emulator::Tmp { folder: folder.path("files").map_err(&system)?, mb });
+        if let Some(preset) = &preset {
+            let files = folder.path("files").map_err(&system)?;
+            function.tmp = Some(emulator::Tmp { folder: files, mb: preset.tmp_mb });
             // Kernels are in the package, as in that of a deployment.
             folder.path("package/kernels").map_err(&system)?;
             function.task_root = Some(folder.path("package").map_err(&system)?);
+        } else {
+            let level = simd::level_of(simd::numeric_class()).to_owned();
+            function.environment.insert("ECITON_SIMD".to_owned(), level);
         }
         let timeout = function.timeout;
         let processor = match baseline {
             Baseline::NeoverseN1 => Processor::Arm64,
             _ => Processor::X86_64,
         };
-        let times = match kind {
-            // Layer tasks take the time that they take here: the host computes beside them.
-            "worker" => None,
-            _ => Some(times(executor, settings, processor)?),
-        };
+        // Layer tasks take the time that they take here: the host computes beside them.
+        let times = preset.as_ref().map(|preset| times(preset, executor, settings, processor));
         let bandwidth = (settings.mbit_s > 0.0 && times.is_none()).then_some((settings.mbit_s * 1e6) as u64);
         let share = settings.crash / 3.0;
         let faults = emulator::Faults {
@@ -156,16 +154,21 @@ impl Stand {
     }
 }
 
-/// Returns the modelled times of functions of one size, from the preset that `emulator.cloud` names. The keys
-/// `emulator.mbit_s` and `emulator.cold_start_ms` replace those of the preset.
+/// Returns the preset that `emulator.cloud` names.
+fn preset(settings: &eciton_plan::Emulator) -> Result<Preset, Error> {
+    let cloud = crate::cloud()?;
+    let found = cloud.preset(&settings.cloud).cloned();
+    found.map_err(|error| Error::Choice(format!("emulator.cloud: {error}")))
+}
+
+/// Returns the modelled times of functions of one size. The keys `emulator.mbit_s` and `emulator.cold_start_ms`
+/// replace those of the preset.
 fn times(
+    preset: &Preset,
     executor: &eciton_plan::Executor,
     settings: &eciton_plan::Emulator,
     processor: Processor,
-) -> Result<emulator::Times, Error> {
-    let cloud = crate::cloud()?;
-    let preset =
-        cloud.preset(&settings.cloud).map_err(|error| Error::Choice(format!("emulator.cloud: {error}")))?;
+) -> emulator::Times {
     let ms = |ms: f64| Duration::from_secs_f64(ms / 1e3);
     let cold_start = match settings.cold_start_ms {
         0 => ms(preset.cold_start_ms),
@@ -175,13 +178,13 @@ fn times(
         0.0 => preset.bytes_per_second(executor.memory_mb),
         own => own * 1e6 / 8.0,
     };
-    Ok(emulator::Times {
+    emulator::Times {
         invoke: ms(preset.invoke_ms),
         cold_start,
         first_byte: ms(preset.first_byte_ms),
         bytes_per_second,
         cores: preset.cores(processor, executor.memory_mb),
-    })
+    }
 }
 
 /// What functions of a kind may do with objects, as the roles of `infra/template.yaml`.

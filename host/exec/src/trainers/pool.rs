@@ -26,8 +26,8 @@ use crate::{Architecture, Bill, Cost, Host, InvokeError, Invoker, Prices, Times,
 
 /// Attempts at a call; throttled ones do not count.
 const ATTEMPTS: u32 = 10;
-/// Memory sizes that an error advises, MB.
-const SIZES: [u32; 7] = [512, 1024, 1769, 3008, 5307, 7076, 10_240];
+/// Memory sizes that an error advises, MB: those that `eciton deploy` offers.
+const SIZES: [u32; 6] = [512, 1024, 1769, 3538, 7076, 10_240];
 /// Of what is under way, each call is expected to cost at most so many times the dearest so far, and so many times the
 /// mean of the store's requests and bytes.
 const DEARER: f64 = 1.5;
@@ -383,6 +383,8 @@ impl Trainers {
         let mut states = vec![State::default(); calls.len()];
         let mut waiting: VecDeque<usize> = (0..calls.len()).collect();
         let mut under: JoinSet<(usize, u32, Duration, Result<Answer, Fault>)> = JoinSet::new();
+        // The numbers of the calls in flight, one for each attempt.
+        let mut flying: Vec<usize> = Vec::new();
         let end = rules.within.map(|within| Duration::from_secs_f64((within - self.before.seconds).max(0.0)));
         let mut took: Vec<Duration> = Vec::new();
         loop {
@@ -414,6 +416,7 @@ impl Trainers {
                     record.call(at)?;
                 }
                 self.time.announce();
+                flying.push(at);
                 let advice = (self.memory_mb, timeout);
                 under.spawn(async move { (at, link, now, make(&invoker, &store, call, advice).await) });
             }
@@ -426,6 +429,9 @@ impl Trainers {
             // A call that panicked has no number: what it was for ends as left.
             let Ok((at, link, begun, result)) = joined else { continue };
             let lasted = self.time.now().saturating_sub(begun);
+            if let Some(landed) = flying.iter().position(|flying| *flying == at) {
+                flying.swap_remove(landed);
+            }
             self.settle(at, &result, longest)?;
             let (Some(state), Some(call)) = (states.get_mut(at), calls.get_mut(at)) else { continue };
             // A second attempt at a call that has been continued since.
@@ -471,7 +477,7 @@ impl Trainers {
                 }
             }
         }
-        self.abandon(under.len(), longest)?;
+        self.abandon(&flying, longest)?;
         under.abort_all();
         for (at, _) in states.iter().enumerate().filter(|(_, state)| !state.ended) {
             let _ = told(at, Ended::Left);
@@ -479,14 +485,15 @@ impl Trainers {
         Ok(())
     }
 
-    /// Counts calls that are given up: they are charged to their end, which nobody tells.
-    fn abandon(&mut self, calls: usize, longest: f64) -> Result<()> {
-        self.bill.invocations += calls as u64;
-        self.bill.unreported += calls as u64;
-        self.abandoned += calls as u64;
+    /// Counts calls that are given up in flight. They are charged to their end, which nobody reports.
+    fn abandon(&mut self, calls: &[usize], longest: f64) -> Result<()> {
+        let count = calls.len() as u64;
+        self.bill.invocations += count;
+        self.bill.unreported += count;
+        self.abandoned += count;
         let each = self.dearest().unwrap_or(longest) + self.untold_usd();
-        self.budget.lost_usd += each * calls as f64;
-        (0..calls).try_for_each(|call| self.note(call, "left", None, None))
+        self.budget.lost_usd += each * count as f64;
+        calls.iter().try_for_each(|call| self.note(*call, "left", None, None))
     }
 
     fn count(&mut self, result: &Result<Answer, Fault>, charge: Option<Charge>) {

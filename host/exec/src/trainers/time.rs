@@ -14,9 +14,9 @@ const DELIVERY: Duration = Duration::from_secs(10);
 /// Time by which calls are ordered.
 #[derive(Debug)]
 pub(super) enum Time {
-    /// Since this moment.
+    /// Real time since this moment.
     Real(Instant),
-    /// Of an emulator, which releases an answer when it is asked for the next.
+    /// Virtual time of an emulator, which releases an answer when it is asked for the next.
     Virtual(Arc<Clock>),
 }
 
