@@ -91,6 +91,7 @@ fn listen(
         for signal in signals.forever() {
             let Some(text) = obey(signal) else {
                 bar.abandon();
+                let _held = before.as_ref().map(|_| eciton_train::run_folder::hold_folders());
                 if let Some(before) = &before {
                     before.remove();
                 }

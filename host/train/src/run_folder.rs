@@ -42,6 +42,7 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use eciton_graph::dataset::VertexIds;
 use eciton_plan::Config;
@@ -103,6 +104,16 @@ const RANDOM_CHARS: usize = 6;
 /// Longest name that a temporary folder's begins with: file systems take names of 255 bytes.
 const MAX_NAME_BYTES: usize = 200;
 
+/// Held while a run's folder, or the place of its checkpoints, is made.
+static MAKING: Mutex<()> = Mutex::new(());
+
+/// Keeps every run of this process from making folders until the guard is dropped. A process that removes what its
+/// run has written, and exits, holds it meanwhile: the thread that trains would make a folder behind it.
+#[must_use]
+pub fn hold_folders() -> MutexGuard<'static, ()> {
+    MAKING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The folder of a further seed.
 fn seed_folder(seed: u64) -> String {
     format!("seed-{seed}")
@@ -150,6 +161,7 @@ impl RunFolder {
         let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
             return Err(Error::Name { path: path.to_owned() });
         };
+        let _held = hold_folders();
         let parents = Parents::make(parent)?;
         let partial = temporary(parent, name).map_err(writing(path))?;
         let metrics = File::create(partial.path().join(METRICS)).map_err(writing(&path.join(METRICS)))?;

@@ -157,6 +157,7 @@ impl Place {
         let path = folder(run);
         let file = path.join(LOCK);
         let refuse = |error| Error::from(writing(&folder(shown))(error));
+        let _held = run_folder::hold_folders();
         for _ in 0..TRIES {
             match fs::create_dir(&path) {
                 Err(error) if make && error.kind() != io::ErrorKind::AlreadyExists => {
