@@ -44,6 +44,9 @@ pub(crate) struct Lambda {
     /// Virtual clock, if there are [`Settings::times`]. It releases answers in the order of their ends.
     clock: Option<Arc<Clock>>,
     concurrency: Arc<Semaphore>,
+    /// Invocations that compute at the same time in virtual time: as many as this machine has processors for.
+    /// Processes that take turns on a processor empty each other's caches, which a function's processor does not.
+    computing: Semaphore,
     queue: Arc<Semaphore>,
     requests: AtomicU64,
     born: SystemTime,
@@ -105,6 +108,7 @@ impl Lambda {
             clock,
             draw: Mutex::new(Draw::new(settings.faults)),
             concurrency: Arc::new(Semaphore::new(settings.concurrency)),
+            computing: Semaphore::new(computing(settings.times.as_ref())),
             queue: Arc::new(Semaphore::new(QUEUED_EVENTS)),
             requests: AtomicU64::new(0),
             born: SystemTime::now(),
@@ -261,6 +265,11 @@ impl Lambda {
         fate: &Fate,
     ) -> Result<Ran, Refused> {
         let times = ticket.map(|ticket| ticket.clock.times);
+        let stopped = |_| Refused::Service(Error::Stopped);
+        let _turn = match times {
+            Some(_) => Some(self.computing.acquire().await.map_err(stopped)?),
+            None => None,
+        };
         let mut dead = 0;
         loop {
             let Taken { instance, cold } = self.pool.take(function).await.map_err(Refused::Service)?;
@@ -382,6 +391,13 @@ impl Lambda {
             )),
         }
     }
+}
+
+/// Returns the number of invocations that compute at the same time on this machine.
+fn computing(times: Option<&Times>) -> usize {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let of_one = times.map_or(1.0, |times| times.cores.ceil().max(1.0));
+    ((processors as f64 / of_one) as usize).max(1)
 }
 
 /// Waits until the work of an instance is past its function's time limit: in virtual time where there are times,
