@@ -31,7 +31,7 @@ ON = {
     "bucket": "arn:aws:s3:::{Bucket}",
     "functions": OURS % ("lambda", "function:eciton-worker-*"),
     "log streams": OURS % ("logs", "log-group:/aws/lambda/eciton-worker-*:log-stream:*"),
-    "log streams of whole runs": OURS % ("logs", "log-group:/aws/lambda/eciton-worker-runs:log-stream:*"),
+    "log streams of whole runs": OURS % ("logs", "log-group:/aws/lambda/eciton-worker-runs*:log-stream:*"),
     # A deployer's: before there is a stack.
     "all": "*",
     "buckets": "arn:aws:s3:::eciton-*",

@@ -53,9 +53,12 @@ def problems(template, given=None):
     sizes = [size for size in (512, 1024, 1769, 3538, 7076, 10240) if values[f"Size{size}"] == "true"]
     email = values["Email"] != ""
     trainer = int(values["TrainerMemory"])
+    # The second and the third function of whole runs need the first one.
+    more = {n: int(values[f"TrainerMemory{n}"]) for n in (2, 3)} if trainer else {}
     # Logical name -> what its physical name ends with, and its size.
     wanted_functions = {f"Worker{size}": (str(size), size) for size in sizes} | ({"Trainer": ("runs", trainer)} if trainer else {})
-    role_of = lambda logical: "TrainerRole" if logical == "Trainer" else "WorkerRole"
+    wanted_functions |= {f"Trainer{n}": (f"runs-{n}", size) for n, size in more.items() if size}
+    role_of = lambda logical: "TrainerRole" if logical.startswith("Trainer") else "WorkerRole"
     found = [f"{name}: resources of type {t} are not wanted" for name, (t, _, _) in made.items() if t not in TYPES]
 
     def expect(what, is_, wanted):
@@ -151,7 +154,7 @@ def problems(template, given=None):
 
     # Outputs.
     wanted = {"Bucket": "{Bucket}", "TrainerPolicy": "{TrainerPolicy}"} | {f"Function{size}": "{Worker%d}" % size for size in sizes}
-    wanted |= {"Trainer": "{Trainer}"} if trainer else {}
+    wanted |= {logical: "{%s}" % logical for logical in wanted_functions if logical.startswith("Trainer")}
     expect("outputs", resolver.outputs(), wanted)
     return found
 

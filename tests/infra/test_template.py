@@ -12,11 +12,13 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import rules  # noqa: E402
 from translated import INFRA, lint, source, translate  # noqa: E402
 
-ALL = {f"Size{size}": "true" for size in (512, 1024, 1769, 3538, 7076, 10240)}
+ALL = {f"Size{size}": "true" for size in (512, 1024, 1769, 3538, 7076, 10240)} | {"TrainerMemory2": "512", "TrainerMemory3": "3008"}
 CHOICES = {
     "defaults": {},
     "everything": ALL | {"Architecture": "arm64", "Email": "a@b.org", "ReservedConcurrency": "100", "TimeoutSeconds": "900", "LogRetentionDays": "1"},
     "little": {"Size512": "true", "Size1769": "false", "TrainerMemory": "0", "Alarms": "false", "TimeoutSeconds": "30"},
+    "a proof": {"Size1769": "false", "Size512": "true", "TrainerMemory": "512", "TrainerMemory2": "1769", "TrainerMemory3": "3008", "Alarms": "false"},
+    "no first trainer": {"TrainerMemory": "0", "TrainerMemory2": "512"},
     "no budget": {"Email": "a@b.org", "BudgetUsd": "0"},
 }
 
@@ -100,6 +102,7 @@ class Plants(unittest.TestCase):
         self.planted(lambda r, _: r["Trainer"]["Properties"].update(Role={"Fn::GetAtt": ["WorkerRole", "Arn"]}), "Trainer Role")
         self.planted(lambda r, _: r["TrainerRole"].pop("Condition"), "roles", {"TrainerMemory": "0"})
         self.planted(lambda r, _: r.pop("TrainerThrottles"), "alarms")
+        self.planted(lambda r, _: r["Trainer2"]["Properties"].update(MemorySize=1024), "Trainer2 MemorySize", ALL)
         self.planted(lambda r, _: r["TrainerDuration"]["Properties"].update(Threshold=1), "Duration")
 
     def test_what_a_loopback_endpoint_drops(self):

@@ -74,6 +74,9 @@ pub(crate) enum Command {
     Deploy(Box<crate::deploy::Arguments>),
     /// Take away a deployed stack and all that belongs to it
     Destroy(crate::destroy::Arguments),
+    /// Deploy a stack, run workloads on it, remove it, and compare the predicted with the billed invoice
+    #[command(subcommand)]
+    Prove(Box<crate::prove::Command>),
     /// Remove what a run has left in its deployment's bucket
     Clean(crate::clean::Arguments),
     /// What this machine and installation offer

@@ -1,6 +1,6 @@
 //! `eciton cost`: seconds and dollars of a job on functions and elsewhere, before it runs.
 
-mod compare;
+pub(crate) mod compare;
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -96,14 +96,14 @@ fn hour(text: &str) -> Result<f64, String> {
 }
 
 /// Prices and times that a prediction uses.
-struct Book {
-    cloud: Cloud,
-    prices: Prices,
-    preset: Preset,
+pub(crate) struct Book {
+    pub(crate) cloud: Cloud,
+    pub(crate) prices: Prices,
+    pub(crate) preset: Preset,
 }
 
 impl Book {
-    fn open(place: &Config) -> Result<Self, Failure> {
+    pub(crate) fn open(place: &Config) -> Result<Self, Failure> {
         let cloud = eciton_exec::cloud()?;
         let prices = eciton_exec::prices()?;
         let preset = cloud.preset(&place.emulator.cloud)?.clone();
@@ -111,7 +111,7 @@ impl Book {
     }
 
     /// Returns a warning for each date that is too old.
-    fn warnings(&self) -> Vec<String> {
+    pub(crate) fn warnings(&self) -> Vec<String> {
         let today = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() / 86_400;
         let dates = [("the cloud file", &self.cloud.date), ("the prices", &self.prices.date)];
         let old = dates.into_iter().filter_map(|(name, date)| {

@@ -33,10 +33,10 @@ pub(crate) struct Arguments {
     /// 3,008 MB
     #[arg(long, value_name = "MB", value_delimiter = ',', default_value = "1769")]
     memory: Vec<u32>,
-    /// The size in MB of the function that does whole runs (`eciton sweep`, `eciton train --as-task`): one of the
-    /// same; 0 for none
-    #[arg(long, value_name = "MB", default_value_t = 1769)]
-    trainer: u32,
+    /// Sizes in MB of the functions that do whole runs (`eciton sweep`, `eciton train --as-task`): up to three of the
+    /// same sizes and 3008; 0 for none
+    #[arg(long, value_name = "MB", value_delimiter = ',', default_value = "1769")]
+    trainer: Vec<u32>,
     /// After which a function is ended, in seconds: 30, 60, 120, 300 or 900
     #[arg(long, value_name = "S", default_value_t = 120)]
     timeout: u32,
@@ -97,7 +97,7 @@ fn named_file(text: &str) -> Result<(String, PathBuf), String> {
 }
 
 /// A place of the host's.
-fn place(text: &str) -> Result<HostPlace, String> {
+pub(crate) fn place(text: &str) -> Result<HostPlace, String> {
     let found = HostPlace::ALL.iter().find(|(name, _)| *name == text);
     found.map(|(_, place)| *place).ok_or_else(|| "home, region or zone is needed".to_owned())
 }
@@ -124,11 +124,12 @@ impl Arguments {
             email: self.email.clone(),
             budget_usd: self.budget,
             log_days: self.log_days,
-            trainer_mb: self.trainer,
+            trainer_mb: self.trainer.clone(),
             worker: self.worker.clone(),
             key: self.key.clone(),
             folder: self.folder.clone(),
             out: self.out.clone(),
+            shielded: false,
         }
     }
 
@@ -161,7 +162,7 @@ impl Arguments {
 }
 
 /// The built-in kernels: whole runs have those on edges too, which tasks leave to the host.
-fn builtin() -> Vec<Component> {
+pub(crate) fn builtin() -> Vec<Component> {
     let all = eciton_train::kernels::builtin().iter();
     all.map(|kernel| Component { name: kernel.name.to_owned(), bytes: kernel.component.to_vec() }).collect()
 }

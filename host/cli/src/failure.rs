@@ -57,6 +57,16 @@ impl Failure {
         code
     }
 
+    /// Returns the text of the failure.
+    pub(crate) fn words(&self) -> &str {
+        match self {
+            Self::Usage(text) | Self::Failed(text) | Self::Temporary(text) | Self::Stopped { text, .. } => {
+                text
+            }
+            Self::OutputClosed => "the reader of standard output went away",
+        }
+    }
+
     /// The words alone.
     pub(crate) fn into_text(self) -> String {
         match self {

@@ -61,6 +61,23 @@ pub(crate) fn watch_sweep(stop: Arc<Stop>) -> Result<(), Failure> {
     })
 }
 
+/// Asks a proof to end at the first signal: its stack is removed then. The third signal ends the process and leaves
+/// the stack.
+pub(crate) fn watch_proof(stop: Arc<Stop>) -> Result<(), Failure> {
+    let heard = std::sync::atomic::AtomicU32::new(0);
+    listen(ProgressBar::hidden(), None, move |signal| match heard.fetch_add(1, Ordering::AcqRel) {
+        0 => {
+            HEARD.store(signal, Ordering::Release);
+            stop.ask(Ask::Leave);
+            Some("stopping: the stack is removed before this program ends, which takes a minute or two")
+        }
+        1 => Some(
+            "the stack is not removed yet; a third signal ends this program and leaves the stack in the account",
+        ),
+        _ => None,
+    })
+}
+
 /// Asks a worker to end its task and go at the first signal; at the second the process exits.
 pub(crate) fn watch_worker(leave: Arc<eciton_train::Leave>) -> Result<(), Failure> {
     listen(ProgressBar::hidden(), None, move |_| {

@@ -1,6 +1,6 @@
 //! The command line of Eciton: `eciton train`, `sweep`, `job`, `plan`, `cost`, `resume`, `simulate`, `reproduce`, `predict`,
-//! `worker`, `eval`, `report`, `runs`, `data`, `recipes`, `kernel`, `deploy`, `destroy`, `clean`, `doctor`, `completions`
-//! and `man`. A library, which the program
+//! `worker`, `eval`, `report`, `runs`, `data`, `recipes`, `kernel`, `deploy`, `destroy`, `prove`, `clean`, `doctor`,
+//! `completions` and `man`. A library, which the program
 //! `eciton` and the Python package call.
 //!
 //! One file a command. This crate alone prints: results go to standard output through
@@ -29,6 +29,7 @@ mod plan;
 mod predict;
 mod profile;
 mod progress;
+mod prove;
 mod quality;
 mod recipe;
 mod recipes;
@@ -94,6 +95,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Recipes(arguments) => recipes::run(arguments, &mut output),
         Command::Kernel(command) => kernel::run(command, &mut output),
         Command::Deploy(arguments) => deploy::run(arguments, &mut output),
+        Command::Prove(command) => prove::run(command, &mut output),
         Command::Destroy(arguments) => destroy::run(arguments, &mut output),
         Command::Clean(arguments) => clean::run(arguments, &mut output),
         Command::Doctor(arguments) => doctor::run(arguments, &mut output),

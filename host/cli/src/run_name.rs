@@ -29,8 +29,7 @@ pub(crate) struct RunName {
 impl RunName {
     /// Reserves a name under `runs` of the current folder.
     pub(crate) fn choose(config: &Config) -> Self {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let name = format!("{}-{}-{}", data_part(config), model_part(config), stamp(now));
+        let name = format!("{}-{}-{}", data_part(config), model_part(config), stamp(now()));
         Self::reserve(Path::new("runs"), &name)
     }
 
@@ -111,8 +110,21 @@ fn part(text: Option<&str>, otherwise: &str) -> String {
     if text.is_empty() { otherwise.to_owned() } else { text }
 }
 
+/// Returns the present time in seconds since 1970.
+pub(crate) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// Seconds since 1970 as `YYYY-MM-DDTHH:MM:SSZ`, UTC.
+pub(crate) fn iso(seconds: u64) -> String {
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    let (year, month, day) = date(days);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
 /// Seconds since 1970 as `YYYYMMDD-HHMMSS`, UTC.
-fn stamp(seconds: u64) -> String {
+pub(crate) fn stamp(seconds: u64) -> String {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = date(days);
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);

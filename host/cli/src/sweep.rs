@@ -25,7 +25,7 @@ const MAX_SHOWN: usize = 20;
 const MAX_BYTES: u64 = (1 << 20) + 1;
 
 /// `eciton sweep`
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
     /// A file of choices to try (.toml), as below
@@ -82,6 +82,13 @@ pub(crate) struct Arguments {
     /// Print one JSON object a line
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+impl Arguments {
+    /// Returns the arguments of a sweep without functions: its file and settings of its recipe.
+    pub(crate) fn of_file(file: PathBuf, set: Vec<String>) -> Self {
+        Self { file, set, ..Self::default() }
+    }
 }
 
 /// A limit of a bill.

@@ -10,7 +10,7 @@ use eciton_transport::keys::RunKeys;
 use eciton_transport::{Key, Store as _};
 
 use super::account::Account;
-use super::destroy::{Destroyed, Target};
+use super::destroy::{Destroyed, Located, Target};
 use super::error::{Error, Result};
 use super::package::{self, Component};
 use super::sam::{Sam, nowhere};
@@ -131,13 +131,27 @@ async fn account(config: &SdkConfig, functions: &[String]) -> Result<Account> {
     })
 }
 
+/// Returns the region of a stack to be, and whether a stack of this name is there.
+///
+/// # Errors
+/// No `sam`, region or credentials; whatever AWS refuses.
+pub fn locate(target: &Target) -> Result<Located> {
+    check_stack(&target.stack)?;
+    let sam = Sam::find()?;
+    let config = wait(async { Ok(sdk(target.region.as_deref(), target.profile.as_deref()).await?) })?;
+    let region = region(&config);
+    let place = stack::place(&region, target.profile.as_deref());
+    let is_taken = sam.outputs(&target.stack, &place)?.is_some();
+    Ok(Located { region, is_taken })
+}
+
 /// Takes a stack away: its objects, itself, its packages; then looks whether anything is left.
 ///
 /// # Errors
 /// Whatever AWS refuses; something that is left, by name.
 pub fn destroy(target: &Target, watch: &mut dyn FnMut(Progress<'_>)) -> Result<Destroyed> {
     check_stack(&target.stack)?;
-    let sam = Sam::find()?;
+    let sam = Sam::find()?.shielded(target.shielded);
     let mut done = Destroyed::default();
     watch(Progress::Step("asking for the account and the stack"));
     let config = wait(async { Ok(sdk(target.region.as_deref(), target.profile.as_deref()).await?) })?;

@@ -21,6 +21,17 @@ pub struct Target {
     pub file: Option<PathBuf>,
     /// The bucket, where a file tells it: it is looked for afterwards even if the stack is gone.
     pub bucket: Option<String>,
+    /// Whether signals of the terminal do not reach `sam`.
+    pub shielded: bool,
+}
+
+/// Result of a look for a stack.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Located {
+    /// The region, which credentials and settings of AWS may name.
+    pub region: String,
+    /// Whether a stack of the name is there.
+    pub is_taken: bool,
 }
 
 impl Target {
@@ -36,10 +47,16 @@ impl Target {
                 profile: profile.or(found.profile),
                 file: Some(Deployment::path(name)?),
                 bucket: Some(found.bucket),
+                shielded: false,
             }),
-            Err(Error::NoDeployment { .. }) if check_stack(name).is_ok() => {
-                Ok(Self { stack: name.to_owned(), region, profile, file: None, bucket: None })
-            }
+            Err(Error::NoDeployment { .. }) if check_stack(name).is_ok() => Ok(Self {
+                stack: name.to_owned(),
+                region,
+                profile,
+                file: None,
+                bucket: None,
+                shielded: false,
+            }),
             Err(error) => Err(error.into()),
         }
     }

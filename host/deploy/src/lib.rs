@@ -23,14 +23,14 @@ pub mod worker;
 
 pub use account::{Account, Reserve};
 #[cfg(feature = "aws")]
-pub use cloud::{clean, deploy, destroy};
-pub use destroy::{Destroyed, Target};
+pub use cloud::{clean, deploy, destroy, locate};
+pub use destroy::{Destroyed, Located, Target};
 pub use error::{Error, Result};
 pub use package::{Artefact, Component, Package};
 pub use sam::{Sam, Watch};
-pub use stack::{Choices, Facts, LOG_DAYS, SIZES, Step, TIME_LIMITS, policy};
+pub use stack::{Choices, Facts, LOG_DAYS, MAX_TRAINERS, SIZES, Step, TIME_LIMITS, TRAINER_SIZES, policy};
 #[cfg(not(feature = "aws"))]
-pub use without::{clean, deploy, destroy};
+pub use without::{clean, deploy, destroy, locate};
 pub use worker::Worker;
 
 use std::path::{Path, PathBuf};
@@ -93,7 +93,7 @@ impl Ready {
         let path = find_for_package(choices.worker.as_deref(), choices.architecture)?;
         let worker = own_worker(&path, choices.architecture)?;
         let trainer = trainer(choices)?;
-        let sam = Sam::find()?;
+        let sam = Sam::find()?.shielded(choices.shielded);
         tools()?;
         Ok(Self { worker, trainer, sam })
     }
@@ -158,12 +158,10 @@ fn tools() -> Result<()> {
 
 /// The program of whole runs, where there is to be a function for them.
 fn trainer(choices: &Choices) -> Result<Option<Worker>> {
-    match choices.trainer_mb {
-        0 => Ok(None),
-        _ => {
-            own_worker(&find_trainer_for_package(None, choices.architecture)?, choices.architecture).map(Some)
-        }
+    if choices.trainers().is_empty() {
+        return Ok(None);
     }
+    own_worker(&find_trainer_for_package(None, choices.architecture)?, choices.architecture).map(Some)
 }
 
 fn own_worker(path: &Path, architecture: Architecture) -> Result<Worker> {

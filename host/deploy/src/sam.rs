@@ -25,6 +25,7 @@ const REMEDY: &str = "`pipx install aws-sam-cli` (or `pip install aws-sam-cli` i
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sam {
     path: PathBuf,
+    shielded: bool,
     /// What it says of itself: `SAM CLI, version 1.170.0`.
     pub version: String,
 }
@@ -53,13 +54,24 @@ impl Sam {
                 tail: String::from_utf8_lossy(&said.stderr).trim().to_owned(),
             });
         }
-        Ok(Self { path, version })
+        Ok(Self { path, shielded: false, version })
+    }
+
+    /// Sets whether signals of the terminal do not reach it: a caller that removes the stack after a signal lets it end.
+    #[must_use]
+    pub fn shielded(self, shielded: bool) -> Self {
+        Self { shielded, ..self }
     }
 
     fn command(&self, folder: &Path, line: &[String]) -> Command {
         let mut command = Command::new(&self.path);
         command.args(line).current_dir(folder).stdin(Stdio::null());
         command.env("SAM_CLI_TELEMETRY", "0");
+        #[cfg(unix)]
+        if self.shielded {
+            use std::os::unix::process::CommandExt as _;
+            command.process_group(0);
+        }
         command
     }
 
@@ -239,7 +251,7 @@ mod tests {
         // Another test's child may hold the file open for writing between its fork and its exec.
         let busy = std::io::ErrorKind::ExecutableFileBusy;
         while Command::new(&path).output().is_err_and(|error| error.kind() == busy) {}
-        Sam { path, version: String::new() }
+        Sam { path, shielded: false, version: String::new() }
     }
 
     fn words(line: &str) -> Vec<String> {

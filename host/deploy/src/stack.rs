@@ -16,6 +16,10 @@ use super::sam::shown;
 /// The sizes that the template has, MiB. A function has one processor for every 1,769. New accounts are limited to
 /// 3,008.
 pub const SIZES: [u32; 6] = [512, 1024, 1769, 3538, 7076, 10240];
+/// Sizes of functions that do whole runs, MiB.
+pub const TRAINER_SIZES: [u32; 7] = [512, 1024, 1769, 3008, 3538, 7076, 10240];
+/// Maximum number of functions of a stack that do whole runs, each of another size.
+pub const MAX_TRAINERS: usize = 3;
 /// The time limits that the template has, seconds.
 pub const TIME_LIMITS: [u32; 5] = [30, 60, 120, 300, 900];
 /// The days that the template can keep logs.
@@ -45,8 +49,8 @@ pub struct Choices {
     pub architecture: Architecture,
     /// Sizes of functions, MiB.
     pub memory_mb: Vec<u32>,
-    /// Size of the function that does whole runs, MiB; 0: none.
-    pub trainer_mb: u32,
+    /// Sizes of the functions that do whole runs, MiB. 0 is no function.
+    pub trainer_mb: Vec<u32>,
     /// Time limit of functions, seconds.
     pub timeout_s: u32,
     /// Concurrency to set aside.
@@ -67,6 +71,8 @@ pub struct Choices {
     pub folder: Option<PathBuf>,
     /// Where the deployment is written; `None`: the user's folder of deployments.
     pub out: Option<PathBuf>,
+    /// Whether signals of the terminal do not reach `sam`.
+    pub shielded: bool,
 }
 
 /// One step of a deployment.
@@ -123,8 +129,13 @@ impl Choices {
         for size in &self.memory_mb {
             one_of("--memory", *size, &SIZES)?;
         }
-        if self.trainer_mb != 0 {
-            one_of("--trainer", self.trainer_mb, &SIZES)?;
+        for size in self.trainer_mb.iter().filter(|size| **size != 0) {
+            one_of("--trainer", *size, &TRAINER_SIZES)?;
+        }
+        let count = self.trainers().len();
+        if count > MAX_TRAINERS {
+            let most = format!("a stack has at most {MAX_TRAINERS} functions for whole runs");
+            return Err(Error::Choice(format!("--trainer: {count} sizes; {most}")));
         }
         one_of("--timeout", self.timeout_s, &TIME_LIMITS)?;
         one_of("--log-days", self.log_days, &LOG_DAYS)?;
@@ -153,15 +164,18 @@ impl Choices {
         sizes.into_iter().map(named).collect()
     }
 
-    /// The function that does whole runs, if there is to be one.
+    /// Returns the functions that do whole runs, the smallest first, each size once.
     #[must_use]
     pub fn trainers(&self) -> Vec<Function> {
-        let named = |memory_mb| Function {
-            name: trainer_name(&self.stack),
+        let mut sizes: Vec<u32> = self.trainer_mb.iter().copied().filter(|size| *size > 0).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        let named = |(at, memory_mb)| Function {
+            name: trainer_name(&self.stack, at),
             memory_mb,
             architecture: self.architecture,
         };
-        Some(self.trainer_mb).filter(|size| *size > 0).map(named).into_iter().collect()
+        sizes.into_iter().enumerate().map(named).collect()
     }
 
     /// What the template will make.
@@ -169,7 +183,7 @@ impl Choices {
     pub fn facts(&self, prices: &Prices) -> Facts {
         let functions = self.functions();
         let trainers = self.trainers();
-        let (runs, count) = (trainers.len() as u32, (functions.len() + trainers.len()) as u32);
+        let (runs, count) = (u32::from(!trainers.is_empty()), (functions.len() + trainers.len()) as u32);
         let alarms = if self.alarms { ALARMS * count } else { 0 };
         let budget_usd = self.email.as_ref().map(|_| self.budget_usd).filter(|usd| *usd > 0);
         // Bucket, its policy, role, trainers' policy; the role of whole runs; a function and its log group; topic, budget.
@@ -200,7 +214,6 @@ impl Choices {
         let rest = [
             ("VerifyingKey", verifying_key.to_owned()),
             ("Architecture", self.architecture.to_string()),
-            ("TrainerMemory", self.trainer_mb.to_string()),
             ("TimeoutSeconds", self.timeout_s.to_string()),
             ("ReservedConcurrency", reserved.to_string()),
             ("LogRetentionDays", self.log_days.to_string()),
@@ -209,6 +222,12 @@ impl Choices {
             ("BudgetUsd", self.budget_usd.to_string()),
         ];
         all.extend(rest.map(|(name, value)| (name.to_owned(), value)));
+        let trainers = self.trainers();
+        all.extend((0..MAX_TRAINERS).map(|at| {
+            let number = if at == 0 { String::new() } else { (at + 1).to_string() };
+            let memory_mb = trainers.get(at).map_or(0, |function| function.memory_mb);
+            (format!("TrainerMemory{number}"), memory_mb.to_string())
+        }));
         all
     }
 
@@ -315,12 +334,15 @@ pub fn policy(choices: &Choices) -> String {
 /// The functions that a stack of this name can have.
 pub(super) fn function_names(stack: &str) -> Vec<String> {
     let sizes = SIZES.iter().map(|size| format!("{stack}-worker-{size}"));
-    sizes.chain([trainer_name(stack)]).collect()
+    sizes.chain((0..MAX_TRAINERS).map(|at| trainer_name(stack, at))).collect()
 }
 
-/// The function that does whole runs.
-fn trainer_name(stack: &str) -> String {
-    format!("{stack}-worker-runs")
+/// Returns the name of a stack's function that does whole runs, by its number from 0.
+fn trainer_name(stack: &str, at: usize) -> String {
+    match at {
+        0 => format!("{stack}-worker-runs"),
+        at => format!("{stack}-worker-runs-{}", at + 1),
+    }
 }
 
 /// `--region R`, `--profile P`.
@@ -350,7 +372,7 @@ pub(super) mod tests {
             profile: None,
             architecture: Architecture::X86_64,
             memory_mb: vec![3538, 1769, 1769],
-            trainer_mb: 1769,
+            trainer_mb: vec![1769],
             timeout_s: 120,
             reserve: Reserve::default(),
             alarms: true,
@@ -361,6 +383,7 @@ pub(super) mod tests {
             key: None,
             folder: None,
             out: None,
+            shielded: false,
         }
     }
 
@@ -368,6 +391,22 @@ pub(super) mod tests {
     fn sizes_are_sorted_and_once() {
         let names: Vec<String> = choices().functions().into_iter().map(|f| f.name).collect();
         assert_eq!(names, ["eciton-worker-1769", "eciton-worker-3538"]);
+    }
+
+    #[test]
+    fn whole_runs_have_a_function_of_each_size() {
+        let of = |trainer_mb: &[u32]| Choices { trainer_mb: trainer_mb.to_vec(), ..choices() };
+        let names = |choices: &Choices| -> Vec<(String, u32)> {
+            choices.trainers().into_iter().map(|f| (f.name, f.memory_mb)).collect()
+        };
+        let three = of(&[3008, 512, 1769, 512]);
+        three.check().unwrap();
+        let wanted = [("runs", 512), ("runs-2", 1769), ("runs-3", 3008)];
+        assert_eq!(names(&three), wanted.map(|(name, size)| (format!("eciton-worker-{name}"), size)));
+        let parameters = three.parameters("k", 0);
+        let given = ["TrainerMemory", "TrainerMemory2", "TrainerMemory3"].map(|name| &parameters[name][..]);
+        assert_eq!(given, ["512", "1769", "3008"]);
+        assert!(of(&[0]).trainers().is_empty());
     }
 
     #[test]
@@ -380,7 +419,8 @@ pub(super) mod tests {
         choices().check().unwrap();
         assert!(refused(&|c| c.memory_mb = vec![]).contains("--memory"));
         assert!(refused(&|c| c.memory_mb = vec![1000]).contains("512, 1024, 1769, 3538, 7076, 10240"));
-        assert!(refused(&|c| c.trainer_mb = 1).contains("--trainer"));
+        assert!(refused(&|c| c.trainer_mb = vec![1769, 1]).contains("--trainer"));
+        assert!(refused(&|c| c.trainer_mb = vec![512, 1024, 1769, 3008]).contains("at most 3"));
         assert!(refused(&|c| c.timeout_s = 1).contains("--timeout"));
         assert!(refused(&|c| c.log_days = 2).contains("--log-days"));
         assert!(refused(&|c| c.stack = "A".to_owned()).contains("lower-case"));

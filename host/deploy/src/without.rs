@@ -2,7 +2,7 @@
 
 use eciton_exec::{Deployment, NoAws};
 
-use crate::{Choices, Component, Deployed, Destroyed, Progress, Result, Target};
+use crate::{Choices, Component, Deployed, Destroyed, Located, Progress, Result, Target};
 
 /// Refused.
 ///
@@ -23,6 +23,14 @@ pub fn deploy(
 /// Always.
 pub fn destroy(_: &Target, _: &mut dyn FnMut(Progress<'_>)) -> Result<Destroyed> {
     Err(NoAws("`eciton destroy`").into())
+}
+
+/// Refused.
+///
+/// # Errors
+/// Always.
+pub fn locate(_: &Target) -> Result<Located> {
+    Err(NoAws("`eciton prove`").into())
 }
 
 /// Refused.

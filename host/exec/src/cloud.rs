@@ -2,7 +2,8 @@
 //!
 //! The program's own is `infra/cloud.toml`, compiled in. `ECITON_CLOUD` names another file.
 
-use std::path::Path;
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
 
 use eciton_plan::cloud::{DEFAULT_REGION, MAX_CLOUD_BYTES};
 use eciton_plan::{Cloud, Prices};
@@ -17,17 +18,34 @@ const OWN: &str = include_str!("../../../infra/cloud.toml");
 /// # Errors
 /// A file that cannot be read or is no cloud file. The message names it.
 pub fn cloud() -> Result<Cloud> {
+    let (path, text) = text()?;
+    parse(&path, &text)
+}
+
+/// Returns the name of the cloud file that holds, and the SHA-256 of its text in hexadecimal digits.
+///
+/// # Errors
+/// A file that cannot be read. The message names it.
+pub fn cloud_digest() -> Result<(String, String)> {
+    let (path, text) = text()?;
+    let digest = eciton_kernel::cache::digest(text.as_bytes());
+    Ok((path.display().to_string(), digest.iter().map(|byte| format!("{byte:02x}")).collect()))
+}
+
+/// Returns the path and the text of the cloud file that holds.
+fn text() -> Result<(PathBuf, Cow<'static, str>)> {
     if let Some(name) = std::env::var_os("ECITON_PRICES").filter(|name| !name.is_empty()) {
         let reason = "ECITON_PRICES is no longer read: put the prices into a copy of infra/cloud.toml, \
                       [regions.us-east-1], and name the copy in ECITON_CLOUD";
         return Err(Error::Content { path: name.into(), reason: reason.to_owned() });
     }
     match std::env::var_os("ECITON_CLOUD").filter(|path| !path.is_empty()) {
-        None => parse(Path::new("infra/cloud.toml"), OWN),
+        None => Ok((PathBuf::from("infra/cloud.toml"), Cow::Borrowed(OWN))),
         Some(path) => {
-            let path = Path::new(&path);
-            let text = eciton_input::file::read_text(path, MAX_CLOUD_BYTES as u64);
-            parse(path, &text.map_err(Error::file(path, "read"))?)
+            let path = PathBuf::from(path);
+            let text = eciton_input::file::read_text(&path, MAX_CLOUD_BYTES as u64);
+            let text = text.map_err(Error::file(&path, "read"))?;
+            Ok((path, Cow::Owned(text)))
         }
     }
 }

@@ -42,7 +42,7 @@ pub mod workers;
 pub use architecture::Architecture;
 pub use bill::{Bill, Cost, Times};
 pub use clock::Clock;
-pub use cloud::{cloud, prices};
+pub use cloud::{cloud, cloud_digest, prices};
 pub use deployment::{DEFAULT_STACK, Deployment};
 pub use eciton_plan::Prices;
 pub use functions::Cut;

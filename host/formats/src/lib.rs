@@ -15,6 +15,7 @@ pub mod array;
 pub mod bundle;
 mod columns;
 mod cora;
+pub mod cost_report;
 mod csr;
 mod dictionary;
 mod digits;

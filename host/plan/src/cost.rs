@@ -80,7 +80,8 @@ impl Requests {
     }
 
     /// Returns the seconds that a function waits for them.
-    fn seconds(self, preset: &Preset, memory_mb: u32) -> f64 {
+    #[must_use]
+    pub fn seconds(self, preset: &Preset, memory_mb: u32) -> f64 {
         let count = (self.puts + self.gets + self.heads) as f64;
         let bytes = (self.bytes_in + self.bytes_out) as f64;
         count * preset.first_byte_ms / 1e3 + bytes / preset.bytes_per_second(memory_mb)

@@ -8,8 +8,8 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use eciton_exec::Scratch;
 use eciton_exec::trainers::REQUESTS;
+use eciton_exec::{Architecture, Scratch};
 use eciton_plan::cost::{Origin, Requests, Task, Work};
 use eciton_plan::{Config, Data, ExecutorKind};
 use eciton_transport::{Counts, put_requests};
@@ -245,7 +245,9 @@ fn between(flops: f64, [(low, cheap), (high, dear)]: [(f64, &Pilot); 2]) -> Pilo
 /// Data or kernels that cannot be read; a training that fails.
 pub fn train(trials: Trials<'_>, pilot: bool) -> Result<Forecast> {
     let study = Study::new(trials.place);
-    let class = class(trials.place);
+    // Before there is a deployment, its class is that of the functions' processors.
+    let pinned = trials.place.emulator.architecture.map_or(Architecture::X86_64, Architecture::from);
+    let class = class(trials.place).or_else(|| Some(pinned.numeric_class().to_owned()));
     let mut files = Files::default();
     let mut jobs = Vec::with_capacity(trials.configs.len());
     let (limit, modelled) = time_limit(trials.place)?;

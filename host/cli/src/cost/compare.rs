@@ -21,21 +21,21 @@ const MAX_BYTES: u64 = 1 << 30;
 const MAX_TRIALS: usize = 100_000;
 
 /// A quantity, as it was predicted and as it was counted.
-#[derive(Debug, Serialize)]
-struct Pair {
-    name: String,
-    unit: &'static str,
-    predicted: f64,
-    counted: f64,
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Pair {
+    pub(crate) name: String,
+    pub(crate) unit: String,
+    pub(crate) predicted: f64,
+    pub(crate) counted: f64,
     /// Predicted over counted, less 1; `None` where nothing was counted.
-    error: Option<f64>,
+    pub(crate) error: Option<f64>,
 }
 
 impl Pair {
-    fn new(name: impl Into<String>, unit: &'static str, predicted: f64, counted: f64) -> Self {
+    fn new(name: impl Into<String>, unit: &str, predicted: f64, counted: f64) -> Self {
         let error = if predicted == counted { Some(0.0) } else { Some(predicted / counted - 1.0) };
         let error = error.filter(|error| error.is_finite());
-        Self { name: name.into(), unit, predicted, counted, error }
+        Self { name: name.into(), unit: unit.to_owned(), predicted, counted, error }
     }
 }
 
@@ -200,7 +200,7 @@ pub(super) fn run(folder: &Path, pilot: bool, json: bool, output: &mut Output) -
 }
 
 /// Returns a bill as usage. A bill does not tell GET from HEAD.
-fn of_bill(bill: &Bill, seconds: f64) -> Usage {
+pub(crate) fn of_bill(bill: &Bill, seconds: f64) -> Usage {
     Usage {
         seconds,
         invocations: bill.invocations,
@@ -221,8 +221,9 @@ fn of_bill(bill: &Bill, seconds: f64) -> Usage {
     }
 }
 
-fn quantities(predicted: &Usage, counted: &Usage) -> Vec<Pair> {
-    let pair = |name: &str, unit: &'static str, of: &dyn Fn(&Usage) -> f64| {
+/// Returns the predicted and counted quantities of what functions did.
+pub(crate) fn quantities(predicted: &Usage, counted: &Usage) -> Vec<Pair> {
+    let pair = |name: &str, unit: &str, of: &dyn Fn(&Usage) -> f64| {
         Pair::new(name, unit, of(predicted), of(counted))
     };
     vec![

@@ -26,8 +26,8 @@ use crate::{Architecture, Bill, Cost, Host, InvokeError, Invoker, Prices, Times,
 
 /// Attempts at a call; throttled ones do not count.
 const ATTEMPTS: u32 = 10;
-/// Memory sizes that an error advises, MB: those that `eciton deploy` offers.
-const SIZES: [u32; 6] = [512, 1024, 1769, 3538, 7076, 10_240];
+/// Memory sizes that an error advises, MB: those that `eciton deploy` offers for whole runs.
+const SIZES: [u32; 7] = [512, 1024, 1769, 3008, 3538, 7076, 10_240];
 /// Of what is under way, each call is expected to cost at most so many times the dearest so far, and so many times the
 /// mean of the store's requests and bytes.
 const DEARER: f64 = 1.5;
@@ -318,25 +318,24 @@ impl Trainers {
             budget.dearest_usd = Some(budget.dearest_usd.map_or(usd, |most| most.max(usd)));
         }
         let outcome = result.as_ref().map_or_else(|fault| &fault.text[..], |_| "answered");
-        self.note(at, outcome, charge, known)
+        // Requests to the emulator take no time that means anything.
+        let reply_s = result.as_ref().ok().filter(|_| self.cloud.is_none()).map(|answer| answer.reply_s);
+        self.note(at, outcome, (charge, reply_s), known)
     }
 
     /// Writes the end of a call into the record.
-    fn note(&mut self, call: usize, outcome: &str, charge: Option<Charge>, usd: Option<f64>) -> Result<()> {
+    fn note(
+        &mut self,
+        call: usize,
+        outcome: &str,
+        (charge, reply_s): (Option<Charge>, Option<f64>),
+        usd: Option<f64>,
+    ) -> Result<()> {
         let bill = self.own_bill();
         let total_usd = self.in_money(&bill).usd + self.budget.lost_usd;
         let at = self.time.now().as_secs_f64();
         let Some(record) = &mut self.record else { return Ok(()) };
-        record.end(record::Ended {
-            call,
-            outcome,
-            billed_ms: charge.map(|charge| charge.billed_ms),
-            init_ms: charge.and_then(|charge| charge.init_ms),
-            usd,
-            at,
-            bill: &bill,
-            total_usd,
-        })
+        record.end(record::Ended { call, outcome, charge, reply_s, usd, at, bill: &bill, total_usd })
     }
 
     /// Makes the calls, and those that continue them. The executor's setting and the account limit
@@ -493,7 +492,7 @@ impl Trainers {
         self.abandoned += count;
         let each = self.dearest().unwrap_or(longest) + self.untold_usd();
         self.budget.lost_usd += each * count as f64;
-        calls.iter().try_for_each(|call| self.note(*call, "left", None, None))
+        calls.iter().try_for_each(|call| self.note(*call, "left", (None, None), None))
     }
 
     fn count(&mut self, result: &Result<Answer, Fault>, charge: Option<Charge>) {
@@ -643,6 +642,8 @@ struct Answer {
     reply: Bytes,
     /// Size of the reply as it came.
     reply_bytes: u64,
+    /// Real seconds from the request to the reply.
+    reply_s: f64,
     object: Bytes,
     second: Option<Bytes>,
     charge: Option<Charge>,
@@ -711,7 +712,9 @@ async fn make(
         let stored = store_once(store, &key, bytes).await;
         stored.map_err(|error| failed(format!("storing `{key}`"), &error))?;
     }
+    let sent = Instant::now();
     let invoked = invoker.invoke(call.event).await.map_err(|error| refused(&error, advice))?;
+    let reply_s = sent.elapsed().as_secs_f64();
     let (throttles, charge) = (invoked.throttled, invoked.charge);
     let reading = |key: &Key, error: eciton_transport::Error| Fault {
         throttles,
@@ -732,7 +735,7 @@ async fn make(
         },
         None => None,
     };
-    Ok(Answer { reply, reply_bytes, object, second, charge, throttled: throttles })
+    Ok(Answer { reply, reply_bytes, reply_s, object, second, charge, throttled: throttles })
 }
 
 /// Describes a call that failed. One that reached a limit of its function would do so again.

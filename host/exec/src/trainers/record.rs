@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Bill;
 use crate::functions::{Error, Result};
+use crate::invoker::Charge;
 
 /// Maximum length of a record that is read, bytes.
 const MAX_BYTES: u64 = 1 << 30;
@@ -37,6 +38,16 @@ enum Line {
         billed_ms: Option<u64>,
         /// Milliseconds of its cold start.
         init_ms: Option<f64>,
+        /// Milliseconds that its handler took.
+        #[serde(default)]
+        duration_ms: Option<f64>,
+        /// Maximum memory that it used, MiB.
+        #[serde(default)]
+        used_mb: Option<u32>,
+        /// Real seconds from its request to its reply, where both are of AWS; objects that were stored before it and read
+        /// after it are left out.
+        #[serde(default)]
+        reply_s: Option<f64>,
         /// Dollars of this call's time and request.
         usd: Option<f64>,
         /// Virtual or real seconds since the start of this process's calls.
@@ -101,13 +112,16 @@ impl Record {
     }
 
     pub(super) fn end(&mut self, ended: Ended<'_>) -> Result<()> {
-        let Ended { call, outcome, billed_ms, init_ms, usd, at, bill, total_usd } = ended;
+        let Ended { call, outcome, charge, reply_s, usd, at, bill, total_usd } = ended;
         let outcome = outcome.chars().take(200).collect();
         self.write(&Line::End {
             call,
             outcome,
-            billed_ms,
-            init_ms,
+            billed_ms: charge.map(|charge| charge.billed_ms),
+            init_ms: charge.and_then(|charge| charge.init_ms),
+            duration_ms: charge.map(|charge| charge.duration_ms),
+            used_mb: charge.map(|charge| charge.used_mb),
+            reply_s,
             usd,
             at,
             bill: Box::new(*bill),
@@ -128,8 +142,9 @@ impl Record {
 pub(super) struct Ended<'a> {
     pub call: usize,
     pub outcome: &'a str,
-    pub billed_ms: Option<u64>,
-    pub init_ms: Option<f64>,
+    /// The service's report; `None` if there was none.
+    pub charge: Option<Charge>,
+    pub reply_s: Option<f64>,
     pub usd: Option<f64>,
     pub at: f64,
     pub bill: &'a Bill,
@@ -195,7 +210,8 @@ mod tests {
     }
 
     fn ended(call: usize, usd: Option<f64>, bill: &Bill, total_usd: f64, at: f64) -> Ended<'_> {
-        Ended { call, outcome: "answered", billed_ms: Some(10), init_ms: None, usd, at, bill, total_usd }
+        let charge = Some(Charge { billed_ms: 10, ..Charge::default() });
+        Ended { call, outcome: "answered", charge, reply_s: None, usd, at, bill, total_usd }
     }
 
     #[test]

@@ -1,0 +1,501 @@
+//! `eciton prove`: workloads on a stack that exists for their time, and predicted against billed lines.
+
+mod invoice;
+mod measured;
+mod plan;
+mod proof;
+mod run;
+mod stack;
+mod table;
+
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use eciton_deploy::{Choices, LOG_DAYS, Located, MAX_TRAINERS, Reserve, Target};
+use eciton_exec::{Architecture, Host};
+use eciton_plan::{Config, ExecutorKind, FunctionCount, HostPlace};
+use eciton_train::Stop;
+
+use crate::cost::Book;
+use crate::failure::Failure;
+use crate::output::{Output, tell};
+use crate::run_name::{iso, now, stamp};
+use crate::text::{counted, seconds};
+use crate::{deploy, interrupt, sweep};
+use plan::{Planned, Workload, dollars};
+use proof::{CloudFile, Proof, VERSION};
+use stack::Temporary;
+
+/// Time limit of the functions, seconds.
+const TIMEOUT_S: u32 = 120;
+
+/// `eciton prove ...`
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// At AWS: Lambda and S3
+    #[command(after_help = AFTER_HELP)]
+    Aws(Aws),
+}
+
+/// `eciton prove aws`
+#[derive(Debug, clap::Args)]
+pub(crate) struct Aws {
+    /// Maximum cost of all runs of the proof together, in US dollars; a prediction above it ends the proof before
+    /// anything is deployed
+    #[arg(long, value_name = "USD", value_parser = sweep::usd, required_unless_present = "cur")]
+    max_usd: Option<f64>,
+    /// Memory sizes of the functions in MB, at most three of 512, 1024, 1769, 3008, 3538, 7076, 10240; AWS limits new
+    /// accounts to 3,008 MB
+    #[arg(long, value_name = "MB", value_delimiter = ',', default_value = "512,1769,3008")]
+    memory_mb: Vec<u32>,
+    /// The stack, which must not exist yet
+    #[arg(long, value_name = "NAME", default_value = "eciton-proof")]
+    stack: String,
+    /// The region [default: AWS_REGION, or the profile's]
+    #[arg(long)]
+    region: Option<String>,
+    /// A named set of credentials of ~/.aws [default: AWS_PROFILE]
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
+    /// The functions' processors: x86_64 or arm64
+    #[arg(long, default_value = "x86_64", value_name = "ARCH")]
+    arch: Architecture,
+    /// Number of functions at work at once; auto: one for each training, up to the account's limit
+    #[arg(long, value_name = "N|auto", default_value = "auto", value_parser = functions)]
+    functions: FunctionCount,
+    /// Recipe of all trainings: DATASET/MODEL of `eciton recipes`, or a recipe's file
+    #[arg(long, value_name = "RECIPE", default_value = "pubmed/gcn")]
+    recipe: String,
+    /// Data set in place of the recipe's
+    #[arg(long, value_name = "PATH")]
+    data: Option<String>,
+    /// Set a key of the recipe
+    #[arg(long, value_name = "SECTION.KEY=VALUE")]
+    set: Vec<String>,
+    /// Run W2 with 8 trainings in place of 200
+    #[arg(long)]
+    quick: bool,
+    /// Place of this machine, for the price of its bytes: home, region, zone (the functions') [default: as this
+    /// machine's metadata says]
+    #[arg(long, value_name = "PLACE", value_parser = deploy::place)]
+    host: Option<HostPlace>,
+    /// Folder of the proof, which must not exist yet [default: proofs/aws-DATE-TIME]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print what would be created and spent, and stop: nothing is asked of AWS
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not ask before the stack is deployed
+    #[arg(long)]
+    yes: bool,
+    /// Join a Cost and Usage Report (CSV, plain or packed with gzip, with resource IDs) to an earlier proof
+    #[arg(long, value_name = "FILE", requires = "of", conflicts_with_all = ["max_usd", "dry_run", "yes", "out", "quick"])]
+    cur: Option<PathBuf>,
+    /// The earlier proof's proof.json, for --cur
+    #[arg(long, value_name = "PROOF.json", requires = "cur")]
+    of: Option<PathBuf>,
+    /// Print the proof as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+const AFTER_HELP: &str = "\
+Deploys a stack, runs W1 (one training) and W2 (a sweep of 200 trainings) on functions of each memory size, removes the
+stack, and writes DIR/proof.json and DIR/proof.md: one row for each line of the invoice, predicted and billed, and the
+assumptions of infra/cloud.toml next to measurements. The stack is removed after an error and after Ctrl-C as well.
+
+The billed side has the service's REPORT lines and Eciton's counts. A Cost and Usage Report arrives up to a day later:
+  eciton prove aws --cur report.csv.gz --of DIR/proof.json";
+
+/// Parses a number of functions.
+fn functions(text: &str) -> Result<FunctionCount, String> {
+    match (text, text.parse::<u32>()) {
+        ("auto", _) => Ok(FunctionCount::Auto),
+        (_, Ok(count)) if count > 0 => Ok(FunctionCount::Fixed(count)),
+        _ => Err("expected auto, or a number above 0".to_owned()),
+    }
+}
+
+/// Makes a proof, or joins a report to one.
+pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure> {
+    let Command::Aws(arguments) = command;
+    match (&arguments.cur, &arguments.of) {
+        (Some(report), Some(of)) => join(report, of, arguments.json, output),
+        _ => prove(arguments, output),
+    }
+}
+
+/// Joins a report to an earlier proof, and writes both files of the proof anew.
+fn join(report: &Path, of: &Path, json: bool, output: &mut Output) -> Result<(), Failure> {
+    let mut proof = Proof::load(of)?;
+    proof.invoice = Some(invoice::join(&proof, report)?);
+    proof.save(of)?;
+    print(&proof, of, json, output);
+    Ok(())
+}
+
+impl Aws {
+    fn choices(&self, region: Option<&str>) -> Choices {
+        Choices {
+            stack: self.stack.clone(),
+            region: region.or(self.region.as_deref()).map(str::to_owned),
+            profile: self.profile.clone(),
+            architecture: self.arch,
+            // A deployment has a function for tasks. Nobody calls it.
+            memory_mb: vec![512],
+            timeout_s: TIMEOUT_S,
+            reserve: Reserve::Nothing,
+            alarms: false,
+            email: None,
+            budget_usd: 0,
+            log_days: LOG_DAYS[0],
+            trainer_mb: self.memory_mb.clone(),
+            worker: None,
+            key: None,
+            folder: None,
+            out: None,
+            shielded: true,
+        }
+    }
+
+    /// Returns the settings of the functions, without a memory size.
+    fn place(&self) -> Config {
+        let mut place = Config::default();
+        place.executor.kind = ExecutorKind::Lambda;
+        place.executor.functions = self.functions;
+        place.executor.deployment = Some(self.stack.clone());
+        place.executor.timeout_s = TIMEOUT_S;
+        place.executor.host = self.host;
+        place.emulator.architecture = Some(self.arch.into());
+        place
+    }
+
+    /// Returns the memory sizes, the smallest first.
+    fn sizes(&self) -> Result<Vec<u32>, Failure> {
+        let mut sizes = self.memory_mb.clone();
+        sizes.sort_unstable();
+        sizes.dedup();
+        if sizes.is_empty() || sizes.len() > MAX_TRAINERS || sizes.contains(&0) {
+            let text = format!(
+                "--memory-mb: expected 1 to {MAX_TRAINERS} sizes above 0, for instance 512,1769,3008"
+            );
+            return Err(Failure::Usage(text));
+        }
+        Ok(sizes)
+    }
+}
+
+/// A proof before anything is deployed.
+struct Prepared<'a> {
+    arguments: &'a Aws,
+    out: PathBuf,
+    region: String,
+    host: Host,
+    book: Book,
+    workloads: [Workload; 2],
+    /// Workloads on functions of each size, in the order of the runs.
+    planned: Vec<Planned>,
+    /// Sum of the predictions, USD.
+    predicted_usd: f64,
+    max_usd: f64,
+}
+
+fn prove(arguments: &Aws, output: &mut Output) -> Result<(), Failure> {
+    let Some(max_usd) = arguments.max_usd else {
+        return Err(Failure::Usage("--max-usd is needed: the maximum cost of the proof".to_owned()));
+    };
+    let sizes = arguments.sizes()?;
+    let choices = arguments.choices(None);
+    choices.check().map_err(|error| Failure::usage(&error))?;
+    let out = match &arguments.out {
+        Some(out) => out.clone(),
+        None => Path::new("proofs").join(format!("aws-{}", stamp(now()))),
+    };
+    if out.symlink_metadata().is_ok() {
+        let text = format!("{}: exists already; name a new folder with --out", out.display());
+        return Err(Failure::Failed(text));
+    }
+    let missing = eciton_deploy::missing(&choices);
+    if !arguments.dry_run && !missing.is_empty() {
+        return Err(Failure::Failed(format!("nothing was deployed: {}", missing.join("\n"))));
+    }
+    let target = Target::find(&arguments.stack, arguments.region.clone(), arguments.profile.clone())?;
+    let region = locate(arguments, &target)?;
+    let scratch = tempfile::tempdir()?;
+    let file = scratch.path().join(plan::W2_FILE);
+    let w2 = plan::w2(arguments)?;
+    sweep::write(&file, w2.as_bytes())?;
+    let workloads = plan::workloads(arguments, &file)?;
+    let mut book = Book::open(&arguments.place())?;
+    book.prices = eciton_exec::cloud::prices_in(&region)?;
+    let host = Host::find(arguments.host, Some(&region), None);
+    let mut planned = Vec::new();
+    for size in &sizes {
+        for (number, workload) in workloads.iter().enumerate() {
+            tell(format_args!("predicting {} with {size} MB by a pilot on this machine", workload.name));
+            planned.push(Planned::new((number, workload), arguments.place(), *size)?);
+        }
+    }
+    let usd = |planned: &Planned| dollars(&planned.predicted(u32::MAX, host.place, &book).1);
+    let predicted_usd = planned.iter().map(usd).sum();
+    let prepared =
+        Prepared { arguments, out, region, host, book, workloads, planned, predicted_usd, max_usd };
+    prepared.describe(&choices, output);
+    prepared.afford(&sizes)?;
+    if arguments.dry_run {
+        missing.iter().for_each(|missing| output.line(format_args!("missing here: {missing}")));
+        return Ok(());
+    }
+    output.flush();
+    if !arguments.yes && !agreed(&arguments.stack)? {
+        return Err(Failure::Failed(format!("nothing was deployed: `{}` was not typed", arguments.stack)));
+    }
+    std::fs::create_dir_all(&prepared.out).map_err(|error| {
+        Failure::Failed(format!("{}: cannot be created: {error}", prepared.out.display()))
+    })?;
+    sweep::write(&prepared.out.join(plan::W2_FILE), w2.as_bytes())?;
+    prepared.execute(output)
+}
+
+/// Returns the region. A stack of the name must not exist: the proof would remove it.
+fn locate(arguments: &Aws, target: &Target) -> Result<String, Failure> {
+    let taken = |region: &str, how: &str| {
+        Failure::Failed(format!(
+            "stack `{0}` exists already ({how}), and a proof removes its stack at the end: choose another --stack, or \
+             remove that one with `eciton destroy --stack {0} --region {region}`",
+            target.stack
+        ))
+    };
+    if let Some(file) = &target.file {
+        let region = target.region.as_deref().unwrap_or("REGION");
+        return Err(taken(region, &format!("its deployment is {}", file.display())));
+    }
+    if arguments.dry_run {
+        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let region = arguments.region.clone().or_else(|| variable("AWS_REGION"));
+        let region = region.or_else(|| variable("AWS_DEFAULT_REGION"));
+        return Ok(region.unwrap_or_else(|| eciton_plan::cloud::DEFAULT_REGION.to_owned()));
+    }
+    tell("asking AWS for the region, and whether the stack exists");
+    let Located { region, is_taken } = eciton_deploy::locate(target)?;
+    if is_taken { Err(taken(&region, "CloudFormation has it")) } else { Ok(region) }
+}
+
+/// Returns whether the user types the stack's name.
+fn agreed(stack: &str) -> Result<bool, Failure> {
+    if !std::io::stdin().is_terminal() {
+        return Err(Failure::Usage(format!(
+            "standard input is no terminal, so the question whether to deploy stack `{stack}` cannot be asked; give \
+             --yes to deploy it without a question"
+        )));
+    }
+    let question =
+        format!("This deploys stack `{stack}`, spends money and removes the stack. Type {stack} to go on: ");
+    let _ = std::io::stderr().lock().write_all(question.as_bytes());
+    let mut line = String::new();
+    std::io::stdin().lock().read_line(&mut line)?;
+    Ok(line.trim() == stack)
+}
+
+impl Prepared<'_> {
+    /// Prints what will be created, and what it may cost.
+    fn describe(&self, choices: &Choices, output: &mut Output) {
+        let facts = choices.facts(&self.book.prices);
+        let Aws { stack, arch, .. } = self.arguments;
+        output.line(format_args!(
+            "stack       {stack} in {}, {arch}: {}, removed at the end",
+            self.region,
+            counted(u64::from(facts.resources), "resource")
+        ));
+        for function in &facts.trainers {
+            output.line(format_args!("function    {}, {} MB", function.name, function.memory_mb));
+        }
+        output.line("buckets     one of objects, one of packages; both are removed");
+        output.line(format_args!("host        {}", self.host));
+        for planned in &self.planned {
+            let Some(workload) = self.workloads.get(planned.workload) else { continue };
+            let (used, lines) = planned.predicted(u32::MAX, self.host.place, &self.book);
+            output.line(format_args!(
+                "{:<11} {} MB: {}, {:.2} GB-s, {}, USD {:.6}",
+                workload.name,
+                planned.memory_mb,
+                counted(used.invocations, "call"),
+                used.gb_seconds,
+                seconds(used.seconds),
+                dollars(&lines)
+            ));
+        }
+        output.line(format_args!(
+            "predicted   USD {:.6} of the USD {} that --max-usd allows; no free tier is taken off",
+            self.predicted_usd, self.max_usd
+        ));
+        output.line(format_args!("prices      of {} ({})", self.book.prices.region, self.book.prices.date));
+        if self.book.prices.region != self.region {
+            output.line(format_args!(
+                "note: the cloud file has no prices of {}; those of {} are taken",
+                self.region, self.book.prices.region
+            ));
+        }
+        self.book.warnings().iter().for_each(|warning| tell(format_args!("warning: {warning}")));
+    }
+
+    /// Refuses a proof whose prediction, or whose longest call, is above the limit.
+    fn afford(&self, sizes: &[u32]) -> Result<(), Failure> {
+        let (limit, predicted) = (self.max_usd, self.predicted_usd);
+        if predicted > limit {
+            return Err(Failure::Failed(format!(
+                "--max-usd {limit}: the prediction is USD {predicted:.6}, and nothing was deployed; allow more, choose \
+                 smaller sizes with --memory-mb, or --quick"
+            )));
+        }
+        let largest = sizes.last().copied().unwrap_or_default();
+        let gb_seconds = f64::from(TIMEOUT_S) * f64::from(largest) / 1024.0;
+        let longest = self.book.prices.lambda_usd(self.arguments.arch, gb_seconds, 1);
+        if longest * 1.1 > limit {
+            return Err(Failure::Failed(format!(
+                "--max-usd {limit}: one call of {largest} MB that reaches its time limit of {TIMEOUT_S} s costs USD \
+                 {longest:.4}, and nothing was deployed; allow more, or choose smaller sizes with --memory-mb"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Returns a proof without runs.
+    fn proof(&self) -> Result<Proof, Failure> {
+        let (path, sha256) = eciton_exec::cloud_digest()?;
+        let prices = &self.book.prices;
+        Ok(Proof {
+            version: VERSION,
+            eciton: env!("CARGO_PKG_VERSION").to_owned(),
+            begun: iso(now()),
+            ended: None,
+            region: self.region.clone(),
+            architecture: self.arguments.arch.to_string(),
+            cloud: CloudFile {
+                path,
+                sha256,
+                prices: format!("{}, {}", prices.date, prices.region),
+                preset: self.arguments.place().emulator.cloud,
+            },
+            host: self.host.clone(),
+            stack: proof::Stack { name: self.arguments.stack.clone(), ..proof::Stack::default() },
+            max_usd: self.max_usd,
+            predicted_usd: self.predicted_usd,
+            spent_usd: 0.0,
+            workloads: self.workloads.iter().map(|own| own.of_proof(&self.arguments.recipe)).collect(),
+            runs: Vec::new(),
+            digests_equal: None,
+            assumptions: Vec::new(),
+            notes: vec![
+                "the first calls of W2 may find the functions of W1 warm: cold starts, and the time and requests that \
+                 they need, are predicted for new functions"
+                    .to_owned(),
+                "a training that is late is trained a second time next to the first; the prediction has no such calls"
+                    .to_owned(),
+            ],
+            error: None,
+            invoice: None,
+        })
+    }
+
+    /// Deploys the stack, runs all workloads, and removes the stack.
+    fn execute(&self, output: &mut Output) -> Result<(), Failure> {
+        let path = self.out.join(proof::FILE);
+        let mut proof = self.proof()?;
+        let stop: Arc<Stop> = Arc::default();
+        interrupt::watch_proof(stop.clone())?;
+        let region = Some(self.region.clone());
+        let mut target = Target::find(&self.arguments.stack, region, self.arguments.profile.clone())?;
+        target.shielded = true;
+        let mut stack = Temporary::new(target);
+        proof.stack.left = Some(format!("the proof has not ended; `{}` removes the stack", stack.command()));
+        let choices = self.arguments.choices(Some(&self.region));
+        let ran = stack.deploy(&choices).and_then(|deployed| {
+            let mut running = run::Running { prepared: self, deployment: &deployed.deployment, stop: &stop };
+            running.all(&mut proof, &path)
+        });
+        let stopped = interrupt::code();
+        if let Err(failure) = &ran {
+            proof.error = Some(failure.words().to_owned());
+        }
+        proof.ended = Some(iso(now()));
+        proof.compare_digests();
+        // The removal takes a minute, in which this process may be killed.
+        let saved = proof.save(&path);
+        let removed = stack.remove();
+        let left = removed.as_ref().err().cloned();
+        proof.stack.removed(removed);
+        saved.and_then(|()| proof.save(&path))?;
+        print(&proof, &path, self.arguments.json, output);
+        if let Some(text) = left {
+            let before = ran.err().map_or_else(String::new, |failure| format!("{}\n", failure.into_text()));
+            return Err(Failure::Failed(format!("{before}{text}")));
+        }
+        if let (Some(code), Err(_)) = (stopped, &ran) {
+            let text = format!(
+                "the proof was stopped, and its stack is removed; {} has the runs until then",
+                path.display()
+            );
+            return Err(Failure::Stopped { text, code });
+        }
+        ran?;
+        if proof.digests_equal == Some(false) {
+            return Err(Failure::Failed(format!(
+                "the models of a workload differ between memory sizes; {} has their digests",
+                path.display()
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Prints the outcome of a proof.
+fn print(proof: &Proof, path: &Path, json: bool, output: &mut Output) {
+    if json {
+        output.json(proof);
+        return;
+    }
+    let tables = proof::markdown(path);
+    for run in &proof.runs {
+        let own: f64 = run.lines.iter().map(|line| line.predicted_usd).sum();
+        let billed: Option<f64> = run.lines.iter().map(|line| line.billed_usd).sum();
+        let billed = match billed {
+            Some(usd) => format!("{usd:.6}"),
+            None => format!("unknown: no report line for {} of {} calls", run.unreported, run.calls),
+        };
+        output.line(format_args!(
+            "{} {:>5} MB  USD predicted {own:.6}, billed {billed}",
+            run.workload, run.memory_mb
+        ));
+    }
+    if let Some(invoice) = &proof.invoice {
+        output.line(format_args!(
+            "{}: {} of {} lines are of stack {}",
+            invoice.file, invoice.own_items, invoice.items, proof.stack.name
+        ));
+        invoice.notes.iter().for_each(|note| output.line(format_args!("note: {note}")));
+    }
+    if proof.digests_equal == Some(true) {
+        output.line("models      equal at all memory sizes");
+    }
+    if proof.stack.removed {
+        output.line(format_args!("stack       {} is removed", proof.stack.name));
+    }
+    output.line(format_args!("proof       {} and {}", path.display(), tables.display()));
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_number_of_functions_is_above_0_or_auto() {
+        assert_eq!(functions("auto"), Ok(FunctionCount::Auto));
+        assert_eq!(functions("7"), Ok(FunctionCount::Fixed(7)));
+        for wrong in ["0", "-1", "x", ""] {
+            assert!(functions(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Workloads of a proof, and their predictions.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use eciton_plan::cost::{self, Functions, Line, Usage};
+use eciton_plan::{Config, FunctionCount, HostPlace};
+use eciton_train::cost::{Forecast, Trials};
+
+use super::{Aws, proof};
+use crate::cost::Book;
+use crate::failure::Failure;
+use crate::{recipe, sweep, train};
+
+/// Choices of W2: 4 x 5 and 10 seeds, 200 trainings (docs/FUNCTIONS.md).
+const FULL: (u32, &str, &str) = (10, "[0.001, 0.01, 0.05, 0.1]", "[0.2, 0.35, 0.5, 0.6, 0.7]");
+/// Choices of W2 with `--quick`: 8 trainings.
+const QUICK: (u32, &str, &str) = (2, "[0.01, 0.05]", "[0.35, 0.5]");
+/// Name of W2's file in the folder of a proof.
+pub(super) const W2_FILE: &str = "w2.toml";
+
+/// A workload: trainings, one invocation each.
+pub(super) struct Workload {
+    pub(super) name: &'static str,
+    about: &'static str,
+    pub(super) configs: Vec<Config>,
+    /// Whether the predictions of the trainings are fetched.
+    pub(super) predictions: bool,
+}
+
+impl Workload {
+    pub(super) fn of_proof(&self, recipe: &str) -> proof::Workload {
+        let (name, about) = (self.name.to_owned(), self.about.to_owned());
+        proof::Workload { name, about, trainings: self.configs.len(), recipe: recipe.to_owned() }
+    }
+}
+
+/// Returns the text of W2's sweep.
+pub(super) fn w2(arguments: &Aws) -> Result<String, Failure> {
+    let (seeds, rates, dropouts) = if arguments.quick { QUICK } else { FULL };
+    // The file lies in another folder than a recipe of the user's.
+    let recipe = match Path::new(&arguments.recipe).canonicalize() {
+        Ok(path) if arguments.recipe.ends_with(".toml") => path.display().to_string(),
+        _ => arguments.recipe.clone(),
+    };
+    let data = arguments.data.as_ref().map(|data| std::path::absolute(data).unwrap_or_else(|_| data.into()));
+    let text = |name: &str, value: &str| format!("{name} = {}\n", toml::Value::String(value.to_owned()));
+    let mut file = text("recipe", &recipe);
+    if let Some(data) = data {
+        file.push_str(&text("data", &data.display().to_string()));
+    }
+    let _ =
+        writeln!(file, "seeds = {seeds}\n[grid]\n\"optimiser.lr\" = {rates}\n\"model.dropout\" = {dropouts}");
+    Ok(file)
+}
+
+/// Returns the workloads. `file` is W2's sweep.
+pub(super) fn workloads(arguments: &Aws, file: &Path) -> Result<[Workload; 2], Failure> {
+    let (what, model) = match arguments.recipe.split_once('/') {
+        _ if arguments.recipe.ends_with(".toml") => (arguments.recipe.clone(), None),
+        Some((set, model)) => (set.to_owned(), Some(model.to_owned())),
+        None => {
+            let reason = "write DATASET/MODEL, as `eciton recipes` lists them, or a recipe's file (.toml)";
+            return Err(Failure::Usage(format!("--recipe {}: {reason}", arguments.recipe)));
+        }
+    };
+    let data = arguments.data.iter().map(|data| format!("data.source={data}"));
+    let set = data.chain(arguments.set.iter().cloned()).collect();
+    let one = train::Arguments { what: Some(what), recipe: model, set, ..train::Arguments::default() };
+    let sweep = sweep::Arguments::of_file(file.to_owned(), arguments.set.clone());
+    let about = "one training on an event";
+    let w1 = Workload { name: "W1", about, configs: vec![recipe::configure(&one)?], predictions: true };
+    let configs = sweep::read(&sweep)?.configs;
+    Ok([w1, Workload { name: "W2", about: "a sweep of trainings", configs, predictions: false }])
+}
+
+/// A workload on functions of one size, predicted.
+pub(super) struct Planned {
+    /// Number of the workload.
+    pub(super) workload: usize,
+    pub(super) memory_mb: u32,
+    /// The functions, as settings.
+    pub(super) place: Config,
+    pub(super) forecast: Forecast,
+}
+
+impl Planned {
+    /// Predicts a workload. A pilot of it trains in this process.
+    pub(super) fn new(
+        (number, workload): (usize, &Workload),
+        mut place: Config,
+        memory_mb: u32,
+    ) -> Result<Self, Failure> {
+        place.executor.memory_mb = memory_mb;
+        let epochs = workload.configs.iter().map(|config| config.run.epochs).max().unwrap_or_default();
+        let rungs = [(epochs, workload.configs.len())];
+        let configs = &workload.configs;
+        let (place_of, predictions) = (&place, workload.predictions);
+        let trials = Trials { configs, seeds: 1, rungs: &rungs, place: place_of, predictions };
+        let forecast = eciton_train::cost::train(trials, true)?;
+        Ok(Self { workload: number, memory_mb, place, forecast })
+    }
+
+    /// Returns the functions, at most `concurrency` at once.
+    pub(super) fn functions(&self, concurrency: u32) -> Functions {
+        let asked = match self.place.executor.functions {
+            FunctionCount::Fixed(count) => count.max(1),
+            FunctionCount::Auto => u32::MAX,
+        };
+        let processor = self.place.emulator.architecture.unwrap_or(eciton_plan::Processor::X86_64);
+        Functions { processor, memory_mb: self.memory_mb, count: asked.min(concurrency.max(1)) }
+    }
+
+    /// Returns predicted use and invoice lines.
+    pub(super) fn predicted(&self, concurrency: u32, host: HostPlace, book: &Book) -> (Usage, Vec<Line>) {
+        let functions = self.functions(concurrency);
+        let work = &self.forecast.work;
+        let used = cost::usage(work, functions, &book.preset);
+        let lines = cost::lines(&used, (functions, host, false), &book.prices, (work.times, work.sizes));
+        (used, lines)
+    }
+}
+
+/// Returns the dollars of lines.
+pub(super) fn dollars(lines: &[Line]) -> f64 {
+    lines.iter().map(|line| line.usd).sum()
+}
