@@ -14,7 +14,7 @@ import threading
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from cloud import ROOT, Cloud  # noqa: E402
+from cloud import ROOT, Cloud, Reports  # noqa: E402
 
 SIZES = [512, 1769, 3008]
 TINY = ["--quick", "--data", "store", "--recipe", "cora/gcn", "--set", "run.epochs=2", "--functions", "2"]
@@ -106,6 +106,36 @@ class Prove(unittest.TestCase):
         self.assertIn("equal at all memory sizes", text)
         self.reported(proof, folder)
 
+    def test_3_reports_of_the_service_are_billed_and_measured(self):
+        with Reports(self.cloud) as reports:
+            line = ["prove", "aws", "--max-usd", "1", "--yes", "--json", "--out", "reported", "--memory-mb", "1769,512", *TINY]
+            proof, _, said = self.cloud.eciton(*line, AWS_ENDPOINT_URL_LAMBDA=reports.url)
+        self.is_gone()
+        self.assertEqual([run["unreported"] for run in proof["runs"]], [0] * 4)
+        sizes = {function["name"]: function["memory_mb"] for function in proof["stack"]["functions"]}
+        for function, memory_mb in sizes.items():
+            runs = [run for run in proof["runs"] if run["function"] == function]
+            billed = sum(run["lines"][0]["billed"] for run in runs)
+            self.assertAlmostEqual(billed, reports.billed_ms[function] / 1e3 * memory_mb / 1024, 9)
+            self.assertEqual({run["used_mb"] for run in runs}, {reports.USED_MB})
+            # W2 finds the function of W1 warm.
+            cold = [next(pair for pair in run["quantities"] if pair["name"] == "cold starts") for run in runs]
+            self.assertEqual([pair["predicted"] for pair in cold], [1, 1])
+            self.assertEqual(cold[0]["counted"], 1)
+        for run in proof["runs"]:
+            for line in run["lines"]:
+                self.assertAlmostEqual(line["ratio"], line["predicted"] / line["billed"], 9)
+        billed = sum(line["billed_usd"] for run in proof["runs"] for line in run["lines"])
+        self.assertAlmostEqual(proof["spent_usd"], billed, 9)
+        measured = {(one["key"].rsplit(".", 1)[1], one["memory_mb"]): one for one in proof["assumptions"]}
+        for memory_mb in sizes.values():
+            # The file's value is that of one vCPU.
+            self.assertAlmostEqual(measured["init_ms", memory_mb]["measured"], reports.INIT_MS * memory_mb / 1769, 6)
+            for key in ("invoke_ms", "cold_start_ms", "x86_64_cores"):
+                self.assertGreater(measured[key, memory_mb]["samples"], 0, key)
+            self.assertGreater(measured["x86_64_cores", memory_mb]["measured"], 0)
+        self.assertNotIn("no report line", (self.cloud.folder / "reported/proof.md").read_text())
+
     def reported(self, proof, folder):
         """A report that arrives later is joined by the names of the stack's resources."""
         hour = ",".join(f"{proof['begun'][:13]}:00:00Z" if at == 0 else f"{int(proof['begun'][:4]) + 1}-01-01T00:00:00Z" for at in (0, 1))
@@ -151,7 +181,7 @@ class Prove(unittest.TestCase):
             self.assertIn(f"no report line: {run['unreported']} of {run['calls']} calls", text)
 
     def test_5_a_stack_that_exists_is_left_alone(self):
-        self.cloud.eciton("deploy", "--stack", "eciton-proof", "--memory", "512", "--trainer", "0", "--no-alarms", "--json")
+        self.cloud.eciton("deploy", "--stack", "eciton-proof", "--memory", "512", "--trainer", "512", "--no-alarms", "--json")
         line = ["prove", "aws", "--max-usd", "1", "--yes", *TINY]
         _, _, said = self.cloud.eciton(*line, code=1)
         self.assertRegex(said, "stack `eciton-proof` exists already .*its deployment is")
@@ -182,6 +212,7 @@ class Prove(unittest.TestCase):
                 os.killpg(process.pid, signal.SIGINT)
         self.assertEqual(process.wait(), 130, "".join(said))
         clock.cancel()
+        process.stderr.close()
         self.assertIn("stopping: the stack is removed before this program ends", "".join(said))
         self.is_gone()
         proof = json.loads((self.cloud.folder / "stopped/proof.json").read_text())

@@ -232,16 +232,23 @@ fn prove(arguments: &Aws, output: &mut Output) -> Result<(), Failure> {
     let host = Host::find(arguments.host, Some(&region), None);
     let mut planned = Vec::new();
     for size in &sizes {
+        let mut before = None;
         for (number, workload) in workloads.iter().enumerate() {
             tell(format_args!("predicting {} with {size} MB by a pilot on this machine", workload.name));
-            planned.push(Planned::new((number, workload), arguments.place(), *size)?);
+            let own = Planned::new((number, workload), arguments.place(), (*size, before))?;
+            before = Some(own.forecast.work.clone());
+            planned.push(own);
         }
     }
     let usd = |planned: &Planned| dollars(&planned.predicted(u32::MAX, host.place, &book).1);
     let predicted_usd = planned.iter().map(usd).sum();
     let prepared =
         Prepared { arguments, out, region, host, book, workloads, planned, predicted_usd, max_usd };
-    prepared.describe(&choices, output);
+    for text in prepared.describe(&choices) {
+        // With --json standard output has the proof alone.
+        if arguments.json { tell(text) } else { output.line(text) }
+    }
+    prepared.book.warnings().iter().for_each(|warning| tell(format_args!("warning: {warning}")));
     prepared.afford(&sizes)?;
     if arguments.dry_run {
         missing.iter().for_each(|missing| output.line(format_args!("missing here: {missing}")));
@@ -299,24 +306,25 @@ fn agreed(stack: &str) -> Result<bool, Failure> {
 }
 
 impl Prepared<'_> {
-    /// Prints what will be created, and what it may cost.
-    fn describe(&self, choices: &Choices, output: &mut Output) {
+    /// Returns lines about the resources that will be created, and about their cost.
+    fn describe(&self, choices: &Choices) -> Vec<String> {
+        let mut text = Vec::new();
         let facts = choices.facts(&self.book.prices);
         let Aws { stack, arch, .. } = self.arguments;
-        output.line(format_args!(
+        text.push(format!(
             "stack       {stack} in {}, {arch}: {}, removed at the end",
             self.region,
             counted(u64::from(facts.resources), "resource")
         ));
         for function in &facts.trainers {
-            output.line(format_args!("function    {}, {} MB", function.name, function.memory_mb));
+            text.push(format!("function    {}, {} MB", function.name, function.memory_mb));
         }
-        output.line("buckets     one of objects, one of packages; both are removed");
-        output.line(format_args!("host        {}", self.host));
+        text.push("buckets     one of objects, one of packages; both are removed".to_owned());
+        text.push(format!("host        {}", self.host));
         for planned in &self.planned {
             let Some(workload) = self.workloads.get(planned.workload) else { continue };
             let (used, lines) = planned.predicted(u32::MAX, self.host.place, &self.book);
-            output.line(format_args!(
+            text.push(format!(
                 "{:<11} {} MB: {}, {:.2} GB-s, {}, USD {:.6}",
                 workload.name,
                 planned.memory_mb,
@@ -326,18 +334,18 @@ impl Prepared<'_> {
                 dollars(&lines)
             ));
         }
-        output.line(format_args!(
+        text.push(format!(
             "predicted   USD {:.6} of the USD {} that --max-usd allows; no free tier is taken off",
             self.predicted_usd, self.max_usd
         ));
-        output.line(format_args!("prices      of {} ({})", self.book.prices.region, self.book.prices.date));
+        text.push(format!("prices      of {} ({})", self.book.prices.region, self.book.prices.date));
         if self.book.prices.region != self.region {
-            output.line(format_args!(
+            text.push(format!(
                 "note: the cloud file has no prices of {}; those of {} are taken",
                 self.region, self.book.prices.region
             ));
         }
-        self.book.warnings().iter().for_each(|warning| tell(format_args!("warning: {warning}")));
+        text
     }
 
     /// Refuses a proof whose prediction, or whose longest call, is above the limit.
@@ -388,8 +396,7 @@ impl Prepared<'_> {
             digests_equal: None,
             assumptions: Vec::new(),
             notes: vec![
-                "the first calls of W2 may find the functions of W1 warm: cold starts, and the time and requests that \
-                 they need, are predicted for new functions"
+                "the prediction of W2 takes it that the function of W1 is warm and has its files; AWS may start another"
                     .to_owned(),
                 "a training that is late is trained a second time next to the first; the prediction has no such calls"
                     .to_owned(),
@@ -417,7 +424,7 @@ impl Prepared<'_> {
         });
         let stopped = interrupt::code();
         if let Err(failure) = &ran {
-            proof.error = Some(failure.words().to_owned());
+            proof.error = Some(proof::without_account(failure.words()));
         }
         proof.ended = Some(iso(now()));
         proof.compare_digests();

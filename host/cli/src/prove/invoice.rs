@@ -6,7 +6,7 @@ use std::path::Path;
 use eciton_formats::cost_report::{Item, Report};
 use serde::{Deserialize, Serialize};
 
-use super::proof::{Proof, ratio};
+use super::proof::{Proof, ratio, without_account};
 use crate::failure::Failure;
 
 /// Kinds of line items whose quantity is usage. Others, such as credits, are money alone.
@@ -115,6 +115,7 @@ pub(super) fn join(proof: &Proof, path: &Path) -> Result<Invoice, Failure> {
         invoice.own_items += 1;
         *currencies.entry(item.currency.clone()).or_default() += 1;
         let usage = without_region(&item.usage).to_owned();
+        let owner = without_account(&owner);
         let charged = found.entry((owner.clone(), usage.clone())).or_insert_with(|| Charged {
             resource: owner,
             usage,

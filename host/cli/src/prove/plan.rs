@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use eciton_plan::cost::{self, Functions, Line, Usage};
+use eciton_plan::cost::{self, Functions, Line, Requests, Usage, Work};
 use eciton_plan::{Config, FunctionCount, HostPlace};
 use eciton_train::cost::{Forecast, Trials};
 
@@ -82,6 +82,8 @@ pub(super) struct Planned {
     /// The functions, as settings.
     pub(super) place: Config,
     pub(super) forecast: Forecast,
+    /// Work of the workload that the same functions did before.
+    before: Option<Work>,
 }
 
 impl Planned {
@@ -89,7 +91,7 @@ impl Planned {
     pub(super) fn new(
         (number, workload): (usize, &Workload),
         mut place: Config,
-        memory_mb: u32,
+        (memory_mb, before): (u32, Option<Work>),
     ) -> Result<Self, Failure> {
         place.executor.memory_mb = memory_mb;
         let epochs = workload.configs.iter().map(|config| config.run.epochs).max().unwrap_or_default();
@@ -98,7 +100,7 @@ impl Planned {
         let (place_of, predictions) = (&place, workload.predictions);
         let trials = Trials { configs, seeds: 1, rungs: &rungs, place: place_of, predictions };
         let forecast = eciton_train::cost::train(trials, true)?;
-        Ok(Self { workload: number, memory_mb, place, forecast })
+        Ok(Self { workload: number, memory_mb, place, forecast, before })
     }
 
     /// Returns the functions, at most `concurrency` at once.
@@ -115,9 +117,40 @@ impl Planned {
     pub(super) fn predicted(&self, concurrency: u32, host: HostPlace, book: &Book) -> (Usage, Vec<Line>) {
         let functions = self.functions(concurrency);
         let work = &self.forecast.work;
-        let used = cost::usage(work, functions, &book.preset);
+        let used = match &self.before {
+            None => cost::usage(work, functions, &book.preset),
+            // Processes of the workload before are warm, and have its files.
+            Some(before) => {
+                let phases = before.phases.iter().chain(&work.phases).cloned().collect();
+                let both = Work { phases, host: before.host.and(work.host), ..work.clone() };
+                let [both, before] = [&both, before].map(|work| cost::usage(work, functions, &book.preset));
+                since(&both, &before)
+            }
+        };
         let lines = cost::lines(&used, (functions, host, false), &book.prices, (work.times, work.sizes));
         (used, lines)
+    }
+}
+
+/// Returns the use that was added to `before`.
+fn since(all: &Usage, before: &Usage) -> Usage {
+    Usage {
+        seconds: all.seconds - before.seconds,
+        invocations: all.invocations - before.invocations,
+        cold_starts: all.cold_starts - before.cold_starts,
+        billed_ms: all.billed_ms - before.billed_ms,
+        init_ms: all.init_ms - before.init_ms,
+        gb_seconds: all.gb_seconds - before.gb_seconds,
+        bytes_to_functions: all.bytes_to_functions - before.bytes_to_functions,
+        bytes_from_functions: all.bytes_from_functions - before.bytes_from_functions,
+        store: Requests {
+            puts: all.store.puts - before.store.puts,
+            gets: all.store.gets - before.store.gets,
+            heads: all.store.heads - before.store.heads,
+            bytes_in: all.store.bytes_in - before.store.bytes_in,
+            bytes_out: all.store.bytes_out - before.store.bytes_out,
+        },
+        bytes_to_host: all.bytes_to_host - before.bytes_to_host,
     }
 }
 

@@ -83,8 +83,11 @@ pub(super) struct Stack {
 impl Stack {
     pub(super) fn removed(&mut self, done: Result<Destroyed, String>) {
         match done {
-            Ok(done) => (self.removed, self.gone, self.left) = (true, done.gone, None),
-            Err(text) => self.left = Some(text),
+            Ok(done) => {
+                let gone = done.gone.iter().map(|name| without_account(name)).collect();
+                (self.removed, self.gone, self.left) = (true, gone, None);
+            }
+            Err(text) => self.left = Some(without_account(&text)),
         }
     }
 }
@@ -142,6 +145,26 @@ pub(super) struct Billed {
     pub(super) ratio: Option<f64>,
     pub(super) predicted_usd: f64,
     pub(super) billed_usd: Option<f64>,
+}
+
+/// Returns a text without account numbers, which have twelve digits: a proof may be shown to others.
+pub(super) fn without_account(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut digits = String::new();
+    let end = |digits: &mut String, out: &mut String| {
+        out.push_str(if digits.len() == 12 { "ACCOUNT" } else { digits });
+        digits.clear();
+    };
+    for c in text.chars() {
+        if c.is_ascii_digit() {
+            digits.push(c);
+            continue;
+        }
+        end(&mut digits, &mut out);
+        out.push(c);
+    }
+    end(&mut digits, &mut out);
+    out
 }
 
 /// Returns predicted over billed, or `None` where that is no number.
@@ -345,6 +368,13 @@ pub(super) mod tests {
         proof.runs.truncate(2);
         proof.compare_digests();
         assert_eq!(proof.digests_equal, None, "one size alone proves nothing");
+    }
+
+    #[test]
+    fn account_numbers_are_left_out() {
+        let text = "bucket p-packages-123456789012-us-east-1, 1234567890123, 12";
+        assert_eq!(without_account(text), "bucket p-packages-ACCOUNT-us-east-1, 1234567890123, 12");
+        assert_eq!(without_account("123456789012"), "ACCOUNT");
     }
 
     #[test]
