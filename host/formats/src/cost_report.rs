@@ -323,7 +323,7 @@ mod tests {
         );
         let said = refusal(format!("{good}2,Request\n").as_bytes());
         assert!(said.contains("line 3") && said.contains("11 fields") && said.contains("anew"), "{said}");
-        let said = refusal(format!("{good}2,\"{}", "x".repeat(MAX_ITEM_BYTES + 1)).as_bytes());
+        let said = refusal(format!("{good}2,\"{}", "x".repeat(2 * MAX_ITEM_BYTES)).as_bytes());
         assert!(said.contains("never closed"), "{said}");
         let said = refusal(&[good.as_bytes(), b"2,\xff,1,0,b,,,,,,\n"].concat());
         assert!(said.contains("UTF-8"), "{said}");
