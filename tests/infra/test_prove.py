@@ -3,6 +3,7 @@
 Needs what test_deploy.py needs. The endpoint runs functions as processes of this machine and bills nothing: figures of time are of this machine.
 """
 import gzip
+import io
 import json
 import os
 import pathlib
@@ -12,6 +13,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import zipfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from cloud import ROOT, Cloud, Reports  # noqa: E402
@@ -218,6 +220,24 @@ class Prove(unittest.TestCase):
         proof = json.loads((self.cloud.folder / "stopped/proof.json").read_text())
         self.assertEqual((proof["runs"], proof["stack"]["removed"]), ([], True))
         self.assertIn("stopped", proof["error"])
+
+    def test_7_a_removal_that_fails_names_its_command(self):
+        """A function of the stack's name that the stack does not know stays."""
+        code = io.BytesIO()
+        with zipfile.ZipFile(code, "w") as package:
+            package.writestr("bootstrap", "#!/bin/sh\n")
+        known = self.cloud.client("lambda")
+        known.create_function(FunctionName="eciton-proof-worker-7076", Role="arn:aws:iam::000000000000:role/any", Runtime="provided.al2023", Handler="bootstrap", Code={"ZipFile": code.getvalue()})
+        line = ["prove", "aws", "--max-usd", "1", "--yes", "--out", "left", "--memory-mb", "512", *TINY]
+        _, _, said = self.cloud.eciton(*line, code=1, ECITON_TRAINER="/bin/true")
+        command = "eciton destroy --stack eciton-proof --region us-east-1 --yes"
+        self.assertRegex(said, f"(?s)error: W1 with 512 MB.*stack `eciton-proof` could not be removed, and may cost money.*worker-7076.*remove it with: {command}")
+        proof = json.loads((self.cloud.folder / "left/proof.json").read_text())
+        self.assertFalse(proof["stack"]["removed"])
+        self.assertIn(command, proof["stack"]["left"])
+        known.delete_function(FunctionName="eciton-proof-worker-7076")
+        self.cloud.eciton(*command.split()[1:])
+        self.is_gone()
 
 
 if __name__ == "__main__":
