@@ -69,12 +69,7 @@ impl Failure {
 
     /// The words alone.
     pub(crate) fn into_text(self) -> String {
-        match self {
-            Self::Usage(text) | Self::Failed(text) | Self::Temporary(text) | Self::Stopped { text, .. } => {
-                text
-            }
-            Self::OutputClosed => "the reader of standard output went away".to_owned(),
-        }
+        self.words().to_owned()
     }
 }
 

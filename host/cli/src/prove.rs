@@ -1,4 +1,5 @@
-//! `eciton prove`: workloads on a stack that exists for their time, and predicted against billed lines.
+//! `eciton prove`: workloads on a stack that exists for their time, and predicted against billed
+//! lines.
 
 mod invoice;
 mod measured;
@@ -41,12 +42,12 @@ pub(crate) enum Command {
 /// `eciton prove aws`
 #[derive(Debug, clap::Args)]
 pub(crate) struct Aws {
-    /// Maximum cost of all runs of the proof together, in US dollars; a prediction above it ends the proof before
-    /// anything is deployed
+    /// Maximum cost of all runs of the proof together, in US dollars; a prediction above it ends
+    /// the proof before anything is deployed
     #[arg(long, value_name = "USD", value_parser = sweep::usd, required_unless_present = "cur")]
     max_usd: Option<f64>,
-    /// Memory sizes of the functions in MB, at most three of 512, 1024, 1769, 3008, 3538, 7076, 10240; AWS limits new
-    /// accounts to 3,008 MB
+    /// Memory sizes of the functions in MB, at most three of 512, 1024, 1769, 3008, 3538, 7076,
+    /// 10240; AWS limits new accounts to 3,008 MB
     #[arg(long, value_name = "MB", value_delimiter = ',', default_value = "512,1769,3008")]
     memory_mb: Vec<u32>,
     /// The stack, which must not exist yet
@@ -76,8 +77,8 @@ pub(crate) struct Aws {
     /// Run W2 with 8 trainings in place of 200
     #[arg(long)]
     quick: bool,
-    /// Place of this machine, for the price of its bytes: home, region, zone (the functions') [default: as this
-    /// machine's metadata says]
+    /// Place of this machine, for the price of its bytes: home, region, zone (the functions')
+    /// [default: as this machine's metadata says]
     #[arg(long, value_name = "PLACE", value_parser = deploy::place)]
     host: Option<HostPlace>,
     /// Folder of the proof, which must not exist yet [default: proofs/aws-DATE-TIME]
@@ -89,7 +90,8 @@ pub(crate) struct Aws {
     /// Do not ask before the stack is deployed
     #[arg(long)]
     yes: bool,
-    /// Join a Cost and Usage Report (CSV, plain or packed with gzip, with resource IDs) to an earlier proof
+    /// Join a Cost and Usage Report (CSV, plain or packed with gzip, with resource IDs) to an
+    /// earlier proof
     #[arg(long, value_name = "FILE", requires = "of", conflicts_with_all = ["max_usd", "dry_run", "yes", "out", "quick"])]
     cur: Option<PathBuf>,
     /// The earlier proof's proof.json, for --cur

@@ -1,8 +1,8 @@
 //! Line items of an AWS Cost and Usage Report: CSV, plain or packed with gzip.
 //!
 //! The names of columns are those of a legacy report (`lineItem/UsageType`) or of CUR 2.0
-//! (`line_item_usage_type`). A report of a whole account may have gigabytes, so line items are read one by
-//! one.
+//! (`line_item_usage_type`). A report of a whole account may have gigabytes, so line items are read
+//! one by one.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -22,7 +22,8 @@ const STACK_TAG: &str = "awscloudformationstackname";
 /// A line item.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Item {
-    /// Type of the line: `Usage`, `Credit`, `Tax` and others. `Usage` if the report has no such column.
+    /// Type of the line: `Usage`, `Credit`, `Tax` and others. `Usage` if the report has no such
+    /// column.
     pub kind: String,
     /// Usage type, with the region's prefix.
     pub usage: String,
@@ -38,7 +39,8 @@ pub struct Item {
     pub cost: f64,
     /// Currency; `USD` if the report has no such column.
     pub currency: String,
-    /// Begin and end of the usage as `YYYY-MM-DDTHH:MM:SS`; empty if the report has no such columns.
+    /// Begin and end of the usage as `YYYY-MM-DDTHH:MM:SS`; empty if the report has no such
+    /// columns.
     pub interval: [String; 2],
     /// Value of the tag `aws:cloudformation:stack-name`; empty if the report does not have it.
     pub stack: String,
@@ -78,8 +80,8 @@ pub struct Report {
 impl Report {
     /// Opens a report and reads its header.
     ///
-    /// # Errors
-    /// A file that cannot be read, that is no CSV or has not the needed columns. The message names it.
+    /// # Errors A file that cannot be read, that is no CSV or has not the needed columns. The
+    /// message names it.
     pub fn open(path: &Path) -> Result<Self> {
         let mut source = Source::open(path)?;
         let file = source.file().to_owned();

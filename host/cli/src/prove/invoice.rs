@@ -35,7 +35,8 @@ pub(super) struct Charged {
     pub(super) usage: String,
     pub(super) operation: String,
     pub(super) unit: String,
-    /// Predicted quantity, and that of the proof's runs by reports and counts; `None` if nothing was predicted.
+    /// Predicted quantity, and that of the proof's runs by reports and counts; `None` if nothing
+    /// was predicted.
     pub(super) predicted: Option<f64>,
     pub(super) counted: Option<f64>,
     /// Quantity on the report; `None` if the report has no such line.
@@ -64,7 +65,8 @@ fn without_region(usage: &str) -> &str {
 /// Returns the name of the stack's resource that a line item is of.
 fn owner(proof: &Proof, item: &Item) -> Option<String> {
     let resource = &item.resource[..];
-    // ARNs of functions end with the name, or with a version after it; those of log groups have it as their last part.
+    // ARNs of functions end with the name, or with a version after it; those of log groups have it
+    // as their last part.
     let has = |name: &str| resource.split([':', '/']).any(|part| part == name);
     let stack = &proof.stack;
     let worker = format!("{}-worker-", stack.name);
@@ -86,7 +88,8 @@ fn owner(proof: &Proof, item: &Item) -> Option<String> {
         .then(|| if last.is_empty() { "stack".to_owned() } else { last.to_owned() })
 }
 
-/// Returns whether a line item's interval overlaps that of the proof. An item without an interval does.
+/// Returns whether a line item's interval overlaps that of the proof. An item without an interval
+/// does.
 fn overlaps(proof: &Proof, item: &Item) -> bool {
     let cut = |text: &str| text.chars().take(19).collect::<String>();
     let [start, end] = &item.interval;
@@ -222,7 +225,8 @@ fn lines(proof: &Proof, mut found: BTreeMap<Key, Charged>) -> Vec<Charged> {
 /// Name of a line that sums up all resources.
 const STACK: &str = "stack";
 
-/// Returns the resources and usage types that were predicted. Only lines of functions are one size's.
+/// Returns the resources and usage types that were predicted. Only lines of functions are one
+/// size's.
 fn wanted(proof: &Proof) -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> = Vec::new();
     for run in &proof.runs {

@@ -186,7 +186,8 @@ pub(super) fn assumptions(
     all.into_iter().map(of).collect()
 }
 
-/// Returns the cores that each call computed with: mean predicted processor time over measured time without waits.
+/// Returns the cores that each call computed with: mean predicted processor time over measured time
+/// without waits.
 fn speeds(calls: &Calls<'_>, preset: &Preset, memory_mb: u32) -> Vec<f64> {
     let tasks: Vec<&Task> = calls.work.phases.iter().flatten().collect();
     let count = tasks.len().max(1) as f64;

@@ -42,7 +42,8 @@ pub(super) struct Proof {
     pub(super) spent_usd: f64,
     pub(super) workloads: Vec<Workload>,
     pub(super) runs: Vec<Run>,
-    /// Whether each training has the same model at all memory sizes; `None` before two sizes have run.
+    /// Whether each training has the same model at all memory sizes; `None` before two sizes have
+    /// run.
     pub(super) digests_equal: Option<bool>,
     pub(super) assumptions: Vec<Assumption>,
     pub(super) notes: Vec<String>,
@@ -58,7 +59,8 @@ pub(super) struct Proof {
 pub(super) struct CloudFile {
     pub(super) path: String,
     pub(super) sha256: String,
-    /// Region and date of the prices. The region is another one if the file has no prices of the stack's region.
+    /// Region and date of the prices. The region is another one if the file has no prices of the
+    /// stack's region.
     pub(super) prices: String,
     pub(super) preset: String,
 }
@@ -147,7 +149,8 @@ pub(super) struct Billed {
     pub(super) billed_usd: Option<f64>,
 }
 
-/// Returns a text without account numbers, which have twelve digits: a proof may be shown to others.
+/// Returns a text without account numbers, which have twelve digits: a proof may be shown to
+/// others.
 pub(super) fn without_account(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut digits = String::new();
@@ -196,7 +199,8 @@ pub(super) fn lines(predicted: &[Line], counted: &[Line], unreported: u64) -> Ve
     both.map(of).collect()
 }
 
-/// Returns the quantities of a run that are known. Times of functions are known only if every call has a report.
+/// Returns the quantities of a run that are known. Times of functions are known only if every call
+/// has a report.
 pub(super) fn quantities(predicted: &Usage, counted: &Usage, unreported: u64) -> Vec<Pair> {
     const REPORTED: [&str; 5] = ["cold starts", "initialisation", "charged", "charged, no init", "GB-s"];
     let mut all = crate::cost::compare::quantities(predicted, counted);

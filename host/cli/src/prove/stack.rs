@@ -6,7 +6,8 @@ use crate::deploy::{builtin, show};
 use crate::failure::Failure;
 use crate::output::tell;
 
-/// Number of attempts to remove a stack: a function that still writes may keep its bucket from being empty.
+/// Number of attempts to remove a stack: a function that still writes may keep its bucket from
+/// being empty.
 const ATTEMPTS: u32 = 2;
 
 /// A stack that is removed at the latest when this value is dropped.
