@@ -21,6 +21,7 @@ from cloud import ROOT, Cloud, Reports  # noqa: E402
 SIZES = [512, 1769, 3008]
 TINY = ["--quick", "--data", "store", "--recipe", "cora/gcn", "--set", "run.epochs=2", "--functions", "2"]
 LINES = ["Lambda-GB-Second", "Request", "Requests-Tier1", "Requests-Tier2", "DataTransfer-Out-Bytes"]
+CAMPAIGN = unittest.skipUnless(os.environ.get("ECITON_PROOFS"), "a part of .ci/campaign proofs")
 HEAD = "lineItem/LineItemType,lineItem/UsageStartDate,lineItem/UsageEndDate,lineItem/UsageType,lineItem/Operation,lineItem/UsageAmount,lineItem/UnblendedCost,lineItem/CurrencyCode,lineItem/ResourceId"
 
 
@@ -108,6 +109,7 @@ class Prove(unittest.TestCase):
         self.assertIn("equal at all memory sizes", text)
         self.reported(proof, folder)
 
+    @CAMPAIGN
     def test_3_reports_of_the_service_are_billed_and_measured(self):
         with Reports(self.cloud) as reports:
             line = ["prove", "aws", "--max-usd", "1", "--yes", "--json", "--out", "reported", "--memory-mb", "1769,512", *TINY]
@@ -182,6 +184,7 @@ class Prove(unittest.TestCase):
         if run["unreported"]:
             self.assertIn(f"no report line: {run['unreported']} of {run['calls']} calls", text)
 
+    @CAMPAIGN
     def test_5_a_stack_that_exists_is_left_alone(self):
         self.cloud.eciton("deploy", "--stack", "eciton-proof", "--memory", "512", "--trainer", "512", "--no-alarms", "--json")
         line = ["prove", "aws", "--max-usd", "1", "--yes", *TINY]
@@ -197,6 +200,7 @@ class Prove(unittest.TestCase):
         file.write_text(text)
         self.cloud.eciton("destroy", "--stack", "eciton-proof", "--yes", "--json")
 
+    @CAMPAIGN
     def test_6_a_signal_removes_the_stack(self):
         program = os.environ.get("ECITON", ROOT / "target/release/eciton")
         own = {"ECITON_WORKER": os.environ.get("ECITON_WORKER", str(ROOT / "target/worker/bootstrap")), "ECITON_TRAINER": os.environ.get("ECITON_TRAINER", str(ROOT / "target/worker/trainer"))}
@@ -221,6 +225,7 @@ class Prove(unittest.TestCase):
         self.assertEqual((proof["runs"], proof["stack"]["removed"]), ([], True))
         self.assertIn("stopped", proof["error"])
 
+    @CAMPAIGN
     def test_7_a_removal_that_fails_names_its_command(self):
         """A function of the stack's name that the stack does not know stays."""
         code = io.BytesIO()

@@ -494,7 +494,7 @@ mod tests {
             store_usd: 0.37,
             transfer_usd: 0.01,
             host: Host { place: HostPlace::Region, because: "EC2's metadata says us-east-1a".to_owned() },
-            times: eciton_train::Times::Measured,
+            times: eciton_train::TimeOrigin::Measured,
             prices: "2026-11, us-east-1".to_owned(),
         });
         let text = shown(&one);

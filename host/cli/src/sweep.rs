@@ -11,7 +11,7 @@ use eciton_train::sweep::{
     Functions, Group, Halved, Jobs, Lot, Missing, Outcome, Row, Spent, choices, csv, groups, halve, picture,
     trial_folder, unranked,
 };
-use eciton_train::{Bill, Stop, Times};
+use eciton_train::{Bill, Stop, TimeOrigin};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -562,9 +562,9 @@ pub(crate) fn told_spent(spent: &Spent) -> String {
         count => format!(", {count} without a report (not in the sum)"),
     };
     let (times, took) = match spent.cost.times {
-        Times::Modelled => ("modelled", format!("; {} of modelled time", seconds(spent.seconds))),
-        Times::Measured => ("measured on this machine", String::new()),
-        Times::Charged => ("as reported", String::new()),
+        TimeOrigin::Modelled => ("modelled", format!("; {} of modelled time", seconds(spent.seconds))),
+        TimeOrigin::Measured => ("measured on this machine", String::new()),
+        TimeOrigin::Charged => ("as reported", String::new()),
     };
     let mut text = format!(
         "functions: {invocations} calls, {cold_starts} cold ({} of initialisation), {failed} failed, {throttled} \

@@ -47,7 +47,7 @@ pub struct Bill {
 /// Origin of the times that a bill charges.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Times {
+pub enum TimeOrigin {
     /// Real time on this machine. It depends on the load of the machine.
     #[default]
     Measured,
@@ -75,7 +75,7 @@ pub struct Cost {
     pub prices: String,
     /// Origin of the times.
     #[serde(default)]
-    pub times: Times,
+    pub times: TimeOrigin,
 }
 
 impl Bill {
@@ -97,7 +97,7 @@ impl Bill {
             transfer_usd,
             host: host.clone(),
             prices: format!("{}, {}", prices.date, prices.region),
-            times: Times::default(),
+            times: TimeOrigin::default(),
         }
     }
 

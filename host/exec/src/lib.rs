@@ -40,7 +40,7 @@ pub mod worker;
 pub mod workers;
 
 pub use architecture::Architecture;
-pub use bill::{Bill, Cost, Times};
+pub use bill::{Bill, Cost, TimeOrigin};
 pub use clock::Clock;
 pub use cloud::{cloud, cloud_digest, prices};
 pub use deployment::{DEFAULT_STACK, Deployment};

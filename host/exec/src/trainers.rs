@@ -4,6 +4,10 @@
 //! Its object is written once, so of several answers all are the same one.
 
 #[cfg(feature = "aws")]
+mod answer;
+#[cfg(feature = "aws")]
+mod late;
+#[cfg(feature = "aws")]
 mod pool;
 #[cfg(feature = "aws")]
 mod record;

@@ -74,7 +74,7 @@ pub use budget::{Budget, Clock};
 pub use culprit::{Culprit, Written};
 pub use data::{IN_MEMORY, load, open, prepare, task};
 pub use eciton_exec::workers::{Leave, Served, Traffic};
-pub use eciton_exec::{Bill, Cost, Times};
+pub use eciton_exec::{Bill, Cost, TimeOrigin};
 pub use error::{Error, Result};
 pub use generate::{Drawing, Writer};
 pub use kernels::{CachePolicy, SignedCode};

@@ -109,7 +109,6 @@ static MAKING: Mutex<()> = Mutex::new(());
 
 /// Keeps every run of this process from making folders until the guard is dropped. A process that removes what its
 /// run has written, and exits, holds it meanwhile: the thread that trains would make a folder behind it.
-#[must_use]
 pub fn hold_folders() -> MutexGuard<'static, ()> {
     MAKING.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,16 +4,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use eciton_kernel::cache::{Cache, digest};
 use eciton_plan::{Emulator, Executor, ExecutorKind, FunctionCount};
-use eciton_transport::{Condition, Counts, Key, S3Store, Store};
+use eciton_transport::{Counts, Key, S3Store, Store};
 use serde::Deserialize;
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
+use super::answer::{Answer, Fault, make, store_once};
+use super::late::{ATTEMPTS, Deadline, State, median, next_late, straggler};
 use super::record::{self, Before, Record};
 use super::time::Time;
 use super::{Call, Ended, OnEnd, REQUESTS, Rules};
@@ -22,12 +22,8 @@ use crate::emulated::{self, Stand};
 use crate::functions::{self, Cut, Error, Keys, Most, Result, at_store};
 use crate::invoker::Charge;
 use crate::lambda::{LambdaInvoker, LambdaSettings};
-use crate::{Architecture, Bill, Cost, Host, InvokeError, Invoker, Prices, Times, aws};
+use crate::{Architecture, Bill, Cost, Host, Prices, TimeOrigin, aws};
 
-/// Attempts at a call; throttled ones do not count.
-const ATTEMPTS: u32 = 10;
-/// Memory sizes that an error advises, MB: those that `eciton deploy` offers for whole runs.
-const SIZES: [u32; 7] = [512, 1024, 1769, 3008, 3538, 7076, 10_240];
 /// Of what is under way, each call is expected to cost at most so many times the dearest so far, and so many times the
 /// mean of the store's requests and bytes.
 const DEARER: f64 = 1.5;
@@ -248,9 +244,9 @@ impl Trainers {
 
     fn in_money(&self, bill: &Bill) -> Cost {
         let times = match (&self.cloud, &self.time) {
-            (None, _) => Times::Charged,
-            (Some(_), Time::Virtual(_)) => Times::Modelled,
-            (Some(_), Time::Real(_)) => Times::Measured,
+            (None, _) => TimeOrigin::Charged,
+            (Some(_), Time::Virtual(_)) => TimeOrigin::Modelled,
+            (Some(_), Time::Real(_)) => TimeOrigin::Measured,
         };
         Cost { times, ..bill.cost(&self.prices, self.architecture, &self.host) }
     }
@@ -567,310 +563,4 @@ fn add(sum: &mut Counts, more: &Counts) {
     sum.heads += more.heads;
     sum.bytes_in += more.bytes_in;
     sum.bytes_out += more.bytes_out;
-}
-
-/// State of a call.
-#[derive(Debug, Clone, Default)]
-struct State {
-    /// Number of calls that this one continues.
-    link: u32,
-    /// Begin of its first attempt.
-    begun: Option<Duration>,
-    attempts: u32,
-    throttled: u32,
-    under: u32,
-    ended: bool,
-}
-
-/// When a call is a straggler: `executor.deadline_ms`, `executor.deadline_ratio`.
-#[derive(Debug, Clone, Copy)]
-struct Deadline {
-    /// After this time at least.
-    floor: Duration,
-    /// And after so many times the median of the calls that have answered.
-    ratio: f64,
-}
-
-impl Deadline {
-    fn of(executor: &Executor) -> Self {
-        Self { floor: Duration::from_millis(executor.deadline_ms), ratio: executor.deadline_ratio }
-    }
-}
-
-/// Returns the median of the times that calls took.
-fn median(took: &mut [Duration]) -> Option<Duration> {
-    let middle = took.len() / 2;
-    if took.is_empty() {
-        return None;
-    }
-    Some(*took.select_nth_unstable(middle).1)
-}
-
-/// Returns the time after which a call counts as a straggler, from its first attempt on.
-fn late_after(took: &mut [Duration], deadline: Deadline) -> Option<Duration> {
-    Some(deadline.floor.max(median(took)?.mul_f64(deadline.ratio)))
-}
-
-/// Returns whether a second attempt at a call may be made beside the one in flight.
-fn is_single(state: &State) -> bool {
-    !state.ended && state.under == 1 && state.attempts < ATTEMPTS
-}
-
-/// Returns a call that takes much longer than the others did, and has one attempt in flight.
-fn straggler(
-    states: &[State],
-    took: &mut [Duration],
-    (now, deadline): (Duration, Deadline),
-) -> Option<usize> {
-    let late = late_after(took, deadline)?;
-    let is_late = |state: &State| state.begun.is_some_and(|begun| now >= begun + late);
-    states.iter().position(|state| is_single(state) && is_late(state))
-}
-
-/// Returns the next time at which a call becomes a straggler.
-fn next_late(
-    states: &[State],
-    took: &mut [Duration],
-    (now, deadline): (Duration, Deadline),
-) -> Option<Duration> {
-    let late = late_after(took, deadline)?;
-    let times = states.iter().filter(|state| is_single(state)).filter_map(|state| Some(state.begun? + late));
-    times.filter(|time| *time > now).min()
-}
-
-struct Answer {
-    reply: Bytes,
-    /// Size of the reply as it came.
-    reply_bytes: u64,
-    /// Real seconds from the request to the reply.
-    reply_s: f64,
-    object: Bytes,
-    second: Option<Bytes>,
-    charge: Option<Charge>,
-    throttled: u64,
-}
-
-struct Fault {
-    text: String,
-    retryable: bool,
-    throttled: bool,
-    throttles: u64,
-    charge: Option<Charge>,
-}
-
-/// Returns why another attempt would fail as well, for a call that ran into its function's time limit or memory.
-fn exhausted(error: &InvokeError, (memory_mb, timeout): (u32, Duration)) -> Option<String> {
-    let InvokeError::Function { kind, message, charge, .. } = error else { return None };
-    let larger = match SIZES.iter().find(|size| **size > memory_mb) {
-        Some(size) => format!("a larger function (executor.memory_mb={size})"),
-        None => "a smaller training: no function is larger".to_owned(),
-    };
-    if kind == TIMED_OUT {
-        return Some(format!(
-            "{error}; a call has to read its data and to train at least one epoch within the function's time limit of \
-             {} s. Use {larger}, fewer rows in an epoch, or a longer limit (executor.timeout_s, 900 at most)",
-            timeout.as_secs()
-        ));
-    }
-    if message.contains("no space left in /tmp") {
-        let text =
-            "another attempt would write as much. Use a smaller data set, or a store of it (eciton convert)";
-        return Some(format!("{error}: {text}"));
-    }
-    let full = charge.is_some_and(|charge| charge.used_mb >= charge.memory_mb && charge.memory_mb > 0);
-    if kind == "Runtime.ExitError" && full {
-        let text = format!("the function used all of its {memory_mb} MB; another attempt would as well");
-        return Some(format!("{error}: {text}. Use {larger}"));
-    }
-    None
-}
-
-/// Stores an object unless the store has it. A conditional request alone would send its bytes first.
-async fn store_once(store: &S3Store, key: &Key, bytes: Bytes) -> eciton_transport::Result<()> {
-    match store.size(key).await {
-        Ok(_) => Ok(()),
-        Err(error) if error.may_be_absent() => store.put(key, bytes, Condition::IfAbsent).await.map(drop),
-        Err(error) => Err(error),
-    }
-}
-
-/// Makes a call once, and gets its answer.
-async fn make(
-    invoker: &LambdaInvoker,
-    store: &S3Store,
-    call: Call,
-    advice: (u32, Duration),
-) -> Result<Answer, Fault> {
-    let failed = |doing: String, error: &eciton_transport::Error| Fault {
-        text: format!("{doing}: {error}"),
-        retryable: true,
-        throttled: false,
-        throttles: 0,
-        charge: None,
-    };
-    for (key, bytes) in call.files {
-        let stored = store_once(store, &key, bytes).await;
-        stored.map_err(|error| failed(format!("storing `{key}`"), &error))?;
-    }
-    let sent = Instant::now();
-    let invoked = invoker.invoke(call.event).await.map_err(|error| refused(&error, advice))?;
-    let reply_s = sent.elapsed().as_secs_f64();
-    let (throttles, charge) = (invoked.throttled, invoked.charge);
-    let reading = |key: &Key, error: eciton_transport::Error| Fault {
-        throttles,
-        charge,
-        ..failed(format!("reading the answer `{key}`"), &error)
-    };
-    let reply_bytes = invoked.payload.len() as u64;
-    let (reply, carried) = without_answer(invoked.payload);
-    let object = match carried {
-        Some(object) => object,
-        None => store.get(&call.answer, None).await.map_err(|error| reading(&call.answer, error))?,
-    };
-    let second = match &call.second {
-        Some(key) => match store.get(key, None).await {
-            Ok(second) => Some(second),
-            Err(error) if error.may_be_absent() => None,
-            Err(error) => return Err(reading(key, error)),
-        },
-        None => None,
-    };
-    Ok(Answer { reply, reply_bytes, reply_s, object, second, charge, throttled: throttles })
-}
-
-/// Describes a call that failed. One that reached a limit of its function would do so again.
-fn refused(error: &InvokeError, advice: (u32, Duration)) -> Fault {
-    let (_, throttles) = error.requests();
-    let throttled = matches!(error, InvokeError::Service { .. }) && throttles > 0;
-    let charge = error.charge();
-    match exhausted(error, advice) {
-        Some(text) => Fault { text, retryable: false, throttled, throttles, charge },
-        None => {
-            Fault { text: error.to_string(), retryable: error.is_retryable(), throttled, throttles, charge }
-        }
-    }
-}
-
-/// Kind of the error of a function that reached its time limit.
-const TIMED_OUT: &str = "Sandbox.Timedout";
-
-/// Splits a reply into the reply without its answer, and the answer. A damaged answer counts as
-/// none: the store has it as well.
-fn without_answer(reply: Bytes) -> (Bytes, Option<Bytes>) {
-    let Ok(mut fields) = serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(&reply) else {
-        return (reply, None);
-    };
-    let Some(serde_json::Value::String(answer)) = fields.remove(ANSWER) else { return (reply, None) };
-    match (STANDARD.decode(answer), serde_json::to_vec(&fields)) {
-        (Ok(answer), Ok(rest)) => (rest.into(), Some(answer.into())),
-        _ => (reply, None),
-    }
-}
-
-/// Field of a reply that has the answer in Base64.
-const ANSWER: &str = "answer";
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    #[test]
-    fn a_call_is_a_straggler_after_both_times() {
-        let second = Duration::from_secs(1);
-        let state = State { begun: Some(second), under: 1, ..State::default() };
-        let find = |took: &[u64], floor_ms, ratio| {
-            let mut took: Vec<Duration> = took.iter().map(|&ms| Duration::from_millis(ms)).collect();
-            let at = (2 * second, Deadline { floor: Duration::from_millis(floor_ms), ratio });
-            let states = std::slice::from_ref(&state);
-            (straggler(states, &mut took, at), next_late(states, &mut took, at).map(|time| time.as_millis()))
-        };
-        assert_eq!(find(&[100, 90, 5000], 500, 4.0), (Some(0), None), "the median is 100 ms");
-        assert_eq!(find(&[100, 90, 5000], 9000, 4.0), (None, Some(10_000)), "not before the floor");
-        assert_eq!(find(&[400, 400], 500, 4.0), (None, Some(2600)), "not before so many times the median");
-        assert_eq!(find(&[], 0, 4.0), (None, None), "nothing has answered");
-        let states = [State { under: 2, ..state.clone() }, State { ended: true, ..state.clone() }];
-        let mut took = [Duration::from_millis(1)];
-        let at = (2 * second, Deadline { floor: Duration::ZERO, ratio: 4.0 });
-        assert_eq!(straggler(&states, &mut took, at), None, "one attempt more, and of what goes on");
-    }
-
-    fn function_error(kind: &str, message: &str, used_mb: u32) -> InvokeError {
-        InvokeError::Function {
-            function: "f".to_owned(),
-            kind: kind.to_owned(),
-            message: message.to_owned(),
-            retryable: true,
-            charge: Some(Charge { used_mb, memory_mb: 512, ..Charge::default() }),
-            requests: 1,
-            throttled: 0,
-        }
-    }
-
-    #[test]
-    fn a_limit_of_the_function_is_no_reason_for_another_attempt() {
-        let second = Duration::from_secs(1);
-        let timed_out = function_error("Sandbox.Timedout", "Task timed out after 3.00 seconds", 40);
-        let said = exhausted(&timed_out, (512, second)).unwrap();
-        assert!(said.contains("executor.timeout_s") && said.contains("executor.memory_mb=1024"), "{said}");
-        let killed = "RequestId: 1 Error: Runtime exited with error: signal: killed";
-        let full = exhausted(&function_error("Runtime.ExitError", killed, 512), (512, second)).unwrap();
-        assert!(full.contains("all of its 512 MB") && full.contains("executor.memory_mb=1024"), "{full}");
-        assert_eq!(
-            exhausted(&function_error("Runtime.ExitError", killed, 40), (512, second)),
-            None,
-            "it crashed"
-        );
-        let most = exhausted(&function_error("Runtime.ExitError", killed, 512), (10_240, second)).unwrap();
-        assert!(most.contains("no function is larger"), "{most}");
-    }
-
-    #[test]
-    fn the_answer_of_a_reply_is_taken_out_of_it() {
-        let split = |reply: &str| without_answer(Bytes::from(reply.to_owned()));
-        let (rest, answer) = split(r#"{"found":false,"answer":"UEsDBA==","seconds":1.5}"#);
-        assert_eq!(answer.unwrap(), Bytes::from_static(b"PK\x03\x04"));
-        let rest: serde_json::Value = serde_json::from_slice(&rest).unwrap();
-        assert_eq!(rest, serde_json::json!({"found": false, "seconds": 1.5}));
-        // The store has the answer of these.
-        for reply in [r#"{"found":true}"#, r#"{"answer":"?"}"#, r#"{"answer":7}"#, "[]", "not JSON"] {
-            assert_eq!(split(reply), (Bytes::from(reply.to_owned()), None), "{reply}");
-        }
-    }
-
-    #[test]
-    fn a_call_that_reached_its_time_limit_is_not_made_again() {
-        let error = |kind: &str| InvokeError::Function {
-            function: "f".to_owned(),
-            kind: kind.to_owned(),
-            message: "Task timed out after 3.00 seconds".to_owned(),
-            retryable: true,
-            charge: None,
-            requests: 1,
-            throttled: 0,
-        };
-        let timed_out = refused(&error(TIMED_OUT), (512, Duration::from_secs(3)));
-        assert!(!timed_out.retryable);
-        for word in ["limit of 3 s", "executor.memory_mb", "executor.timeout_s", "timed out after"] {
-            assert!(timed_out.text.contains(word), "{}", timed_out.text);
-        }
-        assert!(refused(&error("Runtime.ExitError"), (512, Duration::from_secs(3))).retryable);
-    }
-
-    #[test]
-    fn an_object_that_the_store_has_is_not_sent_again() {
-        let (executor, emulator) = (Executor::default(), Emulator::default());
-        // Nobody invokes the function.
-        let stand = Stand::start(("trainer", "/bin/true".into()), &executor, &emulator).unwrap();
-        let key = Key::new("runs/files/object").unwrap();
-        let mut sent = Vec::new();
-        for _ in 0..2 {
-            let stored = store_once(&stand.store, &key, Bytes::from(vec![7; 1000]));
-            stand.runtime.block_on(stored).unwrap();
-            sent.push(stand.store.counts().bytes_out);
-        }
-        assert_eq!(sent, [1000, 1000]);
-        assert_eq!(stand.runtime.block_on(stand.store.get(&key, None)).unwrap(), vec![7; 1000]);
-        assert_eq!((stand.cloud.bill().s3.puts, stand.cloud.bill().s3.heads), (1, 2));
-    }
 }
