@@ -137,7 +137,7 @@ fn is_recipe(path: &str) -> bool {
 }
 
 /// The flags that stand for a key, with the text that follows them.
-fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>); 41] {
+fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>); 42] {
     [
         ("--layers", "model.layers", arguments.layers.as_ref()),
         ("--hidden", "model.hidden", arguments.hidden.as_ref()),
@@ -149,6 +149,7 @@ fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>
         ("--seed", "run.seed", arguments.seed.as_ref()),
         ("--eval-every", "run.eval_every", arguments.eval_every.as_ref()),
         ("--task", "data.task", arguments.task.as_ref()),
+        ("--label", "data.label", arguments.label.as_ref()),
         ("--split", "data.split", arguments.split.as_ref()),
         ("--split-seed", "data.split_seed", arguments.split_seed.as_ref()),
         ("--sequence", "data.sequence", arguments.sequence.as_ref()),

@@ -29,6 +29,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "MODEL", conflicts_with = "model")]
     pub(crate) recipe: Option<String>,
 
+    /// Column of a table that holds the labels [default: label, target, class or y, else the last column]
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) label: Option<String>,
     /// link-prediction, or what labels are where they do not look like it: classification, multi-label, regression
     #[arg(long, value_name = "TYPE")]
     pub(crate) task: Option<String>,

@@ -34,6 +34,7 @@
 //! [expects](Expected).
 
 mod edges;
+mod features;
 mod graphs;
 mod headers;
 mod ids;
@@ -46,10 +47,8 @@ pub(crate) mod unused;
 use std::path::Path;
 
 use eciton_graph::adjacency::{Graph, Options, check_vertices};
-use eciton_graph::corrections::{Collector, Number};
-use eciton_graph::dataset::{Dataset, EdgeFeatures, Names, VertexIds};
+use eciton_graph::dataset::{Dataset, EdgeFeatures, Encoded, Names, VertexIds};
 use eciton_graph::error::{Error, Place, Result};
-use eciton_graph::expected::Expected;
 use eciton_graph::features::Features;
 use eciton_graph::graphs::{Graphs, apart_error};
 use eciton_graph::labels::Labels;
@@ -58,14 +57,15 @@ use eciton_graph::split::Split;
 use eciton_input::file::present;
 
 use self::edges::Edges;
+use self::features::Read;
 use self::graphs::GraphIds;
-use self::ids::{Ids, Lookup, Placed};
-use self::labels::{Read, label_table};
+use self::ids::{Ids, Lookup};
+use self::labels::label_table;
 use self::parts::{Part, Parts, find, plain_name};
 use super::edge_rows::EdgeRows;
 use super::missing::is_missing;
 use super::table::{Table, is_header};
-use super::{bundle, columns, file, labels as arrays, npy};
+use super::{Request, bundle, columns, file, labels as arrays, npy};
 
 pub(super) use graphs::graphs_beside;
 pub(super) use ids::canonical;
@@ -80,7 +80,8 @@ pub(crate) const EDGES: [&str; 6] =
 /// # Errors
 /// [`Error::Malformed`] with the line, [`Error::UnknownVertex`], [`Error::EmptyGraph`], and those of
 /// [`Dataset::validate`].
-pub fn open(folder: &Path, expected: Option<&Expected>) -> Result<Dataset> {
+pub fn open(folder: &Path, request: Request<'_>) -> Result<Dataset> {
+    let expected = request.expected;
     let Some(edges_path) = find(folder, "edges") else {
         return Err(Error::UnknownLayout {
             path: folder.to_owned(),
@@ -159,7 +160,7 @@ pub fn open(folder: &Path, expected: Option<&Expected>) -> Result<Dataset> {
     let edge_names = rows.as_ref().map(|rows| rows.names.clone()).unwrap_or_default();
     let (graph, placed) = super::graph_of(&edges.file, vertices, pairs, rows.as_ref(), false)?;
     drop(rows);
-    let mut known = Attributes::of(&parts, &ids, graphs, expected)?;
+    let mut known = Attributes::of(&parts, &ids, graphs, request)?;
     known.names.edge_features = edge_names;
     edges.report_header();
     let mut used = parts.files();
@@ -171,7 +172,7 @@ pub fn open(folder: &Path, expected: Option<&Expected>) -> Result<Dataset> {
 }
 
 /// Returns whether a folder has features and labels, and no edges. A trained model needs no labels.
-pub(crate) fn has_rows(folder: &Path, expected: Option<&Expected>) -> bool {
+pub(crate) fn has_rows(folder: &Path, expected: Option<&eciton_graph::expected::Expected>) -> bool {
     let has = |name: &str| {
         find(folder, name).is_some()
             || ["npy", "npy.gz"].iter().any(|e| present(&folder.join(format!("{name}.{e}"))))
@@ -183,7 +184,7 @@ pub(crate) fn has_rows(folder: &Path, expected: Option<&Expected>) -> bool {
 ///
 /// # Errors
 /// As [`open`].
-pub(crate) fn open_rows(folder: &Path, expected: Option<&Expected>) -> Result<Dataset> {
+pub(crate) fn open_rows(folder: &Path, request: Request<'_>) -> Result<Dataset> {
     let parts = Parts::open(folder, None, None)?;
     let (ids, file) = match &parts.features {
         Part::Array(bytes, path) => {
@@ -201,7 +202,7 @@ pub(crate) fn open_rows(folder: &Path, expected: Option<&Expected>) -> Result<Da
         ids_or_header(table, Some(&ids))?;
     }
     let graph = Graph::from_edges(ids.len(), std::iter::empty(), Options::default())?;
-    let known = Attributes::of(&parts, &ids, None, expected)?;
+    let known = Attributes::of(&parts, &ids, None, request)?;
     let used = parts.files();
     let used: Vec<&str> = used.iter().map(String::as_str).collect();
     unused::report(folder, &used, "features and labels were read as rows without a graph");
@@ -233,6 +234,8 @@ fn ids_or_header(table: &Table, ids: Option<&Ids>) -> Result<()> {
 pub struct Attributes {
     /// One row a vertex; where there is no file, a feature of its own each, or 1 where there are many graphs.
     pub features: Features,
+    /// Columns that the features were encoded from. `None` if they are columns of numbers.
+    pub encoded: Option<Encoded>,
     /// No class for any vertex where there is no file.
     pub labels: Labels,
     /// 60 / 20 / 20 % of the labelled vertices where there is no file.
@@ -250,12 +253,7 @@ impl Attributes {
     ///
     /// # Errors
     /// As [`open`].
-    pub fn beside(
-        folder: &Path,
-        ids: &VertexIds,
-        vertices: u64,
-        expected: Option<&Expected>,
-    ) -> Result<Self> {
+    pub fn beside(folder: &Path, ids: &VertexIds, vertices: u64, request: Request<'_>) -> Result<Self> {
         let lookup = match ids {
             VertexIds::Words(words) => Lookup::Words(words.iter().map(|w| (&**w).into()).zip(0..).collect()),
             VertexIds::Numbers(_) => Lookup::Sorted,
@@ -273,22 +271,19 @@ impl Attributes {
             ids_or_header(table, Some(&ids))?;
         }
         let graphs = parts.graphs.as_ref().map(|table| GraphIds::of(table, &ids)).transpose()?;
-        Self::of(&parts, &ids, graphs, expected)
+        Self::of(&parts, &ids, graphs, request)
     }
 
-    fn of(parts: &Parts, ids: &Ids, graphs: Option<GraphIds>, expected: Option<&Expected>) -> Result<Self> {
+    fn of(parts: &Parts, ids: &Ids, graphs: Option<GraphIds>, request: Request<'_>) -> Result<Self> {
+        let expected = request.expected;
         let mut names = Names::default();
-        let features = match &parts.features {
-            Part::None if graphs.is_some() => Features::constant(ids.len())?,
-            Part::None => Features::identity(ids.len() as u32),
-            Part::Array(bytes, path) => bundle::dense(npy::parse(bytes, &file::name(path))?)?,
-            Part::Table(table) => {
-                let all = table.names(1)?;
-                let chosen = feature_columns(table, &all, expected)?;
-                let named: Option<Vec<String>> = chosen.iter().map(|&at| all.get(at - 1).cloned()).collect();
-                names.features = named.unwrap_or_default();
-                numbers(table, ids, &chosen)?
+        let read = match &parts.features {
+            Part::None if graphs.is_some() => Read::Numbers(Features::constant(ids.len())?, Vec::new()),
+            Part::None => Read::Numbers(Features::identity(ids.len() as u32), Vec::new()),
+            Part::Array(bytes, path) => {
+                Read::Numbers(bundle::dense(npy::parse(bytes, &file::name(path))?)?, Vec::new())
             }
+            Part::Table(table) => features::read(table, ids, &parts.settings, expected)?,
         };
         let labelled = graphs.as_ref().map_or(ids, |graphs| &graphs.ids);
         let has_labels = !matches!(parts.labels, Part::None);
@@ -303,7 +298,7 @@ impl Attributes {
                 (labels, file)
             }
             Part::Table(table) => {
-                let Read { labels, names: known, target } = label_table(table, labelled, expected)?;
+                let labels::Read { labels, names: known, target } = label_table(table, labelled, expected)?;
                 (names.labels, names.target) = (known, target);
                 (labels, table.file.clone())
             }
@@ -329,7 +324,21 @@ impl Attributes {
             }
         };
         parts.report_headers();
-        Ok(Self { features, labels, split, graphs: graphs.map(|graphs| graphs.graphs), names })
+        let graphs = graphs.map(|graphs| graphs.graphs);
+        let (features, encoded) = match read {
+            Read::Numbers(features, of) => {
+                names.features = of;
+                (features, None)
+            }
+            Read::Typed(table) => {
+                let of_training = split.training_rows(graphs.as_ref(), table.rows);
+                let encoders = expected.map(|expected| &expected.encoders[..]).unwrap_or_default();
+                let (encoded, features, of) = Encoded::new(table.into(), &of_training, encoders)?;
+                names.features = of;
+                (features, Some(encoded))
+            }
+        };
+        Ok(Self { features, encoded, labels, split, graphs, names })
     }
 
     /// The data set of a graph and what is known of its vertices and edges.
@@ -343,67 +352,17 @@ impl Attributes {
         edge_features: Option<EdgeFeatures>,
         ids: VertexIds,
     ) -> Result<Dataset> {
-        let Self { features, labels, split, graphs, names } = self;
-        Dataset { edge_features, graphs, ids, names, ..Dataset::new(name, graph, features, labels, split) }
-            .checked()
-    }
-}
-
-/// Columns of a table that are features, from 1: all, or those that a model was trained on.
-fn feature_columns(table: &Table, names: &[String], expected: Option<&Expected>) -> Result<Vec<usize>> {
-    let all = (1..table.first(2)?.len()).collect();
-    let Some(expected) = expected.filter(|expected| !expected.features.is_empty() && !names.is_empty())
-    else {
-        return Ok(all);
-    };
-    let at = columns::matched(&table.file, "feature columns", &expected.features, names)?;
-    let unused: Vec<String> =
-        (0..).zip(names).filter(|(column, _)| !at.contains(column)).map(|(_, name)| name.clone()).collect();
-    if !unused.is_empty() {
-        let why = "the model was not trained on them";
-        eciton_input::notes::add(columns::unused(&table.file, why, &unused));
-    }
-    Ok(at.into_iter().map(|at| at + 1).collect())
-}
-
-/// Numbers of the columns `chosen`, from 1.
-fn numbers(table: &Table, ids: &Ids, chosen: &[usize]) -> Result<Features> {
-    if table.rows(2)?.next()?.is_none() {
-        return Err(table.empty("a row of features at least"));
-    }
-    let columns = chosen.len();
-    let cells = ids.len().saturating_mul(columns as u64);
-    // The values, and their copy in the data set.
-    let _charge = file::charge(&table.file, cells.saturating_mul(8))?;
-    let (mut values, mut placed) = (vec![0f32; cells as usize], Placed::new(ids));
-    let mut corrections = Collector::dense(&table.file);
-    table.each(2, |row| {
-        let number = placed.place(table, row, ids)?;
-        let vertex = number as usize;
-        let slots = values.get_mut(vertex * columns..(vertex + 1) * columns).unwrap_or_default();
-        for ((column, field), slot) in (0u32..).zip(chosen.iter().map(|&at| row.get(at))).zip(slots) {
-            match Number::parse(field) {
-                Some(value) if value.rounded.is_finite() => {
-                    *slot = corrections.push(number, column, value);
-                }
-                Some(Number { rounded: value, .. }) => {
-                    return Err(Error::NotFinite {
-                        place: Place::line(&table.file, row.line()),
-                        column: column.into(),
-                        value,
-                    });
-                }
-                None => return Err(table.wrong(row.line(), "a number", field)),
-            }
+        let Self { features, encoded, labels, split, graphs, names } = self;
+        Dataset {
+            edge_features,
+            graphs,
+            ids,
+            names,
+            encoded,
+            ..Dataset::new(name, graph, features, labels, split)
         }
-        Ok(())
-    })?;
-    if let Some(vertex) = placed.first_missing() {
-        let expected = format!("a row for each of {} vertices", ids.len());
-        let found = format!("none for vertex {}", ids.names.name(vertex));
-        return Err(Error::malformed(Place::whole(&table.file), expected, found));
+        .checked()
     }
-    Ok(Features::from_dense(columns as u32, &values)?.with_corrections(corrections.finish()))
 }
 
 /// A split without the vertices that have no label, of which a note tells.

@@ -9,6 +9,7 @@
 use std::fs::File;
 use std::io::{BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use eciton_graph::error::{Error, Place, Result};
 use flate2::bufread::MultiGzDecoder;
@@ -81,6 +82,7 @@ pub(crate) struct Source {
 }
 
 enum Reader {
+    Memory(std::io::Cursor<Arc<[u8]>>),
     Plain(File),
     Gzip(Box<MultiGzDecoder<BufReader<File>>>),
 }
@@ -103,6 +105,12 @@ impl Source {
         Ok(Self { reader, path: path.to_owned(), file: file::name(path), given: 0, allowed })
     }
 
+    /// Returns a source of bytes in memory, which are called `file` in errors.
+    pub(crate) fn memory(bytes: Arc<[u8]>, file: &str) -> Self {
+        let reader = Reader::Memory(std::io::Cursor::new(bytes));
+        Self { reader, path: PathBuf::from(file), file: file.to_owned(), given: 0, allowed: u64::MAX }
+    }
+
     /// Whether the file is packed.
     pub(crate) fn packed(&self) -> bool {
         matches!(self.reader, Reader::Gzip(_))
@@ -117,6 +125,7 @@ impl Source {
     pub(crate) fn read(&mut self, into: &mut Vec<u8>, most: u64) -> Result<u64> {
         let before = into.len();
         let outcome = match &mut self.reader {
+            Reader::Memory(bytes) => bytes.take(most).read_to_end(into),
             Reader::Plain(file) => file.take(most).read_to_end(into),
             Reader::Gzip(decoder) => decoder.take(most).read_to_end(into),
         };

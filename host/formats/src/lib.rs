@@ -26,6 +26,7 @@ pub mod folder;
 pub mod gzip;
 mod header;
 mod indices;
+mod kinds;
 mod labels;
 mod lines;
 pub mod matrix_market;
@@ -41,6 +42,7 @@ pub mod planetoid;
 pub mod prepared;
 pub mod rows;
 pub mod sequence;
+pub mod settings;
 pub mod snap;
 mod table;
 pub mod tu;
@@ -70,7 +72,26 @@ const KNOWN: &str = "a .npz of a known layout; a MatrixMarket file (.mtx), a MET
      x and y, a folder with features and labels, or with x.npy and y.npy";
 
 /// Reads one of several data sets of a folder by its name.
-type Reader = fn(&Path, &str, Option<&Expected>) -> Result<Dataset>;
+type Reader = fn(&Path, &str, Request<'_>) -> Result<Dataset>;
+
+/// Wishes of the reader's caller that the content of files does not decide.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Request<'a> {
+    /// Columns and classes of a trained model, if the data are for one.
+    pub expected: Option<&'a Expected>,
+    /// Name of the column that holds the labels. `None`: names and positions of the columns decide.
+    pub label: Option<&'a str>,
+    /// True if links are predicted, so that no column of a table of nodes has to hold labels.
+    pub links: bool,
+    /// Treatment of self-loops. `None`: they are dropped, and a store has those that it was written with.
+    pub self_loops: Option<SelfLoops>,
+}
+
+impl<'a> From<Option<&'a Expected>> for Request<'a> {
+    fn from(expected: Option<&'a Expected>) -> Self {
+        Self { expected, ..Self::default() }
+    }
+}
 
 /// A data set that the crate carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,7 +145,7 @@ pub fn builtin(name: &str) -> Result<Dataset> {
 /// # Errors
 /// The errors of [`open`], and [`Error::Malformed`] for a feature column that is missing.
 pub fn open_expecting(path: &Path, name: Option<&str>, expected: &Expected) -> Result<Dataset> {
-    open_with(path, name, None, Some(expected))
+    open_with(path, name, Some(expected).into())
 }
 
 /// Reads the data set at `path`; `name` chooses among several data sets of a folder. Self-loops are dropped,
@@ -134,21 +155,15 @@ pub fn open_expecting(path: &Path, name: Option<&str>, expected: &Expected) -> R
 /// [`Error::ChooseName`] if a name is missing or unknown, [`Error::UnknownLayout`] with the files that were
 /// found, and those of the reader.
 pub fn open(path: &Path, name: Option<&str>) -> Result<Dataset> {
-    open_with(path, name, None, None)
+    open_with(path, name, Request::default())
 }
 
-/// [`open`] with a decision about self-loops, and for a trained model what it expects. Without a decision
-/// self-loops are dropped, but a store keeps those that it was written with.
+/// [`open`] with the wishes of a [`Request`].
 ///
 /// # Errors
 /// As [`open`] and [`open_expecting`].
-pub fn open_with(
-    path: &Path,
-    name: Option<&str>,
-    self_loops: Option<SelfLoops>,
-    expected: Option<&Expected>,
-) -> Result<Dataset> {
-    let data = settled(path, read(path, name, expected)?, self_loops)?;
+pub fn open_with(path: &Path, name: Option<&str>, request: Request<'_>) -> Result<Dataset> {
+    let data = settled(path, read(path, name, request)?, request.self_loops)?;
     eciton_graph::label_report::report(&data.labels);
     Ok(data)
 }
@@ -174,7 +189,8 @@ fn settled(path: &Path, data: Dataset, self_loops: Option<SelfLoops>) -> Result<
 }
 
 /// Reads the data set at `path`, with all self-loops.
-fn read(path: &Path, name: Option<&str>, expected: Option<&Expected>) -> Result<Dataset> {
+fn read(path: &Path, name: Option<&str>, request: Request<'_>) -> Result<Dataset> {
+    let expected = request.expected;
     let _reading = Reading::begin();
     let metadata = std::fs::metadata(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
     let alone = |name: Option<&str>| match name {
@@ -193,10 +209,10 @@ fn read(path: &Path, name: Option<&str>, expected: Option<&Expected>) -> Result<
         }
         return match Kind::of(path)? {
             Some(Kind::Bundle) => bundle::open(path, expected),
-            Some(Kind::MatrixMarket) => matrix_market::open(path, expected),
-            Some(Kind::Metis) => metis::open(path, expected),
-            Some(Kind::EdgeList) => snap::open(path, expected),
-            Some(Kind::Rows) => rows::text::open(path, expected),
+            Some(Kind::MatrixMarket) => matrix_market::open(path, request),
+            Some(Kind::Metis) => metis::open(path, request),
+            Some(Kind::EdgeList) => snap::open(path, request),
+            Some(Kind::Rows) => rows::text::open(path, request),
             None => {
                 let found = vec![file::name(path)];
                 Err(Error::UnknownLayout { path: path.to_owned(), found, known: KNOWN })
@@ -212,10 +228,10 @@ fn read(path: &Path, name: Option<&str>, expected: Option<&Expected>) -> Result<
         return alone(name).and_then(|()| prepared::open(path, expected));
     }
     if folder::EDGES.iter().any(|e| has(e)) {
-        return alone(name).and_then(|()| folder::open(path, expected));
+        return alone(name).and_then(|()| folder::open(path, request));
     }
     if folder::has_rows(path, expected) {
-        return alone(name).and_then(|()| folder::open_rows(path, expected));
+        return alone(name).and_then(|()| folder::open_rows(path, request));
     }
     if let Some(files) = rows::files(path, expected) {
         return alone(name).and_then(|()| rows::folder(path, &files, expected));
@@ -227,10 +243,10 @@ fn read(path: &Path, name: Option<&str>, expected: Option<&Expected>) -> Result<
         (planetoid::names(&files), |folder, name, _| planetoid::open(folder, name)),
         (musae::names(&files), |folder, name, _| musae::open(folder, name)),
         (tu::names(path, &files), |folder, name, _| tu::open(folder, name)),
-        (bundle_names(&files), |folder, name, expected| {
-            bundle::open(&folder.join(format!("{name}.npz")), expected)
+        (bundle_names(&files), |folder, name, request| {
+            bundle::open(&folder.join(format!("{name}.npz")), request.expected)
         }),
-        (graph_names(&files), |folder, name, expected| read(&folder.join(name), None, expected)),
+        (graph_names(&files), |folder, name, request| read(&folder.join(name), None, request)),
     ];
     let names: Vec<String> = several.iter().flat_map(|(names, _)| names.iter().cloned()).collect();
     let wanted = match (name, names.as_slice()) {
@@ -244,7 +260,7 @@ fn read(path: &Path, name: Option<&str>, expected: Option<&Expected>) -> Result<
     };
     for (names, open) in several {
         if let Some(name) = names.iter().find(|n| n.eq_ignore_ascii_case(wanted)) {
-            return open(path, name, expected);
+            return open(path, name, request);
         }
     }
     Err(Error::ChooseName {
@@ -345,7 +361,7 @@ impl Streamed {
     /// # Errors
     /// As [`folder::open`].
     pub fn attributes(&self) -> Result<folder::Attributes> {
-        folder::Attributes::beside(&self.folder, &self.ids, self.edges.vertices(), None)
+        folder::Attributes::beside(&self.folder, &self.ids, self.edges.vertices(), Request::default())
     }
 }
 

@@ -21,7 +21,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use eciton_graph::adjacency::check_vertices;
 use eciton_graph::dataset::{Dataset, VertexIds};
 use eciton_graph::error::{Error, Place, Result};
-use eciton_graph::expected::Expected;
 
 use super::edge_text::{self, EdgeText, Numbering, Ranges, ValueFields, excerpt, records};
 use super::file::Grown;
@@ -29,7 +28,7 @@ use super::folder::Attributes;
 use super::gzip::Source;
 use super::lines::{Lines, count};
 use super::snap::at_line;
-use super::{ValuedEdges, file};
+use super::{Request, ValuedEdges, file};
 
 /// What a file starts with, in any case.
 pub(crate) const BANNER: &[u8] = b"%%MatrixMarket";
@@ -59,7 +58,7 @@ struct Header {
 /// rectangular ones, complex values and further symmetries; [`Error::Mismatch`] where there are more or
 /// fewer entries than the size line says; [`Error::EmptyGraph`]; [`Error::Limit`]; those of
 /// [`super::folder::open`] for the files beside.
-pub fn open(path: &Path, expected: Option<&Expected>) -> Result<Dataset> {
+pub fn open(path: &Path, request: Request<'_>) -> Result<Dataset> {
     let header = Header::read(path)?;
     let ((graph, edge_features), ids) = if Source::open(path)?.packed() {
         (entries(path, header)?.graph(&file::name(path), header.vertices)?, names(header.vertices))
@@ -67,7 +66,7 @@ pub fn open(path: &Path, expected: Option<&Expected>) -> Result<Dataset> {
         let (source, ids) = edges(path, super::threads())?;
         (super::graph_and_values(&file::name(path), &source)?, ids)
     };
-    let known = Attributes::beside(super::parent(path), &ids, header.vertices, expected)?;
+    let known = Attributes::beside(super::parent(path), &ids, header.vertices, request)?;
     known.dataset(file::stem(path), graph, edge_features, ids)
 }
 

@@ -22,8 +22,8 @@ use eciton_graph::adjacency::{Options, check_vertices};
 use eciton_graph::dataset::{Dataset, VertexIds};
 use eciton_graph::edge_rule::{EdgeRule, Zeros};
 use eciton_graph::error::{Error, Place, Result};
-use eciton_graph::expected::Expected;
 
+use super::Request;
 use super::edge_text::excerpt;
 use super::file;
 use super::file::Grown;
@@ -53,7 +53,7 @@ struct Header {
 /// [`Error::Malformed`] with the line; [`Error::UnknownVertex`]; [`Error::Mismatch`] where there are
 /// more or fewer edges than the first line says; [`Error::EmptyGraph`]; [`Error::Limit`]; those of
 /// [`super::folder::open`] for the files beside.
-pub fn open(path: &Path, expected: Option<&Expected>) -> Result<Dataset> {
+pub fn open(path: &Path, request: Request<'_>) -> Result<Dataset> {
     let (bytes, name) = (file::read(path)?, file::name(path));
     let mut lines =
         (1u64..).zip(bytes.split(|&byte| byte == b'\n')).filter(|(_, line)| !line.starts_with(b"%"));
@@ -124,7 +124,7 @@ pub fn open(path: &Path, expected: Option<&Expected>) -> Result<Dataset> {
     found.report(&name, false);
     drop((pairs, weights));
     let ids = VertexIds::Numbers((1..=header.vertices).collect());
-    let known = Attributes::beside(super::parent(path), &ids, header.vertices, expected)?;
+    let known = Attributes::beside(super::parent(path), &ids, header.vertices, request)?;
     known.dataset(file::stem(path), graph, edge_features, ids)
 }
 

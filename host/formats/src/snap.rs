@@ -21,8 +21,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use eciton_graph::adjacency::check_vertices;
 use eciton_graph::dataset::{Dataset, VertexIds};
 use eciton_graph::error::{Error, Place, Result};
-use eciton_graph::expected::Expected;
 
+use super::Request;
 use super::dictionary::{Collector, Dictionary};
 use super::edge_text::{self, BYTE_ORDER_MARK, EdgeText, FirstEdge, Numbering, OtherEdges, Ranges, records};
 use super::file::Grown;
@@ -39,7 +39,7 @@ pub(crate) const EXTENSIONS: [&str; 6] = ["txt", "edges", "edgelist", "el", "tsv
 /// # Errors
 /// [`Error::Malformed`] with the line, [`Error::EmptyGraph`], [`Error::Limit`], and those of
 /// [`super::folder::open`] for the files beside.
-pub fn open(path: &Path, expected: Option<&Expected>) -> Result<Dataset> {
+pub fn open(path: &Path, request: Request<'_>) -> Result<Dataset> {
     let ((graph, edge_features), ids) = if Source::open(path)?.packed() {
         let (edges, dictionary) = unpacked(path)?;
         (edges.graph(&file::name(path), dictionary.len())?, names(&dictionary))
@@ -48,7 +48,7 @@ pub fn open(path: &Path, expected: Option<&Expected>) -> Result<Dataset> {
         (super::graph_and_values(&file::name(path), &source)?, ids)
     };
     let vertices = u64::from(graph.vertices());
-    let known = Attributes::beside(super::parent(path), &ids, vertices, expected)?;
+    let known = Attributes::beside(super::parent(path), &ids, vertices, request)?;
     known.dataset(file::stem(path), graph, edge_features, ids)
 }
 

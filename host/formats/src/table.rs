@@ -4,18 +4,22 @@
 //! Lines that start with `#` are comments before the first record. After it they are records, except
 //! that a table separated by blanks may have lines whose first word is `#`. Every record has as many
 //! fields as the first one. Memory is a block of the file and its longest record. A table may be read
-//! any number of times.
+//! any number of times. [`Table::view`] selects columns, so that one file can hold the tables of several
+//! files.
 
 mod text;
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
 
 use csv::{ErrorKind, ReaderBuilder, StringRecord};
 use eciton_graph::error::{Error, Place, Result};
 
 use self::text::Text;
 use super::file;
+use super::gzip::Source;
 
 pub(crate) use text::lone_cr;
 
@@ -61,6 +65,10 @@ pub(crate) struct Table {
     pub(crate) header: Cell<bool>,
     /// True if `header` was decided by the other tables of a folder, so that it does not change again.
     settled: Cell<bool>,
+    /// Fields of a record that are columns of the table, in this order. `None` for all of them.
+    select: Option<Rc<[usize]>>,
+    /// Text of a table that a reader of another format made. `None` for a file.
+    text: Option<Arc<[u8]>>,
 }
 
 impl Table {
@@ -68,7 +76,7 @@ impl Table {
     /// comma, tab or blanks, whichever the first record has).
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let file = file::name(path);
-        let mut text = Text::open(path, false)?;
+        let mut text = Text::new(Source::open(path)?, false);
         let first = text.first_line()?.unwrap_or_default().to_vec();
         let separator = match file.strip_suffix(".gz").unwrap_or(&file).rsplit('.').next() {
             Some("csv") => Separator::Byte(b','),
@@ -91,7 +99,47 @@ impl Table {
         }
         text.report_comments(&file, &first, separator);
         let (header, settled) = (Cell::new(false), Cell::new(false));
-        Ok(Self { path: path.to_owned(), file, separator, header, settled })
+        Ok(Self { path: path.to_owned(), file, separator, header, settled, select: None, text: None })
+    }
+
+    /// Returns a table with a header whose text, separated by commas, is in memory. `file` is its name in
+    /// errors.
+    pub(crate) fn of_text(text: Arc<[u8]>, file: &str) -> Self {
+        Self {
+            path: PathBuf::from(file),
+            file: file.to_owned(),
+            separator: Separator::Byte(b','),
+            header: Cell::new(true),
+            settled: Cell::new(true),
+            select: None,
+            text: Some(text),
+        }
+    }
+
+    /// Returns the table whose columns are the fields `select` of this one, in this order.
+    pub(crate) fn view(&self, select: &[usize]) -> Self {
+        let select = select.iter().map(|&at| self.select.as_ref().map_or(at, |of| of[at])).collect();
+        Self {
+            path: self.path.clone(),
+            file: self.file.clone(),
+            separator: self.separator,
+            header: self.header.clone(),
+            settled: self.settled.clone(),
+            select: Some(select),
+            text: self.text.clone(),
+        }
+    }
+
+    /// Returns the path of the file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn source(&self) -> Result<Source> {
+        match &self.text {
+            Some(text) => Ok(Source::memory(text.clone(), &self.file)),
+            None => Source::open(&self.path),
+        }
     }
 
     /// Decides whether the first record is a header, whatever the finders would find later.
@@ -132,7 +180,7 @@ impl Table {
     /// All records, of at least `fields` fields each, the header if any included.
     pub(crate) fn records(&self, fields: usize) -> Result<Rows<'_>> {
         let blanks = self.separator == Separator::Blanks;
-        let text = Text::open(&self.path, blanks)?;
+        let text = Text::new(self.source()?, blanks);
         let delimiter = match self.separator {
             Separator::Byte(byte) => byte,
             Separator::Blanks => b' ',
@@ -144,7 +192,8 @@ impl Table {
             .quoting(!blanks)
             .buffer_capacity(BLOCK_BYTES as usize)
             .from_reader(text);
-        Ok(Rows { table: self, reader, row: Row::default(), fields, first: None })
+        let row = Row { select: self.select.clone(), ..Row::default() };
+        Ok(Rows { table: self, reader, row, fields, first: None })
     }
 
     /// [`Table::records`] without the header, of which there has to be one at least.
@@ -300,6 +349,9 @@ impl Table {
 
     /// Bytes of the file, packed or not.
     pub(crate) fn bytes(&self) -> Result<u64> {
+        if let Some(text) = &self.text {
+            return Ok(text.len() as u64);
+        }
         let refused = |source| Error::Read { path: self.path.clone(), source };
         Ok(std::fs::metadata(&self.path).map_err(refused)?.len())
     }
@@ -357,6 +409,8 @@ pub(crate) struct Row {
     record: StringRecord,
     /// Number of the line that the record starts in, from 1.
     line: u64,
+    /// Fields of the record that are fields of the row. `None` for all of them.
+    select: Option<Rc<[usize]>>,
 }
 
 impl Row {
@@ -383,17 +437,21 @@ impl Row {
 
     /// The number of fields.
     pub(crate) fn len(&self) -> usize {
-        self.record.len()
+        self.select.as_ref().map_or(self.record.len(), |select| select.len())
     }
 
     /// A field without the blanks around it; empty where there is none.
     pub(crate) fn get(&self, field: usize) -> &str {
+        let field = match &self.select {
+            None => field,
+            Some(select) => select.get(field).copied().unwrap_or(usize::MAX),
+        };
         self.record.get(field).unwrap_or_default().trim()
     }
 
     /// The fields.
     pub(crate) fn fields(&self) -> impl Iterator<Item = &str> {
-        self.record.iter().map(str::trim)
+        (0..self.len()).map(|field| self.get(field))
     }
 }
 
@@ -424,14 +482,14 @@ impl Rows<'_> {
                 _ => memchr::memchr_iter(b'\n', self.row.record.as_slice().as_bytes()).count() as u64,
             };
             self.row.line = after.saturating_sub(1 + spanned).max(1);
-            let found = self.row.len();
-            if found == 1 && self.row.get(0).is_empty() {
+            let found = self.row.record.len();
+            if found == 1 && self.row.record.get(0).is_none_or(|field| field.trim().is_empty()) {
                 continue;
             }
             if let Some((wanted, line)) = self.first.filter(|(wanted, _)| found != *wanted) {
                 return Err(self.ragged(wanted, line));
             }
-            if found < self.fields {
+            if self.row.len() < self.fields {
                 let (expected, found) =
                     (format!("at least {} fields", self.fields), format!("{found} field(s)"));
                 return Err(self.table.wrong(self.row.line(), &expected, &found));
@@ -443,7 +501,7 @@ impl Rows<'_> {
 
     /// The error of a record that has not as many fields as the first one.
     fn ragged(&self, wanted: usize, line: u64) -> Error {
-        let found = self.row.len();
+        let found = self.row.record.len();
         let remedy = match self.row.get(0).starts_with('#') {
             true => "lines that start with # are records after the first record: move comments to the start",
             false if found > wanted && self.table.is_edges() => {

@@ -1,6 +1,7 @@
 //! A graph with features, labels and a split: all that a training run reads.
 
 pub use crate::edge_features::EdgeFeatures;
+pub use crate::encoding::Encoded;
 pub use crate::features::{DenseRows, Features, SparseBuilder, SparseRows};
 pub use crate::labels::{Labels, MAX_LABEL_COLUMNS, Values};
 pub use crate::names::Names;
@@ -61,6 +62,8 @@ pub struct Dataset {
     pub scaling: Scaling,
     /// Checksums of the features before they were scaled. `None` if they are not scaled.
     pub unscaled: Option<Vec<Checksum>>,
+    /// Columns that the features were encoded from. `None` if the features are columns of numbers.
+    pub encoded: Option<Encoded>,
 }
 
 impl Dataset {
@@ -78,6 +81,7 @@ impl Dataset {
             names: Names::default(),
             scaling: Scaling::None,
             unscaled: None,
+            encoded: None,
         }
     }
 

@@ -3,9 +3,13 @@
 //! A reader needs them to decide which column of a table is a feature and which one holds labels,
 //! because data for predictions may have more columns, other orders of columns, or no labels.
 
+use crate::encoding::Encoder;
+
 /// Column and class names of the data that a model was trained on.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Expected {
+    /// Encoders of the columns that the features were made of. Empty if features were columns of numbers.
+    pub encoders: Vec<Encoder>,
     /// Names of the feature columns in the order of training. Empty if they had no names.
     pub features: Vec<String>,
     /// Number of feature columns.

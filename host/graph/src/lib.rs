@@ -20,6 +20,7 @@ pub mod dataset;
 pub mod edge_features;
 pub mod edge_rule;
 pub mod edges;
+pub mod encoding;
 pub mod error;
 pub mod expected;
 pub mod features;

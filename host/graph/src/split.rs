@@ -3,6 +3,7 @@
 mod draw;
 
 use crate::error::{Error, Place, Result};
+use crate::graphs::Graphs;
 use crate::labels::Labels;
 use crate::random::{NumpyRandomState, SplitMix64};
 
@@ -104,6 +105,26 @@ impl Split {
             test: order[second..].to_vec(),
         }
         .sorted()
+    }
+
+    /// Returns the rows that statistics of features are computed over: those that train; of many graphs the
+    /// vertices of graphs that do; all `rows` rows if none does, as for link prediction.
+    #[must_use]
+    pub fn training_rows(&self, graphs: Option<&Graphs>, rows: usize) -> Vec<u32> {
+        match graphs {
+            _ if self.train.is_empty() => (0..rows as u32).collect(),
+            None => self.train.clone(),
+            Some(graphs) => {
+                let of = graphs.of();
+                let trains: std::collections::BTreeSet<u32> =
+                    self.train.iter().filter_map(|&vertex| of.get(vertex as usize).copied()).collect();
+                (0u32..)
+                    .zip(of)
+                    .filter(|(_, graph)| trains.contains(graph))
+                    .map(|(vertex, _)| vertex)
+                    .collect()
+            }
+        }
     }
 
     /// The split with each list ascending.

@@ -114,6 +114,9 @@ pub struct Data {
     /// was written with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub self_loops: Option<SelfLoops>,
+    /// Name of the column that holds the labels in a table. If `None`, names and positions of the columns decide.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
 }
 
 /// Treatment of edges from a vertex to itself.
@@ -179,6 +182,7 @@ impl Default for Data {
             sequence: None,
             tokens: Tokens::default(),
             self_loops: None,
+            label: None,
         }
     }
 }

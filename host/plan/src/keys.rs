@@ -89,6 +89,15 @@ const DATA: &[Key<Data>] = &[
         Ok(())
     }),
     key(
+        "label",
+        &["target", "label_column", "y"],
+        "name of the column of a table that holds the labels; left out: label, target, class or y, else the last column",
+        |data, field| {
+            data.label = Some(field.text("the name of a column")?);
+            Ok(())
+        },
+    ),
+    key(
         "normalise_features",
         &["normalize_features"],
         "scale of the features: \"rows\" (or true; each row divided by its sum), \"columns\" (mean 0 and deviation 1 over the training rows), \"none\" (or false), or \"auto\": rows of a graph whose features are counts, as bags of words are",

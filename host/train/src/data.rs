@@ -109,6 +109,8 @@ impl Inputs {
         }
         let metric = Metric::choose(run.metric, task, classes)?;
         let schema = Schema::of(&dataset, task);
+        // The schema has the encoders, and the run reads features alone.
+        dataset.encoded = None;
         let held = links.map(|(links, _)| predicted::hold_out(&mut dataset, links, metric)).transpose()?;
         let (mut dataset, vertices) = Vertices::order(dataset, run.order)?;
         let rows = dataset.vertices();

@@ -69,7 +69,9 @@ fn features(config: &Config, scaled: NormaliseFeatures) -> Said {
     let (value, why) = match scaled {
         NormaliseFeatures::None => ("as they are", "auto: no counts of a graph's vertices"),
         NormaliseFeatures::Rows => ("each row divided by its sum", "auto: counts, as bags of words are"),
-        NormaliseFeatures::Columns => ("each column of mean 0 and deviation 1 over the training rows", ""),
+        NormaliseFeatures::Columns => {
+            ("each column of mean 0 and deviation 1 over the training rows", "auto: columns of several kinds")
+        }
     };
     let from = if config.data.normalise_features.is_some() { "set" } else { why };
     one("data.normalise_features", "features", value, from)

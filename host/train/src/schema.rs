@@ -11,6 +11,7 @@ mod fit;
 
 use eciton_formats::sequence::{Unit, Vocabulary};
 use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Moments, Scaling};
+use eciton_graph::encoding::{Encoder, Kind};
 use eciton_graph::expected::Expected;
 use eciton_plan::{Loss, NormaliseFeatures, TaskType};
 use serde::{Deserialize, Serialize};
@@ -74,6 +75,10 @@ pub struct Columns {
     /// Scaling that is applied to the columns before the model reads them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaling: Option<NormaliseFeatures>,
+    /// Columns of the table that the feature columns are encoded from. Empty if the data set has the feature
+    /// columns themselves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<Input>,
     /// One entry per column. Empty if the columns have neither names nor transformations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub columns: Vec<Column>,
@@ -88,6 +93,43 @@ pub enum ColumnType {
     Number,
     /// The number of a token in [`Schema::tokens`].
     Token,
+}
+
+/// Column of a table before it is encoded, with all that the encoder learned from the training rows.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Input {
+    /// Name of the column.
+    pub name: String,
+    /// Kind of the values: number, boolean, date, category or hashed.
+    pub kind: String,
+    /// Mean of the training rows, which stands for missing numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fill: Option<f64>,
+    /// True if a feature column marks missing values.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub missing: bool,
+    /// Categories, in the order of their feature columns.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<String>,
+}
+
+impl Input {
+    fn of(encoder: &Encoder) -> Self {
+        Self {
+            name: encoder.name.clone(),
+            kind: encoder.kind.name().to_owned(),
+            fill: encoder.kind.is_numeric().then_some(encoder.fill),
+            missing: encoder.flag,
+            values: encoder.values.clone(),
+        }
+    }
+
+    /// Returns the encoder. `None` for a kind that this version of Eciton does not know.
+    fn encoder(&self) -> Option<Encoder> {
+        let kind = Kind::parse(&self.kind).filter(|kind| *kind != Kind::Ignored)?;
+        let (name, values) = (self.name.clone(), self.values.clone());
+        Some(Encoder { name, kind, fill: self.fill.unwrap_or_default(), flag: self.missing, values })
+    }
 }
 
 /// One feature column.
@@ -219,6 +261,9 @@ impl Schema {
             features.source = Source::OneColumnPerVertex;
             features.vertices = Some(vertex_digest(dataset));
         }
+        if let Some(encoded) = &dataset.encoded {
+            features.inputs = encoded.encoders.iter().map(Input::of).collect();
+        }
         features.scaling = Some(crate::data::scaled(dataset));
         if let Scaling::Columns(moments) = &dataset.scaling {
             for ((column, &mean), &deviation) in
@@ -276,6 +321,7 @@ impl Schema {
     /// Returns what a reader needs to know of the model.
     pub(crate) fn expected(&self) -> Expected {
         Expected {
+            encoders: self.features.inputs.iter().filter_map(Input::encoder).collect(),
             features: self.features.names(),
             feature_count: self.features.count.unwrap_or_default(),
             edge_features: self.edge_features.names(),

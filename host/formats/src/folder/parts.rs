@@ -7,6 +7,7 @@ use eciton_input::file::present;
 
 use super::headers::Tables;
 use crate::file::{self, Bytes};
+use crate::settings::TableSettings;
 use crate::table::Table;
 
 /// The tables and arrays of a folder without its edges.
@@ -15,6 +16,8 @@ pub(super) struct Parts {
     pub(super) labels: Part,
     pub(super) graphs: Option<Table>,
     pub(super) split: Option<Table>,
+    /// Uses of the columns of the features that `data.toml` sets.
+    pub(super) settings: TableSettings,
 }
 
 impl Parts {
@@ -25,6 +28,7 @@ impl Parts {
             labels: Part::open(folder, "labels")?,
             graphs: graphs.map(|path| Table::open(&path)).transpose()?,
             split: find(folder, "split").map(|path| Table::open(&path)).transpose()?,
+            settings: TableSettings::default(),
         };
         let is_array = |part: &Part| matches!(part, Part::Array(..));
         let tables = Tables {

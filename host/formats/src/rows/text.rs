@@ -6,7 +6,10 @@
 //!   without a header, it is the last one.
 //! * A column named `id` holds the ids of the rows, one named `split` `train`, `val`, `test` or
 //!   nothing. A first column without a name that counts the rows is refused; one of other distinct values
-//!   holds ids. All other columns are features: finite numbers.
+//!   holds ids. All other columns are features.
+//! * If every feature is a finite number in every record, the rows are read in one pass. Otherwise the content
+//!   of each column decides its kind ([`crate::kinds`]), and the features are encoded.
+//! * A request can name the labels' column, and `data.toml` next to the table any column's use.
 //! * Labels are classes where all are whole numbers from 0 or words (in alphabetical order), numbers where
 //!   one of them has a fraction or an exponent, or is negative and not -1. Empty, or a word for a missing
 //!   value, is none; so is -1, unless all labels are -1 or 1.
@@ -17,12 +20,13 @@ use std::path::Path;
 
 use eciton_graph::adjacency::check_vertices;
 use eciton_graph::corrections::{Collector, Number};
-use eciton_graph::dataset::{Dataset, Names, VertexIds};
+use eciton_graph::dataset::{Dataset, Encoded, Names, VertexIds};
+use eciton_graph::encoding;
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::expected::Expected;
 use eciton_graph::features::Features;
 use eciton_graph::labels::{Labels, Values};
-use eciton_graph::names::column;
+use eciton_graph::names::{DRAWN, column};
 use eciton_graph::split::{NO_LABEL, Split};
 use eciton_input::notes;
 
@@ -30,8 +34,9 @@ use crate::folder::{canonical, exact, number, whole};
 use crate::header::{Below, counting, doubt};
 use crate::labels::{MISSING, Named};
 use crate::missing::{MissingWords, is_missing};
+use crate::settings::{Settings, TableSettings, Use};
 use crate::table::{Row, Table, is_unnamed};
-use crate::{columns, file, labels};
+use crate::{Request, columns, file, kinds, labels};
 
 /// Names of the labels' column.
 pub(crate) const LABELS: [&str; 4] = ["label", "target", "class", "y"];
@@ -58,10 +63,13 @@ struct Columns {
     split: Option<usize>,
     /// Names as they are written, where there is a header.
     names: Vec<String>,
+    /// Uses that `data.toml` sets.
+    settings: TableSettings,
 }
 
 impl Columns {
-    fn of(table: &Table, expected: Option<&Expected>) -> Result<Self> {
+    fn of(table: &Table, request: Request<'_>) -> Result<Self> {
+        let expected = request.expected;
         let first = table.first(if expected.is_some() { 1 } else { 2 })?;
         let names: Vec<String> = first.fields().map(str::to_owned).collect();
         let lower: Vec<String> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
@@ -80,10 +88,12 @@ impl Columns {
         table.refuse_index()?;
         let count = first.len();
         let names = if header { names } else { Vec::new() };
-        let made = Self { count, features: Vec::new(), label: None, id: None, split: None, names };
+        let settings = Settings::of(super::super::parent(table.path()))?.nodes_in(table.path());
+        settings.check(&names, &table.file)?;
+        let made = Self { count, features: Vec::new(), label: None, id: None, split: None, names, settings };
         let made = match expected {
             Some(expected) => made.expected(table, expected)?,
-            None => made.plain(),
+            None => made.plain(table, request)?,
         };
         if made.features.is_empty() {
             return Err(table.wrong(first.line(), "a column of features beside the label", "none"));
@@ -104,16 +114,46 @@ impl Columns {
     }
 
     /// Columns of a data set to train with.
-    fn plain(mut self) -> Self {
-        self.label = LABELS.iter().find_map(|name| self.named(name)).or(self.count.checked_sub(1));
-        (self.id, self.split) = (self.ids(), self.named("split"));
+    fn plain(mut self, table: &Table, request: Request<'_>) -> Result<Self> {
+        let set = |how| self.settings.position(how, &self.names, &table.file);
+        let (id, split) = (set(Use::Id)?, set(Use::Split)?);
+        let label = match request.label {
+            Some(label) => Some(label_column(&self.names, label, &table.file)?),
+            None => set(Use::Label)?,
+        };
+        self.label =
+            label.or_else(|| LABELS.iter().find_map(|name| self.named(name))).or(self.count.checked_sub(1));
+        let unset = |at: &usize| self.names.get(*at).is_none_or(|name| self.settings.column(name).is_none());
+        let not_label = |at: &usize| Some(*at) != self.label && unset(at);
+        (self.id, self.split) =
+            (id.or(self.ids().filter(not_label)), split.or(self.named("split").filter(not_label)));
         let others = [self.label, self.id, self.split];
         self.features = (0..self.count).filter(|&column| !others.contains(&Some(column))).collect();
-        self
+        Ok(self)
+    }
+
+    /// Returns whether kinds are set, so that the content of fields does not decide them.
+    fn has_kinds(&self) -> bool {
+        self.settings.columns.iter().any(|(_, how)| matches!(how, Use::Feature(_)))
     }
 
     /// Columns of data for a trained model.
     fn expected(mut self, table: &Table, expected: &Expected) -> Result<Self> {
+        if !expected.encoders.is_empty() {
+            // The columns that encoders read are found by their names, and read by `typed`.
+            let target = expected.target.first().map(String::as_str);
+            self.label = target.into_iter().chain(LABELS).find_map(|name| self.named(name));
+            (self.id, self.split) = (self.ids(), self.named("split"));
+            let read = |at: &usize| {
+                let name = self.names.get(*at).map_or("", String::as_str);
+                !expected.encoders.iter().any(|encoder| encoder.name == name)
+            };
+            let target_is = |at: &usize| read(at) || self.names.get(*at).map(String::as_str) == target;
+            (self.label, self.id, self.split) =
+                (self.label.filter(target_is), self.id.filter(read), self.split.filter(read));
+            self.features = (0..self.count).collect();
+            return Ok(self);
+        }
         let by_name = !expected.features.is_empty() && !self.names.is_empty();
         if by_name {
             self.features =
@@ -229,45 +269,48 @@ pub(crate) fn names_labels(path: &Path) -> bool {
     })
 }
 
+/// Returns the position of the column that a request names for the labels.
+///
+/// # Errors
+/// [`Error::Malformed`] that lists the columns.
+pub(crate) fn label_column(names: &[String], label: &str, file: &str) -> Result<usize> {
+    column(names, label).map(|at| at as usize).ok_or_else(|| Error::Malformed {
+        place: Place::whole(file),
+        expected: format!("a column {label:.40?} with the labels"),
+        found: match names.is_empty() {
+            true => "no header, so that no column has a name".to_owned(),
+            false => format!("the columns {}", eciton_input::text::listed(names)),
+        },
+        remedy: "name one of the columns with --label (data.label)",
+    })
+}
+
 /// Reads such a table.
 ///
 /// # Errors
-/// [`Error::Malformed`] with line and column for what is no number, and for records of other lengths.
-pub(crate) fn open(path: &Path, expected: Option<&Expected>) -> Result<Dataset> {
+/// [`Error::Malformed`] with line and column for a field that does not fit its column, and for records of other
+/// lengths.
+pub(crate) fn open(path: &Path, request: Request<'_>) -> Result<Dataset> {
+    let expected = request.expected;
     let table = Table::open(path)?;
-    let columns = Columns::of(&table, expected)?;
-    let width = columns.features.len();
-    let mut values = file::Grown::new(&table.file);
-    let mut found = Found::new(&table.file);
-    let mut counters = vec![true; width];
-    let mut corrections = Collector::dense(&table.file);
-    table.each(1, |row| {
-        let room: &mut Vec<f32> = values.room(width)?;
-        for ((at, &column), counts) in (0u32..).zip(&columns.features).zip(&mut counters) {
-            let value = feature(&table, row, column, &columns)?;
-            *counts &= value.rounded == found.rows as f32;
-            room.push(corrections.push(found.rows, at, value));
+    let columns = Columns::of(&table, request)?;
+    let encoded = expected.is_some_and(|expected| !expected.encoders.is_empty());
+    let typed = encoded || (expected.is_none() && columns.has_kinds());
+    let read = match typed {
+        true => None,
+        false => numbers(&table, &columns, expected)?,
+    };
+    let (features, found) = match read {
+        Some((features, found)) => (Read::Numbers(features), found),
+        None => {
+            let mut found = Found::new(&table.file);
+            let features = self::typed(&table, &columns, expected, &mut found)?;
+            (Read::Typed(features), found)
         }
-        found.add(&table, row, &columns)
-    })?;
-    let values = values.finish();
-    let rows = (values.len() / width) as u64;
-    if rows == 0 {
-        return Err(table.empty("a row of features and a label at least"));
-    }
+    };
+    let rows = u64::from(found.rows);
     check_vertices(rows, || Place::whole(&table.file))?;
-    for (&column, _) in columns.features.iter().zip(counters).filter(|(_, counts)| rows > 2 && *counts) {
-        notes::warn(format!(
-            "{}: feature {} counts the rows from 0; if it is an index, remove it or call it id",
-            table.file,
-            columns.name(column)
-        ));
-    }
-    let columns_of = u32::try_from(width).unwrap_or(u32::MAX);
-    let features = Features::from_dense(columns_of, &values)?.with_corrections(corrections.finish());
     let (labels, classes, split, ids) = found.finish(&table, &columns, expected)?;
-    let all = table.names(0)?;
-    let of_features: Option<Vec<String>> = columns.features.iter().map(|&at| all.get(at).cloned()).collect();
     let target: Vec<String> =
         columns.label.and_then(|at| columns.names.get(at).cloned()).into_iter().collect();
     let of_labels = match &labels {
@@ -280,10 +323,125 @@ pub(crate) fn open(path: &Path, expected: Option<&Expected>) -> Result<Dataset> 
             table.file
         ));
     }
+    report_roles(&table.file, &columns);
     table.report_header();
-    let names =
-        Names { labels: of_labels, features: of_features.unwrap_or_default(), target, ..Names::default() };
-    super::dataset(file::stem(path), features, labels, split, ids, names)
+    let mut names = Names { labels: of_labels, target, ..Names::default() };
+    if split.is_none() {
+        names.split = DRAWN.to_owned();
+    }
+    let split = split.unwrap_or_else(|| Split::random(&labels, [0.6, 0.2], 0));
+    let (features, encoded) = match features {
+        Read::Numbers(features) => {
+            let all = table.names(0)?;
+            let of: Option<Vec<String>> = columns.features.iter().map(|&at| all.get(at).cloned()).collect();
+            names.features = of.unwrap_or_default();
+            (features, None)
+        }
+        Read::Typed(table) => {
+            let of_training = split.training_rows(None, table.rows);
+            let encoders = expected.map(|expected| &expected.encoders[..]).unwrap_or_default();
+            let (encoded, features, of) = Encoded::new(table.into(), &of_training, encoders)?;
+            names.features = of;
+            (features, Some(encoded))
+        }
+    };
+    let made = super::dataset(file::stem(path), features, labels, Some(split), ids, names)?;
+    Ok(Dataset { encoded, ..made })
+}
+
+/// Features as they were read.
+enum Read {
+    Numbers(Features),
+    Typed(encoding::Table),
+}
+
+/// Adds the uses of columns that are no features to the reading report.
+fn report_roles(file: &str, columns: &Columns) {
+    let roles = [("labels", columns.label), ("ids", columns.id), ("split", columns.split)];
+    for (role, at) in roles {
+        if let Some(at) = at.filter(|_| !columns.names.is_empty()) {
+            notes::fact(format!("{file}: {}: {role}", columns.name(at)));
+        }
+    }
+}
+
+/// Reads rows of finite numbers in one pass. Returns `None` if a field is another one, unless a trained model
+/// reads numbers.
+fn numbers(
+    table: &Table,
+    columns: &Columns,
+    expected: Option<&Expected>,
+) -> Result<Option<(Features, Found)>> {
+    let width = columns.features.len();
+    let mut values = file::Grown::new(&table.file);
+    let mut found = Found::new(&table.file);
+    let mut counters = vec![true; width];
+    let mut corrections = Collector::dense(&table.file);
+    let mut rows = table.rows(1)?;
+    while let Some(row) = rows.next()? {
+        let room: &mut Vec<f32> = values.room(width)?;
+        for ((at, &column), counts) in (0u32..).zip(&columns.features).zip(&mut counters) {
+            let value = match feature(table, row, column, columns) {
+                Err(_) if expected.is_none() => return Ok(None),
+                value => value?,
+            };
+            *counts &= value.rounded == found.rows as f32;
+            room.push(corrections.push(found.rows, at, value));
+        }
+        found.add(table, row, columns)?;
+    }
+    let values = values.finish();
+    let rows = (values.len() / width) as u64;
+    if rows == 0 {
+        return Err(table.empty("a row of features and a label at least"));
+    }
+    for (&column, _) in columns.features.iter().zip(counters).filter(|(_, counts)| rows > 2 && *counts) {
+        notes::warn(format!(
+            "{}: feature {} counts the rows from 0; if it is an index, remove it or call it id",
+            table.file,
+            columns.name(column)
+        ));
+    }
+    let named: Vec<String> =
+        columns.features.iter().filter_map(|&at| columns.names.get(at).cloned()).collect();
+    if !named.is_empty() {
+        notes::fact(format!("{}: columns of numbers: {}", table.file, eciton_input::text::listed(&named)));
+    }
+    let columns_of = u32::try_from(width).unwrap_or(u32::MAX);
+    let features = Features::from_dense(columns_of, &values)?.with_corrections(corrections.finish());
+    Ok(Some((features, found)))
+}
+
+/// Reads rows whose columns have kinds of their own.
+fn typed(
+    table: &Table,
+    columns: &Columns,
+    expected: Option<&Expected>,
+    found: &mut Found,
+) -> Result<encoding::Table> {
+    let names = kinds::names(table)?;
+    let read = match expected {
+        Some(expected) => {
+            let others = [columns.label, columns.id, columns.split];
+            kinds::Columns::expected(table, &expected.encoders, &names, &others)?
+        }
+        None => {
+            let wanted = |&at: &usize| {
+                let name = names.get(at).cloned().unwrap_or_default();
+                kinds::Wanted { at, kind: columns.settings.kind(&name), name }
+            };
+            kinds::Columns::of(table, columns.features.iter().map(wanted).collect())?
+        }
+    };
+    let records = read.records();
+    let made = read.read(records, |row| {
+        let at = found.rows;
+        found.add(table, row, columns).map(|()| at)
+    })?;
+    match made.has_features() {
+        true => Ok(made),
+        false => Err(table.wrong(table.first(1)?.line(), "a column of features beside the label", "none")),
+    }
 }
 
 fn feature(table: &Table, row: &Row, column: usize, columns: &Columns) -> Result<Number> {

@@ -1,7 +1,6 @@
 //! The text of a table: whole lines without comments.
 
 use std::io;
-use std::path::Path;
 
 use eciton_graph::error::{Error, Place, Result};
 
@@ -33,10 +32,10 @@ pub(super) struct Text {
 }
 
 impl Text {
-    pub(super) fn open(path: &Path, blanks: bool) -> Result<Self> {
-        let source = Source::open(path)?;
+    /// Returns the text of a source. Fields are separated by blanks if `blanks` is true.
+    pub(super) fn new(source: Source, blanks: bool) -> Self {
         let (raw, out) = (Vec::new(), Vec::new());
-        Ok(Self {
+        Self {
             source,
             raw,
             out,
@@ -49,7 +48,7 @@ impl Text {
             comments: 0,
             doubtful: None,
             later: (0, 0),
-        })
+        }
     }
 
     /// Adds comments before the first record to the reading report. A comment with as many fields as the

@@ -62,6 +62,8 @@ pub fn permute_dataset(dataset: Dataset, permutation: Permutation) -> Result<Reo
         names,
         scaling,
         unscaled,
+        // The features are encoded, and nothing reads the columns in another order.
+        encoded: _,
     } = dataset;
     permutation.check(labels.rows(), "labels", "labels")?;
     let ids = match ids {
@@ -96,6 +98,7 @@ pub fn permute_dataset(dataset: Dataset, permutation: Permutation) -> Result<Reo
         names,
         scaling,
         unscaled,
+        encoded: None,
     };
     Ok(Reordered { dataset, permutation })
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use eciton_fetch::cache::{Cache, Found};
 use eciton_fetch::catalogue;
-use eciton_formats::sequence;
+use eciton_formats::{Request, sequence};
 use eciton_graph::checksum;
 use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, Moments, Scaling};
 use eciton_graph::edge_rule;
@@ -94,7 +94,13 @@ pub fn open(data: &Data) -> Result<Dataset> {
 pub(crate) fn open_as(data: &Data, schema: Option<&Schema>) -> Result<Dataset> {
     let expected = schema.filter(|schema| !schema.is_older()).map(Schema::expected);
     let read = |path: &Path, name: Option<&str>| {
-        eciton_formats::open_with(path, name, loops(data), expected.as_ref())
+        let request = Request {
+            expected: expected.as_ref(),
+            label: data.label.as_deref(),
+            links: data.task == Some(TaskType::LinkPrediction),
+            self_loops: loops(data),
+        };
+        eciton_formats::open_with(path, name, request)
     };
     if data.source == IN_MEMORY {
         return Err(Error::WasInMemory);
@@ -157,6 +163,7 @@ fn prepare_with(data: &Data, mut dataset: Dataset, moments: Option<&Arc<Moments>
     }
     crate::split::apply(data, &mut dataset)?;
     if dataset.scaling == Scaling::None {
+        encode(&mut dataset)?;
         if let Some(rows) = &dataset.edge_features {
             warn_of_rounded_edges(rows, &dataset.names.edge_features);
         }
@@ -176,7 +183,10 @@ fn prepare_with(data: &Data, mut dataset: Dataset, moments: Option<&Arc<Moments>
             NormaliseFeatures::Columns => {
                 let moments = match moments {
                     Some(moments) => moments.clone(),
-                    None => Arc::new(Moments::of(&features, &training_rows(&dataset, features.rows()))),
+                    None => {
+                        let rows = dataset.split.training_rows(dataset.graphs.as_ref(), features.rows());
+                        Arc::new(Moments::of(&features, &rows))
+                    }
                 };
                 (features.standardise(&moments)?, Scaling::Columns(moments))
             }
@@ -239,20 +249,18 @@ fn column_name(names: &[String], column: u32) -> String {
     }
 }
 
-/// Rows that moments are taken of: those that train; of many graphs the vertices of graphs that do; all, where none
-/// does, as where links are predicted.
-fn training_rows(dataset: &Dataset, rows: usize) -> Vec<u32> {
-    let train = &dataset.split.train;
-    match &dataset.graphs {
-        _ if train.is_empty() => (0..rows as u32).collect(),
-        None => train.clone(),
-        Some(graphs) => {
-            let of = graphs.of();
-            let trains: std::collections::BTreeSet<u32> =
-                train.iter().filter_map(|&vertex| of.get(vertex as usize).copied()).collect();
-            (0u32..).zip(of).filter(|(_, graph)| trains.contains(graph)).map(|(vertex, _)| vertex).collect()
-        }
+/// Encodes columns again if the training rows are others than those that the reader encoded them by.
+fn encode(dataset: &mut Dataset) -> Result<()> {
+    let Some(encoded) = &dataset.encoded else { return Ok(()) };
+    let rows = dataset.split.training_rows(dataset.graphs.as_ref(), dataset.features.rows());
+    if let Some((encoded, features, names)) = encoded.refitted(&rows)? {
+        (dataset.features, dataset.names.features, dataset.encoded) = (features, names, Some(encoded));
+        dataset.validate()?;
     }
+    if let Some(encoded) = &dataset.encoded {
+        encoded.report();
+    }
+    Ok(())
 }
 
 /// Returns the path of a data set's files, and the name that chooses among several. `None` for a built-in set.
@@ -309,8 +317,10 @@ fn scale(data: &Data, dataset: &Dataset, features: &Features) -> NormaliseFeatur
     // Rows without a graph are measurements, not counts of words: their sums mean nothing.
     let rows = dataset.graph.edges() == 0 && dataset.graphs.is_none();
     let counts = || !rows && features.are_counts();
-    data.normalise_features.unwrap_or_else(|| match counts() {
-        true => NormaliseFeatures::Rows,
+    data.normalise_features.unwrap_or_else(|| match dataset.encoded.is_some() {
+        // Dates are days since 1970, and flags are 0 or 1: one scale has to hold for all columns.
+        true => NormaliseFeatures::Columns,
+        false if counts() => NormaliseFeatures::Rows,
         false => NormaliseFeatures::None,
     })
 }

@@ -1,0 +1,102 @@
+//! Content of a column of text: what its fields can be read as.
+
+use eciton_graph::encoding::Kind;
+use eciton_graph::error::{Error, Place, Result};
+
+use super::{boolean, date};
+use crate::folder::exact;
+use crate::missing::is_missing;
+use crate::table::Table;
+
+/// Counts of the fields of a column.
+#[derive(Default)]
+pub(super) struct Survey {
+    /// Fields that are not missing.
+    known: u64,
+    numbers: u64,
+    /// Numbers that are not finite in f32, and words for infinity.
+    infinite: u64,
+    booleans: u64,
+    dates: u64,
+    /// Line and text of the first known field that is not a finite number.
+    not_number: Option<(u64, String)>,
+    /// Line and text of the first known field that is not a date.
+    not_date: Option<(u64, String)>,
+}
+
+impl Survey {
+    /// Counts a field.
+    pub(super) fn see(&mut self, field: &str, line: u64) {
+        if is_missing(field) {
+            return;
+        }
+        self.known += 1;
+        match exact(field) {
+            Some(number) if number.rounded.is_finite() => {
+                self.numbers += 1;
+                self.not_date.get_or_insert_with(|| (line, field.to_owned()));
+                return;
+            }
+            Some(_) => self.infinite += 1,
+            None if is_infinite(field) => self.infinite += 1,
+            None => {
+                // A digit opens every date, and no truth value.
+                match field.as_bytes().first().is_some_and(u8::is_ascii_digit) {
+                    true => self.dates += u64::from(date::days(field).is_some()),
+                    false => self.booleans += u64::from(boolean(field).is_some()),
+                }
+            }
+        }
+        if self.not_number.is_none() {
+            self.not_number = Some((line, field.to_owned()));
+        }
+        if self.not_date.is_none() && date::days(field).is_none() {
+            self.not_date = Some((line, field.to_owned()));
+        }
+    }
+
+    /// Returns the kind of a column. Words are categories until they are counted.
+    pub(super) fn kind(&self) -> Kind {
+        match self.known {
+            0 => Kind::Ignored,
+            known if self.numbers == known => Kind::Number,
+            known if self.booleans == known => Kind::Boolean,
+            known if self.dates == known => Kind::Date,
+            _ => Kind::Category,
+        }
+    }
+
+    /// Refuses a column of numbers or dates in which some fields are neither.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] with the line of the first such field.
+    pub(super) fn check(&self, table: &Table, name: &str) -> Result<()> {
+        if self.kind() != Kind::Category {
+            return Ok(());
+        }
+        let numbers = self.numbers + self.infinite;
+        let (what, count, fault) = match () {
+            () if 2 * numbers >= self.known => ("number", self.numbers, &self.not_number),
+            () if 2 * self.dates >= self.known => ("date", self.dates, &self.not_date),
+            () => return Ok(()),
+        };
+        let Some((line, field)) = fault else { return Ok(()) };
+        let finite = if self.infinite > 0 && what == "number" { "finite " } else { "" };
+        Err(Error::Malformed {
+            place: Place::line(&table.file, *line),
+            expected: format!(
+                "a {finite}{what} in column {name:.40}, as in {count} of its {} fields that are not empty",
+                self.known
+            ),
+            found: format!("{field:.60?}"),
+            remedy: "correct the field, or leave it empty; a data.toml (`eciton data init`) can set the kind of the \
+                     column to category",
+        })
+    }
+}
+
+/// Returns whether a field is a word for infinity.
+fn is_infinite(field: &str) -> bool {
+    let word = field.trim_start_matches(['+', '-']);
+    word.eq_ignore_ascii_case("inf") || word.eq_ignore_ascii_case("infinity")
+}

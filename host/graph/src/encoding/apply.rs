@@ -1,0 +1,439 @@
+//! Encoders of columns: what they learn from training rows, and how they make features.
+
+use std::sync::Arc;
+
+use super::{Cells, Column, HASH_COLUMNS, Kind, MISSING, Table};
+use crate::corrections::{Collector, Number};
+use crate::error::{Error, Place, Result};
+use crate::features::{Features, SPARSE_COLUMNS, SparseBuilder};
+
+/// Maximum number of values that an [`Unseen`] lists.
+const MAX_LISTED: usize = 5;
+
+/// Encoder of a column: all that a prediction needs to know of the training data.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Encoder {
+    /// Name of the column.
+    pub name: String,
+    /// Kind of the column, never [`Kind::Ignored`].
+    pub kind: Kind,
+    /// Mean of the training rows, which stands for missing numbers. 0 for words.
+    pub fill: f64,
+    /// True if training rows had missing values: then a feature column marks them.
+    pub flag: bool,
+    /// Categories of the training rows in ascending order.
+    pub values: Vec<String>,
+}
+
+/// Values of a column that an encoder does not know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unseen {
+    /// Name of the column.
+    pub column: String,
+    /// Number of rows with such a value.
+    pub rows: u64,
+    /// The first distinct values.
+    pub values: Vec<String>,
+    /// Number of missing values of a column whose training rows had none.
+    pub missing: u64,
+}
+
+impl Encoder {
+    /// Learns the encoder of a column from the rows `rows`. Returns `None` for a column that is no feature.
+    #[must_use]
+    pub fn fit(column: &Column, rows: &[u32]) -> Option<Self> {
+        let Column { name, kind, cells } = column;
+        if *kind == Kind::Ignored {
+            return None;
+        }
+        let flag = rows.iter().any(|&row| cells.is_missing(row as usize));
+        let (mut fill, mut values) = (0.0, Vec::new());
+        match cells {
+            Cells::Numbers(numbers) => fill = mean(numbers, rows),
+            Cells::Words { codes, words } if *kind == Kind::Category => {
+                let mut known = vec![false; words.len()];
+                for code in rows.iter().filter_map(|&row| codes.get(row as usize)) {
+                    if let Some(known) = known.get_mut(*code as usize) {
+                        *known = true;
+                    }
+                }
+                let seen = words.iter().zip(known).filter(|(_, known)| *known);
+                values = seen.map(|(word, _)| word.clone()).collect();
+                values.sort_unstable();
+            }
+            Cells::Words { .. } => {}
+        }
+        Some(Self { name: name.clone(), kind: *kind, fill, flag, values })
+    }
+
+    /// Learns the encoders of all columns that are features.
+    #[must_use]
+    pub fn fit_all(table: &Table, rows: &[u32]) -> Vec<Self> {
+        table.columns.iter().filter_map(|column| Self::fit(column, rows)).collect()
+    }
+
+    /// Returns the names of the feature columns.
+    #[must_use]
+    pub fn feature_names(&self) -> Vec<String> {
+        let name = &self.name;
+        let mut names = match self.kind {
+            Kind::Category => self.values.iter().map(|value| format!("{name}={value}")).collect(),
+            Kind::Hashed => (0..HASH_COLUMNS).map(|at| format!("{name}#{at}")).collect(),
+            _ => vec![name.clone()],
+        };
+        if self.flag {
+            names.push(format!("{name} is missing"));
+        }
+        names
+    }
+
+    /// Returns the number of feature columns.
+    #[must_use]
+    pub fn width(&self) -> u32 {
+        let own = match self.kind {
+            Kind::Category => self.values.len() as u32,
+            Kind::Hashed => HASH_COLUMNS,
+            _ => 1,
+        };
+        own + u32::from(self.flag)
+    }
+
+    /// Returns the feature column of each word, counted from the encoder's first one. `None` for words that
+    /// the encoder does not know.
+    fn columns_of(&self, words: &[String]) -> Vec<Option<u32>> {
+        let find = |word: &String| match self.kind {
+            Kind::Hashed => Some((hash(word) % u64::from(HASH_COLUMNS)) as u32),
+            _ => self.values.binary_search(word).ok().map(|at| at as u32),
+        };
+        words.iter().map(find).collect()
+    }
+}
+
+/// Mean of the known numbers of some rows, in their order. Sums start from the first one, so that columns
+/// far from 0 lose nothing. 0 if no row has a number.
+fn mean(numbers: &[Number], rows: &[u32]) -> f64 {
+    let known = || {
+        let of = rows.iter().filter_map(|&row| numbers.get(row as usize));
+        of.filter(|number| !number.rounded.is_nan()).map(|number| number.value())
+    };
+    let Some(first) = known().next() else { return 0.0 };
+    let sum: f64 = known().map(|value| value - first).sum();
+    first + sum / known().count().max(1) as f64
+}
+
+/// FNV-1a of 64 bits, with its halves mixed, so that the lowest bits depend on all bytes.
+fn hash(word: &str) -> u64 {
+    let mixed = word
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    mixed ^ (mixed >> 32)
+}
+
+/// Values of a column, as an encoder reads them.
+enum Source<'a> {
+    Numbers(&'a [Number]),
+    /// Codes, and the feature column of each code.
+    Words(&'a [u32], Vec<Option<u32>>, &'a [String]),
+}
+
+/// Makes the features of a table by encoders. Returns their names and the values that the encoders do not
+/// know. Columns of the table without an encoder are not read.
+///
+/// # Errors
+/// [`Error::Malformed`] if the table has no column of an encoder's name or kind; [`Error::Memory`].
+pub fn encode(table: &Table, encoders: &[Encoder]) -> Result<(Features, Vec<String>, Vec<Unseen>)> {
+    let mut sources = Vec::new();
+    for encoder in encoders {
+        let column = table.columns.iter().find(|column| column.name == encoder.name);
+        sources.push(match column.map(|column| &column.cells) {
+            Some(Cells::Numbers(numbers)) if encoder.kind.is_numeric() => Source::Numbers(numbers),
+            Some(Cells::Words { codes, words }) if !encoder.kind.is_numeric() => {
+                Source::Words(codes, encoder.columns_of(words), words)
+            }
+            found => {
+                return Err(Error::malformed(
+                    Place::whole(&table.file),
+                    format!("a column {:.40?} of the kind {}", encoder.name, encoder.kind.name()),
+                    if found.is_some() { "another kind" } else { "none" },
+                ));
+            }
+        });
+    }
+    let names: Vec<String> = encoders.iter().flat_map(Encoder::feature_names).collect();
+    let width = names.len();
+    let mut unseen: Vec<Unseen> = encoders.iter().map(|encoder| Unseen::none(&encoder.name)).collect();
+    let sparse = width >= SPARSE_COLUMNS as usize;
+    let mut corrections = if sparse { Collector::sparse(&table.file) } else { Collector::dense(&table.file) };
+    let mut dense = Vec::with_capacity(if sparse { 0 } else { table.rows.saturating_mul(width) });
+    let mut builder = SparseBuilder::new(width as u32);
+    let mut entries: Vec<(u32, f32)> = Vec::new();
+    for row in 0..table.rows {
+        entries.clear();
+        let mut first = 0u32;
+        for ((encoder, source), unseen) in encoders.iter().zip(&sources).zip(&mut unseen) {
+            let missing = match source {
+                Source::Numbers(numbers) => {
+                    let number = numbers.get(row).copied().filter(|number| !number.rounded.is_nan());
+                    let value = number.unwrap_or_else(|| Number::from(encoder.fill));
+                    entries.push((first, corrections.push(row as u32, first, value)));
+                    number.is_none()
+                }
+                Source::Words(codes, columns, words) => {
+                    let code = codes.get(row).copied().unwrap_or(MISSING);
+                    match columns.get(code as usize) {
+                        Some(Some(column)) => entries.push((first + column, 1.0)),
+                        Some(None) => unseen.see(words.get(code as usize)),
+                        None => {}
+                    }
+                    code == MISSING
+                }
+            };
+            if missing && encoder.flag {
+                entries.push((first + encoder.width() - 1, 1.0));
+            }
+            unseen.missing += u64::from(missing && !encoder.flag);
+            first += encoder.width();
+        }
+        if sparse {
+            builder.push_row(&mut entries);
+        } else {
+            let start = dense.len();
+            dense.resize(start + width, 0.0f32);
+            for &(column, value) in &entries {
+                if let Some(to) = dense.get_mut(start + column as usize) {
+                    *to = value;
+                }
+            }
+        }
+    }
+    let features = match sparse {
+        true => Features::from_sparse(builder.finish())?,
+        false => Features::from_dense(width as u32, &dense)?,
+    };
+    unseen.retain(|unseen| unseen.rows > 0 || unseen.missing > 0);
+    Ok((features.with_corrections(corrections.finish()), names, unseen))
+}
+
+impl Unseen {
+    fn none(column: &str) -> Self {
+        Self { column: column.to_owned(), rows: 0, values: Vec::new(), missing: 0 }
+    }
+
+    fn see(&mut self, word: Option<&String>) {
+        self.rows += 1;
+        if let Some(word) = word.filter(|_| self.values.len() < MAX_LISTED)
+            && !self.values.contains(word)
+        {
+            self.values.push(word.clone());
+        }
+    }
+}
+
+/// Columns of a data set before they were encoded, and the encoders.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Encoded {
+    /// Columns as they were read.
+    pub table: Arc<Table>,
+    /// Encoders of the columns that are features.
+    pub encoders: Arc<[Encoder]>,
+    /// True if the encoders are those of a trained model, which are not fitted again.
+    pub given: bool,
+    /// Values that the encoders do not know.
+    pub unseen: Vec<Unseen>,
+}
+
+impl Encoded {
+    /// Encodes a table by the encoders of a trained model, or by encoders that are fitted to `rows` if `known` is
+    /// empty.
+    ///
+    /// # Errors
+    /// As [`encode`].
+    pub fn new(table: Arc<Table>, rows: &[u32], known: &[Encoder]) -> Result<(Self, Features, Vec<String>)> {
+        match known {
+            [] => Self::fitted(table, rows),
+            known => Self::by(table, known.into(), true),
+        }
+    }
+
+    /// Encodes a table by encoders that are fitted to `rows`.
+    ///
+    /// # Errors
+    /// As [`encode`].
+    pub fn fitted(table: Arc<Table>, rows: &[u32]) -> Result<(Self, Features, Vec<String>)> {
+        let encoders = Encoder::fit_all(&table, rows);
+        Self::by(table, encoders.into(), false)
+    }
+
+    fn by(table: Arc<Table>, encoders: Arc<[Encoder]>, given: bool) -> Result<(Self, Features, Vec<String>)> {
+        let (features, names, unseen) = encode(&table, &encoders)?;
+        Ok((Self { table, encoders, given, unseen }, features, names))
+    }
+
+    /// Returns the features of other training rows, or `None` if the encoders stay the same.
+    ///
+    /// # Errors
+    /// As [`encode`].
+    pub fn refitted(&self, rows: &[u32]) -> Result<Option<(Self, Features, Vec<String>)>> {
+        if self.given || Encoder::fit_all(&self.table, rows)[..] == self.encoders[..] {
+            return Ok(None);
+        }
+        Self::fitted(self.table.clone(), rows).map(Some)
+    }
+
+    /// Reports values that the encoders do not know: a warning for the data of a prediction, and a note for
+    /// rows outside the training rows.
+    pub fn report(&self) {
+        for Unseen { column, rows, values, missing } in &self.unseen {
+            let file = &self.table.file;
+            if *rows > 0 {
+                let shown: Vec<String> = values.iter().map(|value| format!("{value:.40?}")).collect();
+                let more = if values.len() == MAX_LISTED { ", ..." } else { "" };
+                let text = format!(
+                    "{file}: column {column:.40}: {rows} rows have values that no training row has ({}{more}); they \
+                     are 0 in all columns of the category",
+                    shown.join(", ")
+                );
+                match self.given {
+                    true => eciton_input::notes::warn(text),
+                    false => eciton_input::notes::add(text),
+                }
+            }
+            if *missing > 0 {
+                let how = match self.encoders.iter().find(|encoder| encoder.name == *column) {
+                    Some(encoder) if encoder.kind.is_numeric() => {
+                        format!("the mean {} stands for them", encoder.fill as f32)
+                    }
+                    _ => "they are 0 in all columns of the category".to_owned(),
+                };
+                let text = format!(
+                    "{file}: column {column:.40}: {missing} values are missing, but no training row has a missing \
+                     one; {how}"
+                );
+                match self.given {
+                    true => eciton_input::notes::warn(text),
+                    false => eciton_input::notes::add(text),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::random::SplitMix64;
+
+    fn words(name: &str, kind: Kind, of: &[&str]) -> Column {
+        let (mut codes, mut words) = (Vec::new(), Vec::<String>::new());
+        for &word in of {
+            let known = words.iter().position(|known| known == word);
+            codes.push(match word {
+                "" => MISSING,
+                _ => known.unwrap_or_else(|| {
+                    words.push(word.to_owned());
+                    words.len() - 1
+                }) as u32,
+            });
+        }
+        Column { name: name.to_owned(), kind, cells: Cells::Words { codes, words } }
+    }
+
+    fn numbers(name: &str, of: &[f64]) -> Column {
+        let cells = Cells::Numbers(of.iter().map(|&value| value.into()).collect());
+        Column { name: name.to_owned(), kind: Kind::Number, cells }
+    }
+
+    fn table(columns: Vec<Column>) -> Table {
+        Table { file: "t.csv".to_owned(), rows: columns[0].cells.rows(), columns }
+    }
+
+    fn rows(features: &Features) -> Vec<Vec<f32>> {
+        let mut row = vec![0.0; features.columns() as usize];
+        (0..features.rows())
+            .map(|at| {
+                features.copy_row(at, &mut row);
+                row.clone()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn encoders_know_the_training_rows_alone() {
+        let columns = vec![
+            numbers("age", &[1.0, f64::NAN, 3.0, 100.0]),
+            words("city", Kind::Category, &["b", "a", "", "c"]),
+            words("note", Kind::Ignored, &["x", "y", "z", "w"]),
+        ];
+        let (encoded, features, names) = Encoded::fitted(Arc::new(table(columns)), &[0, 1, 2]).unwrap();
+        assert_eq!(names, ["age", "age is missing", "city=a", "city=b", "city is missing"]);
+        assert_eq!(
+            rows(&features),
+            [[1., 0., 0., 1., 0.], [2., 1., 1., 0., 0.], [3., 0., 0., 0., 1.], [100., 0., 0., 0., 0.]]
+        );
+        assert_eq!(
+            encoded.unseen,
+            [Unseen { rows: 1, values: vec!["c".to_owned()], ..Unseen::none("city") }]
+        );
+        assert_eq!(encoded.refitted(&[2, 1, 0]).unwrap(), None);
+        let (other, _, names) = encoded.refitted(&[0, 3]).unwrap().unwrap();
+        assert_eq!(names, ["age", "city=b", "city=c"]);
+        assert_eq!(other.unseen.iter().map(|unseen| unseen.missing).collect::<Vec<_>>(), [1, 1]);
+    }
+
+    #[test]
+    fn new_rows_get_the_columns_of_the_training() {
+        let train = table(vec![numbers("x", &[1.0, 3.0]), words("c", Kind::Category, &["p", "q"])]);
+        let (encoded, ..) = Encoded::fitted(Arc::new(train), &[0, 1]).unwrap();
+        let new =
+            table(vec![words("c", Kind::Category, &["q", "r", ""]), numbers("x", &[5.0, 6.0, f64::NAN])]);
+        let (given, features, names) = Encoded::new(Arc::new(new), &[], &encoded.encoders).unwrap();
+        assert_eq!(names, ["x", "c=p", "c=q"]);
+        assert_eq!(rows(&features), [[5., 0., 1.], [6., 0., 0.], [2., 0., 0.]]);
+        assert!(given.given && given.refitted(&[0]).unwrap().is_none());
+        let other = table(vec![numbers("c", &[1.0]), numbers("x", &[1.0])]);
+        let error = Encoded::new(Arc::new(other), &[], &encoded.encoders).unwrap_err().to_string();
+        assert!(error.contains("a column \"c\" of the kind category"), "{error}");
+    }
+
+    #[test]
+    fn encoding_is_the_same_for_any_order_of_new_rows() {
+        let seed = 46_001;
+        println!("seed {seed}");
+        let mut random = SplitMix64::new(seed);
+        for _ in 0..40 {
+            let count = 1 + random.next_u64() as usize % 60;
+            let mut word = |most: u64| match random.next_u64() % most {
+                0 => String::new(),
+                at => format!("w{at}"),
+            };
+            let few: Vec<String> = (0..count).map(|_| word(5)).collect();
+            let many: Vec<String> = (0..count).map(|_| word(400)).collect();
+            let number: Vec<f64> =
+                few.iter().map(|word| word[word.len().min(1)..].parse().unwrap_or(f64::NAN)).collect();
+            let build = |order: &[usize]| {
+                let pick = |of: &[String]| order.iter().map(|&at| of[at].clone()).collect::<Vec<_>>();
+                let (few, many) = (pick(&few), pick(&many));
+                let few: Vec<&str> = few.iter().map(String::as_str).collect();
+                let many: Vec<&str> = many.iter().map(String::as_str).collect();
+                table(vec![
+                    words("few", Kind::Category, &few),
+                    words("many", Kind::Hashed, &many),
+                    numbers("n", &order.iter().map(|&at| number[at]).collect::<Vec<_>>()),
+                ])
+            };
+            let order: Vec<usize> = (0..count).collect();
+            let mut mixed = order.clone();
+            for at in (1..count).rev() {
+                mixed.swap(at, random.next_u64() as usize % (at + 1));
+            }
+            let training: Vec<u32> = (0..count as u32).filter(|row| row % 3 != 1).collect();
+            let (encoded, features, _) = Encoded::fitted(Arc::new(build(&order)), &training).unwrap();
+            let (_, again, _) = Encoded::new(Arc::new(build(&mixed)), &[], &encoded.encoders).unwrap();
+            let (first, second) = (rows(&features), rows(&again));
+            for (new, &old) in mixed.iter().enumerate() {
+                assert_eq!(second[new], first[old]);
+            }
+        }
+    }
+}
