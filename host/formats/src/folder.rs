@@ -41,13 +41,16 @@ mod ids;
 mod joins;
 mod labels;
 mod likeness;
+mod nodes;
 mod parts;
+pub(crate) mod roles;
 pub(crate) mod unused;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use eciton_graph::adjacency::{Graph, Options, check_vertices};
 use eciton_graph::dataset::{Dataset, EdgeFeatures, Encoded, Names, VertexIds};
+use eciton_graph::encoding::Kind;
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::Features;
 use eciton_graph::graphs::{Graphs, apart_error};
@@ -61,19 +64,17 @@ use self::features::Read;
 use self::graphs::GraphIds;
 use self::ids::{Ids, Lookup};
 use self::labels::label_table;
-use self::parts::{Part, Parts, find, plain_name};
+use self::parts::{Part, Parts, plain_name};
+use self::roles::Roles;
 use super::edge_rows::EdgeRows;
 use super::missing::is_missing;
-use super::table::{Table, is_header};
+use super::settings::Use;
+use super::table::{self, Table, is_header};
 use super::{Request, bundle, columns, file, labels as arrays, npy};
 
 pub(super) use graphs::graphs_beside;
 pub(super) use ids::canonical;
 pub(super) use labels::{exact, number, whole};
-
-/// The names of an edge table.
-pub(crate) const EDGES: [&str; 6] =
-    ["edges.csv", "edges.tsv", "edges.txt", "edges.csv.gz", "edges.tsv.gz", "edges.txt.gz"];
 
 /// Reads such a folder. Memory: 8 bytes an edge beside the graph, and the columns of edges.
 ///
@@ -81,16 +82,68 @@ pub(crate) const EDGES: [&str; 6] =
 /// [`Error::Malformed`] with the line, [`Error::UnknownVertex`], [`Error::EmptyGraph`], and those of
 /// [`Dataset::validate`].
 pub fn open(folder: &Path, request: Request<'_>) -> Result<Dataset> {
-    let expected = request.expected;
-    let Some(edges_path) = find(folder, "edges") else {
+    let roles = match Roles::named(folder)? {
+        roles @ Roles { edges: Some(_), nodes: Some(_), .. } => roles,
+        _ => Roles::found(folder)?,
+    };
+    let Some(path) = &roles.edges else {
         return Err(Error::UnknownLayout {
             path: folder.to_owned(),
             found: file::list(folder)?.into_iter().take(20).collect(),
             known: "edges.csv, edges.tsv or edges.txt",
         });
     };
-    let edges = Table::open(&edges_path)?;
-    let parts = Parts::open(folder, find(folder, "graphs"), Some(&edges))?;
+    let edges = ordered(Table::open(path)?, &roles)?;
+    let mut made = open_tables(folder, &roles, edges, None, request)?;
+    made.name = file::folder_name(folder);
+    Ok(made)
+}
+
+/// Returns a table of edges whose first two columns are source and target, as `data.toml` says or as the header
+/// does. Columns that `data.toml` ignores are left out.
+fn ordered(table: Table, roles: &Roles) -> Result<Table> {
+    table.set_edges();
+    table.refuse_index()?;
+    let settings = &roles.settings.edges;
+    let names = crate::kinds::names_of_header(&table)?;
+    settings.check(&names, &table.file)?;
+    let ends = [Use::Source, Use::Target].map(|how| settings.position(how, &names, &table.file));
+    let [source, target] = ends;
+    let lower: Vec<String> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
+    let ends = match (source?, target?) {
+        (Some(source), Some(target)) => Some([source, target]),
+        _ => roles::ends_of(&lower).filter(|ends| *ends != [0, 1]),
+    };
+    let ignored = |at: &usize| settings.kind(&names[*at]) == Some(Kind::Ignored);
+    if ends.is_none() && !(0..names.len()).any(|at| ignored(&at)) {
+        if !settings.columns.is_empty() {
+            table.settle(true);
+        }
+        return Ok(table);
+    }
+    let ends = ends.unwrap_or([0, 1]);
+    table.settle(true);
+    let is_id = |at: &usize| lower[*at] == "id" || table::is_unnamed(&names[*at]);
+    let others = (0..names.len()).filter(|at| !ends.contains(at) && !ignored(at) && !is_id(at));
+    let select: Vec<usize> = ends.into_iter().chain(others).collect();
+    Ok(table.view(&select))
+}
+
+/// Reads a table of edges, and features, labels and split from a folder. `nodes` is a table of nodes that goes
+/// before that of the folder.
+///
+/// # Errors
+/// As [`open`].
+pub(crate) fn open_tables(
+    folder: &Path,
+    roles: &Roles,
+    edges: Table,
+    nodes: Option<Table>,
+    request: Request<'_>,
+) -> Result<Dataset> {
+    let expected = request.expected;
+    let own = nodes.is_some();
+    let parts = Parts::open(folder, roles, (graphs_of(folder, own), nodes), Some(&edges), request)?;
     let Parts { features, labels, graphs: of_graphs, .. } = &parts;
     let known = match (features, labels, of_graphs) {
         (Part::Array(bytes, path), _, _) | (_, Part::Array(bytes, path), None) => {
@@ -102,6 +155,9 @@ pub fn open(folder: &Path, request: Request<'_>) -> Result<Dataset> {
         (Part::Table(table), _, _) => {
             table.find_header_of_numbers()?;
             Some(Ids::of_column(table, 0)?)
+        }
+        (Part::None, _, _) if parts.ids.is_some() => {
+            parts.ids.as_ref().map(|table| Ids::of_column(table, 0)).transpose()?
         }
         (Part::None, _, Some(table)) => {
             table.find_header_of_words()?;
@@ -163,21 +219,67 @@ pub fn open(folder: &Path, request: Request<'_>) -> Result<Dataset> {
     let mut known = Attributes::of(&parts, &ids, graphs, request)?;
     known.names.edge_features = edge_names;
     edges.report_header();
-    let mut used = parts.files();
-    used.extend(plain_name(&edges_path));
-    used.push("edge_features.npy".to_owned());
-    let used: Vec<&str> = used.iter().map(String::as_str).collect();
-    unused::report(folder, &used, &format!("{} is read", plain_name(&edges_path).unwrap_or_default()));
-    known.dataset(file::folder_name(folder), graph, placed, ids.names)
+    if !own {
+        let mut used = parts.files();
+        let name = plain_name(edges.path()).unwrap_or_default();
+        used.extend([name.clone(), "edge_features.npy".to_owned()]);
+        let used: Vec<&str> = used.iter().map(String::as_str).collect();
+        unused::report(folder, &used, &format!("{name} is read"));
+    }
+    known.dataset(file::stem(edges.path()), graph, placed)
+}
+
+/// Returns `graphs.csv` of a folder, in any spelling unless the graph has a file of its own.
+fn graphs_of(folder: &Path, own: bool) -> Option<PathBuf> {
+    match own {
+        true => graphs_beside(folder),
+        false => roles::find(folder, &["graphs"]),
+    }
 }
 
 /// Returns whether a folder has features and labels, and no edges. A trained model needs no labels.
 pub(crate) fn has_rows(folder: &Path, expected: Option<&eciton_graph::expected::Expected>) -> bool {
-    let has = |name: &str| {
-        find(folder, name).is_some()
-            || ["npy", "npy.gz"].iter().any(|e| present(&folder.join(format!("{name}.{e}"))))
-    };
-    has("features") && (has("labels") || expected.is_some()) && find(folder, "edges").is_none()
+    let Ok(roles) = Roles::named(folder) else { return false };
+    let array = |name: &str| ["npy", "npy.gz"].iter().any(|e| present(&folder.join(format!("{name}.{e}"))));
+    let features = roles.nodes.as_deref().is_some_and(roles::is_features) || array("features");
+    features && (roles.labels.is_some() || array("labels") || expected.is_some()) && roles.edges.is_none()
+}
+
+/// Returns whether a folder has features, labels or a table of nodes, by their names or `data.toml`.
+pub(crate) fn has_parts(folder: &Path) -> bool {
+    let Ok(roles) = Roles::named(folder) else { return true };
+    let arrays =
+        ["features", "labels"].iter().flat_map(|name| [format!("{name}.npy"), format!("{name}.npy.gz")]);
+    roles.nodes.is_some()
+        || roles.labels.is_some()
+        || arrays.into_iter().any(|name| present(&folder.join(name)))
+}
+
+/// Reports the files of a folder that are not read beside a graph file.
+pub(crate) fn report_unused(folder: &Path, graph: &str) {
+    let Ok(roles) = Roles::named(folder) else { return };
+    let mut used: Vec<String> = roles.files().iter().filter_map(|path| plain_name(path)).collect();
+    if let Some(edges) = &roles.edges {
+        used.retain(|name| Some(name) != plain_name(edges).as_ref());
+    }
+    used.extend(["features.npy", "labels.npy", "graphs.csv"].map(str::to_owned));
+    used.push(graph.strip_suffix(".gz").unwrap_or(graph).to_owned());
+    let used: Vec<&str> = used.iter().map(String::as_str).collect();
+    unused::report(folder, &used, &format!("{graph} is read"));
+}
+
+/// Returns whether a folder has a table of edges, by its name or `data.toml`. A `data.toml` that cannot be read
+/// is an error of reading the folder.
+pub(crate) fn has_edges(folder: &Path) -> bool {
+    Roles::named(folder).map_or(true, |roles| roles.edges.is_some())
+}
+
+/// Returns whether tables with other names are a table of edges.
+///
+/// # Errors
+/// Those of [`Roles::found`].
+pub(crate) fn finds_edges(folder: &Path) -> Result<bool> {
+    Ok(Roles::found(folder)?.edges.is_some())
 }
 
 /// Reads a folder of features and labels, and perhaps a split, without edges: no vertex has a neighbour.
@@ -185,7 +287,8 @@ pub(crate) fn has_rows(folder: &Path, expected: Option<&eciton_graph::expected::
 /// # Errors
 /// As [`open`].
 pub(crate) fn open_rows(folder: &Path, request: Request<'_>) -> Result<Dataset> {
-    let parts = Parts::open(folder, None, None)?;
+    let roles = Roles::named(folder)?;
+    let parts = Parts::open(folder, &roles, (None, None), None, request)?;
     let (ids, file) = match &parts.features {
         Part::Array(bytes, path) => {
             let file = file::name(path);
@@ -206,7 +309,7 @@ pub(crate) fn open_rows(folder: &Path, request: Request<'_>) -> Result<Dataset> 
     let used = parts.files();
     let used: Vec<&str> = used.iter().map(String::as_str).collect();
     unused::report(folder, &used, "features and labels were read as rows without a graph");
-    known.dataset(file::folder_name(folder), graph, None, ids.names)
+    known.dataset(file::folder_name(folder), graph, None)
 }
 
 /// Finds whether the first row of a table is a header: where `ids` are known its id is none of them.
@@ -244,6 +347,8 @@ pub struct Attributes {
     pub graphs: Option<Graphs>,
     /// Names of classes and columns that headers and labels give.
     pub names: Names,
+    /// Ids of the vertices, as the tables call them.
+    pub ids: VertexIds,
 }
 
 impl Attributes {
@@ -254,13 +359,18 @@ impl Attributes {
     /// # Errors
     /// As [`open`].
     pub fn beside(folder: &Path, ids: &VertexIds, vertices: u64, request: Request<'_>) -> Result<Self> {
+        let roles = Roles::beside(folder)?;
+        let parts = Parts::open(folder, &roles, (graphs_beside(folder), None), None, request)?;
+        let ids = match counts_from_zero(&parts, ids, vertices)? {
+            true => &VertexIds::Dense,
+            false => ids,
+        };
         let lookup = match ids {
             VertexIds::Words(words) => Lookup::Words(words.iter().map(|w| (&**w).into()).zip(0..).collect()),
             VertexIds::Numbers(_) => Lookup::Sorted,
             VertexIds::Dense => Lookup::Dense,
         };
         let ids = Ids { names: ids.clone(), lookup, count: vertices, of_graphs: false };
-        let parts = Parts::open(folder, graphs_beside(folder), None)?;
         if let Part::Table(features) = &parts.features {
             features.find_header_of_numbers()?;
         }
@@ -338,21 +448,15 @@ impl Attributes {
                 (features, Some(encoded))
             }
         };
-        Ok(Self { features, encoded, labels, split, graphs, names })
+        Ok(Self { features, encoded, labels, split, graphs, names, ids: ids.names.clone() })
     }
 
     /// The data set of a graph and what is known of its vertices and edges.
     ///
     /// # Errors
     /// Those of [`Dataset::validate`].
-    pub fn dataset(
-        self,
-        name: String,
-        graph: Graph,
-        edge_features: Option<EdgeFeatures>,
-        ids: VertexIds,
-    ) -> Result<Dataset> {
-        let Self { features, encoded, labels, split, graphs, names } = self;
+    pub fn dataset(self, name: String, graph: Graph, edge_features: Option<EdgeFeatures>) -> Result<Dataset> {
+        let Self { features, encoded, labels, split, graphs, names, ids } = self;
         Dataset {
             edge_features,
             graphs,
@@ -362,6 +466,52 @@ impl Attributes {
             ..Dataset::new(name, graph, features, labels, split)
         }
         .checked()
+    }
+}
+
+/// Returns whether the tables beside a matrix or a METIS graph count vertices from 0, as Python does, although
+/// the file counts from 1: then one of them has the id 0.
+///
+/// # Errors
+/// [`Error::Malformed`] if a table has the highest id of a count from 1 as well.
+fn counts_from_zero(parts: &Parts, ids: &VertexIds, vertices: u64) -> Result<bool> {
+    match ids {
+        VertexIds::Numbers(numbers) if numbers.first() == Some(&1) && numbers.last() == Some(&vertices) => {}
+        _ => return Ok(false),
+    }
+    let mut zero = None;
+    let mut highest = None;
+    // Ids of labels and of the split are those of graphs if there are some.
+    let of_vertices = match &parts.graphs {
+        Some(graphs) => vec![Some(graphs), parts.features.table()],
+        None => vec![parts.features.table(), parts.labels.table(), parts.split.as_ref()],
+    };
+    for table in of_vertices.into_iter().flatten() {
+        let mut rows = table.records(1)?;
+        while let Some(row) = rows.next()? {
+            match canonical(row.get(0)) {
+                Some(0) => zero = zero.or(Some((table, row.line()))),
+                Some(id) if id == vertices => highest = highest.or(Some((table, row.line()))),
+                _ => {}
+            }
+        }
+    }
+    match (zero, highest) {
+        (Some((table, line)), Some((other, at))) => Err(Error::Malformed {
+            place: Place::line(&table.file, line),
+            expected: format!("ids from 1 to {vertices}, or from 0 to {}", vertices - 1),
+            found: format!("the id 0, and {vertices} in {}, line {at}", other.file),
+            remedy: "count the vertices from 1 in all tables, as the graph file does, or from 0 in all",
+        }),
+        (Some((table, line)), None) => {
+            eciton_input::notes::add(format!(
+                "{}, line {line}: the id 0 shows that the tables count vertices from 0, so vertex 0 is vertex 1 of the \
+                 graph file",
+                table.file
+            ));
+            Ok(true)
+        }
+        _ => Ok(false),
     }
 }
 
@@ -414,6 +564,8 @@ fn split(table: &Table, ids: &Ids, at: Option<&[u32]>) -> Result<Split> {
         let vertex = at.map_or(id, |at| at[id as usize]);
         match part(row.get(1)).and_then(|part| parts.get_mut(part)) {
             Some(part) => part.push(vertex),
+            // A column of a table of nodes may leave nodes out.
+            None if table.is_view() && is_missing(row.get(1)) => {}
             None => return Err(table.wrong(row.line(), "train, val or test", row.get(1))),
         }
         Ok(())

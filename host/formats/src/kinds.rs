@@ -19,7 +19,7 @@
 mod date;
 mod survey;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use eciton_graph::corrections::Number;
 use eciton_graph::encoding::{self, Cells, Encoder, Kind, MAX_CATEGORIES, MAX_SET_CATEGORIES, MISSING};
@@ -362,6 +362,36 @@ impl Words {
         }
         Ok(())
     }
+}
+
+/// Returns whether every record has a word of its own in a column, and none is a number, a date or a truth
+/// value.
+///
+/// # Errors
+/// Those of reading the table, and of memory for the words.
+pub(crate) fn are_distinct_words(table: &Table, at: usize) -> Result<bool> {
+    let _charge = file::charge(&table.file, 2 * table.bytes()?)?;
+    let mut seen = HashSet::new();
+    let mut rows = table.rows(1)?;
+    while let Some(row) = rows.next()? {
+        let field = row.get(at);
+        let is_word = !is_missing(field)
+            && exact(field).is_none()
+            && date::days(field).is_none()
+            && boolean(field).is_none();
+        if !is_word || !seen.insert(field.to_owned()) {
+            return Ok(false);
+        }
+    }
+    Ok(!seen.is_empty())
+}
+
+/// Returns the fields of the first record, which are names if it is a header.
+///
+/// # Errors
+/// Those of reading the first record.
+pub(crate) fn names_of_header(table: &Table) -> Result<Vec<String>> {
+    Ok(table.first(0)?.fields().map(named).collect())
 }
 
 /// Returns a name for each column of a table: that of the header, or `column N` where the header has none or

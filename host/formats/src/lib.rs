@@ -14,11 +14,13 @@
 pub mod array;
 pub mod bundle;
 mod columns;
+mod conversions;
 mod cora;
 pub mod cost_report;
 mod csr;
 mod dictionary;
 mod digits;
+mod document;
 mod edge_rows;
 mod edge_text;
 pub mod file;
@@ -65,8 +67,8 @@ use eciton_input::budget::Reading;
 use edge_rows::EdgeRows;
 
 const KNOWN: &str = "a .npz of a known layout; a MatrixMarket file (.mtx), a METIS graph (.graph, \
-     .metis) or an edge list (.txt, .edges, .edgelist, .el, .tsv, .snap), each also packed (.gz); a \
-     folder with store.json (Eciton's own), with edges.csv (and features, labels, split), with indptr.npy and indices.npy, with \
+     .metis), a GML, GraphML or node-link JSON document (.gml, .graphml, .json) or an edge list (.txt, .edges, .edgelist, .el, .tsv, .snap), each also packed (.gz); a \
+     folder with store.json (Eciton's own), with edges.csv or another table of edges (and nodes or features, labels, split), with indptr.npy and indices.npy, with \
      raw/edge.csv.gz or raw/data.npz (OGB), with ind.NAME.graph (Planetoid), with NAME_edges.csv \
      and NAME_target.csv (MUSAE), with NAME_A.txt and NAME_graph_indicator.txt (TU), with .npz files, or with one of the files above; without a graph: a table with a column for labels (.csv), a .npz with \
      x and y, a folder with features and labels, or with x.npy and y.npy";
@@ -182,7 +184,7 @@ fn settled(path: &Path, data: Dataset, self_loops: Option<SelfLoops>) -> Result<
         return edge_rule::settle(data, self_loops.unwrap_or(SelfLoops::Keep), true);
     }
     let own = match path.is_dir() {
-        true => has("indptr.npy") || folder::EDGES.iter().any(|edges| has(edges)),
+        true => has("indptr.npy") || folder::has_edges(path),
         false => data.edge_features.is_some() || !matches!(Kind::of(path), Ok(Some(Kind::Bundle))),
     };
     edge_rule::settle(data, self_loops.unwrap_or_default(), own)
@@ -213,7 +215,11 @@ fn read(path: &Path, name: Option<&str>, request: Request<'_>) -> Result<Dataset
             Some(Kind::Metis) => metis::open(path, request),
             Some(Kind::EdgeList) => snap::open(path, request),
             Some(Kind::Rows) => rows::text::open(path, request),
+            Some(Kind::Document(format)) => document::open(path, format, request),
             None => {
+                if let Some(error) = conversions::error(path) {
+                    return Err(error);
+                }
                 let found = vec![file::name(path)];
                 Err(Error::UnknownLayout { path: path.to_owned(), found, known: KNOWN })
             }
@@ -227,8 +233,15 @@ fn read(path: &Path, name: Option<&str>, request: Request<'_>) -> Result<Dataset
     if has("indptr.npy") && has("indices.npy") {
         return alone(name).and_then(|()| prepared::open(path, expected));
     }
-    if folder::EDGES.iter().any(|e| has(e)) {
+    if folder::has_edges(path) {
         return alone(name).and_then(|()| folder::open(path, request));
+    }
+    let parts = folder::has_parts(path);
+    let graphs = if parts { graphs_with_parts(path, &files) } else { Vec::new() };
+    if let Some(graph) = chosen(path, &graphs, name)? {
+        let data = read(&path.join(graph), None, request)?;
+        folder::report_unused(path, graph);
+        return Ok(Dataset { name: file::folder_name(path), ..data });
     }
     if folder::has_rows(path, expected) {
         return alone(name).and_then(|()| folder::open_rows(path, request));
@@ -250,7 +263,11 @@ fn read(path: &Path, name: Option<&str>, request: Request<'_>) -> Result<Dataset
     ];
     let names: Vec<String> = several.iter().flat_map(|(names, _)| names.iter().cloned()).collect();
     let wanted = match (name, names.as_slice()) {
+        (None, []) if folder::finds_edges(path)? => return folder::open(path, request),
         (_, []) => {
+            if let Some(error) = files.iter().find_map(|name| conversions::error(Path::new(name))) {
+                return Err(error);
+            }
             let found = files.into_iter().take(20).collect();
             return Err(Error::UnknownLayout { path: path.to_owned(), found, known: KNOWN });
         }
@@ -271,6 +288,25 @@ fn read(path: &Path, name: Option<&str>, request: Request<'_>) -> Result<Dataset
     })
 }
 
+/// Chooses one of several graph files of a folder.
+fn chosen<'a>(folder: &Path, graphs: &'a [String], name: Option<&str>) -> Result<Option<&'a String>> {
+    match (graphs, name) {
+        ([], _) => Ok(None),
+        ([one], None) => Ok(Some(one)),
+        (_, name) => {
+            match graphs.iter().find(|graph| name.is_some_and(|name| graph.eq_ignore_ascii_case(name))) {
+                Some(graph) => Ok(Some(graph)),
+                None => Err(Error::ChooseName {
+                    path: folder.to_owned(),
+                    name: name.map(str::to_owned),
+                    nearest: name.and_then(|name| nearest(name, graphs)),
+                    names: graphs.to_vec(),
+                }),
+            }
+        }
+    }
+}
+
 fn bundle_names(files: &[String]) -> Vec<String> {
     files.iter().filter_map(|f| f.strip_suffix(".npz")).map(str::to_owned).collect()
 }
@@ -282,9 +318,11 @@ pub fn is_rows(path: &Path) -> bool {
         if path.join(store::DESCRIPTION).exists() {
             return store::has_no_edges(path);
         }
-        let edges = folder::EDGES.iter().any(|edges| path.join(edges).exists());
+        let edges = folder::has_edges(path);
+        let graphs = || file::list(path).is_ok_and(|files| !graphs_with_parts(path, &files).is_empty());
         return !edges
             && !path.join("indptr.npy").exists()
+            && !graphs()
             && (folder::has_rows(path, None) || rows::files(path, None).is_some());
     }
     match path.is_file().then(|| Kind::of(path)) {
@@ -296,13 +334,35 @@ pub fn is_rows(path: &Path) -> bool {
     }
 }
 
-/// Graph files that are known by their names; an edge list might be any other text.
+/// Graph files that are known by their names. An edge list may be any other text, and node-link JSON any other
+/// JSON.
 fn graph_names(files: &[String]) -> Vec<String> {
     let graph = |name: &&String| {
-        let known = matches!(Kind::by_name(Path::new(name)), Some(Kind::MatrixMarket | Kind::Metis));
+        let document = |format| format != document::Format::Json;
+        let known = match Kind::by_name(Path::new(name)) {
+            Some(Kind::MatrixMarket | Kind::Metis) => true,
+            Some(Kind::Document(format)) => document(format),
+            _ => false,
+        };
         known && !name.starts_with("ind.")
     };
     files.iter().filter(graph).cloned().collect()
+}
+
+/// Graph files of a folder that has features or labels beside them: those of [`graph_names`], else edge lists.
+fn graphs_with_parts(folder: &Path, files: &[String]) -> Vec<String> {
+    let known = graph_names(files);
+    if !known.is_empty() {
+        return known;
+    }
+    let list = |name: &&String| {
+        let path = folder.join(name);
+        matches!(Kind::by_name(&path), Some(Kind::EdgeList))
+            && path.is_file()
+            && !folder::roles::is_part(name)
+            && snap::has_ids(&path)
+    };
+    files.iter().filter(list).cloned().collect()
 }
 
 /// What a file is.
@@ -313,6 +373,8 @@ enum Kind {
     Metis,
     EdgeList,
     Rows,
+    /// GML, GraphML or node-link JSON.
+    Document(document::Format),
 }
 
 impl Kind {
@@ -337,6 +399,9 @@ impl Kind {
             "npz" => Some(Self::Bundle),
             "mtx" => Some(Self::MatrixMarket),
             "csv" => Some(Self::Rows),
+            other if document::Format::by_ending(other).is_some() => {
+                document::Format::by_ending(other).map(Self::Document)
+            }
             other if metis::EXTENSIONS.contains(&other) => Some(Self::Metis),
             other if snap::EXTENSIONS.contains(&other) => Some(Self::EdgeList),
             _ => None,

@@ -67,7 +67,7 @@ pub fn open(path: &Path, request: Request<'_>) -> Result<Dataset> {
         (super::graph_and_values(&file::name(path), &source)?, ids)
     };
     let known = Attributes::beside(super::parent(path), &ids, header.vertices, request)?;
-    known.dataset(file::stem(path), graph, edge_features, ids)
+    known.dataset(file::stem(path), graph, edge_features)
 }
 
 /// The edges of a plain file, to be streamed, with their values, and what the file calls the vertices (1 to

@@ -125,7 +125,7 @@ pub fn open(path: &Path, request: Request<'_>) -> Result<Dataset> {
     drop((pairs, weights));
     let ids = VertexIds::Numbers((1..=header.vertices).collect());
     let known = Attributes::beside(super::parent(path), &ids, header.vertices, request)?;
-    known.dataset(file::stem(path), graph, edge_features, ids)
+    known.dataset(file::stem(path), graph, edge_features)
 }
 
 impl Header {

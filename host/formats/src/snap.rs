@@ -49,7 +49,19 @@ pub fn open(path: &Path, request: Request<'_>) -> Result<Dataset> {
     };
     let vertices = u64::from(graph.vertices());
     let known = Attributes::beside(super::parent(path), &ids, vertices, request)?;
-    known.dataset(file::stem(path), graph, edge_features, ids)
+    known.dataset(file::stem(path), graph, edge_features)
+}
+
+/// Returns whether the first record of a text starts with two ids, as that of an edge list does.
+pub(crate) fn has_ids(path: &Path) -> bool {
+    let Ok(mut lines) = Lines::open(path) else { return false };
+    let Ok(Some((_, block))) = lines.next() else { return false };
+    let comment =
+        |line: &&[u8]| line.trim_ascii().is_empty() || line.starts_with(b"#") || line.starts_with(b"%");
+    let Some(line) = block.split(|&byte| byte == b'\n').find(|line| !comment(line)) else { return false };
+    let mut words = line.split(|byte| b" \t,\r".contains(byte)).filter(|word| !word.is_empty());
+    let mut id = || words.next().is_some_and(|word| word.iter().all(u8::is_ascii_digit));
+    id() && id()
 }
 
 /// The edges of a plain file, to be streamed, with their values, and what the file calls the vertices.

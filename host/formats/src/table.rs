@@ -69,6 +69,8 @@ pub(crate) struct Table {
     select: Option<Rc<[usize]>>,
     /// Text of a table that a reader of another format made. `None` for a file.
     text: Option<Arc<[u8]>>,
+    /// True if the records are edges.
+    edges: Cell<bool>,
 }
 
 impl Table {
@@ -99,20 +101,23 @@ impl Table {
         }
         text.report_comments(&file, &first, separator);
         let (header, settled) = (Cell::new(false), Cell::new(false));
-        Ok(Self { path: path.to_owned(), file, separator, header, settled, select: None, text: None })
+        let edges =
+            Cell::new(path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("edges")));
+        Ok(Self { path: path.to_owned(), file, separator, header, settled, select: None, text: None, edges })
     }
 
-    /// Returns a table with a header whose text, separated by commas, is in memory. `file` is its name in
-    /// errors.
-    pub(crate) fn of_text(text: Arc<[u8]>, file: &str) -> Self {
+    /// Returns a table with a header whose text, separated by commas, was made of the file at `path`. `file` is
+    /// its name in errors.
+    pub(crate) fn of_text(text: Arc<[u8]>, path: &Path, file: &str) -> Self {
         Self {
-            path: PathBuf::from(file),
+            path: path.to_owned(),
             file: file.to_owned(),
             separator: Separator::Byte(b','),
             header: Cell::new(true),
             settled: Cell::new(true),
             select: None,
             text: Some(text),
+            edges: Cell::new(false),
         }
     }
 
@@ -127,7 +132,18 @@ impl Table {
             settled: self.settled.clone(),
             select: Some(select),
             text: self.text.clone(),
+            edges: self.edges.clone(),
         }
+    }
+
+    /// Returns whether the table is a view of some columns.
+    pub(crate) fn is_view(&self) -> bool {
+        self.select.is_some()
+    }
+
+    /// Declares that the table holds a folder's edges, for messages.
+    pub(crate) fn set_edges(&self) {
+        self.edges.set(true);
     }
 
     /// Returns the path of the file.
@@ -307,9 +323,9 @@ impl Table {
         Ok(if own { names } else { Vec::new() })
     }
 
-    /// Whether these are a folder's edges, by the file's name.
+    /// Returns whether the records are a folder's edges.
     pub(crate) fn is_edges(&self) -> bool {
-        self.path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("edges"))
+        self.edges.get()
     }
 
     /// Refuses a first column without a name that counts the rows, as pandas writes its index.

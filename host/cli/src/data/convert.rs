@@ -140,7 +140,7 @@ fn stream<'a>(streamed: Streamed, arguments: &'a Arguments, output: &Output) -> 
     if let Some(graphs) = &known.graphs {
         writer.graphs(graphs)?;
     }
-    writer.ids(&streamed.ids)?;
+    writer.ids(&known.ids)?;
     writer.names(&known.names);
     let (edges, dataset) = (writer.edges().unwrap_or(0), streamed.name);
     writer.finish(&dataset)?;

@@ -56,7 +56,7 @@ impl<'a> Tables<'a> {
         let mut candidates = Vec::new();
         for (table, first) in &firsts {
             let (word, columns) = (first[0].as_str(), self.id_columns(table));
-            if is_header(word) {
+            if is_header(word) || table.is_settled() {
                 continue;
             }
             let shared = !is_number(word)

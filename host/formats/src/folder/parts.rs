@@ -5,7 +5,12 @@ use std::path::{Path, PathBuf};
 use eciton_graph::error::Result;
 use eciton_input::file::present;
 
+use eciton_graph::names::column;
+
 use super::headers::Tables;
+use super::nodes::{Nodes, Others};
+use super::roles::{self, Roles};
+use crate::Request;
 use crate::file::{self, Bytes};
 use crate::settings::TableSettings;
 use crate::table::Table;
@@ -16,20 +21,67 @@ pub(super) struct Parts {
     pub(super) labels: Part,
     pub(super) graphs: Option<Table>,
     pub(super) split: Option<Table>,
+    /// Ids of a table of nodes without features.
+    pub(super) ids: Option<Table>,
     /// Uses of the columns of the features that `data.toml` sets.
     pub(super) settings: TableSettings,
 }
 
 impl Parts {
-    /// Opens the files of a folder, and settles the headers that they and `edges` show together.
-    pub(super) fn open(folder: &Path, graphs: Option<PathBuf>, edges: Option<&Table>) -> Result<Self> {
-        let made = Self {
-            features: Part::open(folder, "features")?,
-            labels: Part::open(folder, "labels")?,
-            graphs: graphs.map(|path| Table::open(&path)).transpose()?,
-            split: find(folder, "split").map(|path| Table::open(&path)).transpose()?,
-            settings: TableSettings::default(),
+    /// Opens the files of a folder, and settles the headers that they and `edges` show together. `own` is a table
+    /// of nodes that the graph's file holds; it goes before that of the folder.
+    pub(super) fn open(
+        folder: &Path,
+        roles: &Roles,
+        (graphs, own): (Option<PathBuf>, Option<Table>),
+        edges: Option<&Table>,
+        request: Request<'_>,
+    ) -> Result<Self> {
+        let array = |name: &str| {
+            let arrays = ["npy", "npy.gz"].map(|extension| folder.join(format!("{name}.{extension}")));
+            let found = arrays.into_iter().find(|path| present(path));
+            found.map(|path| Ok(Part::Array(file::read(&path)?, path))).transpose()
         };
+        let mut labels = match (array("labels")?, &roles.labels) {
+            (Some(array), _) => array,
+            (None, Some(path)) => Part::Table(labels_of(path, request)?),
+            (None, None) => Part::None,
+        };
+        let mut split = roles.split.as_ref().map(|path| Table::open(path)).transpose()?;
+        let (mut settings, mut ids) = (TableSettings::default(), None);
+        let nodes = match own {
+            Some(own) => Some(own),
+            None => roles.nodes.as_ref().map(|path| Table::open(path)).transpose()?,
+        };
+        let features = match (array("features")?, nodes) {
+            (Some(array), _) => array,
+            (None, None) => Part::None,
+            (None, Some(table)) => {
+                settings = roles.settings.nodes_in(table.path());
+                let others = Others { labels: !matches!(labels, Part::None), split: split.is_some() };
+                let named = match request.label {
+                    Some(label) if request.expected.is_none() => {
+                        let names = crate::kinds::names_of_header(&table)?;
+                        eciton_graph::names::column(&names, label).is_some()
+                    }
+                    _ => false,
+                };
+                // All columns of a table that is called features are features, unless the user says otherwise.
+                if roles::is_features(table.path()) && settings.columns.is_empty() && !named {
+                    Part::Table(table)
+                } else {
+                    let found = Nodes::of(&table, request, &settings, others)?;
+                    if let Some(own) = found.labels {
+                        labels = Part::Table(own);
+                    }
+                    split = found.split.or(split);
+                    ids = found.ids;
+                    found.features.map_or(Part::None, Part::Table)
+                }
+            }
+        };
+        let graphs = graphs.map(|path| Table::open(&path)).transpose()?;
+        let made = Self { features, labels, graphs, split, ids, settings };
         let is_array = |part: &Part| matches!(part, Part::Array(..));
         let tables = Tables {
             edges,
@@ -70,12 +122,19 @@ pub(super) fn plain_name(path: &Path) -> Option<String> {
     Some(name.strip_suffix(".gz").map_or(name.clone(), str::to_owned))
 }
 
-/// The table `name` of a folder, in one of the known spellings.
-pub(super) fn find(folder: &Path, name: &str) -> Option<PathBuf> {
-    ["csv", "tsv", "txt", "csv.gz", "tsv.gz", "txt.gz"]
-        .iter()
-        .map(|extension| folder.join(format!("{name}.{extension}")))
-        .find(|path| present(path))
+/// Opens a table of labels. If a request names a column, the table has that one alone.
+fn labels_of(path: &Path, request: Request<'_>) -> Result<Table> {
+    let table = Table::open(path)?;
+    match request.label.filter(|_| request.expected.is_none()) {
+        None => Ok(table),
+        Some(label) => match column(&crate::kinds::names_of_header(&table)?, label) {
+            Some(at) if at > 0 => {
+                table.settle(true);
+                Ok(table.view(&[0, at as usize]))
+            }
+            _ => Ok(table),
+        },
+    }
 }
 
 /// Features or labels, if there are any.
@@ -90,17 +149,6 @@ impl Part {
         match self {
             Self::Table(table) => Some(table),
             _ => None,
-        }
-    }
-
-    pub(super) fn open(folder: &Path, name: &str) -> Result<Self> {
-        let arrays = ["npy", "npy.gz"].map(|extension| folder.join(format!("{name}.{extension}")));
-        if let Some(array) = arrays.into_iter().find(|path| present(path)) {
-            return Ok(Self::Array(file::read(&array)?, array));
-        }
-        match find(folder, name) {
-            Some(path) => Ok(Self::Table(Table::open(&path)?)),
-            None => Ok(Self::None),
         }
     }
 }

@@ -11,14 +11,18 @@ const GRAPHS: [&str; 11] =
 const DATA: [&str; 9] = ["csv", "tsv", "txt", "npy", "parquet", "feather", "json", "xlsx", "pkl"];
 
 /// Adds the files of `folder` that have not been read to the reading report: graph files as a warning, other
-/// files of data as a note, all else as a fact. `used` is the names of the files that were read, without
+/// files of data too, all else as a fact. `used` is the names of the files that were read, without
 /// `.gz`; `instead` says what was read in place of the graph files.
 pub(crate) fn report(folder: &Path, used: &[&str], instead: &str) {
     let Ok(files) = file::list(folder) else { return };
     let (mut graphs, mut data, mut others) = (Vec::new(), Vec::new(), Vec::new());
     for name in files {
         let plain = name.strip_suffix(".gz").unwrap_or(&name);
-        if used.contains(&plain) || name.starts_with('.') || folder.join(&name).is_dir() {
+        if used.contains(&plain)
+            || name == crate::settings::FILE
+            || name.starts_with('.')
+            || folder.join(&name).is_dir()
+        {
             continue;
         }
         let (stem, ending) = plain.rsplit_once('.').unwrap_or((plain, ""));
@@ -49,7 +53,10 @@ pub(crate) fn report(folder: &Path, used: &[&str], instead: &str) {
         ));
     }
     if !data.is_empty() {
-        eciton_input::notes::add(format!("{place}: files not used: {}", listed(&data)));
+        eciton_input::notes::warn(format!(
+            "{place}: files not used: {}; a data.toml (`eciton data init`) can name the tables of nodes and edges",
+            listed(&data)
+        ));
     }
     if !others.is_empty() {
         eciton_input::notes::fact(format!("{place}: files not used: {}", listed(&others)));

@@ -41,9 +41,9 @@ use crate::{Request, columns, file, kinds, labels};
 /// Names of the labels' column.
 pub(crate) const LABELS: [&str; 4] = ["label", "target", "class", "y"];
 /// Names of the first column of a table of edges.
-const SOURCES: [&str; 7] = ["source", "src", "from", "u", "id_1", "node_1", "head"];
+pub(crate) const SOURCES: [&str; 7] = ["source", "src", "from", "u", "id_1", "node_1", "head"];
 /// Names of its second column.
-const TARGETS: [&str; 8] = ["target", "dst", "dest", "to", "v", "id_2", "node_2", "tail"];
+pub(crate) const TARGETS: [&str; 8] = ["target", "dst", "dest", "to", "v", "id_2", "node_2", "tail"];
 
 /// Returns whether the names of columns are those of a table of edges, without a column for labels.
 fn names_edges(names: &[String]) -> bool {
@@ -132,6 +132,20 @@ impl Columns {
         Ok(self)
     }
 
+    /// Takes a first column of distinct words for the ids, if no column is called so and no model reads it.
+    fn take_first_as_id(&mut self, table: &Table, expected: Option<&Expected>) -> Result<()> {
+        let Some(name) = self.names.first() else { return Ok(()) };
+        let read =
+            expected.is_some_and(|expected| expected.encoders.iter().any(|encoder| encoder.name == *name));
+        let used = self.label == Some(0) || self.split == Some(0) || self.settings.column(name).is_some();
+        if self.id.is_some() || read || used || !kinds::are_distinct_words(table, 0)? {
+            return Ok(());
+        }
+        self.id = Some(0);
+        self.features.retain(|&at| at != 0);
+        Ok(())
+    }
+
     /// Returns whether kinds are set, so that the content of fields does not decide them.
     fn has_kinds(&self) -> bool {
         self.settings.columns.iter().any(|(_, how)| matches!(how, Use::Feature(_)))
@@ -202,7 +216,7 @@ impl Columns {
 }
 
 /// Returns whether the first record of a table is a header.
-fn is_header(table: &Table, first: &[String]) -> Result<bool> {
+pub(crate) fn is_header(table: &Table, first: &[String]) -> Result<bool> {
     let fields = || first.iter().map(String::as_str);
     let words = fields().filter(|field| is_word(field)).count();
     let numbers = fields().filter(|field| !field.is_empty() && !is_word(field)).count();
@@ -293,7 +307,7 @@ pub(crate) fn label_column(names: &[String], label: &str, file: &str) -> Result<
 pub(crate) fn open(path: &Path, request: Request<'_>) -> Result<Dataset> {
     let expected = request.expected;
     let table = Table::open(path)?;
-    let columns = Columns::of(&table, request)?;
+    let mut columns = Columns::of(&table, request)?;
     let encoded = expected.is_some_and(|expected| !expected.encoders.is_empty());
     let typed = encoded || (expected.is_none() && columns.has_kinds());
     let read = match typed {
@@ -304,6 +318,7 @@ pub(crate) fn open(path: &Path, request: Request<'_>) -> Result<Dataset> {
         Some((features, found)) => (Read::Numbers(features), found),
         None => {
             let mut found = Found::new(&table.file);
+            columns.take_first_as_id(&table, expected)?;
             let features = self::typed(&table, &columns, expected, &mut found)?;
             (Read::Typed(features), found)
         }

@@ -32,7 +32,7 @@ macro_rules! cases {
 }
 
 /// Modules of the crate that read no input by themselves.
-const OTHERS: [&str; 11] = [
+const OTHERS: [&str; 13] = [
     "array",
     "columns",
     "cora",
@@ -44,6 +44,8 @@ const OTHERS: [&str; 11] = [
     "labels",
     "missing",
     "csr",
+    "settings",
+    "conversions",
 ];
 
 #[test]

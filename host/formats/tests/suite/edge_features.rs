@@ -202,7 +202,12 @@ fn prepared_rows_are_in_the_order_of_indices() {
     let ascending = folder(&[0, 2, 3, 3], &[0, 2, 0], &f32s("(3, 2)", &[1., 2., 3., 4., 5., 6.]));
     // The loop of vertex 0 is dropped, with its row.
     assert_eq!(found(&ascending.open().unwrap()), Some((2, &[3., 4., 5., 6.][..])));
-    let kept = eciton_formats::open_with(ascending.0.path(), None, Some(SelfLoops::Keep), None).unwrap();
+    let kept = eciton_formats::open_with(
+        ascending.0.path(),
+        None,
+        eciton_formats::Request { self_loops: Some(SelfLoops::Keep), ..eciton_formats::Request::default() },
+    )
+    .unwrap();
     assert_eq!(found(&kept), Some((2, &[1., 2., 3., 4., 5., 6.][..])));
     let list = folder(&[0, 2, 3, 3], &[1, 2, 0], &f32s("(3,)", &[1., 2., 3.]));
     assert_eq!(found(&list.open().unwrap()), Some((1, &[1., 2., 3.][..])));

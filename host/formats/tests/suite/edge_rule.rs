@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use eciton_formats::{open_with, stream};
+use eciton_formats::{Request, open_with, stream};
 use eciton_graph::adjacency::Options;
 use eciton_graph::build;
 use eciton_graph::dataset::Dataset;
@@ -207,7 +207,8 @@ fn layouts_hold_one_graph() {
         for loops in [SelfLoops::Drop, SelfLoops::Keep] {
             let expected = wanted(&entries, true, loops);
             for path in layouts(&written, &entries, vertices) {
-                let read = open_with(&path, None, Some(loops), None).unwrap();
+                let read = open_with(&path, None, Request { self_loops: Some(loops), ..Request::default() })
+                    .unwrap();
                 assert_eq!(rows(&read), expected, "case {case}, {loops:?}, {}", path.display());
                 assert!(read.graph.symmetric());
                 let Some(streamed) = stream(&path).unwrap() else { continue };
@@ -220,7 +221,7 @@ fn layouts_hold_one_graph() {
                 writer.labels(&known.labels).unwrap();
                 writer.split(&known.split).unwrap();
                 writer.finish("store").unwrap();
-                let stored = open_with(&converted, None, None, None).unwrap();
+                let stored = open_with(&converted, None, Request::default()).unwrap();
                 assert_eq!((&stored.graph, &stored.edge_features), (&read.graph, &read.edge_features));
                 fs::remove_dir_all(&converted).unwrap();
             }
@@ -230,7 +231,12 @@ fn layouts_hold_one_graph() {
             written.write("arrays/indices.npy", i64s(&sources));
             written.write("arrays/edge_feat.npy", f32s(&values));
             written.write("arrays/label.npy", i64s(&vec![0; vertices as usize]));
-            let read = open_with(&written.folder.path().join("arrays"), None, Some(loops), None).unwrap();
+            let read = open_with(
+                &written.folder.path().join("arrays"),
+                None,
+                Request { self_loops: Some(loops), ..Request::default() },
+            )
+            .unwrap();
             assert_eq!(rows(&read), wanted(&entries, false, loops), "case {case}, {loops:?}, arrays");
         }
         drop(report());
@@ -243,9 +249,10 @@ fn metis_follows_the_rule() {
     let written = Written::new();
     // 1 - 2 twice (3 + 4), 2 - 3 of weight 0, and a loop at 3.
     let path = written.write("a.graph", "3 4 001\n2 3 2 4\n1 3 1 4 3 0\n2 0 3 5 3 5\n");
-    let read = open_with(&path, None, None, None).unwrap();
+    let read = open_with(&path, None, Request::default()).unwrap();
     assert_eq!(rows(&read), Wanted::from([((0, 1), 7.0), ((1, 0), 7.0)]));
-    let read = open_with(&path, None, Some(SelfLoops::Keep), None).unwrap();
+    let read =
+        open_with(&path, None, Request { self_loops: Some(SelfLoops::Keep), ..Request::default() }).unwrap();
     assert_eq!(rows(&read), Wanted::from([((0, 1), 7.0), ((1, 0), 7.0), ((2, 2), 10.0)]));
 }
 
@@ -255,11 +262,11 @@ fn zeros_are_kept_with_other_features() {
     written.write("two/edges.csv", "source,target,weight,km\n0,1,0,2\n1,2,3,0\n");
     written.write("named/edges.csv", "source,target,km\n0,1,0\n1,2,3\n");
     drop(report());
-    let two = open_with(&written.folder.path().join("two"), None, None, None).unwrap();
+    let two = open_with(&written.folder.path().join("two"), None, Request::default()).unwrap();
     assert_eq!(two.edge_features.unwrap().values(), [0.0, 2.0, 0.0, 2.0, 3.0, 0.0, 3.0, 0.0]);
     let kept = "edges.csv: 2 directed edges of weight 0 kept, with their edge features";
     assert!(report().iter().any(|line| line.ends_with(kept)));
-    let named = open_with(&written.folder.path().join("named"), None, None, None).unwrap();
+    let named = open_with(&written.folder.path().join("named"), None, Request::default()).unwrap();
     assert_eq!(named.graph.edges(), 4);
     assert!(report().iter().any(|line| line.ends_with(kept)));
 }
@@ -270,7 +277,7 @@ fn the_report_counts_what_was_changed() {
     let text = "source,target,w\n0,1,1\n0,1,2\n1,2,3\n2,1,4\n2,2,9\n0,2,0\n";
     let path = written.write("own/edges.csv", text);
     drop(report());
-    open_with(path.parent().unwrap(), None, None, None).unwrap();
+    open_with(path.parent().unwrap(), None, Request::default()).unwrap();
     let notes: Vec<String> = report().into_iter().filter(|line| line.starts_with("note: ")).collect();
     assert_eq!(
         notes,
@@ -292,7 +299,7 @@ fn the_report_counts_what_was_changed() {
             println!("{} is absent: its report is not checked", path.display());
             continue;
         }
-        open_with(&path, name, None, None).unwrap();
+        open_with(&path, name, Request::default()).unwrap();
         let lines = report();
         assert!(lines.iter().all(|line| !line.starts_with("note: ")), "{set}: {lines:?}");
     }
@@ -303,13 +310,20 @@ fn the_report_counts_what_was_changed() {
 fn stores_keep_their_loops() {
     let written = Written::new();
     let path = written.write("own/edges.csv", "0,1,2\n1,1,3\n");
-    let kept = open_with(path.parent().unwrap(), None, Some(SelfLoops::Keep), None).unwrap();
+    let kept = open_with(
+        path.parent().unwrap(),
+        None,
+        Request { self_loops: Some(SelfLoops::Keep), ..Request::default() },
+    )
+    .unwrap();
     let stored = written.folder.path().join("store");
     store::write(&stored, &kept).unwrap();
     drop(report());
-    let found = open_with(&stored, None, None, None).unwrap();
+    let found = open_with(&stored, None, Request::default()).unwrap();
     assert_eq!((&found.graph, &found.edge_features), (&kept.graph, &kept.edge_features));
     assert_eq!(report(), ["own: 1 self-loop kept; data.self_loops = \"drop\" drops them"]);
-    let dropped = open_with(&stored, None, Some(SelfLoops::Drop), None).unwrap();
+    let dropped =
+        open_with(&stored, None, Request { self_loops: Some(SelfLoops::Drop), ..Request::default() })
+            .unwrap();
     assert_eq!(rows(&dropped), Wanted::from([((0, 1), 2.0), ((1, 0), 2.0)]));
 }

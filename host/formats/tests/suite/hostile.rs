@@ -201,7 +201,7 @@ fn faults_of_a_folder_name_file_and_line() {
         (&[("edges.csv", b"0,\xff\n")], "edges.csv, line 1: expected UTF-8"),
         (&[edges, ("features.csv", b"0,1\n1,2\n")], "edges.csv, line 2: an edge names vertex 2"),
         (&[edges, ("features.csv", b"0,1\n1,2\n2,x\n")], "features.csv, line 3: expected a number"),
-        (&[edges, ("features.csv", b"0,1\n1,NaN\n2,1\n")], "line 2: feature column 0 is NaN"),
+        (&[edges, ("features.csv", b"0,1\n1,inf\n2,1\n")], "line 2: expected a finite number"),
         (&[edges, ("features.csv", b"0,1\n1,2,3\n2,1\n")], "line 2: expected 2 fields"),
         (&[edges, ("features.csv", b"0,1\n1,2\n1,1\n2,5\n")], "line 3: expected each id once"),
         (&[edges, ("features.npy", &f32s("(2, 1)", &[0., 0.]))], "vertices are 0..2"),

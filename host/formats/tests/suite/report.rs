@@ -472,7 +472,7 @@ fn files_that_are_not_used_are_reported() {
     let edges = ("edges.csv", "0,1\n1,2\n2,0\n");
     let (_, lines) = Folder::new(&[edges, ("g.mtx", ""), ("README.md", ""), ("extra.csv", "")]).read();
     has(&lines, Level::Warning, "the graph file g.mtx is not used, because edges.csv is read");
-    has(&lines, Level::Note, "files not used: extra.csv");
+    has(&lines, Level::Warning, "files not used: extra.csv");
     assert_eq!(lines.len(), 2, "{lines:?}");
     let rows = [("features.csv", "id,x\na,1\nb,2\n"), ("labels.csv", "id,y\na,p\nb,q\n")];
     let (set, lines) = Folder::new(&[rows[0], rows[1], ("g.edges", "1 2\n")]).read();

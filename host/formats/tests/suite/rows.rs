@@ -41,7 +41,7 @@ fn an_edge_list_stays_one() {
 #[test]
 fn what_is_wrong_in_a_table_is_named() {
     for (text, words) in [
-        ("a,b,label\n1,x,0\n", "column b"),
+        ("a,b,label\n1,2,0\n1,x,0\n", "line 3: expected a number in column b"),
         ("a,b,label\n1,2,0\n1,0\n", "3 fields"),
         ("a,b,label\n1,inf,0\n", "line 2"),
         ("label\n1\n", "fields"),

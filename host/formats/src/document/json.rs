@@ -1,0 +1,92 @@
+//! Node-link JSON, as networkx and d3 write it: `{"nodes": [{"id": ...}], "links": [{"source": ..., "target": ...}]}`,
+//! or `edges` in place of `links`.
+//!
+//! Nodes are called by their `id`, else by their `name`, else by their position from 0. Ends of edges are ids;
+//! if nodes have no id, they are positions.
+
+use eciton_graph::error::{Error, Place, Result};
+use serde_json::Value;
+
+use super::{Document, MAX_DEPTH, Records};
+
+pub(super) fn read(text: &str, file: &str) -> Result<Document> {
+    let root: Value = serde_json::from_str(text).map_err(|error| {
+        Error::malformed(Place::line(file, error.line() as u64), "JSON", error.to_string())
+    })?;
+    let list = |keys: &[&str]| keys.iter().find_map(|key| root.get(key)?.as_array());
+    let (Some(nodes), Some(links)) = (list(&["nodes"]), list(&["links", "edges"])) else {
+        return Err(Error::Malformed {
+            place: Place::whole(file),
+            expected: "node-link data: an object with the lists nodes, and links or edges".to_owned(),
+            found: match &root {
+                Value::Object(of) => {
+                    format!("the keys {}", eciton_input::text::listed(&of.keys().collect::<Vec<_>>()))
+                }
+                _ => "another value".to_owned(),
+            },
+            remedy: "write it with json.dump(networkx.node_link_data(G), file)",
+        });
+    };
+    let mut document = Document::default();
+    let id_key = ["id", "name"].into_iter().find(|key| nodes.iter().all(|node| node.get(key).is_some()));
+    for (at, node) in nodes.iter().enumerate() {
+        let place = || Place::row(format!("{file}, nodes"), at as u64);
+        let Value::Object(of) = node else {
+            return Err(Error::malformed(place(), "an object", "another value"));
+        };
+        let id = match id_key {
+            Some(key) => {
+                word(&of[key]).ok_or_else(|| Error::malformed(place(), "an id", "a nested value"))?
+            }
+            None => at.to_string(),
+        };
+        for (key, value) in of.iter().filter(|(key, _)| Some(key.as_str()) != id_key) {
+            add(&mut document.nodes, key, value, 0);
+        }
+        document.nodes.end([id, String::new()]);
+    }
+    for (at, link) in links.iter().enumerate() {
+        let end = |key: &str| {
+            // d3 replaces ends by the nodes themselves.
+            let value = link.get(key)?;
+            word(value.get(id_key.unwrap_or("id")).unwrap_or(value)).filter(|id| !id.is_empty())
+        };
+        let (Some(source), Some(target)) = (end("source"), end("target")) else {
+            let place = Place::row(format!("{file}, links"), at as u64);
+            return Err(Error::malformed(place, "an object with source and target", "none"));
+        };
+        for (key, value) in link.as_object().into_iter().flatten() {
+            if !["source", "target"].contains(&key.as_str()) {
+                add(&mut document.edges, key, value, 0);
+            }
+        }
+        document.edges.end([source, target]);
+    }
+    Ok(document)
+}
+
+/// A value as a field of a table. `None` for a list or an object.
+fn word(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => Some(String::new()),
+        Value::Bool(value) => Some(value.to_string()),
+        Value::Number(value) => Some(value.to_string()),
+        Value::String(value) => Some(value.clone()),
+        Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// Adds a value, and nested ones with their keys or positions.
+fn add(records: &mut Records, name: &str, value: &Value, depth: usize) {
+    match value {
+        Value::Array(of) if depth < MAX_DEPTH => {
+            of.iter()
+                .enumerate()
+                .for_each(|(at, value)| add(records, &format!("{name}.{at}"), value, depth + 1));
+        }
+        Value::Object(of) if depth < MAX_DEPTH => {
+            of.iter().for_each(|(key, value)| add(records, &format!("{name}.{key}"), value, depth + 1));
+        }
+        value => records.add(name, word(value).unwrap_or_default()),
+    }
+}

@@ -1,0 +1,174 @@
+//! A table of nodes: ids, features, and perhaps labels and parts of the split, each as a table of its own.
+//!
+//! | column | is |
+//! | --- | --- |
+//! | `id`, `node`, `node_id`, `vertex`, `vertex_id`, else the first one | the id |
+//! | the one that the request or `data.toml` names; `label`, `target`, `class` or `y`; else the last one, if it has few values | the labels, unless another table has them |
+//! | `split` | the part, unless another table has it |
+//! | all others | features |
+//!
+//! For a trained model the labels are in the column that held them in training, if there is one.
+
+use std::collections::HashSet;
+
+use eciton_graph::error::Result;
+use eciton_graph::names::column;
+use eciton_input::notes;
+
+use super::labels::{number, whole};
+use crate::missing::is_missing;
+use crate::rows::text::{LABELS, is_header, label_column};
+use crate::settings::{TableSettings, Use};
+use crate::table::Table;
+use crate::{Request, kinds};
+
+/// Names of a column of ids.
+const IDS: [&str; 8] = ["id", "node", "node_id", "vertex", "vertex_id", "nodeid", "vertexid", "id:id"];
+/// Maximum number of distinct values of a last column that is taken for the labels.
+const MAX_VALUES: usize = 100;
+
+/// Tables that a table of nodes is made of. The first column of each has the ids.
+pub(super) struct Nodes {
+    pub(super) features: Option<Table>,
+    pub(super) labels: Option<Table>,
+    pub(super) split: Option<Table>,
+    /// The ids alone, twice, if no column is a feature.
+    pub(super) ids: Option<Table>,
+}
+
+/// Tables of a folder that have labels and parts, so that no column of the nodes has to.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Others {
+    pub(super) labels: bool,
+    pub(super) split: bool,
+}
+
+impl Nodes {
+    /// Finds the columns of a table.
+    ///
+    /// # Errors
+    /// [`eciton_graph::error::Error::Malformed`] for columns that the request or `data.toml` names and that do not
+    /// exist; those of reading the table.
+    pub(super) fn of(
+        table: &Table,
+        request: Request<'_>,
+        settings: &TableSettings,
+        others: Others,
+    ) -> Result<Self> {
+        let first = table.first(1)?;
+        let lower: Vec<String> = first.fields().map(str::to_ascii_lowercase).collect();
+        if !table.is_settled() {
+            table.settle(is_header(table, &lower)?);
+        }
+        table.refuse_index()?;
+        let all: Vec<usize> = (0..first.len()).collect();
+        if !table.header.get() {
+            return Ok(Self { features: Some(table.view(&all)), labels: None, split: None, ids: None });
+        }
+        let names = kinds::names(table)?;
+        settings.check(&names, &table.file)?;
+        let set = |how| settings.position(how, &names, &table.file);
+        let free = |at: &usize| names.get(*at).is_none_or(|name| settings.column(name).is_none());
+        let by_name = |known: &str| column(&names, known).map(|at| at as usize).filter(free);
+        let id = set(Use::Id)?.or_else(|| IDS.iter().find_map(|name| by_name(name))).unwrap_or(0);
+        let split = match set(Use::Split)? {
+            None if !others.split => by_name("split").filter(|&at| at != id),
+            found => found,
+        };
+        let left = |at: &usize| *at != id && Some(*at) != split;
+        let found = match (request.label, request.expected) {
+            (_, Some(expected)) => {
+                let target = expected.target.first().map(String::as_str);
+                let read = |at: &usize| {
+                    !expected.encoders.iter().any(|encoder| encoder.name == names[*at])
+                        && !expected.features.contains(&names[*at])
+                };
+                let known = target.into_iter().chain(LABELS);
+                known.filter_map(by_name).find(|at| Some(names[*at].as_str()) == target || read(at))
+            }
+            // Another table may have the column.
+            (Some(label), None) if others.labels => column(&names, label).map(|at| at as usize),
+            (Some(label), None) => Some(label_column(&names, label, &table.file)?),
+            (None, None) => match set(Use::Label)? {
+                None if others.labels => None,
+                None => match named(table, LABELS.iter().filter_map(|name| by_name(name)).find(left))? {
+                    None if !request.links => last(table, &names, settings)?,
+                    found => found,
+                },
+                found => found,
+            },
+        };
+        let label = found.filter(left);
+        let mut features: Vec<usize> =
+            all.into_iter().filter(|at| *at != id && Some(*at) != label && Some(*at) != split).collect();
+        let report = |role: &str, at: Option<usize>| {
+            if let Some(name) = at.and_then(|at| names.get(at)) {
+                notes::fact(format!("{}: column {name:.40}: {role}", table.file));
+            }
+        };
+        report("id", Some(id));
+        report("label", label);
+        report("split", split);
+        features.insert(0, id);
+        Ok(Self {
+            ids: (features.len() == 1).then(|| table.view(&[id, id])),
+            features: (features.len() > 1).then(|| table.view(&features)),
+            labels: label.map(|label| table.view(&[id, label])),
+            split: split.map(|split| table.view(&[id, split])),
+        })
+    }
+}
+
+/// Returns a column that is called like labels, unless it has a word of its own for every node, as the names of
+/// nodes in documents of Gephi.
+fn named(table: &Table, at: Option<usize>) -> Result<Option<usize>> {
+    match at {
+        Some(at) if kinds::are_distinct_words(table, at)? => Ok(None),
+        at => Ok(at),
+    }
+}
+
+/// Returns the last column if it has few values and is not set to another use, as labels are usually written.
+fn last(table: &Table, names: &[String], settings: &TableSettings) -> Result<Option<usize>> {
+    let Some(at) = names.len().checked_sub(1).filter(|at| *at > 0) else { return Ok(None) };
+    if settings.column(&names[at]).is_some() {
+        return Ok(None);
+    }
+    let (mut values, mut known) = (HashSet::new(), 0usize);
+    let mut rows = table.rows(1)?;
+    while let Some(row) = rows.next()? {
+        let field = row.get(at);
+        if is_missing(field) {
+            continue;
+        }
+        known += 1;
+        if number(field).is_some() && whole(field).is_none() {
+            return Ok(none(table));
+        }
+        if !values.contains(field) {
+            values.insert(field.to_owned());
+        }
+        if values.len() > MAX_VALUES {
+            return Ok(none(table));
+        }
+    }
+    if values.len() < 2 || known < 2 * values.len() {
+        return Ok(none(table));
+    }
+    notes::add(format!(
+        "{}: the last column, {:.40}, was read as the labels, because no column is called label, target, class or \
+         y; --label COLUMN names another one",
+        table.file, names[at]
+    ));
+    Ok(Some(at))
+}
+
+/// Notes that no column was read as the labels.
+fn none(table: &Table) -> Option<usize> {
+    notes::add(format!(
+        "{}: no column was read as the labels: none is called label, target, class or y, and the last one does not \
+         have few values; --label COLUMN names one",
+        table.file
+    ));
+    None
+}

@@ -1,0 +1,228 @@
+//! Roles of the tables of a folder: edges, nodes, labels, split and graphs.
+//!
+//! `data.toml` can name the tables of nodes and edges. Otherwise names decide ([`Roles::named`]), and then the
+//! headers and contents of tables with other names ([`Roles::found`]).
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use eciton_graph::error::{Error, Place, Result};
+use eciton_input::file::present;
+
+use super::parts::plain_name;
+use crate::file;
+use crate::rows::text::{SOURCES, TARGETS};
+use crate::settings::{FILE, Settings};
+use crate::table::Table;
+
+/// Names of a table of edges, without the ending.
+pub(crate) const EDGES: [&str; 9] =
+    ["edges", "edge", "edge_list", "edgelist", "edge-list", "links", "link", "relations", "relationships"];
+/// Names of a table of features. Its first column has the ids, and all others are features.
+pub(crate) const FEATURES: [&str; 1] = ["features"];
+/// Names of a table of nodes, which may have columns for labels and the split.
+const NODES: [&str; 9] = [
+    "feature",
+    "nodes",
+    "node",
+    "vertices",
+    "vertex",
+    "node_features",
+    "attributes",
+    "node_attributes",
+    "node_data",
+];
+/// Names of a table of labels.
+const LABELS: [&str; 6] = ["labels", "label", "classes", "node_labels", "targets", "node_label"];
+/// Names of a table of parts.
+const SPLITS: [&str; 2] = ["split", "splits"];
+/// Endings of tables, in the order in which they are looked for.
+const ENDINGS: [&str; 6] = ["csv", "tsv", "txt", "csv.gz", "tsv.gz", "txt.gz"];
+/// Maximum number of tables whose contents are compared to find edges.
+const MAX_COMPARED: usize = 8;
+
+/// Files of the roles.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Roles {
+    pub(crate) edges: Option<PathBuf>,
+    pub(crate) nodes: Option<PathBuf>,
+    pub(crate) labels: Option<PathBuf>,
+    pub(crate) split: Option<PathBuf>,
+    pub(crate) settings: Settings,
+}
+
+/// Returns the first table of a folder that has one of these names.
+pub(super) fn find(folder: &Path, names: &[&str]) -> Option<PathBuf> {
+    names.iter().find_map(|name| {
+        ENDINGS.iter().map(|ending| folder.join(format!("{name}.{ending}"))).find(|path| present(path))
+    })
+}
+
+/// Returns whether a file has the name of a table with a role, or is a text for people.
+pub(crate) fn is_part(name: &str) -> bool {
+    let stem = name.split('.').next().unwrap_or_default();
+    let all = [&EDGES[..], &FEATURES, &NODES, &LABELS, &SPLITS, &["graphs"]];
+    let lower = stem.to_ascii_lowercase();
+    all.iter().any(|names| names.contains(&stem))
+        || ["readme", "license", "licence", "requirements", "notes"]
+            .iter()
+            .any(|word| lower.starts_with(word))
+}
+
+/// Returns whether a table is one of features alone, by its name.
+pub(super) fn is_features(path: &Path) -> bool {
+    let name = plain_name(path).unwrap_or_default();
+    FEATURES.contains(&name.split('.').next().unwrap_or_default())
+}
+
+impl Roles {
+    /// Finds the roles by `data.toml` and the names of files.
+    ///
+    /// # Errors
+    /// Those of [`Settings::of`], and [`Error::Malformed`] for a file that `data.toml` names and that does not
+    /// exist.
+    pub(crate) fn named(folder: &Path) -> Result<Self> {
+        let settings = Settings::of(folder)?;
+        let set = |file: &Option<String>| {
+            let Some(name) = file else { return Ok(None) };
+            let path = folder.join(name);
+            match !name.contains(['/', '\\']) && present(&path) {
+                true => Ok(Some(path)),
+                false => Err(Error::Malformed {
+                    place: Place::whole(file::name(&folder.join(FILE))),
+                    expected: "the name of a file in the same folder".to_owned(),
+                    found: format!("{name:.60?}"),
+                    remedy: "correct the name in data.toml, or remove its line",
+                }),
+            }
+        };
+        let features = || find(folder, &FEATURES).or_else(|| find(folder, &NODES));
+        Ok(Self {
+            edges: set(&settings.edges.file)?.or_else(|| find(folder, &EDGES)),
+            nodes: set(&settings.nodes.file)?.or_else(features),
+            labels: find(folder, &LABELS),
+            split: find(folder, &SPLITS),
+            settings,
+        })
+    }
+
+    /// Finds the roles that [`Roles::named`] leaves open among tables with other names: a table with columns for
+    /// source and target holds edges, as does one whose first two columns have ids of another table's first
+    /// column. The only other table then holds the nodes.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] for several tables of edges or of nodes.
+    pub(crate) fn found(folder: &Path) -> Result<Self> {
+        let mut made = Self::named(folder)?;
+        let mut tables = Vec::new();
+        for name in file::list(folder)? {
+            let plain = name.strip_suffix(".gz").unwrap_or(&name);
+            let table = plain.ends_with(".csv") || plain.ends_with(".tsv");
+            let path = folder.join(&name);
+            if table && present(&path) && !made.files().contains(&path) {
+                tables.push(path);
+            }
+        }
+        if made.edges.is_none() {
+            let (edges, others): (Vec<PathBuf>, Vec<PathBuf>) =
+                tables.into_iter().partition(|path| names_ends(path));
+            made.edges = only(folder, edges, "edges")?;
+            tables = others;
+        }
+        if made.edges.is_none() && tables.len() <= MAX_COMPARED {
+            let mut edges = Vec::new();
+            for path in &tables {
+                let others = tables.iter().filter(|other| *other != path).chain(made.nodes.as_ref());
+                if joins(path, others)? {
+                    edges.push(path.clone());
+                }
+            }
+            made.edges = only(folder, edges, "edges")?;
+            tables.retain(|path| Some(path) != made.edges.as_ref());
+        }
+        if made.edges.is_some() && made.nodes.is_none() {
+            made.nodes = only(folder, tables, "nodes")?;
+        }
+        Ok(made)
+    }
+
+    /// Finds the roles of files that lie beside a graph file, which has the edges.
+    ///
+    /// # Errors
+    /// As [`Roles::named`].
+    pub(crate) fn beside(folder: &Path) -> Result<Self> {
+        Ok(Self { edges: None, ..Self::named(folder)? })
+    }
+
+    /// Returns the files that have a role.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        [&self.edges, &self.nodes, &self.labels, &self.split].into_iter().flatten().cloned().collect()
+    }
+}
+
+/// Returns the only file of several, or none.
+fn only(folder: &Path, mut files: Vec<PathBuf>, role: &str) -> Result<Option<PathBuf>> {
+    if files.len() < 2 {
+        return Ok(files.pop());
+    }
+    let names: Vec<String> = files.iter().filter_map(|path| plain_name(path)).collect();
+    Err(Error::Malformed {
+        place: Place::whole(file::name(folder)),
+        expected: format!("one table of {role}"),
+        found: format!("several that can be it: {}", eciton_input::text::listed(&names)),
+        remedy: "write data.toml with [nodes] and [edges], each with file = \"NAME\", or move the other tables",
+    })
+}
+
+/// Returns whether the header of a table names a source and a target.
+fn names_ends(path: &Path) -> bool {
+    Table::open(path).and_then(|table| table.first(2)).is_ok_and(|first| {
+        let lower: Vec<String> = first.fields().map(str::to_ascii_lowercase).collect();
+        ends_of(&lower).is_some()
+    })
+}
+
+/// Positions of the columns for sources and targets: the first two, or the only two with such names. Letters
+/// (`u`, `v`) and body parts (`head`, `tail`) are names of measurements too, so they count in the first two
+/// columns alone.
+pub(super) fn ends_of(lower: &[String]) -> Option<[usize; 2]> {
+    let is = |at: usize, known: &[&str]| lower.get(at).is_some_and(|name| known.contains(&name.as_str()));
+    if is(0, &SOURCES) && is(1, &TARGETS) {
+        return Some([0, 1]);
+    }
+    let one = |known: &[&str]| {
+        let certain = |name: &str| known.contains(&name) && !["u", "v", "head", "tail"].contains(&name);
+        let mut found = (0..).zip(lower).filter(|(_, name)| certain(name));
+        found.next().filter(|_| found.next().is_none()).map(|(at, _)| at)
+    };
+    Some([one(&SOURCES)?, one(&TARGETS)?])
+}
+
+/// Returns whether the first two columns of a table have ids of the first column of one of `others` alone, in
+/// which each id occurs once.
+fn joins<'a>(path: &Path, others: impl Iterator<Item = &'a PathBuf>) -> Result<bool> {
+    let table = Table::open(path)?;
+    if table.first(1)?.len() < 2 {
+        return Ok(false);
+    }
+    for other in others {
+        let nodes = Table::open(other)?;
+        let _charge = file::charge(&nodes.file, 4 * nodes.bytes()?)?;
+        let (mut ids, mut unique) = (HashSet::new(), true);
+        nodes.each(1, |row| {
+            unique &= ids.insert(row.get(0).to_owned());
+            Ok(())
+        })?;
+        let mut rows = table.records(2)?;
+        rows.next()?;
+        let (mut all, mut some) = (unique, false);
+        while all && let Some(row) = rows.next()? {
+            some = true;
+            all = ids.contains(row.get(0)) && ids.contains(row.get(1));
+        }
+        if all && some {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
