@@ -3,6 +3,7 @@
 mod convert;
 mod fetch;
 mod generate;
+mod init;
 mod report;
 mod stat;
 
@@ -30,6 +31,8 @@ pub(crate) enum Command {
     List(ListArguments),
     /// Size, degrees, features, classes and split of a data set, and the reading report
     Stat(StatArguments),
+    /// A data.toml with the use of each column of a folder's tables, to be edited
+    Init(init::Arguments),
     /// Any data set as a store: checked once, mapped by later runs, larger than memory if need be
     Convert(convert::Arguments),
     /// A graph of any size from a seed, with something to learn
@@ -56,6 +59,9 @@ pub(crate) struct StatArguments {
     /// Which data set, where a folder holds several
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+    /// Column of a table that holds the labels [default: label, target, class or y, else the last column]
+    #[arg(long, value_name = "COLUMN")]
+    label: Option<String>,
     /// Edges from a vertex to itself: drop or keep [default: drop; of a store, those that it has]
     #[arg(long, value_name = "drop|keep", value_parser = self_loops)]
     self_loops: Option<SelfLoops>,
@@ -77,6 +83,10 @@ const LAYOUTS: &str = "\
 A path works in place of a name:
   FILE.npz       arrays as gnn-benchmark, GraphData or the heterophilous sets name them
   FILE.mtx       MatrixMarket; FILE.graph, FILE.metis: METIS
+  FILE.gml, FILE.graphml, FILE.json
+                 documents of networkx, igraph, Gephi and d3, with attributes of nodes and edges
+  FILE.csv       a table of rows, with a column for labels; columns may hold numbers, words, dates
+                 and truth values, and have gaps
   FILE.txt       an edge list as SNAP has them, with any ids (.edges .edgelist .el .tsv .snap)
                  and beside a graph file, if there are, features, labels and split as .csv
   FOLDER with
@@ -85,8 +95,10 @@ A path works in place of a name:
     ind.NAME.graph and ind.NAME.* (Planetoid)
     NAME_edges.csv, NAME_target.csv, NAME.json (MUSAE)
     NAME_A.txt, NAME_graph_indicator.txt, ... (TU: many graphs)
-    edges.csv and, if there are, features, labels and split as .csv; further columns of numbers in
-                   edges.csv are features of edges; with graphs.csv (id,graph) many graphs
+    edges.csv and, if there are, nodes or features, labels and split as .csv; further columns of
+                   numbers in edges.csv are features of edges; with graphs.csv (id,graph) many graphs
+    a table of edges and one of nodes under other names
+    one of the graph files above, and features, labels and split beside it
     indptr.npy, indices.npy, feat.npy, label.npy
     several .npz files
   Texts may be packed with gzip.
@@ -97,6 +109,7 @@ pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure>
     match command {
         Command::List(arguments) => list(arguments, output),
         Command::Stat(arguments) => stat(arguments, output)?,
+        Command::Init(arguments) => init::run(arguments, output)?,
         Command::Convert(arguments) => convert::run(arguments, output)?,
         Command::Generate(command) => generate::run(command, output)?,
         Command::Fetch(arguments) => fetch::run(arguments, output)?,
@@ -174,6 +187,7 @@ fn stat(arguments: &StatArguments, output: &mut Output) -> Result<(), Failure> {
         name: arguments.name.clone(),
         normalise_features: Some(NormaliseFeatures::None),
         self_loops: arguments.self_loops,
+        label: arguments.label.clone(),
         ..Data::default()
     };
     let dataset = eciton_train::load(&data)?;

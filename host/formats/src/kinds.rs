@@ -31,6 +31,7 @@ use eciton_input::text::{cut, listed};
 use self::survey::Survey;
 use crate::folder::exact;
 use crate::missing::is_missing;
+use crate::settings::TableSettings;
 use crate::table::{Row, Table, named};
 use crate::{columns, file};
 
@@ -99,9 +100,10 @@ impl<'a> Columns<'a> {
     ) -> Result<Self> {
         let wanted: Vec<String> = encoders.iter().map(|encoder| encoder.name.clone()).collect();
         let at = columns::matched(&table.file, "columns", &wanted, found)?;
+        let known: HashSet<usize> = at.iter().copied().collect();
         let unused: Vec<String> = (0..)
             .zip(found)
-            .filter(|(column, _)| !at.contains(column) && !others.contains(&Some(*column)))
+            .filter(|(column, _)| !known.contains(column) && !others.contains(&Some(*column)))
             .map(|(_, name)| name.clone())
             .collect();
         if !unused.is_empty() {
@@ -364,6 +366,27 @@ impl Words {
     }
 }
 
+/// Returns the kind of each of some columns, as `data.toml` writes it.
+///
+/// # Errors
+/// As [`Columns::of`] and [`Columns::read`].
+pub(crate) fn uses(
+    table: &Table,
+    names: &[String],
+    columns: &[usize],
+    settings: &TableSettings,
+) -> Result<Vec<(String, &'static str)>> {
+    let wanted = |&at: &usize| Wanted { at, name: names[at].clone(), kind: settings.kind(&names[at]) };
+    let found = Columns::of(table, columns.iter().map(wanted).collect())?;
+    let mut rows = 0;
+    let records = found.records();
+    let read = found.read(records, |_| {
+        rows += 1;
+        Ok(rows - 1)
+    })?;
+    Ok(read.columns.into_iter().map(|column| (column.name, column.kind.name())).collect())
+}
+
 /// Returns whether every record has a word of its own in a column, and none is a number, a date or a truth
 /// value.
 ///
@@ -401,10 +424,10 @@ pub(crate) fn names_of_header(table: &Table) -> Result<Vec<String>> {
 /// Those of reading the first record.
 pub(crate) fn names(table: &Table) -> Result<Vec<String>> {
     let first = table.first(0)?;
-    let mut names: Vec<String> = Vec::new();
+    let (mut names, mut seen) = (Vec::new(), HashSet::new());
     for (at, field) in (1..).zip(first.fields()) {
         let name = named(field);
-        names.push(match table.header.get() && !name.is_empty() && !names.contains(&name) {
+        names.push(match table.header.get() && !name.is_empty() && seen.insert(name.clone()) {
             true => name,
             false => format!("column {at}"),
         });

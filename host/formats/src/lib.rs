@@ -357,7 +357,9 @@ fn graphs_with_parts(folder: &Path, files: &[String]) -> Vec<String> {
     }
     let list = |name: &&String| {
         let path = folder.join(name);
+        // A .tsv may be any table.
         matches!(Kind::by_name(&path), Some(Kind::EdgeList))
+            && !name.contains(".tsv")
             && path.is_file()
             && !folder::roles::is_part(name)
             && snap::has_ids(&path)

@@ -97,6 +97,13 @@ fn whole(arguments: &Arguments) -> Result<Line<'_>, Failure> {
     let (source, name) = (arguments.source.clone(), arguments.name.clone());
     let self_loops = arguments.self_loops;
     let data = eciton_train::open(&Data { source, name, self_loops, ..Data::default() })?;
+    if data.encoded.is_some() {
+        eciton_input::notes::add(format!(
+            "{}: the store has the encoded columns, by the training rows of the data set's split; a model that is \
+             trained on the store reads these columns, not the tables",
+            data.name
+        ));
+    }
     store::write(&arguments.out, &data)?;
     Ok(Line {
         event: "converted",

@@ -10,6 +10,7 @@ mod docs;
 mod earlier_runs;
 mod edges;
 mod fetch;
+mod first_hour;
 mod graphs;
 mod hostile;
 mod jobs;

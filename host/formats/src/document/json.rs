@@ -10,7 +10,11 @@ use serde_json::Value;
 use super::{Document, MAX_DEPTH, Records};
 
 pub(super) fn read(text: &str, file: &str) -> Result<Document> {
-    let root: Value = serde_json::from_str(text).map_err(|error| {
+    let parsed = serde_json::from_str(text).or_else(|error| match without_nan(text) {
+        Some(text) => serde_json::from_str(&text),
+        None => Err(error),
+    });
+    let root: Value = parsed.map_err(|error| {
         Error::malformed(Place::line(file, error.line() as u64), "JSON", error.to_string())
     })?;
     let list = |keys: &[&str]| keys.iter().find_map(|key| root.get(key)?.as_array());
@@ -63,6 +67,28 @@ pub(super) fn read(text: &str, file: &str) -> Result<Document> {
         document.edges.end([source, target]);
     }
     Ok(document)
+}
+
+/// Returns a text in which `NaN`, which Python writes for a missing number, is `null`. `None` if it has none.
+fn without_nan(text: &str) -> Option<String> {
+    let bytes = text.as_bytes();
+    let (mut out, mut from, mut quoted, mut at) = (String::new(), 0, false, 0);
+    while let Some(&byte) = bytes.get(at) {
+        match byte {
+            b'\\' if quoted => at += 1,
+            b'"' => quoted = !quoted,
+            b'N' if !quoted && bytes[at..].starts_with(b"NaN") => {
+                out.push_str(text.get(from..at)?);
+                out.push_str("null");
+                at += 2;
+                from = at + 1;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    out.push_str(text.get(from..)?);
+    (from > 0).then_some(out)
 }
 
 /// A value as a field of a table. `None` for a list or an object.

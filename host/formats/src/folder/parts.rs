@@ -111,7 +111,8 @@ impl Parts {
             _ => None,
         });
         let tables = [self.features.table(), self.labels.table(), self.graphs.as_ref(), self.split.as_ref()];
-        let tables = tables.into_iter().flatten().map(|table| PathBuf::from(&table.file));
+        let tables =
+            tables.into_iter().chain([self.ids.as_ref()]).flatten().map(|table| PathBuf::from(&table.file));
         arrays.chain(tables).filter_map(|path| plain_name(&path)).collect()
     }
 }

@@ -108,7 +108,8 @@ impl Roles {
 
     /// Finds the roles that [`Roles::named`] leaves open among tables with other names: a table with columns for
     /// source and target holds edges, as does one whose first two columns have ids of another table's first
-    /// column. The only other table then holds the nodes.
+    /// column. If no table has the labels, the only other table whose first column has the ids of all edges then
+    /// holds the nodes.
     ///
     /// # Errors
     /// [`Error::Malformed`] for several tables of edges or of nodes.
@@ -119,7 +120,7 @@ impl Roles {
             let plain = name.strip_suffix(".gz").unwrap_or(&name);
             let table = plain.ends_with(".csv") || plain.ends_with(".tsv");
             let path = folder.join(&name);
-            if table && present(&path) && !made.files().contains(&path) {
+            if table && present(&path) && !made.files().contains(&path) && !is_part(&name) {
                 tables.push(path);
             }
         }
@@ -133,15 +134,24 @@ impl Roles {
             let mut edges = Vec::new();
             for path in &tables {
                 let others = tables.iter().filter(|other| *other != path).chain(made.nodes.as_ref());
-                if joins(path, others)? {
+                if joins(path, others).unwrap_or(false) {
                     edges.push(path.clone());
                 }
             }
             made.edges = only(folder, edges, "edges")?;
             tables.retain(|path| Some(path) != made.edges.as_ref());
         }
-        if made.edges.is_some() && made.nodes.is_none() {
-            made.nodes = only(folder, tables, "nodes")?;
+        // With a table of labels nothing else is needed, and a further table may be anything.
+        if let (Some(edges), None, None) = (&made.edges, &made.nodes, &made.labels)
+            && tables.len() <= MAX_COMPARED
+        {
+            let mut nodes = Vec::new();
+            for path in tables {
+                if joins(edges, std::iter::once(&path)).unwrap_or(false) {
+                    nodes.push(path);
+                }
+            }
+            made.nodes = only(folder, nodes, "nodes")?;
         }
         Ok(made)
     }
@@ -199,7 +209,7 @@ pub(super) fn ends_of(lower: &[String]) -> Option<[usize; 2]> {
 }
 
 /// Returns whether the first two columns of a table have ids of the first column of one of `others` alone, in
-/// which each id occurs once.
+/// which each id occurs once. Tables that cannot be read are no reason to refuse the folder.
 fn joins<'a>(path: &Path, others: impl Iterator<Item = &'a PathBuf>) -> Result<bool> {
     let table = Table::open(path)?;
     if table.first(1)?.len() < 2 {

@@ -298,6 +298,52 @@ cases! {
     table_field [rows] [50_000, 500_000],
         |n| one("t.csv", format!("x,label\n1,{}\n2,b\n3,b\n", "a".repeat(n))),
         |path| reads(&path.join("t.csv"));
+    table_kinds [kinds, rows] [1_000, 64_000],
+        |n| {
+            let row = |at: usize, t: &mut String| {
+                writeln!(t, "{},{},w{at},2020-01-{:02},{},{}", at % 7, ["a", ""][at % 2], at % 28 + 1, at % 2 == 0, at % 3)
+                    .unwrap();
+            };
+            one("t.csv", "x,few,many,day,yes,label\n".to_owned() + &repeat(n, row))
+        }, |path| reads(&path.join("t.csv"));
+    table_categories [kinds] [1_000, 64_000],
+        |n| one("t.csv", "x,word,label\n".to_owned() + &repeat(n, |at, t| writeln!(t, "1,w{},a", at / 3).unwrap())),
+        |path| reads(&path.join("t.csv"));
+    table_kind_columns [kinds] [500, 16_000],
+        |n| {
+            let header = repeat(n, |at, t| write!(t, "c{at},").unwrap());
+            let row = |word: &str| list(n, word);
+            one("t.csv", format!("{header}label\n{},a\n{},b\n{},a\n", row("x"), row("y"), row("x")))
+        }, |path| reads(&path.join("t.csv"));
+    nodes_rows [folder, kinds] [1_000, 64_000],
+        |n| {
+            let rows = repeat(n, |v, t| writeln!(t, "v{v},1.5,c{},{}", v % 5, ["p", "q"][v % 2]).unwrap());
+            vec![
+                ("ties.csv", words(n).into_bytes()),
+                ("people.csv", ("id,x,kind,group\n".to_owned() + &rows).into_bytes()),
+            ]
+        }, reads;
+    document_gml [document] [1_000, 32_000],
+        |n| {
+            let nodes = repeat(n, |v, t| writeln!(t, "node [ id {v} label \"n{v}\" x {v}.5 ]").unwrap());
+            let edges = repeat(n, |v, t| writeln!(t, "edge [ source {v} target {} ]", v / 2).unwrap());
+            one("a.gml", format!("graph [\n{nodes}{edges}]\n"))
+        }, |path| reads(&path.join("a.gml"));
+    document_graphml [document] [1_000, 32_000],
+        |n| {
+            let nodes = repeat(n, |v, t| {
+                writeln!(t, "<node id=\"n{v}\"><data key=\"k\">{v}&amp;</data></node>").unwrap();
+            });
+            let edges = repeat(n, |v, t| writeln!(t, "<edge source=\"n{v}\" target=\"n{}\"/>", v / 2).unwrap());
+            one("a.graphml", format!("<graphml><graph>{nodes}{edges}</graph></graphml>"))
+        }, |path| reads(&path.join("a.graphml"));
+    document_json [document] [1_000, 32_000],
+        |n| {
+            let nodes: Vec<String> = (0..n).map(|v| format!("{{\"id\":{v},\"x\":NaN}}")).collect();
+            let links: Vec<String> =
+                (0..n).map(|v| format!("{{\"source\":{v},\"target\":{}}}", v / 2)).collect();
+            one("a.json", format!("{{\"nodes\":[{}],\"links\":[{}]}}", nodes.join(","), links.join(",")))
+        }, |path| reads(&path.join("a.json"));
     edge_list_rows [snap, edge_text, dictionary] [5_000, 100_000],
         |n| one("a.txt", ring(n, '\t', 1_000_000_000_000)), |path| reads(&path.join("a.txt"));
     edge_list_columns [snap] [5_000, 100_000],

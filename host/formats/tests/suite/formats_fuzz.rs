@@ -341,7 +341,7 @@ fn beside_fails(parts: &eciton_formats::Streamed) -> bool {
     let vertices = parts.edges.vertices();
     let graph = Graph::from_edges(vertices, std::iter::empty(), Options::default()).unwrap();
     let attributes = parts.attributes().unwrap();
-    attributes.dataset("a".to_owned(), graph, None, parts.ids.clone()).is_err()
+    attributes.dataset("a".to_owned(), graph, None).is_err()
 }
 
 #[test]

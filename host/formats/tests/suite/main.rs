@@ -3,12 +3,14 @@
 
 mod arrays;
 mod cora;
+mod documents;
 mod edge_features;
 mod edge_rule;
 mod formats;
 mod formats_fuzz;
 mod graphs;
 mod hostile;
+mod kinds;
 mod names;
 mod predict;
 mod published;

@@ -475,9 +475,11 @@ fn files_that_are_not_used_are_reported() {
     has(&lines, Level::Warning, "files not used: extra.csv");
     assert_eq!(lines.len(), 2, "{lines:?}");
     let rows = [("features.csv", "id,x\na,1\nb,2\n"), ("labels.csv", "id,y\na,p\nb,q\n")];
-    let (set, lines) = Folder::new(&[rows[0], rows[1], ("g.edges", "1 2\n")]).read();
+    let text = Folder::new(&[rows[0], rows[1], ("g.edges", "1 2\n")]).refusal();
+    assert!(text.contains("features.csv, line 2: expected the id of one of the 2 vertices"), "{text}");
+    let (set, lines) = Folder::new(&[rows[0], rows[1], ("notes.txt", "an x\n"), ("z.json", "{}")]).read();
     assert_eq!(set.graph.edges(), 0);
-    has(&lines, Level::Warning, "g.edges");
+    has(&lines, Level::Warning, "files not used: notes.txt, z.json");
     let (_, lines) = Folder::new(&[edges, ("edges.tsv", "0\t1\n")]).read();
     has(&lines, Level::Warning, "edges.tsv");
 }

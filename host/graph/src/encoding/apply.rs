@@ -1,5 +1,6 @@
 //! Encoders of columns: what they learn from training rows, and how they make features.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{Cells, Column, HASH_COLUMNS, Kind, MISSING, Table};
@@ -142,9 +143,11 @@ enum Source<'a> {
 /// # Errors
 /// [`Error::Malformed`] if the table has no column of an encoder's name or kind; [`Error::Memory`].
 pub fn encode(table: &Table, encoders: &[Encoder]) -> Result<(Features, Vec<String>, Vec<Unseen>)> {
+    let by_name: HashMap<&str, &Column> =
+        table.columns.iter().map(|column| (column.name.as_str(), column)).collect();
     let mut sources = Vec::new();
     for encoder in encoders {
-        let column = table.columns.iter().find(|column| column.name == encoder.name);
+        let column = by_name.get(encoder.name.as_str());
         sources.push(match column.map(|column| &column.cells) {
             Some(Cells::Numbers(numbers)) if encoder.kind.is_numeric() => Source::Numbers(numbers),
             Some(Cells::Words { codes, words }) if !encoder.kind.is_numeric() => {

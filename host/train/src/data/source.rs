@@ -9,6 +9,7 @@ use eciton_formats::{Request, sequence};
 use eciton_graph::checksum;
 use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, Moments, Scaling};
 use eciton_graph::edge_rule;
+use eciton_graph::error::Place;
 use eciton_graph::scaling::Rounded;
 use eciton_input::notes;
 use eciton_plan::{Config, Data, NormaliseFeatures, SelfLoops, TaskType, Tokens};
@@ -105,6 +106,30 @@ pub(crate) fn open_as(data: &Data, schema: Option<&Schema>) -> Result<Dataset> {
     if data.source == IN_MEMORY {
         return Err(Error::WasInMemory);
     }
+    let dataset = opened(data, schema, &read)?;
+    match &data.label {
+        Some(label)
+            if schema.is_none()
+                && !dataset.names.target.iter().any(|name| name.eq_ignore_ascii_case(label)) =>
+        {
+            Err(eciton_graph::error::Error::Malformed {
+                place: Place::whole(&dataset.name),
+                expected: format!("a table with a column {label:.40?}, which data.label names"),
+                found: "labels that are in no such column".to_owned(),
+                remedy: "leave out --label (data.label)",
+            }
+            .into())
+        }
+        _ => Ok(dataset),
+    }
+}
+
+/// Reads the data set that the settings name. `read` reads a path.
+fn opened(
+    data: &Data,
+    schema: Option<&Schema>,
+    read: &dyn Fn(&Path, Option<&str>) -> eciton_graph::error::Result<Dataset>,
+) -> Result<Dataset> {
     let path = Path::new(&data.source);
     let lower = data.source.to_ascii_lowercase();
     let named = eciton_formats::builtins().iter().find(|b| b.name == lower);

@@ -1,0 +1,270 @@
+//! Features, labels, split and graphs of vertices that are known.
+
+use std::path::Path;
+
+use eciton_graph::adjacency::Graph;
+use eciton_graph::dataset::{Dataset, EdgeFeatures, Encoded, Names, VertexIds};
+use eciton_graph::error::{Error, Place, Result};
+use eciton_graph::features::Features;
+use eciton_graph::graphs::Graphs;
+use eciton_graph::labels::Labels;
+use eciton_graph::names::DRAWN;
+use eciton_graph::split::Split;
+
+use super::features::{self, Read};
+use super::graphs::{GraphIds, graphs_beside};
+use super::ids::{Ids, Lookup, canonical};
+use super::ids_or_header;
+use super::labels::{self, label_table};
+use super::parts::{Part, Parts};
+use super::roles::Roles;
+use crate::missing::is_missing;
+use crate::table::{Table, is_header};
+use crate::{Request, bundle, columns, file, labels as arrays, npy};
+
+/// What a folder says of vertices: features, labels and a split, and their graphs where there are many.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Attributes {
+    /// One row a vertex; where there is no file, a feature of its own each, or 1 where there are many graphs.
+    pub features: Features,
+    /// Columns that the features were encoded from. `None` if they are columns of numbers.
+    pub encoded: Option<Encoded>,
+    /// No class for any vertex where there is no file.
+    pub labels: Labels,
+    /// 60 / 20 / 20 % of the labelled vertices where there is no file.
+    pub split: Split,
+    /// None where there is no `graphs.csv`.
+    pub graphs: Option<Graphs>,
+    /// Names of classes and columns that headers and labels give.
+    pub names: Names,
+    /// Ids of the vertices, as the tables call them.
+    pub ids: VertexIds,
+}
+
+impl Attributes {
+    /// Reads `features`, `labels`, `split` and `graphs.csv` of a folder, whichever there are, for vertices that
+    /// are known already: `ids` is what the files call them (numbers ascend), `vertices` how many
+    /// there are.
+    ///
+    /// # Errors
+    /// As [`open`].
+    pub fn beside(folder: &Path, ids: &VertexIds, vertices: u64, request: Request<'_>) -> Result<Self> {
+        let roles = Roles::beside(folder)?;
+        let parts = Parts::open(folder, &roles, (graphs_beside(folder), None), None, request)?;
+        let ids = match counts_from_zero(&parts, ids, vertices)? {
+            true => &VertexIds::Dense,
+            false => ids,
+        };
+        let lookup = match ids {
+            VertexIds::Words(words) => Lookup::Words(words.iter().map(|w| (&**w).into()).zip(0..).collect()),
+            VertexIds::Numbers(_) => Lookup::Sorted,
+            VertexIds::Dense => Lookup::Dense,
+        };
+        let ids = Ids { names: ids.clone(), lookup, count: vertices, of_graphs: false };
+        if let Part::Table(features) = &parts.features {
+            features.find_header_of_numbers()?;
+        }
+        if let Part::Table(labels) = &parts.labels {
+            ids_or_header(labels, parts.graphs.is_none().then_some(&ids))?;
+        }
+        if let Some(table) = &parts.graphs {
+            ids_or_header(table, Some(&ids))?;
+        }
+        let graphs = parts.graphs.as_ref().map(|table| GraphIds::of(table, &ids)).transpose()?;
+        Self::of(&parts, &ids, graphs, request)
+    }
+
+    pub(super) fn of(
+        parts: &Parts,
+        ids: &Ids,
+        graphs: Option<GraphIds>,
+        request: Request<'_>,
+    ) -> Result<Self> {
+        let expected = request.expected;
+        let mut names = Names::default();
+        let read = match &parts.features {
+            Part::None if graphs.is_some() => Read::Numbers(Features::constant(ids.len())?, Vec::new()),
+            Part::None => Read::Numbers(Features::identity(ids.len() as u32), Vec::new()),
+            Part::Array(bytes, path) => {
+                Read::Numbers(bundle::dense(npy::parse(bytes, &file::name(path))?)?, Vec::new())
+            }
+            Part::Table(table) => features::read(table, ids, &parts.settings, expected)?,
+        };
+        let labelled = graphs.as_ref().map_or(ids, |graphs| &graphs.ids);
+        let has_labels = !matches!(parts.labels, Part::None);
+        let (mut labels, file) = match &parts.labels {
+            Part::None => (Labels::none(labelled.len() as u32), String::new()),
+            Part::Array(bytes, path) => {
+                let file = file::name(path);
+                let array = npy::parse(bytes, &file)?;
+                graphs.as_ref().map_or(Ok(()), |graphs| graphs.check_rows(&array))?;
+                let (labels, classes) = arrays::from_array_expecting(&array, expected)?;
+                names.labels = classes;
+                (labels, file)
+            }
+            Part::Table(table) => {
+                let labels::Read { labels, names: known, target } = label_table(table, labelled, expected)?;
+                (names.labels, names.target) = (known, target);
+                (labels, table.file.clone())
+            }
+        };
+        if let Some(graphs) = &graphs {
+            labels = labels.at_vertices(&graphs.at, ids.len() as u32, &file)?;
+        }
+        let split = match &parts.split {
+            Some(table) if !has_labels => {
+                eciton_input::notes::add(format!(
+                    "{} is not used: there are no labels beside it (labels.csv or labels.npy)",
+                    table.file
+                ));
+                Split::default()
+            }
+            Some(table) => {
+                let found = split(table, labelled, graphs.as_ref().map(|graphs| &graphs.at[..]))?;
+                of_labelled(found, &labels, table, ids)
+            }
+            None => {
+                names.split = DRAWN.to_owned();
+                Split::random(&labels, [0.6, 0.2], 0)
+            }
+        };
+        parts.report_headers();
+        let graphs = graphs.map(|graphs| graphs.graphs);
+        let (features, encoded) = match read {
+            Read::Numbers(features, of) => {
+                names.features = of;
+                (features, None)
+            }
+            Read::Typed(table) => {
+                let of_training = split.training_rows(graphs.as_ref(), table.rows);
+                let encoders = expected.map(|expected| &expected.encoders[..]).unwrap_or_default();
+                let (encoded, features, of) = Encoded::new(table.into(), &of_training, encoders)?;
+                names.features = of;
+                (features, Some(encoded))
+            }
+        };
+        Ok(Self { features, encoded, labels, split, graphs, names, ids: ids.names.clone() })
+    }
+
+    /// The data set of a graph and what is known of its vertices and edges.
+    ///
+    /// # Errors
+    /// Those of [`Dataset::validate`].
+    pub fn dataset(self, name: String, graph: Graph, edge_features: Option<EdgeFeatures>) -> Result<Dataset> {
+        let Self { features, encoded, labels, split, graphs, names, ids } = self;
+        Dataset {
+            edge_features,
+            graphs,
+            ids,
+            names,
+            encoded,
+            ..Dataset::new(name, graph, features, labels, split)
+        }
+        .checked()
+    }
+}
+
+/// Returns whether the tables beside a matrix or a METIS graph count vertices from 0, as Python does, although
+/// the file counts from 1: then one of them has the id 0.
+///
+/// # Errors
+/// [`Error::Malformed`] if a table has the highest id of a count from 1 as well.
+fn counts_from_zero(parts: &Parts, ids: &VertexIds, vertices: u64) -> Result<bool> {
+    match ids {
+        VertexIds::Numbers(numbers) if numbers.first() == Some(&1) && numbers.last() == Some(&vertices) => {}
+        _ => return Ok(false),
+    }
+    let mut zero = None;
+    let mut highest = None;
+    // Ids of labels and of the split are those of graphs if there are some.
+    let of_vertices = match &parts.graphs {
+        Some(graphs) => vec![Some(graphs), parts.features.table()],
+        None => vec![parts.features.table(), parts.labels.table(), parts.split.as_ref()],
+    };
+    for table in of_vertices.into_iter().flatten() {
+        let mut rows = table.records(1)?;
+        while let Some(row) = rows.next()? {
+            match canonical(row.get(0)) {
+                Some(0) => zero = zero.or(Some((table, row.line()))),
+                Some(id) if id == vertices => highest = highest.or(Some((table, row.line()))),
+                _ => {}
+            }
+        }
+    }
+    match (zero, highest) {
+        (Some((table, line)), Some((other, at))) => Err(Error::Malformed {
+            place: Place::line(&table.file, line),
+            expected: format!("ids from 1 to {vertices}, or from 0 to {}", vertices - 1),
+            found: format!("the id 0, and {vertices} in {}, line {at}", other.file),
+            remedy: "count the vertices from 1 in all tables, as the graph file does, or from 0 in all",
+        }),
+        (Some((table, line)), None) => {
+            eciton_input::notes::add(format!(
+                "{}, line {line}: the id 0 shows that the tables count vertices from 0, so vertex 0 is vertex 1 of the \
+                 graph file",
+                table.file
+            ));
+            Ok(true)
+        }
+        _ => Ok(false),
+    }
+}
+
+/// A split without the vertices that have no label, of which a note tells.
+fn of_labelled(mut split: Split, labels: &Labels, table: &Table, ids: &Ids) -> Split {
+    let (mut left, mut first) = (0u64, None);
+    for part in [&mut split.train, &mut split.validation, &mut split.test] {
+        part.retain(|&vertex| {
+            let known = labels.known(vertex as usize);
+            if !known {
+                left += 1;
+                first.get_or_insert(vertex);
+            }
+            known
+        });
+    }
+    if let Some(first) = first {
+        let name = eciton_input::text::cut(&ids.names.name(first), 60);
+        let lines = if left == 1 {
+            "1 line names a vertex".to_owned()
+        } else {
+            format!("{left} lines name vertices")
+        };
+        eciton_input::notes::add(format!("{}: {lines} without a label ({name}); in no part", table.file));
+    }
+    split
+}
+
+/// `at` is the vertex that each of `ids` stands for, where these are of graphs.
+fn split(table: &Table, ids: &Ids, at: Option<&[u32]>) -> Result<Split> {
+    let part = |field: &str| match field.to_lowercase().as_str() {
+        "train" | "training" => Some(0),
+        "val" | "valid" | "validation" => Some(1),
+        "test" => Some(2),
+        _ => None,
+    };
+    let first = table.first(2)?;
+    let numbers = crate::header::counting(first.fields()) == Some(first.len());
+    table.set_header(
+        is_header(first.get(0))
+            || (part(first.get(1)).is_none() && (numbers || ids.position(first.get(0)).is_none())),
+    );
+    let unused: Vec<String> = first.fields().skip(2).map(str::to_owned).collect();
+    if !unused.is_empty() && table.header.get() {
+        eciton_input::notes::add(columns::unused(&table.file, "the second column has the part", &unused));
+    }
+    let mut parts = [Vec::new(), Vec::new(), Vec::new()];
+    table.each(2, |row| {
+        let id = ids.find(table, row.line(), row.get(0))?;
+        let vertex = at.map_or(id, |at| at[id as usize]);
+        match part(row.get(1)).and_then(|part| parts.get_mut(part)) {
+            Some(part) => part.push(vertex),
+            // A column of a table of nodes may leave nodes out.
+            None if table.is_view() && is_missing(row.get(1)) => {}
+            None => return Err(table.wrong(row.line(), "train, val or test", row.get(1))),
+        }
+        Ok(())
+    })?;
+    let [train, validation, test] = parts;
+    Ok(Split { train, validation, test }.sorted())
+}
