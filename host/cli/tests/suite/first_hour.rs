@@ -71,7 +71,7 @@ fn write(folder: &Path, name: &str, text: &str) {
 fn train(folder: &Path, data: &str, further: &[&str]) -> serde_json::Value {
     let line = ["train", data, "--epochs", "60", "--json", "--no-out"];
     let out = works(folder, &[&line[..], further].concat());
-    out.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()).last().unwrap()
+    out.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()).next_back().unwrap()
 }
 
 const PEOPLE: &str = "person,age,city,remote,joined";

@@ -16,6 +16,9 @@ enum Token<'a> {
     Close,
 }
 
+/// Use of a key and its value. `None` is a list, which the function has to read.
+type Each<'a, T> = dyn FnMut(&mut T, &str, Option<String>) -> Result<()> + 'a;
+
 struct Tokens<'a> {
     rest: &'a str,
     line: u64,
@@ -70,12 +73,8 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// Reads the pairs of a list until its end. `each` gets key and value, or opens a list by returning true.
-    fn pairs(
-        &mut self,
-        depth: usize,
-        each: &mut dyn FnMut(&mut Self, &str, Option<String>) -> Result<()>,
-    ) -> Result<()> {
+    /// Reads the pairs of a list until its end.
+    fn pairs(&mut self, depth: usize, each: &mut Each<'_, Self>) -> Result<()> {
         if depth > MAX_DEPTH {
             return Err(self.wrong(&format!("lists of at most {MAX_DEPTH} levels"), "["));
         }

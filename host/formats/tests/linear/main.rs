@@ -301,7 +301,7 @@ cases! {
     table_kinds [kinds, rows] [1_000, 64_000],
         |n| {
             let row = |at: usize, t: &mut String| {
-                writeln!(t, "{},{},w{at},2020-01-{:02},{},{}", at % 7, ["a", ""][at % 2], at % 28 + 1, at % 2 == 0, at % 3)
+                writeln!(t, "{},{},w{at},2020-01-{:02},{},{}", at % 7, ["a", ""][at % 2], at % 28 + 1, at.is_multiple_of(2), at % 3)
                     .unwrap();
             };
             one("t.csv", "x,few,many,day,yes,label\n".to_owned() + &repeat(n, row))
@@ -332,18 +332,28 @@ cases! {
     document_graphml [document] [1_000, 32_000],
         |n| {
             let nodes = repeat(n, |v, t| {
-                writeln!(t, "<node id=\"n{v}\"><data key=\"k\">{v}&amp;</data></node>").unwrap();
+                let keys = format!("<data key=\"x\">{v}.5</data><data key=\"k\">{v}&amp;</data>");
+                writeln!(t, "<node id=\"n{v}\">{keys}</node>").unwrap();
             });
             let edges = repeat(n, |v, t| writeln!(t, "<edge source=\"n{v}\" target=\"n{}\"/>", v / 2).unwrap());
             one("a.graphml", format!("<graphml><graph>{nodes}{edges}</graph></graphml>"))
         }, |path| reads(&path.join("a.graphml"));
     document_json [document] [1_000, 32_000],
         |n| {
-            let nodes: Vec<String> = (0..n).map(|v| format!("{{\"id\":{v},\"x\":NaN}}")).collect();
+            let x = |v: usize| if v % 2 == 0 { "NaN" } else { "1.5" };
+            let nodes: Vec<String> = (0..n).map(|v| format!("{{\"id\":{v},\"x\":{}}}", x(v))).collect();
             let links: Vec<String> =
                 (0..n).map(|v| format!("{{\"source\":{v},\"target\":{}}}", v / 2)).collect();
             one("a.json", format!("{{\"nodes\":[{}],\"links\":[{}]}}", nodes.join(","), links.join(",")))
         }, |path| reads(&path.join("a.json"));
+    cost_report_rows [cost_report] [1_000, 32_000],
+        |n| {
+            let header = "lineItem/UsageType,lineItem/UsageAmount,lineItem/UnblendedCost,lineItem/ResourceId\n";
+            one("r.csv", header.to_owned() + &repeat(n, |at, t| writeln!(t, "Lambda-GB-Second,{at},0.5,f").unwrap()))
+        }, |path| {
+            let mut report = eciton_formats::cost_report::Report::open(&path.join("r.csv")).unwrap();
+            while report.next_item().unwrap().is_some() {}
+        };
     edge_list_rows [snap, edge_text, dictionary] [5_000, 100_000],
         |n| one("a.txt", ring(n, '\t', 1_000_000_000_000)), |path| reads(&path.join("a.txt"));
     edge_list_columns [snap] [5_000, 100_000],

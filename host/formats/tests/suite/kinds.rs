@@ -94,7 +94,7 @@ fn a_mistake_among_numbers_or_dates_is_an_error_with_its_line() {
 
 #[test]
 fn tables_of_nodes_and_edges_have_any_names() {
-    let nodes = TABLE.replace(",split\n", ",part\n").replace("dan,60,Rome", "dan,60,Rome");
+    let nodes = TABLE.replace(",split\n", ",part\n");
     let edges = "from,to,hours\nann,bob,1\nbob,cyn,2\ncyn,dan,3\n";
     for (nodes_name, edges_name) in
         [("nodes.csv", "edges.csv"), ("staff.csv", "contacts.csv"), ("vertices.csv", "links.csv")]
