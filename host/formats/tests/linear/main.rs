@@ -340,7 +340,7 @@ cases! {
         }, |path| reads(&path.join("a.graphml"));
     document_json [document] [1_000, 32_000],
         |n| {
-            let x = |v: usize| if v % 2 == 0 { "NaN" } else { "1.5" };
+            let x = |v: usize| if v.is_multiple_of(2) { "NaN" } else { "1.5" };
             let nodes: Vec<String> = (0..n).map(|v| format!("{{\"id\":{v},\"x\":{}}}", x(v))).collect();
             let links: Vec<String> =
                 (0..n).map(|v| format!("{{\"source\":{v},\"target\":{}}}", v / 2)).collect();
