@@ -21,7 +21,7 @@ pub struct Target {
     pub file: Option<PathBuf>,
     /// The bucket, where a file tells it: it is looked for afterwards even if the stack is gone.
     pub bucket: Option<String>,
-    /// Whether signals of the terminal do not reach `sam`.
+    /// True if signals of the terminal do not reach `sam`.
     pub shielded: bool,
 }
 
@@ -30,7 +30,7 @@ pub struct Target {
 pub struct Located {
     /// The region, which credentials and settings of AWS may name.
     pub region: String,
-    /// Whether a stack of the name is there.
+    /// True if a stack of the name is there.
     pub is_taken: bool,
 }
 
@@ -65,7 +65,7 @@ impl Target {
 /// What was taken away.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Destroyed {
-    /// Whether there was a stack.
+    /// True if there was a stack.
     pub stack: bool,
     /// Objects, versions and markers that were removed from the stack's bucket.
     pub objects: u64,

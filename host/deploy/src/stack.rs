@@ -55,7 +55,7 @@ pub struct Choices {
     pub timeout_s: u32,
     /// Concurrency to set aside.
     pub reserve: Reserve,
-    /// Whether there are alarms.
+    /// True if there are alarms.
     pub alarms: bool,
     /// Who is told.
     pub email: Option<String>,
@@ -71,7 +71,7 @@ pub struct Choices {
     pub folder: Option<PathBuf>,
     /// Where the deployment is written; `None`: the user's folder of deployments.
     pub out: Option<PathBuf>,
-    /// Whether signals of the terminal do not reach `sam`.
+    /// True if signals of the terminal do not reach `sam`.
     pub shielded: bool,
 }
 
@@ -83,7 +83,7 @@ pub struct Step {
     /// The command, if it is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// Whether it asks or changes anything at AWS.
+    /// True if it asks or changes anything at AWS.
     pub aws: bool,
 }
 
@@ -117,7 +117,7 @@ pub struct Facts {
 }
 
 impl Choices {
-    /// Whether they can be.
+    /// True if they can be.
     ///
     /// # Errors
     /// A name, size, limit or address that cannot be.

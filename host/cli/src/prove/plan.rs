@@ -24,7 +24,7 @@ pub(super) struct Workload {
     pub(super) name: &'static str,
     about: &'static str,
     pub(super) configs: Vec<Config>,
-    /// Whether the predictions of the trainings are fetched.
+    /// True if the predictions of the trainings are fetched.
     pub(super) predictions: bool,
 }
 

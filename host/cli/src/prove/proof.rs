@@ -42,7 +42,7 @@ pub(super) struct Proof {
     pub(super) spent_usd: f64,
     pub(super) workloads: Vec<Workload>,
     pub(super) runs: Vec<Run>,
-    /// Whether each training has the same model at all memory sizes; `None` before two sizes have
+    /// True if each training has the same model at all memory sizes; `None` before two sizes have
     /// run.
     pub(super) digests_equal: Option<bool>,
     pub(super) assumptions: Vec<Assumption>,
@@ -75,7 +75,7 @@ pub(super) struct Stack {
     pub(super) functions: Vec<Function>,
     /// Number of functions that the account may run at once.
     pub(super) account_concurrency: u32,
-    /// Whether the stack is removed, and what was looked for afterwards and is gone.
+    /// True if the stack is removed, and what was looked for afterwards and is gone.
     pub(super) removed: bool,
     pub(super) gone: Vec<String>,
     /// Reason why it is not removed, and the command that removes it.
