@@ -190,8 +190,7 @@ async fn open_all(settings: Settings) -> Result<(Opened, Vec<Server>)> {
     let bill = Arc::new(Mutex::new(Bill::default()));
     let account = Account(bill.clone());
     let s3 = crate::s3::service(&settings, &account);
-    let starter = Starter::new(settings.times.is_some())
-        .map_err(system("starting the thread that starts processes"))?;
+    let starter = Starter::new().map_err(system("starting the thread that starts processes"))?;
     let pool =
         Pool::new(Nursery { settings: settings.clone(), starter, s3: s3.clone(), account: account.clone() });
     let readable = crate::processor::time_of(std::process::id()).is_some();

@@ -4,7 +4,6 @@ use crate::death;
 use crate::instance::Instance;
 use crate::link::Link;
 use crate::log::Lines;
-use crate::processor;
 use crate::runtime_api::RuntimeApi;
 use crate::serve::{Limits, Server, bind, serve};
 use crate::settings::{Function, LOG_LINE_BYTES, LogLine, LogSink, Settings};
@@ -31,16 +30,12 @@ pub(crate) struct Starter(mpsc::UnboundedSender<(Command, oneshot::Sender<Starte
 
 impl Starter {
     /// Needs a tokio runtime, which the children's pipes and exits are watched by. The thread ends with the last clone.
-    /// `long_turns`: its processes compute for long before another program gets their processor.
-    pub(crate) fn new(long_turns: bool) -> io::Result<Starter> {
+    pub(crate) fn new() -> io::Result<Starter> {
         // Bounded by the number of instances: each has at most one start in it.
         let (sender, mut receiver) = mpsc::unbounded_channel::<(Command, oneshot::Sender<Started>)>();
         let runtime = tokio::runtime::Handle::current();
         std::thread::Builder::new().name("emulator-start".into()).spawn(move || {
             let _context = runtime.enter();
-            if long_turns {
-                processor::take_long_turns();
-            }
             while let Some((mut command, reply)) = receiver.blocking_recv() {
                 death::with_this_thread(command.as_std_mut());
                 let _ = reply.send(command.spawn());

@@ -65,31 +65,6 @@ pub(crate) fn move_to(_processor: usize) -> bool {
     false
 }
 
-/// Lets the calling thread, and the processes that it starts, compute for up to 100 ms before the system gives the
-/// processor to another program. Their share of the processor stays the same. Each change of programs costs the next
-/// one time to fill the caches again. Systems that cannot do so (Linux before 6.12) stay as they are.
-#[cfg(target_os = "linux")]
-pub(crate) fn take_long_turns() {
-    let attributes = libc::sched_attr {
-        size: size_of::<libc::sched_attr>() as u32,
-        sched_policy: libc::SCHED_BATCH as u32,
-        sched_flags: 0,
-        sched_nice: 0,
-        sched_priority: 0,
-        sched_runtime: 100_000_000,
-        sched_deadline: 0,
-        sched_period: 0,
-    };
-    // SAFETY: the call reads the attributes alone, whose size is in them.
-    unsafe {
-        libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0);
-    }
-}
-
-/// Changes nothing: turns are set on Linux only.
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn take_long_turns() {}
-
 /// Returns the number of the processor that a process ran on last.
 pub(crate) fn processor_of(pid: u32) -> Option<usize> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

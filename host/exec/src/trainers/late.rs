@@ -19,7 +19,7 @@ pub(super) struct State {
     pub(super) ended: bool,
 }
 
-/// When a call is a straggler: `executor.deadline_ms`, `executor.deadline_ratio`.
+/// Limits above which a call is a straggler: `executor.deadline_ms`, `executor.deadline_ratio`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Deadline {
     /// After this time at least.
