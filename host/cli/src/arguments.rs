@@ -40,6 +40,8 @@ pub(crate) enum Command {
     Train(Box<crate::train::Arguments>),
     /// Many trainings of one recipe: grids, random choices, seeds, folds; and one table of them
     Sweep(crate::sweep::Arguments),
+    /// Search for good settings of a data set: a sweep with successive halving over a space that suits its kind
+    Tune(crate::tune::Arguments),
     /// Do one job of a sweep that a batch system launches: in any container, with any S3-compatible store
     Job(crate::job::Arguments),
     /// What a training would do and hold, without training: takes what `train` takes

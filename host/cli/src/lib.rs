@@ -43,6 +43,7 @@ mod summary;
 mod sweep;
 mod text;
 mod train;
+mod tune;
 mod worker;
 
 use std::ffi::OsString;
@@ -53,6 +54,8 @@ use eciton_plan::Config;
 use arguments::{Arguments, Command};
 use failure::Failure;
 use output::Output;
+
+pub use recipe::usual_model;
 
 /// The whole command: parses `words`, of which the first is the program's name, does what they ask, and gives the
 /// exit code. To be called once a process, from its first thread: it takes over signals and both standard outputs.
@@ -86,6 +89,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Simulate(arguments) => simulate::run(arguments, &mut output),
         Command::Reproduce(arguments) => reproduce::run(arguments, &mut output),
         Command::Sweep(arguments) => sweep::run(arguments, &mut output),
+        Command::Tune(arguments) => tune::run(arguments, &mut output),
         Command::Job(arguments) => job::run(arguments, &mut output),
         Command::Worker(arguments) => worker::run(arguments, &mut output),
         Command::Predict(arguments) => predict::run(arguments, &mut output),

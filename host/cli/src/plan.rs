@@ -247,6 +247,10 @@ fn print(plan: &Plan, allowed: Option<u64>, output: &mut Output) {
             row("functions", cut.to_string());
         }
     }
+    for (at, said) in plan.chosen.iter().enumerate() {
+        let text = format!("{} = {}: {}", said.key, said.value, said.from);
+        row(if at == 0 { "chosen" } else { "" }, text);
+    }
     for (at, layer) in plan.layers.iter().enumerate() {
         let first = match layer.first {
             LayerFirst::Product => ": the product first",

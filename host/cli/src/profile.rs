@@ -38,7 +38,7 @@ struct Line<'a> {
 
 /// Profiles, and prints each stage's figures.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
-    let config = recipe::configure(&arguments.train)?;
+    let config = eciton_train::defaults::settle(&recipe::configure(&arguments.train)?)?;
     let options = Options::default();
     crate::interrupt::watch(options.stop.clone(), indicatif::ProgressBar::hidden(), None)?;
     let profile = eciton_train::profile(&config, &options, &arguments.parts, &arguments.file, &mut Silent)?;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use eciton_plan::{Mode, TaskType};
 use eciton_train::{
-    Ask, Chosen, EpochReport, Helpers, Metrics, Observer, PipelineTrial, Resumed, SeedReport, Started, Stop,
-    Tried,
+    Ask, Chosen, EpochReport, Helpers, Metrics, Observer, PipelineTrial, Resumed, Said, SeedReport, Started,
+    Stop, Tried,
 };
 use serde::Serialize;
 
@@ -66,7 +66,15 @@ fn cut(started: &Started) {
 
 /// Settings that follow from data and model, a line each.
 fn said(started: &Started) -> impl Iterator<Item = String> + '_ {
-    started.settings.iter().map(|said| format!("{:<14} {} ({})", said.name, said.value, said.from))
+    started.settings.iter().map(setting)
+}
+
+/// A setting with its origin. One that followed from the data alone is called by its key.
+pub(crate) fn setting(said: &Said) -> String {
+    match said.name == said.key {
+        true => format!("{} = {}: {}", said.key, said.value, said.from),
+        false => format!("{:<14} {} ({})", said.name, said.value, said.from),
+    }
 }
 
 /// What the autotuner decided.

@@ -26,7 +26,11 @@ pub(crate) fn configure(arguments: &Arguments) -> Result<Config, Failure> {
             let source = source.map_or_else(|| Config::default().data.source, str::to_owned);
             let mut config = match model {
                 Some(model) => recipes::config(arguments.name.as_deref().unwrap_or(&source), model)?,
-                None => Config::default(),
+                None => {
+                    let mut config = Config::default();
+                    config.choices.open = true;
+                    config
+                }
             };
             config.data.source = source;
             config
@@ -35,22 +39,13 @@ pub(crate) fn configure(arguments: &Arguments) -> Result<Config, Failure> {
     if let Some(name) = &arguments.name {
         config.data.name = Some(name.clone());
     }
-    // Without a graph nothing can be gathered: the usual model is another one.
-    let unsaid = arguments.model.is_none() && config.model == ModelSettings::default();
-    let recipe = arguments.what.as_deref().is_some_and(is_recipe);
-    let source = &config.data.source;
-    let rows = match builtin(source) {
-        Some(builtin) => builtin.rows,
-        None => arguments.sequence.is_some() || eciton_formats::is_rows(Path::new(source)),
-    };
-    if unsaid && !recipe && rows {
-        config.model.kind = ModelKind::Mlp;
-    }
+    usual_model(&mut config);
     if let Some(model) = &arguments.model {
         choose_model(&mut config, model)?;
     }
     read_model(&mut config)?;
     if arguments.workers.is_some() {
+        config.choices.ask("workers.count");
         config.run_on(ExecutorKind::Workers);
     }
     for (flag, key, value) in flags(arguments) {
@@ -83,6 +78,16 @@ pub(crate) fn configure(arguments: &Arguments) -> Result<Config, Failure> {
     config.check().map_err(|error| Failure::usage(&error))?;
     make_absolute(&mut config);
     Ok(config)
+}
+
+/// Gives a built-in table the model `mlp`, unless a model was asked for: without a graph nothing can be gathered.
+pub fn usual_model(config: &mut Config) {
+    let is_asked =
+        ["kind", "file", "layers"].iter().any(|key| config.choices.is_asked(&format!("model.{key}")));
+    let is_table = builtin(&config.data.source).is_some_and(|builtin| builtin.rows);
+    if config.choices.open && !is_asked && is_table {
+        config.model.kind = ModelKind::Mlp;
+    }
 }
 
 /// The configuration with further settings written over it, checked. `origin` names them in messages.
@@ -127,6 +132,11 @@ fn read_model(config: &mut Config) -> Result<(), Failure> {
     let Some(file) = config.model.file.take() else { return Ok(()) };
     let text = read_text(Path::new(&file), "model file")?;
     config.model = ModelSettings::parse(&text, &file)?;
+    // A model file has all keys of the model.
+    eciton_plan::keys()
+        .iter()
+        .filter(|info| info.key.starts_with("model."))
+        .for_each(|info| config.choices.ask(&info.key));
     let folder = Path::new(&file).parent().unwrap_or(Path::new(""));
     config.model.own_kernels_mut().for_each(|kernel| rebase(kernel, folder));
     Ok(())
@@ -194,6 +204,7 @@ fn choose_schedule(config: &mut Config, name: &str) -> Result<(), Failure> {
     };
     let (order, weights) = schedule.settings();
     (config.lanes.lanes.order, config.pipeline.weights) = (order, Some(weights));
+    config.choices.ask("pipeline.weights");
     Ok(())
 }
 
@@ -210,12 +221,14 @@ fn set(config: &mut Config, argument: &str, typed: &str) -> Result<(), Failure> 
 fn choose_model(config: &mut Config, model: &str) -> Result<(), Failure> {
     if is_recipe(model) {
         config.model.file = Some(model.to_owned());
+        config.choices.ask("model.file");
     } else if let Some((_, kind)) = ModelKind::ALL.iter().find(|(name, _)| model.eq_ignore_ascii_case(name)) {
         if config.model.kind != *kind && matches!(config.model.layers, Layers::List(_)) {
             // Another model's.
             config.model.layers = ModelSettings::default().layers;
         }
         (config.model.file, config.model.kind) = (None, *kind);
+        config.choices.ask("model.kind");
     } else {
         let names = ModelKind::ALL.map(|(name, _)| name);
         let advice = text::nearest(model, names).map_or(String::new(), |m| format!(" (did you mean `{m}`?)"));

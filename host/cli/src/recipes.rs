@@ -73,15 +73,78 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         let models: Vec<&str> = group.iter().map(|recipe| recipe.model).collect();
         output.line(format_args!("{:<14}{}", group[0].set, models.join("  ")));
     }
+    let any: Vec<&str> = BY_KIND.iter().map(|(name, _)| *name).collect();
+    output.line(format_args!(
+        "For any data set, `eciton train DATA --recipe MODEL`: {}, and those of `any`",
+        any.join(", ")
+    ));
     output.line("`eciton train pubmed --recipe gat` trains with one; `eciton recipes pubmed/gat` prints it, to be edited");
     Ok(())
 }
 
-/// The configuration of a shipped recipe.
+/// Recipes that suit any data set, with the set that each is written for.
+const BY_KIND: [(&str, &str); 10] = [
+    ("appnp", "cora"),
+    ("gat", "cora"),
+    ("gatv2", "cora"),
+    ("gcn", "cora"),
+    ("gin", "cora"),
+    ("links", "cora"),
+    ("sage", "cora"),
+    ("sgc", "cora"),
+    ("mlp", "digits"),
+    ("cnn", "digits"),
+];
+
+/// The configuration of a shipped recipe: the data set's own, else one that suits any data. With the latter, the data
+/// decide the settings that the recipe leaves open.
 pub(crate) fn config(set: &str, model: &str) -> Result<Config, Failure> {
-    // A data set's own recipe comes first.
-    let recipe = find(set, model).or_else(|error| find(ANY, model).map_err(|_| error))?;
-    Ok(Config::parse(recipe.text, &format!("recipe {}/{}", recipe.set, recipe.model))?)
+    let named = |recipe: &Recipe| format!("recipe {}/{}", recipe.set, recipe.model);
+    let error = match find(set, model).or_else(|error| find(ANY, model).map_err(|_| error)) {
+        Ok(recipe) => return Ok(Config::parse(recipe.text, &named(recipe))?),
+        Err(error) => error,
+    };
+    let Some((name, of)) = BY_KIND.iter().find(|(name, _)| model.eq_ignore_ascii_case(name)) else {
+        let any = ALL.iter().filter(|recipe| recipe.set == ANY).map(|recipe| recipe.model);
+        let known: Vec<&str> = BY_KIND.iter().map(|(name, _)| *name).chain(any).collect();
+        return Err(match is_known(set) {
+            true => error,
+            false => Failure::Usage(format!(
+                "no recipe `{model}` is for any data set; there are: {}",
+                known.join(", ")
+            )),
+        });
+    };
+    let path = std::path::Path::new(set);
+    let of = if *name == "mlp" && !eciton_formats::is_rows(path) { "cora" } else { *of };
+    let recipe = find(of, name)?;
+    let text = match *name {
+        "cnn" if eciton_formats::image_shape(path).is_none() => {
+            let reason = "is no archive of images; write x with the shape [images, height, width] or \
+                          [images, height, width, channels] to it";
+            return Err(Failure::Usage(format!("--recipe cnn: {set} {reason}")));
+        }
+        // The layers follow from the size of the images.
+        "cnn" => without_model(recipe.text)?,
+        _ => recipe.text.to_owned(),
+    };
+    let mut config = Config::parse_asked(&text, &named(recipe))?;
+    config.choices.open = true;
+    Ok(config)
+}
+
+/// A recipe's text without its model.
+fn without_model(text: &str) -> Result<String, Failure> {
+    let mut table: toml::Table =
+        text.parse().map_err(|error| Failure::Failed(format!("a recipe: {error}")))?;
+    table.remove("model");
+    Ok(table.to_string())
+}
+
+/// Whether any recipe is for a data set of this name.
+fn is_known(set: &str) -> bool {
+    let wanted = set.to_lowercase().replace('_', "-");
+    ALL.iter().any(|recipe| recipe.set == wanted)
 }
 
 fn find(set: &str, model: &str) -> Result<&'static Recipe, Failure> {

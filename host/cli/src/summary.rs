@@ -101,6 +101,10 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
         let at = if seeds.iter().any(|seed| seed.best.is_some()) { 3 } else { 2 };
         rows.splice(at..at, quality::rows(&judged, false));
     }
+    let causes = eciton_train::defaults::causes(summary);
+    for (number, cause) in causes.into_iter().enumerate() {
+        rows.push((if number == 0 { "below baseline" } else { "" }, cause));
+    }
     if let Some(ages) = &summary.rows_by_age {
         let share = |(age, share): (usize, &f64)| {
             let age = match age {

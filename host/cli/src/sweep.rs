@@ -1,5 +1,7 @@
 //! `eciton sweep`: many trainings of one recipe, and one table of what they came to.
 
+mod trials;
+
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -33,10 +35,10 @@ pub(crate) struct Arguments {
     file: PathBuf,
     /// The sweep's folder; one that is there goes on [default: sweeps/NAME, of the file]
     #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
+    pub(crate) out: Option<PathBuf>,
     /// Trainings at once, with one thread each where there are several [default: one a core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    workers: Option<u32>,
+    pub(crate) workers: Option<u32>,
     /// Where trials are trained: local, emulated (real functions behind a stand-in for AWS), lambda; a function trains
     /// a whole trial. jobs writes the trials to --store for `eciton job`, which a batch system launches, and collects
     /// the answers [default: local]
@@ -78,7 +80,7 @@ pub(crate) struct Arguments {
     set: Vec<String>,
     /// Say what would be trained, and do nothing
     #[arg(long)]
-    dry_run: bool,
+    pub(crate) dry_run: bool,
     /// Print one JSON object a line
     #[arg(long)]
     pub(crate) json: bool,
@@ -110,7 +112,8 @@ pub(crate) fn seconds_above_0(text: &str) -> Result<f64, String> {
 const AFTER_HELP: &str = "\
 A sweep's file:
 
-  recipe = \"cora/gcn\"                  # of `eciton recipes`, or a recipe's file
+  recipe = \"cora/gcn\"                  # of `eciton recipes`, a recipe's file, or a model's name with `data`;
+                                       # left out: the data decide the settings
   data = \"stores/mine\"                 # in place of the recipe's data set
   seeds = 3                            # each choice so often
   folds = 5                            # cross-validation: data.split = folds:5/0 to 5/4; with stratified = true
@@ -183,7 +186,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
             (None, true) => format!("{workers} at once"),
             (None, false) => format!("on functions ({})", place.executor.kind.name()),
         };
-        output.line(format_args!("{count} of {}, {at_once}, into {}", sweep.recipe, folder.display()));
+        output.line(format_args!("{count} of {}, {at_once}, into {}", sweep.subject(), folder.display()));
         for (number, rung) in rungs.iter().enumerate().filter(|_| sweep.halving.is_some()) {
             let count = counted(rung.choices, "choice");
             output.line(format_args!("rung {}: {count} to epoch {}", number + 1, rung.epochs));
@@ -291,7 +294,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     write(&folder.join("sweep.svg"), picture(&rows, &title, sweep.rank_by).as_bytes())?;
     match arguments.json {
         true => output.json(&results),
-        false => print(&results, (&folder, sweep.rank_by), output),
+        false => print(&results, (&folder, sweep.rank_by, sweep.open_data()), output),
     }
     end(&results, &folder, arguments)
 }
@@ -378,31 +381,38 @@ pub(crate) fn read(arguments: &Arguments) -> Result<Planned, Failure> {
     let sweep = Sweep::parse(&text).map_err(named)?;
     let (base, place) = base(&sweep, arguments)?;
     let trials = sweep.trials(base.run.seed).map_err(named)?;
-    let mut configs = Vec::with_capacity(trials.len());
-    for trial in &trials {
-        let origin = format!("{shown}, trial {}", trial.number);
-        configs.push(recipe::settle(base.clone(), trial.assignments(), &origin)?);
-    }
+    let (trials, configs) = trials::settle(&base, trials, &shown.to_string())?;
+    // All trials have the length of the recipe, or of the first trial if the data decide it.
+    let base = match configs.first() {
+        Some(first) if base.choices.open => Config { run: first.run.clone(), ..base },
+        _ => base,
+    };
     let rungs = rungs(&sweep, &base, &trials).map_err(named)?;
     Ok(Planned { sweep, base, place, trials, configs, rungs })
 }
 
 /// Returns the recipe of all trials, which has no functions, and the functions that train them.
 fn base(sweep: &Sweep, arguments: &Arguments) -> Result<(Config, Config), Failure> {
-    let beside = arguments.file.parent().unwrap_or(Path::new("")).join(&sweep.recipe);
-    let (what, recipe) = match sweep.recipe.split_once('/') {
-        _ if sweep.recipe.to_ascii_lowercase().ends_with(".toml") => (beside.display().to_string(), None),
-        Some((set, model)) => (set.to_owned(), Some(model.to_owned())),
-        None => {
-            let reason = "write DATASET/MODEL, as `eciton recipes` lists them, or a recipe's file (.toml)";
-            return Err(Failure::Usage(format!("recipe = \"{}\": {reason}", sweep.recipe)));
-        }
+    let beside = |recipe: &str| arguments.file.parent().unwrap_or(Path::new("")).join(recipe).display().to_string();
+    let data = || sweep.data.clone();
+    let (what, recipe, data) = match sweep.recipe.as_deref() {
+        None => (data(), None, None),
+        Some(recipe) if recipe.to_ascii_lowercase().ends_with(".toml") => (Some(beside(recipe)), None, data()),
+        Some(recipe) => match (recipe.split_once('/'), &sweep.data) {
+            (Some((set, model)), _) => (Some(set.to_owned()), Some(model.to_owned()), data()),
+            (None, Some(_)) => (data(), Some(recipe.to_owned()), None),
+            (None, None) => {
+                let reason = "write DATASET/MODEL, as `eciton recipes` lists them, a recipe's file (.toml), or a \
+                              model's name with `data`";
+                return Err(Failure::Usage(format!("recipe = \"{recipe}\": {reason}")));
+            }
+        },
     };
-    let data = sweep.data.iter().map(|data| format!("data.source={data}"));
+    let data = data.iter().map(|data| format!("data.source={data}"));
     let of_functions = |set: &&String| set.starts_with("executor.") || set.starts_with("emulator.");
     let set = data.chain(arguments.set.iter().filter(|set| !of_functions(set)).cloned()).collect();
     let mut config = recipe::configure(&train::Arguments {
-        what: Some(what),
+        what,
         recipe,
         set,
         ..train::Arguments::default()
@@ -500,7 +510,11 @@ fn line(row: &Row, outcome: &Outcome, (ended, all): (usize, usize)) -> String {
     format!("{rung}{ended:>5} of {all}  trial {:>5}  {}: {told}", row.trial, settings.trim())
 }
 
-fn print(results: &Results<'_>, (folder, by): (&Path, Part), output: &mut Output) {
+fn print(
+    results: &Results<'_>,
+    (folder, by, data): (&Path, Part, Option<&str>),
+    output: &mut Output,
+) {
     let widest =
         results.groups.iter().take(MAX_SHOWN).map(|group| group.label.len()).max().unwrap_or(0).max(7);
     output.line("");
@@ -546,6 +560,11 @@ fn print(results: &Results<'_>, (folder, by): (&Path, Part), output: &mut Output
         output.line(told_spent(spent));
     }
     output.line(format_args!("results.csv, results.json and sweep.svg are in {}", folder.display()));
+    let best = results.groups.first().filter(|group| results.unranked.is_none() && !group.label.is_empty());
+    if let (Some(best), Some(data)) = (best, data) {
+        let set: Vec<String> = best.label.split(' ').map(|setting| format!("--set {setting}")).collect();
+        output.line(format_args!("the first choice again: eciton train {data} {}", set.join(" ")));
+    }
 }
 
 /// Name of the file that records what functions cost.

@@ -261,6 +261,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         None => arguments.out.clone().filter(|_| !arguments.no_out),
     };
     if let (true, Some(out)) = (arguments.as_task, &out) {
+        // A function gets the settings that the data decide.
+        let config = eciton_train::defaults::settle(&config)?;
         return as_task(arguments, &config, out, output);
     }
     let bar = bar(arguments.json, output);

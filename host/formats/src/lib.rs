@@ -46,12 +46,14 @@ pub mod rows;
 pub mod sequence;
 pub mod settings;
 pub mod snap;
+mod sniff;
 mod table;
 pub mod tu;
 
 pub use edge_text::EdgeText;
 pub use file::MAX_FILE_BYTES;
 pub use lines::MAX_LINE_BYTES;
+pub use sniff::{image_shape, is_prose};
 
 use std::path::{Path, PathBuf};
 

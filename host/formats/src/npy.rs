@@ -76,6 +76,11 @@ impl<'a> Npy<'a> {
         })
     }
 
+    /// Number of cells along each axis.
+    pub(crate) fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
     /// The pickle of an array of Python objects; none for other arrays.
     pub fn pickle(&self) -> Option<&'a [u8]> {
         (self.element == Element::Object).then_some(self.data)

@@ -10,9 +10,11 @@
 //! # Ok::<(), eciton_plan::Error>(())
 //! ```
 
+mod choices;
 mod commented;
 mod normalise;
 
+pub use choices::{Choice, Choices};
 pub use commented::origins;
 pub use normalise::NormaliseFeatures;
 
@@ -78,6 +80,9 @@ pub struct Config {
     /// Workers that dial the run.
     #[serde(default, skip_serializing_if = "Workers::is_default")]
     pub workers: Workers,
+    /// Keys that were asked for, and settings that the data decided.
+    #[serde(skip)]
+    pub choices: Choices,
 }
 
 /// `[data]`
@@ -366,6 +371,7 @@ impl Config {
         let field = document::parse_override(argument)?;
         let key = field.path.clone();
         keys::write_override(&mut changed, field)?;
+        changed.choices.ask(&key);
         if let Some(key) = key.strip_prefix("model.") {
             changed.model.note_set(key);
         }

@@ -33,9 +33,10 @@ const MAX_BYTES: u64 = 1 << 20;
 /// A sweep, as its file has it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sweep {
-    /// `DATASET/MODEL` of `eciton recipes`, or a recipe's file.
-    pub recipe: String,
-    /// Another data set than the recipe's.
+    /// `DATASET/MODEL` of `eciton recipes`, a model's name with `data`, or a recipe's file. `None`: the data decide
+    /// the settings.
+    pub recipe: Option<String>,
+    /// The data set, or another one than the recipe's.
     pub data: Option<String>,
     /// Trainings of each choice, with `run.seed` and those that follow it.
     pub seeds: u32,
@@ -162,7 +163,7 @@ impl Trial {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Text {
-    recipe: String,
+    recipe: Option<String>,
     data: Option<String>,
     #[serde(default = "one")]
     seeds: u32,
@@ -226,6 +227,10 @@ impl Sweep {
         if let Some(twice) = parameters.windows(2).find(|pair| pair[0].key == pair[1].key) {
             return Err(wrong(format!("`{}` stands in [grid] twice", twice[0].key)));
         }
+        if found.recipe.is_none() && found.data.is_none() {
+            let remedy = "write recipe = \"DATASET/MODEL\", or data = \"PATH\" for settings that follow from the data";
+            return Err(wrong(format!("neither `recipe` nor `data`: {remedy}")));
+        }
         if found.seeds == 0 || found.random == Some(0) {
             return Err(wrong("0 trainings: `seeds` and `random` are 1 at least"));
         }
@@ -261,6 +266,18 @@ impl Sweep {
             RankBy::Test => Part::Test,
         };
         Ok(Self { recipe, data, seeds, folds, stratified, random, draw_seed, halving, rank_by, parameters })
+    }
+
+    /// The recipe's name, else that of the data.
+    #[must_use]
+    pub fn subject(&self) -> &str {
+        self.recipe.as_ref().or(self.data.as_ref()).map_or("", String::as_str)
+    }
+
+    /// The data set of a sweep without a recipe.
+    #[must_use]
+    pub fn open_data(&self) -> Option<&str> {
+        self.data.as_deref().filter(|_| self.recipe.is_none())
     }
 
     /// All trials: choices in order, the last key's values changing first; of a choice the folds;
@@ -450,7 +467,7 @@ mod tests {
     fn what_is_no_sweep_is_told_in_words() {
         for (text, words) in [
             ("recipe = 'x'\nseed = 3", "unknown field `seed`"),
-            ("seeds = 3", "missing field `recipe`"),
+            ("seeds = 3", "neither `recipe` nor `data`"),
             ("recipe = 'x'\nseeds = 0", "0 trainings"),
             ("recipe = 'x'\nfolds = 2", "3 at least"),
             ("recipe = 'x'\n[grid]\nmodel.hidden = 3", "a list of values"),

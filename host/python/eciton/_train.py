@@ -79,8 +79,6 @@ def words(
             found += [data.name if data.source is None else data.source, "--name", data.name, "--recipe", text]
     if model is not None:
         found += ["--model", os.fspath(model)]
-    elif recipe is None and data.num_edges == 0 and data.num_graphs == 1:
-        found += ["--model", "mlp"]  # nothing can be gathered
     for name, kernel in (kernels or {}).items():
         found += ["--kernel", f"{name}={kernel.path if isinstance(kernel, Kernel) else os.fspath(kernel)}"]
     for name, value in named.items():

@@ -26,6 +26,7 @@ impl Settings {
                 "data.self_loops: the graph has been read already; give self_loops to eciton.graph",
             ));
         }
+        eciton_cli::usual_model(&mut config);
         Ok(Self(config))
     }
 

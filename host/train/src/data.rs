@@ -26,7 +26,10 @@ use crate::vertices::Vertices;
 mod source;
 
 pub use source::{IN_MEMORY, load, open, prepare};
-pub(crate) use source::{fitted, load_fitted, load_to_train, located, open_as, scaled, to_train, vocabulary};
+pub(crate) use source::{
+    fitted, is_text, load_fitted, load_to_train, located, open_as, read_to_train, scaled, to_train, vocabulary,
+    with_labels,
+};
 
 /// Rows of an interval of a data set without edges, by default at most, while there are atoms for it.
 const ROWS_WITHOUT_EDGES: u32 = 4096;

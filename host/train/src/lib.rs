@@ -27,6 +27,7 @@ mod driver;
 mod edge_data;
 mod error;
 mod evaluation;
+pub mod defaults;
 pub mod figures;
 mod gathered;
 mod generate;

@@ -15,11 +15,13 @@ pub use self::lanes::{HostPlan, LanePlan, LanesPlan};
 pub(crate) use self::lanes::{needs, owning_lanes};
 pub(crate) use self::pipeline::Planning;
 pub use self::pipeline::{PipelinePlan, PlannedPipeline};
+use crate::defaults;
 use crate::driver::stage_bytes;
 use crate::error::Result;
 use crate::evaluation::Asked;
 use crate::memory::MemoryPlan;
 use crate::report::Ordered;
+use crate::said::{self, Said};
 use crate::session::{Draft, Options, check_settings};
 use crate::train::checked;
 
@@ -30,6 +32,9 @@ pub struct Plan {
     pub dataset: String,
     /// For instance `gcn 1433-16-7`.
     pub model: String,
+    /// Settings that followed from the data, with their reasons.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub chosen: Vec<Said>,
     /// Vertices.
     pub vertices: u32,
     /// Directed edges.
@@ -273,12 +278,12 @@ pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
 /// # Errors
 /// As [`plan`].
 pub fn plan_on(dataset: Dataset, config: &Config, options: &Options) -> Result<Plan> {
-    let dataset = checked(config, dataset)?;
     plan_data(Some(dataset), config, options)
 }
 
 fn plan_data(dataset: Option<Dataset>, config: &Config, options: &Options) -> Result<Plan> {
-    let mut config = config.clone();
+    let (mut config, dataset) = defaults::settled(config, dataset)?;
+    let dataset = dataset.map(|dataset| checked(&config, dataset)).transpose()?;
     if config.pipeline.auto {
         // What holds most of all that trials may choose.
         config.pipeline = Pipeline { mode: Mode::Async, staleness: 1, auto: false, ..config.pipeline };
@@ -336,6 +341,7 @@ fn plan_data(dataset: Option<Dataset>, config: &Config, options: &Options) -> Re
     Ok(Plan {
         dataset: inputs.dataset.name.clone(),
         model: crate::train::model_name(program),
+        chosen: said::chosen(config),
         vertices: inputs.shape.rows,
         edges: inputs.dataset.graph.edges(),
         intervals,

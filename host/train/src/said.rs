@@ -1,7 +1,7 @@
 //! The settings of a run that follow from its data or from the model, said in words: what each is and where it is from.
 
 use eciton_graph::names::Names;
-use eciton_plan::{Activation, Config, Layers, Model, Norm, NormaliseFeatures};
+use eciton_plan::{Activation, Choice, Config, Layers, Model, Norm, NormaliseFeatures};
 use serde::{Deserialize, Serialize};
 
 use crate::data::Inputs;
@@ -32,7 +32,19 @@ pub(crate) fn said(config: &Config, model: &Model, inputs: &Inputs, scaled: Norm
     };
     all.push(one("model.loss", "loss", model.loss.name(), &of_task(config.model.loss.is_some())));
     all.push(one("run.metric", "metric", inputs.metric.name(), &of_task(config.run.metric.is_some())));
+    for said in chosen(config) {
+        match all.iter_mut().find(|known| known.key == said.key) {
+            Some(known) => known.from = said.from,
+            None => all.push(said),
+        }
+    }
     all
+}
+
+/// Settings that followed from the data. Their names are their keys.
+pub(crate) fn chosen(config: &Config) -> Vec<Said> {
+    let said = |made: &Choice| one(&made.key, &made.key, &made.value, &format!("default: {}", made.reason));
+    config.choices.made.iter().map(said).collect()
 }
 
 fn one(key: &str, name: &str, value: &str, from: &str) -> Said {

@@ -12,6 +12,7 @@ use eciton_plan::{Config, Part, Program};
 use crate::checkpoint::{self, Beginning, Place, RunRecord, Saver};
 use crate::data;
 use crate::decided::Known;
+use crate::defaults;
 use crate::driver::Trained;
 use crate::error::{Error, Result};
 use crate::evaluation::Asked;
@@ -74,9 +75,10 @@ fn train_data(
     observer: &mut dyn Observer,
 ) -> Result<Summary> {
     let begun = Instant::now();
-    let recipe = recipe_digest(config)?;
-    Session::settle_class(config)?;
-    let mut config = logs::completed(config, &options.recording)?;
+    let (config, dataset) = defaults::settled(config, dataset)?;
+    let recipe = recipe_digest(&config)?;
+    Session::settle_class(&config)?;
+    let mut config = logs::completed(&config, &options.recording)?;
     let folder = options.out.as_deref().map(RunFolder::create).transpose()?;
     let place = match (&folder, &options.out) {
         (Some(folder), Some(out)) => {

@@ -6,6 +6,7 @@ mod checkpoint;
 mod cli;
 mod common;
 mod cost;
+mod defaults;
 mod docs;
 mod earlier_runs;
 mod edges;

@@ -49,9 +49,14 @@ fn read(data: &Data, schema: Option<&Schema>) -> Result<Dataset> {
 
 /// Reads a data set to train on, and prepares it as [`to_train`] does.
 pub(crate) fn load_to_train(config: &Config) -> Result<Dataset> {
+    to_train(config, read_to_train(config)?, initial::schema(config)?.as_ref())
+}
+
+/// Reads a data set to train on. Readers match its columns to the first weights of `run.init`, unless the first
+/// layer stays fresh.
+pub(crate) fn read_to_train(config: &Config) -> Result<Dataset> {
     let known = initial::schema(config)?;
-    let columns = known.as_ref().filter(|_| !config.run.init_fresh.contains(&0));
-    to_train(config, read(&config.data, columns)?, known.as_ref())
+    read(&config.data, known.as_ref().filter(|_| !config.run.init_fresh.contains(&0)))
 }
 
 /// [Prepares](prepare) a data set to train on. Feature columns get the order that the first weights of
@@ -172,8 +177,8 @@ pub fn prepare(data: &Data, dataset: Dataset) -> Result<Dataset> {
     prepare_with(data, dataset, None)
 }
 
-/// [`prepare`] with the moments of another data set's columns.
-fn prepare_with(data: &Data, mut dataset: Dataset, moments: Option<&Arc<Moments>>) -> Result<Dataset> {
+/// Gives a data set the labels and the split that the settings ask for.
+pub(crate) fn with_labels(data: &Data, mut dataset: Dataset) -> Result<Dataset> {
     let unlike = |&wanted: &TaskType| wanted != TaskType::LinkPrediction && wanted != task(&dataset.labels);
     if let Some(wanted) = data.task.filter(unlike) {
         let place = format!("{} labels", dataset.name);
@@ -187,6 +192,12 @@ fn prepare_with(data: &Data, mut dataset: Dataset, moments: Option<&Arc<Moments>
         dataset.validate()?;
     }
     crate::split::apply(data, &mut dataset)?;
+    Ok(dataset)
+}
+
+/// [`prepare`] with the moments of another data set's columns.
+fn prepare_with(data: &Data, dataset: Dataset, moments: Option<&Arc<Moments>>) -> Result<Dataset> {
+    let mut dataset = with_labels(data, dataset)?;
     if dataset.scaling == Scaling::None {
         encode(&mut dataset)?;
         if let Some(rows) = &dataset.edge_features {
@@ -307,7 +318,7 @@ pub(crate) fn located(data: &Data) -> Result<Option<(PathBuf, Option<String>)>> 
 
 /// Returns whether a file is read as a text or a list of tokens: with sequences, every file without a known layout
 /// of rows.
-fn is_text(data: &Data, path: &Path) -> bool {
+pub(crate) fn is_text(data: &Data, path: &Path) -> bool {
     data.sequence.is_some() && path.is_file() && !eciton_formats::is_rows(path)
 }
 

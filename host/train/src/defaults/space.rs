@@ -1,0 +1,60 @@
+//! Space of settings that a search over a data set tries, as the file of a sweep.
+
+use std::fmt::Write as _;
+
+use super::{DataKind, Statistics};
+
+/// Share of a training's epochs that the first rung of a search has.
+const FIRST_RUNG: u32 = 8;
+
+/// Returns a sweep's file: draws of settings that suit the kind of the data, by successive halving to `epochs` epochs.
+#[must_use]
+pub fn space(of: &Statistics, source: &str, (trials, seeds, epochs): (u32, u32, u32)) -> String {
+    let grid: &[(&str, &str)] = match of.kind {
+        DataKind::Table => &[
+            ("model.layers", "[2, 3]"),
+            ("model.hidden", "[32, 64, 128, 256]"),
+            ("model.dropout", "[0.0, 0.2, 0.5]"),
+            ("optimiser.lr", "{ low = 0.002, high = 0.03, log = true }"),
+            ("optimiser.weight_decay", "[0.0, 5e-4, 5e-3]"),
+        ],
+        DataKind::Images(_) => &[
+            ("model.hidden", "[64, 128, 256]"),
+            ("model.dropout", "[0.0, 0.2]"),
+            ("optimiser.lr", "{ low = 0.0005, high = 0.005, log = true }"),
+            ("optimiser.weight_decay", "[0.0, 1e-4]"),
+        ],
+        DataKind::Text => &[
+            ("model.dropout", "[0.0, 0.1]"),
+            ("optimiser.lr", "{ low = 0.0005, high = 0.005, log = true }"),
+            ("optimiser.weight_decay", "[0.01, 0.1]"),
+        ],
+        DataKind::Graph => &[
+            ("model.kind", "[\"gcn\", \"sage\", \"gat\", \"appnp\", \"mlp\"]"),
+            ("model.hidden", "[32, 64, 128]"),
+            ("model.heads", "[4, 8]"),
+            ("model.dropout", "[0.2, 0.5, 0.7]"),
+            ("optimiser.lr", "{ low = 0.003, high = 0.03, log = true }"),
+            ("optimiser.weight_decay", "[0.0, 5e-4, 5e-3]"),
+        ],
+        DataKind::Graphs => &[
+            ("model.kind", "[\"gcn\", \"gin\", \"sage\"]"),
+            ("model.hidden", "[32, 64, 128]"),
+            ("model.dropout", "[0.0, 0.2, 0.5]"),
+            ("optimiser.lr", "{ low = 0.001, high = 0.03, log = true }"),
+            ("optimiser.weight_decay", "[0.0, 5e-4]"),
+        ],
+    };
+    let mut text = format!(
+        "# Search of `eciton tune`. The data decide all settings that [grid] leaves out.\n\
+         data = {source:?}\nrandom = {trials}\nseeds = {seeds}\n\n[grid]\n"
+    );
+    for (key, values) in grid {
+        let _ = writeln!(text, "\"{key}\" = {values}");
+    }
+    let first = epochs / FIRST_RUNG;
+    if first > 0 && trials > 1 && of.is_validated {
+        let _ = write!(text, "\n[halving]\neta = 3\nepochs = {first}\n");
+    }
+    text
+}

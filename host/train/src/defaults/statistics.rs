@@ -1,0 +1,171 @@
+//! Statistics of a data set that decide the default settings of a run.
+
+use std::path::Path;
+
+use eciton_graph::dataset::{Dataset, Features, Labels, NO_LABEL};
+use eciton_plan::{Config, TaskType};
+
+use crate::data;
+
+/// Kind of a data set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DataKind {
+    /// Rows without a graph.
+    Table,
+    /// Rows that are images of this height, width and number of channels.
+    Images([u32; 3]),
+    /// Tokens of a text.
+    Text,
+    /// One graph.
+    Graph,
+    /// Many graphs.
+    Graphs,
+}
+
+/// Values of the features.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ValueKind {
+    /// 0 and 1 alone.
+    Flags,
+    /// Whole numbers from 0.
+    Counts,
+    /// Other numbers.
+    Numbers,
+}
+
+/// Statistics of a data set.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Statistics {
+    /// Kind of the data set.
+    pub kind: DataKind,
+    /// The task, by the settings or by the labels.
+    pub task: TaskType,
+    /// Rows; of a graph its vertices, of a text its tokens.
+    pub rows: u32,
+    /// Columns of the features.
+    pub columns: u32,
+    /// Classes, or columns of labels.
+    pub outputs: u32,
+    /// Rows that train.
+    pub training: u32,
+    /// Whether some rows validate.
+    pub is_validated: bool,
+    /// Share of the features' values that are not 0.
+    pub filled: f64,
+    /// Values of the features.
+    pub values: ValueKind,
+    /// Largest absolute value of the sampled features.
+    pub largest: f32,
+    /// Share of edges between training rows whose ends have one class, adjusted for the classes' sizes: 0 for
+    /// classes that are independent of edges (Platonov et al. 2023). `None` for fewer than [`LEAST_EDGES`] of them.
+    pub homophily: Option<f64>,
+    /// Mean number of neighbours.
+    pub degree: f64,
+}
+
+/// Fewest edges between training rows of which the homophily is computed.
+pub const LEAST_EDGES: u64 = 50;
+/// Maximum number of values of dense features that are looked at.
+const MAX_SAMPLED: usize = 1 << 24;
+
+impl Statistics {
+    /// Computes the statistics of a data set whose labels and split are those of the settings.
+    pub(crate) fn of(config: &Config, dataset: &Dataset) -> Self {
+        let (features, split) = (&dataset.features, &dataset.split);
+        let rows = dataset.vertices();
+        let cells = (features.rows() as f64 * f64::from(features.columns())).max(1.0);
+        let (values, largest) = values(features);
+        Self {
+            kind: kind(config, dataset),
+            task: config.data.task.unwrap_or_else(|| data::task(&dataset.labels)),
+            rows,
+            columns: features.columns(),
+            outputs: dataset.labels.width(),
+            training: split.train.len() as u32,
+            is_validated: config.predicts_links() || !split.validation.is_empty(),
+            filled: features.filled() as f64 / cells,
+            values,
+            largest,
+            homophily: homophily(dataset),
+            degree: dataset.graph.edges() as f64 / f64::from(rows.max(1)),
+        }
+    }
+}
+
+fn kind(config: &Config, dataset: &Dataset) -> DataKind {
+    let path = Path::new(&config.data.source);
+    if data::is_text(&config.data, path) {
+        return DataKind::Text;
+    }
+    match (&dataset.graphs, dataset.graph.edges()) {
+        (Some(_), _) => DataKind::Graphs,
+        (None, 0) => match eciton_formats::image_shape(path) {
+            Some(shape)
+                if shape.iter().map(|&side| u64::from(side)).product::<u64>()
+                    == u64::from(dataset.features.columns()) =>
+            {
+                DataKind::Images(shape)
+            }
+            _ => DataKind::Table,
+        },
+        (None, _) => DataKind::Graph,
+    }
+}
+
+/// Returns the kind of the values, and the largest absolute value. Dense rows are sampled evenly.
+fn values(features: &Features) -> (ValueKind, f32) {
+    let (mut flags, mut counts, mut largest) = (true, true, 0.0f32);
+    let mut look = |values: &[f32]| {
+        for value in values {
+            flags &= *value == 0.0 || *value == 1.0;
+            counts &= *value >= 0.0 && value.fract() == 0.0;
+            largest = largest.max(value.abs());
+        }
+    };
+    match features {
+        Features::Sparse(rows) => look(&rows.values),
+        Features::Dense(rows) => {
+            let (count, columns) = (features.rows(), features.columns().max(1) as usize);
+            let step = (count / (MAX_SAMPLED / columns).max(1)).max(1);
+            (0..count).step_by(step).for_each(|row| look(rows.view().row(row)));
+        }
+    }
+    let kind = match (flags, counts) {
+        (true, _) => ValueKind::Flags,
+        (false, true) => ValueKind::Counts,
+        (false, false) => ValueKind::Numbers,
+    };
+    (kind, largest)
+}
+
+/// Returns the adjusted homophily of the edges between training rows.
+fn homophily(dataset: &Dataset) -> Option<f64> {
+    let Labels::Classes { of, count } = &dataset.labels else { return None };
+    if dataset.graphs.is_some() {
+        return None;
+    }
+    let mut known = vec![NO_LABEL; of.len()];
+    for &row in &dataset.split.train {
+        if let (Some(to), Some(&class)) = (known.get_mut(row as usize), of.get(row as usize)) {
+            *to = class;
+        }
+    }
+    let class = |vertex: u32| known.get(vertex as usize).copied().filter(|class| *class != NO_LABEL);
+    let (mut edges, mut same) = (0u64, 0u64);
+    let mut ends = vec![0u64; *count as usize];
+    for &target in &dataset.split.train {
+        let Some(own) = class(target) else { continue };
+        for other in dataset.graph.in_neighbours(target).iter().filter_map(|&source| class(source)) {
+            edges += 1;
+            same += u64::from(other == own);
+            if let Some(count) = ends.get_mut(other as usize) {
+                *count += 1;
+            }
+        }
+    }
+    if edges < LEAST_EDGES {
+        return None;
+    }
+    let expected: f64 = ends.iter().map(|&count| (count as f64 / edges as f64).powi(2)).sum();
+    (expected < 1.0).then(|| (same as f64 / edges as f64 - expected) / (1.0 - expected))
+}
