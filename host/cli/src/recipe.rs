@@ -339,7 +339,10 @@ mod tests {
         let config = configured(&["a/folder", "--name", "amazon_photo", "--recipe", "sgc"]).unwrap();
         assert_eq!((&config.data.source[..], config.model.kind), ("a/folder", ModelKind::Sgc));
         assert!(refused(&[recipe, "--recipe", "gcn"]).contains("is a recipe already"));
-        assert!(refused(&["a/folder", "--recipe", "gcn"]).contains("no recipe is for a data set `a/folder`"));
+        // A recipe of the kind, whose keys the data do not decide.
+        let config = configured(&["a/folder", "--recipe", "gcn"]).unwrap();
+        assert!(config.choices.open && config.choices.is_asked("optimiser.lr"));
+        assert!(refused(&["a/folder", "--recipe", "gc"]).contains("there are: appnp, gat"));
         assert_eq!(configured(&["x/y", "--name", "7"]).unwrap().data.name.as_deref(), Some("7"));
     }
 

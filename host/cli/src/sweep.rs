@@ -393,11 +393,14 @@ pub(crate) fn read(arguments: &Arguments) -> Result<Planned, Failure> {
 
 /// Returns the recipe of all trials, which has no functions, and the functions that train them.
 fn base(sweep: &Sweep, arguments: &Arguments) -> Result<(Config, Config), Failure> {
-    let beside = |recipe: &str| arguments.file.parent().unwrap_or(Path::new("")).join(recipe).display().to_string();
+    let beside =
+        |recipe: &str| arguments.file.parent().unwrap_or(Path::new("")).join(recipe).display().to_string();
     let data = || sweep.data.clone();
     let (what, recipe, data) = match sweep.recipe.as_deref() {
         None => (data(), None, None),
-        Some(recipe) if recipe.to_ascii_lowercase().ends_with(".toml") => (Some(beside(recipe)), None, data()),
+        Some(recipe) if recipe.to_ascii_lowercase().ends_with(".toml") => {
+            (Some(beside(recipe)), None, data())
+        }
         Some(recipe) => match (recipe.split_once('/'), &sweep.data) {
             (Some((set, model)), _) => (Some(set.to_owned()), Some(model.to_owned()), data()),
             (None, Some(_)) => (data(), Some(recipe.to_owned()), None),
@@ -411,12 +414,8 @@ fn base(sweep: &Sweep, arguments: &Arguments) -> Result<(Config, Config), Failur
     let data = data.iter().map(|data| format!("data.source={data}"));
     let of_functions = |set: &&String| set.starts_with("executor.") || set.starts_with("emulator.");
     let set = data.chain(arguments.set.iter().filter(|set| !of_functions(set)).cloned()).collect();
-    let mut config = recipe::configure(&train::Arguments {
-        what,
-        recipe,
-        set,
-        ..train::Arguments::default()
-    })?;
+    let mut config =
+        recipe::configure(&train::Arguments { what, recipe, set, ..train::Arguments::default() })?;
     let mut place = Config::default();
     (place.executor, place.emulator) = (config.executor.clone(), config.emulator.clone());
     config.run_on(ExecutorKind::Local);
@@ -510,11 +509,7 @@ fn line(row: &Row, outcome: &Outcome, (ended, all): (usize, usize)) -> String {
     format!("{rung}{ended:>5} of {all}  trial {:>5}  {}: {told}", row.trial, settings.trim())
 }
 
-fn print(
-    results: &Results<'_>,
-    (folder, by, data): (&Path, Part, Option<&str>),
-    output: &mut Output,
-) {
+fn print(results: &Results<'_>, (folder, by, data): (&Path, Part, Option<&str>), output: &mut Output) {
     let widest =
         results.groups.iter().take(MAX_SHOWN).map(|group| group.label.len()).max().unwrap_or(0).max(7);
     output.line("");

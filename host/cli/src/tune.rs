@@ -1,4 +1,5 @@
-//! `eciton tune`: a search for good settings of a data set. It writes the file of a sweep and trains that sweep.
+//! `eciton tune`: a search for good settings of a data set. It writes the file of a sweep and
+//! trains that sweep.
 
 use std::path::{Path, PathBuf};
 

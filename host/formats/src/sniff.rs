@@ -1,4 +1,5 @@
-//! Properties of a file that decide how it is read or which model suits it, found without reading it as a data set.
+//! Properties of a file that decide how it is read or which model suits it, found without reading
+//! it as a data set.
 
 use std::path::Path;
 
@@ -11,8 +12,8 @@ const START_BYTES: u64 = 1 << 16;
 /// Maximum number of channels of an image.
 const MAX_CHANNELS: usize = 4;
 
-/// Returns height, width and channels of the images `[V, height, width]` or `[V, height, width, channels]` of an
-/// archive or a folder of rows. `None` for all other data.
+/// Returns height, width and channels of the images `[V, height, width]` or `[V, height, width,
+/// channels]` of an archive or a folder of rows. `None` for all other data.
 #[must_use]
 pub fn image_shape(path: &Path) -> Option<[u32; 3]> {
     let shape = match path.is_dir() {
@@ -38,8 +39,8 @@ pub fn image_shape(path: &Path) -> Option<[u32; 3]> {
     Some([side(height)?, side(width)?, side(channels)?])
 }
 
-/// Returns whether a file is prose and no list of edges: a file that would be read as edges, some lines of which
-/// have other than two to four fields.
+/// Returns whether a file is prose and no list of edges: a file that would be read as edges, some
+/// lines of which have other than two to four fields.
 #[must_use]
 pub fn is_prose(path: &Path) -> bool {
     if !path.is_file() || is_rows(path) || !matches!(Kind::of(path), Ok(Some(Kind::EdgeList))) {

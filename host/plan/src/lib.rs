@@ -75,7 +75,8 @@ pub use class_weights::ClassWeights;
 pub use cloud::{Cloud, Preset};
 pub use combine::{Combine, Sum};
 pub use config::{
-    Choice, Choices, Config, Data, Keep, Limits, MAX_SEQUENCE, NormaliseFeatures, Run, SelfLoops, Tokens, origins,
+    Choice, Choices, Config, Data, Keep, Limits, MAX_SEQUENCE, NormaliseFeatures, Run, SelfLoops, Tokens,
+    origins,
 };
 pub use error::{Error, TextPlace};
 pub use executor::{

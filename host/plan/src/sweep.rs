@@ -228,7 +228,8 @@ impl Sweep {
             return Err(wrong(format!("`{}` stands in [grid] twice", twice[0].key)));
         }
         if found.recipe.is_none() && found.data.is_none() {
-            let remedy = "write recipe = \"DATASET/MODEL\", or data = \"PATH\" for settings that follow from the data";
+            let remedy =
+                "write recipe = \"DATASET/MODEL\", or data = \"PATH\" for settings that follow from the data";
             return Err(wrong(format!("neither `recipe` nor `data`: {remedy}")));
         }
         if found.seeds == 0 || found.random == Some(0) {

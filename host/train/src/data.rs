@@ -27,8 +27,8 @@ mod source;
 
 pub use source::{IN_MEMORY, load, open, prepare};
 pub(crate) use source::{
-    fitted, is_text, load_fitted, load_to_train, located, open_as, read_to_train, scaled, to_train, vocabulary,
-    with_labels,
+    fitted, is_text, load_fitted, load_to_train, located, open_as, read_to_train, scaled, to_train,
+    vocabulary, with_labels,
 };
 
 /// Rows of an interval of a data set without edges, by default at most, while there are atoms for it.

@@ -1,15 +1,16 @@
-//! Default settings from the data: one pure function, [`choose`], from [`Statistics`] of a data set to settings, each
-//! with its reason.
+//! Default settings from the data: one pure function, [`choose`], from [`Statistics`] of a data set
+//! to settings, each with its reason.
 //!
 //! | data | model | scale of the features |
 //! | --- | --- | --- |
 //! | table | perceptron | each column |
 //! | images | convolutions | each column, unless values are at most 1 |
 //! | text | transformer over characters | none |
-//! | graph | GCN; GraphSAGE with skip connections where edges do not join equal classes | rows of sparse counts, columns of other numbers |
+//! | graph | GCN, or GraphSAGE with skip connections | rows of sparse counts, else columns |
 //!
-//! Settings that were asked for stay ([`eciton_plan::Choices`]), by the user or by a recipe. A recipe's file and a
-//! data set of a known name have settings of their own: nothing is chosen for them.
+//! Settings that were asked for stay ([`eciton_plan::Choices`]), by the user or by a recipe. A
+//! recipe's file and a data set of a known name have settings of their own: nothing is chosen for
+//! them.
 
 mod causes;
 mod space;
@@ -23,6 +24,7 @@ use eciton_plan::{Choice, Config, Layers, ModelKind, TaskType};
 
 use crate::data;
 use crate::error::Result;
+use crate::run_folder;
 
 pub use causes::causes;
 pub use space::space;
@@ -37,7 +39,8 @@ const LOW_HOMOPHILY: f64 = 0.2;
 /// Training rows of a table or of images above which they are trained in batches.
 const WHOLE_ROWS: u32 = 2048;
 
-/// Returns whether the data decide settings of a run: not for a recipe's file, and not for a data set of a known name.
+/// Returns whether the data decide settings of a run: not for a recipe's file, and not for a data
+/// set of a known name.
 #[must_use]
 pub fn is_open(config: &Config) -> bool {
     let source = &config.data.source;
@@ -74,6 +77,7 @@ pub fn settle(config: &Config) -> Result<Config> {
 pub fn settle_by(config: &Config, statistics: &Statistics) -> Result<Config> {
     let mut settled = readable(config)?;
     settled.choices.open = false;
+    adopt(&mut settled)?;
     loop {
         // A choice may depend on an earlier one: the rate on the model, for instance.
         let done = settled.choices.made.len();
@@ -93,6 +97,10 @@ fn make(config: &mut Config, statistics: &Statistics, choice: Choice) -> Result<
     }
     let before = config.clone();
     let name = choice.key.strip_prefix("model.").map(str::to_owned);
+    // Earlier weights have their model.
+    if config.run.init.is_some() && name.as_ref().is_some_and(|name| name != "kind") {
+        return Ok(());
+    }
     if config.choose(choice)? && name.is_some_and(|name| unread(config, statistics).as_deref() == Some(&name))
     {
         *config = before;
@@ -128,6 +136,22 @@ pub(crate) fn settled(config: &Config, dataset: Option<Dataset>) -> Result<(Conf
     Ok((config, Some(dataset)))
 }
 
+/// Takes the model of the run folder that `run.init` names, if no key of the model was asked for.
+fn adopt(config: &mut Config) -> Result<()> {
+    let Some(init) = config.run.init.clone().filter(|_| !config.choices.is_section_asked("model")) else {
+        return Ok(());
+    };
+    let path = Path::new(&init);
+    let is_model = path.file_name().is_some_and(|name| name == run_folder::MODEL);
+    let folder = if is_model { path.parent().unwrap_or(path) } else { path };
+    if run_folder::is_run(folder) {
+        config.model = Config::parse(&run_folder::recipe(folder)?, &init)?.model;
+        config.choices.ask("model.kind");
+        config.choices.made.push(one("model", config.model.kind.name(), format!("that of {init}")));
+    }
+    Ok(())
+}
+
 /// The configuration with the settings without which its file cannot be read.
 fn readable(config: &Config) -> Result<Config> {
     let mut config = config.clone();
@@ -144,8 +168,8 @@ fn one(key: &str, value: impl std::fmt::Display, reason: impl Into<String>) -> C
     Choice { key: key.to_owned(), value: value.to_string(), reason: reason.into() }
 }
 
-/// Returns the settings that suit a data set, each with its reason, in the order in which they act. `config` has the
-/// settings so far: a choice may depend on them.
+/// Returns the settings that suit a data set, each with its reason, in the order in which they act.
+/// `config` has the settings so far: a choice may depend on them.
 #[must_use]
 pub fn choose(of: &Statistics, config: &Config) -> Vec<Choice> {
     let mut all = Vec::new();
@@ -162,10 +186,9 @@ pub fn choose(of: &Statistics, config: &Config) -> Vec<Choice> {
     all
 }
 
-/// Whether the user has chosen the layers of the model.
+/// Whether the kind of the layers was asked for, or is that of earlier weights.
 fn has_layers(config: &Config) -> bool {
-    let asked = ["model.kind", "model.layers", "model.file"];
-    matches!(config.model.layers, Layers::List(_)) || asked.iter().any(|key| config.choices.is_asked(key))
+    matches!(config.model.layers, Layers::List(_)) || config.choices.is_asked("model.kind")
 }
 
 /// Rows and outputs, as reasons name them.

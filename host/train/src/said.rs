@@ -43,8 +43,18 @@ pub(crate) fn said(config: &Config, model: &Model, inputs: &Inputs, scaled: Norm
 
 /// Settings that followed from the data. Their names are their keys.
 pub(crate) fn chosen(config: &Config) -> Vec<Said> {
-    let said = |made: &Choice| one(&made.key, &made.key, &made.value, &format!("default: {}", made.reason));
+    let said = |made: &Choice| {
+        let value = kernels(&made.value).unwrap_or_else(|| made.value.clone());
+        one(&made.key, &made.key, &value, &format!("default: {}", made.reason))
+    };
     config.choices.made.iter().map(said).collect()
+}
+
+/// The kernels of a list of layers. `None` for other values.
+fn kernels(value: &str) -> Option<String> {
+    let layers = value.strip_prefix("[{")?;
+    let kernel = |layer: &str| Some(layer.split_once("kernel = \"")?.1.split_once('"')?.0.to_owned());
+    Some(layers.split('}').filter_map(kernel).collect::<Vec<_>>().join(", "))
 }
 
 fn one(key: &str, name: &str, value: &str, from: &str) -> Said {

@@ -28,8 +28,9 @@ impl Known {
     }
 }
 
-/// Returns the trials and the configuration of each. Keys of the grid that the model of a trial does not have are left
-/// out of it, with a note; of trials that are equal then, the first stays. The data decide open settings.
+/// Returns the trials and the configuration of each. Keys of the grid that the model of a trial
+/// does not have are left out of it, with a note; of trials that are equal then, the first stays.
+/// The data decide open settings.
 ///
 /// # Errors
 /// The first setting that is refused, with the trial. `shown` is the sweep's file.
@@ -52,6 +53,10 @@ pub(super) fn settle(
         let checked = last.take().filter(|(of, _)| *of == asked);
         if let Some((_, left)) = &checked {
             trial.choice.clone_from(left);
+        }
+        while let Some(at) = foreign(base, &trial) {
+            let (key, _) = trial.choice.remove(at);
+            leave_out(shown, &key, &kind_of(base, &trial));
         }
         let mut config = recipe::settle(base.clone(), trial.assignments(), &origin)?;
         if is_open || has_models && checked.is_none() {
@@ -79,10 +84,7 @@ pub(super) fn settle(
                     return Err(Failure::Usage(format!("{origin}: {text}")));
                 };
                 trial.choice.remove(at);
-                eciton_input::notes::fact(format!(
-                    "{shown}: {key} is left out of the trials of {}, which does not have it",
-                    settled.model.kind.name()
-                ));
+                leave_out(shown, &key, settled.model.kind.name());
                 config = recipe::settle(base.clone(), trial.assignments(), &origin)?;
             }
             if checked.is_none() {
@@ -100,4 +102,36 @@ pub(super) fn settle(
         }
     }
     Ok((kept, configs))
+}
+
+/// Adds a note about a key that the trials of a model leave out.
+fn leave_out(shown: &str, key: &str, kind: &str) {
+    eciton_input::notes::add(format!(
+        "{shown}: {key} is left out of the trials of {kind}, which does not have it"
+    ));
+}
+
+/// The configuration of a trial, unchecked. `None` for settings that are refused.
+fn unchecked(base: &Config, trial: &Trial) -> Option<Config> {
+    let mut config = base.clone();
+    trial.assignments().all(|setting| config.set(&setting).is_ok()).then_some(config)
+}
+
+/// The name of a trial's model.
+fn kind_of(base: &Config, trial: &Trial) -> String {
+    unchecked(base, trial).unwrap_or_else(|| base.clone()).model.kind.name().to_owned()
+}
+
+/// Returns the index of a setting of the grid that belongs to other models than the trial's, in a
+/// grid over models.
+fn foreign(base: &Config, trial: &Trial) -> Option<usize> {
+    if !trial.choice.iter().any(|(key, _)| key == "model.kind") {
+        return None;
+    }
+    match unchecked(base, trial)?.check() {
+        Err(eciton_plan::Error::ModelKey { attribute, .. }) => {
+            trial.choice.iter().position(|(key, _)| key.strip_prefix("model.") == Some(attribute))
+        }
+        _ => None,
+    }
 }

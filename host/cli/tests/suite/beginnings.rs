@@ -84,7 +84,7 @@ fn a_table_is_a_data_set() {
     let stat = works(folder, &["data", "stat", "waves.csv"]);
     assert!(stat.contains("none: rows without edges"), "{stat}");
     let found = summary(folder, &["waves.csv", "--out", "run"]);
-    assert_eq!(found["model"], "linear 2-16-2");
+    assert_eq!(found["model"], "linear 2-64-2");
     works(folder, &["predict", "run", "--out", "scores.csv"]);
     let scores = std::fs::read_to_string(folder.join("scores.csv")).unwrap();
     assert!(scores.lines().count() == 201 && scores.contains("\nr199,"), "{scores}");

@@ -84,7 +84,7 @@ fn what_was_not_asked_for_is_said() {
     let text = works(folder, &["train", "airports", "--model", "gat", "--epochs", "3", "--out", "run"]);
     for words in [
         "split          54 train, 18 validate, 18 test (default, for the data set has none: 60 / 20 / 20 %",
-        "features       as they are (auto",
+        "(default: 2 columns of numbers)",
         "not used: airlines (default; model.edge_weights takes one)",
         "activation     elu (default of gat)",
         "loss           cross-entropy (default of classification)",
@@ -99,7 +99,7 @@ fn what_was_not_asked_for_is_said() {
         ("activation = \"elu\"", "(default of gat)"),
         ("loss = \"cross-entropy\"", "(default of classification)"),
         ("metric = \"accuracy\"", "(default of classification)"),
-        ("normalise_features = \"none\"", "vertices)"),
+        ("normalise_features = \"columns\"", "(default: 2 columns of numbers)"),
         ("epochs = 3", "(set)"),
         ("seed = 0", "(default)"),
     ] {

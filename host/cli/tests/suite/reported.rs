@@ -46,6 +46,8 @@ fn the_loss_of_an_epoch_does_not_depend_on_the_batch() {
     let plain = [
         "--model",
         "mlp",
+        "--hidden",
+        "16",
         "--dropout",
         "0",
         "--epochs",

@@ -129,7 +129,8 @@ fn whole_numbers_that_f32_rounds_are_named_where_they_are_not_scaled() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();
     std::fs::write(folder.join("t.csv"), "t,u,y\n1700000029,1,0\n1700000001,2,1\n1700000040,3,0\n").unwrap();
-    let (code, _, told) = eciton(folder, &["train", "t.csv", "--epochs", "1", "--no-out"]);
+    let plain = ["train", "t.csv", "--epochs", "1", "--no-out", "--set", "data.normalise_features=none"];
+    let (code, _, told) = eciton(folder, &plain);
     assert_eq!(code, Some(0), "{told}");
     let wanted = "feature \"t\": 1700000029 (row 0) is stored as 1700000000";
     assert!(told.contains(wanted) && told.contains("--set data.normalise_features=columns"), "{told}");

@@ -18,8 +18,8 @@ pub struct Choice {
     pub reason: String,
 }
 
-/// Keys that were asked for, and settings that the data decided. Two configurations are equal whatever
-/// decided their settings.
+/// Keys that were asked for, and settings that the data decided. Two configurations are equal
+/// whatever decided their settings.
 #[derive(Clone, Debug, Default)]
 pub struct Choices {
     /// Whether the data decide settings that were not asked for. It is false for a recipe's file.
@@ -55,7 +55,8 @@ impl Choices {
 }
 
 impl Config {
-    /// Reads a recipe, and records its keys as asked for. `origin` is the recipe's name, for messages.
+    /// Reads a recipe, and records its keys as asked for. `origin` is the recipe's name, for
+    /// messages.
     ///
     /// # Errors
     /// As [`Config::parse`].
@@ -69,7 +70,8 @@ impl Config {
         Ok(config)
     }
 
-    /// Makes a setting unless its key was asked for or the other settings exclude it. Returns whether it was made.
+    /// Makes a setting unless its key was asked for or the other settings exclude it. Returns
+    /// whether it was made.
     ///
     /// # Errors
     /// A key or a value that does not exist.

@@ -2,8 +2,9 @@
 
 use crate::report::Summary;
 
-/// Returns the likely causes, the likeliest first, if the written models of a run are on average below the baseline of
-/// their majority class. Returns no cause for a run above it, and for a run without a baseline.
+/// Returns the likely causes, the likeliest first, if the written models of a run are on average
+/// below the baseline of their majority class. Returns no cause for a run above it, and for a run
+/// without a baseline.
 #[must_use]
 pub fn causes(summary: &Summary) -> Vec<String> {
     let judged: Vec<(f64, f64)> = summary

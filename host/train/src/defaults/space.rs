@@ -7,7 +7,8 @@ use super::{DataKind, Statistics};
 /// Share of a training's epochs that the first rung of a search has.
 const FIRST_RUNG: u32 = 8;
 
-/// Returns a sweep's file: draws of settings that suit the kind of the data, by successive halving to `epochs` epochs.
+/// Returns a sweep's file: draws of settings that suit the kind of the data, by successive halving
+/// to `epochs` epochs.
 #[must_use]
 pub fn space(of: &Statistics, source: &str, (trials, seeds, epochs): (u32, u32, u32)) -> String {
     let grid: &[(&str, &str)] = match of.kind {

@@ -56,8 +56,9 @@ pub struct Statistics {
     pub values: ValueKind,
     /// Largest absolute value of the sampled features.
     pub largest: f32,
-    /// Share of edges between training rows whose ends have one class, adjusted for the classes' sizes: 0 for
-    /// classes that are independent of edges (Platonov et al. 2023). `None` for fewer than [`LEAST_EDGES`] of them.
+    /// Share of edges between training rows whose ends have one class, adjusted for the classes'
+    /// sizes: 0 for classes that are independent of edges (Platonov et al. 2023). `None` for fewer
+    /// than [`LEAST_EDGES`] of them.
     pub homophily: Option<f64>,
     /// Mean number of neighbours.
     pub degree: f64,
@@ -82,13 +83,34 @@ impl Statistics {
             columns: features.columns(),
             outputs: dataset.labels.width(),
             training: split.train.len() as u32,
-            is_validated: config.predicts_links() || !split.validation.is_empty(),
+            is_validated: config.predicts_links() || is_validated(dataset),
             filled: features.filled() as f64 / cells,
             values,
             largest,
             homophily: homophily(dataset),
             degree: dataset.graph.edges() as f64 / f64::from(rows.max(1)),
         }
+    }
+}
+
+/// Whether the validation rows differ in their labels: metrics of classes are undefined on rows of
+/// one class.
+fn is_validated(dataset: &Dataset) -> bool {
+    let mut rows = dataset.split.validation.iter().map(|&row| row as usize);
+    match &dataset.labels {
+        Labels::Classes { of, .. } => {
+            let mut classes = rows.filter_map(|row| of.get(row));
+            classes.next().is_some_and(|first| classes.any(|class| class != first))
+        }
+        Labels::Flags(values) => {
+            let rows: Vec<&[f32]> = rows.map(|row| values.row(row)).collect();
+            let differs = |column: usize| {
+                let has = |flag: f32| rows.iter().any(|row| row.get(column) == Some(&flag));
+                has(0.0) && has(1.0)
+            };
+            (0..values.columns() as usize).any(differs)
+        }
+        Labels::Numbers(_) => rows.next().is_some(),
     }
 }
 
