@@ -20,7 +20,7 @@ use std::path::Path;
 
 use eciton_fetch::catalogue;
 use eciton_graph::dataset::Dataset;
-use eciton_plan::{Choice, Config, Layers, ModelKind, TaskType};
+use eciton_plan::{Choice, Config, Layers, Model, ModelKind, TaskType};
 
 use crate::data;
 use crate::error::Result;
@@ -112,6 +112,11 @@ fn make(config: &mut Config, statistics: &Statistics, choice: Choice) -> Result<
 #[must_use]
 pub fn unread(config: &Config, statistics: &Statistics) -> Option<String> {
     let Statistics { columns, outputs, task, .. } = *statistics;
+    if let Err(eciton_plan::Error::ModelKey { attribute, .. }) =
+        Model::resolve(&config.model, columns, outputs, task)
+    {
+        return Some(attribute.to_owned());
+    }
     match config.model.check_read(columns, outputs, task) {
         Err(eciton_plan::Error::UnreadKey { key, .. }) => Some(key.to_owned()),
         _ => None,

@@ -196,11 +196,15 @@ pub fn csv(rows: &[Row]) -> String {
         true => format!("\"{}\"", text.replace('"', "\"\"")),
         false => text.to_owned(),
     };
-    let first = rows.first();
-    let settings =
-        |row: &Row| -> Vec<(String, String)> { row.choice.iter().chain(&row.repeat).cloned().collect() };
+    // A grid over models leaves out keys that a model does not have.
+    let mut keys: Vec<&str> = Vec::new();
+    for (key, _) in rows.iter().flat_map(|row| &row.choice).chain(rows.iter().flat_map(|row| &row.repeat)) {
+        if !keys.contains(&key.as_str()) {
+            keys.push(key);
+        }
+    }
     let mut head = vec!["trial".to_owned()];
-    head.extend(first.map(settings).unwrap_or_default().into_iter().map(|(key, _)| key));
+    head.extend(keys.iter().map(|key| (*key).to_owned()));
     let has_rungs = rows.iter().any(|row| row.rung.is_some());
     head.extend(has_rungs.then(|| "rung".to_owned()));
     let rest = ["state", "metric", "val_metric", "test_metric", "epochs", "seconds", "model_digest", "error"];
@@ -210,7 +214,11 @@ pub fn csv(rows: &[Row]) -> String {
     let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
     for row in rows {
         let mut fields = vec![row.trial.to_string()];
-        fields.extend(settings(row).into_iter().map(|(_, value)| value.trim_matches('"').to_owned()));
+        let value = |key: &&str| {
+            let found = row.choice.iter().chain(&row.repeat).find(|(of, _)| of == key);
+            found.map_or_else(String::new, |(_, value)| value.trim_matches('"').to_owned())
+        };
+        fields.extend(keys.iter().map(value));
         fields.extend(has_rungs.then(|| row.rung.map_or_else(String::new, |rung| rung.to_string())));
         fields.extend([
             row.state.to_owned(),
