@@ -54,10 +54,6 @@ pub(super) fn settle(
         if let Some((_, left)) = &checked {
             trial.choice.clone_from(left);
         }
-        while let Some(at) = foreign(base, &trial) {
-            let (key, _) = trial.choice.remove(at);
-            leave_out(shown, &key, &kind_of(base, &trial));
-        }
         let mut config = recipe::settle(base.clone(), trial.assignments(), &origin)?;
         if is_open || has_models && checked.is_none() {
             let statistics = known.of(&config)?;
@@ -78,9 +74,11 @@ pub(super) fn settle(
                 let kinds = trial.choice.iter().any(|(key, _)| key == "model.kind");
                 let at = trial.choice.iter().position(|(of, _)| *of == key).filter(|_| kinds);
                 let Some(at) = at else {
-                    let refused =
-                        settled.model.check_read(statistics.columns, statistics.outputs, statistics.task);
-                    let text = refused.err().map_or(String::new(), |error| Failure::text(&error));
+                    let Statistics { columns, outputs, task, .. } = statistics;
+                    let refused = Model::resolve(&settled.model, columns, outputs, task)
+                        .err()
+                        .or_else(|| settled.model.check_read(columns, outputs, task).err());
+                    let text = refused.map_or(String::new(), |error| Failure::text(&error));
                     return Err(Failure::Usage(format!("{origin}: {text}")));
                 };
                 trial.choice.remove(at);
@@ -109,29 +107,4 @@ fn leave_out(shown: &str, key: &str, kind: &str) {
     eciton_input::notes::add(format!(
         "{shown}: {key} is left out of the trials of {kind}, which does not have it"
     ));
-}
-
-/// The configuration of a trial, unchecked. `None` for settings that are refused.
-fn unchecked(base: &Config, trial: &Trial) -> Option<Config> {
-    let mut config = base.clone();
-    trial.assignments().all(|setting| config.set(&setting).is_ok()).then_some(config)
-}
-
-/// The name of a trial's model.
-fn kind_of(base: &Config, trial: &Trial) -> String {
-    unchecked(base, trial).unwrap_or_else(|| base.clone()).model.kind.name().to_owned()
-}
-
-/// Returns the index of a setting of the grid that belongs to other models than the trial's, in a
-/// grid over models.
-fn foreign(base: &Config, trial: &Trial) -> Option<usize> {
-    if !trial.choice.iter().any(|(key, _)| key == "model.kind") {
-        return None;
-    }
-    match unchecked(base, trial)?.check() {
-        Err(eciton_plan::Error::ModelKey { attribute, .. }) => {
-            trial.choice.iter().position(|(key, _)| key.strip_prefix("model.") == Some(attribute))
-        }
-        _ => None,
-    }
 }

@@ -111,7 +111,7 @@ fn what_cannot_be_is_refused_with_a_remedy() {
     refused(folder, &with(&column), &["edge_weights = 2", "2 features, columns 0 to 1"]);
     refused(
         folder,
-        &with(&["--set", "model.edge_weights=1"]),
+        &with(&["--model", "gcn", "--set", "model.edge_weights=1"]),
         &["the edge from v4 to v0 weighs -1.5", "gcn", "sage"],
     );
     refused(
