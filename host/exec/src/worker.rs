@@ -1,21 +1,26 @@
 //! The worker's binary, found: what emulated functions run, and what a package is made of.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use crate::Architecture;
 use crate::functions::{Error, Result};
 
-/// Finds the worker's binary: as given, else `ECITON_WORKER`, else `bootstrap` beside this program,
-/// else `target/worker/bootstrap` in this folder or above.
+static CARRIED: OnceLock<PathBuf> = OnceLock::new();
+
+/// Names a folder that has `bootstrap` and `trainer`, for a process whose program is not Eciton's. The
+/// Python package calls it with its own folder. A second call changes nothing.
+pub fn carried_in(folder: PathBuf) {
+    let _ = CARRIED.set(folder);
+}
+
+/// Finds the worker's binary: as given, else `ECITON_WORKER`, else `bootstrap` in the folder of
+/// [`carried_in`] or beside this program, else `target/worker/bootstrap` in this folder or above.
 ///
 /// # Errors
 /// There is none; a file that was named and is not there.
 pub fn find(given: Option<&Path>) -> Result<PathBuf> {
-    first(
-        WORKER,
-        given,
-        program_folder().map(|folder| folder.join("bootstrap")).into_iter().chain(built_here()?),
-    )
+    first(WORKER, given, beside("bootstrap").chain(built_here()?))
 }
 
 /// Finds the worker's binary for a package: as [`find`], but what `--profile worker` built, a quarter
@@ -25,22 +30,18 @@ pub fn find(given: Option<&Path>) -> Result<PathBuf> {
 /// # Errors
 /// As [`find`].
 pub fn find_for_package(given: Option<&Path>, architecture: Architecture) -> Result<PathBuf> {
-    let folder = program_folder();
-    let own = folder.as_ref().and_then(|folder| Some(folder.parent()?.join("worker/bootstrap")));
-    let beside = folder.map(|folder| folder.join("bootstrap"));
-    let places = crossed(architecture)?.into_iter().chain(own).chain(built_here()?).chain(beside);
-    first(WORKER, given, places)
+    let places = crossed(architecture)?.into_iter().chain(worker_profile()).chain(built_here()?);
+    first(WORKER, given, places.chain(beside("bootstrap")))
 }
 
-/// Finds the trainer's binary: as given, else `ECITON_TRAINER`, else `trainer` beside this program, else
-/// `target/worker/trainer` in this folder or above.
+/// Finds the trainer's binary: as given, else `ECITON_TRAINER`, else `trainer` where [`find`] looks for
+/// the worker's.
 ///
 /// # Errors
 /// As [`find`].
 pub fn find_trainer(given: Option<&Path>) -> Result<PathBuf> {
-    let beside = program_folder().map(|folder| folder.join("trainer"));
     let built = built_here()?.into_iter().map(|path| path.with_file_name("trainer"));
-    first(TRAINER, given, beside.into_iter().chain(built))
+    first(TRAINER, given, beside("trainer").chain(built))
 }
 
 /// Finds the trainer's binary for a package, as [`find_for_package`] finds the worker's.
@@ -48,12 +49,9 @@ pub fn find_trainer(given: Option<&Path>) -> Result<PathBuf> {
 /// # Errors
 /// As [`find`].
 pub fn find_trainer_for_package(given: Option<&Path>, architecture: Architecture) -> Result<PathBuf> {
-    let folder = program_folder();
-    let own = folder.as_ref().and_then(|folder| Some(folder.parent()?.join("worker/trainer")));
-    let named = |path: PathBuf| path.with_file_name("trainer");
-    let crossed = crossed(architecture)?.into_iter().map(named);
-    let places = crossed.chain(own).chain(built_here()?.into_iter().map(named));
-    first(TRAINER, given, places.chain(folder.map(|folder| folder.join("trainer"))))
+    let places = crossed(architecture)?.into_iter().chain(worker_profile()).chain(built_here()?);
+    let named = places.map(|path| path.with_file_name("trainer"));
+    first(TRAINER, given, named.chain(beside("trainer")))
 }
 
 /// What is looked for: its name, the variable that names its file, and all that does.
@@ -63,6 +61,17 @@ const TRAINER: What = ("trainer", "ECITON_TRAINER", "ECITON_TRAINER");
 
 fn program_folder() -> Option<PathBuf> {
     Some(std::env::current_exe().ok()?.parent()?.to_owned())
+}
+
+/// A file in the folder of [`carried_in`], and in this program's.
+fn beside(file: &str) -> impl Iterator<Item = PathBuf> {
+    let folders = CARRIED.get().cloned().into_iter().chain(program_folder());
+    folders.map(move |folder| folder.join(file))
+}
+
+/// What `--profile worker` built of the sources that this program is of.
+fn worker_profile() -> Option<PathBuf> {
+    Some(program_folder()?.parent()?.join("worker/bootstrap"))
 }
 
 fn built_here() -> Result<Vec<PathBuf>> {

@@ -11,9 +11,10 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
-from eciton._eciton import __version__
+from eciton._eciton import __version__, carried_in
 
 if TYPE_CHECKING:
     from eciton import callbacks, datasets
@@ -39,6 +40,9 @@ __all__ = [
     "sweep",
     "train",
 ]
+
+# `--executor emulated` and `eciton deploy` take the functions' programs from here.
+carried_in(os.path.join(os.path.dirname(__file__), "programs"))
 
 # Imported when they are asked for: the command `eciton` needs no NumPy.
 _HOMES = {

@@ -15,6 +15,7 @@ mod run;
 mod settings;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use pyo3::prelude::*;
 
@@ -22,6 +23,12 @@ use pyo3::prelude::*;
 #[pyfunction]
 fn main(py: Python<'_>, words: Vec<OsString>) -> u8 {
     py.detach(|| eciton_cli::run(words))
+}
+
+/// Names the folder in which this package carries the functions' programs.
+#[pyfunction]
+fn carried_in(folder: PathBuf) {
+    eciton_exec::worker::carried_in(folder);
 }
 
 /// The module.
@@ -34,6 +41,7 @@ fn _eciton(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<data::Data>()?;
     module.add_class::<settings::Settings>()?;
     module.add_function(wrap_pyfunction!(main, module)?)?;
+    module.add_function(wrap_pyfunction!(carried_in, module)?)?;
     module.add_function(wrap_pyfunction!(data::open, module)?)?;
     module.add_function(wrap_pyfunction!(data::names, module)?)?;
     module.add_function(wrap_pyfunction!(run::train, module)?)?;
