@@ -65,8 +65,10 @@ fn weights_of_edges_are_learnt_with() {
     let blind = summary(folder, &[&TRAIN[..], &["--no-out"]].concat());
     let seeing = summary(folder, &[&TRAIN[..], &WEIGHTED, &["--out", "run"]].concat());
     assert!(accuracy(&blind) < 0.6 && accuracy(&seeing) > 0.9, "{blind}\n{seeing}");
-    for model in ["sage", "gin", "sgc", "appnp"] {
-        let line = [&TRAIN[..], &WEIGHTED, &["--no-out", "--model", model]].concat();
+    for (model, width) in
+        [("sage", &["--hidden", "16"][..]), ("gin", &["--hidden", "16"]), ("sgc", &[]), ("appnp", &[])]
+    {
+        let line = [&TRAIN[..], &WEIGHTED, width, &["--no-out", "--model", model]].concat();
         assert!(accuracy(&summary(folder, &line)) > 0.8, "{model}");
     }
     let eval = summary(folder, &["eval", "run"]);
