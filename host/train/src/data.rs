@@ -20,7 +20,7 @@ use crate::gathered::{Sums, gather_features, stored_at_most};
 use crate::labelled::LabelledLists;
 use crate::predicted::{self, PredictedLinks};
 use crate::relation::{Lists, Readout};
-use crate::schema::Schema;
+use crate::schema::{Columns, Schema};
 use crate::vertices::Vertices;
 
 mod source;
@@ -190,7 +190,8 @@ impl Inputs {
 }
 
 impl Inputs {
-    /// Makes of the edges' features what a model asks for, and lets go of the rest.
+    /// Prepares the edge features that `model` reads, and releases the others. A schema of a model that
+    /// reads none demands none of new data.
     ///
     /// # Errors
     /// As [`EdgeData::of`].
@@ -202,6 +203,9 @@ impl Inputs {
         let edges = EdgeData::of(model, &self.dataset.graph, features, &|row| self.vertices.name(row))?;
         if let Some(weights) = &edges.weights {
             self.scale = Arc::new(weights.symmetric_scale(&self.dataset.graph));
+        }
+        if edges.is_empty() {
+            self.schema.edge_features = Columns::default();
         }
         self.edges = Arc::new(edges);
         Ok(self)

@@ -136,6 +136,11 @@ impl KnownEdges {
 }
 
 impl EdgeData {
+    /// Returns whether the model reads nothing of the edges but their ends.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.weights.is_none() && self.features.is_none()
+    }
+
     /// What `model` asks for; `name` is what the user calls a row's vertex.
     ///
     /// # Errors

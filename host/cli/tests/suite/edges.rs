@@ -59,6 +59,22 @@ fn accuracy(summary: &Value) -> f64 {
 }
 
 #[test]
+fn a_model_that_reads_no_edge_features_demands_none_of_new_data() {
+    let (data, new) = (data(), tempfile::tempdir().unwrap());
+    let features = |name: &str, rows: u32| {
+        (0..rows).fold("id,height\n".to_owned(), |text, row| text + &format!("{name}{row},{}\n", row % 7))
+    };
+    std::fs::write(data.path().join("features.csv"), features("v", VERTICES)).unwrap();
+    std::fs::write(new.path().join("features.csv"), features("n", 3)).unwrap();
+    std::fs::write(new.path().join("edges.csv"), "from,to\nn0,n1\nn1,n2\n").unwrap();
+    let new = new.path().to_str().unwrap();
+    works(data.path(), &["train", ".", "--epochs", "2", "--out", "blind"]);
+    works(data.path(), &["predict", "blind", new, "--out", "new.csv"]);
+    works(data.path(), &[&["train", ".", "--epochs", "2", "--out", "seeing"], &WEIGHTED[..]].concat());
+    refused(data.path(), &["predict", "seeing", new, "--out", "new.csv"], &["edge feature columns", "flow"]);
+}
+
+#[test]
 fn weights_of_edges_are_learnt_with() {
     let data = data();
     let folder = data.path();
