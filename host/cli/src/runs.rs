@@ -1,11 +1,14 @@
 //! `eciton runs`: the runs in a folder, one of them, several beside each other.
 
+mod table;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use eciton_train::{Summary, run_folder};
 use serde::Serialize;
 
+use self::table::Column;
 use crate::failure::Failure;
 use crate::output::{Output, tell};
 use crate::summary;
@@ -17,6 +20,18 @@ const RUNS: &str = "runs";
 const SUMMARY: &str = "summary.json";
 /// Most folders that are looked at.
 const MAX_FOLDERS: usize = 100_000;
+
+/// Columns of `eciton runs list`. A narrow terminal leaves out the time first, the metric's name last.
+const COLUMNS: [Column; 8] = [
+    Column { name: "run", is_right: false, least: Some(16), rank: 0 },
+    Column { name: "data", is_right: false, least: Some(10), rank: 2 },
+    Column { name: "model", is_right: false, least: Some(12), rank: 5 },
+    Column { name: "seeds", is_right: true, least: None, rank: 4 },
+    Column { name: "test", is_right: true, least: None, rank: 0 },
+    Column { name: "at best val", is_right: true, least: None, rank: 3 },
+    Column { name: "metric", is_right: true, least: Some(10), rank: 1 },
+    Column { name: "time", is_right: true, least: None, rank: 6 },
+];
 
 /// `eciton runs ...`
 #[derive(Debug, clap::Subcommand)]
@@ -144,23 +159,22 @@ fn list(arguments: &ListArguments, output: &mut Output) -> Result<(), Failure> {
         ));
         return Ok(());
     }
-    let head = ["run", "data", "model", "seeds", "test", "at best val", "metric", "time"];
     let rows = found.iter().map(|(path, summary)| {
         let name = path
             .file_name()
             .map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned());
         [
-            if summary.stopped { format!("{name} (stopped)") } else { name },
+            name,
             summary.dataset.clone(),
             summary.model.clone(),
             summary.seeds.len().to_string(),
             with_spread(summary),
             figure(summary, summary.test_metric_at_best_validation),
             summary.metric.name().to_owned(),
-            seconds(summary.total_seconds),
+            format!("{}{}", seconds(summary.total_seconds), if summary.stopped { " (stopped)" } else { "" }),
         ]
     });
-    table(&head, &rows.collect::<Vec<_>>(), 3, output);
+    table::print(&COLUMNS, &rows.collect::<Vec<_>>(), output);
     Ok(())
 }
 
@@ -180,23 +194,6 @@ fn with_spread(summary: &Summary) -> String {
         ),
         _ => figure(summary, summary.test_metric),
     }
-}
-
-/// Columns as wide as they need to be; those from `right` on are set to the right.
-fn table<const N: usize>(head: &[&str; N], rows: &[[String; N]], right: usize, output: &mut Output) {
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
-        cells.chain(head.get(column).map(|name| name.chars().count())).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..N).map(width).collect();
-    let mut line = |cells: Vec<&str>| {
-        let padded = cells.into_iter().zip(&widths).enumerate().map(|(column, (cell, &width))| {
-            if column < right { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
-        });
-        output.line(padded.collect::<Vec<_>>().join("  ").trim_end());
-    };
-    line(head.to_vec());
-    rows.iter().for_each(|row| line(row.iter().map(String::as_str).collect()));
 }
 
 /// The run folders in a folder, by name; the folder itself if it is one.
