@@ -1,6 +1,7 @@
 //! Progress of a run: a bar on a terminal, else a line every few seconds, or JSON an epoch.
 
 mod bar;
+mod inside;
 mod lines;
 mod pace;
 
@@ -9,8 +10,8 @@ use std::sync::Arc;
 
 use eciton_plan::{Mode, TaskType};
 use eciton_train::{
-    Ask, Chosen, EpochReport, Helpers, Metrics, Observer, PipelineTrial, Resumed, Said, SeedReport, Started,
-    Stop, Tried,
+    Ask, Chosen, EpochReport, Helpers, Metrics, Observer, PipelineTrial, Progress, Resumed, Said, SeedReport,
+    Started, Stop, Tried,
 };
 use serde::Serialize;
 
@@ -151,11 +152,12 @@ struct EpochLine<'a> {
 pub(crate) struct JsonLines<'a> {
     output: &'a mut Output,
     stop: Arc<Stop>,
+    told: inside::Told,
 }
 
 impl<'a> JsonLines<'a> {
     pub(crate) fn new(output: &'a mut Output, stop: Arc<Stop>) -> Self {
-        Self { output, stop }
+        Self { output, stop, told: inside::Told::new() }
     }
 }
 
@@ -170,7 +172,13 @@ impl Observer for JsonLines<'_> {
 
     fn epoch(&mut self, report: &EpochReport) {
         self.output.json(&EpochLine { event: "epoch", report });
+        self.told.epoch();
         stop_if_closed(self.output, &self.stop);
+    }
+
+    fn progress(&mut self, progress: &Progress) {
+        self.output.flush();
+        self.told.progress(progress);
     }
 
     fn seed(&mut self, _: &SeedReport) {

@@ -3,6 +3,7 @@
 mod epochs;
 mod fold;
 mod judge;
+mod meter;
 mod op;
 mod owning;
 mod pass;
@@ -294,7 +295,7 @@ impl Training<'_> {
                 other => Err(Error::Internal(format!("unexpected {other:?}"))),
             };
             let ends = state.weights.owners().is_none();
-            match Pass::new(machine, Some(stop), ends).run(engine, stages, state, other) {
+            match Pass::new(machine, Some(stop), ends).of_epochs(epochs).run(engine, stages, state, other) {
                 Err(Error::Gone { .. }) => {}
                 ended => {
                     let ended = (ended?, state.weights.newest());

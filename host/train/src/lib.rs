@@ -90,9 +90,9 @@ pub use profile::{profile, read as read_profile};
 pub use provenance::{DataDigest, Machine, Provenance};
 pub use published::Published;
 pub use report::{
-    Attempts, BestEpoch, Chosen, ClassQuality, EpochReport, Helpers, HelpersUsed, Majority, Metrics,
-    Observer, Ordered, Quality, Resumed, RowsByAge, SeedReport, Silent, Started, Summary, Target,
-    WorkersUsed,
+    Activity, Attempts, BestEpoch, Chosen, ClassQuality, EpochReport, Helpers, HelpersUsed, Majority,
+    Metrics, Mistake, Observer, Ordered, Progress, Quality, Resumed, RowsByAge, SeedReport, Silent, Started,
+    Summary, Target, WorkersUsed,
 };
 pub use resume::{is_finished, resume, resume_on};
 pub use said::Said;

@@ -1,6 +1,7 @@
 //! What a run tells while it goes on and at its end.
 
 mod epoch;
+mod progress;
 mod quality;
 
 use std::collections::BTreeMap;
@@ -13,7 +14,8 @@ use eciton_plan::{Metric, Part, TaskType, Until};
 use serde::{Deserialize, Serialize};
 
 pub use epoch::{BestEpoch, EpochReport};
-pub use quality::{ClassQuality, Majority, Quality};
+pub use progress::{Activity, Progress};
+pub use quality::{ClassQuality, Majority, Mistake, Quality};
 
 use crate::provenance::Provenance;
 use crate::said::Said;
@@ -388,6 +390,8 @@ pub trait Observer {
     fn resumed(&mut self, _: &Resumed) {}
     /// An epoch is over.
     fn epoch(&mut self, _: &EpochReport) {}
+    /// An epoch or an evaluation takes longer than a second: its progress, twice a second.
+    fn progress(&mut self, _: &Progress) {}
     /// Trials of the pipeline have chosen its settings; before [`Observer::started`].
     fn tried(&mut self, _: &PipelineTrial) {}
     /// A seed is over.

@@ -3,11 +3,13 @@
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-use eciton_train::{Chosen, EpochReport, Metrics, Observer, PipelineTrial, Resumed, Started};
+use eciton_train::{
+    Activity, Chosen, EpochReport, Metrics, Observer, PipelineTrial, Progress, Resumed, Started,
+};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::pace::Pace;
-use super::{coloured, columns, cut, log, part, resumed, said, stalled, tried, warning};
+use super::{coloured, columns, cut, inside, log, part, resumed, said, stalled, tried, warning};
 use crate::logging;
 use crate::output::{Output, tell};
 use crate::text::{counted, seconds, unit};
@@ -16,6 +18,9 @@ use crate::text::{counted, seconds, unit};
 const USUAL_COLUMNS: usize = 80;
 /// Columns of the bar, with its brackets and the blank behind it.
 const BAR_COLUMNS: usize = 15;
+
+/// Units of the bar for one epoch, so that it moves inside an epoch.
+const UNITS: u64 = 1000;
 
 /// A bar over all epochs of all seeds.
 pub(crate) struct Bar<'a> {
@@ -28,6 +33,8 @@ pub(crate) struct Bar<'a> {
     pace: Pace,
     /// The epoch that is over, until it is drawn.
     undrawn: Option<EpochReport>,
+    /// The loss that was last reported.
+    loss: Option<f64>,
     drawn: Option<Instant>,
 }
 
@@ -42,7 +49,7 @@ impl<'a> Bar<'a> {
 
     pub(crate) fn new(output: &'a mut Output, bar: ProgressBar) -> Self {
         let pace = Pace::new(0, 0);
-        Self { output, bar, metrics: None, seeds: 1, epochs: 0, pace, undrawn: None, drawn: None }
+        Self { output, bar, metrics: None, seeds: 1, epochs: 0, pace, undrawn: None, loss: None, drawn: None }
     }
 
     /// Texts of an epoch, in the order in which they are shown; the larger the number, the sooner one is left out.
@@ -67,12 +74,31 @@ impl<'a> Bar<'a> {
         fields
     }
 
+    /// Texts inside an epoch.
+    fn fields_inside(&self, progress: &Progress) -> Vec<(u8, String)> {
+        let mut fields = Vec::new();
+        if self.seeds > 1 {
+            fields.push((4, format!("seed {}", progress.seed)));
+        }
+        if let Activity::Epoch(epoch) = progress.activity {
+            fields.push((0, format!("{epoch}/{}", self.epochs)));
+        }
+        fields.extend(inside::fields(progress));
+        fields.extend(self.loss.map(|loss| (7, format!("loss {loss:.4}"))));
+        fields.push((2, format!("{} left", self.pace.told())));
+        fields
+    }
+
     fn draw(&mut self) {
         let Some(report) = self.undrawn.take() else { return };
+        self.show(self.fields(&report));
+    }
+
+    fn show(&mut self, fields: Vec<(u8, String)>) {
         let size = terminal_size::terminal_size_of(std::io::stderr());
         let columns = size.map_or(USUAL_COLUMNS, |(width, _)| usize::from(width.0));
-        self.bar.set_message(fitted(self.fields(&report), columns.saturating_sub(BAR_COLUMNS + 1)));
-        self.bar.set_position(self.pace.done);
+        self.bar.set_message(fitted(fields, columns.saturating_sub(BAR_COLUMNS + 1)));
+        self.bar.set_position((self.pace.epochs() * UNITS as f64) as u64);
         self.drawn = Some(Instant::now());
     }
 }
@@ -124,7 +150,7 @@ impl Observer for Bar<'_> {
         said(started).for_each(|line| self.output.line(line));
         let all = u64::from(started.epochs) * started.seeds.len() as u64;
         self.pace = Pace::new(all, 0);
-        self.bar.set_length(all);
+        self.bar.set_length(all.saturating_mul(UNITS));
         let bar = if coloured() { "{bar:12.green/black.bright}" } else { "{bar:12}" };
         // The template is fixed; a bar without it would be shown all the same.
         if let Ok(style) = ProgressStyle::with_template(&format!("[{bar}] {{wide_msg}}")) {
@@ -139,12 +165,21 @@ impl Observer for Bar<'_> {
     }
 
     fn epoch(&mut self, report: &EpochReport) {
-        self.pace.done += 1;
+        self.pace.epoch();
+        self.loss = Some(report.loss);
         self.metrics = report.metrics.or(self.metrics);
         self.undrawn = Some(report.clone());
         if self.drawn.is_none_or(|at| at.elapsed() >= Self::EVERY) {
             self.draw();
         }
+    }
+
+    fn progress(&mut self, progress: &Progress) {
+        if let Activity::Epoch(_) = progress.activity {
+            self.pace.inside(progress.share());
+        }
+        self.undrawn = None;
+        self.show(self.fields_inside(progress));
     }
 
     fn tried(&mut self, trial: &PipelineTrial) {

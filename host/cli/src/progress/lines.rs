@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use eciton_train::{
-    Chosen, EpochReport, Metrics, Observer, PipelineTrial, Resumed, SeedReport, Started, Stop,
+    Activity, Chosen, EpochReport, Metrics, Observer, PipelineTrial, Progress, Resumed, SeedReport, Started,
+    Stop,
 };
 
+use super::inside::Told;
 use super::pace::Pace;
 use super::{cut, log, part, resumed, said, stalled, stop_if_closed, tried, warning};
 use crate::output::{Output, tell};
@@ -22,6 +24,7 @@ pub(crate) struct Lines<'a> {
     written: Option<Instant>,
     /// The epoch that is over, until its line is written.
     unwritten: Option<EpochReport>,
+    told: Told,
 }
 
 impl<'a> Lines<'a> {
@@ -29,7 +32,15 @@ impl<'a> Lines<'a> {
     const EVERY: Duration = Duration::from_secs(3);
 
     pub(crate) fn new(output: &'a mut Output, stop: Arc<Stop>) -> Self {
-        Self { output, stop, several: false, pace: Pace::new(0, 0), written: None, unwritten: None }
+        Self {
+            output,
+            stop,
+            several: false,
+            pace: Pace::new(0, 0),
+            written: None,
+            unwritten: None,
+            told: Told::new(),
+        }
     }
 
     fn write(&mut self) {
@@ -78,12 +89,24 @@ impl Observer for Lines<'_> {
     }
 
     fn epoch(&mut self, report: &EpochReport) {
-        self.pace.done += 1;
+        self.pace.epoch();
+        self.told.epoch();
         self.unwritten = Some(report.clone());
         if self.written.is_none_or(|at| at.elapsed() >= Self::EVERY) {
             self.write();
         }
         stop_if_closed(self.output, &self.stop);
+    }
+
+    fn progress(&mut self, progress: &Progress) {
+        if let Activity::Epoch(_) = progress.activity {
+            self.pace.inside(progress.share());
+        }
+        if self.told.is_due() {
+            // The line of the epoch before stands in front of the lines of this one.
+            self.write();
+            self.told.progress(progress);
+        }
     }
 
     fn tried(&mut self, trial: &PipelineTrial) {

@@ -12,20 +12,39 @@ pub(super) struct Pace {
     before: u64,
     pub(super) done: u64,
     all: u64,
+    /// Share of the epoch in progress that is done.
+    inside: f64,
 }
 
 impl Pace {
     /// A pace of `all` epochs of all seeds, of which `done` are.
     pub(super) fn new(all: u64, done: u64) -> Self {
-        Self { begun: Instant::now(), before: done, done, all }
+        Self { begun: Instant::now(), before: done, done, all, inside: 0.0 }
     }
 
-    /// The time left at the mean of the epochs so far, evaluations included; `None` before the second epoch, and after
-    /// the last.
+    /// The time left at the mean of the epochs so far, evaluations included. `None` after the last epoch, and before
+    /// the second one unless that takes so long that its own progress is known.
     fn left(&self, gone: Duration) -> Option<f64> {
         let here = self.done.saturating_sub(self.before);
         let left = self.all.saturating_sub(self.done);
-        (here >= 2 && left > 0).then(|| gone.as_secs_f64() / here as f64 * left as f64)
+        let known = here >= 2 || self.inside > 0.0;
+        (known && left > 0)
+            .then(|| gone.as_secs_f64() / (here as f64 + self.inside) * (left as f64 - self.inside))
+    }
+
+    /// An epoch is over.
+    pub(super) fn epoch(&mut self) {
+        (self.done, self.inside) = (self.done + 1, 0.0);
+    }
+
+    /// So much of the epoch in progress is done.
+    pub(super) fn inside(&mut self, share: f64) {
+        self.inside = share.clamp(0.0, 1.0);
+    }
+
+    /// Epochs that are done, with the share of the one in progress.
+    pub(super) fn epochs(&self) -> f64 {
+        self.done as f64 + self.inside
     }
 
     /// So many epochs were done by a process before this one.
@@ -45,7 +64,7 @@ impl Pace {
 }
 
 /// A time that is an estimate: no part of a second.
-fn rounded(left: f64) -> String {
+pub(super) fn rounded(left: f64) -> String {
     match left {
         ..60.0 => format!("{:.0} s", left.ceil()),
         ..6000.0 => format!("{} min {:02} s", left as u64 / 60, left as u64 % 60),
@@ -63,8 +82,14 @@ mod tests {
         assert_eq!((pace.left(Duration::from_secs(1)), pace.told()), (None, "-".to_owned()));
         pace.done = 60;
         assert_eq!(pace.left(Duration::from_secs(5)), Some(20.0));
-        pace.done = 100;
-        assert_eq!(pace.left(Duration::from_secs(25)), None);
+        pace.inside(0.5);
+        assert_eq!((pace.left(Duration::from_secs(21)), pace.epochs()), (Some(79.0), 60.5));
+        pace.done = 99;
+        pace.epoch();
+        assert_eq!((pace.left(Duration::from_secs(25)), pace.epochs()), (None, 100.0));
+        let mut first = Pace::new(4, 0);
+        first.inside(0.25);
+        assert_eq!(first.left(Duration::from_secs(10)), Some(150.0), "known inside of the first epoch");
     }
 
     #[test]

@@ -7,11 +7,12 @@ use eciton_engine::{Action, Engine, Event, Reason, WaitsFor};
 use eciton_exec::{Answered, Completion, Executor, Job, WorkError};
 use eciton_kernel::Finished;
 use eciton_kernel::wire::Answer;
-use eciton_plan::{Attempt, StageId, Step, Task, TaskKey, Version};
+use eciton_plan::{Attempt, Round, StageId, Step, Task, TaskKey, Version};
 
-use super::Counts;
+use super::meter::Meter;
 use super::stages::Stages;
 use super::tuning::Tuning;
+use super::{Counts, Epochs};
 use crate::error::{Error, Result};
 use crate::logs::{Arrived, Events, Logs, Span};
 use crate::recorder::Recorder;
@@ -102,6 +103,10 @@ pub(super) struct Pass<'m, M: ?Sized> {
     held: Vec<Action>,
     /// Why the run will fail.
     failure: Option<Error>,
+    /// The rounds of an epoch; `None` for an evaluation.
+    epochs: Option<Epochs>,
+    /// Steps that were committed.
+    meter: Option<Meter>,
 }
 
 impl<'m, M: Executor + ?Sized> Pass<'m, M> {
@@ -110,7 +115,13 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         let stop = stop.filter(|_| ends && machine.is_apart());
         let (actions, pending) = (Vec::new(), VecDeque::new());
         let (done, apart) = (Vec::new(), BTreeMap::new());
-        Self { machine, number: 0, actions, pending, done, apart, stop, held: Vec::new(), failure: None }
+        let (held, failure, epochs, meter) = (Vec::new(), None, None, None);
+        Self { machine, number: 0, actions, pending, done, apart, stop, held, failure, epochs, meter }
+    }
+
+    /// Makes it a pass of training.
+    pub(super) fn of_epochs(self, epochs: Epochs) -> Self {
+        Self { epochs: Some(epochs), ..self }
     }
 
     /// Starts the engine and carries out its actions until it has finished; `other` gets those that
@@ -140,6 +151,8 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
     ) -> Result<Reason> {
         let mut heard = Instant::now();
         let mut told = 0;
+        let steps = stages.schedule.stages.len() as u64 * u64::from(engine.settings().intervals);
+        self.meter = Some(Meter::new(self.epochs, stages.seed, steps, over(engine), heard));
         let there = self.machine.prepare(&mut |text| state.observer.waiting(text)).map_err(Error::Workers)?;
         if let Some(owners) = state.weights.owners().filter(|owners| !owners.are(&there)) {
             return Err(owners.gone(&there));
@@ -219,6 +232,10 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
                 continue;
             }
             (heard, told) = (Instant::now(), 0);
+            let progress = self.meter.as_mut().and_then(|meter| meter.report(over(engine), heard));
+            if let Some(progress) = progress {
+                state.observer.progress(&progress);
+            }
             let mut sampled = false;
             for completion in std::mem::take(&mut self.done) {
                 sampled |= matches!(&completion, Completion::Ended { pass, key, .. }
@@ -283,6 +300,9 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
                 self.machine.submit(Job { lane: engine.place_of(task.step()), ..job });
             }
             Action::Commit(key) => {
+                if let Some(meter) = &mut self.meter {
+                    meter.commit();
+                }
                 // Nothing waits where the only attempt alive has written in place.
                 if let Some(answer) = self.apart.remove(&key) {
                     let finished = stages.commit(key, *answer, state.weights)?;
@@ -459,6 +479,11 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         }
         self.stop = None;
     }
+}
+
+/// The number of rounds that are over.
+fn over(engine: &Engine) -> Round {
+    Round(engine.round().0.saturating_sub(1))
 }
 
 /// Prints the log of a step's kernel, within the kernel's limits.

@@ -36,10 +36,24 @@ pub struct Quality {
     /// Figures of each class, or of each label; empty above [`MAX_CLASSES`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassQuality>,
-    /// A row a class that is true, a column a class that is told; empty above
+    /// Counts of rows, by true class (rows of the matrix) and predicted class (columns). Both are in the order
+    /// of `classes`, which has the names. Empty above
     /// [`MAX_MATRIX_CLASSES`](eciton_graph::metrics::MAX_MATRIX_CLASSES).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub confusion: Vec<Vec<u64>>,
+}
+
+/// Rows of one class for which another class is predicted.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Mistake {
+    /// The true class, as an index into [`Quality::classes`].
+    pub class: usize,
+    /// The predicted class.
+    pub predicted: usize,
+    /// Number of rows.
+    pub rows: u64,
+    /// Share of the rows of the true class.
+    pub share: f64,
 }
 
 /// The largest class.
@@ -90,6 +104,31 @@ impl Quality {
         }
     }
 
+    /// Returns the name of a class of the confusion matrix, or its number if no names are recorded.
+    #[must_use]
+    pub fn class_name(&self, class: usize) -> String {
+        self.classes.get(class).map_or_else(|| class.to_string(), |found| found.class.clone())
+    }
+
+    /// Returns the wrong cells of the confusion matrix that have rows, the largest count first.
+    #[must_use]
+    pub fn mistakes(&self) -> Vec<Mistake> {
+        let mut found = Vec::new();
+        for (class, counts) in self.confusion.iter().enumerate() {
+            let all = counts.iter().sum::<u64>() as f64;
+            let wrong =
+                counts.iter().enumerate().filter(|(predicted, rows)| *predicted != class && **rows > 0);
+            found.extend(wrong.map(|(predicted, &rows)| Mistake {
+                class,
+                predicted,
+                rows,
+                share: rows as f64 / all,
+            }));
+        }
+        found.sort_by_key(|mistake| std::cmp::Reverse(mistake.rows));
+        found
+    }
+
     /// The quality of links, by the ranks of held-out ones.
     pub(crate) fn of_links(
         part: &str,
@@ -118,6 +157,8 @@ mod tests {
             (found.confusion.clone(), found.balanced_accuracy),
             (vec![vec![3, 0], vec![1, 0]], Some(0.5))
         );
+        assert_eq!(found.mistakes(), [Mistake { class: 1, predicted: 0, rows: 1, share: 1.0 }]);
+        assert_eq!((found.class_name(1), found.class_name(7)), ("wasp".to_owned(), "7".to_owned()));
         let text = serde_json::to_string(&found).unwrap();
         assert!(!text.contains("roc_auc"), "{text}");
         assert_eq!(serde_json::from_str::<Quality>(&text).unwrap(), found);

@@ -1,0 +1,117 @@
+//! The progress inside an epoch, as a line or as fields of a bar.
+
+use std::time::{Duration, Instant};
+
+use eciton_train::{Activity, Progress};
+
+use super::pace::rounded;
+use crate::output::tell;
+use crate::text::grouped;
+
+/// Time between lines on standard error.
+const EVERY: Duration = Duration::from_secs(5);
+
+/// Number of batches or steps that are done, their total number, and their name.
+fn units(progress: &Progress) -> (u64, u64, &'static str) {
+    match progress.batches {
+        (done, all) if all > 1 => (done.into(), all.into(), "batch"),
+        _ => (progress.steps.0, progress.steps.1, "step"),
+    }
+}
+
+/// Units per second.
+fn rate(progress: &Progress) -> String {
+    let (_, all, name) = units(progress);
+    let share = progress.steps_here as f64 / progress.steps.1.max(1) as f64;
+    let rate = share * all as f64 / progress.seconds.max(1e-9);
+    let plural = if name == "batch" { "batches" } else { "steps" };
+    match rate {
+        100.0.. => format!("{} {plural}/s", grouped(rate as u64)),
+        1.0.. => format!("{rate:.1} {plural}/s"),
+        _ => format!("{:.1} s/{name}", 1.0 / rate.max(1e-9)),
+    }
+}
+
+/// Fields of a bar with the ranks by which they are left out.
+pub(super) fn fields(progress: &Progress) -> Vec<(u8, String)> {
+    let (done, all, name) = units(progress);
+    let name = match progress.activity {
+        Activity::Epoch(_) => name.to_owned(),
+        Activity::Evaluation => format!("evaluation, {name}"),
+    };
+    let mut fields = vec![(1, format!("{name} {}/{}", grouped(done), grouped(all))), (6, rate(progress))];
+    fields.extend(progress.seconds_left().map(|left| (5, format!("{} to its end", rounded(left)))));
+    fields
+}
+
+/// The progress as a line, for standard error.
+fn line(progress: &Progress) -> String {
+    let (done, all, name) = units(progress);
+    let (activity, end) = match progress.activity {
+        Activity::Epoch(epoch) => (format!("epoch {epoch}"), "the epoch"),
+        Activity::Evaluation => ("evaluation".to_owned(), "the evaluation"),
+    };
+    let left =
+        progress.seconds_left().map_or_else(String::new, |left| format!(", {} left in {end}", rounded(left)));
+    format!("{activity}: {name} {} of {}, {}{left}", grouped(done), grouped(all), rate(progress))
+}
+
+/// Lines on standard error, one every few seconds.
+#[derive(Debug)]
+pub(super) struct Told {
+    last: Instant,
+}
+
+impl Told {
+    pub(super) fn new() -> Self {
+        Self { last: Instant::now() }
+    }
+
+    /// An epoch has ended, whose own line shows that the run goes on.
+    pub(super) fn epoch(&mut self) {
+        self.last = Instant::now();
+    }
+
+    /// Whether the last line was not printed a moment ago.
+    pub(super) fn is_due(&self) -> bool {
+        self.last.elapsed() >= EVERY
+    }
+
+    /// Prints the progress if a line is due.
+    pub(super) fn progress(&mut self, progress: &Progress) {
+        if self.is_due() {
+            self.last = Instant::now();
+            tell(line(progress));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn progress(activity: Activity, batches: (u32, u32), steps: (u64, u64), seconds: f64) -> Progress {
+        Progress { seed: 0, activity, batches, steps, steps_here: steps.0, seconds }
+    }
+
+    #[test]
+    fn batches_are_counted_where_there_are_several() {
+        let found = progress(Activity::Epoch(3), (370, 5000), (3700, 50_000), 20.0);
+        assert_eq!(line(&found), "epoch 3: batch 370 of 5,000, 18.5 batches/s, 4 min 10 s left in the epoch");
+        let texts: Vec<String> = fields(&found).into_iter().map(|(_, text)| text).collect();
+        assert_eq!(texts, ["batch 370/5,000", "18.5 batches/s", "4 min 10 s to its end"]);
+        let slow = progress(Activity::Epoch(1), (1, 8), (5, 40), 20.0);
+        assert_eq!(line(&slow), "epoch 1: batch 1 of 8, 20.0 s/batch, 2 min 20 s left in the epoch");
+    }
+
+    #[test]
+    fn an_epoch_of_one_batch_and_an_evaluation_are_counted_by_steps() {
+        let found = progress(Activity::Epoch(1), (0, 1), (120, 400), 4.0);
+        assert_eq!(line(&found), "epoch 1: step 120 of 400, 30.0 steps/s, 10 s left in the epoch");
+        let found = progress(Activity::Evaluation, (0, 1), (3000, 4000), 2.0);
+        assert_eq!(
+            line(&found),
+            "evaluation: step 3,000 of 4,000, 1,500 steps/s, 1 s left in the evaluation"
+        );
+    }
+}

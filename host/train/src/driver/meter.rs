@@ -1,0 +1,146 @@
+//! The progress inside an epoch: committed steps, which the observer hears of while the epoch takes longer than a
+//! second.
+//!
+//! A commit costs an addition, and a wake of the driver a comparison of times that it has anyway. Nothing that a run
+//! computes depends on it.
+
+use std::time::{Duration, Instant};
+
+use eciton_plan::Round;
+
+use super::Epochs;
+use crate::report::{Activity, Progress};
+
+/// Time from the start of an epoch to its first report.
+const FIRST: Duration = Duration::from_secs(1);
+/// Time between reports.
+const EVERY: Duration = Duration::from_millis(500);
+
+/// Counts of the steps of a pass.
+#[derive(Debug)]
+pub(super) struct Meter {
+    /// The rounds of an epoch; `None` for an evaluation.
+    epochs: Option<Epochs>,
+    seed: u64,
+    /// Steps of a round.
+    steps: u64,
+    /// Rounds that were over before the pass.
+    first: Round,
+    /// Steps that the pass has committed.
+    committed: u64,
+    /// The epoch in progress, from 1.
+    epoch: u32,
+    begun: Instant,
+    due: Instant,
+}
+
+impl Meter {
+    /// A meter of a pass whose rounds have `steps` steps, after the round `first`.
+    pub(super) fn new(epochs: Option<Epochs>, seed: u64, steps: u64, first: Round, now: Instant) -> Self {
+        let epoch = epochs.map_or(0, |epochs| epochs.at(Round(first.0.saturating_add(1))));
+        Self { epochs, seed, steps, first, committed: 0, epoch, begun: now, due: now + FIRST }
+    }
+
+    /// Counts a step.
+    pub(super) fn commit(&mut self) {
+        self.committed += 1;
+    }
+
+    /// Returns the progress if a report is due. `over` is the number of rounds that are over.
+    pub(super) fn report(&mut self, over: Round, now: Instant) -> Option<Progress> {
+        if now < self.due {
+            return None;
+        }
+        let Some(epochs) = self.epochs else {
+            self.due = now + EVERY;
+            return self.progress(Activity::Evaluation, (self.first, 1), over, now);
+        };
+        let epoch = epochs.at(Round(over.0.saturating_add(1)));
+        if epoch != self.epoch {
+            // The epoch began at some time since the last look.
+            (self.epoch, self.begun, self.due) = (epoch, now, now + FIRST);
+            return None;
+        }
+        self.due = now + EVERY;
+        self.progress(
+            Activity::Epoch(epoch),
+            (epochs.last(epoch.saturating_sub(1)), epochs.rounds()),
+            over,
+            now,
+        )
+    }
+
+    /// The progress in `rounds` rounds after the round `from`.
+    fn progress(
+        &self,
+        activity: Activity,
+        (from, rounds): (Round, u32),
+        over: Round,
+        now: Instant,
+    ) -> Option<Progress> {
+        let steps = self.steps * u64::from(rounds);
+        // A run that goes on may begin inside of an epoch. Steps of later rounds may be ahead of it.
+        let before = u64::from(from.0.saturating_sub(self.first.0)) * self.steps;
+        let earlier = u64::from(self.first.0.saturating_sub(from.0)) * self.steps;
+        let done = (self.committed + earlier).saturating_sub(before).min(steps);
+        (done > earlier).then(|| Progress {
+            seed: self.seed,
+            activity,
+            batches: (over.0.saturating_sub(from.0).min(rounds), rounds),
+            steps: (done, steps),
+            steps_here: done - earlier,
+            seconds: now.saturating_duration_since(self.begun).as_secs_f64(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn after(start: Instant, seconds: f64) -> Instant {
+        start + Duration::from_secs_f64(seconds)
+    }
+
+    #[test]
+    fn an_epoch_of_several_batches_is_reported_by_batch() {
+        let start = Instant::now();
+        let mut meter = Meter::new(Some(Epochs::of(10)), 3, 4, Round(20), start);
+        (0..18).for_each(|_| meter.commit());
+        assert_eq!(meter.report(Round(24), after(start, 0.5)), None, "too early");
+        let found = meter.report(Round(24), after(start, 2.0)).unwrap();
+        assert_eq!((found.seed, found.activity), (3, Activity::Epoch(3)));
+        assert_eq!((found.batches, found.steps, found.seconds), ((4, 10), (18, 40), 2.0));
+        assert_eq!(found.seconds_left(), Some(2.0 / 18.0 * 22.0));
+        assert_eq!(meter.report(Round(24), after(start, 2.1)), None, "reported a moment ago");
+        // The next epoch begins anew.
+        (0..24).for_each(|_| meter.commit());
+        assert_eq!(meter.report(Round(30), after(start, 4.0)), None);
+        let found = meter.report(Round(30), after(start, 5.5)).unwrap();
+        assert_eq!((found.activity, found.steps, found.seconds), (Activity::Epoch(4), (2, 40), 1.5));
+    }
+
+    #[test]
+    fn a_run_that_goes_on_inside_an_epoch_counts_the_batches_before() {
+        let start = Instant::now();
+        let mut meter = Meter::new(Some(Epochs::of(10)), 0, 2, Round(25), start);
+        assert_eq!(meter.report(Round(25), after(start, 2.0)), None, "nothing is known of the pace");
+        (0..4).for_each(|_| meter.commit());
+        let found = meter.report(Round(27), after(start, 3.0)).unwrap();
+        assert_eq!((found.batches, found.steps, found.steps_here), ((7, 10), (14, 20), 4));
+        assert_eq!(found.seconds_left(), Some(3.0 / 4.0 * 6.0));
+    }
+
+    #[test]
+    fn an_evaluation_is_one_round() {
+        let start = Instant::now();
+        let mut meter = Meter::new(None, 0, 8, Round(7), start);
+        (0..6).for_each(|_| meter.commit());
+        let found = meter.report(Round(7), after(start, 1.5)).unwrap();
+        assert_eq!((found.activity, found.batches, found.steps), (Activity::Evaluation, (0, 1), (6, 8)));
+        // More commits than steps are those of steps that were done again.
+        (0..6).for_each(|_| meter.commit());
+        assert_eq!(meter.report(Round(7), after(start, 3.0)).unwrap().steps, (8, 8));
+    }
+}
