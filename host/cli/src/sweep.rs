@@ -13,7 +13,7 @@ use eciton_train::sweep::{
     Functions, Group, Halved, Jobs, Lot, Missing, Outcome, Row, Spent, choices, csv, groups, halve, picture,
     trial_folder, unranked,
 };
-use eciton_train::{Bill, Stop, TimeOrigin};
+use eciton_train::{Bill, Stop, TimeOrigin, web};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -127,7 +127,7 @@ A sweep's file:
   epochs = 10
 
 A sweep that was stopped or killed goes on with the same command. Its folder has results.csv, results.json,
-sweep.svg, and a run folder for each trial (trials/00000, ...), which `eciton predict` takes.";
+sweep.svg, report.html, and a run folder for each trial (trials/00000, ...), which `eciton predict` takes.";
 
 #[derive(Serialize)]
 struct TrialLine<'a> {
@@ -233,7 +233,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         if arguments.json {
             output.json(&TrialLine { event: "trial", done: ended, of: all, row: &row });
         } else if !matches!(outcome, Outcome::Left) {
-            output.line(line(&row, &outcome, (ended, all)));
+            output.line(line(&row, &outcome, (ended, all), sweep.rank_by));
         }
         output.flush();
         if let Some(to) = rows.get_mut(at) {
@@ -292,6 +292,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     write(&folder.join("results.csv"), csv(&rows).as_bytes())?;
     write(&folder.join("results.json"), &serde_json::to_vec_pretty(&results)?)?;
     write(&folder.join("sweep.svg"), picture(&rows, &title, sweep.rank_by).as_bytes())?;
+    write(&folder.join(PAGE), web::sweep(&rows, &title, sweep.rank_by).as_bytes())?;
     match arguments.json {
         true => output.json(&results),
         false => print(&results, (&folder, sweep.rank_by, sweep.open_data()), output),
@@ -490,18 +491,18 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
         .map_err(|error| Failure::Failed(format!("{}: cannot be written: {error}", path.display())))
 }
 
-fn line(row: &Row, outcome: &Outcome, (ended, all): (usize, usize)) -> String {
+fn line(row: &Row, outcome: &Outcome, (ended, all): (usize, usize), by: Part) -> String {
     let repeat: Vec<String> = row.repeat.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let settings = format!("{} {}", row.label(), repeat.join(" "));
     let told = match (outcome, row.metric) {
         (Outcome::Failed(text), _) => format!("failed: {text}"),
         (_, Some(metric)) => {
-            let test = measured(metric, row.test);
+            let found = measured(metric, row.of(by));
             let took = match outcome {
                 Outcome::Found(_) => "trained before".to_owned(),
                 _ => seconds(row.seconds.unwrap_or_default()),
             };
-            format!("test {test}{}, {took}", unit(metric))
+            format!("{} {found}{}, {took}", by.name(), unit(metric))
         }
         _ => String::new(),
     };
@@ -540,12 +541,15 @@ fn print(results: &Results<'_>, (folder, by, data): (&Path, Part, Option<&str>),
     let (done, failed) = (results.done, results.failed);
     let left = results.trials - done - failed;
     output.line("");
-    if let Some(reason) = &results.unranked {
-        let remedy = match by {
-            Part::Test => "",
-            _ => "; rank_by = \"test\" in the sweep's file ranks them by the test metric",
-        };
-        output.line(format_args!("choices are in the order of the sweep: {reason}{remedy}"));
+    let metric = results.groups.iter().find_map(|group| group.metric).unwrap_or_default();
+    let remedy = match by {
+        Part::Validation if results.unranked.is_some() => {
+            "; rank_by = \"test\" in the sweep's file ranks them by the test metric"
+        }
+        _ => "",
+    };
+    if results.done > 0 {
+        output.line(format_args!("{}{remedy}", web::ranking(results.rows, metric, by)));
     }
     output.line(format_args!("{done} done, {failed} failed, {left} left, {}", seconds(results.seconds)));
     if let Some([trained, all]) = results.epochs {
@@ -554,7 +558,7 @@ fn print(results: &Results<'_>, (folder, by, data): (&Path, Part, Option<&str>),
     if let Some(spent) = results.spent {
         output.line(told_spent(spent));
     }
-    output.line(format_args!("results.csv, results.json and sweep.svg are in {}", folder.display()));
+    output.line(format_args!("results.csv, results.json, sweep.svg and {PAGE} are in {}", folder.display()));
     let best = results.groups.first().filter(|group| results.unranked.is_none() && !group.label.is_empty());
     if let (Some(best), Some(data)) = (best, data) {
         let set: Vec<String> = best.label.split(' ').map(|setting| format!("--set {setting}")).collect();
@@ -562,6 +566,8 @@ fn print(results: &Results<'_>, (folder, by, data): (&Path, Part, Option<&str>),
     }
 }
 
+/// Name of the web page of a sweep.
+const PAGE: &str = "report.html";
 /// Name of the file that records what functions cost.
 pub(crate) const RECORD: &str = "spent.jsonl";
 /// Name of the file with the settings of the functions that a sweep or run used last.

@@ -34,6 +34,7 @@ pub(crate) use functions::{budget, class};
 pub use halving::{Halved, Training, choices, halve};
 pub use jobs::{Jobs, Missing};
 pub use picture::picture;
+pub(crate) use picture::{panel_size, panels};
 pub use table::{Group, Row, csv, groups, unranked};
 
 /// How a trial ended.

@@ -4,14 +4,20 @@
 //! text of others: it is escaped wherever it is shown.
 
 mod chart;
+mod confusion;
 mod part;
+mod sweep;
+mod table;
 mod timeline;
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-use eciton_plan::ExecutorKind;
+use eciton_graph::metrics::MAX_MATRIX_CLASSES;
+use eciton_plan::{ExecutorKind, Keep};
 
+pub use self::sweep::{ranking, sweep};
+use self::table::Table;
 pub use self::timeline::MAX_TRACE_BYTES;
 use self::timeline::Timeline;
 use crate::error::Result;
@@ -20,8 +26,6 @@ use crate::report::{EpochReport, Summary};
 use crate::run_folder::{self, Run};
 use crate::session::Options;
 
-/// Most classes of a confusion matrix that is shown.
-const MAX_CLASSES: usize = 40;
 /// Most seeds of which each has a row.
 const MAX_SEEDS: usize = 100;
 /// Most characters of a recipe that is shown.
@@ -60,10 +64,10 @@ pub fn page(path: &Path, trace: Option<&Path>, data: bool, options: &Options) ->
     } else {
         left_out.push("memory by purpose: it needs the data set".to_owned());
     }
-    let mut sections = vec![seeds(&run.summary), curves(&run, &epochs)];
+    let mut sections = vec![seeds(&run.summary, run.config.run.keep), curves(&run, &epochs)];
     let quality = run.summary.seeds.first().and_then(|seed| seed.quality.as_ref());
-    let shown = quality.filter(|found| (1..=MAX_CLASSES).contains(&found.confusion.len()));
-    sections.extend(shown.map(part::confusion));
+    let shown = quality.filter(|found| (1..=MAX_MATRIX_CLASSES).contains(&found.confusion.len()));
+    sections.extend(shown.map(confusion::section));
     sections.push(part::memory(run.summary.peak_memory_bytes, memory.as_ref()));
     sections.extend(part::bill(&run.summary));
     match &timeline {
@@ -74,7 +78,10 @@ pub fn page(path: &Path, trace: Option<&Path>, data: bool, options: &Options) ->
     }
     sections.push(part::recipe(&recipe, MAX_RECIPE));
     sections.push(part::versions(&run.versions));
-    let html = document(&run.summary, &sections, &left_out);
+    let summary = &run.summary;
+    let foot = format!("Weights {} · numeric class {} · ", summary.model_digest, summary.numeric_class);
+    let title = format!("{}, {}", summary.dataset, summary.model);
+    let html = document(&title, &part::facts(summary), &sections, &left_out, &foot);
     Ok(Page { html, left_out })
 }
 
@@ -97,8 +104,8 @@ impl Section {
     }
 }
 
-fn document(summary: &Summary, sections: &[Section], left_out: &[String]) -> String {
-    let title = format!("{}, {}", summary.dataset, summary.model);
+/// A whole page. `facts` is HTML, the other texts are text.
+fn document(title: &str, facts: &str, sections: &[Section], left_out: &[String], foot: &str) -> String {
     let mut out = String::with_capacity(1 << 17);
     let _ = write!(
         out,
@@ -106,11 +113,11 @@ fn document(summary: &Summary, sections: &[Section], left_out: &[String]) -> Str
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{}</title>\n\
          <style>\n{}</style>\n</head>\n<body>\n<h1>{}</h1>\n",
-        escaped(&title),
+        escaped(title),
         include_str!("web/style.css"),
-        escaped(&title)
+        escaped(title)
     );
-    out.push_str(&part::facts(summary));
+    out.push_str(facts);
     out.push_str("<main class=\"grid\">\n");
     for section in sections {
         let class = if section.wide { " class=\"wide\"" } else { "" };
@@ -127,45 +134,55 @@ fn document(summary: &Summary, sections: &[Section], left_out: &[String]) -> Str
     }
     let _ = writeln!(
         out,
-        "<p class=\"quiet\">Weights {} · numeric class {} · eciton {}</p>\n</body>\n</html>",
-        escaped(&summary.model_digest),
-        escaped(&summary.numeric_class),
+        "<p class=\"quiet\">{}eciton {}</p>\n</body>\n</html>",
+        escaped(foot),
         run_folder::ECITON_VERSION
     );
     out
 }
 
 /// The seeds, a row each.
-fn seeds(summary: &Summary) -> Section {
+fn seeds(summary: &Summary, keep: Keep) -> Section {
     let metric = summary.metric;
     let shown = |value: Option<f64>| part::measured(metric, value);
-    let mut body = format!(
-        "<p class=\"quiet\">{}; at the last epoch, and at the epoch that validation chose</p>\n\
-         <div class=\"scroll\"><table><tr><th>seed</th><th>epochs</th><th>loss</th><th>train</th><th>validation</th><th>test</th>\
-         <th>chosen</th><th>validation</th><th>test</th></tr>\n",
-        escaped(metric.name())
+    let written = match keep {
+        Keep::Best => "that epoch's model is written (run.keep = \"best\")",
+        Keep::Last => "the last epoch's model is written (run.keep = \"last\")",
+    };
+    let chosen = match summary.seeds.iter().any(|seed| seed.best.is_some()) {
+        true => format!("the validation {} chose the best epoch; {written}", metric.name()),
+        false => format!("no epoch was chosen, because there is no validation {}", metric.name()),
+    };
+    let mut body = format!("<p class=\"quiet\">Metric: {}; {}</p>\n", metric.name(), escaped(&chosen));
+    let mut table = Table::new(
+        &[
+            "seed",
+            "epochs",
+            "loss",
+            "train",
+            "validation",
+            "test",
+            "best epoch",
+            "validation there",
+            "test there",
+        ],
+        1,
     );
     for seed in summary.seeds.iter().take(MAX_SEEDS) {
-        let of = seed.metrics;
-        let best = seed.best.map_or_else(
-            || "<td>none</td><td>-</td><td>-</td>".to_owned(),
-            |best| {
-                let (validation, test) = (shown(best.metrics.validation), shown(best.metrics.test));
-                format!("<td>{}</td><td>{validation}</td><td>{test}</td>", best.epoch)
-            },
-        );
-        let _ = writeln!(
-            body,
-            "<tr><td class=\"name\">{}</td><td>{}</td><td>{:.4}</td><td>{}</td><td>{}</td><td>{}</td>{best}</tr>",
-            seed.seed,
-            seed.epochs,
-            seed.loss,
+        let (of, best) = (seed.metrics, seed.best.map(|best| best.metrics));
+        table.row(&[
+            seed.seed.to_string(),
+            seed.epochs.to_string(),
+            format!("{:.4}", seed.loss),
             shown(of.train),
             shown(of.validation),
-            shown(of.test)
-        );
+            shown(of.test),
+            seed.best.map_or_else(|| "none".to_owned(), |best| best.epoch.to_string()),
+            shown(best.and_then(|of| of.validation)),
+            shown(best.and_then(|of| of.test)),
+        ]);
     }
-    body.push_str("</table></div>\n");
+    body.push_str(&table.html());
     if let Some(more) = summary.seeds.len().checked_sub(MAX_SEEDS).filter(|more| *more > 0) {
         let _ = writeln!(body, "<p class=\"quiet\">and {more} more seeds</p>");
     }
@@ -227,10 +244,13 @@ mod tests {
         for outside in ["<script", "http:", "https:", "@import", "url(", "NaN"] {
             assert!(!html.contains(outside), "{outside}");
         }
-        assert!(html.contains("<th>3 Neural_Networks</th>"), "classes have their names");
+        assert!(html.contains("<th scope=\"row\" title=\"Neural_Networks\">Neural_Networks</th>"), "{html}");
+        assert!(
+            html.contains("the validation accuracy chose the best epoch; the last epoch's model is written")
+        );
         assert!(html.contains("prefers-color-scheme: dark") && html.contains("width=device-width"));
         let opened = |tag: &str| html.matches(&format!("<{tag}")).count();
-        for tag in ["section", "table", "tr", "svg", "main", "style", "body"] {
+        for tag in ["section", "table", "tr", "td", "th", "svg", "main", "style", "body"] {
             assert_eq!(opened(tag), html.matches(&format!("</{tag}>")).count(), "{tag}");
         }
     }

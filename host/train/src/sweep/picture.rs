@@ -1,101 +1,204 @@
 //! The picture of a sweep: a panel a parameter, the metric of each trial over the parameter's value.
+//!
+//! The metric is the one that ranks choices: of the validation rows, unless the sweep's file has
+//! `rank_by = "test"`. A picture of a metric that no trial has shows the reason instead of another metric.
 
 use std::fmt::Write as _;
 
-use eciton_plan::Part;
+use eciton_plan::{Metric, Part};
 
-use super::table::Row;
+use super::table::{Row, unranked};
+use crate::figures::shortened;
 use crate::picture::escape;
+use crate::picture::scale::nice_step;
 
+/// Width and height of a panel's plot.
 const PANEL: (f64, f64) = (300.0, 240.0);
-const MARGIN: (f64, f64) = (64.0, 44.0);
-/// Most panels.
+/// Space to the left of a plot (name and ticks of the axis of values), and to its right.
+const SIDES: (f64, f64) = (74.0, 14.0);
+/// Space above a plot, and below it (ticks and name of the axis of parameter values).
+const ENDS: (f64, f64) = (12.0, 48.0);
+/// Height of the title.
+const TITLE: f64 = 34.0;
+/// Maximum number of panels.
 const MAX_PANELS: usize = 16;
-/// Numbers further apart than this are drawn by their logarithm.
+/// Ratio of the largest to the smallest number from which an axis is logarithmic.
 const WIDE: f64 = 20.0;
-/// Most values of an axis that are written.
+/// Maximum number of values that an axis names.
 const MAX_TICKS: usize = 8;
+/// Maximum number of characters of a word on an axis, of all words together.
+const MAX_WORDS: usize = 44;
 
-/// The trials' metric over each parameter, as SVG 1.1: that of the part that ranks choices, or of the other part if no trial
-/// has one. Of successive halving, trials that did not come to the last
-/// rung are hollow: their metric is of another epoch.
+/// A panel: SVG elements within [`panel_size`], and the parameter that it is of.
+pub(crate) struct Panel {
+    pub(crate) key: String,
+    pub(crate) body: String,
+}
+
+/// Width and height of a panel with its axes.
+pub(crate) const fn panel_size() -> (f64, f64) {
+    (SIDES.0 + PANEL.0 + SIDES.1, ENDS.0 + PANEL.1 + ENDS.1)
+}
+
+/// The metric of each trial over each parameter, as SVG 1.1. `by` is the part of the data whose metric ranks choices.
+/// Of successive halving, trials that did not come to the last rung are hollow: their metric is of another epoch.
 #[must_use]
 pub fn picture(rows: &[Row], title: &str, by: Part) -> String {
-    let has = |part| rows.iter().any(|row| row.of(part).is_some());
-    let by = match by {
-        Part::Test if !has(Part::Test) => Part::Validation,
-        Part::Train | Part::Validation if !has(Part::Validation) => Part::Test,
-        by => by,
-    };
-    let keys: Vec<&str> = rows
-        .first()
-        .map(|row| row.choice.iter().map(|(key, _)| key.as_str()))
-        .into_iter()
-        .flatten()
-        .take(MAX_PANELS)
-        .collect();
-    let metric = rows.iter().find_map(|row| row.metric).map_or("metric", |metric| metric.name());
-    let values = rows.iter().filter_map(|row| row.of(by));
-    let (low, high) =
-        values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), of| (low.min(of), high.max(of)));
-    let (low, high) = if low < high { (low, high) } else { (low.min(0.0), high.max(1.0)) };
-    let panels = keys.len().max(1) as f64;
-    let (width, height) = (MARGIN.0 + panels * (PANEL.0 + MARGIN.0), PANEL.1 + 3.0 * MARGIN.1);
+    let panels = panels(rows, by);
+    let (width, height) = (panels.len().max(1) as f64 * panel_size().0, TITLE + panel_size().1);
+    let metric = metric(rows);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" \
          font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n<text x=\"{}\" y=\"24\" \
          font-size=\"14\">{}</text>\n",
-        MARGIN.0,
-        escaped(&format!("{title}: {} {metric} of each trial", by.name()))
+        SIDES.0,
+        escaped(&format!("{title}: {} {} of each trial", by.name(), metric.name()))
     );
-    for (at, key) in keys.iter().enumerate() {
-        let left = MARGIN.0 + at as f64 * (PANEL.0 + MARGIN.0);
-        panel(&mut svg, (rows, by), key, (left, MARGIN.1), (low, high));
+    for (at, panel) in panels.iter().enumerate() {
+        let _ = writeln!(
+            svg,
+            "<g transform=\"translate({} {TITLE})\">\n{}</g>",
+            at as f64 * panel_size().0,
+            panel.body
+        );
+    }
+    if let Some(reason) = unranked(rows, by) {
+        let _ = writeln!(svg, "<text x=\"{}\" y=\"{}\">{}</text>", SIDES.0, TITLE + 40.0, escaped(&reason));
     }
     svg.push_str("</svg>\n");
     svg
 }
 
-fn panel(
-    svg: &mut String,
-    (rows, by): (&[Row], Part),
-    key: &str,
-    (left, top): (f64, f64),
-    (low, high): (f64, f64),
-) {
+/// The panels of a sweep, one for each parameter.
+pub(crate) fn panels(rows: &[Row], by: Part) -> Vec<Panel> {
+    // A grid over models leaves out keys that a model does not have.
+    let mut keys: Vec<&str> = Vec::new();
+    for (key, _) in rows.iter().flat_map(|row| &row.choice) {
+        if !keys.contains(&key.as_str()) && keys.len() < MAX_PANELS {
+            keys.push(key);
+        }
+    }
+    let values = Values::of(rows, by);
+    keys.into_iter().map(|key| Panel { key: key.to_owned(), body: panel((rows, by), key, &values) }).collect()
+}
+
+fn metric(rows: &[Row]) -> Metric {
+    rows.iter().find_map(|row| row.metric).unwrap_or_default()
+}
+
+/// The axis of metric values, which all panels share.
+struct Values {
+    low: f64,
+    high: f64,
+    step: f64,
+    /// 100 where the metric is a share, which is drawn in per cent.
+    factor: f64,
+    /// With its unit.
+    name: String,
+}
+
+impl Values {
+    fn of(rows: &[Row], by: Part) -> Self {
+        let metric = metric(rows);
+        let (factor, unit) = if metric.is_share() { (100.0, " (%)") } else { (1.0, unit_of_metric(metric)) };
+        let found = rows.iter().filter_map(|row| row.of(by)).map(|value| factor * value);
+        let finite = found.filter(|value| value.is_finite());
+        let (low, high) = finite
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
+        let (low, high) = match high - low {
+            width if width > 0.0 => (low, high),
+            // One value, or none.
+            _ if low.is_finite() => (low - 0.01 * factor, high + 0.01 * factor),
+            _ => (0.0, factor),
+        };
+        let step = nice_step((high - low) / 4.0);
+        let (low, high) = ((low / step).floor() * step, (high / step).ceil() * step);
+        Self { low, high, step, factor, name: format!("{} {}{unit}", by.name(), metric.name()) }
+    }
+
+    /// Distance from the upper end of the plot.
+    fn y(&self, value: f64) -> f64 {
+        PANEL.1 * (1.0 - (value - self.low) / (self.high - self.low))
+    }
+
+    fn ticks(&self) -> impl Iterator<Item = (f64, String)> + '_ {
+        let decimals = (-self.step.log10().floor()).clamp(0.0, 9.0) as usize;
+        let count = ((self.high - self.low) / self.step).round() as u32;
+        (0..=count.min(20)).map(move |n| {
+            let value = self.low + f64::from(n) * self.step;
+            (value, format!("{value:.decimals$}"))
+        })
+    }
+}
+
+/// The unit of a metric that is no share, in brackets. Errors have the unit of the labels.
+fn unit_of_metric(metric: Metric) -> &'static str {
+    match metric {
+        Metric::CrossEntropy => " (nats)",
+        Metric::MeanAbsoluteError | Metric::RootMeanSquaredError => " (unit of the labels)",
+        _ => "",
+    }
+}
+
+/// The unit of a parameter; `None` for words and for numbers without a unit, such as rates.
+fn unit(key: &str) -> Option<&'static str> {
+    let name = key.rsplit('.').next().unwrap_or(key);
+    match name {
+        "hidden" => Some("features"),
+        "layers" => Some("layers"),
+        "heads" => Some("heads"),
+        "hops" => Some("hops"),
+        "epochs" | "patience" | "warmup" | "step_every" | "eval_every" => Some("epochs"),
+        "seconds" => Some("s"),
+        _ if name.ends_with("_ms") => Some("ms"),
+        _ if name.ends_with("_mb") => Some("MiB"),
+        _ if name.ends_with("_bytes") => Some("bytes"),
+        _ if key == "batch.size" => Some("rows"),
+        _ => None,
+    }
+}
+
+fn panel((rows, by): (&[Row], Part), key: &str, values: &Values) -> String {
     let value = |row: &Row| row.choice.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
-    let mut values: Vec<String> = rows.iter().filter_map(value).collect();
-    values.sort();
-    values.dedup();
+    let mut texts: Vec<String> = rows.iter().filter_map(value).collect();
+    texts.sort();
+    texts.dedup();
     let numbers: Option<Vec<f64>> =
-        values.iter().map(|value| value.parse().ok().filter(|v: &f64| v.is_finite())).collect();
-    let axis = Axis::of(numbers, values);
+        texts.iter().map(|value| value.parse().ok().filter(|v: &f64| v.is_finite())).collect();
+    let axis = Axis::of(numbers, texts);
+    let (left, top) = (SIDES.0, ENDS.0);
     let (right, bottom) = (left + PANEL.0, top + PANEL.1);
-    let y = |value: f64| bottom - (value - low) / (high - low) * PANEL.1;
     let x = |share: f64| left + (0.05 + 0.9 * share) * PANEL.0;
-    let _ = writeln!(
-        svg,
-        "<path d=\"M{left} {top}V{bottom}H{right}\" fill=\"none\" stroke=\"#888\"/>\n<text x=\"{}\" y=\"{}\" \
-         text-anchor=\"middle\">{}</text>",
+    let notes: Vec<&str> =
+        unit(key).into_iter().chain(axis.is_logarithmic().then_some("logarithmic")).collect();
+    let name = if notes.is_empty() { key.to_owned() } else { format!("{key} ({})", notes.join(", ")) };
+    let middle = top + PANEL.1 / 2.0;
+    let mut svg = format!(
+        "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n\
+         <text x=\"14\" y=\"{middle}\" text-anchor=\"middle\" transform=\"rotate(-90 14 {middle})\">{}</text>\n",
         left + PANEL.0 / 2.0,
         bottom + 38.0,
-        escaped(key)
+        escaped(&shortened(&name, 46)),
+        escaped(&values.name)
     );
-    for part in 0..=4 {
-        let value = low + f64::from(part) / 4.0 * (high - low);
+    for (value, text) in values.ticks() {
+        let y = top + values.y(value);
         let _ = writeln!(
             svg,
-            "<text x=\"{}\" y=\"{}\" text-anchor=\"end\" fill=\"#555\">{value:.3}</text>\n<path d=\"M{left} {}H{right}\" \
-             stroke=\"#eee\"/>",
+            "<path d=\"M{left} {y:.1}H{right}\" class=\"grid-line\" stroke=\"#e4e4e4\"/><text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\" \
+             class=\"tick\" fill=\"#555\">{text}</text>",
             left - 6.0,
-            y(value) + 4.0,
-            y(value)
+            y + 4.0
         );
     }
+    let _ = writeln!(
+        svg,
+        "<path class=\"axis\" d=\"M{left} {top}V{bottom}H{right}\" fill=\"none\" stroke=\"#888\"/>"
+    );
     for (share, text) in axis.ticks() {
         let _ = writeln!(
             svg,
-            "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\" fill=\"#555\">{}</text>",
+            "<text x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\" class=\"tick\" fill=\"#555\">{}</text>",
             x(share),
             bottom + 18.0,
             escaped(&text)
@@ -107,16 +210,19 @@ fn panel(
             true => "fill=\"none\" stroke=\"#2166ac\" stroke-opacity=\"0.6\"",
             false => "fill=\"#2166ac\" fill-opacity=\"0.45\"",
         };
-        let (Some(value), Some(found)) = (value(row), row.of(by)) else { continue };
+        let (Some(value), Some(found)) = (value(row), row.of(by).filter(|found| found.is_finite())) else {
+            continue;
+        };
         let Some(share) = axis.share(&value) else { continue };
         let _ = writeln!(
             svg,
             "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"4\" {drawn}><title>{}</title></circle>",
             x(share),
-            y(found),
+            top + values.y(values.factor * found),
             escaped(&format!("trial {}: {found:.4}, {}", row.trial, row.label()))
         );
     }
+    svg
 }
 
 enum Axis {
@@ -149,8 +255,12 @@ impl Axis {
         }
     }
 
+    fn is_logarithmic(&self) -> bool {
+        matches!(self, Self::Numbers { log: true, .. })
+    }
+
     fn ticks(&self) -> Vec<(f64, String)> {
-        let shown = |text: &str| text.trim_matches('"').chars().take(12).collect::<String>();
+        let shown = |text: &str, most: usize| shortened(text.trim_matches('"'), most);
         match self {
             Self::Numbers { values, low, high, .. } if values.len() > MAX_TICKS => {
                 [(0.0, low), (1.0, high)].map(|(share, value)| (share, format!("{value:.3e}"))).to_vec()
@@ -158,12 +268,17 @@ impl Axis {
             Self::Numbers { values, .. } => {
                 let tick = |value: &f64| {
                     let text = value.to_string();
-                    Some((self.share(&text)?, shown(&text)))
+                    Some((self.share(&text)?, shown(&text, 12)))
                 };
                 values.iter().filter_map(tick).collect()
             }
             Self::Words(words) => {
-                words.iter().take(64).filter_map(|word| Some((self.share(word)?, shown(word)))).collect()
+                let most = (MAX_WORDS / words.len().max(1)).clamp(3, 24);
+                words
+                    .iter()
+                    .take(64)
+                    .filter_map(|word| Some((self.share(word)?, shown(word, most))))
+                    .collect()
             }
         }
     }
@@ -173,4 +288,73 @@ fn escaped(text: &str) -> String {
     let mut into = String::new();
     escape(&mut into, text);
     into
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn row(trial: u32, choice: &[(&str, &str)], validation: Option<f64>, test: Option<f64>) -> Row {
+        Row {
+            trial,
+            choice: choice.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+            repeat: Vec::new(),
+            state: "done",
+            metric: Some(Metric::Accuracy),
+            validation,
+            test,
+            epochs: Some(3),
+            rung: None,
+            seconds: Some(0.5),
+            model_digest: None,
+            error: None,
+            undefined_metrics: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn the_validation_metric_is_drawn_with_named_axes() {
+        let rows = [
+            row(0, &[("optimiser.lr", "0.001"), ("model.hidden", "16")], Some(0.5), Some(0.91)),
+            row(1, &[("optimiser.lr", "0.1"), ("model.hidden", "64")], Some(0.75), Some(0.92)),
+            row(2, &[("optimiser.lr", "0.1"), ("model.heads", "4")], Some(0.7), None),
+        ];
+        let svg = picture(&rows, "tries", Part::Validation);
+        for words in [
+            ">tries: validation accuracy of each trial<",
+            ">validation accuracy (%)<",
+            ">optimiser.lr (logarithmic)<",
+            ">model.hidden (features)<",
+            ">model.heads (heads)<",
+            "trial 1: 0.7500",
+            ">50<",
+        ] {
+            assert!(svg.contains(words), "no {words} in {svg}");
+        }
+        assert!(!svg.contains("0.91") && !svg.contains("test"), "{svg}");
+        assert_eq!(svg.matches("<circle").count(), 3 + 2 + 1);
+        let svg = picture(&rows, "tries", Part::Test);
+        assert!(svg.contains(">test accuracy (%)<") && !svg.contains("validation"), "{svg}");
+    }
+
+    #[test]
+    fn without_a_validation_metric_no_other_takes_its_place() {
+        let rows = [row(0, &[("optimiser.lr", "0.1")], None, Some(0.9))];
+        let svg = picture(&rows, "tries", Part::Validation);
+        assert_eq!(svg.matches("<circle").count(), 0, "{svg}");
+        assert!(svg.contains("no trial has a validation metric"), "{svg}");
+    }
+
+    #[test]
+    fn axes_hold_any_values() {
+        for found in [&[][..], &[0.0], &[0.3, 0.3], &[1e-9, 2e-9], &[-4.0, 1e9], &[f64::INFINITY, 1.0]] {
+            let rows: Vec<Row> = (0u32..)
+                .zip(found)
+                .map(|(at, value)| row(at, &[("a.b", "\"word\"")], Some(*value), None))
+                .collect();
+            let svg = picture(&rows, "t", Part::Validation);
+            assert!(!svg.contains("NaN") && !svg.contains("inf"), "{found:?}: {svg}");
+        }
+    }
 }

@@ -7,7 +7,7 @@ use eciton_plan::Metric;
 use super::{Section, escaped};
 use crate::figures::{bytes, grouped, seconds};
 use crate::memory::MemoryPlan;
-use crate::report::{Quality, Summary};
+use crate::report::Summary;
 use crate::run_folder::Versions;
 
 /// A metric with its unit; `-` where there is none.
@@ -33,9 +33,14 @@ pub(super) fn facts(summary: &Summary) -> String {
     if summary.stopped {
         facts.push(("state", "stopped before its last epoch".to_owned()));
     }
-    let shown = facts.into_iter().map(|(name, value)| {
-        format!("<div><b>{}</b><span>{}</span></div>\n", escaped(&value), escaped(name))
-    });
+    list(&facts)
+}
+
+/// Figures with their names, as HTML.
+pub(super) fn list(facts: &[(&str, String)]) -> String {
+    let shown = facts
+        .iter()
+        .map(|(name, value)| format!("<div><b>{}</b><span>{}</span></div>\n", escaped(value), escaped(name)));
     format!("<div class=\"facts\">\n{}</div>\n", shown.collect::<String>())
 }
 
@@ -48,54 +53,6 @@ fn spread(summary: &Summary) -> String {
         (2.., Some(deviation)) => format!("{mean} ± {deviation:.4}"),
         _ => mean,
     }
-}
-
-/// The matrix, shaded by the share of its row.
-pub(super) fn confusion(found: &Quality) -> Section {
-    let classes = found.confusion.len();
-    let name = |class: usize| escaped(found.classes.get(class).map_or("", |one| &one.class));
-    let mut body = format!(
-        "<p class=\"quiet\">{} rows: a row of the table is the class that they have, a column the class they are taken \
-         for</p>\n<div class=\"scroll\"><table class=\"matrix\"><tr><th>class</th>",
-        found.part
-    );
-    for class in 0..classes {
-        let _ = write!(body, "<th title=\"{}\">{class}</th>", name(class));
-    }
-    body.push_str("<th>recall</th></tr>\n");
-    let percent = |of: u64, all: u64| match all {
-        0 => "-".to_owned(),
-        _ => format!("{:.1} %", 100.0 * of as f64 / all as f64),
-    };
-    for (class, counts) in found.confusion.iter().enumerate() {
-        let all: u64 = counts.iter().sum();
-        // A class without a name is called by its number.
-        let label = match name(class) {
-            name if name == class.to_string() => name,
-            name => format!("{class} {name}"),
-        };
-        let _ = write!(body, "<tr><th>{label}</th>");
-        for (taken, &count) in counts.iter().enumerate() {
-            let share = count as f64 / all.max(1) as f64;
-            let right = if taken == class { " class=\"right\"" } else { "" };
-            let _ = write!(
-                body,
-                "<td{right} style=\"background:rgba(var(--hot),{:.2})\">{}</td>",
-                0.75 * share,
-                grouped(count)
-            );
-        }
-        let right = counts.get(class).copied().unwrap_or_default();
-        let _ = writeln!(body, "<td>{}</td></tr>", percent(right, all));
-    }
-    body.push_str("<tr><th>precision</th>");
-    for class in 0..classes {
-        let taken: u64 = found.confusion.iter().filter_map(|row| row.get(class)).sum();
-        let right = found.confusion.get(class).and_then(|row| row.get(class)).copied().unwrap_or_default();
-        let _ = write!(body, "<td>{}</td>", percent(right, taken));
-    }
-    body.push_str("<td></td></tr>\n</table></div>\n");
-    Section::new("Confusion matrix", body)
 }
 
 /// The peak that was measured, and the plan by purpose.
@@ -111,7 +68,7 @@ pub(super) fn memory(peak: u64, plan: Option<&MemoryPlan>) -> Section {
     for item in &plan.items {
         let _ = writeln!(
             body,
-            "<tr><td class=\"name\">{}</td><td>{}</td><td class=\"name long\">{}</td></tr>",
+            "<tr><td class=\"name\">{}</td><td>{}</td><td class=\"name\">{}</td></tr>",
             escaped(item.purpose),
             bytes(item.bytes),
             escaped(&item.detail)

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use super::table::Table;
 use super::{Section, escaped};
 use crate::error::Result;
 use crate::figures::seconds;
@@ -17,9 +18,8 @@ pub const MAX_TRACE_BYTES: u64 = 512 << 20;
 const MAX_SPANS: usize = 1500;
 /// Most epochs of the drawing.
 const MAX_EPOCHS: u32 = 3;
-const WIDTH: f64 = 1500.0;
-const LEFT: f64 = 116.0;
-const ROW: f64 = 26.0;
+/// Width and height of a thread's lane in its own units; the page stretches it.
+const LANE: (f64, f64) = (1500.0, 26.0);
 /// The process of compute threads in a trace.
 const THREADS: u64 = 1;
 /// The thread of steps that ran elsewhere.
@@ -108,47 +108,38 @@ impl Timeline {
         let mut rows: Vec<u64> = spans.iter().map(|span| span.tid).collect();
         rows.sort_unstable();
         rows.dedup();
-        let height = ROW * rows.len() as f64 + 30.0;
-        let x = |at: f64| LEFT + (WIDTH - LEFT - 10.0) * ((at - from) / length).clamp(0.0, 1.0);
+        let x = |at: f64| LANE.0 * ((at - from) / length).clamp(0.0, 1.0);
         let mut drawn = String::new();
-        for (row, thread) in rows.iter().enumerate() {
-            let name = if *thread == ELSEWHERE { "elsewhere".to_owned() } else { format!("thread {thread}") };
-            let y = ROW * row as f64;
-            let _ = writeln!(drawn, "<text x=\"0\" y=\"{:.1}\">{name}</text>", y + 17.0);
-        }
-        for span in &spans {
-            let row = rows.binary_search(&span.tid).unwrap_or_default();
-            let (left, right) = (x(span.ts), x(span.ts + span.dur));
+        for thread in rows {
+            let name = if thread == ELSEWHERE { "elsewhere".to_owned() } else { format!("thread {thread}") };
             let _ = writeln!(
                 drawn,
-                "<rect x=\"{left:.2}\" y=\"{:.1}\" width=\"{:.2}\" height=\"{:.1}\" style=\"fill:var(--{})\"><title>{}, \
-                 {}</title></rect>",
-                ROW * row as f64 + 2.0,
-                (right - left).max(0.6),
-                ROW - 4.0,
-                colour(span),
-                escaped(&span.name),
-                seconds(span.dur * 1e-6)
+                "<span>{name}</span><svg viewBox=\"0 0 {} {}\" preserveAspectRatio=\"none\" role=\"img\" \
+                 aria-label=\"steps of {name}\">",
+                LANE.0, LANE.1
             );
+            for span in spans.iter().filter(|span| span.tid == thread) {
+                let (left, right) = (x(span.ts), x(span.ts + span.dur));
+                let _ = writeln!(
+                    drawn,
+                    "<rect x=\"{left:.2}\" y=\"2\" width=\"{:.2}\" height=\"{:.1}\" style=\"fill:var(--{})\"><title>{}, \
+                     {}</title></rect>",
+                    (right - left).max(0.6),
+                    LANE.1 - 4.0,
+                    colour(span),
+                    escaped(&span.name),
+                    seconds(span.dur * 1e-6)
+                );
+            }
+            drawn.push_str("</svg>\n");
         }
-        for part in 0..=4 {
-            let at = from + length * f64::from(part) / 4.0;
-            let anchor =
-                ["start", "middle", "middle", "middle", "end"].get(part as usize).unwrap_or(&"middle");
-            let _ = writeln!(
-                drawn,
-                "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>",
-                x(at),
-                height - 8.0,
-                seconds((at - from) * 1e-6)
-            );
-        }
+        let ticks = (0..=2).map(|half| format!("<span>{}</span>", seconds(length * f64::from(half) / 2e6)));
+        let _ = writeln!(drawn, "<span></span><div class=\"ticks\">{}</div>", ticks.collect::<String>());
         let keys = ["forward", "backward", "gather", "evaluation", "update"]
             .map(|name| format!("<span class=\"key\" style=\"background:var(--{name})\"></span>{name}"));
         format!(
             "<p class=\"quiet\">{what}; each rectangle is a step on a thread, with its name and time on it<br>{}</p>\n\
-             <div class=\"scroll\"><svg class=\"timeline\" viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" \
-             aria-label=\"timeline\">\n{drawn}</svg></div>\n",
+             <div class=\"timeline\">\n{drawn}</div>\n",
             keys.concat()
         )
     }
@@ -166,22 +157,18 @@ impl Timeline {
         }
         let mut rows: Vec<_> = by_name.into_iter().collect();
         rows.sort_by(|(_, (_, a)), (_, (_, b))| b.total_cmp(a));
-        let mut body = String::from(
-            "<p class=\"quiet\">Of all threads, the whole trace.</p>\n<div class=\"scroll\"><table>\n\
-             <tr><th>stage</th><th>in</th><th>steps</th><th>time</th><th>share</th><th>a step</th></tr>\n",
-        );
+        let mut table = Table::new(&["stage", "in", "steps", "time", "share", "time of a step"], 1);
         for ((category, name), (count, took)) in rows.into_iter().take(100) {
-            let _ = writeln!(
-                body,
-                "<tr><td class=\"name\">{}</td><td>{category}</td><td>{count}</td><td>{}</td><td>{:.1} %</td><td>{}</td></tr>",
-                escaped(name),
+            table.row(&[
+                name.to_owned(),
+                category.to_owned(),
+                count.to_string(),
                 seconds(took),
-                100.0 * took / f64::max(all, f64::MIN_POSITIVE),
-                seconds(took / count as f64)
-            );
+                format!("{:.1} %", 100.0 * took / f64::max(all, f64::MIN_POSITIVE)),
+                seconds(took / count as f64),
+            ]);
         }
-        body.push_str("</table></div>\n");
-        body
+        format!("<p class=\"quiet\">Of all threads, the whole trace.</p>\n{}", table.html())
     }
 }
 
