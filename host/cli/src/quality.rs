@@ -3,13 +3,18 @@
 use std::fmt::Write as _;
 
 use eciton_train::Quality;
+use eciton_train::figures::shortened;
 
-use crate::text::{grouped, percent};
+use crate::text::{counted, grouped, percent};
 
-/// Classes that are printed; `--json` has more.
+/// Maximum number of classes that are printed; `--json` has more.
 const MAX_CLASSES: usize = 20;
-/// Classes whose confusion matrix fits beside their figures.
+/// Maximum number of classes whose confusion matrix is printed. Of more classes the most frequent errors are printed.
 const MAX_MATRIX: usize = 10;
+/// Number of errors that are printed.
+const MAX_MISTAKES: usize = 5;
+/// Maximum number of characters of a line with a confusion matrix.
+const COLUMNS: usize = 100;
 /// Most characters of a class's name.
 const MAX_NAME: usize = 24;
 
@@ -47,43 +52,84 @@ pub(crate) fn rows(of: &[&Quality], short: bool) -> Vec<(&'static str, String)> 
     rows
 }
 
-/// Figures of each class, with the confusion matrix where it fits; nothing where there are no classes or too many.
+/// Figures of each class, and the confusion matrix or its largest errors. Empty without classes.
 pub(crate) fn table(of: &Quality) -> Vec<String> {
     let count = of.classes.len();
-    if count == 0 || count > MAX_CLASSES {
-        return Vec::new();
+    let mut lines = Vec::new();
+    if (1..=MAX_CLASSES).contains(&count) {
+        lines.extend(figures(of));
     }
-    let matrix = of.confusion.len() == count && count <= MAX_MATRIX;
-    let names: Vec<String> =
-        of.classes.iter().map(|class| eciton_input::text::cut(&class.class, MAX_NAME)).collect();
-    let wide = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(5);
-    let most = of.confusion.iter().flatten().max().copied().unwrap_or(0);
-    let cell = grouped(most).len().max(count.to_string().len() + 1) + 1;
-    let mut head =
-        format!("{:<wide$}  {:>9}  {:>6}  {:>6}  {:>7}", "class", "precision", "recall", "F1", "rows");
-    if matrix {
-        // Columns are numbered as rows are named.
-        let _ = write!(head, "   told as:");
+    if of.confusion.len() == count && (1..=MAX_MATRIX).contains(&count) {
+        lines.extend(matrix(of));
+    } else {
+        lines.extend(mistakes(of));
     }
-    let mut lines = vec![String::new(), head];
-    for (at, (class, name)) in of.classes.iter().zip(&names).enumerate() {
-        let number = |value: f64| percent(Some(value));
-        let mut line = format!(
+    lines
+}
+
+/// The names of the classes, shortened, and the width of their column.
+fn names(of: &Quality) -> (Vec<String>, usize) {
+    let names: Vec<String> = of.classes.iter().map(|class| shortened(&class.class, MAX_NAME)).collect();
+    let wide = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    (names, wide.max("true class".len()))
+}
+
+fn figures(of: &Quality) -> Vec<String> {
+    let (names, wide) = names(of);
+    let head = format!("{:<wide$}  {:>9}  {:>6}  {:>6}  {:>7}", "class", "precision", "recall", "F1", "rows");
+    let number = |value: f64| percent(Some(value));
+    let rows = of.classes.iter().zip(&names).map(|(class, name)| {
+        format!(
             "{name:<wide$}  {:>9}  {:>6}  {:>6}  {:>7}",
             number(class.precision),
             number(class.recall),
             number(class.f1),
             grouped(class.support)
-        );
-        if matrix {
-            line.push_str("   ");
-            for &rows in of.confusion.get(at).into_iter().flatten() {
-                let _ = write!(line, "{:>cell$}", grouped(rows));
-            }
+        )
+    });
+    [String::new(), head].into_iter().chain(rows).collect()
+}
+
+/// Counts by true and predicted class. Names of columns are shortened to the width that a line has for them.
+fn matrix(of: &Quality) -> Vec<String> {
+    let (names, wide) = names(of);
+    let count = names.len();
+    let largest = of.confusion.iter().flatten().max().copied().unwrap_or(0);
+    let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    let room = COLUMNS.saturating_sub(wide) / count.max(1);
+    let cell = longest.min(room.saturating_sub(2)).max(grouped(largest).len());
+    let line = |name: &str, cells: &mut dyn Iterator<Item = String>| {
+        let mut line = format!("{name:<wide$}");
+        for text in cells {
+            let _ = write!(line, "  {text:>cell$}");
         }
-        lines.push(line);
-    }
-    lines
+        line
+    };
+    let head = line("true class", &mut names.iter().map(|name| shortened(name, cell)));
+    let rows = of
+        .confusion
+        .iter()
+        .zip(&names)
+        .map(|(counts, name)| line(name, &mut counts.iter().map(|&rows| grouped(rows))));
+    let title = format!("{:<wide$}  predicted class", "");
+    [String::new(), title, head].into_iter().chain(rows).collect()
+}
+
+/// The most frequent errors, a line each.
+fn mistakes(of: &Quality) -> Vec<String> {
+    let mistakes = of.mistakes();
+    let name = |class: usize| shortened(&of.class_name(class), MAX_NAME);
+    let line = |mistake: &eciton_train::Mistake| {
+        format!(
+            "{} predicted as {}: {}, {} % of its class",
+            name(mistake.class),
+            name(mistake.predicted),
+            counted(mistake.rows, "row"),
+            percent(Some(mistake.share))
+        )
+    };
+    let head = (!mistakes.is_empty()).then(|| [String::new(), "most frequent errors".to_owned()]);
+    head.into_iter().flatten().chain(mistakes.iter().take(MAX_MISTAKES).map(line)).collect()
 }
 
 #[cfg(test)]
@@ -128,12 +174,44 @@ mod tests {
     }
 
     #[test]
-    fn a_table_has_what_fits() {
+    fn the_matrix_has_the_names_of_the_classes_in_rows_and_columns() {
         let lines = table(&quality(3));
-        assert_eq!(lines.len(), 5);
-        assert_eq!(lines[2], "class-0      50.00  100.00   66.67    1,200    1,200 1,200 1,200");
-        assert!(table(&quality(12))[2].ends_with("1,200"));
-        assert!(table(&quality(21)).is_empty());
-        assert!(lines.iter().all(|line| line.chars().count() <= 100));
+        assert_eq!(
+            lines,
+            [
+                "",
+                "class       precision  recall      F1     rows",
+                "class-0         50.00  100.00   66.67    1,200",
+                "class-1         50.00  100.00   66.67    1,200",
+                "class-2         50.00  100.00   66.67    1,200",
+                "",
+                "            predicted class",
+                "true class  class-0  class-1  class-2",
+                "class-0       1,200    1,200    1,200",
+                "class-1       1,200    1,200    1,200",
+                "class-2       1,200    1,200    1,200",
+            ]
+        );
+        let mut long = quality(10);
+        for (at, class) in long.classes.iter_mut().enumerate() {
+            class.class = format!("The class of all rows of kind {at}");
+        }
+        let lines = table(&long);
+        assert!(lines.iter().all(|line| line.chars().count() <= COLUMNS), "{lines:#?}");
+        assert!(
+            lines[13].contains(" The\u{2026}0  The\u{2026}1  ") && lines[14].starts_with("The class of"),
+            "{lines:#?}"
+        );
+    }
+
+    #[test]
+    fn of_many_classes_the_most_frequent_errors_are_printed() {
+        let mut many = quality(30);
+        many.confusion[4][7] = 3600;
+        let lines = table(&many);
+        assert_eq!(lines.len(), 2 + MAX_MISTAKES, "{lines:#?}");
+        assert_eq!(lines[2], "class-4 predicted as class-7: 3,600 rows, 9.38 % of its class");
+        assert_eq!(table(&quality(12)).len(), 2 + 12 + 2 + MAX_MISTAKES);
+        assert!(table(&Quality::default()).is_empty());
     }
 }
