@@ -42,6 +42,17 @@ fn a_trial_has_the_weights_of_a_run_of_its_own() {
     assert_eq!(csv.lines().count(), 5);
     let picture = std::fs::read_to_string(folder.join("sweeps/tries/sweep.svg")).unwrap();
     assert_eq!(picture.matches("<circle").count(), 4);
+    for words in
+        ["validation accuracy of each trial", ">validation accuracy (%)<", ">model.hidden (features)<"]
+    {
+        assert!(picture.contains(words), "no {words} in {picture}");
+    }
+    assert!(!picture.contains("test"), "{picture}");
+    let page = std::fs::read_to_string(folder.join("sweeps/tries/report.html")).unwrap();
+    let ranking = "choices are ranked by the mean validation accuracy of their trials";
+    assert!(page.contains(ranking) && page.contains("<svg class=\"panel\""), "{page}");
+    let again = works(folder, &["sweep", "tries.toml", "--set", "run.epochs=10"]);
+    assert!(again.contains(ranking) && again.contains(": validation "), "{again}");
 }
 
 #[test]

@@ -1,4 +1,5 @@
 //! Watching a run: diagnostic messages, the list of runs, the report, event files; completions and manual pages.
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -52,6 +53,115 @@ fn runs_are_listed_shown_and_compared() {
     let first = works(dir.path(), &["runs", "compare", "a", "c", "--json"]);
     let first: Value = serde_json::from_str(first.lines().next().unwrap()).unwrap();
     assert_eq!(first["settings"], serde_json::json!({"run.seed": "1"}));
+}
+
+#[test]
+fn the_list_of_runs_fits_into_100_columns_and_json_has_whole_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = format!("{}.csv", "customers-of-the-northern-branch".repeat(2));
+    let rows = (0..60).map(|row| format!("{},{},{}\n", row % 7, row % 5, ["low", "high"][row % 2]));
+    std::fs::write(dir.path().join(&data), format!("a,b,class\n{}", rows.collect::<String>())).unwrap();
+    let name = "a-run-with-a-long-name".repeat(3);
+    let out = format!("runs/{name}");
+    let line = ["train", &data, "--recipe", "mlp", "--epochs", "2", "--seeds", "2", "--out", &out];
+    works(dir.path(), &[&line[..], &["--hidden", "64", "--set", "model.layers=8"]].concat());
+    let list = works(dir.path(), &["runs", "list"]);
+    assert!(list.lines().all(|line| line.chars().count() <= 100), "{list}");
+    says(&list, &["a-run-", "long-name ", "\u{2026}", " accuracy ", "time"]);
+    let json = works(dir.path(), &["runs", "list", "--json"]);
+    let row: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(row["run"], Value::from(out));
+    assert!(
+        row["dataset"].as_str().unwrap().len() > 60 && row["model"].as_str().unwrap().contains("64-64-64-64")
+    );
+}
+
+/// A table with a class for each name, 12 rows each.
+fn classes(folder: &Path, names: impl Iterator<Item = String> + Clone) {
+    let mut text = "a,b,class\n".to_owned();
+    for row in 0..12 {
+        text.extend(
+            names.clone().enumerate().map(|(at, name)| format!("{at}.{row},{},\"{name}\"\n", row % 3)),
+        );
+    }
+    std::fs::write(folder.join("classes.csv"), text).unwrap();
+}
+
+#[test]
+fn the_confusion_matrix_has_the_names_of_the_classes() {
+    let dir = tempfile::tempdir().unwrap();
+    let long = "customers <of> the northern branch";
+    classes(dir.path(), ["low", "high", long].into_iter().map(str::to_owned));
+    let train = ["train", "classes.csv", "--recipe", "mlp", "--epochs", "3"];
+    let trained = works(dir.path(), &[&train[..], &["--out", "few"]].concat());
+    let evaluated = works(dir.path(), &["eval", "few"]);
+    for text in [&trained, &evaluated] {
+        says(text, &["predicted class\n", "true class  ", " low  ", " high\n", "custo", "\u{2026}"]);
+    }
+    let json: Value = serde_json::from_str(&works(dir.path(), &["eval", "few", "--json"])).unwrap();
+    let names: Vec<&str> = json["quality"]["classes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|of| of["class"].as_str().unwrap())
+        .collect();
+    assert_eq!(names.len(), json["quality"]["confusion"].as_array().unwrap().len());
+    assert!(names.contains(&long), "{names:?}");
+    works(dir.path(), &["report", "few"]);
+    let page = std::fs::read_to_string(dir.path().join("few/report.html")).unwrap();
+    says(
+        &page,
+        &[
+            "<th scope=\"col\" title=\"high\"><span>high</span></th>",
+            "title=\"customers &lt;of&gt; the northern branch\">custome",
+            "low predicted as high: ",
+        ],
+    );
+    // Many classes are a picture with their names, and a list of errors.
+    classes(dir.path(), (0..40).map(|at| format!("kind of thing number {at}")));
+    let trained = works(dir.path(), &[&train[..], &["--out", "many"]].concat());
+    says(
+        &trained,
+        &["most frequent errors\n", "kind of thing number ", " predicted as kind of thing number "],
+    );
+    works(dir.path(), &["report", "many"]);
+    let page = std::fs::read_to_string(dir.path().join("many/report.html")).unwrap();
+    says(&page, &["<svg class=\"matrix\"", "<title>kind of thing number 39</title>", "Most frequent errors"]);
+}
+
+#[test]
+fn a_page_has_nothing_that_is_wider_than_a_narrow_window() {
+    let dir = tempfile::tempdir().unwrap();
+    works(dir.path(), &["train", "--epochs", "5", "--seeds", "2", "--out", "r", "--trace", "t.json"]);
+    works(dir.path(), &["report", "r", "--trace", "t.json"]);
+    let page = std::fs::read_to_string(dir.path().join("r/report.html")).unwrap();
+    for table in page.split("<table").skip(1).map(|rest| rest.split("</table>").next().unwrap()) {
+        // Tables of many columns are blocks in a narrow window.
+        let columns = table.split("</tr>").next().unwrap().matches("<th").count();
+        let is_matrix = table.starts_with(" class=\"matrix\"");
+        assert!(columns <= 5 || is_matrix || table.starts_with(" class=\"blocks\""), "{table}");
+    }
+    let wide = page.lines().find(|line| line.contains("min-width:") && !line.contains("@media"));
+    assert!(wide.is_none_or(|line| line.contains("min-width: 0")), "{wide:?}");
+    says(&page, &["white-space: pre-wrap", "the validation accuracy chose the best epoch"]);
+}
+
+#[test]
+fn a_long_epoch_shows_how_far_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    works(dir.path(), &["data", "generate", "linear", "big", "--rows", "1000000", "--features", "2"]);
+    for json in [&[][..], &["--json"]] {
+        let line = ["train", "big", "--model", "mlp", "--batch", "1", "--epochs", "3", "--no-out"];
+        let mut command = Command::new(env!("CARGO_BIN_EXE_eciton"));
+        command.args([&line[..], json].concat()).current_dir(dir.path());
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let found = lines.find_map(|line| line.ok().filter(|line| line.starts_with("epoch 1: batch ")));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let found = found.unwrap();
+        says(&found, &[" of ", " batches/s, ", " left in the epoch"]);
+    }
 }
 
 #[test]
