@@ -199,7 +199,7 @@ mod tests {
         let lines = table(&long);
         assert!(lines.iter().all(|line| line.chars().count() <= COLUMNS), "{lines:#?}");
         assert!(
-            lines[13].contains(" The\u{2026}0  The\u{2026}1  ") && lines[14].starts_with("The class of"),
+            lines[14].contains("  Th\u{2026} 0  Th\u{2026} 1") && lines[15].starts_with("The class of"),
             "{lines:#?}"
         );
     }

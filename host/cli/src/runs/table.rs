@@ -63,6 +63,7 @@ fn lines<const N: usize>(columns: &[Column; N], rows: &[[String; N]], most: usiz
             break;
         }
         shown.retain(|(_, column, _)| column.rank != last);
+        shown.iter_mut().for_each(|(at, column, width)| *width = longest(*at, column));
     }
     let line = |cell: &dyn Fn(usize) -> String| {
         let cells = shown.iter().map(|&(at, column, width)| {
@@ -106,9 +107,9 @@ mod tests {
             ]
         );
         // The longest text first.
-        assert_eq!(table(52)[1], "cora-gc\u{2026}8-02-50  gcn 1433\u{2026}64-64-7  81.50 %    2.50 s");
+        assert_eq!(table(52)[1], "cora-gcn\u{2026}8-02-50  gcn 143\u{2026}64-64-7  81.50 %    2.50 s");
         assert_eq!(table(35)[1], "cora\u{2026}-50  gcn\u{2026}-7  81.50 %    2.50 s");
-        assert_eq!(table(30)[1], "cora-g\u{2026}-02-50  gcn\u{2026}-7  81.50 %");
+        assert_eq!(table(30)[1], "cora-\u{2026}2-50  gcn \u{2026}64-7  81.50 %");
         assert_eq!(table(17), ["run          test", "cora\u{2026}-50  81.50 %", "b          9.00 %"]);
         // A figure is never shortened.
         assert_eq!(table(0)[1], "cora\u{2026}-50  81.50 %");
