@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use eciton_train::Quality;
-use eciton_train::figures::shortened;
+use eciton_train::figures::shortened_apart;
 
 use crate::text::{counted, grouped, percent};
 
@@ -11,6 +11,8 @@ use crate::text::{counted, grouped, percent};
 const MAX_CLASSES: usize = 20;
 /// Maximum number of classes whose confusion matrix is printed. Of more classes the most frequent errors are printed.
 const MAX_MATRIX: usize = 10;
+/// Maximum number of characters of a class's name above a column of the matrix.
+const MAX_HEAD: usize = 12;
 /// Number of errors that are printed.
 const MAX_MISTAKES: usize = 5;
 /// Maximum number of characters of a line with a confusion matrix.
@@ -67,9 +69,15 @@ pub(crate) fn table(of: &Quality) -> Vec<String> {
     lines
 }
 
+/// The names of the classes, at most `most` characters long.
+fn short(of: &Quality, most: usize) -> Vec<String> {
+    let names: Vec<String> = of.classes.iter().map(|class| class.class.clone()).collect();
+    shortened_apart(&names, most)
+}
+
 /// The names of the classes, shortened, and the width of their column.
 fn names(of: &Quality) -> (Vec<String>, usize) {
-    let names: Vec<String> = of.classes.iter().map(|class| shortened(&class.class, MAX_NAME)).collect();
+    let names = short(of, MAX_NAME);
     let wide = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     (names, wide.max("true class".len()))
 }
@@ -97,7 +105,7 @@ fn matrix(of: &Quality) -> Vec<String> {
     let largest = of.confusion.iter().flatten().max().copied().unwrap_or(0);
     let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     let room = COLUMNS.saturating_sub(wide) / count.max(1);
-    let cell = longest.min(room.saturating_sub(2)).max(grouped(largest).len());
+    let cell = longest.min(MAX_HEAD).min(room.saturating_sub(2)).max(grouped(largest).len());
     let line = |name: &str, cells: &mut dyn Iterator<Item = String>| {
         let mut line = format!("{name:<wide$}");
         for text in cells {
@@ -105,7 +113,7 @@ fn matrix(of: &Quality) -> Vec<String> {
         }
         line
     };
-    let head = line("true class", &mut names.iter().map(|name| shortened(name, cell)));
+    let head = line("true class", &mut short(of, cell).into_iter());
     let rows = of
         .confusion
         .iter()
@@ -118,7 +126,8 @@ fn matrix(of: &Quality) -> Vec<String> {
 /// The most frequent errors, a line each.
 fn mistakes(of: &Quality) -> Vec<String> {
     let mistakes = of.mistakes();
-    let name = |class: usize| shortened(&of.class_name(class), MAX_NAME);
+    let names = short(of, MAX_NAME);
+    let name = |class: usize| names.get(class).cloned().unwrap_or_else(|| class.to_string());
     let line = |mistake: &eciton_train::Mistake| {
         format!(
             "{} predicted as {}: {}, {} % of its class",

@@ -1,5 +1,7 @@
 //! Figures as people read them.
 
+use std::collections::BTreeMap;
+
 /// 1,234,567
 #[must_use]
 pub fn grouped(value: u64) -> String {
@@ -26,6 +28,63 @@ pub fn shortened(text: &str, most: usize) -> String {
     let (head, tail) = (kept.div_ceil(2), kept / 2);
     let ellipsis = if most == 0 { None } else { Some('\u{2026}') };
     text.chars().take(head).chain(ellipsis).chain(text.chars().skip(count - tail)).collect()
+}
+
+/// Shortens names to at most `most` characters so that different names stay different: names that [`shortened`] would
+/// make equal begin where they differ, and if that is not enough, with their index.
+#[must_use]
+pub fn shortened_apart(names: &[String], most: usize) -> Vec<String> {
+    let mut short: Vec<String> = names.iter().map(|name| shortened(name, most)).collect();
+    let starts = |name: &str, at: usize| {
+        let rest: String = name.chars().skip(at).collect();
+        let end = if rest.chars().count() + 1 > most { "\u{2026}" } else { "" };
+        let room = most.saturating_sub(1 + end.chars().count());
+        format!("\u{2026}{}{end}", rest.chars().take(room).collect::<String>())
+    };
+    for group in equal(&short, names) {
+        let same: Vec<&String> = group.iter().filter_map(|at| names.get(*at)).collect();
+        let common = common_start(&same);
+        for at in group {
+            if let (Some(to), Some(name)) = (short.get_mut(at), names.get(at)) {
+                *to = starts(name, common);
+            }
+        }
+    }
+    for at in equal(&short, names).into_iter().flatten() {
+        if let (Some(to), Some(name)) = (short.get_mut(at), names.get(at)) {
+            let index = format!("{at} ");
+            *to = format!("{index}{}", shortened(name, most.saturating_sub(index.len())));
+        }
+    }
+    short
+}
+
+/// Returns the indices of different names whose short forms are equal, a list for each form.
+fn equal(short: &[String], names: &[String]) -> Vec<Vec<usize>> {
+    let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (at, form) in short.iter().enumerate() {
+        groups.entry(form).or_default().push(at);
+    }
+    let differ = |group: &Vec<usize>| {
+        let first = group.first().and_then(|at| names.get(*at));
+        group.iter().any(|at| names.get(*at) != first)
+    };
+    groups.into_values().filter(differ).collect()
+}
+
+/// Returns the number of characters with which all names begin, up to the start of a word or number.
+fn common_start(names: &[&String]) -> usize {
+    let Some(first) = names.first() else { return 0 };
+    let mut start = 0;
+    for (at, c) in first.chars().enumerate() {
+        if names.iter().any(|name| name.chars().nth(at) != Some(c)) {
+            break;
+        }
+        if !c.is_alphanumeric() {
+            start = at + 1;
+        }
+    }
+    start
 }
 
 /// `31.2 MB`; decimal units.
@@ -57,6 +116,22 @@ pub fn seconds(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shortened_names_stay_different() {
+        let apart = |names: &[&str], most| {
+            shortened_apart(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>(), most)
+        };
+        assert_eq!(apart(&["ant", "Neural_Networks"], 9), ["ant", "Neur\u{2026}orks"]);
+        assert_eq!(
+            apart(&["the branch, kind 1 of a long name", "the branch, kind 12 of a long name", "wasp"], 12),
+            ["\u{2026}1 of a lon\u{2026}", "\u{2026}12 of a lo\u{2026}", "wasp"]
+        );
+        // Words that differ within.
+        let found = apart(&["aaaaaaaaaaaaaaaaaaa1aaaaaaaaaa", "aaaaaaaaaaaaaaaaaaa2aaaaaaaaaa"], 8);
+        assert_eq!(found, ["0 aaa\u{2026}aa", "1 aaa\u{2026}aa"]);
+        assert!(apart(&["same", "same"], 3)[0] == "s\u{2026}e");
+    }
 
     #[test]
     fn shortened_texts_keep_both_ends() {

@@ -249,7 +249,9 @@ mod tests {
             html.contains("the validation accuracy chose the best epoch; the last epoch's model is written")
         );
         assert!(html.contains("prefers-color-scheme: dark") && html.contains("width=device-width"));
-        let opened = |tag: &str| html.matches(&format!("<{tag}")).count();
+        let opened = |tag: &str| {
+            [">", " "].map(|end| html.matches(&format!("<{tag}{end}")).count()).iter().sum::<usize>()
+        };
         for tag in ["section", "table", "tr", "td", "th", "svg", "main", "style", "body"] {
             assert_eq!(opened(tag), html.matches(&format!("</{tag}>")).count(), "{tag}");
         }

@@ -48,12 +48,13 @@ fn lines<const N: usize>(columns: &[Column; N], rows: &[[String; N]], most: usiz
         if used <= most {
             break;
         }
+        // The first column has the names that other commands take, so it is shortened last.
         let shorter = shown
             .iter_mut()
             .filter(|(_, column, width)| {
                 column.least.is_some_and(|least| *width > least.max(column.name.len()))
             })
-            .max_by_key(|(_, _, width)| *width);
+            .max_by_key(|(at, _, width)| (*at > 0, *width));
         if let Some((_, _, width)) = shorter {
             *width -= 1;
             continue;
@@ -106,10 +107,10 @@ mod tests {
                 "b                          gat                9.00 %  0.412 ms",
             ]
         );
-        // The longest text first.
-        assert_eq!(table(52)[1], "cora-gcn\u{2026}8-02-50  gcn 143\u{2026}64-64-7  81.50 %    2.50 s");
+        // The first column last.
+        assert_eq!(table(52)[1], "cora-gcn-2026-11-28-02-50  gcn\u{2026}-7  81.50 %    2.50 s");
         assert_eq!(table(35)[1], "cora\u{2026}-50  gcn\u{2026}-7  81.50 %    2.50 s");
-        assert_eq!(table(30)[1], "cora-\u{2026}2-50  gcn \u{2026}64-7  81.50 %");
+        assert_eq!(table(30)[1], "cora-g\u{2026}-02-50  gcn\u{2026}-7  81.50 %");
         assert_eq!(table(17), ["run          test", "cora\u{2026}-50  81.50 %", "b          9.00 %"]);
         // A figure is never shortened.
         assert_eq!(table(0)[1], "cora\u{2026}-50  81.50 %");

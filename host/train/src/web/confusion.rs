@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::table::Table;
 use super::{Section, escaped};
-use crate::figures::{grouped, shortened};
+use crate::figures::{grouped, shortened_apart};
 use crate::report::Quality;
 
 /// Maximum number of characters of a class's name in front of a row.
@@ -35,6 +35,14 @@ pub(super) fn section(found: &Quality) -> Section {
     }
     body.push_str(&figures(found));
     Section::new("Confusion matrix", body)
+}
+
+/// The names of the classes, and the same at most `most` characters long, as HTML.
+fn names(found: &Quality, most: usize) -> (Vec<String>, Vec<String>) {
+    let wholes: Vec<String> = (0..found.confusion.len()).map(|class| found.class_name(class)).collect();
+    let short = shortened_apart(&wholes, most);
+    let escape = |names: Vec<String>| names.iter().map(|name| escaped(name)).collect();
+    (escape(wholes), escape(short))
 }
 
 /// Width in pixels that the counts need in a narrow window.
@@ -71,18 +79,16 @@ fn colour(right: bool, share: f64) -> String {
 }
 
 fn counts(found: &Quality) -> String {
-    let name = |class: usize, most: usize| {
-        let whole = found.class_name(class);
-        (escaped(&shortened(&whole, most)), escaped(&whole))
-    };
+    let (wholes, heads) = names(found, MAX_HEAD);
+    let (_, starts) = names(found, MAX_NAME);
     let mut body = String::from("<div class=\"scroll\"><table class=\"matrix\">\n<tr><th></th>");
-    for class in 0..found.confusion.len() {
-        let (short, whole) = name(class, MAX_HEAD);
+    for (whole, short) in wholes.iter().zip(&heads) {
         let _ = write!(body, "<th scope=\"col\" title=\"{whole}\"><span>{short}</span></th>");
     }
     body.push_str("</tr>\n");
-    for (class, counts) in found.confusion.iter().enumerate() {
-        let (short, whole) = name(class, MAX_NAME);
+    for ((class, counts), (whole, short)) in
+        found.confusion.iter().enumerate().zip(wholes.iter().zip(&starts))
+    {
         let _ = write!(body, "<tr><th scope=\"row\" title=\"{whole}\">{short}</th>");
         for (predicted, &rows) in counts.iter().enumerate() {
             let is_right = predicted == class;
@@ -118,27 +124,25 @@ fn picture(found: &Quality) -> String {
         HEADS + line * classes as f64 + 1.0
     );
     let every = (APART / cell).ceil().max(1.0) as usize;
-    for class in (0..classes).step_by(every) {
+    let (wholes, heads) = names(found, MAX_HEAD);
+    let (_, starts) = names(found, MAX_NAME);
+    for (class, (whole, short)) in wholes.iter().zip(&heads).enumerate().step_by(every) {
         let (x, y) = (NAMES + cell * (class as f64 + 0.5) + 2.5, HEADS - 4.0);
-        let whole = found.class_name(class);
         let _ = writeln!(
             out,
-            "<text x=\"{x:.1}\" y=\"{y}\" transform=\"rotate(-90 {x:.1} {y})\">{}<title>{}</title></text>",
-            escaped(&shortened(&whole, MAX_HEAD)),
-            escaped(&whole)
+            "<text x=\"{x:.1}\" y=\"{y}\" transform=\"rotate(-90 {x:.1} {y})\">{short}<title>{whole}</title></text>"
         );
     }
-    for (class, counts) in found.confusion.iter().enumerate() {
+    for ((class, counts), (whole, short)) in
+        found.confusion.iter().enumerate().zip(wholes.iter().zip(&starts))
+    {
         let top = HEADS + line * class as f64;
-        let whole = found.class_name(class);
         let _ = writeln!(
             out,
-            "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}<title>{}</title></text>\
+            "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{short}<title>{whole}</title></text>\
              <line class=\"grid-line\" x1=\"{NAMES}\" y1=\"{top:.1}\" x2=\"{WIDTH}\" y2=\"{top:.1}\"/>",
             NAMES - 4.0,
-            top + line / 2.0 + 3.0,
-            escaped(&shortened(&whole, MAX_NAME)),
-            escaped(&whole)
+            top + line / 2.0 + 3.0
         );
         for (predicted, &rows) in counts.iter().enumerate().filter(|(_, rows)| **rows > 0) {
             let _ = writeln!(
@@ -234,7 +238,7 @@ mod tests {
                 "{count}"
             );
             // Each class names its line.
-            assert_eq!(body.matches("text-anchor=\"end\">kind of \u{2026}").count(), count, "{count}");
+            assert_eq!(body.matches("text-anchor=\"end\">kind of ").count(), count, "{count}");
             assert!(body.contains("<title>kind of thing number 12</title>"), "{count}");
             assert!(body.contains("Most frequent errors"), "{count}");
         }
