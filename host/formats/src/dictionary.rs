@@ -4,18 +4,27 @@
 //! sorted list (8 bytes each). The bitmap takes at most 2 bytes for each byte of the file and 512 MiB
 //! (ids below 2^32).
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError, RwLock};
+
 /// The ids of a bitmap lie below this.
 const MAX_BITS: u64 = 1 << 32;
 const BLOCK_WORDS: usize = 8;
 
-/// Collects ids.
+/// Collects ids, from several threads perhaps.
 #[derive(Debug)]
 pub(crate) struct Collector {
     /// Ids below are bits.
     bits: u64,
-    words: Vec<u64>,
-    others: Vec<u64>,
-    /// How long `others` may become before repeats are removed.
+    words: RwLock<Vec<AtomicU64>>,
+    others: Mutex<Others>,
+}
+
+/// Ids that are no bits.
+#[derive(Debug)]
+struct Others {
+    ids: Vec<u64>,
+    /// How long `ids` may become before repeats are removed.
     room: usize,
 }
 
@@ -23,52 +32,88 @@ impl Collector {
     /// For a text of this many bytes.
     pub(crate) fn new(text_bytes: u64) -> Self {
         let bits = text_bytes.saturating_mul(16).clamp(64, MAX_BITS).next_multiple_of(64);
-        Self { bits, words: Vec::new(), others: Vec::new(), room: 1 << 16 }
+        let others = Others { ids: Vec::new(), room: 1 << 16 };
+        Self { bits, words: RwLock::default(), others: Mutex::new(others) }
     }
 
     /// Adds ids, in any order and with any repeats.
     pub(crate) fn add(&mut self, ids: impl Iterator<Item = u64>) {
-        for id in ids {
-            if id < self.bits {
-                let word = (id / 64) as usize;
-                if word >= self.words.len() {
-                    // Growth by halves keeps what is held near what is needed.
-                    let most = (self.bits / 64) as usize;
-                    self.words.resize((word + 1 + word / 2).min(most.max(word + 1)), 0);
+        let words = self.words.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let others = self.others.get_mut().unwrap_or_else(PoisonError::into_inner);
+        others.add(words, self.bits, ids);
+    }
+
+    /// [`Collector::add`] for any thread. Threads wait for each other where ids are higher than all before.
+    pub(crate) fn share(&self, ids: impl Iterator<Item = u64>) {
+        let mut higher = Vec::new();
+        {
+            let words = self.words.read().unwrap_or_else(PoisonError::into_inner);
+            for id in ids {
+                match words.get((id / 64) as usize) {
+                    // Most ids occur often: reading does not take the cache line from other threads.
+                    Some(word) if word.load(Relaxed) >> (id % 64) & 1 == 0 => {
+                        word.fetch_or(1 << (id % 64), Relaxed);
+                    }
+                    Some(_) => {}
+                    None => higher.push(id),
                 }
-                if let Some(word) = self.words.get_mut(word) {
-                    *word |= 1 << (id % 64);
-                }
-            } else {
-                self.others.push(id);
             }
         }
-        if self.others.len() > self.room {
+        if !higher.is_empty() {
+            let mut words = self.words.write().unwrap_or_else(PoisonError::into_inner);
+            let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+            others.add(&mut words, self.bits, higher.into_iter());
+        }
+    }
+
+    /// The dictionary of all ids that were added.
+    pub(crate) fn finish(self) -> Dictionary {
+        let mut others = self.others.into_inner().unwrap_or_else(PoisonError::into_inner);
+        others.compact();
+        let words = self.words.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut words: Vec<u64> = words.into_iter().map(AtomicU64::into_inner).collect();
+        while words.last() == Some(&0) {
+            words.pop();
+        }
+        words.shrink_to_fit();
+        others.ids.shrink_to_fit();
+        let mut ranks = Vec::with_capacity(words.len() / BLOCK_WORDS + 1);
+        let mut rank = 0;
+        for block in words.chunks(BLOCK_WORDS) {
+            ranks.push(rank);
+            rank += block.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
+        }
+        Dictionary { words, ranks, low: rank, others: others.ids }
+    }
+}
+
+impl Others {
+    /// Adds ids below `bits` to `words`, and all others to these.
+    fn add(&mut self, words: &mut Vec<AtomicU64>, bits: u64, ids: impl Iterator<Item = u64>) {
+        for id in ids {
+            if id < bits {
+                let word = (id / 64) as usize;
+                if word >= words.len() {
+                    // Growth by halves keeps what is held near what is needed.
+                    let most = (bits / 64) as usize;
+                    words.resize_with((word + 1 + word / 2).min(most.max(word + 1)), AtomicU64::default);
+                }
+                if let Some(word) = words.get_mut(word) {
+                    *word.get_mut() |= 1 << (id % 64);
+                }
+            } else {
+                self.ids.push(id);
+            }
+        }
+        if self.ids.len() > self.room {
             self.compact();
         }
     }
 
     fn compact(&mut self) {
-        self.others.sort_unstable();
-        self.others.dedup();
-        self.room = (2 * self.others.len()).max(1 << 16);
-    }
-
-    /// The dictionary of all ids that were added.
-    pub(crate) fn finish(mut self) -> Dictionary {
-        self.compact();
-        while self.words.last() == Some(&0) {
-            self.words.pop();
-        }
-        self.words.shrink_to_fit();
-        self.others.shrink_to_fit();
-        let mut ranks = Vec::with_capacity(self.words.len() / BLOCK_WORDS + 1);
-        let mut rank = 0;
-        for block in self.words.chunks(BLOCK_WORDS) {
-            ranks.push(rank);
-            rank += block.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
-        }
-        Dictionary { words: self.words, ranks, low: rank, others: self.others }
+        self.ids.sort_unstable();
+        self.ids.dedup();
+        self.room = (2 * self.ids.len()).max(1 << 16);
     }
 }
 
@@ -146,8 +191,11 @@ mod tests {
             let most = [3, 64, 65, 700, 5000, 1 << 33, u64::MAX][round % 7];
             let ids: Vec<u64> = (0..random.below(3000)).map(|_| random.below(most)).collect();
             let mut collector = Collector::new(random.below(100));
-            for part in ids.chunks(97) {
-                collector.add(part.iter().copied());
+            for (at, part) in ids.chunks(97).enumerate() {
+                match at % 2 {
+                    0 => collector.add(part.iter().copied()),
+                    _ => collector.share(part.iter().copied()),
+                }
             }
             let (found, set) = (collector.finish(), ids.iter().copied().collect::<BTreeSet<u64>>());
             let expected: Vec<u64> = set.iter().copied().collect();

@@ -215,19 +215,29 @@ impl Columns {
         Ok(of)
     }
 
-    /// Takes the values of an edge.
-    pub(crate) fn read(&mut self, row: &Row) -> Result<()> {
+    /// Returns the number of columns.
+    pub(crate) fn count(&self) -> usize {
+        self.of.len()
+    }
+
+    /// Appends the values of an edge to `values`.
+    pub(crate) fn read(&self, row: &Row, values: &mut Vec<f32>) -> Result<()> {
         for &at in &self.of {
             let field = row.get(at);
             let value = number(field).filter(|value| value.is_finite());
-            self.values.push(value.ok_or_else(|| Error::Malformed {
+            values.push(value.ok_or_else(|| Error::Malformed {
                 place: Place::line(&self.file, row.line()),
                 expected: format!("a finite number in column {}, as in other records", at + 1),
                 found: format!("{field:.60?}"),
                 remedy: "give each edge a number there, or remove the column",
-            })?)?;
+            })?);
         }
         Ok(())
+    }
+
+    /// Returns the columns with the values of all edges.
+    pub(crate) fn with(self, values: Grown<f32>) -> Self {
+        Self { values, ..self }
     }
 
     fn finish(self, file: &str) -> Result<Option<EdgeRows>> {

@@ -66,6 +66,7 @@ pub(crate) fn records(
     fields: usize,
     mut each: impl FnMut(u64, u64, &[u8]) -> std::result::Result<(), String>,
 ) -> std::result::Result<(), Fault> {
+    let returns = memchr::memchr(b'\r', block).is_some();
     let mut at = 0;
     while let Some(&first) = block.get(at) {
         if separates(first) || first == b'\n' {
@@ -87,10 +88,10 @@ pub(crate) fn records(
         if fields > 2 && matches!(block.get(at), None | Some(b'\n')) {
             return Err(fault(format!("{fields} fields")));
         }
-        let end = line_end(block, at);
+        let end = if block.get(at) == Some(&b'\n') { at } else { line_end(block, at) };
         // One line of a file whose lines end with CR alone would hide all others.
         let inner = block.get(start..end.saturating_sub(1)).unwrap_or_default();
-        if memchr::memchr(b'\r', inner).is_some() {
+        if returns && memchr::memchr(b'\r', inner).is_some() {
             return Err(fault("lines that end with LF or CR LF, not CR alone".to_owned()));
         }
         each(source, target, block.get(at..end).unwrap_or_default()).map_err(fault)?;
@@ -160,9 +161,14 @@ pub(crate) fn excerpt(line: &[u8]) -> String {
     format!("{:?}", String::from_utf8_lossy(start).trim_end())
 }
 
+/// Expectation of an error about a file that changes while it is read.
+const CHANGED: &str = "ids that were there when the file was opened";
+
 /// What the numbers of a file mean.
 #[derive(Debug)]
 pub(crate) enum Numbering {
+    /// 0 to V - 1.
+    Dense(u64),
     /// 1 to V.
     FromOne(u64),
     /// What the dictionary knows.
@@ -172,18 +178,18 @@ pub(crate) enum Numbering {
 impl Numbering {
     pub(crate) fn vertices(&self) -> u64 {
         match self {
-            Self::FromOne(vertices) => *vertices,
+            Self::Dense(vertices) | Self::FromOne(vertices) => *vertices,
             Self::Listed(dictionary) => dictionary.len(),
         }
     }
 
     pub(crate) fn find(&self, id: u64) -> std::result::Result<u32, String> {
         match self {
+            Self::Dense(vertices) if id < *vertices => Ok(id as u32),
             Self::FromOne(vertices) if (1..=*vertices).contains(&id) => Ok((id - 1) as u32),
             Self::FromOne(vertices) => Err(format!("two ids from 1 to {vertices}")),
-            Self::Listed(dictionary) => {
-                dictionary.find(id).ok_or_else(|| "ids that were there when the file was opened".to_owned())
-            }
+            Self::Dense(_) => Err(CHANGED.to_owned()),
+            Self::Listed(dictionary) => dictionary.find(id).ok_or_else(|| CHANGED.to_owned()),
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Kinds of the columns of a table, found by their content, and the typed columns that they become.
 //!
-//! [`Columns`] reads a table twice: once to find the kind of each column, and once to fill the cells of an
-//! [`eciton_graph::encoding::Table`]. Both passes stream. Memory is 16 bytes per number, 4 bytes per word,
-//! and the distinct words.
+//! [`Columns`] reads a table in blocks on all cores, and fills the cells of an
+//! [`eciton_graph::encoding::Table`] while it finds the kind of each column. A column that has numbers and other
+//! words is read again, once it is known to be of words. Memory is 16 bytes per number, 4 bytes per word, and
+//! the distinct words.
 //!
 //! | every known field is | kind |
 //! | --- | --- |
@@ -16,30 +17,28 @@
 //! Empty fields and words for a missing value are missing in every kind. If half of the known fields or more
 //! are numbers, or dates, the others are taken for mistakes: the first one is an error with its line.
 
+mod cells;
 mod date;
 mod survey;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use eciton_graph::corrections::Number;
-use eciton_graph::encoding::{self, Cells, Encoder, Kind, MAX_CATEGORIES, MAX_SET_CATEGORIES, MISSING};
+use eciton_graph::encoding::{self, Cells, Encoder, Kind, MAX_CATEGORIES, MAX_SET_CATEGORIES};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_input::budget::Charge;
 use eciton_input::notes;
 use eciton_input::text::{cut, listed};
 
-use self::survey::Survey;
+use self::cells::Column;
 use crate::folder::exact;
 use crate::missing::is_missing;
 use crate::settings::TableSettings;
-use crate::table::{Row, Table, named};
+use crate::table::{Records, Row, Table, named};
 use crate::{columns, file};
 
 /// Maximum number of columns whose kind the reading report lists one by one.
 const MAX_REPORTED: usize = 40;
-
-/// Missing number.
-const UNKNOWN: Number = Number { rounded: f32::NAN, residual: 0.0 };
 
 /// One column of a table that is to be read.
 #[derive(Debug, Clone)]
@@ -57,41 +56,18 @@ pub(crate) struct Columns<'a> {
     wanted: Vec<Wanted>,
     /// True if a trained model has set the kinds.
     given: bool,
-    /// Number of records.
-    records: usize,
-    surveys: Vec<Survey>,
 }
 
 impl<'a> Columns<'a> {
-    /// Finds the kinds of columns, of which `wanted` may set some.
-    ///
-    /// # Errors
-    /// [`Error::Malformed`] with the line of a field that does not fit its column.
-    pub(crate) fn of(table: &'a Table, wanted: Vec<Wanted>) -> Result<Self> {
-        let mut surveys: Vec<Survey> = wanted.iter().map(|_| Survey::default()).collect();
-        let mut records = 0;
-        table.each(1, |row| {
-            records += 1;
-            for (wanted, survey) in
-                wanted.iter().zip(&mut surveys).filter(|(wanted, _)| wanted.kind.is_none())
-            {
-                survey.see(row.get(wanted.at), row.line());
-            }
-            Ok(())
-        })?;
-        if records == 0 {
-            return Err(table.empty("a row of features at least"));
-        }
-        for (wanted, survey) in wanted.iter().zip(&surveys).filter(|(wanted, _)| wanted.kind.is_none()) {
-            survey.check(table, &wanted.name)?;
-        }
-        Ok(Self { table, wanted, given: false, records, surveys })
+    /// Returns columns, of which `wanted` may set the kinds.
+    pub(crate) fn of(table: &'a Table, wanted: Vec<Wanted>) -> Self {
+        Self { table, wanted, given: false }
     }
 
     /// Finds the columns that the encoders of a trained model read, by their names in any case.
     ///
     /// # Errors
-    /// [`Error::Malformed`] that lists missing columns; as [`Columns::of`].
+    /// [`Error::Malformed`] that lists missing columns.
     pub(crate) fn expected(
         table: &'a Table,
         encoders: &[Encoder],
@@ -115,60 +91,67 @@ impl<'a> Columns<'a> {
             name: encoder.name.clone(),
             kind: Some(encoder.kind),
         });
-        Ok(Self { given: true, ..Self::of(table, wanted.collect())? })
+        Ok(Self { given: true, ..Self::of(table, wanted.collect()) })
     }
 
-    /// Number of records of the table.
-    pub(crate) fn records(&self) -> usize {
-        self.records
-    }
-
-    /// Reads the cells of `rows` rows. `place` returns the row of a record, each once.
+    /// Reads the cells, of `rows` rows if their number is known. `see` collects what the caller needs of a block's
+    /// records, and `place` returns the rows of as many records, each row once.
     ///
     /// # Errors
-    /// Those of `place`, and [`Error::Malformed`] with the line of a field that does not fit a set kind.
-    pub(crate) fn read(
+    /// Those of `see` and `place`, and [`Error::Malformed`] with the line of a field that does not fit its column.
+    pub(crate) fn read<S: Default + Send>(
         self,
-        rows: usize,
-        mut place: impl FnMut(&Row) -> Result<u32>,
+        rows: Option<usize>,
+        see: impl Fn(&mut S, &Row) -> Result<()> + Sync,
+        mut place: impl FnMut(S, usize) -> Result<Vec<u32>>,
     ) -> Result<encoding::Table> {
-        let Self { table, wanted, given, surveys, .. } = self;
-        let kinds: Vec<Kind> = wanted
-            .iter()
-            .zip(&surveys)
-            .map(|(wanted, survey)| wanted.kind.unwrap_or_else(|| survey.kind()))
-            .collect();
-        let bytes = |kind: &Kind| if kind.is_numeric() { 16 } else { 4 };
-        let cell_bytes: u64 = kinds.iter().map(bytes).sum();
-        // The cells, and what is encoded of them.
-        let charge = file::charge(&table.file, (cell_bytes + 8 * kinds.len() as u64) * rows as u64)?;
-        let mut cells: Vec<Filling> =
-            kinds.iter().map(|kind| Filling::new(*kind, rows, &table.file)).collect();
-        table.each(1, |row| {
-            let to = place(row)? as usize;
-            for ((wanted, kind), cells) in wanted.iter().zip(&kinds).zip(&mut cells) {
-                let field = row.get(wanted.at);
-                if is_missing(field) || *kind == Kind::Ignored {
-                    continue;
-                }
-                match cells {
-                    Filling::Numbers(numbers) => {
-                        let number = parse(*kind, field)
-                            .ok_or_else(|| unlike(table, row.line(), wanted, *kind, field))?;
-                        if let Some(slot) = numbers.get_mut(to) {
-                            *slot = number;
-                        }
+        let Self { table, wanted, given } = self;
+        let new = || wanted.iter().map(|wanted| Column::new(wanted.kind)).collect::<Vec<_>>();
+        let (mut columns, mut places, mut charge) = (new(), Vec::new(), Charge::default());
+        let block = |records: &mut Records<'_>| {
+            let (mut columns, mut seen, mut count) = (new(), S::default(), 0);
+            while let Some(row) = records.next()? {
+                see(&mut seen, row)?;
+                count += 1;
+                for (wanted, column) in wanted.iter().zip(&mut columns) {
+                    let field = row.get(wanted.at);
+                    if !column.push(field, row.line()) {
+                        return Err(unlike(table, row.line(), wanted, field));
                     }
-                    Filling::Words(words) => words.set(to, field)?,
                 }
             }
-            Ok(())
+            Ok((columns, seen, count))
+        };
+        table.blocks(1, block, |(of, seen, count)| {
+            let to = place(seen, count)?;
+            columns.iter_mut().zip(of).for_each(|(column, of)| column.put(&to, of));
+            places.extend(to);
+            // The cells, and what is encoded of them.
+            let encoded = 8 * (columns.len() * places.len()) as u64;
+            let bytes = encoded + columns.iter().map(Column::bytes).sum::<u64>();
+            charge.grow_to(bytes).map_err(|exceeded| file::exceeded(&table.file, exceeded)).map(|()| true)
         })?;
         charge.keep();
+        if places.is_empty() {
+            return Err(table.empty("a row of features at least"));
+        }
+        let rows = rows.unwrap_or(places.len());
+        for (wanted, column) in wanted.iter().zip(&columns).filter(|(wanted, _)| wanted.kind.is_none()) {
+            column.survey.check(table, &wanted.name)?;
+        }
+        let kinds: Vec<Kind> = wanted
+            .iter()
+            .zip(&columns)
+            .map(|(wanted, column)| wanted.kind.unwrap_or_else(|| column.survey.kind()))
+            .collect();
+        let mut cells: Vec<Option<Cells>> =
+            columns.into_iter().zip(&kinds).map(|(column, kind)| column.finish(*kind, rows)).collect();
+        read_again(table, &wanted, &places, rows, &mut cells)?;
+        drop(places);
         let mut read = encoding::Table { file: table.file.clone(), rows, columns: Vec::new() };
         let mut report = Vec::new();
         for ((wanted, kind), cells) in wanted.into_iter().zip(kinds).zip(cells) {
-            let cells = cells.finish();
+            let cells = cells.unwrap_or(Cells::Numbers(Vec::new()));
             let (kind, why) = settled(&wanted, kind, &cells, rows);
             refuse_too_many(table, &wanted, kind, &cells)?;
             doubt_header(table, &wanted.name, &cells);
@@ -184,12 +167,58 @@ impl<'a> Columns<'a> {
     }
 }
 
+/// Reads the columns without cells as words, into the rows `places`.
+fn read_again(
+    table: &Table,
+    wanted: &[Wanted],
+    mut places: &[u32],
+    rows: usize,
+    cells: &mut [Option<Cells>],
+) -> Result<()> {
+    let open: Vec<usize> =
+        (0..).zip(&*cells).filter(|(_, cells)| cells.is_none()).map(|(at, _)| at).collect();
+    if open.is_empty() {
+        return Ok(());
+    }
+    let new = || open.iter().map(|_| Column::new(Some(Kind::Category))).collect::<Vec<_>>();
+    let (mut columns, mut charge) = (new(), Charge::default());
+    let block = |records: &mut Records<'_>| {
+        let (mut columns, mut count) = (new(), 0);
+        while let Some(row) = records.next()? {
+            count += 1;
+            for (column, &at) in columns.iter_mut().zip(&open) {
+                column.push(wanted.get(at).map_or("", |wanted| row.get(wanted.at)), row.line());
+            }
+        }
+        Ok((columns, count))
+    };
+    table.blocks(1, block, |(of, count): (Vec<Column>, usize)| {
+        let to;
+        (to, places) = places.split_at(places.len().min(count));
+        columns.iter_mut().zip(of).for_each(|(column, of)| column.put(to, of));
+        let bytes = columns.iter().map(Column::bytes).sum();
+        charge.grow_to(bytes).map_err(|exceeded| file::exceeded(&table.file, exceeded)).map(|()| true)
+    })?;
+    charge.keep();
+    for (at, column) in open.into_iter().zip(columns) {
+        if let Some(cells) = cells.get_mut(at) {
+            *cells = column.finish(Kind::Category, rows);
+        }
+    }
+    Ok(())
+}
+
+/// Returns a finite number in digits.
+fn finite(field: &str) -> Option<Number> {
+    exact(field).filter(|number| number.rounded.is_finite())
+}
+
 /// The number that a field of a numeric kind stands for.
 fn parse(kind: Kind, field: &str) -> Option<Number> {
     match kind {
         Kind::Boolean => boolean(field).map(|value| f64::from(u8::from(value)).into()),
         Kind::Date => date::days(field).map(Number::from),
-        _ => exact(field).filter(|number| number.rounded.is_finite()),
+        _ => finite(field),
     }
 }
 
@@ -204,10 +233,12 @@ fn boolean(field: &str) -> Option<bool> {
 }
 
 /// The error of a field that does not fit a kind that was set.
-fn unlike(table: &Table, line: u64, wanted: &Wanted, kind: Kind, field: &str) -> Error {
-    let (expected, remedy) = match kind {
-        Kind::Boolean => ("true or false", "write true, false, yes, no, 1 or 0, or leave the field empty"),
-        Kind::Date => (
+fn unlike(table: &Table, line: u64, wanted: &Wanted, field: &str) -> Error {
+    let (expected, remedy) = match wanted.kind {
+        Some(Kind::Boolean) => {
+            ("true or false", "write true, false, yes, no, 1 or 0, or leave the field empty")
+        }
+        Some(Kind::Date) => (
             "a date",
             "write dates as YYYY-MM-DD, perhaps with a time (YYYY-MM-DDTHH:MM:SS), or leave the field empty",
         ),
@@ -303,73 +334,10 @@ fn report_kinds(file: &str, report: Vec<(Kind, String)>) {
     }
 }
 
-/// Cells that are being read.
-enum Filling {
-    Numbers(Vec<Number>),
-    Words(Words),
-}
-
-impl Filling {
-    fn new(kind: Kind, rows: usize, file: &str) -> Self {
-        match kind.is_numeric() {
-            true => Self::Numbers(vec![UNKNOWN; rows]),
-            false => Self::Words(Words {
-                codes: vec![MISSING; rows],
-                words: Vec::new(),
-                positions: HashMap::new(),
-                bytes: 0,
-                charge: Charge::default(),
-                file: file.to_owned(),
-            }),
-        }
-    }
-
-    fn finish(self) -> Cells {
-        match self {
-            Self::Numbers(numbers) => Cells::Numbers(numbers),
-            Self::Words(Words { codes, words, charge, .. }) => {
-                charge.keep();
-                Cells::Words { codes, words }
-            }
-        }
-    }
-}
-
-/// Words of a column, each with a code.
-struct Words {
-    codes: Vec<u32>,
-    words: Vec<String>,
-    positions: HashMap<Box<str>, u32>,
-    bytes: u64,
-    charge: Charge,
-    file: String,
-}
-
-impl Words {
-    fn set(&mut self, row: usize, word: &str) -> Result<()> {
-        let code = match self.positions.get(word) {
-            Some(&code) => code,
-            None => {
-                let code = self.words.len() as u32;
-                // A word and a key, each with its text; slots of the map are half empty at worst.
-                self.bytes += 2 * word.len() as u64 + 96;
-                self.charge.grow_to(self.bytes).map_err(|exceeded| file::exceeded(&self.file, exceeded))?;
-                self.words.push(word.to_owned());
-                self.positions.insert(word.into(), code);
-                code
-            }
-        };
-        if let Some(slot) = self.codes.get_mut(row) {
-            *slot = code;
-        }
-        Ok(())
-    }
-}
-
 /// Returns the kind of each of some columns, as `data.toml` writes it.
 ///
 /// # Errors
-/// As [`Columns::of`] and [`Columns::read`].
+/// As [`Columns::read`].
 pub(crate) fn uses(
     table: &Table,
     names: &[String],
@@ -377,14 +345,17 @@ pub(crate) fn uses(
     settings: &TableSettings,
 ) -> Result<Vec<(String, &'static str)>> {
     let wanted = |&at: &usize| Wanted { at, name: names[at].clone(), kind: settings.kind(&names[at]) };
-    let found = Columns::of(table, columns.iter().map(wanted).collect())?;
     let mut rows = 0;
-    let records = found.records();
-    let read = found.read(records, |_| {
-        rows += 1;
-        Ok(rows - 1)
-    })?;
+    let found = Columns::of(table, columns.iter().map(wanted).collect());
+    let read = found.read(None, |(), _| Ok(()), |(), count| Ok(following(&mut rows, count)))?;
     Ok(read.columns.into_iter().map(|column| (column.name, column.kind.name())).collect())
+}
+
+/// Returns the next `count` rows after the first `rows`.
+pub(crate) fn following(rows: &mut u32, count: usize) -> Vec<u32> {
+    let first = *rows;
+    *rows = rows.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
+    (first..*rows).collect()
 }
 
 /// Returns whether every record has a word of its own in a column, and none is a number, a date or a truth

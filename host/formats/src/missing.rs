@@ -13,7 +13,10 @@ pub(crate) fn is_missing(field: &str) -> bool {
 
 /// Returns whether a field is a word for a missing value: those of pandas, and `nan` in any case.
 pub(crate) fn is_word(field: &str) -> bool {
-    WORDS.contains(&field) || field.eq_ignore_ascii_case("nan")
+    // Most fields are told apart by their ends: no number ends as these words do.
+    let ends = field.bytes().next().zip(field.bytes().last());
+    ends.is_some_and(|(first, last)| b"#-1<Nn".contains(&first) && b"ADLNaeln>".contains(&last))
+        && (WORDS.contains(&field) || field.eq_ignore_ascii_case("nan"))
 }
 
 /// Words for missing labels that stood in a column of labels.
@@ -45,5 +48,16 @@ impl MissingWords {
                 self.words.join(", ")
             ));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_is_missing_and_numbers_are_not() {
+        assert!(WORDS.iter().chain(&["NAN", "nAn", ""]).all(|word| is_missing(word)));
+        assert!(["1", "-1", "N", "1e", "nil", "-", "Anna", "-1.5"].iter().all(|word| !is_missing(word)));
     }
 }

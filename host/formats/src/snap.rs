@@ -78,7 +78,7 @@ pub fn edges(path: &Path, threads: usize) -> Result<(EdgeText, VertexIds)> {
     let text = Ranges::open(path, 0, 2)?;
     let first = text.value_fields()?;
     let values = first.values.clone();
-    let collector = std::sync::Mutex::new(Collector::new(text.bytes()));
+    let collector = Collector::new(text.bytes());
     let survey = Survey::of(first);
     text.visit(threads, |range| {
         let (mut ids, mut found) = (Vec::new(), Found::default());
@@ -88,18 +88,18 @@ pub fn edges(path: &Path, threads: usize) -> Result<(EdgeText, VertexIds)> {
             values.read(rest, drop)
         })?;
         survey.add(&found, comments);
-        // Sorted before the lock is taken, so that threads wait for each other little.
-        ids.sort_unstable();
-        ids.dedup();
-        collector.lock().unwrap_or_else(std::sync::PoisonError::into_inner).add(ids.into_iter());
+        collector.share(ids.into_iter());
         Ok(())
     })?;
-    let collector = collector.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     let dictionary = collector.finish();
     check_vertices(dictionary.len(), || Place::whole(file::name(path)))?;
     survey.report(&file::name(path), dictionary.len());
     let ids = names(&dictionary);
-    Ok((EdgeText::new(text, Numbering::Listed(dictionary), values), ids))
+    let numbering = match ids {
+        VertexIds::Dense => Numbering::Dense(dictionary.len()),
+        _ => Numbering::Listed(dictionary),
+    };
+    Ok((EdgeText::new(text, numbering, values), ids))
 }
 
 /// Counts of an edge list for the reading report, over all its ranges.

@@ -7,24 +7,22 @@
 //! any number of times. [`Table::view`] selects columns, so that one file can hold the tables of several
 //! files.
 
+mod parallel;
+mod rows;
 mod text;
 
-use std::cell::Cell;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use csv::{ErrorKind, ReaderBuilder, StringRecord};
 use eciton_graph::error::{Error, Place, Result};
 
-use self::text::Text;
+use self::text::Blocks;
 use super::file;
 use super::gzip::Source;
 
+pub(crate) use rows::{Records, Row, Rows};
 pub(crate) use text::lone_cr;
-
-/// Bytes that are read at once.
-const BLOCK_BYTES: u64 = 1 << 18;
 
 /// What separates fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +30,16 @@ enum Separator {
     Byte(u8),
     /// Any run of blanks and tabs.
     Blanks,
+}
+
+impl Separator {
+    /// The byte that separates fields once runs are a single blank.
+    fn byte(self) -> u8 {
+        match self {
+            Self::Byte(byte) => byte,
+            Self::Blanks => b' ',
+        }
+    }
 }
 
 /// Words that begin a header.
@@ -55,22 +63,47 @@ const HEADERS: [&str; 17] = [
     "user",
 ];
 
+/// A truth value that is set while a table is read.
+#[derive(Default)]
+pub(crate) struct Flag(AtomicBool);
+
+impl Flag {
+    pub(crate) fn new(value: bool) -> Self {
+        Self(AtomicBool::new(value))
+    }
+
+    pub(crate) fn get(&self) -> bool {
+        self.0.load(Relaxed)
+    }
+
+    pub(crate) fn set(&self, value: bool) {
+        self.0.store(value, Relaxed);
+    }
+}
+
+impl Clone for Flag {
+    fn clone(&self) -> Self {
+        Self::new(self.get())
+    }
+}
+
 /// A text table in a file.
+#[derive(Clone)]
 pub(crate) struct Table {
     path: PathBuf,
     /// The file's name in errors.
     pub(crate) file: String,
     separator: Separator,
     /// Whether the first record is a header, which [`Table::rows`] leaves out.
-    pub(crate) header: Cell<bool>,
+    pub(crate) header: Flag,
     /// True if `header` was decided by the other tables of a folder, so that it does not change again.
-    settled: Cell<bool>,
+    settled: Flag,
     /// Fields of a record that are columns of the table, in this order. `None` for all of them.
-    select: Option<Rc<[usize]>>,
+    select: Option<Arc<[usize]>>,
     /// Text of a table that a reader of another format made. `None` for a file.
     text: Option<Arc<[u8]>>,
     /// True if the records are edges.
-    edges: Cell<bool>,
+    edges: Flag,
 }
 
 impl Table {
@@ -78,7 +111,7 @@ impl Table {
     /// comma, tab or blanks, whichever the first record has).
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let file = file::name(path);
-        let mut text = Text::new(Source::open(path)?, false);
+        let mut text = Blocks::new(Source::open(path)?, Separator::Byte(b','));
         let first = text.first_line()?.unwrap_or_default().to_vec();
         let separator = match file.strip_suffix(".gz").unwrap_or(&file).rsplit('.').next() {
             Some("csv") => Separator::Byte(b','),
@@ -100,9 +133,9 @@ impl Table {
             });
         }
         text.report_comments(&file, &first, separator);
-        let (header, settled) = (Cell::new(false), Cell::new(false));
+        let (header, settled) = (Flag::new(false), Flag::new(false));
         let edges =
-            Cell::new(path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("edges")));
+            Flag::new(path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("edges")));
         Ok(Self { path: path.to_owned(), file, separator, header, settled, select: None, text: None, edges })
     }
 
@@ -113,27 +146,18 @@ impl Table {
             path: path.to_owned(),
             file: file.to_owned(),
             separator: Separator::Byte(b','),
-            header: Cell::new(true),
-            settled: Cell::new(true),
+            header: Flag::new(true),
+            settled: Flag::new(true),
             select: None,
             text: Some(text),
-            edges: Cell::new(false),
+            edges: Flag::new(false),
         }
     }
 
     /// Returns the table whose columns are the fields `select` of this one, in this order.
     pub(crate) fn view(&self, select: &[usize]) -> Self {
         let select = select.iter().map(|&at| self.select.as_ref().map_or(at, |of| of[at])).collect();
-        Self {
-            path: self.path.clone(),
-            file: self.file.clone(),
-            separator: self.separator,
-            header: self.header.clone(),
-            settled: self.settled.clone(),
-            select: Some(select),
-            text: self.text.clone(),
-            edges: self.edges.clone(),
-        }
+        Self { select: Some(select), ..self.clone() }
     }
 
     /// Returns whether the table is a view of some columns.
@@ -195,21 +219,7 @@ impl Table {
 
     /// All records, of at least `fields` fields each, the header if any included.
     pub(crate) fn records(&self, fields: usize) -> Result<Rows<'_>> {
-        let blanks = self.separator == Separator::Blanks;
-        let text = Text::new(self.source()?, blanks);
-        let delimiter = match self.separator {
-            Separator::Byte(byte) => byte,
-            Separator::Blanks => b' ',
-        };
-        let reader = ReaderBuilder::new()
-            .has_headers(false)
-            .flexible(true)
-            .delimiter(delimiter)
-            .quoting(!blanks)
-            .buffer_capacity(BLOCK_BYTES as usize)
-            .from_reader(text);
-        let row = Row { select: self.select.clone(), ..Row::default() };
-        Ok(Rows { table: self, reader, row, fields, first: None })
+        Ok(Rows::new(Blocks::new(self.source()?, self.separator), Records::new(self, fields)))
     }
 
     /// [`Table::records`] without the header, of which there has to be one at least.
@@ -417,143 +427,6 @@ fn is_word(field: &str) -> bool {
 /// Whether a word begins headers. No id is empty; pandas gives its index no name.
 pub(crate) fn is_header(word: &str) -> bool {
     word.is_empty() || HEADERS.contains(&word.to_lowercase().as_str())
-}
-
-/// A record.
-#[derive(Clone, Default)]
-pub(crate) struct Row {
-    record: StringRecord,
-    /// Number of the line that the record starts in, from 1.
-    line: u64,
-    /// Fields of the record that are fields of the row. `None` for all of them.
-    select: Option<Rc<[usize]>>,
-}
-
-impl Row {
-    /// Returns the number of the line that the record starts in, from 1.
-    pub(crate) fn line(&self) -> u64 {
-        self.line
-    }
-
-    /// The id in a field of a table.
-    ///
-    /// # Errors
-    /// [`Error::Malformed`] with the line where the field is empty.
-    pub(crate) fn id(&self, table: &Table, field: usize) -> Result<&str> {
-        match self.get(field) {
-            "" => Err(Error::Malformed {
-                place: Place::line(&table.file, self.line()),
-                expected: format!("an id in column {}", field + 1),
-                found: "an empty field".to_owned(),
-                remedy: "write the id, or remove the line",
-            }),
-            word => Ok(word),
-        }
-    }
-
-    /// The number of fields.
-    pub(crate) fn len(&self) -> usize {
-        self.select.as_ref().map_or(self.record.len(), |select| select.len())
-    }
-
-    /// A field without the blanks around it; empty where there is none.
-    pub(crate) fn get(&self, field: usize) -> &str {
-        let field = match &self.select {
-            None => field,
-            Some(select) => select.get(field).copied().unwrap_or(usize::MAX),
-        };
-        self.record.get(field).unwrap_or_default().trim()
-    }
-
-    /// The fields.
-    pub(crate) fn fields(&self) -> impl Iterator<Item = &str> {
-        (0..self.len()).map(|field| self.get(field))
-    }
-}
-
-/// The rows of a table, one after the other.
-pub(crate) struct Rows<'a> {
-    table: &'a Table,
-    reader: csv::Reader<Text>,
-    row: Row,
-    fields: usize,
-    /// Number of fields and line of the first record.
-    first: Option<(usize, u64)>,
-}
-
-impl Rows<'_> {
-    /// Returns the next row, or `None` at the end.
-    pub(crate) fn next(&mut self) -> Result<Option<&Row>> {
-        loop {
-            let before = self.reader.position().line();
-            match self.reader.read_record(&mut self.row.record) {
-                Ok(true) => {}
-                Ok(false) => return Ok(None),
-                Err(error) => return Err(self.refused(error, before)),
-            }
-            // The record ends in the line before `after`. Lines that it does not span are blank ones before it.
-            let after = self.reader.position().line();
-            let spanned = match after.saturating_sub(before) {
-                0 | 1 => 0,
-                _ => memchr::memchr_iter(b'\n', self.row.record.as_slice().as_bytes()).count() as u64,
-            };
-            self.row.line = after.saturating_sub(1 + spanned).max(1);
-            let found = self.row.record.len();
-            if found == 1 && self.row.record.get(0).is_none_or(|field| field.trim().is_empty()) {
-                continue;
-            }
-            if let Some((wanted, line)) = self.first.filter(|(wanted, _)| found != *wanted) {
-                return Err(self.ragged(wanted, line));
-            }
-            if self.row.len() < self.fields {
-                let (expected, found) =
-                    (format!("at least {} fields", self.fields), format!("{found} field(s)"));
-                return Err(self.table.wrong(self.row.line(), &expected, &found));
-            }
-            self.first.get_or_insert((found, self.row.line()));
-            return Ok(Some(&self.row));
-        }
-    }
-
-    /// The error of a record that has not as many fields as the first one.
-    fn ragged(&self, wanted: usize, line: u64) -> Error {
-        let found = self.row.record.len();
-        let remedy = match self.row.get(0).starts_with('#') {
-            true => "lines that start with # are records after the first record: move comments to the start",
-            false if found > wanted && self.table.is_edges() => {
-                "write one edge a line (a vertex and its neighbours in one line is an adjacency list), \
-                 and give every line the same columns"
-            }
-            false if found == wanted + 1 => {
-                "name every column in the header (R's write.table needs col.names=NA), and quote fields \
-                 that hold the separator"
-            }
-            false if found > wanted => {
-                "give every line as many fields as the first one, and quote fields that hold the separator"
-            }
-            false => "give every line as many fields as the first one; a missing value is an empty field",
-        };
-        Error::Malformed {
-            place: Place::line(&self.table.file, self.row.line()),
-            expected: format!("{wanted} fields, as in line {line}"),
-            found: if found == 1 { "1 field".to_owned() } else { format!("{found} fields") },
-            remedy,
-        }
-    }
-
-    /// Returns the error of a record that could not be read; `before` is the line that the reader was in.
-    fn refused(&self, error: csv::Error, before: u64) -> Error {
-        let line = error.position().map_or(1, csv::Position::line).max(before);
-        let place = Place::line(&self.table.file, line);
-        match error.into_kind() {
-            ErrorKind::Utf8 { .. } => Error::malformed(place, "UTF-8 text", "other bytes"),
-            ErrorKind::Io(error) => match error.downcast::<Error>() {
-                Ok(own) => own,
-                Err(source) => Error::Read { path: self.table.path.clone(), source },
-            },
-            other => Error::malformed(place, "a record", format!("{other:?}")),
-        }
-    }
 }
 
 #[cfg(test)]

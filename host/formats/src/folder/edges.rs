@@ -1,5 +1,7 @@
 //! The edges of a table, and which ids there are where nothing but edges and labels says so.
 
+use std::convert::Infallible;
+
 use eciton_graph::adjacency::check_vertices;
 use eciton_graph::error::{Place, Result};
 use eciton_graph::expected::Expected;
@@ -10,7 +12,15 @@ use crate::dictionary::Collector;
 use crate::edge_rows::Columns;
 use crate::file::Grown;
 use crate::missing::is_missing;
-use crate::table::{Table, is_header};
+use crate::table::{Records, Row, Table, is_header};
+
+/// Why the edges of a table are not those between numbers of 32 bits.
+enum Other {
+    /// An id is a word.
+    Words,
+    /// An id does not fit 32 bits. Such ids would take 16 bytes an edge: the table is read twice instead.
+    Wide,
+}
 
 /// The edges of a table.
 pub(super) struct Edges {
@@ -28,13 +38,52 @@ impl Edges {
         if !table.is_settled() && table.header.get() && ids.are_words() && !is_header(first.get(0)) {
             table.note(true, "neither of its ids is one of the data set's");
         }
-        let mut made = Self { pairs: Grown::new(&table.file), columns: Columns::of(table, expected)? };
-        table.each(2, |row| {
+        let find = |row: &Row| {
             let end = |field: usize| ids.find(table, row.line(), row.get(field));
-            made.pairs.push((end(0)?, end(1)?))?;
-            made.columns.read(row)
-        })?;
+            Ok(Ok((end(0)?, end(1)?)))
+        };
+        let made =
+            Self::read(table, expected, find, |_| ())?.unwrap_or_else(|never: Infallible| match never {});
         made.checked(table)
+    }
+
+    /// Reads the edges in blocks on all cores. `find` returns the ends of an edge, or why the table has to be read
+    /// otherwise; `see` sees those of a block.
+    fn read<O: Send>(
+        table: &Table,
+        expected: Option<&Expected>,
+        find: impl Fn(&Row) -> Result<std::result::Result<(u32, u32), O>> + Sync,
+        see: impl Fn(&[(u32, u32)]) + Sync,
+    ) -> Result<std::result::Result<Self, O>> {
+        let columns = Columns::of(table, expected)?;
+        let (mut pairs, mut values) = (Grown::new(&table.file), Grown::new(&table.file));
+        let block = |rows: &mut Records<'_>| {
+            let (mut pairs, mut values) = (Vec::new(), Vec::new());
+            while let Some(row) = rows.next()? {
+                match find(row)? {
+                    Ok(pair) => pairs.push(pair),
+                    Err(other) => return Ok(Err(other)),
+                }
+                columns.read(row, &mut values)?;
+            }
+            see(&pairs);
+            Ok(Ok((pairs, values)))
+        };
+        let mut other = None;
+        table.blocks(2, block, |block| {
+            match block {
+                Ok((of, values_of)) => {
+                    pairs.room(of.len())?.extend(of);
+                    values.room(values_of.len())?.extend(values_of);
+                }
+                Err(found) => other = Some(found),
+            }
+            Ok(other.is_none())
+        })?;
+        Ok(match other {
+            None => Ok(Self { pairs, columns: columns.with(values) }),
+            Some(other) => Err(other),
+        })
     }
 
     /// Edges between ids that are all numbers, those of `labels` too; none if one is a word.
@@ -60,27 +109,33 @@ impl Edges {
             }
         }
         let Some(doubtful) = doubtful_header(table)? else { return Ok(None) };
-        let mut made = Self { pairs: Grown::new(&table.file), columns: Columns::of(table, expected)? };
-        let mut rows = table.rows(2)?;
-        while let Some(row) = rows.next()? {
-            let ends = canonical(row.get(0)).zip(canonical(row.get(1)));
-            let Some((source, target)) = ends else { return Ok(None) };
-            // Wider ids would take 16 bytes an edge: the table is read twice instead.
-            let (Ok(low), Ok(high)) = (u32::try_from(source), u32::try_from(target)) else {
-                return Self::wide(table, labels, expected);
-            };
-            ids.add([source, target].into_iter());
-            made.pairs.push((low, high))?;
-            made.columns.read(row)?;
-        }
+        let find = |row: &Row| {
+            Ok(match canonical(row.get(0)).zip(canonical(row.get(1))) {
+                None => Err(Other::Words),
+                Some((source, target)) => match (u32::try_from(source), u32::try_from(target)) {
+                    (Ok(source), Ok(target)) => Ok((source, target)),
+                    _ => Err(Other::Wide),
+                },
+            })
+        };
+        let see = |pairs: &[(u32, u32)]| {
+            ids.share(pairs.iter().flat_map(|&(source, target)| [source.into(), target.into()]));
+        };
+        let mut made = match Self::read(table, expected, find, see)? {
+            Ok(made) => made,
+            Err(Other::Words) => return Ok(None),
+            Err(Other::Wide) => return Self::wide(table, labels, expected),
+        };
         if doubtful && made.pairs.is_empty() {
             return Ok(None);
         }
         let dictionary = ids.finish();
         check_vertices(dictionary.len(), || Place::whole(&table.file))?;
-        for (source, target) in made.pairs.iter_mut() {
-            for end in [source, target] {
-                *end = dictionary.find((*end).into()).unwrap_or_default();
+        if !dictionary.dense() {
+            for (source, target) in made.pairs.iter_mut() {
+                for end in [source, target] {
+                    *end = dictionary.find((*end).into()).unwrap_or_default();
+                }
             }
         }
         let found = Ids::numbers(dictionary);
@@ -140,11 +195,13 @@ impl Edges {
         if let Some(labels) = labels {
             labels.each(2, |row| ids.add(row.id(labels, 0)?).map(drop))?;
         }
-        let mut made = Self { pairs: Grown::new(&table.file), columns: Columns::of(table, expected)? };
+        let columns = Columns::of(table, expected)?;
+        let (mut pairs, mut values) = (Grown::new(&table.file), Grown::new(&table.file));
         table.each(2, |row| {
-            made.pairs.push((ids.add(row.id(table, 0)?)?, ids.add(row.id(table, 1)?)?))?;
-            made.columns.read(row)
+            pairs.push((ids.add(row.id(table, 0)?)?, ids.add(row.id(table, 1)?)?))?;
+            columns.read(row, values.room(columns.count())?)
         })?;
+        let made = Self { pairs, columns: columns.with(values) };
         made.checked(table).map(|edges| (ids.finish(), edges))
     }
 

@@ -8,7 +8,7 @@ use eciton_graph::features::Features;
 
 use super::ids::{Ids, Placed};
 use crate::settings::TableSettings;
-use crate::table::Table;
+use crate::table::{Row, Table};
 use crate::{columns, file, kinds};
 
 /// Features as they were read.
@@ -49,12 +49,16 @@ pub(super) fn read(
                 kind: settings.kind(name),
                 name: name.clone(),
             };
-            kinds::Columns::of(table, names.iter().enumerate().skip(1).map(wanted).collect())?
+            kinds::Columns::of(table, names.iter().enumerate().skip(1).map(wanted).collect())
         }
         encoders => kinds::Columns::expected(table, encoders, &names, &[Some(0)])?,
     };
     let mut placed = Placed::new(ids);
-    let read = read.read(ids.len() as usize, |row| placed.place(table, row, ids))?;
+    let see = |found: &mut Vec<(u32, u64)>, row: &Row| {
+        found.push((ids.find(table, row.line(), row.get(0))?, row.line()));
+        Ok(())
+    };
+    let read = read.read(Some(ids.len() as usize), see, |found, _| placed.all(table, &found, ids))?;
     complete(table, ids, &placed)?;
     match read.has_features() {
         true => Ok(Read::Typed(read)),

@@ -203,11 +203,22 @@ impl Placed {
     /// The vertex of a row.
     pub(super) fn place(&mut self, table: &Table, row: &Row, ids: &Ids) -> Result<u32> {
         let vertex = ids.find(table, row.line(), row.get(0))?;
+        self.mark(table, vertex, row.line(), ids)?;
+        Ok(vertex)
+    }
+
+    /// Places the rows of some vertices, with their lines. Returns the vertices.
+    pub(super) fn all(&mut self, table: &Table, rows: &[(u32, u64)], ids: &Ids) -> Result<Vec<u32>> {
+        let place = |&(vertex, line): &(u32, u64)| self.mark(table, vertex, line, ids).map(|()| vertex);
+        rows.iter().map(place).collect()
+    }
+
+    fn mark(&mut self, table: &Table, vertex: u32, line: u64, ids: &Ids) -> Result<()> {
         match self.0.get_mut(vertex as usize) {
             Some(seen) if !*seen => *seen = true,
-            _ => return Err(table.wrong(row.line(), "each id once", row.get(0))),
+            _ => return Err(table.wrong(line, "each id once", &ids.names.name(vertex))),
         }
-        Ok(vertex)
+        Ok(())
     }
 
     pub(super) fn first_missing(&self) -> Option<u32> {

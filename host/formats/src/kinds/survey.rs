@@ -1,11 +1,11 @@
 //! Content of a column of text: what its fields can be read as.
 
+use eciton_graph::corrections::Number;
 use eciton_graph::encoding::Kind;
 use eciton_graph::error::{Error, Place, Result};
 
 use super::{boolean, date};
 use crate::folder::exact;
-use crate::missing::is_missing;
 use crate::table::Table;
 
 /// Counts of the fields of a column.
@@ -25,25 +25,30 @@ pub(super) struct Survey {
 }
 
 impl Survey {
-    /// Counts a field.
-    pub(super) fn see(&mut self, field: &str, line: u64) {
-        if is_missing(field) {
+    /// Returns whether no field was counted.
+    pub(super) fn is_empty(&self) -> bool {
+        self.known == 0
+    }
+
+    /// Counts `times` equal fields that are not missing, of which the first is in this line. `finite` is the number
+    /// that they are.
+    pub(super) fn see(&mut self, field: &str, line: u64, finite: Option<Number>, times: u64) {
+        self.known += times;
+        if finite.is_some() {
+            self.numbers += times;
+            if self.not_date.is_none() {
+                self.not_date = Some((line, field.to_owned()));
+            }
             return;
         }
-        self.known += 1;
         match exact(field) {
-            Some(number) if number.rounded.is_finite() => {
-                self.numbers += 1;
-                self.not_date.get_or_insert_with(|| (line, field.to_owned()));
-                return;
-            }
-            Some(_) => self.infinite += 1,
-            None if is_infinite(field) => self.infinite += 1,
+            Some(_) => self.infinite += times,
+            None if is_infinite(field) => self.infinite += times,
             None => {
                 // A digit opens every date, and no truth value.
                 match field.as_bytes().first().is_some_and(u8::is_ascii_digit) {
-                    true => self.dates += u64::from(date::days(field).is_some()),
-                    false => self.booleans += u64::from(boolean(field).is_some()),
+                    true => self.dates += times * u64::from(date::days(field).is_some()),
+                    false => self.booleans += times * u64::from(boolean(field).is_some()),
                 }
             }
         }
@@ -53,6 +58,17 @@ impl Survey {
         if self.not_date.is_none() && date::days(field).is_none() {
             self.not_date = Some((line, field.to_owned()));
         }
+    }
+
+    /// Adds the counts of fields that follow.
+    pub(super) fn add(&mut self, after: Self) {
+        self.known += after.known;
+        self.numbers += after.numbers;
+        self.infinite += after.infinite;
+        self.booleans += after.booleans;
+        self.dates += after.dates;
+        self.not_number = self.not_number.take().or(after.not_number);
+        self.not_date = self.not_date.take().or(after.not_date);
     }
 
     /// Returns the kind of a column. Words are categories until they are counted.

@@ -18,8 +18,10 @@
 
 mod columns;
 
+use std::collections::HashMap;
 use std::path::Path;
 
+use csv::StringRecord;
 use eciton_graph::adjacency::check_vertices;
 use eciton_graph::corrections::{Collector, Number};
 use eciton_graph::dataset::{Dataset, Encoded, Names, VertexIds};
@@ -30,13 +32,14 @@ use eciton_graph::features::Features;
 use eciton_graph::labels::{Labels, Values};
 use eciton_graph::names::DRAWN;
 use eciton_graph::split::{NO_LABEL, Split};
+use eciton_input::budget::Charge;
 use eciton_input::notes;
 
 use self::columns::Columns;
 use crate::folder::{canonical, exact, number, whole};
 use crate::labels::{MISSING, Named};
 use crate::missing::{MissingWords, is_missing};
-use crate::table::{Row, Table, is_unnamed};
+use crate::table::{Records, Row, Table, is_unnamed};
 use crate::{Request, file, kinds, labels};
 
 pub(crate) use columns::{is_header, label_column};
@@ -91,7 +94,7 @@ pub(crate) fn open(path: &Path, request: Request<'_>) -> Result<Dataset> {
     let (features, found) = match read {
         Some((features, found)) => (Read::Numbers(features), found),
         None => {
-            let mut found = Found::new(&table.file);
+            let mut found = Found::default();
             columns.take_first_as_id(&table, expected)?;
             let features = self::typed(&table, &columns, expected, &mut found)?;
             (Read::Typed(features), found)
@@ -163,21 +166,39 @@ fn numbers(
 ) -> Result<Option<(Features, Found)>> {
     let width = columns.features.len();
     let mut values = file::Grown::new(&table.file);
-    let mut found = Found::new(&table.file);
+    let mut found = Found::default();
     let mut counters = vec![true; width];
     let mut corrections = Collector::dense(&table.file);
-    let mut rows = table.rows(1)?;
-    while let Some(row) = rows.next()? {
-        let room: &mut Vec<f32> = values.room(width)?;
-        for ((at, &column), counts) in (0u32..).zip(&columns.features).zip(&mut counters) {
-            let value = match feature(table, row, column, columns) {
-                Err(_) if expected.is_none() => return Ok(None),
-                value => value?,
-            };
-            *counts &= value.rounded == found.rows as f32;
-            room.push(corrections.push(found.rows, at, value));
+    let mut all = true;
+    let block = |rows: &mut Records<'_>| {
+        let (mut numbers, mut found) = (Vec::new(), Found::default());
+        while let Some(row) = rows.next()? {
+            for &column in &columns.features {
+                match feature(table, row, column, columns) {
+                    Err(_) if expected.is_none() => return Ok(None),
+                    value => numbers.push(value?),
+                }
+            }
+            found.add(table, row, columns)?;
         }
-        found.add(table, row, columns)?;
+        Ok(Some((numbers, found)))
+    };
+    table.blocks(1, block, |block| {
+        let Some((numbers, of)) = block else {
+            all = false;
+            return Ok(false);
+        };
+        let room: &mut Vec<f32> = values.room(numbers.len())?;
+        for (row, numbers) in (found.rows..).zip(numbers.chunks(width)) {
+            for ((at, &value), counts) in (0u32..).zip(numbers).zip(&mut counters) {
+                *counts &= value.rounded == row as f32;
+                room.push(corrections.push(row, at, value));
+            }
+        }
+        found.append(of, &table.file).map(|()| true)
+    })?;
+    if !all {
+        return Ok(None);
     }
     let values = values.finish();
     let rows = (values.len() / width) as u64;
@@ -219,13 +240,14 @@ fn typed(
                 let name = names.get(at).cloned().unwrap_or_default();
                 kinds::Wanted { at, kind: columns.settings.kind(&name), name }
             };
-            kinds::Columns::of(table, columns.features.iter().map(wanted).collect())?
+            kinds::Columns::of(table, columns.features.iter().map(wanted).collect())
         }
     };
-    let records = read.records();
-    let made = read.read(records, |row| {
-        let at = found.rows;
-        found.add(table, row, columns).map(|()| at)
+    let see = |found: &mut Found, row: &Row| found.add(table, row, columns);
+    let made = read.read(None, see, |of, count| {
+        let mut rows = found.rows;
+        found.append(of, &table.file)?;
+        Ok(kinds::following(&mut rows, count))
     })?;
     match made.has_features() {
         true => Ok(made),
@@ -242,23 +264,22 @@ fn feature(table: &Table, row: &Row, column: usize, columns: &Columns) -> Result
 }
 
 /// What stands in columns that are no features.
+#[derive(Default)]
 struct Found {
-    labels: file::Grown<String>,
-    ids: file::Grown<String>,
+    labels: StringRecord,
+    ids: StringRecord,
     split: Split,
     rows: u32,
+    charge: Charge,
 }
 
 impl Found {
-    fn new(file: &str) -> Self {
-        let (labels, ids) = (file::Grown::new(file), file::Grown::new(file));
-        Self { labels, ids, split: Split::default(), rows: 0 }
-    }
-
     fn add(&mut self, table: &Table, row: &Row, columns: &Columns) -> Result<()> {
-        self.labels.push(columns.label.map(|label| row.get(label).to_owned()).unwrap_or_default())?;
+        if let Some(label) = columns.label {
+            self.labels.push_field(row.get(label));
+        }
         if let Some(id) = columns.id {
-            self.ids.push(row.id(table, id)?.to_owned())?;
+            self.ids.push_field(row.id(table, id)?);
         }
         if let Some(split) = columns.split {
             match row.get(split).to_lowercase().as_str() {
@@ -273,6 +294,22 @@ impl Found {
         Ok(())
     }
 
+    /// Appends the rows of the next block of `file`.
+    fn append(&mut self, next: Self, file: &str) -> Result<()> {
+        self.labels.extend(&next.labels);
+        self.ids.extend(&next.ids);
+        let first = self.rows;
+        let parts = [&mut self.split.train, &mut self.split.validation, &mut self.split.test];
+        for (part, of) in parts.into_iter().zip([next.split.train, next.split.validation, next.split.test]) {
+            part.extend(of.into_iter().map(|row| first.saturating_add(row)));
+        }
+        self.rows = first.saturating_add(next.rows);
+        // Lists are half empty at worst: a field has its text and where it ends.
+        let bytes = |fields: &StringRecord| 2 * (fields.as_slice().len() + 8 * fields.len()) as u64;
+        let all = bytes(&self.labels) + bytes(&self.ids);
+        self.charge.grow_to(all).map_err(|exceeded| file::exceeded(file, exceeded))
+    }
+
     /// Labels with names of their classes, split and ids.
     fn finish(
         self,
@@ -280,32 +317,30 @@ impl Found {
         columns: &Columns,
         expected: Option<&Expected>,
     ) -> Result<(Labels, Vec<String>, Option<Split>, VertexIds)> {
-        let fields = self.labels.finish();
         let (labels, classes) = match columns.label {
             None => (Labels::none(self.rows), Vec::new()),
             Some(label) => {
                 let place = format!("{}, {}", table.file, columns.name(label));
-                labels_of(&place, &fields, expected)?
+                labels_of(&place, &self.labels, expected)?
             }
         };
         let ids = match columns.id {
             None => VertexIds::Dense,
-            Some(_) => {
-                let ids = unique(table, self.ids.finish())?;
-                let dense = (0u64..).zip(&ids).all(|(row, id)| canonical(id) == Some(row));
-                if dense { VertexIds::Dense } else { VertexIds::Words(ids) }
+            Some(_) if (0u64..).zip(&self.ids).all(|(row, id)| canonical(id) == Some(row)) => {
+                VertexIds::Dense
             }
+            Some(_) => VertexIds::Words(unique(table, &self.ids)?),
         };
         Ok((labels, classes, columns.split.map(|_| self.split), ids))
     }
 }
 
 /// Ids, of which each row has its own.
-fn unique(table: &Table, ids: Vec<String>) -> Result<Vec<String>> {
-    let mut sorted: Vec<&str> = ids.iter().map(String::as_str).collect();
+fn unique(table: &Table, ids: &StringRecord) -> Result<Vec<String>> {
+    let mut sorted: Vec<&str> = ids.iter().collect();
     sorted.sort_unstable();
     match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-        None => Ok(ids),
+        None => Ok(ids.iter().map(str::to_owned).collect()),
         Some(pair) => {
             let found = format!("{:.60?} twice", pair[0]);
             Err(Error::malformed(Place::whole(&table.file), "another id in each row", found))
@@ -314,12 +349,12 @@ fn unique(table: &Table, ids: Vec<String>) -> Result<Vec<String>> {
 }
 
 /// The labels of a column. `place` names the column.
-fn labels_of(place: &str, fields: &[String], expected: Option<&Expected>) -> Result<Named> {
+fn labels_of(place: &str, fields: &StringRecord, expected: Option<&Expected>) -> Result<Named> {
     let known = || fields.iter().filter(|field| !is_missing(field));
     let mut missing = MissingWords::default();
     fields.iter().for_each(|field| missing.see(field));
     missing.report(place);
-    let value = |field: &String| if is_missing(field) { f32::NAN } else { number(field).unwrap_or(f32::NAN) };
+    let value = |field: &str| if is_missing(field) { f32::NAN } else { number(field).unwrap_or(f32::NAN) };
     let numbers = || Values::named(1, fields.iter().map(value).collect(), place).map(Labels::Numbers);
     let is_whole = known().all(|field| whole(field).is_some());
     let is_number = known().all(|field| number(field).is_some());
@@ -337,7 +372,7 @@ fn labels_of(place: &str, fields: &[String], expected: Option<&Expected>) -> Res
         }
         _ if is_whole => {
             let whole =
-                |field: &String| if is_missing(field) { MISSING } else { whole(field).unwrap_or(MISSING) };
+                |field: &str| if is_missing(field) { MISSING } else { whole(field).unwrap_or(MISSING) };
             let all: Vec<i64> = fields.iter().map(whole).collect();
             if let Some(expected) = expected {
                 return labels::expected_classes(&all, expected, place);
@@ -352,13 +387,14 @@ fn labels_of(place: &str, fields: &[String], expected: Option<&Expected>) -> Res
     }
     let minus_one = expected.is_some_and(|expected| expected.classes.iter().any(|name| name == "-1"));
     let none = |field: &str| is_missing(field) || (field == "-1" && !minus_one);
-    let mut words: Vec<&str> = fields.iter().map(String::as_str).filter(|field| !none(field)).collect();
+    let mut codes: HashMap<&str, u32> =
+        fields.iter().filter(|field| !none(field)).map(|field| (field, 0)).collect();
+    let mut words: Vec<&str> = codes.keys().copied().collect();
     words.sort_unstable();
-    words.dedup();
-    let class = |field: &String| match none(field) {
-        true => NO_LABEL,
-        false => words.binary_search(&field.as_str()).map_or(NO_LABEL, |at| at as u32),
-    };
+    for (class, word) in (0..).zip(&words) {
+        codes.insert(word, class);
+    }
+    let class = |field: &str| codes.get(field).copied().unwrap_or(NO_LABEL);
     let labels = Labels::classes(fields.iter().map(class).collect(), words.len() as u32);
     Ok((labels, words.into_iter().map(str::to_owned).collect()))
 }

@@ -1,53 +1,57 @@
-//! The text of a table: whole lines without comments.
-
-use std::io;
+//! The text of a table in blocks of whole records.
 
 use eciton_graph::error::{Error, Place, Result};
 
-use super::{BLOCK_BYTES, Separator, is_header, is_number};
+use super::{Separator, is_header, is_number};
 use crate::gzip::Source;
-use crate::lines::MAX_LINE_BYTES;
+use crate::lines::{MAX_LINE_BYTES, count};
 
-/// A text as bytes for crate csv: line ends are `\n`, the last line has one, comments are empty lines.
-pub(super) struct Text {
+/// Bytes of the first block, which is all that a look at the first record needs.
+const FIRST_BYTES: u64 = 1 << 18;
+/// Bytes of other blocks, if no record is longer.
+const BLOCK_BYTES: u64 = 2 << 20;
+
+/// Whole records of a text.
+pub(super) struct Block {
+    pub(super) text: Vec<u8>,
+    /// Number of its first line, from 1.
+    pub(super) line: u64,
+}
+
+/// Reads a text and cuts it at ends of records. Comments before the first record are left out. Blocks depend on
+/// the text alone.
+pub(super) struct Blocks {
     source: Source,
-    /// Read, but not handed on yet.
+    separator: Separator,
+    /// Bytes that were read, but not handed out. They start with a record.
     raw: Vec<u8>,
-    /// Bytes to be handed out, from `given` on.
-    out: Vec<u8>,
-    given: usize,
-    /// The line that `raw` starts in.
+    /// Line that `raw` starts in.
     line: u64,
-    /// The first line that is a record.
+    /// Bytes of `raw` that were searched for ends of records.
+    searched: usize,
+    /// Position of a quote in `raw` that is open there.
+    open: Option<usize>,
+    /// The first line that is a record, from 1.
     pub(super) first: u64,
-    /// The line of a quote that is open, and the bytes since.
-    open: Option<(u64, u64)>,
-    blanks: bool,
     done: bool,
     /// Comments before the first record, and the first of them that may be a record.
     comments: u64,
     doubtful: Option<(u64, Vec<u8>)>,
-    /// Comments after the first record, and the line of the first one.
-    later: (u64, u64),
 }
 
-impl Text {
-    /// Returns the text of a source. Fields are separated by blanks if `blanks` is true.
-    pub(super) fn new(source: Source, blanks: bool) -> Self {
-        let (raw, out) = (Vec::new(), Vec::new());
+impl Blocks {
+    pub(super) fn new(source: Source, separator: Separator) -> Self {
         Self {
             source,
-            raw,
-            out,
-            given: 0,
+            separator,
+            raw: Vec::new(),
             line: 1,
-            first: 0,
+            searched: 0,
             open: None,
-            blanks,
+            first: 0,
             done: false,
             comments: 0,
             doubtful: None,
-            later: (0, 0),
         }
     }
 
@@ -85,127 +89,160 @@ impl Text {
         }
     }
 
-    /// The first line that is no comment and not blank.
+    /// Reads up to the first line that is no comment and not blank. Returns it, if there is one.
     pub(super) fn first_line(&mut self) -> Result<Option<&[u8]>> {
-        while self.first == 0 && !self.done {
-            self.out.clear();
-            self.fill()?;
+        let mut from = 0;
+        while self.first == 0 {
+            let fresh = self.raw.get(self.searched..).unwrap_or_default();
+            let end = memchr::memchr(b'\n', fresh).map(|end| self.searched + end);
+            let Some(end) = end.or((self.done && from < self.raw.len()).then_some(self.raw.len())) else {
+                if self.done {
+                    self.raw.clear();
+                    self.searched = 0;
+                    return Ok(None);
+                }
+                self.raw.drain(..std::mem::take(&mut from));
+                self.searched = self.raw.len();
+                self.read()?;
+                continue;
+            };
+            let line = self.raw.get(from..end).unwrap_or_default().to_vec();
+            if self.skips(&line)? {
+                self.line += 1;
+                from = self.raw.len().min(end + 1);
+                self.searched = from;
+            } else {
+                self.first = self.line;
+                self.raw.drain(..from);
+                self.searched = 0;
+            }
         }
-        Ok(self.out.split(|&byte| byte == b'\n').find(|line| !line.trim_ascii().is_empty()))
+        let end = memchr::memchr(b'\n', &self.raw).unwrap_or(self.raw.len());
+        let line = self.raw.get(..end).unwrap_or_default();
+        Ok(Some(line.strip_suffix(b"\r").unwrap_or(line)))
     }
 
-    /// Reads a block and appends its whole lines to `out`.
-    fn fill(&mut self) -> Result<()> {
-        let before = self.raw.len();
-        self.done = self.source.read(&mut self.raw, BLOCK_BYTES)? == 0;
-        if self.line == 1 && self.raw.starts_with(b"\xef\xbb\xbf") {
+    /// Returns whether a line before the first record is a comment or blank.
+    fn skips(&mut self, line: &[u8]) -> Result<bool> {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if memchr::memchr(b'\r', line).is_some() {
+            return Err(lone_cr(self.source.file(), self.line));
+        }
+        let trimmed = line.trim_ascii();
+        if !trimmed.starts_with(b"#") {
+            return Ok(trimmed.is_empty());
+        }
+        self.comments += 1;
+        let word = trimmed.split(u8::is_ascii_whitespace).next().unwrap_or_default();
+        if self.doubtful.is_none() && word != b"#" && !trimmed.starts_with(b"##") {
+            self.doubtful = Some((self.line, trimmed.to_vec()));
+        }
+        Ok(true)
+    }
+
+    /// Returns the next block, or `None` at the end.
+    pub(super) fn next(&mut self) -> Result<Option<Block>> {
+        if self.first_line()?.is_none() {
+            return Ok(None);
+        }
+        loop {
+            let end = match (self.ends(), self.done) {
+                (0, true) => self.raw.len(),
+                (end, _) => end,
+            };
+            if let (Some(open), true) = (self.open, self.done) {
+                return Err(Error::malformed(
+                    Place::line(self.source.file(), self.line_of(open)),
+                    "a closing quote",
+                    "the end of the file",
+                ));
+            }
+            if end > 0 {
+                let rest = self.raw.split_off(end);
+                let text = std::mem::replace(&mut self.raw, rest);
+                self.searched = self.searched.saturating_sub(end);
+                self.open = self.open.map(|open| open.saturating_sub(end));
+                let line = self.line;
+                self.line += count(&text);
+                return Ok(Some(Block { text, line }));
+            }
+            if self.done {
+                return Ok(None);
+            }
+            self.read()?;
+        }
+    }
+
+    /// Reads further bytes.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] if a record that is not at its end is too long.
+    fn read(&mut self) -> Result<()> {
+        let (found, start) = (self.raw.len() as u64, self.line == 1 && self.raw.is_empty());
+        if found > MAX_LINE_BYTES {
+            return Err(Error::Limit {
+                place: Place::line(self.source.file(), self.line_of(self.open.unwrap_or_default())),
+                limit: "record",
+                unit: "bytes",
+                allowed: MAX_LINE_BYTES,
+                found,
+                remedy: "write one record a line, and close quotes",
+            });
+        }
+        let bytes = if self.first == 0 { FIRST_BYTES } else { BLOCK_BYTES };
+        self.raw.reserve(bytes as usize);
+        self.done = self.source.read(&mut self.raw, bytes)? == 0;
+        if start && self.raw.starts_with(b"\xef\xbb\xbf") {
             self.raw.drain(..3);
         }
-        if self.done && !self.raw.is_empty() {
-            self.raw.push(b'\n');
-        }
-        let mut raw = std::mem::take(&mut self.raw);
-        let mut rest = &raw[..];
-        // The bytes of earlier blocks hold no line end.
-        let mut searched = before.min(rest.len());
-        while let Some(end) = rest.get(searched..).and_then(|fresh| memchr::memchr(b'\n', fresh)) {
-            let (line, after) = rest.split_at(searched + end);
-            self.take(line)?;
-            rest = after.get(1..).unwrap_or_default();
-            searched = 0;
-            self.line += 1;
-        }
-        let bytes = rest.len() as u64 + self.open.map_or(0, |(_, bytes)| bytes);
-        if bytes > MAX_LINE_BYTES {
-            return Err(self.too_long(bytes));
-        }
-        // A line of many blocks stays in place: copying it for each block would take quadratic time.
-        let handed = raw.len() - rest.len();
-        raw.drain(..handed);
-        self.raw = raw;
-        if let (true, (count @ 1.., line)) = (self.done, self.later) {
-            eciton_input::notes::warn(format!(
-                "{}: lines that start with # after the first record were read as comments: {count}, the \
-                 first is line {line}; if they are records, write the table as .csv",
-                self.source.file()
-            ));
-        }
-        match self.open {
-            Some((line, _)) if self.done => Err(Error::malformed(
-                Place::line(self.source.file(), line),
-                "a closing quote",
-                "the end of the file",
-            )),
-            _ => Ok(()),
-        }
-    }
-
-    /// Appends one line.
-    fn take(&mut self, line: &[u8]) -> Result<()> {
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        if self.open.is_none() {
-            if memchr::memchr(b'\r', line).is_some() {
-                return Err(lone_cr(self.source.file(), self.line));
-            }
-            let trimmed = line.trim_ascii();
-            let word = trimmed.split(u8::is_ascii_whitespace).next().unwrap_or_default();
-            let comment = trimmed.starts_with(b"#") && (self.first == 0 || (self.blanks && word == b"#"));
-            if comment && self.first == 0 {
-                self.comments += 1;
-                if self.doubtful.is_none() && word != b"#" && !trimmed.starts_with(b"##") {
-                    self.doubtful = Some((self.line, trimmed.to_vec()));
-                }
-            } else if comment {
-                let line = if self.later.0 == 0 { self.line } else { self.later.1 };
-                self.later = (self.later.0 + 1, line);
-            }
-            if trimmed.is_empty() || comment {
-                self.out.push(b'\n');
-                return Ok(());
-            }
-        }
-        if self.first == 0 {
-            self.first = self.line;
-        }
-        if self.blanks {
-            let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-            for (at, word) in words.enumerate() {
-                if at > 0 {
-                    self.out.push(b' ');
-                }
-                self.out.extend_from_slice(word);
-            }
-        } else {
-            if memchr::memchr(b'"', line).is_some() {
-                let odd = line.iter().filter(|&&byte| byte == b'"').count() % 2 == 1;
-                match self.open {
-                    Some(_) if odd => self.open = None,
-                    None if odd => self.open = Some((self.line, 0)),
-                    _ => {}
-                }
-            }
-            if let Some((_, bytes)) = &mut self.open {
-                *bytes += line.len() as u64 + 1;
-                if *bytes > MAX_LINE_BYTES {
-                    let bytes = *bytes;
-                    return Err(self.too_long(bytes));
-                }
-            }
-            self.out.extend_from_slice(line);
-        }
-        self.out.push(b'\n');
         Ok(())
     }
 
-    fn too_long(&self, found: u64) -> Error {
-        Error::Limit {
-            place: Place::line(self.source.file(), self.open.map_or(self.line, |(line, _)| line)),
-            limit: "record",
-            unit: "bytes",
-            allowed: MAX_LINE_BYTES,
-            found,
-            remedy: "write one record a line, and close quotes",
+    /// Number of the line of a byte of `raw`.
+    fn line_of(&self, at: usize) -> u64 {
+        self.line + count(self.raw.get(..at).unwrap_or_default())
+    }
+
+    /// Searches the bytes that were not searched yet. Returns the end of the last whole record in them, or 0.
+    ///
+    /// A quote opens where a field starts, as crate csv has it, and hides ends of lines until it closes.
+    fn ends(&mut self) -> usize {
+        let (mut end, mut at) = (0, self.searched);
+        while let Some(rest) = self.raw.get(at..).filter(|rest| !rest.is_empty()) {
+            let quote = match self.separator {
+                Separator::Byte(_) => memchr::memchr(b'"', rest),
+                Separator::Blanks => None,
+            };
+            if self.open.is_some() {
+                let Some(quote) = quote else { break };
+                match rest.get(quote + 1) {
+                    Some(b'"') => at += quote + 2,
+                    // The next byte decides whether the quote closes.
+                    None if !self.done => {
+                        self.searched = at + quote;
+                        return end;
+                    }
+                    _ => {
+                        self.open = None;
+                        at += quote + 1;
+                    }
+                }
+                continue;
+            }
+            let plain = rest.get(..quote.unwrap_or(rest.len())).unwrap_or_default();
+            if let Some(last) = memchr::memrchr(b'\n', plain) {
+                end = at + last + 1;
+            }
+            let Some(quote) = quote.map(|quote| at + quote) else { break };
+            let before = quote.checked_sub(1).and_then(|before| self.raw.get(before));
+            let starts = |&byte: &u8| byte == b'\n' || Separator::Byte(byte) == self.separator;
+            if before.is_none_or(starts) {
+                self.open = Some(quote);
+            }
+            at = quote + 1;
         }
+        self.searched = self.raw.len();
+        end
     }
 }
 
@@ -216,20 +253,5 @@ pub(crate) fn lone_cr(file: &str, line: u64) -> Error {
         expected: "lines that end with LF or CR LF".to_owned(),
         found: "a carriage return (CR) alone".to_owned(),
         remedy: "write the file with other line ends, for instance: tr '\\r' '\\n' < OLD > NEW",
-    }
-}
-
-impl io::Read for Text {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        while self.given == self.out.len() && !self.done {
-            self.out.clear();
-            self.given = 0;
-            self.fill().map_err(io::Error::other)?;
-        }
-        let rest = self.out.get(self.given..).unwrap_or_default();
-        let count = rest.len().min(into.len());
-        into[..count].copy_from_slice(&rest[..count]);
-        self.given += count;
-        Ok(count)
     }
 }

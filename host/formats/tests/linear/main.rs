@@ -32,7 +32,7 @@ macro_rules! cases {
 }
 
 /// Modules of the crate that read no input by themselves.
-const OTHERS: [&str; 13] = [
+const OTHERS: [&str; 14] = [
     "array",
     "columns",
     "cora",
@@ -46,6 +46,7 @@ const OTHERS: [&str; 13] = [
     "csr",
     "settings",
     "conversions",
+    "sniff",
 ];
 
 #[test]

@@ -1,0 +1,217 @@
+//! Cells of a column while they are read.
+
+use std::collections::HashMap;
+
+use eciton_graph::corrections::Number;
+use eciton_graph::encoding::{Cells, Kind, MISSING};
+
+use super::survey::Survey;
+use super::{finite, parse};
+use crate::missing::is_missing;
+
+/// Missing number.
+const UNKNOWN: Number = Number { rounded: f32::NAN, residual: 0.0 };
+
+/// A column of some rows.
+pub(super) struct Column {
+    /// Kind that is set. `None`: the content decides.
+    kind: Option<Kind>,
+    pub(super) survey: Survey,
+    cells: Form,
+}
+
+/// Cells in the form that all fields have.
+enum Form {
+    /// Finite numbers.
+    Numbers(Vec<Number>),
+    /// Fields that are no finite numbers, or any fields where the kind is set.
+    Words(Words),
+    /// Both. The cells are not stored: if the kind stays open, the column is read again.
+    Mixed,
+}
+
+impl Column {
+    pub(super) fn new(kind: Option<Kind>) -> Self {
+        let cells = match kind {
+            Some(kind) if !kind.is_numeric() => Form::Words(Words::default()),
+            _ => Form::Numbers(Vec::new()),
+        };
+        Self { kind, survey: Survey::default(), cells }
+    }
+
+    /// Appends a field. Returns false if it does not fit the kind that is set.
+    pub(super) fn push(&mut self, field: &str, line: u64) -> bool {
+        if let Form::Words(words) = &mut self.cells
+            && let Some(&code) = words.positions.get(field)
+        {
+            words.again(code);
+            return true;
+        }
+        if is_missing(field) || self.kind == Some(Kind::Ignored) {
+            match &mut self.cells {
+                Form::Numbers(numbers) => numbers.push(UNKNOWN),
+                Form::Words(words) => words.codes.push(MISSING),
+                Form::Mixed => {}
+            }
+            return true;
+        }
+        if let Some(kind) = self.kind {
+            match (&mut self.cells, parse(kind, field)) {
+                (Form::Numbers(numbers), Some(number)) => numbers.push(number),
+                (Form::Words(words), _) => words.push(field, line),
+                _ => return false,
+            }
+            return true;
+        }
+        let number = finite(field);
+        match (&mut self.cells, number) {
+            (Form::Numbers(numbers), Some(value)) => {
+                numbers.push(value);
+                self.survey.see(field, line, number, 1);
+            }
+            (Form::Words(words), None) => words.push(field, line),
+            (Form::Numbers(numbers), None) if self.survey.is_empty() => {
+                let mut words = Words::missing(numbers.len());
+                words.push(field, line);
+                self.cells = Form::Words(words);
+            }
+            _ => {
+                self.mix();
+                self.survey.see(field, line, number, 1);
+            }
+        }
+        true
+    }
+
+    /// Counts the words, each as often as it occurs.
+    fn see_words(&mut self) {
+        if let (None, Form::Words(words)) = (self.kind, &mut self.cells) {
+            for (word, (count, line)) in words.words.iter().zip(std::mem::take(&mut words.seen)) {
+                self.survey.see(word, line, None, count);
+            }
+        }
+    }
+
+    fn mix(&mut self) {
+        self.see_words();
+        self.cells = Form::Mixed;
+    }
+
+    /// Puts the cells of a block into the rows `to`.
+    pub(super) fn put(&mut self, to: &[u32], mut block: Self) {
+        block.see_words();
+        let empty = (self.survey.is_empty(), block.survey.is_empty());
+        self.survey.add(block.survey);
+        // Missing values alone have both forms.
+        if let (Form::Numbers(numbers), Form::Words(_), true) = (&self.cells, &block.cells, empty.0) {
+            self.cells = Form::Words(Words::missing(numbers.len()));
+        }
+        match (&mut self.cells, block.cells) {
+            (Form::Numbers(numbers), Form::Numbers(of)) => scatter(numbers, to, UNKNOWN, of.into_iter()),
+            (Form::Words(words), Form::Words(of)) => {
+                let codes: Vec<u32> = of.words.iter().map(|word| words.code(word)).collect();
+                let code = |own: u32| codes.get(own as usize).copied().unwrap_or(MISSING);
+                scatter(&mut words.codes, to, MISSING, of.codes.into_iter().map(code));
+            }
+            (Form::Words(words), Form::Numbers(of)) if empty.1 => {
+                scatter(&mut words.codes, to, MISSING, of.into_iter().map(|_| MISSING));
+            }
+            _ => self.cells = Form::Mixed,
+        }
+    }
+
+    /// Bytes of the cells.
+    pub(super) fn bytes(&self) -> u64 {
+        match &self.cells {
+            Form::Numbers(numbers) => (size_of::<Number>() * numbers.len()) as u64,
+            Form::Words(words) => words.bytes + 4 * words.codes.len() as u64,
+            Form::Mixed => 0,
+        }
+    }
+
+    /// Returns the cells of `rows` rows of a kind, or `None` if the column has to be read again.
+    pub(super) fn finish(self, kind: Kind, rows: usize) -> Option<Cells> {
+        Some(match self.cells {
+            Form::Mixed => return None,
+            Form::Numbers(mut numbers) if kind.is_numeric() => {
+                numbers.resize(rows, UNKNOWN);
+                Cells::Numbers(numbers)
+            }
+            Form::Numbers(_) => Cells::Words { codes: vec![MISSING; rows], words: Vec::new() },
+            Form::Words(Words { mut codes, words, .. }) => {
+                codes.resize(rows, MISSING);
+                match kind.is_numeric() {
+                    false => Cells::Words { codes, words },
+                    true => {
+                        let of: Vec<Number> =
+                            words.iter().map(|word| parse(kind, word).unwrap_or(UNKNOWN)).collect();
+                        let number = |&code: &u32| of.get(code as usize).copied().unwrap_or(UNKNOWN);
+                        Cells::Numbers(codes.iter().map(number).collect())
+                    }
+                }
+            }
+        })
+    }
+}
+
+/// Puts values into the rows `to`. Rows before them that have none are `missing`.
+fn scatter<T: Copy>(rows: &mut Vec<T>, to: &[u32], missing: T, of: impl Iterator<Item = T>) {
+    let end = to.iter().max().map_or(0, |&last| last as usize + 1);
+    if end > rows.len() {
+        rows.resize(end, missing);
+    }
+    for (&to, value) in to.iter().zip(of) {
+        if let Some(slot) = rows.get_mut(to as usize) {
+            *slot = value;
+        }
+    }
+}
+
+/// Words of a column, each with a code.
+#[derive(Default)]
+struct Words {
+    codes: Vec<u32>,
+    words: Vec<String>,
+    positions: HashMap<Box<str>, u32>,
+    /// Number of cells of each word, and the line of the first one.
+    seen: Vec<(u64, u64)>,
+    /// Bytes of the distinct words.
+    bytes: u64,
+}
+
+impl Words {
+    /// Returns `rows` missing cells.
+    fn missing(rows: usize) -> Self {
+        Self { codes: vec![MISSING; rows], ..Self::default() }
+    }
+
+    /// Returns the code of a word, which is a new one perhaps.
+    fn code(&mut self, word: &str) -> u32 {
+        match self.positions.get(word) {
+            Some(&code) => code,
+            None => {
+                let code = self.words.len() as u32;
+                // A word and a key, each with its text; slots of the map are half empty at worst.
+                self.bytes += 2 * word.len() as u64 + 112;
+                self.words.push(word.to_owned());
+                self.positions.insert(word.into(), code);
+                code
+            }
+        }
+    }
+
+    /// Appends a word that did not occur before.
+    fn push(&mut self, word: &str, line: u64) {
+        let code = self.code(word);
+        self.codes.push(code);
+        self.seen.push((1, line));
+    }
+
+    /// Appends a word that occurred before.
+    fn again(&mut self, code: u32) {
+        self.codes.push(code);
+        if let Some((count, _)) = self.seen.get_mut(code as usize) {
+            *count += 1;
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Records of a table in blocks, which all cores read.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use eciton_graph::error::Result;
+
+use super::text::Block;
+use super::{Records, Table};
+
+/// Maximum number of threads that read blocks.
+const MAX_THREADS: usize = 32;
+/// Blocks per thread that are read, or were read and wait for their turn.
+const IN_FLIGHT: u64 = 3;
+
+impl Table {
+    /// Reads the rows, without the header, block by block. `read` makes a value of a block on any thread, and
+    /// `take` receives the values in the order of the file on this one, and returns whether to go on. Blocks depend
+    /// on the file alone.
+    ///
+    /// # Errors
+    /// The first error in the order of the file, by blocks.
+    pub(crate) fn blocks<T: Send>(
+        &self,
+        fields: usize,
+        read: impl Fn(&mut Records<'_>) -> Result<T> + Sync,
+        mut take: impl FnMut(T) -> Result<bool>,
+    ) -> Result<()> {
+        let mut rows = self.rows(fields)?;
+        if !rows.peek()? {
+            return Ok(());
+        }
+        if !take(read(&mut rows.records)?)? {
+            return Ok(());
+        }
+        let (mut blocks, first) = (rows.blocks, rows.records);
+        let mut comments = first.comments;
+        let read = |block| {
+            let mut records = first.following(block)?;
+            read(&mut records).map(|value| (value, records.comments))
+        };
+        let mut take = |(value, (count, line)): (T, (u64, u64))| {
+            comments = (comments.0 + count, if comments.0 == 0 { line } else { comments.1 });
+            take(value)
+        };
+        let Some(second) = blocks.next()? else {
+            self.report_comments(comments);
+            return Ok(());
+        };
+        let mut next = Some(second);
+        std::thread::scope(|scope| {
+            let (give, work) = channel();
+            let (done, results) = channel();
+            let work: Arc<Mutex<Receiver<(u64, Block)>>> = Arc::new(Mutex::new(work));
+            let mut threads = 0;
+            while threads < crate::threads().min(MAX_THREADS) {
+                let (work, done, read) = (work.clone(), done.clone(), &read);
+                let work = move || {
+                    let next = || work.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                    while let Ok((at, block)) = next() {
+                        if done.send((at, read(block))).is_err() {
+                            return;
+                        }
+                    }
+                };
+                if std::thread::Builder::new().spawn_scoped(scope, work).is_err() {
+                    break;
+                }
+                threads += 1;
+            }
+            drop((work, done));
+            if threads == 0 {
+                while let Some(block) = next.take().map_or_else(|| blocks.next(), |block| Ok(Some(block)))? {
+                    if !take(read(block)?)? {
+                        break;
+                    }
+                }
+                return Ok(());
+            }
+            // Workers end when `give` is dropped.
+            let (mut give, mut end) = (Some(give), Ok(()));
+            let (mut given, mut taken, mut waiting) = (0, 0, BTreeMap::new());
+            while give.is_some() || taken < given {
+                while let Some(to) = give.as_ref().filter(|_| given - taken < IN_FLIGHT * threads as u64) {
+                    let sent = match next.take().map_or_else(|| blocks.next(), |block| Ok(Some(block))) {
+                        Ok(Some(block)) => to.send((given, block)).is_ok(),
+                        found => {
+                            end = found.map(drop);
+                            false
+                        }
+                    };
+                    match sent {
+                        true => given += 1,
+                        false => give = None,
+                    }
+                }
+                let Ok((at, result)) = results.recv() else { break };
+                waiting.insert(at, result);
+                while let Some(result) = waiting.remove(&taken) {
+                    if !take(result?)? {
+                        return Ok(());
+                    }
+                    taken += 1;
+                }
+            }
+            end
+        })?;
+        self.report_comments(comments);
+        Ok(())
+    }
+
+    /// Adds a warning about comments after the first record to the reading report.
+    pub(super) fn report_comments(&self, (count, line): (u64, u64)) {
+        if count > 0 {
+            eciton_input::notes::warn(format!(
+                "{}: lines that start with # after the first record were read as comments: {count}, the \
+                 first is line {line}; if they are records, write the table as .csv",
+                self.file
+            ));
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! The records of a table, one after the other.
+
+use std::io::Cursor;
+use std::sync::Arc;
+
+use csv::{ErrorKind, Reader, ReaderBuilder, StringRecord};
+use eciton_graph::error::{Error, Place, Result};
+
+use super::text::{Block, Blocks, lone_cr};
+use super::{Separator, Table};
+
+/// A record.
+#[derive(Clone, Default)]
+pub(crate) struct Row {
+    /// Text that holds the fields.
+    text: String,
+    /// Start and end of each field.
+    fields: Vec<(usize, usize)>,
+    /// Number of the line that the record starts in, from 1.
+    line: u64,
+    /// Fields of the record that are fields of the row. `None` for all of them.
+    select: Option<Arc<[usize]>>,
+}
+
+impl Row {
+    /// Returns the number of the line that the record starts in, from 1.
+    pub(crate) fn line(&self) -> u64 {
+        self.line
+    }
+
+    /// The id in a field of a table.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] with the line where the field is empty.
+    pub(crate) fn id(&self, table: &Table, field: usize) -> Result<&str> {
+        match self.get(field) {
+            "" => Err(Error::Malformed {
+                place: Place::line(&table.file, self.line()),
+                expected: format!("an id in column {}", field + 1),
+                found: "an empty field".to_owned(),
+                remedy: "write the id, or remove the line",
+            }),
+            word => Ok(word),
+        }
+    }
+
+    /// Becomes the first line of a text without quotes. Returns the length of the line.
+    fn split(&mut self, text: &str, separator: u8) -> usize {
+        self.fields.clear();
+        let (mut start, mut length) = (0, text.len());
+        for (at, byte) in text.bytes().enumerate() {
+            if byte == separator {
+                self.fields.push((start, at));
+                start = at + 1;
+            } else if byte == b'\n' {
+                length = at;
+                break;
+            }
+        }
+        self.fields.push((start, length));
+        self.text.clear();
+        self.text.push_str(text.get(..length).unwrap_or_default());
+        length
+    }
+
+    /// Becomes a record of crate csv.
+    fn copy(&mut self, record: &StringRecord) {
+        self.text.clear();
+        self.text.push_str(record.as_slice());
+        self.fields.clear();
+        self.fields.extend((0..record.len()).filter_map(|at| record.range(at)).map(|of| (of.start, of.end)));
+    }
+
+    /// The number of fields.
+    pub(crate) fn len(&self) -> usize {
+        self.select.as_ref().map_or(self.fields.len(), |select| select.len())
+    }
+
+    /// A field without the blanks around it; empty where there is none.
+    pub(crate) fn get(&self, field: usize) -> &str {
+        let field = match &self.select {
+            None => field,
+            Some(select) => select.get(field).copied().unwrap_or(usize::MAX),
+        };
+        let field =
+            self.fields.get(field).and_then(|&(from, to)| self.text.get(from..to)).unwrap_or_default();
+        // Most fields have no blanks at their ends.
+        match (field.bytes().next(), field.bytes().last()) {
+            (Some(b'!'..=b'~'), Some(b'!'..=b'~')) => field,
+            _ => field.trim(),
+        }
+    }
+
+    /// The fields.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = &str> {
+        (0..self.len()).map(|field| self.get(field))
+    }
+}
+
+/// The records of a block.
+pub(crate) struct Records<'a> {
+    table: &'a Table,
+    text: Text,
+    /// Lines of the file before the block.
+    before: u64,
+    row: Row,
+    /// True if the next row is the same one again.
+    again: bool,
+    /// Minimum number of fields.
+    fields: usize,
+    /// Number of fields and line of the table's first record.
+    first: Option<(usize, u64)>,
+    /// Comments after the first record, and the line of the first one.
+    pub(super) comments: (u64, u64),
+}
+
+/// Text of a block.
+enum Text {
+    /// Text without quotes, and the position and line of the next record.
+    Plain(String, usize, u64),
+    /// Text with quotes, or with other bytes than UTF-8.
+    Quoted(Box<Reader<Cursor<Vec<u8>>>>, StringRecord),
+}
+
+impl Text {
+    fn new(separator: Separator, text: Vec<u8>) -> Self {
+        let text = match memchr::memchr(b'"', &text).is_none() || separator == Separator::Blanks {
+            true => String::from_utf8(text).map_err(std::string::FromUtf8Error::into_bytes),
+            false => Err(text),
+        };
+        match text {
+            Ok(text) => Self::Plain(text, 0, 1),
+            Err(text) => {
+                let mut reader = ReaderBuilder::new();
+                reader.has_headers(false).flexible(true).quoting(separator != Separator::Blanks);
+                reader.delimiter(separator.byte()).buffer_capacity(1 << 16);
+                Self::Quoted(Box::new(reader.from_reader(Cursor::new(text))), StringRecord::new())
+            }
+        }
+    }
+}
+
+impl<'a> Records<'a> {
+    /// Returns no records, before the first block of a table is opened.
+    pub(super) fn new(table: &'a Table, fields: usize) -> Self {
+        Self {
+            table,
+            text: Text::Plain(String::new(), 0, 1),
+            before: 0,
+            row: Row { select: table.select.clone(), ..Row::default() },
+            again: false,
+            fields,
+            first: None,
+            comments: (0, 0),
+        }
+    }
+
+    /// Returns the records of another block of the same table.
+    pub(super) fn following(&self, block: Block) -> Result<Self> {
+        let mut made = Self { first: self.first, ..Self::new(self.table, self.fields) };
+        made.open(block)?;
+        Ok(made)
+    }
+
+    /// Opens the next block.
+    pub(super) fn open(&mut self, block: Block) -> Result<()> {
+        self.before = block.line - 1;
+        let blanks = self.table.separator == Separator::Blanks;
+        let text = match blanks || memchr::memchr(b'\r', &block.text).is_some() {
+            true => self.plain(&block, blanks)?,
+            false => block.text,
+        };
+        self.text = Text::new(self.table.separator, text);
+        Ok(())
+    }
+
+    /// Returns the text of a block for crate csv: ends of lines are LF, fields are separated by one blank, and
+    /// comments are empty lines.
+    fn plain(&mut self, block: &Block, blanks: bool) -> Result<Vec<u8>> {
+        let mut text = Vec::with_capacity(block.text.len());
+        let mut open = false;
+        for (number, line) in (block.line..).zip(block.text.split(|&byte| byte == b'\n')) {
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            if !open && memchr::memchr(b'\r', line).is_some() {
+                return Err(lone_cr(&self.table.file, number));
+            }
+            let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).peekable();
+            if !blanks {
+                open ^= memchr::memchr_iter(b'"', line).count() % 2 == 1;
+                text.extend_from_slice(line);
+            } else if words.next_if_eq(&&b"#"[..]).is_some() {
+                let first = if self.comments.0 == 0 { number } else { self.comments.1 };
+                self.comments = (self.comments.0 + 1, first);
+            } else {
+                for (at, word) in words.enumerate() {
+                    if at > 0 {
+                        text.push(b' ');
+                    }
+                    text.extend_from_slice(word);
+                }
+            }
+            text.push(b'\n');
+        }
+        Ok(text)
+    }
+
+    /// Returns the next row, or `None` at the end of the block.
+    pub(crate) fn next(&mut self) -> Result<Option<&Row>> {
+        Ok(if self.advance()? { Some(&self.row) } else { None })
+    }
+
+    /// Goes to the next row; whether there is one.
+    pub(super) fn advance(&mut self) -> Result<bool> {
+        if std::mem::take(&mut self.again) {
+            return Ok(true);
+        }
+        loop {
+            let line = match &mut self.text {
+                Text::Plain(text, at, line) => {
+                    let Some(rest) = text.get(*at..).filter(|rest| !rest.is_empty()) else {
+                        return Ok(false);
+                    };
+                    let length = self.row.split(rest, self.table.separator.byte());
+                    (*at, *line) = (*at + length + 1, *line + 1);
+                    *line - 1
+                }
+                Text::Quoted(reader, record) => {
+                    let before = reader.position().line();
+                    match reader.read_record(record) {
+                        Ok(true) => {}
+                        Ok(false) => return Ok(false),
+                        Err(error) => return Err(self.refused(error, before)),
+                    }
+                    // The record ends in the line before `after`. Lines that it does not span are blank ones before it.
+                    let after = reader.position().line();
+                    let spanned = match after.saturating_sub(before) {
+                        0 | 1 => 0,
+                        _ => memchr::memchr_iter(b'\n', record.as_slice().as_bytes()).count() as u64,
+                    };
+                    self.row.copy(record);
+                    after.saturating_sub(1 + spanned).max(1)
+                }
+            };
+            self.row.line = self.before + line;
+            let found = self.row.fields.len();
+            let tabs = self.table.separator == Separator::Byte(b'\t');
+            if (found == 1 || tabs) && self.row.text.trim_ascii().is_empty() {
+                continue;
+            }
+            if let Some((wanted, line)) = self.first.filter(|(wanted, _)| found != *wanted) {
+                return Err(self.ragged(wanted, line));
+            }
+            if self.row.len() < self.fields {
+                let (expected, found) =
+                    (format!("at least {} fields", self.fields), format!("{found} field(s)"));
+                return Err(self.table.wrong(self.row.line(), &expected, &found));
+            }
+            self.first.get_or_insert((found, self.row.line()));
+            return Ok(true);
+        }
+    }
+
+    /// The error of a record that has not as many fields as the first one.
+    fn ragged(&self, wanted: usize, line: u64) -> Error {
+        let found = self.row.fields.len();
+        let remedy = match self.row.get(0).starts_with('#') {
+            true => "lines that start with # are records after the first record: move comments to the start",
+            false if found > wanted && self.table.is_edges() => {
+                "write one edge a line (a vertex and its neighbours in one line is an adjacency list), \
+                 and give every line the same columns"
+            }
+            false if found == wanted + 1 => {
+                "name every column in the header (R's write.table needs col.names=NA), and quote fields \
+                 that hold the separator"
+            }
+            false if found > wanted => {
+                "give every line as many fields as the first one, and quote fields that hold the separator"
+            }
+            false => "give every line as many fields as the first one; a missing value is an empty field",
+        };
+        Error::Malformed {
+            place: Place::line(&self.table.file, self.row.line()),
+            expected: format!("{wanted} fields, as in line {line}"),
+            found: if found == 1 { "1 field".to_owned() } else { format!("{found} fields") },
+            remedy,
+        }
+    }
+
+    /// Returns the error of a record that could not be read; `before` is the line that the reader was in.
+    fn refused(&self, error: csv::Error, before: u64) -> Error {
+        let line = self.before + error.position().map_or(1, csv::Position::line).max(before);
+        let place = Place::line(&self.table.file, line);
+        match error.into_kind() {
+            ErrorKind::Utf8 { .. } => Error::malformed(place, "UTF-8 text", "other bytes"),
+            ErrorKind::Io(error) => match error.downcast::<Error>() {
+                Ok(own) => own,
+                Err(source) => Error::Read { path: self.table.path.clone(), source },
+            },
+            other => Error::malformed(place, "a record", format!("{other:?}")),
+        }
+    }
+}
+
+/// The rows of a table, one after the other.
+pub(crate) struct Rows<'a> {
+    pub(super) blocks: Blocks,
+    pub(super) records: Records<'a>,
+}
+
+impl<'a> Rows<'a> {
+    pub(super) fn new(blocks: Blocks, records: Records<'a>) -> Self {
+        Self { blocks, records }
+    }
+
+    /// Returns the next row, or `None` at the end.
+    pub(crate) fn next(&mut self) -> Result<Option<&Row>> {
+        while !self.records.advance()? {
+            let Some(block) = self.blocks.next()? else {
+                self.records.table.report_comments(self.records.comments);
+                return Ok(None);
+            };
+            self.records.open(block)?;
+        }
+        Ok(Some(&self.records.row))
+    }
+
+    /// Reads the first row, which [`Rows::next`] returns again; whether there is one.
+    pub(super) fn peek(&mut self) -> Result<bool> {
+        self.records.again = self.next()?.is_some();
+        Ok(self.records.again)
+    }
+}
