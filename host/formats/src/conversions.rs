@@ -32,14 +32,16 @@ const FORMATS: [(&[&str], &str, &str); 5] = [
     (
         &["parquet", "pq"],
         "a Parquet file",
-        "convert it with Python:\n  \
+        "use a build that reads it (pip install eciton, or cargo build --release --features parquet), or convert it with \
+         Python:\n  \
          import pandas\n  \
          pandas.read_parquet(\"FILE.parquet\").to_csv(\"FILE.csv\", index=False)",
     ),
     (
-        &["feather", "arrow"],
+        &["feather", "arrow", "ipc"],
         "an Arrow file",
-        "convert it with Python:\n  \
+        "use a build that reads it (pip install eciton, or cargo build --release --features parquet), or convert it with \
+         Python:\n  \
          import pandas\n  \
          pandas.read_feather(\"FILE.feather\").to_csv(\"FILE.csv\", index=False)",
     ),

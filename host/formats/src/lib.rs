@@ -13,6 +13,7 @@
 
 pub mod array;
 pub mod bundle;
+mod columnar;
 mod columns;
 mod conversions;
 mod cora;
@@ -403,6 +404,7 @@ impl Kind {
             "npz" => Some(Self::Bundle),
             "mtx" => Some(Self::MatrixMarket),
             "csv" => Some(Self::Rows),
+            other if columnar::ENDINGS.contains(&other) => Some(Self::Rows),
             other if document::Format::by_ending(other).is_some() => {
                 document::Format::by_ending(other).map(Self::Document)
             }

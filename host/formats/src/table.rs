@@ -17,9 +17,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use eciton_graph::error::{Error, Place, Result};
 
-use self::text::Blocks;
-use super::file;
+use self::text::{BLOCK_BYTES, Blocks};
 use super::gzip::Source;
+use super::{columnar, file};
 
 pub(crate) use rows::{Records, Row, Rows};
 pub(crate) use text::lone_cr;
@@ -104,6 +104,8 @@ pub(crate) struct Table {
     text: Option<Arc<[u8]>>,
     /// True if the records are edges.
     edges: Flag,
+    /// Bytes that are read at once.
+    block_bytes: u64,
 }
 
 impl Table {
@@ -111,7 +113,12 @@ impl Table {
     /// comma, tab or blanks, whichever the first record has).
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let file = file::name(path);
-        let mut text = Blocks::new(Source::open(path)?, Separator::Byte(b','));
+        let named = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("edges"));
+        if columnar::is_columnar(path) {
+            let edges = Flag::new(named);
+            return Ok(Self { edges, ..Self::of_text(columnar::text(path)?, path, &file) });
+        }
+        let mut text = Blocks::new(Source::open(path)?, Separator::Byte(b','), BLOCK_BYTES);
         let first = text.first_line()?.unwrap_or_default().to_vec();
         let separator = match file.strip_suffix(".gz").unwrap_or(&file).rsplit('.').next() {
             Some("csv") => Separator::Byte(b','),
@@ -134,9 +141,9 @@ impl Table {
         }
         text.report_comments(&file, &first, separator);
         let (header, settled) = (Flag::new(false), Flag::new(false));
-        let edges =
-            Flag::new(path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("edges")));
-        Ok(Self { path: path.to_owned(), file, separator, header, settled, select: None, text: None, edges })
+        let edges = Flag::new(named);
+        let (path, block_bytes) = (path.to_owned(), BLOCK_BYTES);
+        Ok(Self { path, file, separator, header, settled, select: None, text: None, edges, block_bytes })
     }
 
     /// Returns a table with a header whose text, separated by commas, was made of the file at `path`. `file` is
@@ -151,6 +158,7 @@ impl Table {
             select: None,
             text: Some(text),
             edges: Flag::new(false),
+            block_bytes: BLOCK_BYTES,
         }
     }
 
@@ -219,7 +227,10 @@ impl Table {
 
     /// All records, of at least `fields` fields each, the header if any included.
     pub(crate) fn records(&self, fields: usize) -> Result<Rows<'_>> {
-        Ok(Rows::new(Blocks::new(self.source()?, self.separator), Records::new(self, fields)))
+        Ok(Rows::new(
+            Blocks::new(self.source()?, self.separator, self.block_bytes),
+            Records::new(self, fields),
+        ))
     }
 
     /// [`Table::records`] without the header, of which there has to be one at least.
@@ -471,6 +482,115 @@ mod tests {
         assert_eq!(fields("1,2\n", "a.txt")[0].1, ["1", "2"]);
         assert_eq!(fields("1\t\t2\n", "a.tsv")[0].1, ["1", "", "2"]);
         assert!(fields("# only\n\n", "a.csv").is_empty());
+    }
+
+    type Found = Vec<(u64, Vec<String>)>;
+
+    fn owned(row: &Row) -> (u64, Vec<String>) {
+        (row.line(), row.fields().map(str::to_owned).collect())
+    }
+
+    /// Any cut gives the records of the whole, in one thread and in many.
+    #[test]
+    fn blocks_of_any_size_hold_every_record_once() {
+        let seed = 46_002;
+        println!("seed {seed}");
+        let mut random = eciton_graph::random::SplitMix64::new(seed);
+        let folder = tempfile::tempdir().unwrap();
+        let words = ["1", "-2.5", "word", "", " x ", "\u{fc}", "5\" wide", "#"];
+        let quoted = ["\"a,b\"", "\"\"", "\"say \"\"yes\"\"\"", "\"two\nlines\n\"", "\"\n,\t\""];
+        for case in 0..120 {
+            let (name, separator) = [("a.csv", ","), ("a.tsv", "\t"), ("a.txt", "  ")][case % 3];
+            let (quotes, returns) = (case % 2 == 1 && name != "a.txt", case % 5 == 4);
+            let mut text = ["", "# a comment\n\n", "\u{feff}"][random.below(3) as usize].to_owned();
+            for _ in 0..1 + random.below(40) {
+                let field =
+                    |random: &mut eciton_graph::random::SplitMix64| match quotes && random.below(3) == 0 {
+                        true => quoted[random.below(quoted.len() as u64) as usize],
+                        false if name == "a.txt" => words[random.below(3) as usize],
+                        false => words[random.below(words.len() as u64) as usize],
+                    };
+                let fields = ["0", field(&mut random), field(&mut random)];
+                text.push_str(&fields.join(separator));
+                text.push_str(["\n", "\n", "\n\n"][random.below(3) as usize]);
+            }
+            if returns {
+                text = text.replace('\n', "\r\n");
+            }
+            if random.below(2) == 0 {
+                text.truncate(text.trim_end_matches(['\r', '\n']).len());
+            }
+            let path = folder.path().join(name);
+            std::fs::write(&path, &text).unwrap();
+            let whole = Table::open(&path).unwrap();
+            let mut expected = Found::new();
+            whole.each(0, |row| Ok(expected.push(owned(row)))).unwrap();
+            if name != "a.txt" && !returns {
+                let start = text.find("0,").or(text.find("0\t")).unwrap();
+                let mut reader = csv::ReaderBuilder::new();
+                reader.has_headers(false).delimiter(separator.as_bytes()[0]);
+                let records = reader.from_reader(&text.as_bytes()[start..]).into_records();
+                let fields: Vec<Vec<String>> = records
+                    .map(|record| record.unwrap().iter().map(|f| f.trim().to_owned()).collect())
+                    .collect();
+                assert_eq!(expected.iter().map(|(_, fields)| fields.clone()).collect::<Vec<_>>(), fields);
+            }
+            for block_bytes in [1, 2, 3, 7, 64, 500] {
+                let table = Table { block_bytes, ..whole.clone() };
+                let mut one = Found::new();
+                table.each(0, |row| Ok(one.push(owned(row)))).unwrap();
+                assert_eq!(one, expected, "case {case}, {block_bytes} bytes of {text:?}");
+                let mut many = Found::new();
+                let block = |rows: &mut Records<'_>| {
+                    let mut found = Found::new();
+                    while let Some(row) = rows.next()? {
+                        found.push(owned(row));
+                    }
+                    Ok(found)
+                };
+                table.blocks(0, block, |found| Ok(many.extend(found)).map(|()| true)).unwrap();
+                assert_eq!(many, expected, "case {case}, {block_bytes} bytes of {text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_error_in_the_file_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.csv");
+        let text =
+            "1,2\n".repeat(300) + "1,x\n" + &"1,2\n".repeat(50) + "1,2,3\n" + &"1,2\n".repeat(300) + "\"";
+        std::fs::write(&path, text).unwrap();
+        let table = Table { block_bytes: 16, ..Table::open(&path).unwrap() };
+        let block = |rows: &mut Records<'_>| {
+            while let Some(row) = rows.next()? {
+                if row.get(1) == "x" {
+                    return Err(Error::malformed(Place::line("a.csv", row.line()), "2", "x"));
+                }
+            }
+            Ok(())
+        };
+        for _ in 0..20 {
+            let error = table.blocks(2, block, |()| Ok(true)).unwrap_err().to_string();
+            assert!(error.contains("line 301"), "{error}");
+            let error = table.blocks(2, |rows| while_some(rows), |()| Ok(true)).unwrap_err().to_string();
+            assert!(error.contains("line 352: expected 2 fields"), "{error}");
+        }
+        let mut blocks = 0;
+        let stopped = table.blocks(
+            2,
+            |rows| rows.next().map(drop),
+            |()| {
+                blocks += 1;
+                Ok(blocks < 3)
+            },
+        );
+        assert!(stopped.is_ok() && blocks == 3);
+    }
+
+    fn while_some(rows: &mut Records<'_>) -> Result<()> {
+        while rows.next()?.is_some() {}
+        Ok(())
     }
 
     #[test]

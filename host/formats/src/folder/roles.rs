@@ -10,10 +10,10 @@ use eciton_graph::error::{Error, Place, Result};
 use eciton_input::file::present;
 
 use super::parts::plain_name;
-use crate::file;
 use crate::rows::text::{SOURCES, TARGETS};
 use crate::settings::{FILE, Settings};
 use crate::table::Table;
+use crate::{columnar, file};
 
 /// Names of a table of edges, without the ending.
 pub(crate) const EDGES: [&str; 9] =
@@ -36,8 +36,8 @@ const NODES: [&str; 9] = [
 const LABELS: [&str; 6] = ["labels", "label", "classes", "node_labels", "targets", "node_label"];
 /// Names of a table of parts.
 const SPLITS: [&str; 2] = ["split", "splits"];
-/// Endings of tables, in the order in which they are looked for.
-const ENDINGS: [&str; 6] = ["csv", "tsv", "txt", "csv.gz", "tsv.gz", "txt.gz"];
+/// Endings of tables of text, in the order in which they are looked for. Those of [`columnar`] follow.
+const TEXTS: [&str; 6] = ["csv", "tsv", "txt", "csv.gz", "tsv.gz", "txt.gz"];
 /// Maximum number of tables whose contents are compared to find edges.
 const MAX_COMPARED: usize = 8;
 
@@ -54,7 +54,11 @@ pub(crate) struct Roles {
 /// Returns the first table of a folder that has one of these names.
 pub(super) fn find(folder: &Path, names: &[&str]) -> Option<PathBuf> {
     names.iter().find_map(|name| {
-        ENDINGS.iter().map(|ending| folder.join(format!("{name}.{ending}"))).find(|path| present(path))
+        TEXTS
+            .iter()
+            .chain(&columnar::ENDINGS)
+            .map(|ending| folder.join(format!("{name}.{ending}")))
+            .find(|path| present(path))
     })
 }
 
@@ -118,8 +122,8 @@ impl Roles {
         let mut tables = Vec::new();
         for name in file::list(folder)? {
             let plain = name.strip_suffix(".gz").unwrap_or(&name);
-            let table = plain.ends_with(".csv") || plain.ends_with(".tsv");
             let path = folder.join(&name);
+            let table = plain.ends_with(".csv") || plain.ends_with(".tsv") || columnar::is_columnar(&path);
             if table && present(&path) && !made.files().contains(&path) && !is_part(&name) {
                 tables.push(path);
             }

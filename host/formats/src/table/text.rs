@@ -9,7 +9,7 @@ use crate::lines::{MAX_LINE_BYTES, count};
 /// Bytes of the first block, which is all that a look at the first record needs.
 const FIRST_BYTES: u64 = 1 << 18;
 /// Bytes of other blocks, if no record is longer.
-const BLOCK_BYTES: u64 = 2 << 20;
+pub(super) const BLOCK_BYTES: u64 = 2 << 20;
 
 /// Whole records of a text.
 pub(super) struct Block {
@@ -34,13 +34,14 @@ pub(super) struct Blocks {
     /// The first line that is a record, from 1.
     pub(super) first: u64,
     done: bool,
+    block_bytes: u64,
     /// Comments before the first record, and the first of them that may be a record.
     comments: u64,
     doubtful: Option<(u64, Vec<u8>)>,
 }
 
 impl Blocks {
-    pub(super) fn new(source: Source, separator: Separator) -> Self {
+    pub(super) fn new(source: Source, separator: Separator, block_bytes: u64) -> Self {
         Self {
             source,
             separator,
@@ -50,6 +51,7 @@ impl Blocks {
             open: None,
             first: 0,
             done: false,
+            block_bytes,
             comments: 0,
             doubtful: None,
         }
@@ -189,7 +191,7 @@ impl Blocks {
                 remedy: "write one record a line, and close quotes",
             });
         }
-        let bytes = if self.first == 0 { FIRST_BYTES } else { BLOCK_BYTES };
+        let bytes = if self.first == 0 { self.block_bytes.min(FIRST_BYTES) } else { self.block_bytes };
         self.raw.reserve(bytes as usize);
         self.done = self.source.read(&mut self.raw, bytes)? == 0;
         if start && self.raw.starts_with(b"\xef\xbb\xbf") {

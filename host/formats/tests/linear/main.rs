@@ -32,8 +32,9 @@ macro_rules! cases {
 }
 
 /// Modules of the crate that read no input by themselves.
-const OTHERS: [&str; 14] = [
+const OTHERS: [&str; 15] = [
     "array",
+    "columnar",
     "columns",
     "cora",
     "digits",

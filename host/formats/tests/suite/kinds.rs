@@ -210,7 +210,10 @@ fn other_formats_have_the_lines_that_convert_them() {
         ("a.mat", "scipy.io"),
         ("a.pt", "torch.load"),
         ("a.pkl", "pickle.load"),
-        ("a.parquet", "read_parquet"),
+        #[cfg(not(feature = "parquet"))]
+        ("a.parquet", "pip install eciton, or cargo build --release --features parquet"),
+        #[cfg(not(feature = "parquet"))]
+        ("a.feather", "read_feather"),
     ] {
         let folder = Folder::new(&[(name, "x")]);
         for text in [open(&folder.path(name), None).unwrap_err().to_string(), folder.refusal()] {

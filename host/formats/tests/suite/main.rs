@@ -2,6 +2,8 @@
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod arrays;
+#[cfg(feature = "parquet")]
+mod columnar;
 mod cora;
 mod documents;
 mod edge_features;

@@ -1,0 +1,141 @@
+//! Tables in columns: Parquet and Arrow (IPC files and streams, which Feather is).
+//!
+//! A file becomes the text of a CSV table with a header, which [`Table`](crate::table::Table) reads as any other.
+//! So the content decides the kinds of columns as it does in a text, and the same data gives the same data set.
+//! Missing values are empty fields, dates and times have the form of ISO 8601. Columns of an index that pandas
+//! stores without a name are left out. Columns of lists and of records are refused. Memory is the text and a batch.
+//!
+//! Feature `parquet` compiles the readers. Without it each file is an error that names the remedy.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use eciton_graph::error::Result;
+
+/// Endings of names, in the order in which a folder is searched.
+pub(crate) const ENDINGS: [&str; 5] = ["parquet", "pq", "feather", "arrow", "ipc"];
+
+/// Returns whether a file has such an ending.
+pub(crate) fn is_columnar(path: &Path) -> bool {
+    let ending = path.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase);
+    ending.is_some_and(|ending| ENDINGS.contains(&ending.as_str()))
+}
+
+/// Returns the text of a file.
+///
+/// # Errors
+/// [`Error::Malformed`](eciton_graph::error::Error::Malformed) for a file that is damaged or has columns of lists, and
+/// without feature `parquet`.
+#[cfg(not(feature = "parquet"))]
+pub(crate) fn text(path: &Path) -> Result<Arc<[u8]>> {
+    use eciton_graph::error::{Error, Place};
+    let place = Place::whole(crate::file::name(path));
+    Err(crate::conversions::error(path)
+        .unwrap_or_else(|| Error::malformed(place, "a table as .csv or .tsv", "another format")))
+}
+
+#[cfg(feature = "parquet")]
+pub(crate) use readers::text;
+
+#[cfg(feature = "parquet")]
+mod readers {
+    use std::io::{Read, Seek};
+
+    use arrow_array::{RecordBatch, RecordBatchReader};
+    use arrow_ipc::reader::{FileReader, StreamReader};
+    use arrow_schema::{ArrowError, DataType, Schema};
+    use eciton_graph::error::{Error, Place};
+    use eciton_input::budget::Charge;
+    use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+    use super::{Arc, Path, Result};
+    use crate::file;
+
+    /// First bytes of a Parquet file.
+    const PARQUET: &[u8] = b"PAR1";
+    /// First bytes of an Arrow file, with buffers that may be read in place.
+    const ARROW: &[u8] = b"ARROW1";
+
+    pub(crate) fn text(path: &Path) -> Result<Arc<[u8]>> {
+        let name = file::name(path);
+        let failed = |error: ArrowError| damaged(&name, &error);
+        let refused = |source| Error::Read { path: path.to_owned(), source };
+        let mut file = eciton_input::file::open(path).map_err(refused)?;
+        let mut start = Vec::new();
+        file.by_ref().take(ARROW.len() as u64).read_to_end(&mut start).map_err(refused)?;
+        file.rewind().map_err(refused)?;
+        match () {
+            () if start.starts_with(PARQUET) => {
+                let builder = ParquetRecordBatchReaderBuilder::try_new(file);
+                let reader =
+                    builder.and_then(|builder| builder.build()).map_err(|error| failed(error.into()))?;
+                write(&name, &reader.schema(), reader)
+            }
+            () if start.starts_with(ARROW) => {
+                let reader = FileReader::try_new_buffered(file, None).map_err(failed)?;
+                write(&name, &reader.schema(), reader)
+            }
+            () => {
+                let reader = StreamReader::try_new_buffered(file, None).map_err(failed)?;
+                write(&name, &reader.schema(), reader)
+            }
+        }
+    }
+
+    /// Writes batches as text.
+    fn write(
+        name: &str,
+        schema: &Schema,
+        batches: impl Iterator<Item = std::result::Result<RecordBatch, ArrowError>>,
+    ) -> Result<Arc<[u8]>> {
+        let mut columns = Vec::new();
+        for (at, field) in schema.fields().iter().enumerate() {
+            if field.name().starts_with("__index_level_") {
+                let column = field.name();
+                eciton_input::notes::add(format!(
+                    "{name}: column {column} was not read: it is an index that pandas stored without a name"
+                ));
+            } else if is_nested(field.data_type()) {
+                return Err(Error::Malformed {
+                    place: Place::whole(name),
+                    expected: "one value a row in each column".to_owned(),
+                    found: format!("column {:.40} of the type {}", field.name(), field.data_type()),
+                    remedy: "write a column for each value, or leave the column out",
+                });
+            } else {
+                columns.push(at);
+            }
+        }
+        let failed = |error: ArrowError| damaged(name, &error);
+        let (mut text, mut charge) = (Vec::new(), Charge::default());
+        let none = RecordBatch::new_empty(Arc::new(schema.clone()));
+        let mut first = true;
+        for batch in std::iter::once(Ok(none)).chain(batches) {
+            let batch = batch.and_then(|batch| batch.project(&columns)).map_err(failed)?;
+            arrow_csv::WriterBuilder::new()
+                .with_header(std::mem::take(&mut first))
+                .build(&mut text)
+                .write(&batch)
+                .map_err(failed)?;
+            charge.grow_to(text.capacity() as u64).map_err(|exceeded| file::exceeded(name, exceeded))?;
+        }
+        charge.keep();
+        Ok(text.into())
+    }
+
+    fn is_nested(kind: &DataType) -> bool {
+        match kind {
+            DataType::Dictionary(_, values) => is_nested(values),
+            kind => kind.is_nested(),
+        }
+    }
+
+    fn damaged(name: &str, error: &ArrowError) -> Error {
+        Error::Malformed {
+            place: Place::whole(name),
+            expected: "a whole Parquet or Arrow file".to_owned(),
+            found: eciton_input::text::cut(&error.to_string(), 200),
+            remedy: "the file is damaged or of another kind; fetch or write it again",
+        }
+    }
+}
