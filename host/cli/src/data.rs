@@ -87,6 +87,8 @@ A path works in place of a name:
                  documents of networkx, igraph, Gephi and d3, with attributes of nodes and edges
   FILE.csv       a table of rows, with a column for labels; columns may hold numbers, words, dates
                  and truth values, and have gaps
+  FILE.parquet, FILE.feather
+                 the same, in builds with `--features parquet`, which wheels are
   FILE.txt       an edge list as SNAP has them, with any ids (.edges .edgelist .el .tsv .snap)
                  and beside a graph file, if there are, features, labels and split as .csv
   FOLDER with

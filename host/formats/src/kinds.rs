@@ -223,7 +223,7 @@ fn parse(kind: Kind, field: &str) -> Option<Number> {
 }
 
 /// Returns the truth value of a field.
-fn boolean(field: &str) -> Option<bool> {
+pub(crate) fn boolean(field: &str) -> Option<bool> {
     let is = |words: [&str; 3]| words.iter().any(|word| field.eq_ignore_ascii_case(word));
     match () {
         () if is(["true", "yes", "1"]) => Some(true),
@@ -349,6 +349,20 @@ pub(crate) fn uses(
     let found = Columns::of(table, columns.iter().map(wanted).collect());
     let read = found.read(None, |(), _| Ok(()), |(), count| Ok(following(&mut rows, count)))?;
     Ok(read.columns.into_iter().map(|column| (column.name, column.kind.name())).collect())
+}
+
+/// The error of a table in which every column is [`Kind::Ignored`].
+pub(crate) fn no_feature(table: &Table, read: &encoding::Table) -> Error {
+    let names: Vec<String> = read.columns.iter().map(|column| cut(&column.name, 40)).collect();
+    Error::Malformed {
+        place: Place::whole(&table.file),
+        expected:
+            "a column that is a feature: numbers, dates, truth values, or words that occur in several rows"
+                .to_owned(),
+        found: format!("only {}, whose fields are missing, or different in most rows", listed(&names)),
+        remedy: "set the kind of a column to \"category\" or \"hashed\" in a data.toml (`eciton data init`), or remove \
+                 the columns and attributes: a graph without any gives each vertex a feature of its own",
+    }
 }
 
 /// Returns the next `count` rows after the first `rows`.

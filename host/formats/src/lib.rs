@@ -73,7 +73,7 @@ const KNOWN: &str = "a .npz of a known layout; a MatrixMarket file (.mtx), a MET
      .metis), a GML, GraphML or node-link JSON document (.gml, .graphml, .json) or an edge list (.txt, .edges, .edgelist, .el, .tsv, .snap), each also packed (.gz); a \
      folder with store.json (Eciton's own), with edges.csv or another table of edges (and nodes or features, labels, split), with indptr.npy and indices.npy, with \
      raw/edge.csv.gz or raw/data.npz (OGB), with ind.NAME.graph (Planetoid), with NAME_edges.csv \
-     and NAME_target.csv (MUSAE), with NAME_A.txt and NAME_graph_indicator.txt (TU), with .npz files, or with one of the files above; without a graph: a table with a column for labels (.csv), a .npz with \
+     and NAME_target.csv (MUSAE), with NAME_A.txt and NAME_graph_indicator.txt (TU), with .npz files, or with one of the files above; without a graph: a table with a column for labels (.csv, .parquet, .feather), a .npz with \
      x and y, a folder with features and labels, or with x.npy and y.npy";
 
 /// Reads one of several data sets of a folder by its name.

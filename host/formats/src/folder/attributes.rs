@@ -16,11 +16,12 @@ use super::graphs::{GraphIds, graphs_beside};
 use super::ids::{Ids, Lookup, canonical};
 use super::ids_or_header;
 use super::labels::{self, label_table};
+use super::nodes::MASKS;
 use super::parts::{Part, Parts};
 use super::roles::Roles;
 use crate::missing::is_missing;
 use crate::table::{Table, is_header};
-use crate::{Request, bundle, columns, file, labels as arrays, npy};
+use crate::{Request, bundle, columns, file, kinds, labels as arrays, npy};
 
 /// What a folder says of vertices: features, labels and a split, and their graphs where there are many.
 #[derive(Debug, Clone, PartialEq)]
@@ -243,20 +244,48 @@ fn split(table: &Table, ids: &Ids, at: Option<&[u32]>) -> Result<Split> {
         "test" => Some(2),
         _ => None,
     };
+    let at_vertex = |id: u32| at.map_or(id, |at| at[id as usize]);
     let first = table.first(2)?;
     let numbers = crate::header::counting(first.fields()) == Some(first.len());
     table.set_header(
         is_header(first.get(0))
             || (part(first.get(1)).is_none() && (numbers || ids.position(first.get(0)).is_none())),
     );
+    let mask = |name: &str| {
+        MASKS.iter().position(|names| names.iter().any(|known| name.eq_ignore_ascii_case(known)))
+    };
+    let masks: Vec<(usize, usize)> = match table.header.get() {
+        true => (1..).zip(first.fields().skip(1)).filter_map(|(at, name)| Some((at, mask(name)?))).collect(),
+        false => Vec::new(),
+    };
+    let mut parts = [Vec::new(), Vec::new(), Vec::new()];
+    if !masks.is_empty() {
+        table.each(2, |row| {
+            let id = ids.find(table, row.line(), row.get(0))?;
+            for &(at, part) in &masks {
+                match kinds::boolean(row.get(at)) {
+                    Some(true) => parts[part].push(at_vertex(id)),
+                    None if !is_missing(row.get(at)) => {
+                        return Err(table.wrong(
+                            row.line(),
+                            "true or false in a column of a mask",
+                            row.get(at),
+                        ));
+                    }
+                    _ => {}
+                }
+            }
+            Ok(())
+        })?;
+        let [train, validation, test] = parts;
+        return Ok(Split { train, validation, test }.sorted());
+    }
     let unused: Vec<String> = first.fields().skip(2).map(str::to_owned).collect();
     if !unused.is_empty() && table.header.get() {
         eciton_input::notes::add(columns::unused(&table.file, "the second column has the part", &unused));
     }
-    let mut parts = [Vec::new(), Vec::new(), Vec::new()];
     table.each(2, |row| {
-        let id = ids.find(table, row.line(), row.get(0))?;
-        let vertex = at.map_or(id, |at| at[id as usize]);
+        let vertex = at_vertex(ids.find(table, row.line(), row.get(0))?);
         match part(row.get(1)).and_then(|part| parts.get_mut(part)) {
             Some(part) => part.push(vertex),
             // A column of a table of nodes may leave nodes out.

@@ -62,7 +62,7 @@ pub(super) fn read(
     complete(table, ids, &placed)?;
     match read.has_features() {
         true => Ok(Read::Typed(read)),
-        false => Err(table.wrong(table.first(1)?.line(), "a column of features beside the id", "none")),
+        false => Err(kinds::no_feature(table, &read)),
     }
 }
 

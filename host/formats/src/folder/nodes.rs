@@ -5,6 +5,7 @@
 //! | `id`, `node`, `node_id`, `vertex`, `vertex_id`, else the first one | the id |
 //! | the one that the request or `data.toml` names; `label`, `target`, `class` or `y`; else the last one, if it has few values | the labels, unless another table has them |
 //! | `split` | the part, unless another table has it |
+//! | `train_mask`, `val_mask` and `test_mask` | the parts as truth values, without a column `split` |
 //! | all others | features |
 //!
 //! For a trained model the labels are in the column that held them in training, if there is one.
@@ -24,6 +25,9 @@ use crate::{Request, kinds};
 
 /// Names of a column of ids.
 const IDS: [&str; 8] = ["id", "node", "node_id", "vertex", "vertex_id", "nodeid", "vertexid", "id:id"];
+/// Names of columns of truth values for the parts: training, validation, test.
+pub(super) const MASKS: [&[&str]; 3] =
+    [&["train_mask"], &["val_mask", "valid_mask", "validation_mask"], &["test_mask"]];
 /// Maximum number of distinct values of a last column that is taken for the labels.
 const MAX_VALUES: usize = 100;
 
@@ -75,7 +79,13 @@ impl Nodes {
             None if !others.split => by_name("split").filter(|&at| at != id),
             found => found,
         };
-        let left = |at: &usize| *at != id && Some(*at) != split;
+        let mask = |names: &&[&str]| names.iter().find_map(|name| by_name(name)).filter(|&at| at != id);
+        let masks: Vec<usize> = match split {
+            None if !others.split => MASKS.iter().filter_map(mask).collect(),
+            _ => Vec::new(),
+        };
+        let parts: Vec<usize> = split.into_iter().chain(masks).collect();
+        let left = |at: &usize| *at != id && !parts.contains(at);
         let found = match (request.label, request.expected) {
             (_, Some(expected)) => {
                 let target = expected.target.first().map(String::as_str);
@@ -92,15 +102,14 @@ impl Nodes {
             (None, None) => match set(Use::Label)? {
                 None if others.labels => None,
                 None => match named(table, LABELS.iter().filter_map(|name| by_name(name)).find(left))? {
-                    None if !request.links => last(table, &names, settings)?,
+                    None if !request.links => last(table, &names, settings, &parts)?,
                     found => found,
                 },
                 found => found,
             },
         };
         let label = found.filter(left);
-        let mut features: Vec<usize> =
-            all.into_iter().filter(|at| *at != id && Some(*at) != label && Some(*at) != split).collect();
+        let mut features: Vec<usize> = all.into_iter().filter(|at| left(at) && Some(*at) != label).collect();
         let report = |role: &str, at: Option<usize>| {
             if let Some(name) = at.and_then(|at| names.get(at)) {
                 notes::fact(format!("{}: column {name:.40}: {role}", table.file));
@@ -108,13 +117,13 @@ impl Nodes {
         };
         report("id", Some(id));
         report("label", label);
-        report("split", split);
+        parts.iter().for_each(|&at| report("split", Some(at)));
         features.insert(0, id);
         Ok(Self {
             ids: (features.len() == 1).then(|| table.view(&[id, id])),
             features: (features.len() > 1).then(|| table.view(&features)),
             labels: label.map(|label| table.view(&[id, label])),
-            split: split.map(|split| table.view(&[id, split])),
+            split: (!parts.is_empty()).then(|| table.view(&[&[id], &parts[..]].concat())),
         })
     }
 }
@@ -128,9 +137,9 @@ fn named(table: &Table, at: Option<usize>) -> Result<Option<usize>> {
     }
 }
 
-/// Returns the last column if it has few values and is not set to another use, as labels are usually written.
-fn last(table: &Table, names: &[String], settings: &TableSettings) -> Result<Option<usize>> {
-    let Some(at) = names.len().checked_sub(1).filter(|at| *at > 0) else { return Ok(None) };
+/// Returns the last column but those of the `parts`, if it has few values and is not set to another use, as labels are usually written.
+fn last(table: &Table, names: &[String], settings: &TableSettings, parts: &[usize]) -> Result<Option<usize>> {
+    let Some(at) = (1..names.len()).rev().find(|at| !parts.contains(at)) else { return Ok(None) };
     if settings.column(&names[at]).is_some() {
         return Ok(None);
     }

@@ -251,7 +251,7 @@ fn typed(
     })?;
     match made.has_features() {
         true => Ok(made),
-        false => Err(table.wrong(table.first(1)?.line(), "a column of features beside the label", "none")),
+        false => Err(kinds::no_feature(table, &made)),
     }
 }
 

@@ -205,6 +205,46 @@ fn a_graph_file_keeps_its_graph_and_one_rule_of_ids() {
 }
 
 #[test]
+fn masks_of_nodes_are_the_split() {
+    let nodes = |masks: &str| {
+        let rows = [
+            "0,1.5,a,True,False,False",
+            "1,2,b,True,False,",
+            "2,2,a,False,1,0",
+            "3,7,b,no,no,yes",
+            "4,8,a,0,0,0",
+        ];
+        format!("id,x,group,{masks}\n{}\n", rows.join("\n"))
+    };
+    let edges = ("edges.csv", "source,target\n0,1\n1,2\n2,3\n3,4\n");
+    let folder = Folder::new(&[edges, ("nodes.csv", &nodes("train_mask,val_mask,Test_Mask"))]);
+    let set = folder.read();
+    assert_eq!(set.split.parts().map(|(_, rows)| rows.to_vec()), [vec![0, 1], vec![2], vec![3]]);
+    // The labels are the last column that is no mask.
+    assert_eq!((set.features.columns(), set.labels.width(), &set.names.split), (1, 2, &String::new()));
+    let wrong = nodes("train_mask,val_mask,test_mask").replace("7,b,no", "7,b,perhaps");
+    let text = Folder::new(&[edges, ("nodes.csv", &wrong)]).refusal();
+    assert!(
+        text.contains("nodes.csv, line 5: expected true or false in a column of a mask")
+            && text.contains("perhaps")
+    );
+    // A table of parts, and a column for them, go before masks.
+    let split = ("split.csv", "id,split\n0,test\n1,val\n2,train\n3,train\n4,train\n");
+    let folder = Folder::new(&[edges, split, ("nodes.csv", &nodes("train_mask,val_mask,test_mask"))]);
+    assert_eq!(folder.read().split.test, [0]);
+}
+
+#[test]
+fn a_document_of_names_alone_says_which_attributes_it_has() {
+    let node = |id: u32| format!("node [ id {id} nick \"n{id}\" mail \"{id}@firm\" ]\n");
+    let nodes: String = (0..5).map(node).collect();
+    let text = format!("graph [\n{nodes}edge [ source 0 target 1 ]\nedge [ source 2 target 3 ]\n]\n");
+    let folder = Folder::new(&[("g.gml", &text)]);
+    let error = open(&folder.path("g.gml"), None).unwrap_err().to_string();
+    assert!(error.contains("found only nick, mail") && error.contains("data.toml"), "{error}");
+}
+
+#[test]
 fn other_formats_have_the_lines_that_convert_them() {
     for (name, words) in [
         ("a.mat", "scipy.io"),

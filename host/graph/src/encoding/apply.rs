@@ -1,12 +1,16 @@
 //! Encoders of columns: what they learn from training rows, and how they make features.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
+use eciton_tensor::Buffer;
+
 use super::{Cells, Column, HASH_COLUMNS, Kind, MISSING, Table};
+use crate::build::threads::{on_threads, shares, threads_for};
 use crate::corrections::{Collector, Number};
 use crate::error::{Error, Place, Result};
-use crate::features::{Features, SPARSE_COLUMNS, SparseBuilder};
+use crate::features::{DenseRows, Features, SPARSE_COLUMNS, SparseBuilder};
 
 /// Maximum number of values that an [`Unseen`] lists.
 const MAX_LISTED: usize = 5;
@@ -167,54 +171,130 @@ pub fn encode(table: &Table, encoders: &[Encoder]) -> Result<(Features, Vec<Stri
     let mut unseen: Vec<Unseen> = encoders.iter().map(|encoder| Unseen::none(&encoder.name)).collect();
     let sparse = width >= SPARSE_COLUMNS as usize;
     let mut corrections = if sparse { Collector::sparse(&table.file) } else { Collector::dense(&table.file) };
-    let mut dense = Vec::with_capacity(if sparse { 0 } else { table.rows.saturating_mul(width) });
-    let mut builder = SparseBuilder::new(width as u32);
-    let mut entries: Vec<(u32, f32)> = Vec::new();
-    for row in 0..table.rows {
-        entries.clear();
-        let mut first = 0u32;
-        for ((encoder, source), unseen) in encoders.iter().zip(&sources).zip(&mut unseen) {
-            let missing = match source {
-                Source::Numbers(numbers) => {
-                    let number = numbers.get(row).copied().filter(|number| !number.rounded.is_nan());
-                    let value = number.unwrap_or_else(|| Number::from(encoder.fill));
-                    entries.push((first, corrections.push(row as u32, first, value)));
-                    number.is_none()
-                }
-                Source::Words(codes, columns, words) => {
-                    let code = codes.get(row).copied().unwrap_or(MISSING);
-                    match columns.get(code as usize) {
-                        Some(Some(column)) => entries.push((first + column, 1.0)),
-                        Some(None) => unseen.see(words.get(code as usize)),
-                        None => {}
-                    }
-                    code == MISSING
-                }
-            };
-            if missing && encoder.flag {
-                entries.push((first + encoder.width() - 1, 1.0));
-            }
-            unseen.missing += u64::from(missing && !encoder.flag);
-            first += encoder.width();
-        }
-        if sparse {
-            builder.push_row(&mut entries);
-        } else {
-            let start = dense.len();
-            dense.resize(start + width, 0.0f32);
-            for &(column, value) in &entries {
-                if let Some(to) = dense.get_mut(start + column as usize) {
-                    *to = value;
-                }
-            }
-        }
-    }
+    let sources: Vec<(u32, &Encoder, Source<'_>)> = encoders
+        .iter()
+        .zip(sources)
+        .scan(0, |next, (encoder, source)| {
+            let first = *next;
+            *next += encoder.width();
+            Some((first, encoder, source))
+        })
+        .collect();
     let features = match sparse {
-        true => Features::from_sparse(builder.finish())?,
-        false => Features::from_dense(width as u32, &dense)?,
+        true => {
+            let mut builder = SparseBuilder::new(width as u32);
+            let mut entries: Vec<(u32, f32)> = Vec::new();
+            for row in 0..table.rows {
+                entries.clear();
+                sources.iter().for_each(|source| {
+                    source.2.each(row, source, |column, value| entries.push((column, value)))
+                });
+                builder.push_row(&mut entries);
+                // What is negligible in sparse rows depends on the rows so far.
+                inspect(&sources, row..row + 1, &mut corrections, &mut unseen);
+            }
+            Features::from_sparse(builder.finish())?
+        }
+        false => dense(&sources, (table.rows, width), &mut corrections, &mut unseen)?,
     };
     unseen.retain(|unseen| unseen.rows > 0 || unseen.missing > 0);
     Ok((features.with_corrections(corrections.finish()), names, unseen))
+}
+
+/// Fills dense features on all cores, while this thread inspects the values.
+fn dense(
+    sources: &[(u32, &Encoder, Source<'_>)],
+    (rows, width): (usize, usize),
+    corrections: &mut Collector,
+    unseen: &mut [Unseen],
+) -> Result<Features> {
+    let failed = Error::memory("features");
+    let buffer = Buffer::zeroed(rows, width).map_err(&failed)?;
+    let threads = threads_for(rows.saturating_mul(width) as u64).saturating_sub(1).max(1);
+    let mut inspected = Some((corrections, unseen));
+    let mut work = vec![(0..0, inspected.take())];
+    work.extend(shares(rows, threads).into_iter().map(|share| (share, None)));
+    let fill = |(share, inspected): (Range<usize>, Option<(&mut Collector, &mut [Unseen])>)| {
+        if let Some((corrections, unseen)) = inspected {
+            inspect(sources, 0..rows, corrections, unseen);
+            return Ok(());
+        }
+        let mut lease = buffer.write(share.clone()).map_err(&failed)?;
+        let mut view = lease.view_mut();
+        for (at, row) in share.enumerate() {
+            let to = view.row_mut(at);
+            for source in sources {
+                source.2.each(row, source, |column, value| {
+                    if let Some(to) = to.get_mut(column as usize) {
+                        *to = value;
+                    }
+                });
+            }
+        }
+        Ok(())
+    };
+    on_threads(work, fill).into_iter().collect::<Result<()>>()?;
+    Ok(Features::Dense(DenseRows::new(&buffer)?))
+}
+
+/// Collects the corrections of all values, and the values that encoders do not know.
+fn inspect(
+    sources: &[(u32, &Encoder, Source<'_>)],
+    rows: Range<usize>,
+    corrections: &mut Collector,
+    unseen: &mut [Unseen],
+) {
+    for ((first, encoder, source), unseen) in sources.iter().zip(unseen) {
+        let mut missing = 0;
+        match source {
+            Source::Numbers(numbers) => {
+                for row in rows.clone() {
+                    let number = known(numbers, row);
+                    let value = number.unwrap_or_else(|| Number::from(encoder.fill));
+                    corrections.push(row as u32, *first, value);
+                    missing += u64::from(number.is_none());
+                }
+            }
+            Source::Words(codes, columns, words) => {
+                for row in rows.clone() {
+                    let code = codes.get(row).copied().unwrap_or(MISSING);
+                    if let Some(None) = columns.get(code as usize) {
+                        unseen.see(words.get(code as usize));
+                    }
+                    missing += u64::from(code == MISSING);
+                }
+            }
+        }
+        unseen.missing += if encoder.flag { 0 } else { missing };
+    }
+}
+
+/// Returns the number of a row, if it is known.
+fn known(numbers: &[Number], row: usize) -> Option<Number> {
+    numbers.get(row).copied().filter(|number| !number.rounded.is_nan())
+}
+
+impl Source<'_> {
+    /// Calls `each` with the feature columns of a row that are not 0, and their values.
+    fn each(&self, row: usize, (first, encoder, _): &(u32, &Encoder, Self), mut each: impl FnMut(u32, f32)) {
+        let missing = match self {
+            Self::Numbers(numbers) => {
+                let number = known(numbers, row);
+                each(*first, number.unwrap_or_else(|| Number::from(encoder.fill)).rounded);
+                number.is_none()
+            }
+            Self::Words(codes, columns, _) => {
+                let code = codes.get(row).copied().unwrap_or(MISSING);
+                if let Some(Some(column)) = columns.get(code as usize) {
+                    each(first + column, 1.0);
+                }
+                code == MISSING
+            }
+        };
+        if missing && encoder.flag {
+            each(first + encoder.width() - 1, 1.0);
+        }
+    }
 }
 
 impl Unseen {
