@@ -4,7 +4,7 @@
   readers.py ECITON [--rows 5000000] [--edges 50000000] [--vertices 2000000] [--rounds 3] [--seed 46] [--work DIR]
 
 Makes the inputs from the seed. Each round runs both programs on each input, in alternating order. Prints a line an
-input: medians of both, the ratio of each round, and peak memory (of edges: bytes an edge besides the graph, which has
+input: medians of both (of pandas without its import), the ratio of each round, and peak memory (of edges: bytes an edge besides the graph, which has
 two directions of 4 bytes). Compares the results: rows, kinds of columns, values of each column; vertices and edges.
 """
 import argparse
@@ -34,10 +34,11 @@ print(f"seed {a.seed}, {a.rows} rows, {a.edges} edges between {a.vertices} verti
 CITIES = ["Oslo", "Lima", "Graz", "Bern", "Cork", "Nara", "Suva", "Baku"]
 KINDS = {"age": "number", "income": "number", "score": "number", "city": "category", "member": "boolean", "since": "date", "rate": "number"}
 READ = """
-import json, sys, resource, pandas as pd
+import json, sys, time, pandas as pd
 path, kind = sys.argv[1:]
+start = time.perf_counter()
 frame = pd.read_csv(path) if kind != "list" else pd.read_csv(path, sep="\\t", header=None)
-print(json.dumps({"rows": len(frame)}))
+print(time.perf_counter() - start)
 """
 
 
@@ -89,7 +90,8 @@ def run(words):
 def same_columns(path, told):
     """Compares kinds and values of the columns with those of pandas."""
     frame = pd.read_csv(path)
-    read = {line.split("column ", 1)[1].split(": ")[0]: line.split(": ", 2)[2] for line in told["report"] if ": column " in line}
+    lines = [line["text"] for line in told["report"] if ": column " in line["text"]]
+    read = {line.split("column ", 1)[1].split(": ")[0]: line.split(": ", 2)[2] for line in lines}
     for name, kind in KINDS.items():
         found = read[name].split(",")[0].strip()
         assert found == kind, f"{name}: {found}, expected {kind}"
@@ -115,7 +117,8 @@ for name, (file, make) in INPUTS.items():
     found = {way: [] for way in ways}
     for at in range(a.rounds):
         for way in list(ways) if at % 2 == 0 else reversed(ways):
-            found[way].append(run(ways[way]))
+            seconds, bytes_peak, text = run(ways[way])
+            found[way].append((float(text) if way == "pandas" else seconds, bytes_peak, text))
     told = json.loads(found["eciton"][-1][2])
     median = {way: statistics.median(run[0] for run in runs) for way, runs in found.items()}
     peak = {way: max(run[1] for run in runs) for way, runs in found.items()}

@@ -4,8 +4,12 @@
 //! sorted list (8 bytes each). The bitmap takes at most 2 bytes for each byte of the file and 512 MiB
 //! (ids below 2^32).
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError, RwLock};
+
+/// Codes of words.
+pub(crate) type Codes<W> = HashMap<W, u32, foldhash::fast::RandomState>;
 
 /// The ids of a bitmap lie below this.
 const MAX_BITS: u64 = 1 << 32;

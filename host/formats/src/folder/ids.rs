@@ -1,14 +1,13 @@
 //! The user's ids of vertices or graphs, and the place of each.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
 use eciton_graph::adjacency::check_vertices;
 use eciton_graph::dataset::VertexIds;
 use eciton_graph::error::{Error, Place, Result};
 use eciton_input::budget::Charge;
 
-use crate::dictionary::{Collector, Dictionary};
+use crate::dictionary::{Codes, Collector, Dictionary};
 use crate::file;
 use crate::table::{Row, Table};
 
@@ -28,13 +27,13 @@ pub(super) enum Lookup {
     Sorted,
     /// Numbers.
     Ranks(Dictionary),
-    Words(HashMap<Box<str>, u32>),
+    Words(Codes<Box<str>>),
 }
 
 /// Words in order of first appearance.
 pub(super) struct Words {
     pub(super) names: Vec<String>,
-    positions: HashMap<Box<str>, u32>,
+    positions: Codes<Box<str>>,
     file: String,
     charge: Charge,
     bytes: u64,
@@ -42,7 +41,7 @@ pub(super) struct Words {
 
 impl Words {
     pub(super) fn new(file: &str) -> Self {
-        let (names, positions) = (Vec::new(), HashMap::new());
+        let (names, positions) = (Vec::new(), Codes::default());
         Self { names, positions, file: file.to_owned(), charge: Charge::default(), bytes: 0 }
     }
 

@@ -1,12 +1,11 @@
 //! Cells of a column while they are read.
 
-use std::collections::HashMap;
-
 use eciton_graph::corrections::Number;
 use eciton_graph::encoding::{Cells, Kind, MISSING};
 
 use super::survey::Survey;
 use super::{finite, parse};
+use crate::dictionary::Codes;
 use crate::missing::is_missing;
 
 /// Missing number.
@@ -172,7 +171,7 @@ fn scatter<T: Copy>(rows: &mut Vec<T>, to: &[u32], missing: T, of: impl Iterator
 struct Words {
     codes: Vec<u32>,
     words: Vec<String>,
-    positions: HashMap<Box<str>, u32>,
+    positions: Codes<Box<str>>,
     /// Number of cells of each word, and the line of the first one.
     seen: Vec<(u64, u64)>,
     /// Bytes of the distinct words.

@@ -18,7 +18,6 @@
 
 mod columns;
 
-use std::collections::HashMap;
 use std::path::Path;
 
 use csv::StringRecord;
@@ -36,6 +35,7 @@ use eciton_input::budget::Charge;
 use eciton_input::notes;
 
 use self::columns::Columns;
+use crate::dictionary::Codes;
 use crate::folder::{canonical, exact, number, whole};
 use crate::labels::{MISSING, Named};
 use crate::missing::{MissingWords, is_missing};
@@ -387,8 +387,7 @@ fn labels_of(place: &str, fields: &StringRecord, expected: Option<&Expected>) ->
     }
     let minus_one = expected.is_some_and(|expected| expected.classes.iter().any(|name| name == "-1"));
     let none = |field: &str| is_missing(field) || (field == "-1" && !minus_one);
-    let mut codes: HashMap<&str, u32> =
-        fields.iter().filter(|field| !none(field)).map(|field| (field, 0)).collect();
+    let mut codes: Codes<&str> = fields.iter().filter(|field| !none(field)).map(|field| (field, 0)).collect();
     let mut words: Vec<&str> = codes.keys().copied().collect();
     words.sort_unstable();
     for (class, word) in (0..).zip(&words) {
