@@ -47,6 +47,7 @@ mod readers {
     use eciton_graph::error::{Error, Place};
     use eciton_input::budget::Charge;
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+    use parquet::file::metadata::ColumnChunkMetaData;
 
     use super::{Arc, Path, Result};
     use crate::file;
@@ -57,6 +58,14 @@ mod readers {
     const ARROW: &[u8] = b"ARROW1";
 
     pub(crate) fn text(path: &Path) -> Result<Arc<[u8]>> {
+        // The crates check most sizes that a damaged file has, and panic at others.
+        std::panic::catch_unwind(|| read(path)).unwrap_or_else(|_| {
+            let error = ArrowError::ParseError("sizes that no whole file has".to_owned());
+            Err(damaged(&file::name(path), &error))
+        })
+    }
+
+    fn read(path: &Path) -> Result<Arc<[u8]>> {
         let name = file::name(path);
         let failed = |error: ArrowError| damaged(&name, &error);
         let refused = |source| Error::Read { path: path.to_owned(), source };
@@ -66,9 +75,17 @@ mod readers {
         file.rewind().map_err(refused)?;
         match () {
             () if start.starts_with(PARQUET) => {
-                let builder = ParquetRecordBatchReaderBuilder::try_new(file);
-                let reader =
-                    builder.and_then(|builder| builder.build()).map_err(|error| failed(error.into()))?;
+                let builder =
+                    ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| failed(error.into()))?;
+                let mut columns = builder.metadata().row_groups().iter().flat_map(|group| group.columns());
+                let negative = |column: &ColumnChunkMetaData| {
+                    let start = column.dictionary_page_offset().unwrap_or_else(|| column.data_page_offset());
+                    start < 0 || column.compressed_size() < 0
+                };
+                if columns.any(negative) {
+                    return Err(failed(ArrowError::ParseError("a column of negative size".to_owned())));
+                }
+                let reader = builder.build().map_err(|error| failed(error.into()))?;
                 write(&name, &reader.schema(), reader)
             }
             () if start.starts_with(ARROW) => {

@@ -419,3 +419,87 @@ pub(crate) fn names(table: &Table) -> Result<Vec<String>> {
     }
     Ok(names)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use eciton_graph::random::SplitMix64;
+
+    use super::*;
+
+    fn read(table: &Table, kinds: &[Option<Kind>]) -> Result<encoding::Table> {
+        let wanted = |(at, kind): (usize, &Option<Kind>)| Wanted { at, name: format!("c{at}"), kind: *kind };
+        let mut rows = 0;
+        Columns::of(table, kinds.iter().enumerate().map(wanted).collect()).read(
+            None,
+            |(), _| Ok(()),
+            |(), count| Ok(following(&mut rows, count)),
+        )
+    }
+
+    /// Blocks of any size give the columns of the whole, and these the fields.
+    #[test]
+    fn columns_do_not_depend_on_blocks() {
+        let seed = 46_003;
+        println!("seed {seed}");
+        let mut random = SplitMix64::new(seed);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.csv");
+        let fields: [&[&str]; 6] = [
+            &["1", "2.5", "-7", "1e3", "16777217"],
+            &["red", "green", "blue"],
+            &["yes", "No", "TRUE"],
+            &["2001-01-01", "2024-02-29T12:00", "1.2.1999"],
+            // Most are words, so that numbers are words too.
+            &["12A", "B7", "C", "34", "5.0"],
+            &[""],
+        ];
+        for case in 0..80 {
+            let columns: Vec<&[&str]> =
+                (0..1 + random.below(5)).map(|_| fields[random.below(6) as usize]).collect();
+            let set = case % 4 == 3;
+            let kinds: Vec<Option<Kind>> =
+                columns.iter().map(|_| (set && random.below(2) == 0).then_some(Kind::Category)).collect();
+            let rows: Vec<Vec<&str>> = (0..20 + random.below(60))
+                .map(|_| {
+                    let field = |of: &&[&'static str]| match random.below(6) {
+                        0 => ["", "NA", "nan"][random.below(3) as usize],
+                        _ => of[random.below(of.len() as u64) as usize],
+                    };
+                    columns.iter().map(field).collect()
+                })
+                .collect();
+            let text: String = rows.iter().map(|row| format!("{}\n", row.join(",") + ",end")).collect();
+            std::fs::write(&path, text).unwrap();
+            let table = Table::open(&path).unwrap();
+            let Ok(whole) = read(&table, &kinds) else { continue };
+            for (at, column) in whole.columns.iter().enumerate() {
+                for (row, fields) in rows.iter().enumerate() {
+                    let field = fields[at];
+                    assert_eq!(
+                        column.cells.is_missing(row),
+                        is_missing(field) || column.kind == Kind::Ignored
+                    );
+                    match &column.cells {
+                        Cells::Numbers(numbers) if !is_missing(field) && column.kind != Kind::Ignored => {
+                            assert_eq!(Some(numbers[row]), parse(column.kind, field));
+                        }
+                        Cells::Words { codes, words } if !is_missing(field) => {
+                            assert_eq!(words[codes[row] as usize], field);
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            for bytes in [1, 5, 30, 200] {
+                let found = read(&table.in_blocks(bytes), &kinds).unwrap();
+                // NaN differs from itself.
+                assert_eq!(
+                    format!("{found:?}"),
+                    format!("{whole:?}"),
+                    "case {case}, blocks of {bytes} bytes"
+                );
+            }
+        }
+    }
+}

@@ -168,6 +168,12 @@ impl Table {
         Self { select: Some(select), ..self.clone() }
     }
 
+    /// Returns the table, of which so many bytes are read at once.
+    #[cfg(test)]
+    pub(crate) fn in_blocks(&self, block_bytes: u64) -> Self {
+        Self { block_bytes, ..self.clone() }
+    }
+
     /// Returns whether the table is a view of some columns.
     pub(crate) fn is_view(&self) -> bool {
         self.select.is_some()
@@ -536,7 +542,7 @@ mod tests {
                 assert_eq!(expected.iter().map(|(_, fields)| fields.clone()).collect::<Vec<_>>(), fields);
             }
             for block_bytes in [1, 2, 3, 7, 64, 500] {
-                let table = Table { block_bytes, ..whole.clone() };
+                let table = whole.in_blocks(block_bytes);
                 let mut one = Found::new();
                 table.each(0, |row| Ok(one.push(owned(row)))).unwrap();
                 assert_eq!(one, expected, "case {case}, {block_bytes} bytes of {text:?}");
@@ -561,7 +567,7 @@ mod tests {
         let text =
             "1,2\n".repeat(300) + "1,x\n" + &"1,2\n".repeat(50) + "1,2,3\n" + &"1,2\n".repeat(300) + "\"";
         std::fs::write(&path, text).unwrap();
-        let table = Table { block_bytes: 16, ..Table::open(&path).unwrap() };
+        let table = Table::open(&path).unwrap().in_blocks(16);
         let block = |rows: &mut Records<'_>| {
             while let Some(row) = rows.next()? {
                 if row.get(1) == "x" {

@@ -191,7 +191,8 @@ impl Blocks {
                 remedy: "write one record a line, and close quotes",
             });
         }
-        let bytes = if self.first == 0 { self.block_bytes.min(FIRST_BYTES) } else { self.block_bytes };
+        // A byte order mark is read at once.
+        let bytes = if self.first == 0 { self.block_bytes.clamp(4, FIRST_BYTES) } else { self.block_bytes };
         self.raw.reserve(bytes as usize);
         self.done = self.source.read(&mut self.raw, bytes)? == 0;
         if start && self.raw.starts_with(b"\xef\xbb\xbf") {
