@@ -230,14 +230,19 @@ fn masks_of_nodes_are_the_split() {
     );
     // A table of parts, and a column for them, go before masks.
     let split = ("split.csv", "id,split\n0,test\n1,val\n2,train\n3,train\n4,train\n");
-    let folder = Folder::new(&[edges, split, ("nodes.csv", &nodes("train_mask,val_mask,test_mask"))]);
+    let plain = nodes("train_mask,val_mask,test_mask")
+        .replace(",1,0\n", ",True,False\n")
+        .replace("no,no,yes", "False,False,True")
+        .replace(",0,0,0", ",False,False,False");
+    let folder = Folder::new(&[edges, split, ("nodes.csv", &plain)]);
     assert_eq!(folder.read().split.test, [0]);
 }
 
 #[test]
 fn a_document_of_names_alone_says_which_attributes_it_has() {
     let node = |id: u32| format!("node [ id {id} nick \"n{id}\" mail \"{id}@firm\" ]\n");
-    let nodes: String = (0..5).map(node).collect();
+    // More words than a category has.
+    let nodes: String = (0..70).map(node).collect();
     let text = format!("graph [\n{nodes}edge [ source 0 target 1 ]\nedge [ source 2 target 3 ]\n]\n");
     let folder = Folder::new(&[("g.gml", &text)]);
     let error = open(&folder.path("g.gml"), None).unwrap_err().to_string();
