@@ -1,9 +1,9 @@
-//! Text tables, read in a stream: comma, tab or blank separated, with quoted fields and an optional
-//! header line.
+//! Text tables, read in blocks of whole records: comma, tab or blank separated, with quoted fields and an
+//! optional header line. [`Table::blocks`] reads on all cores, [`Table::each`] on this one.
 //!
 //! Lines that start with `#` are comments before the first record. After it they are records, except
 //! that a table separated by blanks may have lines whose first word is `#`. Every record has as many
-//! fields as the first one. Memory is a block of the file and its longest record. A table may be read
+//! fields as the first one. Memory is a few blocks of the file and its longest record. A table may be read
 //! any number of times. [`Table::view`] selects columns, so that one file can hold the tables of several
 //! files.
 
@@ -530,7 +530,12 @@ mod tests {
             std::fs::write(&path, &text).unwrap();
             let whole = Table::open(&path).unwrap();
             let mut expected = Found::new();
-            whole.each(0, |row| Ok(expected.push(owned(row)))).unwrap();
+            whole
+                .each(0, |row| {
+                    expected.push(owned(row));
+                    Ok(())
+                })
+                .unwrap();
             if name != "a.txt" && !returns {
                 let start = text.find("0,").or(text.find("0\t")).unwrap();
                 let mut reader = csv::ReaderBuilder::new();
@@ -544,7 +549,12 @@ mod tests {
             for block_bytes in [1, 2, 3, 7, 64, 500] {
                 let table = whole.in_blocks(block_bytes);
                 let mut one = Found::new();
-                table.each(0, |row| Ok(one.push(owned(row)))).unwrap();
+                table
+                    .each(0, |row| {
+                        one.push(owned(row));
+                        Ok(())
+                    })
+                    .unwrap();
                 assert_eq!(one, expected, "case {case}, {block_bytes} bytes of {text:?}");
                 let mut many = Found::new();
                 let block = |rows: &mut Records<'_>| {
@@ -554,7 +564,12 @@ mod tests {
                     }
                     Ok(found)
                 };
-                table.blocks(0, block, |found| Ok(many.extend(found)).map(|()| true)).unwrap();
+                table
+                    .blocks(0, block, |found| {
+                        many.extend(found);
+                        Ok(true)
+                    })
+                    .unwrap();
                 assert_eq!(many, expected, "case {case}, {block_bytes} bytes of {text:?}");
             }
         }
@@ -579,7 +594,7 @@ mod tests {
         for _ in 0..20 {
             let error = table.blocks(2, block, |()| Ok(true)).unwrap_err().to_string();
             assert!(error.contains("line 301"), "{error}");
-            let error = table.blocks(2, |rows| while_some(rows), |()| Ok(true)).unwrap_err().to_string();
+            let error = table.blocks(2, while_some, |()| Ok(true)).unwrap_err().to_string();
             assert!(error.contains("line 352: expected 2 fields"), "{error}");
         }
         let mut blocks = 0;

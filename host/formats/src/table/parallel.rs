@@ -1,6 +1,7 @@
 //! Records of a table in blocks, which all cores read.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -48,7 +49,8 @@ impl Table {
             self.report_comments(comments);
             return Ok(());
         };
-        let mut next = Some(second);
+        let mut second = Some(second);
+        let mut next = || second.take().map_or_else(|| blocks.next(), |block| Ok(Some(block)));
         std::thread::scope(|scope| {
             let (give, work) = channel();
             let (done, results) = channel();
@@ -59,7 +61,9 @@ impl Table {
                 let work = move || {
                     let next = || work.lock().unwrap_or_else(PoisonError::into_inner).recv();
                     while let Ok((at, block)) = next() {
-                        if done.send((at, read(block))).is_err() {
+                        // A panic is passed on: the reader would wait for the block's value.
+                        let result = catch_unwind(AssertUnwindSafe(|| read(block)));
+                        if done.send((at, result)).is_err() {
                             return;
                         }
                     }
@@ -71,7 +75,7 @@ impl Table {
             }
             drop((work, done));
             if threads == 0 {
-                while let Some(block) = next.take().map_or_else(|| blocks.next(), |block| Ok(Some(block)))? {
+                while let Some(block) = next()? {
                     if !take(read(block)?)? {
                         break;
                     }
@@ -83,7 +87,7 @@ impl Table {
             let (mut given, mut taken, mut waiting) = (0, 0, BTreeMap::new());
             while give.is_some() || taken < given {
                 while let Some(to) = give.as_ref().filter(|_| given - taken < IN_FLIGHT * threads as u64) {
-                    let sent = match next.take().map_or_else(|| blocks.next(), |block| Ok(Some(block))) {
+                    let sent = match next() {
                         Ok(Some(block)) => to.send((given, block)).is_ok(),
                         found => {
                             end = found.map(drop);
@@ -98,7 +102,7 @@ impl Table {
                 let Ok((at, result)) = results.recv() else { break };
                 waiting.insert(at, result);
                 while let Some(result) = waiting.remove(&taken) {
-                    if !take(result?)? {
+                    if !take(result.unwrap_or_else(|panic| resume_unwind(panic))?)? {
                         return Ok(());
                     }
                     taken += 1;
