@@ -45,7 +45,7 @@ pub(crate) fn said(config: &Config, model: &Model, inputs: &Inputs, scaled: Norm
 pub(crate) fn chosen(config: &Config) -> Vec<Said> {
     let said = |made: &Choice| {
         let value = kernels(&made.value).unwrap_or_else(|| made.value.clone());
-        one(&made.key, &made.key, &value, &format!("default: {}", made.reason))
+        one(&made.key, &made.key, &value, &made.origin())
     };
     config.choices.made.iter().map(said).collect()
 }

@@ -1,8 +1,9 @@
 //! Record of the keys that were asked for, and of the settings that the data decided.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Config;
+use super::commented::settings;
 use crate::document;
 use crate::error::Error;
 use crate::keys;
@@ -17,6 +18,17 @@ pub struct Choice {
     /// The property of the data that decides it, for instance `240 rows, 4 classes`.
     pub reason: String,
 }
+
+impl Choice {
+    /// Returns the origin of the setting, as `config.toml` records it.
+    #[must_use]
+    pub fn origin(&self) -> String {
+        format!("{ORIGIN}{}", self.reason)
+    }
+}
+
+/// Beginning of each choice's origin.
+const ORIGIN: &str = "default: ";
 
 /// Keys that were asked for, and settings that the data decided. Two configurations are equal
 /// whatever decided their settings.
@@ -70,6 +82,20 @@ impl Config {
         Ok(config)
     }
 
+    /// Records the choices of an earlier run with this configuration. `origins` are those of the run's
+    /// `config.toml` ([`super::origins`]).
+    ///
+    /// # Errors
+    /// As [`Config::to_toml`].
+    pub fn recall_choices(&mut self, origins: &BTreeMap<String, String>) -> Result<(), Error> {
+        let text = self.to_toml()?;
+        self.choices.made.extend(settings(&text).filter_map(|(key, line)| {
+            let reason = origins.get(&key)?.strip_prefix(ORIGIN)?.to_owned();
+            Some(Choice { value: line.split_once(" = ")?.1.to_owned(), key, reason })
+        }));
+        Ok(())
+    }
+
     /// Makes a setting unless its key was asked for or the other settings exclude it. Returns
     /// whether it was made.
     ///
@@ -111,6 +137,12 @@ mod tests {
         assert!(config.choose(choice("optimiser.lr", "0.5")).unwrap());
         assert_eq!((config.model.hidden, config.run.epochs, config.optimiser.lr), (8, 7, 0.5));
         assert_eq!(config.choices.made, [choice("optimiser.lr", "0.5")]);
+        // A run that continues reports the same choices.
+        let from = |key: &str| config.choices.made.iter().find(|made| made.key == key).map(Choice::origin);
+        let text = config.to_commented_toml(&from).unwrap();
+        let mut again = Config::parse(&text, "again").unwrap();
+        again.recall_choices(&crate::origins(&text)).unwrap();
+        assert_eq!(again.choices.made, config.choices.made);
         // Without evaluations no epoch is the best.
         config.set("run.eval_every=0").unwrap();
         assert!(!config.choose(choice("run.keep", "\"best\"")).unwrap());

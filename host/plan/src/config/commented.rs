@@ -62,7 +62,7 @@ pub fn origins(text: &str) -> BTreeMap<String, String> {
 }
 
 /// Keys with their sections, and the lines that they stand in; of plain sections alone.
-fn settings(text: &str) -> impl Iterator<Item = (String, &str)> {
+pub(super) fn settings(text: &str) -> impl Iterator<Item = (String, &str)> {
     let mut section = String::new();
     text.lines().filter_map(move |line| {
         if line.starts_with('[') {

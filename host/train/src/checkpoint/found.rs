@@ -79,6 +79,7 @@ impl Found {
         let text = std::str::from_utf8(config).map_err(|e| malformed(&path, "UTF-8 text", &e.to_string()))?;
         let mut config = Config::parse(text, &path.display().to_string())?;
         let origins = origins(text);
+        config.recall_choices(&origins)?;
         let versions: Versions = parse(versions, &place.path().join(VERSIONS))?;
         let path = place.path().join(RUN);
         let record: RunRecord = parse(record, &path)?;
