@@ -152,12 +152,12 @@ struct EpochLine<'a> {
 pub(crate) struct JsonLines<'a> {
     output: &'a mut Output,
     stop: Arc<Stop>,
-    told: inside::Told,
+    progress_lines: inside::ProgressLines,
 }
 
 impl<'a> JsonLines<'a> {
     pub(crate) fn new(output: &'a mut Output, stop: Arc<Stop>) -> Self {
-        Self { output, stop, told: inside::Told::new() }
+        Self { output, stop, progress_lines: inside::ProgressLines::new() }
     }
 }
 
@@ -172,13 +172,13 @@ impl Observer for JsonLines<'_> {
 
     fn epoch(&mut self, report: &EpochReport) {
         self.output.json(&EpochLine { event: "epoch", report });
-        self.told.epoch();
+        self.progress_lines.epoch();
         stop_if_closed(self.output, &self.stop);
     }
 
     fn progress(&mut self, progress: &Progress) {
         self.output.flush();
-        self.told.progress(progress);
+        self.progress_lines.progress(progress);
     }
 
     fn seed(&mut self, _: &SeedReport) {

@@ -17,8 +17,8 @@ const TRACE: &str = "trace.json";
 /// `eciton report`
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The page has no script and loads nothing: it can be sent as it is. The data set is read again, for the confusion
-matrix and the memory; where it is gone, the page says so.")]
+The page has no script and loads nothing: it can be sent as it is. The data set is read again for the memory by purpose;
+where it is gone, the page says so. A sweep writes its own page, report.html in its folder.")]
 pub(crate) struct Arguments {
     /// The run folder
     run: PathBuf,
@@ -35,6 +35,15 @@ pub(crate) struct Arguments {
 
 /// Writes the page.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    let folder = &arguments.run;
+    if folder.join("results.json").is_file() && !folder.join("summary.json").is_file() {
+        return Err(Failure::Failed(format!(
+            "{}: the folder of a sweep, whose page the sweep wrote: {}; give the run folder of a trial, such as {}",
+            folder.display(),
+            folder.join(PAGE).display(),
+            eciton_train::sweep::trial_folder(folder, 0).display()
+        )));
+    }
     let own = arguments.run.join(TRACE);
     let trace = arguments.trace.clone().or_else(|| own.is_file().then_some(own));
     let page = web::page(&arguments.run, trace.as_deref(), !arguments.without_data, &Options::default())?;

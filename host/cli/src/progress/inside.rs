@@ -58,11 +58,11 @@ fn line(progress: &Progress) -> String {
 
 /// Lines on standard error, one every few seconds.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct ProgressLines {
     last: Instant,
 }
 
-impl Told {
+impl ProgressLines {
     pub(super) fn new() -> Self {
         Self { last: Instant::now() }
     }

@@ -8,7 +8,7 @@ use eciton_train::{
     Stop,
 };
 
-use super::inside::Told;
+use super::inside::ProgressLines;
 use super::pace::Pace;
 use super::{cut, log, part, resumed, said, stalled, stop_if_closed, tried, warning};
 use crate::output::{Output, tell};
@@ -24,7 +24,7 @@ pub(crate) struct Lines<'a> {
     written: Option<Instant>,
     /// The epoch that is over, until its line is written.
     unwritten: Option<EpochReport>,
-    told: Told,
+    progress_lines: ProgressLines,
 }
 
 impl<'a> Lines<'a> {
@@ -39,7 +39,7 @@ impl<'a> Lines<'a> {
             pace: Pace::new(0, 0),
             written: None,
             unwritten: None,
-            told: Told::new(),
+            progress_lines: ProgressLines::new(),
         }
     }
 
@@ -90,7 +90,7 @@ impl Observer for Lines<'_> {
 
     fn epoch(&mut self, report: &EpochReport) {
         self.pace.epoch();
-        self.told.epoch();
+        self.progress_lines.epoch();
         self.unwritten = Some(report.clone());
         if self.written.is_none_or(|at| at.elapsed() >= Self::EVERY) {
             self.write();
@@ -102,10 +102,10 @@ impl Observer for Lines<'_> {
         if let Activity::Epoch(_) = progress.activity {
             self.pace.inside(progress.share());
         }
-        if self.told.is_due() {
+        if self.progress_lines.is_due() {
             // The line of the epoch before stands in front of the lines of this one.
             self.write();
-            self.told.progress(progress);
+            self.progress_lines.progress(progress);
         }
     }
 

@@ -10,7 +10,7 @@ use eciton_plan::{Metric, Part};
 use super::table::{Row, unranked};
 use crate::figures::shortened;
 use crate::picture::escape;
-use crate::picture::scale::nice_step;
+use crate::picture::scale::{nice_step, ticks};
 
 /// Width and height of a panel's plot.
 const PANEL: (f64, f64) = (300.0, 240.0);
@@ -243,11 +243,13 @@ impl Axis {
 
     fn share(&self, value: &str) -> Option<f64> {
         match self {
-            Self::Numbers { low, high, log: true, .. } => {
+            Self::Numbers { low, high, log, .. } => {
                 let value: f64 = value.parse().ok()?;
-                Some((value / low).ln() / (high / low).ln())
+                Some(match log {
+                    true => (value / low).ln() / (high / low).ln(),
+                    false => (value - low) / (high - low),
+                })
             }
-            Self::Numbers { low, high, .. } => Some((value.parse::<f64>().ok()? - low) / (high - low)),
             Self::Words(words) => {
                 let at = words.iter().position(|word| word == value)?;
                 Some((at as f64 + 0.5) / words.len() as f64)
@@ -262,26 +264,64 @@ impl Axis {
     fn ticks(&self) -> Vec<(f64, String)> {
         let shown = |text: &str, most: usize| shortened(text.trim_matches('"'), most);
         match self {
-            Self::Numbers { values, low, high, .. } if values.len() > MAX_TICKS => {
-                [(0.0, low), (1.0, high)].map(|(share, value)| (share, format!("{value:.3e}"))).to_vec()
-            }
-            Self::Numbers { values, .. } => {
-                let tick = |value: &f64| {
-                    let text = value.to_string();
-                    Some((self.share(&text)?, shown(&text, 12)))
-                };
-                values.iter().filter_map(tick).collect()
+            Self::Numbers { values, low, high, log } => {
+                let tick = |text: String| Some((self.share(&text)?, shown(&text, 12)));
+                let own: Vec<(f64, String)> =
+                    values.iter().filter_map(|value| tick(value.to_string())).collect();
+                if own.len() <= MAX_TICKS && fit(&own) {
+                    return own;
+                }
+                // Values that are drawn are no round numbers.
+                let round = if *log { decades(*low, *high) } else { round(*low, *high) };
+                let round: Vec<(f64, String)> = round.into_iter().filter_map(tick).collect();
+                match round.len() >= 2 && fit(&round) {
+                    true => round,
+                    false => [(0.0, low), (1.0, high)]
+                        .map(|(share, value)| (share, format!("{value:.3e}")))
+                        .to_vec(),
+                }
             }
             Self::Words(words) => {
                 let most = (MAX_WORDS / words.len().max(1)).clamp(3, 24);
                 words
                     .iter()
-                    .take(64)
+                    .step_by(words.len().div_ceil(MAX_TICKS).max(1))
                     .filter_map(|word| Some((self.share(word)?, shown(word, most))))
                     .collect()
             }
         }
     }
+}
+
+/// Whether texts stand next to each other without an overlap.
+fn fit(texts: &[(f64, String)]) -> bool {
+    let width = |text: &str| 7.0 * text.chars().count() as f64;
+    texts.windows(2).all(|pair| match pair {
+        [(left, before), (right, after)] => {
+            0.9 * PANEL.0 * (right - left) >= f64::midpoint(width(before), width(after)) + 6.0
+        }
+        _ => true,
+    })
+}
+
+/// Powers of ten between two numbers; if there are few, with their multiples by 3.
+fn decades(low: f64, high: f64) -> Vec<String> {
+    let powers = (low.log10().floor() as i32)..=(high.log10().ceil() as i32);
+    let factors: &[i32] = if powers.clone().count() > 4 { &[1] } else { &[1, 3] };
+    // Written and read, so that no digits of rounding appear.
+    let value = |power: i32, factor: i32| format!("{factor}e{power}").parse::<f64>().ok();
+    powers
+        .flat_map(|power| factors.iter().filter_map(move |factor| value(power, *factor)))
+        .filter(|value| (low..=high).contains(value))
+        .map(|value| value.to_string())
+        .collect()
+}
+
+/// Round numbers between two numbers.
+fn round(low: f64, high: f64) -> Vec<String> {
+    let step = nice_step((high - low) / 4.0);
+    let decimals = (-step.log10().floor()).clamp(0.0, 9.0) as usize;
+    ticks((low, high), step).into_iter().map(|value| format!("{value:.decimals$}")).collect()
 }
 
 fn escaped(text: &str) -> String {
@@ -292,6 +332,7 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
     use std::collections::BTreeMap;
 
@@ -344,6 +385,21 @@ mod tests {
         let svg = picture(&rows, "tries", Part::Validation);
         assert_eq!(svg.matches("<circle").count(), 0, "{svg}");
         assert!(svg.contains("no trial has a validation metric"), "{svg}");
+    }
+
+    #[test]
+    fn values_that_are_drawn_have_round_ticks() {
+        let texts = |values: &[&str]| -> Vec<String> {
+            let numbers = values.iter().map(|value| value.parse().unwrap()).collect();
+            let axis = Axis::of(Some(numbers), values.iter().map(|value| (*value).to_owned()).collect());
+            axis.ticks().into_iter().map(|(_, text)| text).collect()
+        };
+        let drawn = ["0.004878", "0.006647", "0.008764", "0.01343", "0.04482", "0.05942", "0.1487", "0.2563"];
+        assert_eq!(texts(&drawn), ["0.01", "0.03", "0.1"]);
+        assert_eq!(texts(&["0.1234", "0.2345", "0.1235", "0.31"]), ["0.15", "0.20", "0.25", "0.30"]);
+        assert_eq!(texts(&["16", "32", "64"]), ["16", "32", "64"]);
+        let many: Vec<String> = (0..40).map(|power| format!("1e{power}")).collect();
+        assert_eq!(texts(&many.iter().map(String::as_str).collect::<Vec<_>>()), ["1.000e0", "1.000e39"]);
     }
 
     #[test]

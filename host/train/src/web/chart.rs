@@ -12,7 +12,7 @@ use crate::report::{EpochReport, Metrics, SeedReport};
 const WIDTH: f64 = 560.0;
 const HEIGHT: f64 = 300.0;
 const LEFT: f64 = 66.0;
-const RIGHT: f64 = WIDTH - 12.0;
+const RIGHT: f64 = WIDTH - 24.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = HEIGHT - 40.0;
 /// Most seeds that are drawn.
@@ -98,7 +98,10 @@ fn thin(epochs: Vec<&EpochReport>) -> Vec<&EpochReport> {
 /// A drawing with its title and the names of its curves.
 fn figure(title: &str, keys: &[(&str, String)], drawn: &str) -> String {
     let keys = keys.iter().map(|(colour, text)| {
-        format!("<span class=\"key\" style=\"background:var(--{colour})\"></span>{}", escaped(text))
+        format!(
+            "<span class=\"curve\"><span class=\"key\" style=\"background:var(--{colour})\"></span>{}</span> ",
+            escaped(text)
+        )
     });
     format!(
         "<figure style=\"margin:0\"><figcaption>{}<br>{}</figcaption>\n\

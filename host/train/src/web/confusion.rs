@@ -20,10 +20,10 @@ const COUNTS: (f64, f64, f64) = (236.0, 6.4, 5.0);
 /// The matrix and the figures of each class.
 pub(super) fn section(found: &Quality) -> Section {
     let counts_fit = width(found) <= COUNTS.0;
-    let cells = if counts_fit {
-        "cells are numbers of rows"
-    } else {
-        "the darker, the larger the share of the row's class"
+    let cells = match counts_fit {
+        true => "cells are numbers of rows",
+        false if found.confusion.len() <= MAX_SHARES => "cells are shares of the true class in per cent",
+        false => "the darker a cell, the larger its share of the true class",
     };
     let mut body = format!(
         "<p class=\"quiet\">{} rows: a line for each true class, a column for each predicted class; {cells}</p>\n",
@@ -44,6 +44,9 @@ fn names(found: &Quality, most: usize) -> (Vec<String>, Vec<String>) {
     let escape = |names: Vec<String>| names.iter().map(|name| escaped(name)).collect();
     (escape(wholes), escape(short))
 }
+
+/// Maximum number of classes of a picture that has shares as numbers.
+const MAX_SHARES: usize = 16;
 
 /// Width in pixels that the counts need in a narrow window.
 fn width(found: &Quality) -> f64 {
@@ -152,6 +155,15 @@ fn picture(found: &Quality) -> String {
                 colour(predicted == class, (share(counts, rows)).max(0.12)),
                 title(found, (class, predicted), counts, rows)
             );
+            if classes <= MAX_SHARES {
+                let _ = writeln!(
+                    out,
+                    "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" class=\"share\">{:.0}</text>",
+                    NAMES + cell * (predicted as f64 + 0.5),
+                    top + line / 2.0 + 3.0,
+                    100.0 * share(counts, rows)
+                );
+            }
         }
     }
     let _ = writeln!(
@@ -241,6 +253,8 @@ mod tests {
             assert_eq!(body.matches("text-anchor=\"end\">kind of ").count(), count, "{count}");
             assert!(body.contains("<title>kind of thing number 12</title>"), "{count}");
             assert!(body.contains("Most frequent errors"), "{count}");
+            // Cells that are large enough have their share as a number.
+            assert_eq!(body.contains("class=\"share\">100</text>"), count <= MAX_SHARES, "{count}");
         }
         // Two classes of counts that are wide are still a table.
         assert!(width(&quality(["a".to_owned(), "b".to_owned()], 123_456_789)) <= COUNTS.0);

@@ -136,7 +136,9 @@ impl Timeline {
         let ticks = (0..=2).map(|half| format!("<span>{}</span>", seconds(length * f64::from(half) / 2e6)));
         let _ = writeln!(drawn, "<span></span><div class=\"ticks\">{}</div>", ticks.collect::<String>());
         let keys = ["forward", "backward", "gather", "evaluation", "update"]
-            .map(|name| format!("<span class=\"key\" style=\"background:var(--{name})\"></span>{name}"));
+            .map(|name| format!(
+                "<span class=\"curve\"><span class=\"key\" style=\"background:var(--{name})\"></span>{name}</span> "
+            ));
         format!(
             "<p class=\"quiet\">{what}; each rectangle is a step on a thread, with its name and time on it<br>{}</p>\n\
              <div class=\"timeline\">\n{drawn}</div>\n",
