@@ -357,7 +357,7 @@ fn labels_of(place: &str, fields: &StringRecord, expected: Option<&Expected>) ->
     let value = |field: &str| if is_missing(field) { f32::NAN } else { number(field).unwrap_or(f32::NAN) };
     let numbers = || Values::named(1, fields.iter().map(value).collect(), place).map(Labels::Numbers);
     let is_whole = known().all(|field| whole(field).is_some());
-    let is_number = known().all(|field| number(field).is_some());
+    let is_number = || known().all(|field| number(field).is_some());
     match expected {
         Some(expected) if !expected.classification => {
             if let Some(field) = known().find(|field| number(field).is_none()) {
@@ -382,7 +382,7 @@ fn labels_of(place: &str, fields: &StringRecord, expected: Option<&Expected>) ->
             }
             return labels::from_numbers(&all, place);
         }
-        None if is_number => return Ok((numbers()?, Vec::new())),
+        None if is_number() => return Ok((numbers()?, Vec::new())),
         _ => {}
     }
     let minus_one = expected.is_some_and(|expected| expected.classes.iter().any(|name| name == "-1"));
