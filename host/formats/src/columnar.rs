@@ -1,4 +1,4 @@
-//! Tables in columns: Parquet and Arrow (IPC files and streams, which Feather is).
+//! Tables in columns: Parquet and Arrow (files of the IPC format, which Feather is).
 //!
 //! A file becomes the text of a CSV table with a header, which [`Table`](crate::table::Table) reads as any other.
 //! So the content decides the kinds of columns as it does in a text, and the same data gives the same data set.
@@ -39,10 +39,10 @@ pub(crate) use readers::text;
 
 #[cfg(feature = "parquet")]
 mod readers {
-    use std::io::{Read, Seek};
+    use std::io::{Read, Seek, SeekFrom};
 
     use arrow_array::{RecordBatch, RecordBatchReader};
-    use arrow_ipc::reader::{FileReader, StreamReader};
+    use arrow_ipc::reader::FileReader;
     use arrow_schema::{ArrowError, DataType, Schema};
     use eciton_graph::error::{Error, Place};
     use eciton_input::budget::Charge;
@@ -54,8 +54,6 @@ mod readers {
 
     /// First bytes of a Parquet file.
     const PARQUET: &[u8] = b"PAR1";
-    /// First bytes of an Arrow file, with buffers that may be read in place.
-    const ARROW: &[u8] = b"ARROW1";
 
     pub(crate) fn text(path: &Path) -> Result<Arc<[u8]>> {
         // The crates check most sizes that a damaged file has, and panic at others.
@@ -71,7 +69,7 @@ mod readers {
         let refused = |source| Error::Read { path: path.to_owned(), source };
         let mut file = eciton_input::file::open(path).map_err(refused)?;
         let mut start = Vec::new();
-        file.by_ref().take(ARROW.len() as u64).read_to_end(&mut start).map_err(refused)?;
+        file.by_ref().take(PARQUET.len() as u64).read_to_end(&mut start).map_err(refused)?;
         file.rewind().map_err(refused)?;
         match () {
             () if start.starts_with(PARQUET) => {
@@ -88,15 +86,58 @@ mod readers {
                 let reader = builder.build().map_err(|error| failed(error.into()))?;
                 write(&name, &reader.schema(), reader)
             }
-            () if start.starts_with(ARROW) => {
+            () => {
+                check_sizes(&mut file).map_err(failed)?;
                 let reader = FileReader::try_new_buffered(file, None).map_err(failed)?;
                 write(&name, &reader.schema(), reader)
             }
-            () => {
-                let reader = StreamReader::try_new_buffered(file, None).map_err(failed)?;
-                write(&name, &reader.schema(), reader)
+        }
+    }
+
+    /// Refuses an Arrow file whose packed buffers claim sizes that they cannot have: the reader would ask for as
+    /// much memory.
+    fn check_sizes(file: &mut std::fs::File) -> std::result::Result<(), ArrowError> {
+        let wrong = |what: &str| ArrowError::ParseError(what.to_owned());
+        let length = file.metadata()?.len();
+        let allowed = crate::gzip::allowed(length);
+        let mut part = |from: u64, bytes: u64| {
+            let mut part = Vec::new();
+            file.seek(SeekFrom::Start(from))?;
+            match file.take(bytes.min(length)).read_to_end(&mut part)? as u64 == bytes {
+                true => Ok(part),
+                false => Err(wrong("a part beyond the end of the file")),
+            }
+        };
+        // The footer, its length and the first bytes once more are at the end.
+        let end = length.checked_sub(10).ok_or_else(|| wrong("no footer"))?;
+        let footer_bytes = i32::from_le_bytes(part(end, 4)?.try_into().unwrap_or_default());
+        let start = end.checked_sub(u64::try_from(footer_bytes).unwrap_or(u64::MAX));
+        let footer = part(start.ok_or_else(|| wrong("no footer"))?, footer_bytes as u64)?;
+        let footer = arrow_ipc::root_as_footer(&footer).map_err(|error| wrong(&error.to_string()))?;
+        let blocks = [footer.dictionaries(), footer.recordBatches()];
+        for block in blocks.iter().flatten().flatten() {
+            let at = u64::try_from(block.offset()).unwrap_or(u64::MAX);
+            let head_bytes = u64::try_from(block.metaDataLength()).unwrap_or(u64::MAX);
+            let head = part(at, head_bytes)?;
+            // A marker and the length of the message go before it; old files have no marker.
+            let from = if head.starts_with(&[0xff; 4]) { 8 } else { 4 };
+            let message = arrow_ipc::root_as_message(head.get(from..).unwrap_or_default())
+                .map_err(|error| wrong(&error.to_string()))?;
+            let batch = message
+                .header_as_record_batch()
+                .or_else(|| message.header_as_dictionary_batch().and_then(|dictionary| dictionary.data()));
+            let Some(batch) = batch.filter(|batch| batch.compression().is_some()) else { continue };
+            for buffer in batch.buffers().into_iter().flatten().filter(|buffer| buffer.length() >= 8) {
+                let offset = u64::try_from(buffer.offset()).unwrap_or(u64::MAX);
+                let from = at.saturating_add(head_bytes).saturating_add(offset);
+                let size = i64::from_le_bytes(part(from, 8)?.try_into().unwrap_or_default());
+                // -1 stands for a buffer that is not packed.
+                if size < -1 || size.unsigned_abs() > allowed {
+                    return Err(wrong("a buffer that unpacks to more than the file can hold"));
+                }
             }
         }
+        Ok(())
     }
 
     /// Writes batches as text.
