@@ -92,7 +92,8 @@ def train(binary: Path, data: Path, out: Path, settings: list[str], seeds: int) 
 
 def figures(summary: dict) -> tuple[float, float, float]:
     """Returns mean and deviation of the written models' test metric, and the seconds."""
-    tests = [seed["metrics"]["test"] for seed in summary["seeds"]]
+    written = [seed["best"] if seed.get("kept_epoch") else seed["metrics"] for seed in summary["seeds"]]
+    tests = [metrics["test"] for metrics in written]
     return float(np.mean(tests)), float(np.std(tests)), summary["total_seconds"]
 
 

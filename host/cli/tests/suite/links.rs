@@ -71,7 +71,7 @@ fn links_are_learnt_and_measured() {
     assert_eq!((&eval["reproduced"], &eval["metric"]), (&true.into(), &"roc-auc".into()));
     assert_eq!(
         (&eval["test_metric"], &eval["train_metric"]),
-        (&summary["seeds"][0]["metrics"]["test"], &Value::Null),
+        (&summary["seeds"][0]["best"]["test"], &Value::Null),
         "{eval}"
     );
     for more in [
