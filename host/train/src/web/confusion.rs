@@ -254,7 +254,7 @@ mod tests {
             assert!(body.contains("<title>kind of thing number 12</title>"), "{count}");
             assert!(body.contains("Most frequent errors"), "{count}");
             // Cells that are large enough have their share as a number.
-            assert_eq!(body.contains("class=\"share\">100</text>"), count <= MAX_SHARES, "{count}");
+            assert_eq!(body.contains("class=\"share\">99</text>"), count <= MAX_SHARES, "{count}");
         }
         // Two classes of counts that are wide are still a table.
         assert!(width(&quality(["a".to_owned(), "b".to_owned()], 123_456_789)) <= COUNTS.0);
