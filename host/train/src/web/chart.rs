@@ -79,7 +79,9 @@ pub(super) fn pair(
     out.push_str(&figure(&format!("{} without dropout", metric.name()), &keys, &drawn));
     out.push_str("</div>\n");
     let mut notes = Vec::new();
-    notes.extend(best.map(|epoch| format!("The dashed line is epoch {epoch}, which validation chose.")));
+    notes.extend(best.map(|epoch| {
+        format!("The dashed line is epoch {epoch}, which has the best validation {}.", metric.name())
+    }));
     if seeds.len() > 1 {
         let shown = seeds.len().min(MAX_SEEDS);
         notes.push(format!("The first of {shown} seeds is in front, the others are faint."));
