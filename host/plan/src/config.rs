@@ -201,11 +201,28 @@ pub enum Keep {
     Last,
     /// That of the best validation metric among the epochs that were evaluated, the first of equals.
     Best,
+    /// The same, the last of equals. A small validation part has many equals, and the first of them
+    /// are trained too little.
+    #[serde(rename = "last-best")]
+    LastBest,
 }
 
 impl Keep {
     /// All, with their names.
-    pub const ALL: [(&'static str, Self); 2] = [("last", Self::Last), ("best", Self::Best)];
+    pub const ALL: [(&'static str, Self); 3] =
+        [("last", Self::Last), ("best", Self::Best), ("last-best", Self::LastBest)];
+
+    /// Name in recipes.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, keep)| *keep == self).map_or("", |(name, _)| name)
+    }
+
+    /// Returns whether the validation metric chooses the model.
+    #[must_use]
+    pub fn is_by_validation(self) -> bool {
+        self != Self::Last
+    }
 }
 
 /// `[run]`
@@ -608,8 +625,8 @@ impl Config {
         let run = &self.run;
         let judged = match (run.patience, run.keep) {
             (Some(patience), _) => Some(("run.patience", patience.to_string())),
-            (None, Keep::Best) => Some(("run.keep", "\"best\"".to_owned())),
-            (None, Keep::Last) => {
+            (None, keep) if keep.is_by_validation() => Some(("run.keep", format!("{:?}", keep.name()))),
+            (None, _) => {
                 let until = run.until.map(|until| ("run.until", until.to_string()));
                 let at =
                     || self.pipeline.synchronous_at.map(|at| ("pipeline.synchronous_at", at.to_string()));

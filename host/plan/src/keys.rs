@@ -259,7 +259,7 @@ const RUN: &[Key<Run>] = &[
     key(
         "keep",
         &["keep_model", "restore_best"],
-        "which model is written: last, or best (of the highest validation accuracy, the first of equals)",
+        "which model is written: last, best (of the highest validation accuracy, the first of equals), or last-best (the last of equals)",
         |run, field| {
             run.keep = field.choice(&Keep::ALL)?;
             Ok(())

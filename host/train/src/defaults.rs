@@ -186,7 +186,7 @@ pub fn choose(of: &Statistics, config: &Config) -> Vec<Choice> {
         DataKind::Graph | DataKind::Graphs => graph(of, config),
     });
     if of.is_validated {
-        all.push(one("run.keep", "\"best\"", "some rows validate"));
+        all.push(one("run.keep", "\"last-best\"", "some rows validate"));
     }
     all
 }

@@ -18,7 +18,7 @@ use std::time::Instant;
 use eciton_engine::{Action, Engine, Event, Reason};
 use eciton_exec::{Bill, Executor};
 use eciton_graph::{mapping, metrics};
-use eciton_plan::{Config, Keep, Metric, Round};
+use eciton_plan::{Config, Metric, Round};
 use eciton_tensor::{Matrix, View};
 
 pub(crate) use self::epochs::Epochs;
@@ -233,7 +233,7 @@ impl Training<'_> {
                         undefined::check_first(config, &found, (&stages.inputs.dataset.name, epoch))?;
                     }
                     let judged = judge.judge(epoch, found.goodness());
-                    if judged.best && config.run.keep == Keep::Best {
+                    if judged.best && config.run.keep.is_by_validation() {
                         trained.best = Some(Best { epoch, values: state.weights.all_values()? });
                     }
                     (trained.stopped_early, trained.scored) = (judged.stop, true);

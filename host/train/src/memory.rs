@@ -10,8 +10,8 @@ use eciton_graph::graphs::Graphs;
 use eciton_input::memory::{available, peak_bytes};
 use eciton_kernel::BLOCK_EDGES;
 use eciton_plan::{
-    Algorithm, BufferId, Buffers, Config, Domain, Hops, Keep, Parameter, Pipeline, Program, Residents,
-    RowFormat, SlotId, Spans, Stage, VertexOrder, WeightVersions,
+    Algorithm, BufferId, Buffers, Config, Domain, Hops, Parameter, Pipeline, Program, Residents, RowFormat,
+    SlotId, Spans, Stage, VertexOrder, WeightVersions,
 };
 use eciton_tensor::half::HalfBuffer;
 use eciton_tensor::pages::Pages;
@@ -315,7 +315,7 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
         }
         false => item("weights", detail, values * 4 * (state - 1 + versions)),
     }
-    if config.run.keep == Keep::Best {
+    if config.run.keep.is_by_validation() {
         item("best weights", format!("{values} values, of the best epoch so far"), values * 4);
     }
     if !own && config.optimiser.clip_norm.or(config.optimiser.clip_value).is_some() {
@@ -323,7 +323,7 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
     }
     if !own && config.checkpoint.is_on() {
         let before = u64::from(pipeline.weights() == WeightVersions::TwoBuffered);
-        let copies = state + before + u64::from(config.run.keep == Keep::Best);
+        let copies = state + before + u64::from(config.run.keep.is_by_validation());
         item("checkpoint", "copies of weights, while one is written".to_owned(), values * 4 * copies * 2);
     }
     let parts: u64 = match program.apart {

@@ -10,7 +10,7 @@ pub(crate) mod scale;
 
 use std::fmt::Write as _;
 
-use eciton_plan::{Loss, Metric};
+use eciton_plan::{Keep, Loss, Metric};
 
 use self::scale::{Scale, epoch_ticks, label};
 use crate::report::{BestEpoch, EpochReport, Metrics};
@@ -29,6 +29,8 @@ pub(crate) struct Caption<'a> {
     pub(crate) seed: u64,
     pub(crate) loss: Loss,
     pub(crate) metric: Metric,
+    /// The model that is written; the mark is at its epoch.
+    pub(crate) keep: Keep,
 }
 
 impl Caption<'_> {
@@ -181,7 +183,7 @@ pub(crate) fn svg(caption: &Caption<'_>, epochs: &[EpochReport]) -> String {
 
     let losses: Vec<_> = shown.iter().map(|e| (f64::from(e.epoch), finite(e.loss))).collect();
     let values = Scale::of(losses.iter().filter_map(|&(_, loss)| loss));
-    let best = BestEpoch::of(epochs).map(|best| best.epoch);
+    let best = BestEpoch::of(epochs, caption.keep).map(|best| best.epoch);
     let panel = Panel { left: 70.0, right: 400.0, epochs: range, values };
     let title = match values.is_logarithmic() {
         true => format!("{}, logarithmic", caption.loss()),
@@ -275,6 +277,7 @@ mod tests {
         seed: 7,
         loss: Loss::CrossEntropy,
         metric: Metric::Accuracy,
+        keep: Keep::Best,
     };
 
     fn epochs(count: u32, evaluated: impl Fn(u32) -> bool, loss: impl Fn(u32) -> f64) -> Vec<EpochReport> {

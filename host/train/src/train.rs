@@ -330,7 +330,7 @@ impl Run<'_> {
             epochs: last.epoch,
             loss: last.loss,
             metrics,
-            best: BestEpoch::of(epochs),
+            best: BestEpoch::of(epochs, self.config.run.keep),
             kept_epoch: kept.map(|kept| kept.epoch),
             stopped_early: trained.stopped_early,
             target: self.config.run.until.map(|until| Target::of(until, trained.reached, epochs)),
@@ -406,6 +406,7 @@ impl Run<'_> {
                 seed,
                 loss: session.program.model.loss,
                 metric: session.inputs.metric,
+                keep: self.config.run.keep,
             };
             folder.write_curve(&picture::svg(&caption, epochs))?;
         }

@@ -20,6 +20,7 @@ pub(crate) fn deciding(config: &Config) -> impl Iterator<Item = (&'static str, P
     [
         validation("run.patience", run.patience.is_some()),
         validation("run.keep = \"best\"", run.keep == Keep::Best),
+        validation("run.keep = \"last-best\"", run.keep == Keep::LastBest),
         validation("pipeline.synchronous_at", config.pipeline.synchronous_at.is_some()),
         run.until.map(|until| ("run.until", until.part)),
     ]

@@ -146,8 +146,8 @@ fn seeds(summary: &Summary, keep: Keep) -> Section {
     let metric = summary.metric;
     let shown = |value: Option<f64>| part::measured(metric, value);
     let written = match keep {
-        Keep::Best => "that epoch's model is written (run.keep = \"best\")",
-        Keep::Last => "the last epoch's model is written (run.keep = \"last\")",
+        Keep::Last => "the last epoch's model is written (run.keep = \"last\")".to_owned(),
+        keep => format!("that epoch's model is written (run.keep = {:?})", keep.name()),
     };
     let chosen = match summary.seeds.iter().any(|seed| seed.best.is_some()) {
         true => format!("the validation {} chose the best epoch; {written}", metric.name()),

@@ -1,6 +1,6 @@
 //! Conditions that lanes and workers put on the rest of a configuration.
 
-use super::{Config, Keep};
+use super::Config;
 use crate::error::Error;
 use crate::executor::{ExecutorKind, SpanChoice};
 use crate::pipeline::Mode;
@@ -106,9 +106,11 @@ impl Config {
                 let remedy = "say one number of replicas, or one for each lane (workers.replicas)";
                 together("lanes.count", &lanes.count.to_string(), remedy)
             }
-            () if self.run.keep == Keep::Best => {
-                together("run.keep", "\"best\"", "keep the last model: the log has no others")
-            }
+            () if self.run.keep.is_by_validation() => together(
+                "run.keep",
+                &format!("{:?}", self.run.keep.name()),
+                "keep the last model: the log has no others",
+            ),
             () => Ok(()),
         }
     }

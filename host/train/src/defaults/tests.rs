@@ -37,7 +37,7 @@ fn each_kind_of_data_has_its_model() {
     let table = of(rows(DataKind::Table));
     assert_eq!((table.model.kind, table.model.hidden), (ModelKind::Mlp, 64));
     assert_eq!(table.data.normalise_features, Some(NormaliseFeatures::Columns));
-    assert_eq!(table.run.keep, eciton_plan::Keep::Best);
+    assert_eq!(table.run.keep, eciton_plan::Keep::LastBest);
     assert_eq!(reason(&table, "model.hidden"), "240 training rows, 4 classes");
     let images = of(rows(DataKind::Images([8, 8, 1])));
     let Layers::List(layers) = &images.model.layers else { unreachable!() };

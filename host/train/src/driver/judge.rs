@@ -1,13 +1,13 @@
 //! The judge of a seed's models: which is the best so far, and whether to go on.
 //!
-//! Two questions with two answers. The *best* model is that of the best validation metric, the
-//! first of equals. For *patience* a metric is better where it is above that of the last better
+//! Two questions with two answers. The *best* model is that of the best validation metric: the first
+//! of equals, or the last one with `run.keep = "last-best"`. For *patience* a metric is better where it is above that of the last better
 //! one by more than `run.min_delta`; the run ends at the first evaluation that is `run.patience`
 //! epochs or more after it (Prechelt 1998, in the form of Keras's `EarlyStopping`).
 //!
 //! Beside these, the run ends at the first evaluation that comes to `run.until`.
 
-use eciton_plan::{Run, Until};
+use eciton_plan::{Keep, Run, Until};
 
 use crate::report::Metrics;
 
@@ -26,6 +26,8 @@ pub(super) struct Judge {
     patience: Option<u32>,
     until: Option<Until>,
     min_delta: f64,
+    /// Whether the last of equal models is the best.
+    last: bool,
     highest: Option<f64>,
     /// The last epoch that was better, and its metric.
     better: Option<(u32, f64)>,
@@ -33,8 +35,8 @@ pub(super) struct Judge {
 
 impl Judge {
     pub(super) fn new(run: &Run) -> Self {
-        let Run { patience, until, min_delta, .. } = *run;
-        Self { patience, until, min_delta, highest: None, better: None }
+        let Run { patience, until, min_delta, keep, .. } = *run;
+        Self { patience, until, min_delta, last: keep == Keep::LastBest, highest: None, better: None }
     }
 
     /// The epoch, if its metrics come to the target.
@@ -47,7 +49,7 @@ impl Judge {
     /// Takes the validation metric of an epoch, so that more is better, in the order of epochs.
     pub(super) fn judge(&mut self, epoch: u32, validation: Option<f64>) -> Judged {
         let Some(found) = validation else { return Judged { best: false, stop: None } };
-        let best = self.highest.is_none_or(|highest| found > highest);
+        let best = self.highest.is_none_or(|highest| found > highest || self.last && found == highest);
         if best {
             self.highest = Some(found);
         }
@@ -91,6 +93,16 @@ mod tests {
         assert_eq!(judged(Some(4), 0.0, &accuracies), (vec![1, 2, 6], None));
         assert_eq!(judged(None, 0.0, &accuracies), (vec![1, 2, 6], None));
         assert_eq!(judged(Some(1), 0.0, &accuracies), (vec![1, 2], Some((3, 1))));
+    }
+
+    #[test]
+    fn the_last_of_equals_is_the_best_where_that_is_asked_for() {
+        let mut judge = Judge::new(&Run { patience: Some(3), keep: Keep::LastBest, ..Run::default() });
+        let judged = [0.5, 0.25, 0.5, 0.5].map(Some).into_iter().zip(1..);
+        let found = judged.map(|(metric, epoch)| judge.judge(epoch, metric));
+        let found: Vec<_> = found.map(|judged| (judged.best, judged.stop)).collect();
+        // Patience counts from the first of them.
+        assert_eq!(found, [(true, None), (false, None), (true, None), (true, Some(3))]);
     }
 
     #[test]

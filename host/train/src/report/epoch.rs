@@ -11,7 +11,7 @@
 //! | `bill_*` | with functions alone: each field of [`Bill`] |
 
 use eciton_exec::Bill;
-use eciton_plan::Metric;
+use eciton_plan::{Keep, Metric};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -119,7 +119,8 @@ impl TryFrom<Row> for EpochReport {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Written")]
 pub struct BestEpoch {
-    /// The first epoch with the best validation metric.
+    /// The epoch with the best validation metric: the first of equals, or the last one with
+    /// `run.keep = "last-best"`.
     pub epoch: u32,
     /// The metrics after it.
     #[serde(flatten)]
@@ -150,7 +151,7 @@ impl From<Written> for BestEpoch {
 impl BestEpoch {
     /// The best of evaluated epochs; `None` where no validation metric was compared with another, because the last
     /// of several epochs alone was evaluated (`run.eval_every = 0`), or where none has a validation metric.
-    pub(crate) fn of(epochs: &[EpochReport]) -> Option<Self> {
+    pub(crate) fn of(epochs: &[EpochReport], keep: Keep) -> Option<Self> {
         let evaluated =
             || epochs.iter().filter_map(|of| Some(Self { epoch: of.epoch, metrics: of.metrics? }));
         let (last, earlier) = epochs.split_last()?;
@@ -158,7 +159,10 @@ impl BestEpoch {
             return None;
         }
         let judged = evaluated().filter(|of| of.metrics.goodness().is_some());
-        judged.reduce(|best, of| if of.metrics.goodness() > best.metrics.goodness() { of } else { best })
+        judged.reduce(|best, of| {
+            let (found, known) = (of.metrics.goodness(), best.metrics.goodness());
+            if found > known || keep == Keep::LastBest && found == known { of } else { best }
+        })
     }
 }
 
@@ -222,8 +226,12 @@ mod tests {
     #[test]
     fn the_best_epoch_is_one_that_was_chosen() {
         let unevaluated = |epoch| EpochReport { metrics: None, ..report(epoch, None) };
-        let epoch = |epochs: &[EpochReport]| BestEpoch::of(epochs).map(|best| best.epoch);
+        let epoch = |epochs: &[EpochReport]| BestEpoch::of(epochs, Keep::Best).map(|best| best.epoch);
         assert_eq!(epoch(&[report(1, Some(0.2)), report(2, Some(0.5)), report(3, Some(0.5))]), Some(2));
+        let equals = [report(1, Some(0.5)), report(2, Some(0.5)), report(3, Some(0.2))];
+        let [first, last] =
+            [Keep::Best, Keep::LastBest].map(|keep| BestEpoch::of(&equals, keep).unwrap().epoch);
+        assert_eq!((first, last), (1, 2));
         assert_eq!(epoch(&[unevaluated(1), report(2, Some(0.5))]), None);
         assert_eq!(epoch(&[report(1, Some(0.5)), unevaluated(2)]), Some(1));
         assert_eq!(epoch(&[report(1, Some(0.5))]), Some(1));
