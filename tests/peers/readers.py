@@ -105,6 +105,7 @@ INPUTS = {
     "table": ("table.csv", table), "numbers": ("numbers.csv", numbers),
     "list": ("list.tsv", lambda path: edges(path, "\t", "")), "folder": ("folder/edges.csv", lambda path: edges(path, ",", "source,target\n")),
 }
+results = {}
 for name, (file, make) in INPUTS.items():
     if a.only and name not in a.only:
         continue
@@ -125,17 +126,23 @@ for name, (file, make) in INPUTS.items():
     ratios = [one[0] / other[0] for one, other in zip(found["pandas"], found["eciton"])]
     extra = ""
     if name in ("list", "folder"):
+        graph = 4 * told["edges"] + 8 * told["vertices"]
+        extra = f", {(peak['eciton'] - graph) / a.edges:.1f} bytes an edge besides the graph"
+    print(f"{name} ({path.stat().st_size / 1e6:.0f} MB): eciton {median['eciton']:.2f} s, pandas {median['pandas']:.2f} s; pandas / eciton "
+          f"{', '.join(f'{ratio:.2f}' for ratio in ratios)}; peak {peak['eciton'] / 1e6:.0f} MB, pandas {peak['pandas'] / 1e6:.0f} MB{extra}", flush=True)
+    results[name] = path, told
+
+# Afterwards, because a child's peak of memory is at least what its parent holds at its start.
+for name, (path, told) in results.items():
+    if name in ("list", "folder"):
         frame = pd.read_csv(path, sep="\t" if name == "list" else ",", header=None if name == "list" else 0)
         ends = np.sort(frame.to_numpy(), axis=1)
         ends = ends[ends[:, 0] != ends[:, 1]]
         distinct = len(np.unique(ends[:, 0] * a.vertices + ends[:, 1]))
         vertices = len(np.unique(frame.to_numpy()))
         assert (told["vertices"], told["edges"]) == (vertices, 2 * distinct), (told["vertices"], told["edges"], vertices, distinct)
-        graph = 4 * told["edges"] + 8 * told["vertices"]
-        extra = f", {(peak['eciton'] - graph) / a.edges:.1f} bytes an edge besides the graph"
     elif name == "table":
         same_columns(path, told)
     else:
         assert told["vertices"] == a.rows and told["features"] == 10
-    print(f"{name} ({path.stat().st_size / 1e6:.0f} MB): eciton {median['eciton']:.2f} s, pandas {median['pandas']:.2f} s; pandas / eciton "
-          f"{', '.join(f'{ratio:.2f}' for ratio in ratios)}; peak {peak['eciton'] / 1e6:.0f} MB, pandas {peak['pandas'] / 1e6:.0f} MB{extra}", flush=True)
+    print(f"{name}: the same result")
