@@ -33,7 +33,7 @@ fn settings_follow_from_a_table_and_its_config_repeats_them() {
     for line in [
         "model.kind = \"mlp\": default: rows without a graph",
         "model.hidden = 64: default: 180 training rows, 3 classes",
-        "run.keep = \"best\": default: some rows validate",
+        "run.keep = \"last-best\": default: some rows validate",
         "(default: 2 columns of numbers)",
     ] {
         assert!(text.contains(line), "{line}: {text}");
