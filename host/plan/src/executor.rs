@@ -32,7 +32,13 @@ impl ExecutorKind {
         ("loopback", Self::Loopback),
     ];
 
-    /// Its word.
+    /// Returns whether all tasks run on threads of this process.
+    #[must_use]
+    pub fn is_here(self) -> bool {
+        self == Self::Local
+    }
+
+    /// Name in recipes, for instance `local`.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)

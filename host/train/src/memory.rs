@@ -25,6 +25,7 @@ use crate::edge_data::{EdgeWeights, KnownEdges};
 use crate::error::{Error, Result};
 use crate::evaluation::EvaluationPlan;
 use crate::labelled::LabelledPlan;
+use crate::weights::Sums;
 
 /// Code, compiled kernels, the executor and the program itself: what the smallest run was seen to hold
 /// beyond its purposes.
@@ -326,20 +327,23 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
         let copies = state + before + u64::from(config.run.keep.is_by_validation());
         item("checkpoint", "copies of weights, while one is written".to_owned(), values * 4 * copies * 2);
     }
-    let parts: u64 = match program.apart {
+    let sums = match program.apart {
         Some(_) if config.batch.sampler.has_targets() && Hops::of(program).most() == 0 => {
-            let (nodes, _) = RowBatches::new(&config.batch, inputs).sums();
-            nodes.iter().map(|nodes| nodes.len() as u64).sum()
+            Sums::of_runs(RowBatches::new(&config.batch, inputs).sums())
         }
-        Some(parts) => u64::from(parts),
-        None => inputs.intervals.iter().map(|i| i.nodes.len() as u64).sum(),
+        Some(parts) => Sums::of_parts(parts),
+        None => Sums::of_intervals(&inputs.intervals, inputs.atoms.tree()),
     };
-    let parts = parts * u64::from(pipeline.gradient_versions());
-    // A further use of a parameter has partial sums of its own.
+    // Tasks elsewhere are all in flight at once.
+    let steps = config.executor.kind.is_here().then_some(u64::from(threads));
+    let [whole, written] = sums.buffers(steps).map(|count| count * u64::from(pipeline.gradient_versions()));
+    // A further use of a parameter has sums of its own.
     let uses = program.uses.iter().filter_map(|&id| program.parameter(id));
-    let bytes = program.parameters.iter().chain(uses).map(|p| parts * parameter_bytes(p)).sum();
+    let all = program.parameters.iter().chain(uses).map(parameter_bytes);
+    let bytes = whole * all.clone().sum::<u64>() + written * all.max().unwrap_or(0);
     if !own {
-        item("gradients", format!("{parts} partial sums of {values} values"), bytes);
+        let detail = format!("{whole} sums of {values} values, and {written} of the largest parameter");
+        item("gradients", detail, bytes);
     }
     let largest = program.parameters.iter().map(|p| p.len() as u64 * 4).max().unwrap_or(0);
     // A gather's copy of source rows: a large page of which a block fills a part, if there are so many.
@@ -590,9 +594,9 @@ mod tests {
     fn what_workers_do_is_not_counted_at_the_host() {
         let [(host, _), (worker, total)] = ["host", "worker"].map(|owner| on_lanes(owner, 2));
         let (values, largest) = (6_374_410, 4 * 1024 * 1024);
-        // Adam's two moments and one version, and the sums of four micro-batches.
+        // Adam's two moments and one version; four micro-batches in flight, and their sum.
         assert_eq!(host["weights"], 3 * 4 * values);
-        assert!(host["gradients"] >= 4 * 4 * values);
+        assert!(host["gradients"] >= 5 * 4 * values);
         // A matrix in transit.
         assert_eq!((worker["weights"], worker.get("gradients")), (4 * largest, None));
         // The host evaluates if it has the weights: a packed parameter for each thread, rows

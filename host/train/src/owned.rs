@@ -20,7 +20,6 @@ mod errand;
 mod ledger;
 mod log;
 mod restore;
-mod summing;
 mod updating;
 
 use std::cell::{Cell, RefCell};

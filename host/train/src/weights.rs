@@ -1,25 +1,32 @@
-//! The weight store: parameters by version, gradients by round put together in a fixed order, optimiser
-//! steps. So many versions and rounds are kept as the [`Pipeline`] asks for, each under its tag.
+//! The weight store: parameters by version, gradients of the rounds in flight, and optimiser steps. The
+//! [`Pipeline`] sets the number of versions.
 
 mod clip;
 mod first;
+mod gradients;
 mod rule;
 mod state;
+mod summing;
+
+use std::cell::RefCell;
 
 use eciton_plan::{
-    Combine, IntervalId, Node, Optimiser, Parameter, Pipeline, Program, Round, Tree, Version, WeightVersions,
+    Combine, IntervalId, Node, Optimiser, Parameter, ParameterId, Pipeline, Program, Round, Tree, Version,
+    WeightVersions,
 };
-use eciton_tensor::{Buffer, Matrix, ReadRows};
+use eciton_tensor::{Buffer, Matrix};
 
 use crate::data::Interval;
 use crate::error::{Error, Result, at};
 use crate::owned::{Owners, Wanted};
 use clip::Clip;
 pub(crate) use clip::factor as clip_factor;
+use gradients::{Gradients, use_number};
 pub(crate) use rule::Rule;
 pub(crate) use state::WeightState;
+pub(crate) use summing::GradientSums;
 
-/// One parameter with its optimiser's state and its gradient's partial sums.
+/// One parameter with its optimiser's state.
 #[derive(Debug)]
 struct Weight {
     /// By version, in a ring.
@@ -30,15 +37,15 @@ struct Weight {
     decay: f32,
     /// Whether steps leave values and moments as they are.
     frozen: bool,
-    partials: Vec<Partials>,
+    /// Numbers of its uses, the parameter's own first.
+    uses: Vec<u32>,
 }
 
-/// A further use of a parameter: its share of the gradient.
-#[derive(Debug)]
-struct Use {
-    /// Whose values it has.
-    parameter: usize,
-    partials: Vec<Partials>,
+impl Weight {
+    /// Columns of its values.
+    fn columns(&self) -> usize {
+        self.values.first().map_or(0, Buffer::columns)
+    }
 }
 
 /// The reason why a step was not taken.
@@ -58,30 +65,17 @@ pub(crate) fn is_finite(values: &[f32]) -> bool {
     values.iter().fold(true, |all, value| all & value.is_finite())
 }
 
-/// Values of all partial sums that are added at a time: they stay in the second cache.
-const SUM_VALUES: usize = 1024;
-
-/// What [`gradient`] works in.
-#[derive(Debug, Default)]
-struct Room {
-    /// A block of values of all partial sums.
-    gathered: Vec<f32>,
-    scratch: Vec<f32>,
-    /// The sum.
-    whole: Vec<f32>,
-    /// The sum of all uses.
-    total: Vec<f32>,
-}
-
-/// Partial sums of one round: for each interval, one buffer a part of its grid.
+/// Partial sums of a loss in one round: for each interval, one buffer for each node.
 type Partials = Vec<Vec<Buffer>>;
 
 /// All parameters.
 #[derive(Debug)]
 pub(crate) struct Weights {
     all: Vec<Weight>,
-    /// By number behind those of parameters ([`Program::uses`]).
-    uses: Vec<Use>,
+    /// The parameter of each further use ([`Program::uses`]).
+    further: Vec<usize>,
+    /// Steps of a round reserve buffers while the weights are read.
+    gradients: RefCell<Gradients>,
     combine: Combine,
     steps: u32,
     newest: Version,
@@ -91,7 +85,8 @@ pub(crate) struct Weights {
     delayed: bool,
     /// Grows with every change of the values, over seeds and runs of a session.
     generation: u64,
-    room: Room,
+    /// Working memory of the sum of a loss.
+    scratch: Vec<f32>,
     /// Of each parameter the whole gradient, where it is clipped.
     whole: Vec<Vec<f32>>,
     /// Of each loss of the program its sums, by round in a ring.
@@ -106,8 +101,8 @@ pub(crate) fn extent(shape: &[u32]) -> (usize, usize) {
     (rows, shape.iter().skip(1).map(|&e| e as usize).product())
 }
 
-fn partials(rounds: u32, sums: &Sums, (rows, columns): (usize, usize)) -> Result<Vec<Partials>> {
-    let part = |_| Buffer::zeroed(rows, columns).map_err(at("gradients"));
+fn partials(rounds: u32, sums: &Sums) -> Result<Vec<Partials>> {
+    let part = |_| Buffer::zeroed(1, 1).map_err(at("losses"));
     let all = |_| sums.nodes.iter().map(|nodes| nodes.iter().map(part).collect()).collect();
     (0..rounds).map(all).collect()
 }
@@ -124,6 +119,26 @@ impl Sums {
     /// Nodes of each interval.
     pub(crate) fn counts(&self) -> impl Iterator<Item = u64> + '_ {
         self.nodes.iter().map(|nodes| nodes.len() as u64)
+    }
+
+    /// Returns how many buffers of each use of a parameter a round holds at most, and how many more of the
+    /// use with the most values. `steps` is the maximum number of steps in flight. If `None`, all
+    /// intervals are in flight at once.
+    pub(crate) fn buffers(&self, steps: Option<u64>) -> [u64; 2] {
+        let parts: u64 = self.counts().sum();
+        if parts <= 1 {
+            return [parts, 0];
+        }
+        let levels = u64::from(self.tree.root().level);
+        match steps {
+            // A step that is late makes others wait for their turn.
+            Some(steps) => {
+                let nodes = self.counts().max().unwrap_or(0);
+                let waiting = (steps.saturating_sub(1) * nodes).min(parts - 1);
+                [levels + waiting, (steps * nodes).min(parts)]
+            }
+            None => [levels + parts, 0],
+        }
     }
 
     /// Of the intervals that all rows are cut into.
@@ -163,7 +178,9 @@ impl Weights {
         let (versions, rounds) = (pipeline.weight_versions(), pipeline.gradient_versions());
         let nodes: Vec<Node> = sums.nodes.iter().flatten().copied().collect();
         let combine = Combine::new(sums.tree, &nodes, sums.tree.root())?;
-        let weight = |p: &Parameter| -> Result<Weight> {
+        let further: Vec<usize> = program.uses.iter().map(|id| id.index()).collect();
+        let count = program.parameters.len();
+        let weight = |(number, p): (usize, &Parameter)| -> Result<Weight> {
             let (rows, columns) = extent(&p.shape);
             Ok(Weight {
                 values: (0..versions)
@@ -174,27 +191,29 @@ impl Weights {
                 second: Vec::new(),
                 decay: optimiser.weight_decay.of(p.layer) as f32,
                 frozen: optimiser.freezes(p.layer),
-                partials: partials(rounds, sums, (rows, columns))?,
+                uses: std::iter::once(number)
+                    .chain((count..).zip(&further).filter(|(_, of)| **of == number).map(|(number, _)| number))
+                    .map(use_number)
+                    .collect(),
             })
         };
-        let all = program.parameters.iter().map(weight).collect::<Result<_>>()?;
-        let further = |id: &eciton_plan::ParameterId| -> Result<Use> {
-            let shape = program.parameter(*id).map_or(&[][..], |p| &p.shape[..]);
-            Ok(Use { parameter: id.index(), partials: partials(rounds, sums, extent(shape))? })
-        };
-        let uses = program.uses.iter().map(further).collect::<Result<_>>()?;
-        let losses = program.losses.iter().map(|_| partials(rounds, sums, (1, 1))).collect::<Result<_>>()?;
+        let all = program.parameters.iter().enumerate().map(weight).collect::<Result<_>>()?;
+        let uses = program.uses.iter().filter_map(|&id| program.parameter(id));
+        let shapes = program.parameters.iter().chain(uses).map(|p| extent(&p.shape)).collect();
+        let gradients = RefCell::new(Gradients::new(sums, shapes)?);
+        let losses = program.losses.iter().map(|_| partials(rounds, sums)).collect::<Result<_>>()?;
         Ok(Self {
             owners: None,
             all,
-            uses,
+            further,
+            gradients,
             combine,
             steps: 0,
             newest: Version(0),
             held: vec![None; versions as usize],
             delayed: pipeline.weights() == WeightVersions::TwoBuffered,
             generation: 0,
-            room: Room::default(),
+            scratch: Vec::new(),
             whole: Vec::new(),
             losses,
         })
@@ -204,17 +223,18 @@ impl Weights {
     pub(crate) fn owned(wanted: Wanted<'_>, pipeline: &Pipeline, sums: &Sums) -> Result<Self> {
         let (program, rounds) = (wanted.program, pipeline.gradient_versions());
         let nodes: Vec<Node> = sums.nodes.iter().flatten().copied().collect();
-        let losses = program.losses.iter().map(|_| partials(rounds, sums, (1, 1))).collect::<Result<_>>()?;
+        let losses = program.losses.iter().map(|_| partials(rounds, sums)).collect::<Result<_>>()?;
         Ok(Self {
             all: Vec::new(),
-            uses: Vec::new(),
+            further: Vec::new(),
+            gradients: RefCell::new(Gradients::new(sums, Vec::new())?),
             combine: Combine::new(sums.tree, &nodes, sums.tree.root())?,
             steps: 0,
             newest: Version(0),
             held: vec![None; pipeline.weight_versions() as usize],
             delayed: wanted.delayed,
             generation: 0,
-            room: Room::default(),
+            scratch: Vec::new(),
             whole: Vec::new(),
             losses,
             owners: Some(Box::new(Owners::new(wanted, (sums.tree.atoms(), &sums.nodes))?)),
@@ -283,8 +303,9 @@ impl Weights {
         }
     }
 
-    /// Makes `version` the newest and the only one.
+    /// Makes `version` the newest and the only one, and removes gradients of earlier ones.
     fn begin(&mut self, version: Version) {
+        self.gradients.get_mut().clear();
         self.newest = version;
         self.held.fill(None);
         self.hold(version);
@@ -356,8 +377,8 @@ impl Weights {
 
     /// The parameter of a number, also of a further use.
     fn owner(&self, id: usize) -> usize {
-        let further = id.checked_sub(self.all.len()).and_then(|at| self.uses.get(at));
-        further.map_or(id, |one| one.parameter)
+        let further = id.checked_sub(self.all.len()).and_then(|at| self.further.get(at));
+        further.copied().unwrap_or(id)
     }
 
     /// A parameter as tasks read it that are to read this version.
@@ -385,11 +406,20 @@ impl Weights {
         (0..self.all.len()).map(|parameter| self.values(parameter)).collect()
     }
 
-    /// Where an interval's share of a parameter's gradient goes; of a further use that of the use.
-    pub(crate) fn gradient(&self, parameter: usize, round: Round, interval: IntervalId) -> Vec<Buffer> {
-        let further = || self.uses.get(parameter.checked_sub(self.all.len())?).map(|one| &one.partials);
-        let partials = self.all.get(parameter).map(|weight| &weight.partials).or_else(further);
-        partials.and_then(|all| of(all, round).get(interval.index())).cloned().unwrap_or_default()
+    /// Returns the buffers that a step writes the gradient of a use into. There are none if workers own
+    /// the parameters.
+    pub(crate) fn gradient(&self, number: usize, round: Round, interval: IntervalId) -> Result<Vec<Buffer>> {
+        self.gradients.borrow_mut().targets(number, round, interval)
+    }
+
+    /// Adds the gradients of a committed step to the sums of their uses.
+    pub(crate) fn commit(
+        &self,
+        numbers: &[ParameterId],
+        (round, interval): (Round, IntervalId),
+    ) -> Result<()> {
+        let mut gradients = self.gradients.borrow_mut();
+        numbers.iter().try_for_each(|number| gradients.commit(number.index(), round, interval))
     }
 
     /// Where an interval's share of one of the program's losses goes.
@@ -400,7 +430,7 @@ impl Weights {
 
     /// A round's loss of all intervals: the sum of the program's losses, in their order.
     pub(crate) fn loss(&mut self, round: Round) -> Result<f64> {
-        let scratch = &mut self.room.scratch;
+        let scratch = &mut self.scratch;
         scratch.resize(scratch.len().max(self.combine.scratch_len(1)), 0.0);
         let mut sum = 0.0;
         for partials in &self.losses {
@@ -413,8 +443,8 @@ impl Weights {
         Ok(sum)
     }
 
-    /// Puts a round's gradients of all intervals together and takes one step from the newest version to
-    /// the next, at the round's learning rate. Returns the gradients' norm where clipping needs it: as it
+    /// Takes one step from the newest version to the next with the sums of a round's gradients, at the
+    /// round's learning rate. Returns the gradients' norm where clipping needs it: as it
     /// was, before it was clipped. A gradient that is not finite is refused, with what was the newest version before,
     /// unless the next one lies in its place and parameters before that gradient's have been changed.
     pub(crate) fn step(
@@ -425,17 +455,17 @@ impl Weights {
     ) -> Result<std::result::Result<Option<f64>, Refused>> {
         let clip = Clip::of(optimiser);
         let mut norm = None;
+        let gradients = self.gradients.get_mut();
+        gradients.updated(round);
         if let Some(clip) = &clip {
             self.whole.resize_with(self.all.len(), Vec::new);
-            for ((place, weight), whole) in self.all.iter().enumerate().zip(&mut self.whole) {
+            for (weight, whole) in self.all.iter().zip(&mut self.whole) {
                 whole.clear();
-                if weight.frozen {
-                    continue;
+                if !weight.frozen {
+                    gradients.whole(round, &weight.uses, |gradient| whole.extend_from_slice(gradient))?;
                 }
-                let uses = uses(weight, &self.uses, place, round);
-                gradient_of(&self.combine, uses, &mut self.room, |g| whole.extend_from_slice(g))?;
             }
-            let columns = self.all.iter().map(|weight| weight.values.first().map_or(0, Buffer::columns));
+            let columns = self.all.iter().map(Weight::columns);
             norm = clip.apply(&mut self.whole, columns);
             if let Some(norm) = norm.filter(|norm| !norm.is_finite()) {
                 return Ok(Err(Refused::Norm(norm)));
@@ -446,7 +476,7 @@ impl Weights {
         self.newest = Version(self.newest.0 + 1);
         self.hold(self.newest);
         let to = self.place(self.newest);
-        let combine = &self.combine;
+        let gradients = self.gradients.get_mut();
         let rule = Rule::new(optimiser, lr, self.steps);
         for (place, weight) in self.all.iter_mut().enumerate() {
             let buffer = version(&weight.values, to)?;
@@ -476,11 +506,7 @@ impl Weights {
             };
             match self.whole.get(place).filter(|_| clip.is_some()) {
                 Some(whole) => step(whole),
-                None => {
-                    let own = of(&weight.partials, round);
-                    let uses = std::iter::once(own).chain(further(&self.uses, place, round));
-                    gradient_of(combine, uses, &mut self.room, step)?;
-                }
+                None => gradients.whole(round, &weight.uses, step)?,
             }
             if refused {
                 if before != to {
@@ -492,93 +518,13 @@ impl Weights {
         Ok(Ok(norm))
     }
 
-    /// The gradient of a parameter after the newest round's tasks, row-major without padding; for tests.
+    /// The gradient of a parameter in the round of the newest version, row-major without padding; for tests.
     #[cfg(any(test, feature = "inspect"))]
     pub(crate) fn gradient_values(&self, parameter: usize) -> Result<Vec<f32>> {
         let round = Round(u32::try_from(self.newest.0).unwrap_or(u32::MAX));
         let Some(weight) = self.all.get(parameter) else { return Ok(Vec::new()) };
-        let width = weight.values.first().map_or(0, |values| values.rows() * values.columns());
-        let mut scratch = vec![0.0; self.combine.scratch_len(width)];
-        let mut total = vec![-0.0; width];
-        for partials in uses(weight, &self.uses, parameter, round) {
-            let mut parts = Vec::new();
-            for buffer in partials.iter().flatten() {
-                parts.extend(buffer.to_vec().map_err(at("gradients"))?);
-            }
-            let sum = self.combine.sum(&parts, width, &mut scratch)?;
-            total.iter_mut().zip(sum).for_each(|(total, value)| *total += value);
-        }
-        Ok(total)
+        self.gradients
+            .borrow()
+            .whole(round, &weight.uses, |gradient| state::packed(weight.columns(), gradient))
     }
-}
-
-/// The partial sums of a round of each use of a parameter, its own first.
-fn uses<'a>(
-    weight: &'a Weight,
-    all: &'a [Use],
-    parameter: usize,
-    round: Round,
-) -> impl Iterator<Item = &'a [Vec<Buffer>]> {
-    std::iter::once(of(&weight.partials, round)).chain(further(all, parameter, round))
-}
-
-/// Those of further uses, in the program's order.
-fn further(all: &[Use], parameter: usize, round: Round) -> impl Iterator<Item = &[Vec<Buffer>]> {
-    let own = all.iter().filter(move |one| one.parameter == parameter);
-    own.map(move |one| of(&one.partials, round))
-}
-
-/// Calls `then` with the gradient of all uses of a parameter: each one's sum, added up in their order, so that the
-/// order of tasks changes no bit.
-fn gradient_of<'a>(
-    combine: &Combine,
-    mut uses: impl Iterator<Item = &'a [Vec<Buffer>]>,
-    room: &mut Room,
-    then: impl FnOnce(&[f32]),
-) -> Result<()> {
-    let own = uses.next().unwrap_or_default();
-    let mut further = uses.peekable();
-    if further.peek().is_none() {
-        return gradient(combine, own, room, then);
-    }
-    let mut total = std::mem::take(&mut room.total);
-    total.clear();
-    gradient(combine, own, room, |sum| total.extend_from_slice(sum))?;
-    for partials in further {
-        gradient(combine, partials, room, |sum| {
-            total.iter_mut().zip(sum).for_each(|(total, value)| *total += value);
-        })?;
-    }
-    then(&total);
-    room.total = total;
-    Ok(())
-}
-
-/// Calls `then` with the whole gradient of one use of a parameter, laid out as its values are: the sum of its partials.
-fn gradient(
-    combine: &Combine,
-    partials: &[Vec<Buffer>],
-    Room { gathered, scratch, whole, .. }: &mut Room,
-    then: impl FnOnce(&[f32]),
-) -> Result<()> {
-    let parts: Vec<ReadRows> = (partials.iter().flatten())
-        .map(|buffer| buffer.read(0..buffer.rows()).map_err(at("gradients")))
-        .collect::<Result<_>>()?;
-    let first = parts.first().ok_or_else(|| Error::Internal("a gradient without parts".to_owned()))?;
-    let len = first.view().data().len();
-    if let [only] = &parts[..] {
-        then(only.view().data());
-        return Ok(());
-    }
-    // A block of values after another: a copy of all partials would be as large as these are.
-    whole.clear();
-    for start in (0..len).step_by(SUM_VALUES) {
-        let block = start..(start + SUM_VALUES).min(len);
-        gathered.clear();
-        parts.iter().for_each(|part| gathered.extend_from_slice(&part.view().data()[block.clone()]));
-        scratch.resize(scratch.len().max(combine.scratch_len(block.len())), 0.0);
-        whole.extend_from_slice(combine.sum(gathered, block.len(), scratch)?);
-    }
-    then(whole);
-    Ok(())
 }

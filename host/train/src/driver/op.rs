@@ -322,7 +322,7 @@ impl On<'_> {
         let mut sums = Vec::with_capacity(self.stage.sums.len() + 1);
         for id in &self.stage.sums {
             // Without parts where a worker adds it up.
-            let parts = self.weights.gradient(id.index(), round, interval);
+            let parts = self.weights.gradient(id.index(), round, interval)?;
             let shape = program.parameter(*id).map_or_else(Vec::new, |p| p.shape.clone());
             sums.push(Target::Sums { parts, shape });
         }

@@ -311,6 +311,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
                 stages.publish(key.step())?;
                 tracing::trace!(pass = self.number, attempt = %key, "step committed");
                 stages.look(key.step(), state.weights)?;
+                state.weights.commit(&stages.sums(key.stage), (key.round, key.interval))?;
             }
             other => return Ok(Some(other)),
         }

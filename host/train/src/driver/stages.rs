@@ -10,8 +10,8 @@ use eciton_exec::Job;
 use eciton_kernel::wire::Answer;
 use eciton_kernel::{Finished, Layer};
 use eciton_plan::{
-    Buffers, Domain, DomainId, Hops, IntervalId, Operation, OperationId, Passed, Place, Program, Residents,
-    RowFormat, Scope, SlotId, Span, Spans, Stage, StageId, Step, Task, TaskKey, residents,
+    Buffers, Domain, DomainId, Hops, IntervalId, Operation, OperationId, ParameterId, Passed, Place, Program,
+    Residents, RowFormat, Scope, SlotId, Span, Spans, Stage, StageId, Step, Task, TaskKey, residents,
 };
 use eciton_tensor::Matrix;
 
@@ -187,6 +187,12 @@ impl<'a> Stages<'a> {
             stage.is_some_and(|stage| residents::is_kernel(self.program, stage.operation))
         };
         (span.is_thick() || self.residents.is_some() && span.ids().all(kernel)).then_some(span)
+    }
+
+    /// Uses of parameters whose gradients the stages of a step write.
+    pub(super) fn sums(&self, stage: StageId) -> Vec<ParameterId> {
+        let stages = self.ids(stage).into_iter().filter_map(|id| self.program.stage(id));
+        stages.flat_map(|stage| stage.sums.iter().copied()).collect()
     }
 
     pub(super) fn operator(&self, id: OperationId) -> Result<&dyn Operator> {

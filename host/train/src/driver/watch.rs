@@ -81,7 +81,7 @@ impl Stages<'_> {
             }
         }
         for &id in &stage.sums {
-            for buffer in weights.gradient(id.index(), step.round, step.interval) {
+            for buffer in weights.gradient(id.index(), step.round, step.interval)? {
                 if let Some((_, value)) = strange(&buffer.to_vec().map_err(at("gradients"))?) {
                     let parameter = self.program.parameter(id).map_or_else(String::new, |p| p.name.clone());
                     return Ok(Some((Written::Gradient { parameter }, value, None)));

@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 
 use eciton_exec::workers::{Owned, Passes};
-use eciton_plan::{Algorithm, Combine, IntervalId, Optimiser};
+use eciton_plan::{Algorithm, IntervalId, Optimiser};
 use eciton_tensor::frame::Frame;
 use eciton_tensor::{Buffer, Matrix, stride_for};
 
 use super::errand::{self, Errand, Reply};
-use super::summing::Summing;
-use crate::weights::{Rule, is_finite};
+use crate::weights::{GradientSums, Rule, is_finite};
 
 /// Intervals of a round, and nodes of one, at most.
 const MAX_NODES: usize = 1 << 16;
@@ -17,14 +16,11 @@ const MAX_NODES: usize = 1 << 16;
 /// State that a worker owns.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    /// The place of an interval's first part among all, by interval.
-    firsts: Vec<usize>,
-    combine: Option<Combine>,
     parameters: BTreeMap<u32, Parameter>,
     /// Whether rounds read the values before the newest, and one begins before the last one is over.
     delayed: bool,
-    /// Gradients as they come, by round and use of a parameter.
-    sums: BTreeMap<(u32, u32), Summing>,
+    /// Gradients as they arrive. `None` before the first round has begun.
+    sums: Option<GradientSums>,
     /// Whole gradients of replicas with their rounds, by parameter.
     passed: BTreeMap<u32, (u32, Buffer)>,
     /// Those that other workers are to get.
@@ -64,21 +60,11 @@ impl Owned for Ledger {
         let known = self.parameters.values().find(|parameter| parameter.uses.contains(&number));
         let known = known.ok_or_else(|| format!("parameter {number} is another worker's"))?;
         let shape = (known.values.rows(), known.values.columns());
-        let cut = (self.firsts.get(interval.index()), self.firsts.get(interval.index() + 1));
-        let (Some(&first), Some(&end), Some(combine)) = (cut.0, cut.1, &self.combine) else {
-            return Err(format!("there is no interval {interval}"));
-        };
-        if parts.len() != end - first {
-            return Err(format!("{} parts of interval {interval}, not {}", parts.len(), end - first));
+        if let Some(part) = parts.iter().find(|part| (part.rows(), part.columns()) != shape) {
+            return Err(format!("{} x {} values, not {shape:?}", part.rows(), part.columns()));
         }
-        let sum = self.sums.entry((round, number)).or_default();
-        for (place, part) in (first..).zip(parts) {
-            if (part.rows(), part.columns()) != shape {
-                return Err(format!("{} x {} values, not {shape:?}", part.rows(), part.columns()));
-            }
-            sum.put(place, part, combine)?;
-        }
-        Ok(())
+        let sums = self.sums.as_mut().ok_or_else(|| format!("there is no interval {interval}"))?;
+        sums.add((round, number), interval, parts).map(drop)
     }
 
     fn errand(&mut self, frame: &Frame<'_>, late: bool) -> Option<Vec<u8>> {
@@ -111,7 +97,7 @@ impl Owned for Ledger {
             let buffers = std::iter::once(&one.values).chain(&one.before).chain(&one.moments);
             buffers.map(|buffer| buffer.bytes() as u64).sum::<u64>()
         };
-        let sums = self.sums.values().map(Summing::bytes).sum::<u64>();
+        let sums = self.sums.as_ref().map_or(0, GradientSums::bytes);
         let passed = self.passed.values().map(|(_, gradient)| gradient.bytes() as u64).sum::<u64>();
         self.parameters.values().map(parameter).sum::<u64>() + sums + passed
     }
@@ -171,8 +157,8 @@ impl Ledger {
                     let known = known.ok_or_else(|| format!("parameter {number} is not here"))?;
                     let (rows, columns) = (known.values.rows(), known.values.columns());
                     for &interval in &intervals {
-                        let cut = self.firsts.get(interval as usize..=interval as usize + 1);
-                        let count = cut.map_or(0, |cut| cut.last().unwrap_or(&0) - cut.first().unwrap_or(&0));
+                        let nodes = self.sums.as_ref().and_then(|sums| sums.nodes(IntervalId(interval)));
+                        let count = nodes.map_or(0, |nodes| nodes.len());
                         let zeros = (0..count).map(|_| Buffer::zeroed(rows, columns).map_err(said));
                         let zeros = zeros.collect::<Result<Vec<_>, _>>()?;
                         self.add(&sum_name(number, round), IntervalId(interval), zeros)?;
@@ -183,19 +169,16 @@ impl Ledger {
             Errand::Sum { round, number } => {
                 let known = self.parameters.values().find(|parameter| parameter.uses.contains(&number));
                 let known = known.ok_or_else(|| format!("parameter {number} is not here"))?;
-                let combine = self.combine.as_ref().ok_or("no round has begun")?;
-                let sum = self.sums.remove(&(round, number));
-                let sum = sum.ok_or_else(|| format!("no gradient {number} has come"))?;
                 let whole = Buffer::zeroed(known.values.rows(), known.values.columns()).map_err(said)?;
                 let mut into = whole.write(0..whole.rows()).map_err(said)?;
-                sum.whole(combine, |sum| into.view_mut().data_mut().copy_from_slice(sum))?;
+                let sums = self.sums.as_mut().ok_or("no round has begun")?;
+                sums.remove((round, number), |sum| into.view_mut().data_mut().copy_from_slice(sum))?;
                 Ok((Reply::Done, vec![into.into_read().into()]))
             }
             Errand::Add { round, number } => {
                 let matrices = errand::matrices(frame)?;
                 let sum = buffer(matrices.first().ok_or("a sum without values")?)?;
-                let combine = self.combine.as_ref().ok_or("no round has begun")?;
-                self.sums.insert((round, number), Summing::made(sum, combine)?);
+                self.sums.as_mut().ok_or("no round has begun")?.insert((round, number), sum)?;
                 done
             }
             Errand::Norm { round, mut sum, parameters } => {
@@ -251,16 +234,7 @@ impl Ledger {
         if count > MAX_NODES || nodes.len() > MAX_NODES {
             return Err(format!("{count} nodes of {} intervals", nodes.len()));
         }
-        let mut end = 0;
-        self.firsts = std::iter::once(0)
-            .chain(nodes.iter().map(|nodes| {
-                end += nodes.len();
-                end
-            }))
-            .collect();
-        let nodes: Vec<_> = nodes.into_iter().flatten().collect();
-        self.combine = Some(Combine::new(tree, &nodes, tree.root()).map_err(said)?);
-        self.sums.clear();
+        self.sums = Some(GradientSums::new(tree, &nodes).map_err(said)?);
         self.passed.clear();
         self.out.clear();
         self.parameters.retain(|number, _| stay.contains(number));
@@ -269,23 +243,8 @@ impl Ledger {
 
     /// Hands the whole gradient of a round and a parameter to `then`: of its uses, in their order.
     fn gradient<T>(&self, (round, number): (u32, u32), then: impl FnOnce(&[f32]) -> T) -> Result<T, String> {
-        let combine = self.combine.as_ref().ok_or("no round has begun")?;
         let uses = &self.parameter(number)?.uses;
-        let sum = |of: &u32| {
-            let found = self.sums.get(&(round, *of));
-            found.ok_or_else(|| format!("no gradient of parameter {number} has come"))
-        };
-        let (own, further) = uses.split_first().ok_or("a parameter without a use")?;
-        if further.is_empty() {
-            return sum(own)?.whole(combine, then).map_err(|reason| format!("parameter {number}: {reason}"));
-        }
-        let mut total = sum(own)?.whole(combine, <[f32]>::to_vec)?;
-        for of in further {
-            sum(of)?.whole(combine, |sum| {
-                total.iter_mut().zip(sum).for_each(|(total, value)| *total += value);
-            })?;
-        }
-        Ok(then(&total))
+        self.sums.as_ref().ok_or("no round has begun")?.whole(round, uses, then)
     }
 
     /// The whole gradient of a round and a parameter, to be passed on.
@@ -368,7 +327,7 @@ impl Ledger {
             let parameter = self.parameters.get_mut(&number);
             parameter.ok_or_else(|| format!("parameter {number} is another worker's"))?.version = version;
         }
-        self.sums.retain(|(of, _), _| *of > round);
+        self.sums.iter_mut().for_each(|sums| drop(sums.forget_through(round)));
         self.passed.retain(|_, (of, _)| *of > round);
         Ok(None)
     }

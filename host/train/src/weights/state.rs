@@ -1,7 +1,7 @@
 //! The state of the weights between two epochs: what the next step depends on besides gradients.
 
 use eciton_plan::Version;
-use eciton_tensor::{Buffer, stride_for};
+use eciton_tensor::stride_for;
 
 use super::{Weight, Weights, version};
 use crate::error::{Error, Result, at};
@@ -25,8 +25,8 @@ impl Weights {
     /// The state after the last step.
     pub(crate) fn state(&self) -> Result<WeightState> {
         let (values, steps) = (self.all_values()?, self.steps);
-        let first = self.all.iter().map(|weight| packed(weight, &weight.first)).collect();
-        let second = self.all.iter().map(|weight| packed(weight, &weight.second)).collect();
+        let first = self.all.iter().map(|weight| packed(weight.columns(), &weight.first)).collect();
+        let second = self.all.iter().map(|weight| packed(weight.columns(), &weight.second)).collect();
         let earlier = self.newest.0.checked_sub(1).map(Version).filter(|_| self.delayed);
         let earlier = earlier.and_then(|version| self.find(version).ok());
         let earlier = earlier.map(|(place, _)| self.values_at(place)).transpose()?;
@@ -68,8 +68,7 @@ impl Weights {
 }
 
 /// Rows without their padding.
-fn packed(weight: &Weight, padded: &[f32]) -> Vec<f32> {
-    let columns = weight.values.first().map_or(0, Buffer::columns);
+pub(super) fn packed(columns: usize, padded: &[f32]) -> Vec<f32> {
     padded.chunks(stride_for(columns).max(1)).flat_map(|row| row.iter().take(columns).copied()).collect()
 }
 

@@ -1,0 +1,103 @@
+//! Gradients on the host: buffers that steps write into, and their sums.
+
+use std::collections::BTreeMap;
+
+use eciton_plan::{IntervalId, Round};
+use eciton_tensor::Buffer;
+
+use super::{GradientSums, Sums};
+use crate::error::{Error, Result, at};
+
+/// Gradients of the rounds in flight.
+///
+/// A step writes its gradients into buffers of its own. Once the engine has committed the step, the
+/// buffers are added to the sums and serve a later step. So the number of buffers follows from the
+/// number of steps in flight and not from the number of micro-batches.
+#[derive(Debug)]
+pub(super) struct Gradients {
+    sums: GradientSums,
+    /// (rows, columns) of each use of a parameter.
+    shapes: Vec<(usize, usize)>,
+    /// Buffers of steps that are not committed, by round, use and interval.
+    written: BTreeMap<(u32, u32, u32), Vec<Buffer>>,
+    /// Buffers without a step, by rows and columns.
+    free: BTreeMap<(usize, usize), Vec<Buffer>>,
+    /// The last round whose update has been made. Its sums stay until the next step begins.
+    updated: Option<u32>,
+}
+
+fn internal(reason: String) -> Error {
+    Error::Internal(format!("gradients: {reason}"))
+}
+
+impl Gradients {
+    /// Gradients of uses with `shapes`, without any values yet.
+    pub(super) fn new(sums: &Sums, shapes: Vec<(usize, usize)>) -> Result<Self> {
+        let (written, free) = (BTreeMap::new(), BTreeMap::new());
+        Ok(Self { sums: GradientSums::new(sums.tree, &sums.nodes)?, shapes, written, free, updated: None })
+    }
+
+    /// Returns the buffers that a step writes a use's gradient into: one for each node of its interval.
+    /// A second attempt at the step gets the same ones.
+    pub(super) fn targets(
+        &mut self,
+        number: usize,
+        round: Round,
+        interval: IntervalId,
+    ) -> Result<Vec<Buffer>> {
+        if let Some(updated) = self.updated.take() {
+            let over = self.sums.forget_through(updated);
+            self.release(over);
+        }
+        let Some(&(rows, columns)) = self.shapes.get(number) else { return Ok(Vec::new()) };
+        let step = (round.0, use_number(number), interval.0);
+        if let Some(known) = self.written.get(&step) {
+            return Ok(known.clone());
+        }
+        let count = self.sums.nodes(interval).map_or(0, |nodes| nodes.len());
+        let free = self.free.entry((rows, columns)).or_default();
+        let fresh = || Buffer::zeroed(rows, columns).map_err(at("gradients"));
+        let buffers = (0..count).map(|_| free.pop().map_or_else(fresh, Ok)).collect::<Result<Vec<_>>>()?;
+        self.written.insert(step, buffers.clone());
+        Ok(buffers)
+    }
+
+    /// Adds what a committed step has written for a use to the use's sum.
+    pub(super) fn commit(&mut self, number: usize, round: Round, interval: IntervalId) -> Result<()> {
+        let number = use_number(number);
+        let Some(parts) = self.written.remove(&(round.0, number, interval.0)) else { return Ok(()) };
+        let added = self.sums.add((round.0, number), interval, parts).map_err(internal)?;
+        self.release(added);
+        Ok(())
+    }
+
+    /// Passes the whole gradient of a round to `then`: the sums of a parameter's uses, added in their order.
+    pub(super) fn whole<T>(&self, round: Round, uses: &[u32], then: impl FnOnce(&[f32]) -> T) -> Result<T> {
+        self.sums.whole(round.0, uses, then).map_err(internal)
+    }
+
+    /// Records that the update of a round has been made.
+    pub(super) fn updated(&mut self, round: Round) {
+        self.updated = Some(round.0);
+    }
+
+    /// Removes all values: those of a run that does not continue.
+    pub(super) fn clear(&mut self) {
+        let over = self.sums.forget_through(u32::MAX - 1);
+        self.release(over);
+        let written: Vec<Buffer> = std::mem::take(&mut self.written).into_values().flatten().collect();
+        self.release(written);
+        self.updated = None;
+    }
+
+    fn release(&mut self, buffers: Vec<Buffer>) {
+        for buffer in buffers {
+            self.free.entry((buffer.rows(), buffer.columns())).or_default().push(buffer);
+        }
+    }
+}
+
+/// Number of a use, as sums are keyed by it. A program has fewer than 2^32 uses.
+pub(super) fn use_number(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
