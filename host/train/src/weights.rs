@@ -303,9 +303,14 @@ impl Weights {
         }
     }
 
+    /// Removes all gradients, so that their rounds can be computed again.
+    pub(crate) fn forget_gradients(&mut self) {
+        self.gradients.get_mut().clear();
+    }
+
     /// Makes `version` the newest and the only one, and removes gradients of earlier ones.
     fn begin(&mut self, version: Version) {
-        self.gradients.get_mut().clear();
+        self.forget_gradients();
         self.newest = version;
         self.held.fill(None);
         self.hold(version);

@@ -33,6 +33,8 @@ impl Session {
     /// Does a round once more on this machine, stage after stage, from the weights as they are. Random numbers are
     /// those of the round, so it computes what it computed, as long as the weights are those that it read.
     fn first_not_finite(&mut self, seed: u64, round: Round) -> Result<Option<Culprit>> {
+        // The failed round has left some.
+        self.weights.forget_gradients();
         let program = &self.program;
         let intervals = self.engine.settings().intervals;
         let pipeline = Pipeline { mode: Mode::Sync, ..Pipeline::default() };
