@@ -141,7 +141,7 @@ fn without_model(text: &str) -> Result<String, Failure> {
     Ok(table.to_string())
 }
 
-/// Whether any recipe is for a data set of this name.
+/// Returns whether any recipe is for a data set of this name.
 fn is_known(set: &str) -> bool {
     let wanted = set.to_lowercase().replace('_', "-");
     ALL.iter().any(|recipe| recipe.set == wanted)

@@ -69,7 +69,7 @@ fn beside(file: &str) -> impl Iterator<Item = PathBuf> {
     folders.map(move |folder| folder.join(file))
 }
 
-/// What `--profile worker` built of the sources that this program is of.
+/// The worker in the folder where `--profile worker` puts it, next to this program's own folder.
 fn worker_profile() -> Option<PathBuf> {
     Some(program_folder()?.parent()?.join("worker/bootstrap"))
 }

@@ -28,7 +28,7 @@ pub(crate) struct Collector {
 #[derive(Debug)]
 struct Others {
     ids: Vec<u64>,
-    /// How long `ids` may become before repeats are removed.
+    /// Maximum length of `ids` before repeats are removed.
     room: usize,
 }
 

@@ -67,12 +67,12 @@ impl ProgressLines {
         Self { last: Instant::now() }
     }
 
-    /// An epoch has ended, whose own line shows that the run goes on.
+    /// Starts the interval anew: the line of a finished epoch shows that the run continues.
     pub(super) fn epoch(&mut self) {
         self.last = Instant::now();
     }
 
-    /// Whether the last line was not printed a moment ago.
+    /// Returns whether enough time has passed since the last line.
     pub(super) fn is_due(&self) -> bool {
         self.last.elapsed() >= EVERY
     }

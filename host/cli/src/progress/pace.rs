@@ -37,7 +37,7 @@ impl Pace {
         (self.done, self.inside) = (self.done + 1, 0.0);
     }
 
-    /// So much of the epoch in progress is done.
+    /// Records the share of the current epoch that is done.
     pub(super) fn inside(&mut self, share: f64) {
         self.inside = share.clamp(0.0, 1.0);
     }

@@ -15,7 +15,7 @@ const GAP: usize = 2;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Column {
     pub(super) name: &'static str,
-    /// Whether cells are set to the right.
+    /// Cells are aligned right.
     pub(super) is_right: bool,
     /// Fewest characters to which its texts are shortened; `None` if they stay whole.
     pub(super) least: Option<usize>,
