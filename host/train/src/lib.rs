@@ -32,7 +32,7 @@ pub mod figures;
 mod gathered;
 mod generate;
 mod initial;
-#[cfg(any(test, feature = "inspect"))]
+#[doc(hidden)]
 pub mod inspect;
 pub mod job;
 pub mod kernels;

@@ -342,7 +342,6 @@ impl Trainer {
     }
 
     /// The gradients of the last epoch, without weight decay, in the order of [`Trainer::weights`].
-    #[cfg(any(test, feature = "inspect"))]
     pub(crate) fn gradients(&self) -> Result<Vec<NamedTensor>> {
         let mut gradients = self.weights()?;
         for (at, gradient) in gradients.iter_mut().enumerate() {

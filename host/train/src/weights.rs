@@ -524,7 +524,6 @@ impl Weights {
     }
 
     /// The gradient of a parameter in the round of the newest version, row-major without padding; for tests.
-    #[cfg(any(test, feature = "inspect"))]
     pub(crate) fn gradient_values(&self, parameter: usize) -> Result<Vec<f32>> {
         let round = Round(u32::try_from(self.newest.0).unwrap_or(u32::MAX));
         let Some(weight) = self.all.get(parameter) else { return Ok(Vec::new()) };

@@ -259,8 +259,8 @@ mod tests {
                 assert_eq!(summing.whole(&combine, <[f32]>::to_vec).unwrap(), wanted, "{atoms} atoms");
                 assert!(summing.bytes() > 0);
                 // A part that was added before is refused as one that waits is.
-                for at in 0..parts.len() {
-                    let twice = summing.put(at, parts[at].clone(), &combine, &mut added).unwrap_err();
+                for (at, part) in parts.iter().enumerate() {
+                    let twice = summing.put(at, part.clone(), &combine, &mut added).unwrap_err();
                     assert_eq!(twice, format!("part {at} came twice"));
                 }
             }
