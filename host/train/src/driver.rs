@@ -281,8 +281,12 @@ impl Training<'_> {
                     let due = last && state.recorder.as_ref().is_some_and(|recorder| recorder.is_due());
                     returns.log(machine, state, (&sum, due))?;
                     if let Some(recorder) = state.recorder.as_mut().filter(|_| due) {
-                        let warned =
-                            recorder.save(&trained, (state.weights, epochs), state.counts, machine.bill())?;
+                        let warned = recorder.save(
+                            (&trained, false),
+                            (state.weights, epochs),
+                            state.counts,
+                            machine.bill(),
+                        )?;
                         warned.iter().for_each(|text| state.observer.warning(text));
                     }
                     owning::join(state)?;
@@ -315,7 +319,8 @@ impl Training<'_> {
         if trained.stopped
             && let Some(recorder) = &mut state.recorder
         {
-            let warned = recorder.stopped(&trained, (state.weights, epochs), state.counts, machine.bill())?;
+            let warned =
+                recorder.save((&trained, true), (state.weights, epochs), state.counts, machine.bill())?;
             warned.iter().for_each(|text| state.observer.warning(text));
         }
         Ok(trained)

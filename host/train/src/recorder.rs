@@ -42,31 +42,18 @@ impl Recorder {
         self.folder.is_some() && self.saver.as_ref().is_some_and(Saver::is_due)
     }
 
-    /// Writes a checkpoint of the last epoch of `trained`. One that cannot be written does not end the run; the
-    /// first time that is told in words.
+    /// Writes a checkpoint of the last epoch of `trained`; if training was `stopped`, unless there is one. A checkpoint that
+    /// cannot be written does not end the run. The first time a warning is returned.
     pub(crate) fn save(
         &mut self,
-        trained: &Trained,
+        (trained, stopped): (&Trained, bool),
         (weights, epochs): (&Weights, Epochs),
         counts: &Counts,
         bill: Option<eciton_exec::Bill>,
     ) -> Result<Option<String>> {
         let (Some(folder), Some(saver)) = (&mut self.folder, &mut self.saver) else { return Ok(None) };
         let now = Now { trained, weights, finished: &self.finished, tasks: counts.tasks, bill, epochs };
-        saver.save(folder, &now)
-    }
-
-    /// Hears that training was stopped after the last epoch of `trained`, and writes a checkpoint of it.
-    pub(crate) fn stopped(
-        &mut self,
-        trained: &Trained,
-        (weights, epochs): (&Weights, Epochs),
-        counts: &Counts,
-        bill: Option<eciton_exec::Bill>,
-    ) -> Result<Option<String>> {
-        let (Some(folder), Some(saver)) = (&mut self.folder, &mut self.saver) else { return Ok(None) };
-        let now = Now { trained, weights, finished: &self.finished, tasks: counts.tasks, bill, epochs };
-        saver.stopped(folder, &now)
+        if stopped { saver.stopped(folder, &now) } else { saver.save(folder, &now) }
     }
 
     /// Seed and epoch of the newest checkpoint.

@@ -47,7 +47,7 @@ impl Moments {
     }
 
     /// h = (x - m) / s; both [n, k].
-    pub fn standardise(&self, x: View<'_>, h: &mut ViewMut<'_>) {
+    pub fn normalise(&self, x: View<'_>, h: &mut ViewMut<'_>) {
         for i in 0..x.rows() {
             let columns = self.mean.iter().zip(&self.scale);
             for ((h, &x), (mean, scale)) in h.row_mut(i).iter_mut().zip(x.row(i)).zip(columns) {
@@ -112,7 +112,7 @@ mod tests {
     fn forward(x: &[f32]) -> (Moments, Vec<f32>) {
         let moments = Moments::of(COLUMNS, || x.chunks_exact(COLUMNS));
         let mut h = vec![0.0; x.len()];
-        moments.standardise(View::new(x, ROWS, COLUMNS), &mut ViewMut::new(&mut h, ROWS, COLUMNS));
+        moments.normalise(View::new(x, ROWS, COLUMNS), &mut ViewMut::new(&mut h, ROWS, COLUMNS));
         (moments, h)
     }
 

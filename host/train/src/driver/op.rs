@@ -5,13 +5,12 @@
 //! there, a file here, its arithmetic, and a line in [`HOST`].
 
 mod attention;
-mod batch_norm;
 mod edges;
 mod gather;
 mod kernel;
 mod links;
 mod moments;
-mod pair_norm;
+mod norms;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -58,9 +57,9 @@ type Open = fn(&Operation) -> Result<Box<dyn Operator>>;
 const HOST: [(&str, Open); 5] = [
     (op::gather::NAME, gather::open),
     (op::attention::NAME, attention::open),
-    (op::batch_norm::NAME, batch_norm::open),
+    (op::batch_norm::NAME, norms::batch_norm),
     (op::links::NAME, links::open),
-    (op::pair_norm::NAME, pair_norm::open),
+    (op::pair_norm::NAME, norms::pair_norm),
 ];
 
 /// Opens a program's operations; `layers` are its kernels.
