@@ -112,6 +112,15 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
+    /// Moments that it keeps of each value: the mean of gradients, or the velocity, and for Adam the mean of their squares.
+    #[must_use]
+    pub const fn moments(self) -> usize {
+        match self {
+            Self::Sgd { .. } => 1,
+            Self::Adam { .. } | Self::AdamW { .. } => 2,
+        }
+    }
+
     /// SGD without momentum.
     #[must_use]
     pub const fn sgd() -> Self {

@@ -10,8 +10,8 @@ use eciton_graph::graphs::Graphs;
 use eciton_input::memory::{available, peak_bytes};
 use eciton_kernel::BLOCK_EDGES;
 use eciton_plan::{
-    Algorithm, BufferId, Buffers, Config, Domain, Hops, Parameter, Pipeline, Program, Residents, RowFormat,
-    SlotId, Spans, Stage, VertexOrder, WeightVersions,
+    BufferId, Buffers, Config, Domain, Hops, Parameter, Pipeline, Program, Residents, RowFormat, SlotId,
+    Spans, Stage, VertexOrder, WeightVersions,
 };
 use eciton_tensor::half::HalfBuffer;
 use eciton_tensor::pages::Pages;
@@ -298,10 +298,7 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
     let half = if format == RowFormat::Bf16 { " as bf16" } else { "" };
     item("rows", format!("activations and gradients of all layers{half}{kept}"), rows_bytes(wanted, format));
     let values: u64 = program.parameters.iter().map(|p| p.len() as u64).sum();
-    let state = match config.optimiser.algorithm {
-        Algorithm::Adam { .. } | Algorithm::AdamW { .. } => 3,
-        Algorithm::Sgd { .. } => 2,
-    };
+    let state = 1 + config.optimiser.algorithm.moments() as u64;
     let own = config.workers.own();
     let versions = u64::from(pipeline.weight_versions());
     let detail = match versions {
@@ -318,9 +315,6 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
     }
     if config.run.keep.is_by_validation() {
         item("best weights", format!("{values} values, of the best epoch so far"), values * 4);
-    }
-    if !own && config.optimiser.clip_norm.or(config.optimiser.clip_value).is_some() {
-        item("clipped gradients", format!("{values} values"), values * 4);
     }
     if !own && config.checkpoint.is_on() {
         let before = u64::from(pipeline.weights() == WeightVersions::TwoBuffered);

@@ -7,9 +7,10 @@
 //!
 //! ```text
 //! host                                             worker
-//!   Begin {tree, parameters}   ──────────────────>   lets go of sums, and of what is not its own
+//!   Begin {tree}               ──────────────────>   removes sums
 //!                              <──────────────────   Owned {parameter, update}
 //!   Own {parameter} + values, moments ───────────>
+//!   Stay {parameters}          ──────────────────>   removes all others
 //!   tasks that name own/vV.pN  ──────────────────>   reads values, adds up gradients
 //!   Norm, Update               ──────────────────>   values of update V + 1
 //!   Give {parameter}           ──────────────────>
@@ -29,7 +30,7 @@ use std::path::Path;
 use eciton_exec::Executor;
 use eciton_exec::workers::OWNED;
 use eciton_kernel::Kept;
-use eciton_plan::{Algorithm, IntervalId, Node, Optimiser, Program, Round, Version};
+use eciton_plan::{IntervalId, Node, Optimiser, Program, Round, Version};
 use eciton_tensor::Matrix;
 use eciton_tensor::frame::Frame;
 
@@ -38,18 +39,15 @@ pub(crate) use self::ledger::Ledger;
 use self::log::Log;
 use crate::error::{Error, Result};
 use crate::run_folder::model::{Entry, Pieces, Values};
+use crate::weights::{self, Parameter};
 
 /// A parameter of a worker.
 #[derive(Debug)]
-struct Parameter {
-    rows: usize,
-    columns: usize,
-    /// Extents of one row.
-    extents: Vec<u32>,
-    /// Its uses, its own first: numbers, and lanes that make their gradients, if any does.
-    uses: Vec<(u32, Option<usize>)>,
-    decay: f32,
-    frozen: bool,
+struct Owned {
+    /// The parameter, without values here.
+    of: Parameter,
+    /// By use, the lane that makes its gradient, if any does.
+    makers: Vec<Option<usize>>,
     /// Lanes that read it; the first one's worker owns it, others have copies.
     lanes: Vec<usize>,
 }
@@ -57,7 +55,7 @@ struct Parameter {
 /// The host's side of what workers own.
 #[derive(Debug)]
 pub(crate) struct Owners {
-    parameters: Vec<Parameter>,
+    parameters: Vec<Owned>,
     atoms: u32,
     nodes: Vec<Vec<(u8, u32)>>,
     log: Log,
@@ -114,29 +112,14 @@ impl Owners {
     pub(crate) fn new(wanted: Wanted<'_>, (atoms, nodes): (u32, &[Vec<Node>])) -> Result<Self> {
         let Wanted { program, lanes, optimiser, every, delayed, replicas, folder } = wanted;
         let OwningLanes { readers, makers } = lanes;
-        let parameter = |(at, (parameter, lanes)): (usize, (&eciton_plan::Parameter, Vec<usize>))| {
-            let maker = |number: usize| makers.get(number).copied().flatten();
-            let (rows, columns) = crate::weights::extent(&parameter.shape);
-            let further = (program.parameters.len()..).zip(&program.uses);
-            let further = further.filter(|(_, of)| of.index() == at).map(|(number, _)| number);
-            Parameter {
-                rows,
-                columns,
-                extents: parameter.shape.get(1..).unwrap_or_default().to_vec(),
-                // A program has at most 2^16 of them.
-                uses: std::iter::once(at)
-                    .chain(further)
-                    .map(|number| (number as u32, maker(number)))
-                    .collect(),
-                decay: optimiser.weight_decay.of(parameter.layer) as f32,
-                frozen: optimiser.freezes(parameter.layer),
-                lanes,
-            }
+        let parameter = |((_, of), lanes): ((u32, Parameter), Vec<usize>)| {
+            let makers = of.uses().iter().map(|&number| makers.get(number as usize).copied().flatten());
+            Owned { makers: makers.collect(), of, lanes }
         };
-        let all = program.parameters.iter().zip(readers).enumerate();
-        let parameters: Vec<Parameter> = all.map(parameter).collect();
-        let lengths = parameters.iter().map(|parameter| parameter.rows * parameter.columns).collect();
-        let log = Log::new(folder, lengths, 1 + moments(optimiser) + usize::from(delayed))?;
+        let all = weights::parameters(program, optimiser).zip(readers);
+        let parameters: Vec<Owned> = all.map(parameter).collect();
+        let lengths = parameters.iter().map(Owned::length).collect();
+        let log = Log::new(folder, lengths, 1 + optimiser.algorithm.moments() + usize::from(delayed))?;
         let (there, places) = (Vec::new(), Vec::new());
         let nodes = errand::pairs(nodes);
         Ok(Self {
@@ -162,7 +145,7 @@ impl Owners {
         let one = self.parameters.get(parameter);
         let one = one.ok_or_else(|| Error::Internal(format!("parameter {parameter}")))?;
         let name = format!("{OWNED}v{}.p{parameter}", version.0);
-        Ok(Kept { name, rows: one.rows, extents: one.extents.clone(), to: Vec::new() })
+        Ok(Kept { name, rows: one.shape().0, extents: one.of.extents().to_vec(), to: Vec::new() })
     }
 
     /// The name of a use's sum, in a round.
@@ -273,7 +256,7 @@ impl Owners {
         Error::Gone { place: place.map_or(0, |(at, _)| at) }
     }
 
-    fn parameter(&self, number: u32) -> Result<&Parameter> {
+    fn parameter(&self, number: u32) -> Result<&Owned> {
         self.parameters.get(number as usize).ok_or_else(|| failed(format!("parameter {number}")))
     }
 
@@ -289,7 +272,7 @@ impl Owners {
     }
 
     /// The places that have a parameter's replicas: the nearest before its owner's that are there.
-    fn replicas(&self, one: &Parameter) -> Result<Vec<u32>> {
+    fn replicas(&self, one: &Owned) -> Result<Vec<u32>> {
         let (owner, count) = (self.homes(one)?.0 as usize, self.there.len());
         let before = (1..count).map(|by| (owner + count - by) % count);
         let most = one.lanes.first().and_then(|&lane| self.replicas.get(lane)).copied().unwrap_or(0);
@@ -299,7 +282,7 @@ impl Owners {
     }
 
     /// The place that owns a parameter, and others that have copies.
-    fn homes(&self, one: &Parameter) -> Result<(u32, Vec<u32>)> {
+    fn homes(&self, one: &Owned) -> Result<(u32, Vec<u32>)> {
         let owner = self.place(one.lanes.first().copied().unwrap_or(0))?;
         let places = one.lanes.iter().map(|&lane| self.place(lane)).collect::<Result<BTreeSet<_>>>()?;
         Ok((owner, places.into_iter().filter(|place| *place != owner).collect()))
@@ -359,16 +342,26 @@ impl Owners {
     }
 }
 
-impl Parameter {
+impl Owned {
     /// Rows and columns.
     fn shape(&self) -> (usize, usize) {
-        (self.rows, self.columns)
+        self.of.shape()
+    }
+
+    /// Number of its values.
+    fn length(&self) -> usize {
+        self.shape().0 * self.shape().1
+    }
+
+    /// Numbers of its uses, with the lanes that make their gradients.
+    fn made(&self) -> impl Iterator<Item = (u32, Option<usize>)> {
+        self.of.uses().iter().copied().zip(self.makers.iter().copied())
     }
 
     /// The errand that goes with one of its matrices.
     fn own(&self, number: u32, version: u64, matrix: usize) -> Errand {
-        let uses = self.uses.iter().map(|(number, _)| *number).collect();
-        Errand::Own { parameter: number, version, extents: self.extents.clone(), uses, matrix }
+        let (extents, uses, decay) = (self.of.extents().to_vec(), self.of.uses().to_vec(), self.of.decay());
+        Errand::Own { parameter: number, version, extents, uses, decay, matrix }
     }
 }
 
@@ -385,17 +378,9 @@ impl Pieces for Owners {
             return self.log.pieces((parameter, matrix), take);
         }
         let one = self.parameters.get(parameter);
-        let length = one.map_or(0, |one| one.rows * one.columns);
+        let length = one.map_or(0, Owned::length);
         let zeros = [0.0; 1024];
         (0..length).step_by(zeros.len()).try_for_each(|at| take(&zeros[..zeros.len().min(length - at)]))
-    }
-}
-
-/// Moments that an optimiser has of each value.
-pub(crate) fn moments(optimiser: &Optimiser) -> usize {
-    match optimiser.algorithm {
-        Algorithm::Sgd { .. } => 1,
-        Algorithm::Adam { .. } | Algorithm::AdamW { .. } => 2,
     }
 }
 

@@ -1,17 +1,18 @@
 //! The weight store: parameters by version, gradients of the rounds in flight, and optimiser steps. The
 //! [`Pipeline`] sets the number of versions.
 
-mod clip;
 mod first;
 mod gradients;
+mod parameters;
 mod rule;
 mod state;
 mod summing;
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 
 use eciton_plan::{
-    Combine, IntervalId, Node, Optimiser, Parameter, ParameterId, Pipeline, Program, Round, Tree, Version,
+    Algorithm, Combine, IntervalId, Node, Optimiser, ParameterId, Pipeline, Program, Round, Tree, Version,
     WeightVersions,
 };
 use eciton_tensor::{Buffer, Matrix};
@@ -19,34 +20,11 @@ use eciton_tensor::{Buffer, Matrix};
 use crate::data::Interval;
 use crate::error::{Error, Result, at};
 use crate::owned::{Owners, Wanted};
-use clip::Clip;
-pub(crate) use clip::factor as clip_factor;
 use gradients::{Gradients, use_number};
-pub(crate) use rule::Rule;
+pub(crate) use parameters::{Parameter, Parameters, Step, clip_factor};
+use rule::Rule;
 pub(crate) use state::WeightState;
 pub(crate) use summing::GradientSums;
-
-/// One parameter with its optimiser's state.
-#[derive(Debug)]
-struct Weight {
-    /// By version, in a ring.
-    values: Vec<Buffer>,
-    extents: Vec<u32>,
-    first: Vec<f32>,
-    second: Vec<f32>,
-    decay: f32,
-    /// Whether steps leave values and moments as they are.
-    frozen: bool,
-    /// Numbers of its uses, the parameter's own first.
-    uses: Vec<u32>,
-}
-
-impl Weight {
-    /// Columns of its values.
-    fn columns(&self) -> usize {
-        self.values.first().map_or(0, Buffer::columns)
-    }
-}
 
 /// The reason why a step was not taken.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -57,38 +35,30 @@ pub(crate) enum Refused {
     Gradient(usize),
 }
 
-/// Values that an optimiser's rule moves at a time: with their moments and gradients they stay in the first cache.
-const STEP_VALUES: usize = 2048;
-
-/// Whether all values are. Without a branch, so that it takes vector instructions.
-pub(crate) fn is_finite(values: &[f32]) -> bool {
-    values.iter().fold(true, |all, value| all & value.is_finite())
-}
-
 /// Partial sums of a loss in one round: for each interval, one buffer for each node.
 type Partials = Vec<Vec<Buffer>>;
 
 /// All parameters.
 #[derive(Debug)]
 pub(crate) struct Weights {
-    all: Vec<Weight>,
+    /// Those of which the host has the values.
+    parameters: Parameters,
     /// The parameter of each further use ([`Program::uses`]).
-    further: Vec<usize>,
+    further: Vec<ParameterId>,
+    algorithm: Algorithm,
     /// Steps of a round reserve buffers while the weights are read.
     gradients: RefCell<Gradients>,
     combine: Combine,
-    steps: u32,
     newest: Version,
-    /// By place in the ring: which version is there, and which generation that is.
-    held: Vec<Option<(Version, u64)>>,
+    /// Versions whose values are there, and the generation of each. As many as the pipeline keeps.
+    held: BTreeMap<Version, u64>,
+    versions: usize,
     /// Whether a round reads the version before that of the round before it (`2bw`).
     delayed: bool,
     /// Grows with every change of the values, over seeds and runs of a session.
     generation: u64,
     /// Working memory of the sum of a loss.
     scratch: Vec<f32>,
-    /// Of each parameter the whole gradient, where it is clipped.
-    whole: Vec<Vec<f32>>,
     /// Of each loss of the program its sums, by round in a ring.
     losses: Vec<Vec<Partials>>,
     /// The owners, where workers have all of it but the losses.
@@ -157,9 +127,8 @@ impl Sums {
     }
 }
 
-/// One of a ring of versions.
-fn version(values: &[Buffer], place: usize) -> Result<&Buffer> {
-    values.get(place).ok_or_else(|| Error::Internal("there is no version of the weights".to_owned()))
+fn internal(reason: String) -> Error {
+    Error::Internal(format!("weights: {reason}"))
 }
 
 /// A round's partial sums.
@@ -168,76 +137,53 @@ fn of(partials: &[Partials], round: Round) -> &[Vec<Buffer>] {
 }
 
 impl Weights {
-    /// Buffers for a program's parameters, without values yet.
+    /// Parameters of a program on the host, without values yet.
     pub(crate) fn new(
         program: &Program,
         optimiser: &Optimiser,
         pipeline: &Pipeline,
         sums: &Sums,
     ) -> Result<Self> {
-        let (versions, rounds) = (pipeline.weight_versions(), pipeline.gradient_versions());
-        let nodes: Vec<Node> = sums.nodes.iter().flatten().copied().collect();
-        let combine = Combine::new(sums.tree, &nodes, sums.tree.root())?;
-        let further: Vec<usize> = program.uses.iter().map(|id| id.index()).collect();
-        let count = program.parameters.len();
-        let weight = |(number, p): (usize, &Parameter)| -> Result<Weight> {
-            let (rows, columns) = extent(&p.shape);
-            Ok(Weight {
-                values: (0..versions)
-                    .map(|_| Buffer::zeroed(rows, columns).map_err(at("parameters")))
-                    .collect::<Result<_>>()?,
-                extents: p.shape.get(1..).unwrap_or_default().to_vec(),
-                first: Vec::new(),
-                second: Vec::new(),
-                decay: optimiser.weight_decay.of(p.layer) as f32,
-                frozen: optimiser.freezes(p.layer),
-                uses: std::iter::once(number)
-                    .chain((count..).zip(&further).filter(|(_, of)| **of == number).map(|(number, _)| number))
-                    .map(use_number)
-                    .collect(),
-            })
-        };
-        let all = program.parameters.iter().enumerate().map(weight).collect::<Result<_>>()?;
         let uses = program.uses.iter().filter_map(|&id| program.parameter(id));
         let shapes = program.parameters.iter().chain(uses).map(|p| extent(&p.shape)).collect();
-        let gradients = RefCell::new(Gradients::new(sums, shapes)?);
-        let losses = program.losses.iter().map(|_| partials(rounds, sums)).collect::<Result<_>>()?;
-        Ok(Self {
-            owners: None,
-            all,
-            further,
-            gradients,
-            combine,
-            steps: 0,
-            newest: Version(0),
-            held: vec![None; versions as usize],
-            delayed: pipeline.weights() == WeightVersions::TwoBuffered,
-            generation: 0,
-            scratch: Vec::new(),
-            whole: Vec::new(),
-            losses,
-        })
+        let mut weights = Self::without(program, optimiser, pipeline, (sums, shapes))?;
+        for (number, parameter) in parameters(program, optimiser) {
+            weights.parameters.insert(number, parameter);
+        }
+        Ok(weights)
     }
 
     /// Weights that workers own: none has buffers here.
     pub(crate) fn owned(wanted: Wanted<'_>, pipeline: &Pipeline, sums: &Sums) -> Result<Self> {
-        let (program, rounds) = (wanted.program, pipeline.gradient_versions());
+        let mut weights = Self::without(wanted.program, wanted.optimiser, pipeline, (sums, Vec::new()))?;
+        weights.owners = Some(Box::new(Owners::new(wanted, (sums.tree.atoms(), &sums.nodes))?));
+        Ok(weights)
+    }
+
+    /// Weights without parameters, with gradients of `shapes`.
+    fn without(
+        program: &Program,
+        optimiser: &Optimiser,
+        pipeline: &Pipeline,
+        (sums, shapes): (&Sums, Vec<(usize, usize)>),
+    ) -> Result<Self> {
+        let (versions, rounds) = (pipeline.weight_versions() as usize, pipeline.gradient_versions());
         let nodes: Vec<Node> = sums.nodes.iter().flatten().copied().collect();
         let losses = program.losses.iter().map(|_| partials(rounds, sums)).collect::<Result<_>>()?;
         Ok(Self {
-            all: Vec::new(),
-            further: Vec::new(),
-            gradients: RefCell::new(Gradients::new(sums, Vec::new())?),
+            parameters: Parameters::new(versions),
+            further: program.uses.clone(),
+            algorithm: optimiser.algorithm,
+            gradients: RefCell::new(Gradients::new(sums, shapes)?),
             combine: Combine::new(sums.tree, &nodes, sums.tree.root())?,
-            steps: 0,
             newest: Version(0),
-            held: vec![None; pipeline.weight_versions() as usize],
-            delayed: wanted.delayed,
+            held: BTreeMap::new(),
+            versions,
+            delayed: pipeline.weights() == WeightVersions::TwoBuffered,
             generation: 0,
             scratch: Vec::new(),
-            whole: Vec::new(),
             losses,
-            owners: Some(Box::new(Owners::new(wanted, (sums.tree.atoms(), &sums.nodes))?)),
+            owners: None,
         })
     }
 
@@ -252,16 +198,15 @@ impl Weights {
     }
 
     /// Workers have the values of a version, and where rounds read them those before it.
-    pub(crate) fn returned_to(&mut self, version: Version) {
-        self.begin(version);
-        self.steps = u32::try_from(version.0).unwrap_or(u32::MAX);
+    pub(crate) fn returned_to(&mut self, version: Version) -> Result<()> {
+        self.begin(version)?;
         let before = version.0.checked_sub(1).map(Version).filter(|_| self.delayed);
         before.into_iter().for_each(|before| self.hold(before));
+        Ok(())
     }
 
-    /// Workers have updated their parameters.
+    /// All parameters have been updated, on the host or by workers.
     pub(crate) fn stepped(&mut self) {
-        self.steps += 1;
         self.newest = Version(self.newest.0 + 1);
         self.hold(self.newest);
     }
@@ -269,15 +214,15 @@ impl Weights {
     /// A version is there, with values of its own.
     fn hold(&mut self, version: Version) {
         self.generation += 1;
-        let place = self.place(version);
-        if let Some(held) = self.held.get_mut(place) {
-            *held = Some((version, self.generation));
+        self.held.insert(version, self.generation);
+        if self.held.len() > self.versions {
+            self.held.pop_first();
         }
     }
 
-    /// Steps taken.
+    /// Returns the number of steps taken. A step is a version.
     pub(crate) fn steps(&self) -> u32 {
-        self.steps
+        u32::try_from(self.newest.0).unwrap_or(u32::MAX)
     }
 
     /// The newest version.
@@ -285,42 +230,27 @@ impl Weights {
         self.newest
     }
 
-    /// Where a version lies in the ring.
-    fn place(&self, version: Version) -> usize {
-        // As many as a u32 tells.
-        (version.0 % self.held.len().max(1) as u64) as usize
-    }
-
-    /// Where a version lies that must be there, and its generation.
-    fn find(&self, version: Version) -> Result<(usize, u64)> {
-        let place = self.place(version);
-        match self.held.get(place).copied().flatten() {
-            Some((tag, generation)) if tag == version => Ok((place, generation)),
-            found => Err(Error::Internal(format!(
-                "weights of version {version} are wanted, their place holds {:?}",
-                found.map(|(tag, _)| tag.0)
-            ))),
-        }
-    }
-
     /// Removes all gradients, so that their rounds can be computed again.
     pub(crate) fn forget_gradients(&mut self) {
         self.gradients.get_mut().clear();
     }
 
-    /// Makes `version` the newest and the only one, and removes gradients of earlier ones.
-    fn begin(&mut self, version: Version) {
+    /// Makes `version` the newest and the only one, with the values of the newest before, and removes gradients of earlier
+    /// ones.
+    fn begin(&mut self, version: Version) -> Result<()> {
         self.forget_gradients();
         self.newest = version;
-        self.held.fill(None);
+        self.held.clear();
         self.hold(version);
+        for parameter in self.parameters.iter_mut() {
+            parameter.begin(version.0).map_err(internal)?;
+        }
+        Ok(())
     }
 
     /// First values for a seed (`Initialiser`; numbers of purpose 1, round 0).
     pub(crate) fn initialise(&mut self, program: &Program, seed: u64) -> Result<()> {
-        self.steps = 0;
-        self.begin(Version(0));
-        let place = self.place(self.newest);
+        self.begin(Version(0))?;
         if let Some(owners) = &mut self.owners {
             for (at, p) in program.parameters.iter().enumerate() {
                 let (rows, columns) = extent(&p.shape);
@@ -331,69 +261,51 @@ impl Weights {
             }
             return Ok(());
         }
-        for (weight, p) in self.all.iter_mut().zip(&program.parameters) {
+        for (parameter, p) in self.parameters.iter_mut().zip(&program.parameters) {
             let (rows, columns) = extent(&p.shape);
-            let mut lease = version(&weight.values, place)?.write(0..rows).map_err(at("parameters"))?;
+            let buffer = parameter.begin(0).map_err(internal)?;
+            let mut lease = buffer.write(0..rows).map_err(at("parameters"))?;
             let mut view = lease.view_mut();
             first::draw(p, seed, (rows, columns), |row, column, value| {
                 if let Some(place) = view.row_mut(row).get_mut(column) {
                     *place = value;
                 }
             });
-            let len = view.data_mut().len();
             drop(lease);
-            weight.first = vec![0.0; len];
-            weight.second = vec![0.0; len];
+            parameter.clear_moments(self.algorithm).map_err(internal)?;
         }
         Ok(())
     }
 
     /// Takes values instead of drawing them.
     pub(crate) fn set(&mut self, parameter: usize, values: &[f32]) -> Result<()> {
-        self.begin(self.newest);
+        self.begin(self.newest)?;
         if let Some(owners) = &self.owners {
             return owners.put_first(parameter, values);
         }
-        self.write(parameter, self.place(self.newest), values)
-    }
-
-    /// Writes a parameter's values at a place of the ring.
-    fn write(&self, parameter: usize, place: usize, values: &[f32]) -> Result<()> {
-        let Some(weight) = self.all.get(parameter) else {
-            return Err(Error::Internal(format!("parameter {parameter} does not exist")));
-        };
-        let buffer = version(&weight.values, place)?;
-        let (rows, columns) = (buffer.rows(), buffer.columns());
-        if values.len() != rows * columns {
-            return Err(Error::Internal(format!("{} values for parameter {parameter}", values.len())));
-        }
-        let mut lease = buffer.write(0..rows).map_err(at("parameters"))?;
-        let mut view = lease.view_mut();
-        for (r, row) in values.chunks_exact(columns.max(1)).enumerate() {
-            view.row_mut(r).copy_from_slice(row);
-        }
-        Ok(())
+        let newest = self.newest.0;
+        let parameter = self.parameters.get_mut(use_number(parameter)).map_err(internal)?;
+        write(parameter.begin(newest).map_err(internal)?, values)
     }
 
     /// Which values a version has: another number means other values.
     pub(crate) fn generation(&self, version: Version) -> Result<u64> {
-        self.find(version).map(|(_, generation)| generation)
+        self.held.get(&version).copied().ok_or_else(|| {
+            let held: Vec<u64> = self.held.keys().map(|version| version.0).collect();
+            Error::Internal(format!("weights of version {version} are wanted, versions {held:?} are there"))
+        })
     }
 
     /// The parameter of a number, also of a further use.
-    fn owner(&self, id: usize) -> usize {
-        let further = id.checked_sub(self.all.len()).and_then(|at| self.further.get(at));
-        further.copied().unwrap_or(id)
+    fn parameter(&self, id: usize) -> Result<&Parameter> {
+        let further = id.checked_sub(self.parameters.len()).and_then(|at| self.further.get(at));
+        self.parameters.get(use_number(further.map_or(id, |id| id.index()))).map_err(internal)
     }
 
     /// A parameter as tasks read it that are to read this version.
     pub(crate) fn matrix(&self, parameter: usize, wanted: Version) -> Result<Matrix> {
-        let parameter = self.owner(parameter);
-        let weight =
-            self.all.get(parameter).ok_or_else(|| Error::Internal(format!("parameter {parameter}")))?;
-        let buffer = version(&weight.values, self.find(wanted)?.0)?;
-        let lease = buffer.read(0..buffer.rows()).map_err(at("parameters"))?;
-        Matrix::from(lease).with_extents(&weight.extents).map_err(at("parameters"))
+        self.generation(wanted)?;
+        self.parameter(parameter)?.matrix(wanted.0).map_err(internal)
     }
 
     /// A parameter's newest values, row-major without padding.
@@ -401,14 +313,25 @@ impl Weights {
         if let Some(owners) = &self.owners {
             return owners.values(parameter);
         }
-        let weight =
-            self.all.get(parameter).ok_or_else(|| Error::Internal(format!("parameter {parameter}")))?;
-        version(&weight.values, self.place(self.newest))?.to_vec().map_err(at("parameters"))
+        self.values_of(parameter, self.newest)
+    }
+
+    /// A parameter's values of a version, row-major without padding.
+    fn values_of(&self, parameter: usize, version: Version) -> Result<Vec<f32>> {
+        let parameter = self.parameters.get(use_number(parameter)).map_err(internal)?;
+        let values = parameter.values(version.0);
+        let values = values.ok_or_else(|| internal(format!("no values of version {}", version.0)))?;
+        values.to_vec().map_err(at("parameters"))
     }
 
     /// All values, parameter by parameter.
     pub(crate) fn all_values(&self) -> Result<Vec<Vec<f32>>> {
-        (0..self.all.len()).map(|parameter| self.values(parameter)).collect()
+        self.all_values_of(self.newest)
+    }
+
+    /// All values of a version, parameter by parameter.
+    fn all_values_of(&self, version: Version) -> Result<Vec<Vec<f32>>> {
+        (0..self.parameters.len()).map(|parameter| self.values_of(parameter, version)).collect()
     }
 
     /// Returns the buffers that a step writes the gradient of a use into. There are none if workers own
@@ -449,86 +372,74 @@ impl Weights {
     }
 
     /// Takes one step from the newest version to the next with the sums of a round's gradients, at the
-    /// round's learning rate. Returns the gradients' norm where clipping needs it: as it
-    /// was, before it was clipped. A gradient that is not finite is refused, with what was the newest version before,
-    /// unless the next one lies in its place and parameters before that gradient's have been changed.
+    /// round's learning rate. Returns the gradients' norm where clipping needs it: as it was, before it was clipped.
+    /// A gradient that is not finite is refused. The newest version is that before then. Where the pipeline keeps one
+    /// version, parameters before that gradient's have been changed.
     pub(crate) fn step(
         &mut self,
         optimiser: &Optimiser,
         lr: f64,
         round: Round,
     ) -> Result<std::result::Result<Option<f64>, Refused>> {
-        let clip = Clip::of(optimiser);
-        let mut norm = None;
         let gradients = self.gradients.get_mut();
         gradients.updated(round);
-        if let Some(clip) = &clip {
-            self.whole.resize_with(self.all.len(), Vec::new);
-            for (weight, whole) in self.all.iter().zip(&mut self.whole) {
-                whole.clear();
-                if !weight.frozen {
-                    gradients.whole(round, &weight.uses, |gradient| whole.extend_from_slice(gradient))?;
-                }
-            }
-            let columns = self.all.iter().map(Weight::columns);
-            norm = clip.apply(&mut self.whole, columns);
-            if let Some(norm) = norm.filter(|norm| !norm.is_finite()) {
-                return Ok(Err(Refused::Norm(norm)));
+        let sums = gradients.sums();
+        let trained = self.parameters.iter().filter(|(_, parameter)| !parameter.is_frozen());
+        let trained: Vec<u32> = trained.map(|(number, _)| number).collect();
+        let square = optimiser.clip_norm.map(|_| self.parameters.squares(sums, round.0, &trained, 0.0));
+        let norm = square.transpose().map_err(internal)?.map(f64::sqrt);
+        if let Some(norm) = norm.filter(|norm| !norm.is_finite()) {
+            return Ok(Err(Refused::Norm(norm)));
+        }
+        let clip = (clip_factor(optimiser, norm), optimiser.clip_value.map(|most| most as f32));
+        let step = Step::new((optimiser.algorithm, lr), self.newest.0 + 1, clip).map_err(internal)?;
+        let numbers: Vec<u32> = self.parameters.iter().map(|(number, _)| number).collect();
+        for number in numbers {
+            if !self.parameters.update(sums, round.0, number, &step).map_err(internal)? {
+                // Others have been updated.
+                self.begin(self.newest)?;
+                return Ok(Err(Refused::Gradient(number as usize)));
             }
         }
-        self.steps += 1;
-        let (old, before) = (self.newest, self.find(self.newest)?.0);
-        self.newest = Version(self.newest.0 + 1);
-        self.hold(self.newest);
-        let to = self.place(self.newest);
-        let gradients = self.gradients.get_mut();
-        let rule = Rule::new(optimiser, lr, self.steps);
-        for (place, weight) in self.all.iter_mut().enumerate() {
-            let buffer = version(&weight.values, to)?;
-            let mut lease = buffer.write(0..buffer.rows()).map_err(at("parameters"))?;
-            let mut view = lease.view_mut();
-            let (values, first, second) = (view.data_mut(), &mut weight.first, &mut weight.second);
-            if before != to {
-                let before = version(&weight.values, before)?;
-                let before = before.read(0..before.rows()).map_err(at("parameters"))?;
-                values.copy_from_slice(before.view().data());
-            }
-            if weight.frozen {
-                continue;
-            }
-            let (decay, mut refused) = (weight.decay, false);
-            // A block after another: what was looked at is in the first cache when it is used.
-            let mut step = |gradient: &[f32]| {
-                let blocks = values.chunks_mut(STEP_VALUES).zip(gradient.chunks(STEP_VALUES));
-                let moments = first.chunks_mut(STEP_VALUES).zip(second.chunks_mut(STEP_VALUES));
-                for ((values, gradient), (first, second)) in blocks.zip(moments) {
-                    refused = refused || !is_finite(gradient);
-                    if refused {
-                        return;
-                    }
-                    rule.step(decay, values, gradient, first, second);
-                }
-            };
-            match self.whole.get(place).filter(|_| clip.is_some()) {
-                Some(whole) => step(whole),
-                None => gradients.whole(round, &weight.uses, step)?,
-            }
-            if refused {
-                if before != to {
-                    self.newest = old;
-                }
-                return Ok(Err(Refused::Gradient(place)));
-            }
-        }
+        self.stepped();
         Ok(Ok(norm))
     }
 
     /// The gradient of a parameter in the round of the newest version, row-major without padding; for tests.
     pub(crate) fn gradient_values(&self, parameter: usize) -> Result<Vec<f32>> {
-        let round = Round(u32::try_from(self.newest.0).unwrap_or(u32::MAX));
-        let Some(weight) = self.all.get(parameter) else { return Ok(Vec::new()) };
-        self.gradients
-            .borrow()
-            .whole(round, &weight.uses, |gradient| state::packed(weight.columns(), gradient))
+        let round = self.steps();
+        let Ok(parameter) = self.parameters.get(use_number(parameter)) else { return Ok(Vec::new()) };
+        let columns = parameter.shape().1;
+        let packed = |gradient: &[f32]| state::packed(columns, gradient);
+        self.gradients.borrow().sums().whole(round, parameter.uses(), packed).map_err(internal)
     }
+}
+
+/// The parameters of a program without values, by number.
+pub(crate) fn parameters<'a>(
+    program: &'a Program,
+    optimiser: &'a Optimiser,
+) -> impl Iterator<Item = (u32, Parameter)> + 'a {
+    let count = program.parameters.len();
+    program.parameters.iter().enumerate().map(move |(number, p)| {
+        let further = (count..).zip(&program.uses).filter(move |(_, of)| of.index() == number);
+        let uses = std::iter::once(number).chain(further.map(|(number, _)| number)).map(use_number).collect();
+        let decay = (!optimiser.freezes(p.layer)).then(|| optimiser.weight_decay.of(p.layer) as f32);
+        let extents = p.shape.get(1..).unwrap_or_default().to_vec();
+        (use_number(number), Parameter::new(extent(&p.shape), extents, uses, decay))
+    })
+}
+
+/// Writes values into a buffer, row-major without padding.
+fn write(buffer: &Buffer, values: &[f32]) -> Result<()> {
+    let (rows, columns) = (buffer.rows(), buffer.columns());
+    if values.len() != rows * columns {
+        return Err(internal(format!("{} values for {rows} x {columns}", values.len())));
+    }
+    let mut lease = buffer.write(0..rows).map_err(at("parameters"))?;
+    let mut view = lease.view_mut();
+    for (r, row) in values.chunks_exact(columns.max(1)).enumerate() {
+        view.row_mut(r).copy_from_slice(row);
+    }
+    Ok(())
 }

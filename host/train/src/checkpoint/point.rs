@@ -257,7 +257,6 @@ impl Point {
                 owners.put(parameter, owners.matrices(), &self.values("before", parameter))?;
             }
         }
-        weights.returned_to(Version(self.mark.steps.into()));
-        Ok(())
+        weights.returned_to(Version(self.mark.steps.into()))
     }
 }

@@ -159,7 +159,7 @@ pub(crate) fn restore<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'
                 Err(Error::Gone { .. }) => {}
                 restored => {
                     let version = restored?;
-                    state.weights.returned_to(version);
+                    state.weights.returned_to(version)?;
                     return Ok(version.0);
                 }
             }

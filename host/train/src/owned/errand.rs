@@ -12,18 +12,17 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "errand", rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum Errand {
-    /// Lets go of all sums, and of all parameters but these. Answers with those that are there.
+    /// Removes all sums. Answers with the parameters that are there.
     Begin {
         /// Leaves of the tree that sums go down.
         atoms: u32,
         /// Nodes that the parts of an interval are, by interval.
         nodes: Vec<Vec<(u8, u32)>>,
-        /// Parameters that stay.
-        parameters: Vec<u32>,
         /// Whether rounds read the values before the newest.
         delayed: bool,
     },
-    /// Has a matrix of a parameter from now on, the frame's part: its values, then its moments, in their order.
+    /// Has a matrix of a parameter from now on, the frame's part: its values, then its moments, in their order. If rounds
+    /// read the values before the newest, these come first, with their version.
     Own {
         /// Its number.
         parameter: u32,
@@ -33,15 +32,10 @@ pub(super) enum Errand {
         extents: Vec<u32>,
         /// Numbers of its uses, its own first.
         uses: Vec<u32>,
+        /// Its weight decay. `None`: updates leave it as it is.
+        decay: Option<f32>,
         /// The matrix: 0 are values.
         matrix: usize,
-    },
-    /// Has the values of the update before the parameter's, the frame's part.
-    Before {
-        /// Its number.
-        parameter: u32,
-        /// The update that the parameter's newest values are of.
-        version: u64,
     },
     /// Takes gradients of intervals that have no row, which are zero.
     Fill {
@@ -108,10 +102,10 @@ pub(super) enum Errand {
         factor: Option<f32>,
         /// The largest absolute value of a gradient's values.
         most: Option<f32>,
-        /// Numbers, with weight decay; `None`: it stays as it is.
-        parameters: Vec<(u32, Option<f32>)>,
-        /// The same of replicas, whose gradients their owners pass.
-        replicas: Vec<(u32, Option<f32>)>,
+        /// Numbers.
+        parameters: Vec<u32>,
+        /// Numbers of replicas, whose gradients their owners pass.
+        replicas: Vec<u32>,
     },
     /// Answers with a matrix of a parameter.
     Give {

@@ -6,7 +6,7 @@ use eciton_plan::Version;
 use eciton_tensor::Matrix;
 
 use super::errand::{self, Errand, Reply};
-use super::{Answered, Owners, Parameter, ask, exclude, failed, places, take, tell};
+use super::{Answered, Owned, Owners, ask, exclude, failed, places, take, tell};
 use crate::error::Result;
 
 /// A parameter at a place, the update that it is of, and its matrices.
@@ -41,22 +41,10 @@ impl Owners {
         let wanted = self.shares()?;
         let homes: Vec<u32> =
             (0u32..).zip(&self.there).filter(|(_, there)| **there).map(|(at, _)| at).collect();
-        // Nothing goes before it is known what has to move.
-        let stays = self.replicates() && !self.given.get();
-        let own = |&place: &u32| -> Vec<u32> {
-            wanted.get(place as usize).into_iter().flatten().map(|(number, _)| *number).collect()
-        };
-        let begin = |place: &u32| {
-            let parameters = match stays {
-                // At most 2^16.
-                true => (0..self.parameters.len() as u32).collect(),
-                false => own(place),
-            };
-            let (atoms, nodes, delayed) = (self.atoms, self.nodes.clone(), self.delayed);
-            let begin = Errand::Begin { atoms, nodes, parameters, delayed };
-            Ok((*place, errand::write(&begin, &[]).map_err(failed)?))
-        };
-        let errands = homes.iter().map(begin).collect::<Result<Vec<_>>>()?;
+        // All parameters stay until it is known what has to move.
+        let (atoms, nodes, delayed) = (self.atoms, self.nodes.clone(), self.delayed);
+        let begin = errand::write(&Errand::Begin { atoms, nodes, delayed }, &[]).map_err(failed)?;
+        let errands = homes.iter().map(|place| (*place, begin.clone())).collect();
         let mut held: Vec<Vec<Held>> = vec![Vec::new(); self.there.len()];
         for Answered { place, reply, .. } in ask(machine, errands, true)? {
             let Reply::Owned { parameters } = reply else {
@@ -75,13 +63,12 @@ impl Owners {
                 }
             }
         }
-        if stays {
-            let stay = |place: &u32| {
-                let stay = Errand::Stay { parameters: own(place) };
-                Ok((*place, errand::write(&stay, &[]).map_err(failed)?))
-            };
-            tell(machine, homes.iter().map(stay).collect::<Result<_>>()?)?;
-        }
+        let stay = |&place: &u32| {
+            let own = wanted.get(place as usize).into_iter().flatten();
+            let stay = Errand::Stay { parameters: own.map(|(number, _)| *number).collect() };
+            Ok((place, errand::write(&stay, &[]).map_err(failed)?))
+        };
+        tell(machine, homes.iter().map(stay).collect::<Result<_>>()?)?;
         self.given.set(false);
         self.noted = Some(Version(source.version)).filter(|_| self.replicates());
         Ok(Version(source.version))
@@ -150,18 +137,16 @@ impl Owners {
             tell(machine, vec![(place, errand::write(&errand, &[given]).map_err(failed)?)])
         };
         let before = usize::from(self.is_before(version));
-        for matrix in 0..self.count(share, version) - before {
-            give(one.own(number, version, matrix), (version, matrix), matrix)?;
-        }
         if before > 0 {
-            give(Errand::Before { parameter: number, version }, (version - 1, 0), self.matrices())?;
+            give(one.own(number, version - 1, 0), (version - 1, 0), self.matrices())?;
         }
-        Ok(())
+        (0..self.count(share, version) - before)
+            .try_for_each(|matrix| give(one.own(number, version, matrix), (version, matrix), matrix))
     }
 
     /// A matrix of the log's entry.
-    fn logged_matrix(&self, one: &Parameter, number: u32, matrix: usize) -> Result<Matrix> {
+    fn logged_matrix(&self, one: &Owned, number: u32, matrix: usize) -> Result<Matrix> {
         let values = self.log.get(number as usize, matrix)?;
-        errand::matrix((one.rows, one.columns), &values).map_err(failed)
+        errand::matrix(one.shape(), &values).map_err(failed)
     }
 }

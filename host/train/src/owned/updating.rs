@@ -4,7 +4,7 @@ use eciton_exec::Executor;
 use eciton_plan::{Optimiser, Round, Version};
 
 use super::errand::{self, Errand, Reply};
-use super::{Answered, Owners, ask, exclude, failed, take, tell};
+use super::{Answered, Owned, Owners, ask, exclude, failed, take, tell};
 use crate::error::{Error, Result};
 use crate::weights::Refused;
 
@@ -17,9 +17,9 @@ impl Owners {
             return Ok(());
         }
         let mut made: Vec<Vec<u32>> = vec![Vec::new(); self.there.len()];
-        for (number, lane) in self.parameters.iter().flat_map(|one| &one.uses) {
+        for (number, lane) in self.parameters.iter().flat_map(Owned::made) {
             let Some(place) = lane.map(|lane| self.place(lane)).transpose()? else { continue };
-            made.get_mut(place as usize).into_iter().for_each(|of| of.push(*number));
+            made.get_mut(place as usize).into_iter().for_each(|of| of.push(number));
         }
         let fill = |(place, numbers): (u32, Vec<u32>)| {
             let fill = Errand::Fill { round: round.0, intervals: intervals.clone(), numbers };
@@ -32,15 +32,15 @@ impl Owners {
     /// Brings gradients of weights that lanes have in common to the place that owns these.
     fn bring<M: Executor + ?Sized>(&self, machine: &mut M, round: Round) -> Result<()> {
         let round = round.0;
-        for one in self.parameters.iter().filter(|one| !one.frozen && one.uses.len() > 1) {
+        for one in self.parameters.iter().filter(|one| !one.of.is_frozen() && one.makers.len() > 1) {
             let owner = self.homes(one)?.0;
-            for (number, lane) in &one.uses {
+            for (number, lane) in one.made() {
                 let Some(from) = lane.map(|lane| self.place(lane)).transpose()? else { continue };
                 if from == owner {
                     continue;
                 }
-                let given = take(machine, from, &Errand::Sum { round, number: *number }, one.shape())?;
-                let add = errand::write(&Errand::Add { round, number: *number }, &[given]).map_err(failed)?;
+                let given = take(machine, from, &Errand::Sum { round, number }, one.shape())?;
+                let add = errand::write(&Errand::Add { round, number }, &[given]).map_err(failed)?;
                 tell(machine, vec![(owner, add)])?;
             }
         }
@@ -82,13 +82,8 @@ impl Owners {
         let factor = crate::weights::clip_factor(optimiser, norm);
         let most = optimiser.clip_value.map(|most| most as f32);
         let algorithm = optimiser.algorithm;
-        let decay = |number: u32| {
-            let one = self.parameters.get(number as usize).filter(|one| !one.frozen);
-            (number, one.map(|one| one.decay))
-        };
         let replicas = self.share(machine, round)?;
-        let update = |(place, (numbers, replicas)): (u32, (Vec<u32>, Vec<u32>))| {
-            let [parameters, replicas] = [numbers, replicas].map(|of| of.into_iter().map(decay).collect());
+        let update = |(place, (parameters, replicas)): (u32, (Vec<u32>, Vec<u32>))| {
             let (round, version) = (round.0, version.0);
             let update =
                 Errand::Update { round, version, algorithm, rate, factor, most, parameters, replicas };
@@ -119,10 +114,11 @@ impl Owners {
             for &place in &places {
                 replicas.get_mut(place as usize).into_iter().for_each(|of| of.push(number));
             }
-            let own = shares.get_mut(self.homes(one)?.0 as usize).filter(|_| !one.frozen);
+            let own = shares.get_mut(self.homes(one)?.0 as usize).filter(|_| !one.of.is_frozen());
             own.into_iter().for_each(|of| of.extend(places.iter().map(|&place| (number, place))));
         }
-        let is_trained = |number: &u32| self.parameters.get(*number as usize).is_some_and(|one| !one.frozen);
+        let is_trained =
+            |number: &u32| self.parameters.get(*number as usize).is_some_and(|one| !one.of.is_frozen());
         let round = round.0;
         let share = |to| Errand::Share { round, to };
         let waits = |of: &Vec<u32>| of.iter().copied().filter(is_trained).collect::<Vec<u32>>();
@@ -146,7 +142,7 @@ impl Owners {
 
     /// The norm of all gradients: a sum that goes from worker to worker, in the order of parameters.
     fn norm<M: Executor + ?Sized>(&self, machine: &mut M, round: Round) -> Result<f64> {
-        let trained = (0u32..).zip(&self.parameters).filter(|(_, one)| !one.frozen);
+        let trained = (0u32..).zip(&self.parameters).filter(|(_, one)| !one.of.is_frozen());
         let mut runs: Vec<(u32, Vec<u32>)> = Vec::new();
         for (number, one) in trained {
             let place = self.homes(one)?.0;

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::bytes::UpdateBytes;
 use crate::memory::MemoryPlan;
-use crate::owned::{self, OwningLanes};
+use crate::owned::OwningLanes;
 use crate::session::Draft;
 
 /// Rounds that a grid shows where rounds overlap; else one.
@@ -194,14 +194,14 @@ pub(crate) fn needs(config: &Config, cut: Cut<'_>, (rows, parts): (usize, u32)) 
             passed.map(|(width, from)| padded(rows as u64, width.into()) * u64::from(cap.max(cap_of(from))));
         // Of what it owns also moments, and a sum for each level of the tree and for the part that comes.
         let copies = match config.workers.own() {
-            true => versions + owned::moments(&config.optimiser) as u64 + OWNED_SUMS * versions,
+            true => versions + config.optimiser.algorithm.moments() as u64 + OWNED_SUMS * versions,
             false => versions,
         };
         // At most as many as there are other lanes.
         let next = (1..depth).map(|by| (by, (lane + by) % depth));
         let next = next.filter(|(by, of)| config.workers.replicas_of((*of).into()) >= u32::from(*by));
         let next = next.map(|(_, of)| held(of));
-        let replicas = next.sum::<u64>() * (versions + owned::moments(&config.optimiser) as u64 + 1);
+        let replicas = next.sum::<u64>() * (versions + config.optimiser.algorithm.moments() as u64 + 1);
         (held(lane) * copies + replicas, kept * u64::from(cap) + passed.sum::<u64>())
     };
     (0..lanes.count).map(|lane| one((lane % u32::from(depth)) as u16)).collect()

@@ -71,9 +71,9 @@ impl Gradients {
         Ok(())
     }
 
-    /// Passes the whole gradient of a round to `then`: the sums of a parameter's uses, added in their order.
-    pub(super) fn whole<T>(&self, round: Round, uses: &[u32], then: impl FnOnce(&[f32]) -> T) -> Result<T> {
-        self.sums.whole(round.0, uses, then).map_err(internal)
+    /// The sums of the rounds in flight.
+    pub(super) fn sums(&self) -> &GradientSums {
+        &self.sums
     }
 
     /// Records that the update of a round has been made.

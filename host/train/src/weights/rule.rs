@@ -1,6 +1,6 @@
 //! An optimiser's rule at one step: the constants that all parameters share.
 
-use eciton_plan::{Algorithm, Optimiser};
+use eciton_plan::Algorithm;
 use eciton_tensor::ops::adam::{self, Adam};
 
 /// An optimiser at one step.
@@ -10,9 +10,9 @@ pub(crate) enum Rule {
 }
 
 impl Rule {
-    /// Of step `step`, from 1, at a learning rate.
-    pub(crate) fn new(optimiser: &Optimiser, lr: f64, step: u32) -> Self {
-        match optimiser.algorithm {
+    /// The rule of step number `step`, from 1, at learning rate `lr`.
+    pub(crate) fn new(algorithm: Algorithm, lr: f64, step: u32) -> Self {
+        match algorithm {
             Algorithm::Sgd { momentum, nesterov } => {
                 Self::Sgd { lr: lr as f32, momentum: momentum as f32, nesterov }
             }
@@ -27,7 +27,7 @@ impl Rule {
                     decay: 0.0,
                     shrink: 1.0,
                 };
-                let decoupled = matches!(optimiser.algorithm, Algorithm::AdamW { .. });
+                let decoupled = matches!(algorithm, Algorithm::AdamW { .. });
                 Self::Adam { constants, decoupled, lr }
             }
         }

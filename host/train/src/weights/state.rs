@@ -1,10 +1,10 @@
 //! The state of the weights between two epochs: what the next step depends on besides gradients.
 
 use eciton_plan::Version;
-use eciton_tensor::stride_for;
+use eciton_tensor::{Buffer, stride_for};
 
-use super::{Weight, Weights, version};
-use crate::error::{Error, Result, at};
+use super::{Parameter, Weights, internal};
+use crate::error::{Result, at};
 
 /// Of each parameter its values and the optimiser's moments (all row-major without padding), and the
 /// steps taken. Random numbers are functions of seed, purpose and epoch, so no generator has a state.
@@ -24,45 +24,56 @@ pub(crate) struct WeightState {
 impl Weights {
     /// The state after the last step.
     pub(crate) fn state(&self) -> Result<WeightState> {
-        let (values, steps) = (self.all_values()?, self.steps);
-        let first = self.all.iter().map(|weight| packed(weight.columns(), &weight.first)).collect();
-        let second = self.all.iter().map(|weight| packed(weight.columns(), &weight.second)).collect();
-        let earlier = self.newest.0.checked_sub(1).map(Version).filter(|_| self.delayed);
-        let earlier = earlier.and_then(|version| self.find(version).ok());
-        let earlier = earlier.map(|(place, _)| self.values_at(place)).transpose()?;
-        Ok(WeightState { steps, values, before: earlier, first, second })
+        let (values, steps) = (self.all_values()?, self.steps());
+        let [first, second] = [0, 1].map(|moment| self.moments(moment));
+        let before = self.before().map(|version| self.all_values_of(version)).transpose()?;
+        Ok(WeightState { steps, values, before, first: first?, second: second? })
     }
 
     /// Whether the values before the newest are there for the next round.
     pub(crate) fn has_before(&self) -> bool {
-        let earlier = self.newest.0.checked_sub(1).map(Version);
-        self.delayed && earlier.is_some_and(|version| self.find(version).is_ok())
+        self.before().is_some()
     }
 
-    fn values_at(&self, place: usize) -> Result<Vec<Vec<f32>>> {
-        let values = |weight: &Weight| version(&weight.values, place)?.to_vec().map_err(at("parameters"));
-        self.all.iter().map(values).collect()
+    /// The version before the newest, if rounds read it and its values are there.
+    fn before(&self) -> Option<Version> {
+        let before = self.newest.0.checked_sub(1).map(Version).filter(|_| self.delayed);
+        before.filter(|version| self.held.contains_key(version))
     }
 
-    /// Goes on from a state. Parameters must be as many, each of as many values.
+    /// A moment of all parameters, row-major without padding; zeros where the algorithm does not have it.
+    fn moments(&self, moment: usize) -> Result<Vec<Vec<f32>>> {
+        let of = |parameter: &Parameter| match parameter.moments().get(moment) {
+            Some(moment) => moment.to_vec().map_err(at("parameters")),
+            None => Ok(vec![0.0; parameter.shape().0 * parameter.shape().1]),
+        };
+        self.parameters.iter().map(|(_, parameter)| of(parameter)).collect()
+    }
+
+    /// Continues from a state. It must have as many parameters, each of as many values.
     pub(crate) fn restore(&mut self, state: &WeightState) -> Result<()> {
-        // An epoch is a step, and a step a version.
-        self.begin(Version(u64::from(state.steps)));
-        for (parameter, values) in state.values.iter().enumerate() {
-            self.set(parameter, values)?;
-        }
-        if let (Some(before), Some(earlier)) = (&state.before, self.newest.0.checked_sub(1).map(Version)) {
-            let place = self.place(earlier);
-            for (parameter, values) in before.iter().enumerate() {
-                self.write(parameter, place, values)?;
-            }
+        // A step is a version.
+        let version = Version(u64::from(state.steps));
+        self.begin(version)?;
+        let before = version.0.checked_sub(1).map(Version).zip(state.before.as_ref());
+        if let Some((earlier, _)) = before {
             self.hold(earlier);
         }
-        for ((weight, first), second) in self.all.iter_mut().zip(&state.first).zip(&state.second) {
-            weight.first = padded(weight, first)?;
-            weight.second = padded(weight, second)?;
+        let moments = [&state.first, &state.second];
+        for (number, parameter) in self.parameters.iter_mut().enumerate() {
+            let (rows, columns) = parameter.shape();
+            let buffer = |all: &Vec<Vec<f32>>| {
+                let values = all.get(number).map_or(&[][..], |values| values);
+                Buffer::from_rows(rows, columns, values).map_err(at("parameters"))
+            };
+            if let Some((earlier, before)) = before {
+                parameter.take(earlier.0, buffer(before)?, self.versions).map_err(internal)?;
+            }
+            parameter.take(version.0, buffer(&state.values)?, self.versions).map_err(internal)?;
+            for moment in moments.into_iter().take(self.algorithm.moments()) {
+                parameter.take_moment(buffer(moment)?).map_err(internal)?;
+            }
         }
-        self.steps = state.steps;
         Ok(())
     }
 }
@@ -70,18 +81,4 @@ impl Weights {
 /// Rows without their padding.
 pub(super) fn packed(columns: usize, padded: &[f32]) -> Vec<f32> {
     padded.chunks(stride_for(columns).max(1)).flat_map(|row| row.iter().take(columns).copied()).collect()
-}
-
-/// Rows with padding, as a parameter's values have it.
-fn padded(weight: &Weight, packed: &[f32]) -> Result<Vec<f32>> {
-    let (rows, columns) = weight.values.first().map_or((0, 0), |values| (values.rows(), values.columns()));
-    if packed.len() != rows * columns {
-        return Err(Error::Internal(format!("{} moments for {rows} x {columns} values", packed.len())));
-    }
-    let mut padded = vec![0.0; rows * stride_for(columns)];
-    let places = padded.chunks_mut(stride_for(columns).max(1));
-    for (place, row) in places.zip(packed.chunks(columns.max(1))) {
-        place[..row.len()].copy_from_slice(row);
-    }
-    Ok(padded)
 }

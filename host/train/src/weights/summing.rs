@@ -37,7 +37,8 @@ impl GradientSums {
         Some(*self.firsts.get(interval.index())?..*self.firsts.get(interval.index() + 1)?)
     }
 
-    /// Adds an interval's parts to the sum of a use, and returns the buffers whose values have been added.
+    /// Adds an interval's parts to the sum of a use, and returns the buffers that are not needed any more. The sums take
+    /// the buffers of some parts over and write into them.
     ///
     /// # Errors
     /// An unknown interval, another number of parts, parts of another length, a part that came before.
@@ -60,12 +61,8 @@ impl GradientSums {
     }
 
     /// Takes a whole sum that was computed elsewhere.
-    ///
-    /// # Errors
-    /// A buffer that cannot be read.
-    pub(crate) fn insert(&mut self, of: (u32, u32), whole: Buffer) -> Result<(), String> {
-        self.sums.insert(of, Summing::made(whole, &self.combine)?);
-        Ok(())
+    pub(crate) fn insert(&mut self, of: (u32, u32), whole: Buffer) {
+        self.sums.insert(of, Summing::made(whole, &self.combine));
     }
 
     /// Removes the sum of a use, and passes it to `then`.
@@ -109,7 +106,7 @@ impl GradientSums {
     /// Removes the sums of all rounds up to `round`, and returns the buffers that they held.
     pub(crate) fn forget_through(&mut self, round: u32) -> Vec<Buffer> {
         let over = self.sums.extract_if(..(round.saturating_add(1), 0), |_, _| true);
-        over.flat_map(|(_, sum)| sum.waiting.into_values()).collect()
+        over.flat_map(|(_, sum)| sum.buffers()).collect()
     }
 
     /// Bytes of all sums and of the parts that wait.
@@ -126,17 +123,70 @@ struct Summing {
     /// Parts whose turn has not come, by index.
     waiting: BTreeMap<usize, Buffer>,
     /// Sums by level.
-    levels: Vec<Option<Vec<f32>>>,
+    levels: BTreeMap<u8, Level>,
+}
+
+/// A sum of one level, which starts at 0.
+#[derive(Debug)]
+enum Level {
+    /// Nothing has been added.
+    Started,
+    /// One part has come, and 0 has not been added to it yet (which turns -0 into 0).
+    One(Buffer),
+    /// The sum.
+    Sum(Buffer),
+}
+
+impl Level {
+    /// Adds a part or the sum of the level below. Returns the buffer of the one that is not needed any more: the first
+    /// part's buffer becomes that of the sum.
+    fn add(self, part: Buffer) -> Result<(Self, Option<Buffer>), String> {
+        let (sum, raw) = match self {
+            Self::Started => return Ok((Self::One(part), None)),
+            Self::One(sum) => (sum, true),
+            Self::Sum(sum) => (sum, false),
+        };
+        {
+            let part = part.read(0..part.rows()).map_err(said)?;
+            let mut into = sum.write(0..sum.rows()).map_err(said)?;
+            let (mut into, part) = (into.view_mut(), part.view());
+            let (into, part) = (into.data_mut(), part.data());
+            if into.len() != part.len() {
+                return Err(format!("a part of {} values, not {}", part.len(), into.len()));
+            }
+            match raw {
+                true => into.iter_mut().zip(part).for_each(|(sum, value)| *sum = 0.0 + *sum + value),
+                false => into.iter_mut().zip(part).for_each(|(sum, value)| *sum += value),
+            }
+        }
+        Ok((Self::Sum(sum), Some(part)))
+    }
+
+    /// Adds 0 to a part that is alone.
+    fn finish(self) -> Result<Self, String> {
+        let Self::One(sum) = self else { return Ok(self) };
+        let mut values = sum.write(0..sum.rows()).map_err(said)?;
+        values.view_mut().data_mut().iter_mut().for_each(|value| *value += 0.0);
+        drop(values);
+        Ok(Self::Sum(sum))
+    }
+
+    fn buffer(self) -> Option<Buffer> {
+        match self {
+            Self::Started => None,
+            Self::One(buffer) | Self::Sum(buffer) => Some(buffer),
+        }
+    }
 }
 
 impl Summing {
-    /// Takes part number `index`, and moves the parts that it has added up to `added`.
+    /// Takes part number `index`. Moves buffers that are not needed any more to `free`.
     fn put(
         &mut self,
         index: usize,
         part: Buffer,
         combine: &Combine,
-        added: &mut Vec<Buffer>,
+        free: &mut Vec<Buffer>,
     ) -> Result<(), String> {
         let is_added = |step: &Sum| matches!(step, Sum::AddPartial { partial, .. } if *partial == index);
         let before = combine.steps().get(..self.done).unwrap_or_default();
@@ -144,86 +194,67 @@ impl Summing {
             return Err(format!("part {index} came twice"));
         }
         while let Some(&step) = combine.steps().get(self.done) {
-            match step {
+            let (level, part) = match step {
                 Sum::Start { level } => {
-                    let length = self.length()?;
-                    *self.level(level) = Some(vec![0.0; length]);
+                    self.levels.insert(level, Level::Started);
+                    self.done += 1;
+                    continue;
                 }
                 Sum::AddPartial { level, partial } => {
                     let Some(part) = self.waiting.remove(&partial) else { break };
-                    let values = part.read(0..part.rows()).map_err(|e| e.to_string())?;
-                    add(self.level(level).as_mut(), values.view().data())?;
-                    drop(values);
-                    added.push(part);
+                    (level, Some(part))
                 }
-                Sum::AddLevel { level, from } => {
-                    let below = self.level(from).take().unwrap_or_default();
-                    add(self.level(level).as_mut(), &below)?;
-                }
-            }
+                Sum::AddLevel { level, from } => (level, self.levels.remove(&from).and_then(Level::buffer)),
+            };
+            let (sum, part) = self.levels.remove(&level).zip(part).ok_or("a sum was not begun")?;
+            let (sum, over) = sum.add(part)?;
+            free.extend(over);
             self.done += 1;
+            let whole = self.done == combine.steps().len();
+            self.levels.insert(level, if whole { sum.finish()? } else { sum });
         }
         Ok(())
     }
 
     /// A whole sum that was computed elsewhere.
-    fn made(whole: Buffer, combine: &Combine) -> Result<Self, String> {
-        if combine.steps().is_empty() {
-            return Ok(Self { waiting: BTreeMap::from([(0, whole)]), ..Self::default() });
-        }
-        let values = whole.read(0..whole.rows()).map_err(|e| e.to_string())?.view().data().to_vec();
+    fn made(whole: Buffer, combine: &Combine) -> Self {
         let mut made = Self { done: combine.steps().len(), ..Self::default() };
-        *made.level(combine.level()) = Some(values);
-        Ok(made)
-    }
-
-    /// Values of a part, padding included.
-    fn length(&self) -> Result<usize, String> {
-        let known = self.levels.iter().flatten().map(Vec::len).next();
-        if let Some(known) = known {
-            return Ok(known);
+        match made.done {
+            0 => drop(made.waiting.insert(0, whole)),
+            _ => drop(made.levels.insert(combine.level(), Level::Sum(whole))),
         }
-        let part = self.waiting.values().next().ok_or("no part is there")?;
-        let part = part.read(0..part.rows()).map_err(|e| e.to_string())?;
-        Ok(part.view().data().len())
-    }
-
-    fn level(&mut self, level: u8) -> &mut Option<Vec<f32>> {
-        let level = usize::from(level);
-        if self.levels.len() <= level {
-            self.levels.resize(level + 1, None);
-        }
-        &mut self.levels[level]
+        made
     }
 
     /// Passes the whole sum to `then`.
     fn whole<T>(&self, combine: &Combine, then: impl FnOnce(&[f32]) -> T) -> Result<T, String> {
-        if combine.steps().is_empty()
-            && let Some(only) = self.waiting.get(&0)
-        {
-            let only = only.read(0..only.rows()).map_err(|e| e.to_string())?;
-            return Ok(then(only.view().data()));
-        }
-        let whole = self.levels.get(usize::from(combine.level())).and_then(Option::as_ref);
-        match whole.filter(|_| self.done == combine.steps().len()) {
-            Some(whole) => Ok(then(whole)),
-            None => Err(format!("{} of {} additions are done", self.done, combine.steps().len())),
-        }
+        let (done, all) = (self.done, combine.steps().len());
+        let whole = match self.levels.get(&combine.level()) {
+            _ if all == 0 => self.waiting.get(&0),
+            Some(Level::Sum(whole)) => Some(whole).filter(|_| done == all),
+            _ => None,
+        };
+        let whole = whole.ok_or_else(|| format!("{done} of {all} additions are done"))?;
+        let whole = whole.read(0..whole.rows()).map_err(said)?;
+        Ok(then(whole.view().data()))
+    }
+
+    /// All of its buffers.
+    fn buffers(self) -> impl Iterator<Item = Buffer> {
+        self.waiting.into_values().chain(self.levels.into_values().filter_map(Level::buffer))
     }
 
     fn bytes(&self) -> u64 {
-        let levels: usize = self.levels.iter().flatten().map(|level| level.len() * 4).sum();
-        levels as u64 + self.waiting.values().map(|part| part.bytes() as u64).sum::<u64>()
+        let levels = self.levels.values().filter_map(|level| match level {
+            Level::Started => None,
+            Level::One(buffer) | Level::Sum(buffer) => Some(buffer),
+        });
+        self.waiting.values().chain(levels).map(|buffer| buffer.bytes() as u64).sum()
     }
 }
 
-fn add(into: Option<&mut Vec<f32>>, values: &[f32]) -> Result<(), String> {
-    let into = into.ok_or("a sum was not begun")?;
-    if into.len() != values.len() {
-        return Err(format!("a part of {} values, not {}", values.len(), into.len()));
-    }
-    into.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
-    Ok(())
+fn said(error: impl std::fmt::Display) -> String {
+    error.to_string()
 }
 
 #[cfg(test)]
@@ -254,7 +285,8 @@ mod tests {
                 assert!(summing.whole(&combine, |_| ()).is_err());
                 // From the last on, beginning anywhere.
                 for at in (0..parts.len()).rev().map(|at| (at + turn) % parts.len()) {
-                    summing.put(at, parts[at].clone(), &combine, &mut added).unwrap();
+                    let copy = Buffer::from_rows(2, 3, &parts[at].to_vec().unwrap()).unwrap();
+                    summing.put(at, copy, &combine, &mut added).unwrap();
                 }
                 assert_eq!(summing.whole(&combine, <[f32]>::to_vec).unwrap(), wanted, "{atoms} atoms");
                 assert!(summing.bytes() > 0);

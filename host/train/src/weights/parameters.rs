@@ -1,0 +1,520 @@
+//! Parameters at one location, the host or a worker: values by version, moments, and updates.
+//!
+//! Gradients that are too long are clipped before weight decay is added. First the L2 norm over all parameters' gradients
+//! is brought down to `clip_norm`, as `torch.nn.utils.clip_grad_norm_` does it: all are multiplied by `clip_norm / (norm +
+//! 1e-6)` if that is below 1. Then each value is brought into [-`clip_value`, `clip_value`], as
+//! `torch.nn.utils.clip_grad_value_` does it.
+
+use std::collections::BTreeMap;
+
+use eciton_plan::{Algorithm, Optimiser};
+use eciton_tensor::{Buffer, Matrix, stride_for};
+
+use super::{GradientSums, Rule};
+
+/// Values that a rule updates at a time: with their moments and gradients they stay in the first cache.
+const BLOCK: usize = 2048;
+/// What is added to the norm, so that 0 can be divided by.
+const EPSILON: f64 = 1e-6;
+
+type Result<T> = std::result::Result<T, String>;
+
+fn said(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+/// One update of all parameters: from version `to - 1` to version `to`.
+pub(crate) struct Step {
+    /// The version that the update leaves, which is also the number of the step, from 1.
+    to: u64,
+    rule: Rule,
+    /// Moments that the algorithm keeps of each value.
+    moments: usize,
+    /// The factor by which the gradient's norm is clipped.
+    factor: Option<f32>,
+    /// The largest absolute value of a gradient's values.
+    most: Option<f32>,
+}
+
+impl Step {
+    /// The step of `algorithm` to version `to` with learning rate `rate`. Gradients are multiplied by `factor`, then
+    /// brought into [-`most`, `most`].
+    ///
+    /// # Errors
+    /// A version that is no number of a step (2^32 and above).
+    pub(crate) fn new(
+        (algorithm, rate): (Algorithm, f64),
+        to: u64,
+        (factor, most): (Option<f32>, Option<f32>),
+    ) -> Result<Self> {
+        let number = u32::try_from(to).map_err(said)?;
+        Ok(Self { to, rule: Rule::new(algorithm, rate, number), moments: algorithm.moments(), factor, most })
+    }
+
+    /// Updates values and moments, all of one length; a moment that the algorithm does not have is empty. Returns
+    /// whether all values of the gradient are finite. The update ends at the first block with one that is not.
+    fn apply(
+        &self,
+        decay: f32,
+        values: &mut [f32],
+        gradient: &[f32],
+        [first, second]: [&mut [f32]; 2],
+    ) -> bool {
+        let mut clipped = [0.0; BLOCK];
+        for (at, gradient) in (0..).step_by(BLOCK).zip(gradient.chunks(BLOCK)) {
+            let block = at..at + gradient.len();
+            let gradient = match (self.factor, self.most) {
+                (None, None) => gradient,
+                (factor, most) => {
+                    for (to, value) in clipped.iter_mut().zip(gradient) {
+                        let scaled = factor.map_or(*value, |factor| value * factor);
+                        *to = most.map_or(scaled, |most| scaled.clamp(-most, most));
+                    }
+                    &clipped[..gradient.len()]
+                }
+            };
+            if !is_finite(gradient) {
+                return false;
+            }
+            let [values, first, second] = [&mut *values, &mut *first, &mut *second]
+                .map(|all: &mut [f32]| all.get_mut(block.clone()).unwrap_or_default());
+            self.rule.step(decay, values, gradient, first, second);
+        }
+        true
+    }
+}
+
+/// Returns whether all values are finite. Without a branch, so that it takes vector instructions.
+fn is_finite(values: &[f32]) -> bool {
+    values.iter().fold(true, |all, value| all & value.is_finite())
+}
+
+/// One parameter with the state of its optimiser.
+#[derive(Debug)]
+pub(crate) struct Parameter {
+    shape: (usize, usize),
+    extents: Vec<u32>,
+    uses: Vec<u32>,
+    decay: Option<f32>,
+    values: BTreeMap<u64, Buffer>,
+    moments: Vec<Buffer>,
+}
+
+impl Parameter {
+    /// A parameter of `shape` (rows, columns) without values. `extents` are those of one row, `uses` the numbers of its
+    /// uses, its own first, and `decay` is the weight decay. If that is `None`, the parameter is frozen.
+    pub(crate) fn new(shape: (usize, usize), extents: Vec<u32>, uses: Vec<u32>, decay: Option<f32>) -> Self {
+        Self { shape, extents, uses, decay, values: BTreeMap::new(), moments: Vec::new() }
+    }
+
+    /// Rows and columns.
+    pub(crate) fn shape(&self) -> (usize, usize) {
+        self.shape
+    }
+
+    /// Numbers of its uses, its own first.
+    pub(crate) fn uses(&self) -> &[u32] {
+        &self.uses
+    }
+
+    /// Extents of one row.
+    pub(crate) fn extents(&self) -> &[u32] {
+        &self.extents
+    }
+
+    /// Its weight decay. `None` if it is frozen.
+    pub(crate) fn decay(&self) -> Option<f32> {
+        self.decay
+    }
+
+    /// Whether updates leave it as it is.
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.decay.is_none()
+    }
+
+    /// The newest version of which it has values.
+    pub(crate) fn newest(&self) -> Option<u64> {
+        self.values.last_key_value().map(|(version, _)| *version)
+    }
+
+    /// Versions of which it has values.
+    pub(crate) fn versions(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Values of a version.
+    pub(crate) fn values(&self, version: u64) -> Option<&Buffer> {
+        self.values.get(&version)
+    }
+
+    /// Moments of the newest version: first ones, then second ones where the algorithm has them.
+    pub(crate) fn moments(&self) -> &[Buffer] {
+        &self.moments
+    }
+
+    /// Values of a version as kernels read them.
+    pub(crate) fn matrix(&self, version: u64) -> Result<Matrix> {
+        let values = self.values.get(&version).ok_or_else(|| format!("no values of version {version}"))?;
+        let lease = values.read(0..values.rows()).map_err(said)?;
+        Matrix::from(lease).with_extents(&self.extents).map_err(said)
+    }
+
+    /// Keeps the values of `version` alone. If there are none, the newest count as these; if there are none at all, zeros.
+    pub(crate) fn begin(&mut self, version: u64) -> Result<&Buffer> {
+        let mut values = std::mem::take(&mut self.values);
+        let known = values.remove(&version).or_else(|| values.pop_last().map(|(_, buffer)| buffer));
+        let buffer = known.map_or_else(|| self.buffer(), Ok)?;
+        Ok(self.values.entry(version).or_insert(buffer))
+    }
+
+    /// Takes values of a version. Those of the version before stay where `kept` versions are more than one, and
+    /// no others do. Moments are removed.
+    pub(crate) fn take(&mut self, version: u64, values: Buffer, kept: usize) -> Result<()> {
+        self.fits(&values)?;
+        self.values.retain(|of, _| kept > 1 && *of + 1 == version);
+        self.values.insert(version, values);
+        self.moments.clear();
+        Ok(())
+    }
+
+    /// Takes the next of its moments.
+    pub(crate) fn take_moment(&mut self, moment: Buffer) -> Result<()> {
+        self.fits(&moment)?;
+        self.moments.push(moment);
+        Ok(())
+    }
+
+    /// Sets the moments of `algorithm` to zero.
+    pub(crate) fn clear_moments(&mut self, algorithm: Algorithm) -> Result<()> {
+        self.moments = (0..algorithm.moments()).map(|_| self.buffer()).collect::<Result<_>>()?;
+        Ok(())
+    }
+
+    /// A buffer of its shape with zeros.
+    pub(crate) fn buffer(&self) -> Result<Buffer> {
+        Buffer::zeroed(self.shape.0, self.shape.1).map_err(said)
+    }
+
+    fn fits(&self, values: &Buffer) -> Result<()> {
+        let ((rows, columns), found) = (self.shape, (values.rows(), values.columns()));
+        if found != self.shape {
+            return Err(format!("{} x {} values, not {rows} x {columns}", found.0, found.1));
+        }
+        Ok(())
+    }
+
+    /// Updates the values to version `step.to`, of which they are if an earlier call did it. Returns whether the gradient's
+    /// values are finite. If they are not, the values before stay where `kept` is more than 1.
+    fn update(&mut self, step: &Step, gradient: Option<&[f32]>, kept: usize) -> Result<bool> {
+        let newest = self.newest().ok_or("no values")?;
+        if newest == step.to {
+            return Ok(true);
+        }
+        if newest + 1 != step.to {
+            return Err(format!("values of version {newest}, which no update to version {} takes", step.to));
+        }
+        if kept > 1 {
+            let next = self.next(newest, kept)?;
+            self.values.insert(step.to, next);
+        }
+        let finite = gradient.map_or(Ok(true), |gradient| self.apply(step, gradient))?;
+        match (kept > 1, finite) {
+            (true, true) | (false, false) => {}
+            (true, false) => drop(self.values.remove(&step.to)),
+            (false, true) => drop(self.begin(step.to)?),
+        }
+        Ok(finite)
+    }
+
+    /// A copy of the values of a version, in the buffer of the oldest where `kept` versions are there.
+    fn next(&mut self, newest: u64, kept: usize) -> Result<Buffer> {
+        let oldest = if self.values.len() < kept { None } else { self.values.pop_first() };
+        let next = oldest.map_or_else(|| self.buffer(), |(_, buffer)| Ok(buffer))?;
+        let newest = self.values.get(&newest).ok_or("no values")?;
+        let from = newest.read(0..newest.rows()).map_err(said)?;
+        let mut to = next.write(0..next.rows()).map_err(said)?;
+        to.view_mut().data_mut().copy_from_slice(from.view().data());
+        drop(to);
+        Ok(next)
+    }
+
+    /// Applies a step to the newest values. Returns whether the gradient's values are finite.
+    fn apply(&self, step: &Step, gradient: &[f32]) -> Result<bool> {
+        let Some(decay) = self.decay else { return Ok(true) };
+        if self.moments.len() != step.moments {
+            return Err(format!("{} moments, not {}", self.moments.len(), step.moments));
+        }
+        let values = self.values.last_key_value().map(|(_, values)| values).ok_or("no values")?;
+        let mut values = values.write(0..values.rows()).map_err(said)?;
+        let mut moments = self.moments.iter().map(|moment| moment.write(0..moment.rows()));
+        let mut moment = || moments.next().transpose().map_err(said);
+        let (mut first, mut second) = (moment()?, moment()?);
+        let mut views =
+            (values.view_mut(), first.as_mut().map(|m| m.view_mut()), second.as_mut().map(|m| m.view_mut()));
+        let first = views.1.as_mut().map_or(&mut [][..], |view| view.data_mut());
+        let second = views.2.as_mut().map_or(&mut [][..], |view| view.data_mut());
+        Ok(step.apply(decay, views.0.data_mut(), gradient, [first, second]))
+    }
+
+    fn bytes(&self) -> u64 {
+        self.values.values().chain(&self.moments).map(|buffer| buffer.bytes() as u64).sum()
+    }
+}
+
+/// The parameters of a location, by number.
+#[derive(Debug, Default)]
+pub(crate) struct Parameters {
+    /// Versions that are kept.
+    kept: usize,
+    all: BTreeMap<u32, Parameter>,
+}
+
+impl Parameters {
+    /// No parameters, of which `kept` versions are to be kept.
+    pub(crate) fn new(kept: usize) -> Self {
+        Self { kept, all: BTreeMap::new() }
+    }
+
+    /// Changes the number of versions that are kept.
+    pub(crate) fn keep(&mut self, kept: usize) {
+        self.kept = kept;
+    }
+
+    /// Number of parameters.
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// All parameters by number.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Parameter)> {
+        self.all.iter().map(|(number, parameter)| (*number, parameter))
+    }
+
+    /// All parameters, in the order of their numbers.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Parameter> {
+        self.all.values_mut()
+    }
+
+    /// A parameter.
+    pub(crate) fn get(&self, number: u32) -> Result<&Parameter> {
+        self.all.get(&number).ok_or_else(|| missing(number))
+    }
+
+    /// A parameter, to change it.
+    pub(crate) fn get_mut(&mut self, number: u32) -> Result<&mut Parameter> {
+        self.all.get_mut(&number).ok_or_else(|| missing(number))
+    }
+
+    /// The parameter of a use.
+    pub(crate) fn of_use(&self, number: u32) -> Result<&Parameter> {
+        self.all.values().find(|parameter| parameter.uses.contains(&number)).ok_or_else(|| missing(number))
+    }
+
+    /// Adds a parameter.
+    pub(crate) fn insert(&mut self, number: u32, parameter: Parameter) {
+        self.all.insert(number, parameter);
+    }
+
+    /// Takes values of a version for a parameter, which is added if it is not here.
+    pub(crate) fn take(
+        &mut self,
+        number: u32,
+        parameter: Parameter,
+        version: u64,
+        values: Buffer,
+    ) -> Result<()> {
+        let known = self.all.remove(&number).filter(|known| known.shape == parameter.shape);
+        let mut parameter =
+            Parameter { values: known.map(|known| known.values).unwrap_or_default(), ..parameter };
+        parameter.take(version, values, self.kept)?;
+        self.all.insert(number, parameter);
+        Ok(())
+    }
+
+    /// Removes all parameters but `stay`.
+    pub(crate) fn retain(&mut self, stay: &[u32]) {
+        self.all.retain(|number, _| stay.contains(number));
+    }
+
+    /// Adds the squares of a round's gradients to `sum`: in f64, parameter by parameter and row by row, from gradients
+    /// that are the same for any number of threads and intervals.
+    pub(crate) fn squares(&self, sums: &GradientSums, round: u32, numbers: &[u32], sum: f64) -> Result<f64> {
+        numbers.iter().try_fold(sum, |sum, &number| {
+            let parameter = self.get(number)?;
+            sums.whole(round, &parameter.uses, |gradient| squares(sum, gradient, parameter.shape.1))
+        })
+    }
+
+    /// Updates a parameter with the sum of a round's gradients. Returns whether the gradient's values are finite.
+    pub(crate) fn update(
+        &mut self,
+        sums: &GradientSums,
+        round: u32,
+        number: u32,
+        step: &Step,
+    ) -> Result<bool> {
+        let kept = self.kept;
+        let parameter = self.get_mut(number)?;
+        if parameter.is_frozen() {
+            return parameter.update(step, None, kept);
+        }
+        let uses = std::mem::take(&mut parameter.uses);
+        let updated = sums.whole(round, &uses, |gradient| parameter.update(step, Some(gradient), kept));
+        parameter.uses = uses;
+        updated?
+    }
+
+    /// Updates a parameter with a gradient that was summed elsewhere. Returns whether the gradient's values are finite.
+    pub(crate) fn update_with(
+        &mut self,
+        gradient: Option<&Buffer>,
+        number: u32,
+        step: &Step,
+    ) -> Result<bool> {
+        let kept = self.kept;
+        let parameter = self.get_mut(number)?;
+        let Some(gradient) = gradient.filter(|_| !parameter.is_frozen()) else {
+            return match parameter.is_frozen() {
+                true => parameter.update(step, None, kept),
+                false => Err(format!("no gradient of replica {number} has come")),
+            };
+        };
+        let gradient = gradient.read(0..gradient.rows()).map_err(said)?;
+        parameter.update(step, Some(gradient.view().data()), kept)
+    }
+
+    /// Bytes of all values and moments.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.all.values().map(Parameter::bytes).sum()
+    }
+}
+
+fn missing(number: u32) -> String {
+    format!("parameter {number} is not here")
+}
+
+/// Adds the squares of a gradient's values to `sum`, row by row without padding. (A square of an f32 is exact in f64 and
+/// does not overflow there.)
+fn squares(sum: f64, gradient: &[f32], columns: usize) -> f64 {
+    let rows = gradient.chunks(stride_for(columns).max(1));
+    let values = rows.flat_map(|row| row.iter().take(columns));
+    values.fold(sum, |sum, &value| sum + f64::from(value) * f64::from(value))
+}
+
+/// The factor by which an optimiser multiplies gradients of `norm`. `None`: they stay as they are.
+pub(crate) fn clip_factor(optimiser: &Optimiser, norm: Option<f64>) -> Option<f32> {
+    let factor = optimiser.clip_norm? / (norm? + EPSILON);
+    (factor < 1.0).then_some(factor as f32)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use eciton_plan::{IntervalId, Node, Tree};
+
+    /// Gradients of round 1 and parameters of their shapes, all zero at version 4, with as many kept versions.
+    fn with(gradients: &[(usize, usize, &[f32])], kept: usize) -> (Parameters, GradientSums) {
+        let mut parameters = Parameters::new(kept);
+        let mut sums = GradientSums::new(Tree::new(1), &[vec![Node::atom(0)]]).unwrap();
+        for (number, &(rows, columns, gradient)) in (0..).zip(gradients) {
+            let mut parameter = Parameter::new((rows, columns), vec![], vec![number], Some(0.0));
+            parameter.begin(4).unwrap();
+            parameter.clear_moments(Algorithm::sgd()).unwrap();
+            parameters.insert(number, parameter);
+            let gradient = Buffer::from_rows(rows, columns, gradient).unwrap();
+            sums.add((1, number), IntervalId(0), vec![gradient]).unwrap();
+        }
+        (parameters, sums)
+    }
+
+    /// Clips gradients and returns their norm, if it is asked for, and the gradients that the rule gets.
+    fn clipped(
+        gradients: &[(usize, usize, &[f32])],
+        norm: Option<f64>,
+        value: Option<f64>,
+    ) -> (Option<f64>, Vec<f32>) {
+        let (mut parameters, sums) = with(gradients, 1);
+        let numbers: Vec<u32> = parameters.iter().map(|(number, _)| number).collect();
+        let found = norm.map(|_| parameters.squares(&sums, 1, &numbers, 0.0).unwrap().sqrt());
+        let optimiser = Optimiser { clip_norm: norm, clip_value: value, ..Optimiser::default() };
+        let clip = (clip_factor(&optimiser, found), value.map(|most| most as f32));
+        let step = Step::new((Algorithm::sgd(), 1.0), 5, clip).unwrap();
+        let values = |(number, parameters): (u32, &mut Parameters)| {
+            assert!(parameters.update(&sums, 1, number, &step).unwrap());
+            parameters.get(number).unwrap().values(5).unwrap().to_vec().unwrap()
+        };
+        let all = numbers.into_iter().flat_map(|number| values((number, &mut parameters)));
+        (found, all.map(|value| -value).collect())
+    }
+
+    const TALL: (usize, usize, &[f32]) = (2, 1, &[1.0, -2.0]);
+    const WIDE: (usize, usize, &[f32]) = (1, 2, &[2.0, 4.0]);
+
+    #[test]
+    fn a_long_gradient_is_scaled_and_a_short_one_is_not() {
+        let plain = vec![1.0, -2.0, 2.0, 4.0];
+        assert_eq!(clipped(&[TALL, WIDE], None, None), (None, plain.clone()));
+        // The norm is sqrt(1 + 4 + 4 + 16) = 5. At 5 the factor is 5 / 5.000001; above it nothing changes.
+        for (most, changed) in [(1.0, true), (5.0, true), (5.000_001, false), (1e9, false)] {
+            let factor = if changed { (most / (5.0 + 1e-6)) as f32 } else { 1.0 };
+            let wanted = plain.iter().map(|value| value * factor).collect();
+            assert_eq!(clipped(&[TALL, WIDE], Some(most), None), (Some(5.0), wanted), "{most}");
+        }
+    }
+
+    #[test]
+    fn values_are_clipped_after_the_norm() {
+        assert_eq!(clipped(&[TALL, WIDE], None, Some(1.5)), (None, vec![1.0, -1.5, 1.5, 1.5]));
+        let half = (2.5 / (5.0 + 1e-6)) as f32;
+        let wanted = vec![half, -2.0 * half, 2.0 * half, 1.5];
+        assert_eq!(clipped(&[TALL, WIDE], Some(2.5), Some(1.5)), (Some(5.0), wanted));
+        // An infinite value is one that is too large, as PyTorch has it.
+        let wanted = (None, vec![1.5, -1.5]);
+        assert_eq!(clipped(&[(1, 2, &[f32::INFINITY, f32::NEG_INFINITY])], None, Some(1.5)), wanted);
+    }
+
+    #[test]
+    fn the_ends_of_f32() {
+        assert_eq!(clipped(&[(1, 4, &[0.0; 4])], Some(1e-30), None), (Some(0.0), vec![0.0; 4]));
+        // A sum of squares far above f32 is a norm all the same.
+        let (norm, large) = clipped(&[(1, 1, &[f32::MAX]), (1, 1, &[f32::MAX])], Some(1.0), None);
+        assert!((norm.unwrap() / (f64::from(f32::MAX) * std::f64::consts::SQRT_2) - 1.0).abs() < 1e-15);
+        assert!(large.iter().all(|v| (v - std::f32::consts::FRAC_1_SQRT_2).abs() < 1e-6), "{large:?}");
+        for bad in [f32::NAN, f32::INFINITY] {
+            let (parameters, sums) = with(&[(1, 2, &[1.0, bad])], 1);
+            assert!(!parameters.squares(&sums, 1, &[0], 0.0).unwrap().is_finite());
+        }
+    }
+
+    #[test]
+    fn an_update_is_made_once_and_of_the_version_before_alone() {
+        for kept in [1, 2] {
+            let (mut parameters, sums) = with(&[TALL], kept);
+            let step = |to| Step::new((Algorithm::sgd(), 1.0), to, (None, None)).unwrap();
+            let refused = parameters.update(&sums, 1, 0, &step(6)).unwrap_err();
+            assert!(refused.contains("version 4"), "{refused}");
+            for _ in 0..2 {
+                assert!(parameters.update(&sums, 1, 0, &step(5)).unwrap());
+                let parameter = parameters.get(0).unwrap();
+                assert_eq!(parameter.values(5).unwrap().to_vec().unwrap(), [-1.0, 2.0]);
+                let before = parameter.values(4).map(|values| values.to_vec().unwrap());
+                assert_eq!(before, (kept > 1).then(|| vec![0.0; 2]), "{kept} versions");
+            }
+            assert!(parameters.update(&sums, 1, 0, &step(6)).unwrap());
+            assert_eq!(parameters.get(0).unwrap().versions(), kept);
+        }
+    }
+
+    #[test]
+    fn a_gradient_that_is_not_finite_leaves_the_version_before() {
+        let mut long = vec![1.0; 2 * BLOCK];
+        long[BLOCK] = f32::NAN;
+        let (mut parameters, sums) = with(&[(1, 2 * BLOCK, &long)], 2);
+        let step = Step::new((Algorithm::sgd(), 1.0), 5, (None, None)).unwrap();
+        assert!(!parameters.update(&sums, 1, 0, &step).unwrap());
+        let parameter = parameters.get(0).unwrap();
+        assert_eq!(parameter.newest(), Some(4));
+        assert_eq!(parameter.values(4).unwrap().to_vec().unwrap(), vec![0.0; 2 * BLOCK]);
+    }
+}
