@@ -120,7 +120,7 @@ def delay():
 
 def mixed():
     for rate in [0.01, 0.02, 0.05]:
-        model = ["digits", "--layers", 8, "--hidden", 64, "--batch", 240, "--micro", 8, "--lanes", 8, "--epochs", 60, "--dropout", 0,
+        model = ["digits", "--layers", 8, "--hidden", 64, "--batch", 240, "--micro", 2, "--lanes", 8, "--epochs", 60, "--dropout", 0,
                  "--eval-every", 0, "--set", 'model.init={ kind = "normal", std = 0.18 }', "--set", "optimiser.kind=sgd",
                  "--set", "optimiser.momentum=0.9", "--set", f"optimiser.lr={rate}"]
         print(f"rate {rate}: test accuracy, training loss")

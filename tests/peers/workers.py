@@ -212,7 +212,7 @@ def grouped(limit):
 
 def memory():
     limit = a.limit << 20
-    model = ["digits", "--layers", "16", "--hidden", "2048", "--batch", "240", "--micro", "4", "--epochs", "1", "--lr", "0.001"]
+    model = ["digits", "--layers", "16", "--hidden", "2048", "--batch", "240", "--micro", "2", "--epochs", "1", "--lr", "0.001"]
 
     def over(count):
         for token in (work / "tokens").glob("*"):
@@ -249,7 +249,7 @@ def memory():
 
 def owned():
     """Four workers and a host, each with less memory than weights and moments take."""
-    model = ["digits", "--layers", "16", "--hidden", "2048", "--batch", "240", "--micro", "4", "--epochs", "1", "--lr", "0.001"]
+    model = ["digits", "--layers", "16", "--hidden", "2048", "--batch", "240", "--micro", "2", "--epochs", "1", "--lr", "0.001"]
     groups = []
 
     def limited(limit, *words, **more):

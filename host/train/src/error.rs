@@ -74,6 +74,20 @@ pub enum Error {
         /// What it weighs.
         weight: f32,
     },
+    /// More parts than a batch has groups of rows that are summed together.
+    #[error(
+        "`batch.micro` is {parts}, and an update of {rows} rows has at most {most}: say --micro {possible}, or more rows an \
+         update with --batch (128 for each part, 16 parts at most)",
+        possible = if *most == 1 { "1".to_owned() } else { format!("1 to {most}") }
+    )]
+    Parts {
+        /// Those that are asked for.
+        parts: u32,
+        /// Those that are possible.
+        most: u32,
+        /// Rows of an update.
+        rows: u32,
+    },
     /// A published data set that is not in the user's cache.
     #[error("`{name}` is not in {folder}; `eciton data fetch {name}` brings it", folder = folder.display())]
     NotFetched {

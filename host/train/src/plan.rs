@@ -290,7 +290,9 @@ fn plan_data(dataset: Option<Dataset>, config: &Config, options: &Options) -> Re
     }
     let config = &config;
     let draft = Draft::new(config, options, dataset, Asked::Folder)?;
-    check_settings(&draft.settings, &draft.inputs)?;
+    let batches =
+        draft.planned.chooser.as_ref().and_then(|chooser| chooser.batches(&config.batch, &draft.inputs));
+    check_settings(&draft.settings, &draft.inputs, batches.as_ref())?;
     let (inputs, program) = (&draft.inputs, &draft.planned.program);
     let intervals = program.apart.unwrap_or(inputs.intervals.len() as u32);
     let gathered = |stage: &Stage| {

@@ -307,12 +307,13 @@ impl Session {
         })
     }
 
-    /// Refuses settings of the model that none of its layers reads.
+    /// Refuses settings of the model that none of its layers reads, and a number of parts that a batch cannot have.
     ///
     /// # Errors
-    /// [`eciton_plan::Error::UnreadKey`].
+    /// [`eciton_plan::Error::UnreadKey`], [`Error::Parts`].
     pub(crate) fn check_settings(&self) -> Result<()> {
-        check_settings(&self.settings, &self.inputs)
+        let batches = self.source.as_ref().and_then(|source| source.batches_of_rows());
+        check_settings(&self.settings, &self.inputs, batches)
     }
 
     /// The configuration with what followed from the data.

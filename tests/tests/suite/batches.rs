@@ -129,10 +129,10 @@ fn rows_of_an_epoch_are_all_training_rows_once() {
     // is the loss of all rows.
     let still = ["model.kind=mlp", "model.dropout=0", "optimiser.lr=1e-30", "optimiser.weight_decay=0"];
     let whole = trained(&config(1, &still));
-    let batches = trained(&config(3, &[&still[..], &["batch.rows=35", "batch.micro=2"]].concat()));
+    let batches = trained(&config(3, &[&still[..], &["batch.rows=70", "batch.micro=2"]].concat()));
     let wanted = whole.history()[0].loss;
     for report in batches.history() {
-        // 140 training rows are four batches of 35.
+        // 140 training rows are two batches of 70.
         assert!((report.loss - wanted).abs() < 1e-6, "epoch {}: {} for {wanted}", report.epoch, report.loss);
     }
 }

@@ -209,7 +209,7 @@ fn text(folder: &std::path::Path) -> String {
 fn language(source: &str, settings: &[&str]) -> Config {
     let case = cases().into_iter().find(|case| case.what == "char-lm").unwrap();
     let mut config =
-        case.config(&["data.sequence=16", "batch.rows=256", "run.epochs=2", "optimiser.lr=0.01"]);
+        case.config(&["data.sequence=16", "batch.rows=512", "run.epochs=2", "optimiser.lr=0.01"]);
     config.data.source = source.to_owned();
     if let eciton_plan::Layers::List(layers) = &mut config.model.layers {
         layers[0].deep.entries = None;
@@ -229,8 +229,8 @@ fn how_a_language_model_is_cut_changes_no_bit() {
     let wanted = digest(&[]);
     for other in [
         &["batch.micro=2"][..],
-        &["batch.micro=5", "run.threads=1"],
-        &["batch.micro=16", "executor.spans=auto"],
+        &["batch.micro=3", "run.threads=1"],
+        &["batch.micro=4", "executor.spans=auto"],
         &["batch.micro=2", "executor.kind=loopback"],
         &["batch.micro=2", "executor.kind=loopback", "executor.spans=auto"],
         &["run.intervals=3"],
@@ -243,7 +243,7 @@ fn how_a_language_model_is_cut_changes_no_bit() {
 fn how_losses_of_several_layers_are_cut_changes_no_bit() {
     let case = cases().into_iter().find(|case| case.what == "losses of several layers").unwrap();
     let digest = |settings: &[&str]| {
-        let of_data = ["data.source=digits", "batch.rows=240", "run.epochs=2"];
+        let of_data = ["data.source=digits", "batch.rows=512", "run.epochs=2"];
         let config = case.config(&[&of_data[..], settings].concat());
         train(&config, &options()).unwrap().0.model_digest
     };

@@ -21,13 +21,13 @@ fn refused(source: &str, settings: &[&str]) -> String {
 
 #[test]
 fn parts_of_a_batch_of_rows_change_no_bit() {
-    // The last batch has 157 rows: its later atoms are shorter.
-    let whole = ["model.kind=mlp", "model.hidden=24", "batch.rows=320", "model.norm=layer"];
+    // The last batch has 413 rows: its atoms are shorter.
+    let whole = ["model.kind=mlp", "model.hidden=24", "batch.rows=1024", "model.norm=layer"];
     let wanted = digest("digits", &whole);
     for other in [
         &["batch.micro=2"][..],
         &["batch.micro=5", "run.threads=1"],
-        &["batch.micro=16", "executor.spans=auto"],
+        &["batch.micro=8", "executor.spans=auto"],
         &["batch.micro=3", "batch.prefetch=0"],
         &["batch.micro=5", "executor.kind=loopback"],
         &["batch.micro=2", "executor.kind=loopback", "executor.spans=auto"],
@@ -42,11 +42,23 @@ fn parts_of_a_batch_of_rows_change_no_bit() {
 
 #[test]
 fn a_batch_may_have_fewer_rows_than_parts_have_atoms() {
-    // 1437 = 11 * 130 + 7 rows: the last batch has fewer rows than a batch has parts.
-    let whole = ["model.kind=mlp", "batch.rows=130"];
+    // 1437 = 1430 + 7 rows: the last batch has fewer rows than a batch has atoms.
+    let whole = ["model.kind=mlp", "batch.rows=1430"];
     let wanted = digest("digits", &whole);
     assert_eq!(digest("digits", &[&whole[..], &["batch.micro=4"]].concat()), wanted);
-    assert_eq!(digest("digits", &[&whole[..], &["batch.micro=9"]].concat()), wanted);
+    assert_eq!(digest("digits", &[&whole[..], &["batch.micro=8"]].concat()), wanted);
+}
+
+#[test]
+fn more_parts_than_a_batch_has_are_refused_with_the_possible_numbers() {
+    for (rows, most, possible) in [(1430, 8, "1 to 8"), (512, 4, "1 to 4"), (511, 2, "1 to 2"), (63, 1, "1,")]
+    {
+        let (batch, more) = (format!("batch.rows={rows}"), format!("batch.micro={}", most + 1));
+        let text = refused("digits", &["model.kind=mlp", &batch, &more]);
+        for words in [format!("an update of {rows} rows has at most {most}"), format!("--micro {possible}")] {
+            assert!(text.contains(&words), "{rows}: {text}");
+        }
+    }
 }
 
 #[test]

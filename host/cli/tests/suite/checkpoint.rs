@@ -489,7 +489,7 @@ fn two_buffered_weights_go_on_to_the_same_bits() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path();
     let line =
-        ["train", "digits", "--json", "--layers", "4", "--batch", "240", "--micro", "4", "--lanes", "2"];
+        ["train", "digits", "--json", "--layers", "4", "--batch", "512", "--micro", "4", "--lanes", "2"];
     let line = [&line[..], &["--schedule", "2bw", "--epochs", "80", "--set", "checkpoint.every=1"]].concat();
     let of = |lines: &[Value]| {
         let epochs = lines.iter().filter(|line| line["loss"].is_f64() && line["epoch"].is_u64());

@@ -10,6 +10,7 @@ use eciton_tensor::Grid;
 use eciton_tensor::random::{Key, Purpose};
 
 use crate::data::{Inputs, grid};
+use crate::error::{Error, Result};
 
 /// The stream of the shuffled order.
 const SHUFFLE: u32 = u32::MAX;
@@ -47,6 +48,18 @@ impl RowBatches {
         let groups = settings.rows.map_or(all, |rows| (rows / group).max(1)).min(all);
         let atoms = Atoms::count_of_batch(groups.saturating_mul(group), group);
         Self { firsts, group, groups, micro: settings.micro, atoms }
+    }
+
+    /// Checks that a batch has as many parts as are asked for.
+    ///
+    /// # Errors
+    /// [`Error::Parts`].
+    pub(crate) fn check(&self) -> Result<()> {
+        let (parts, most, rows) = (self.micro, self.parts(), self.groups.saturating_mul(self.group));
+        if parts <= most {
+            return Ok(());
+        }
+        Err(Error::Parts { parts, most, rows })
     }
 
     /// Rows of a pass: those of all groups that have a training row.

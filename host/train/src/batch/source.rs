@@ -41,6 +41,11 @@ impl Chooser {
         }
     }
 
+    /// Batches of rows whose parts have no lists. `None` if parts have.
+    pub(crate) fn batches(&self, settings: &Settings, inputs: &Inputs) -> Option<RowBatches> {
+        matches!(self, Self::Rows).then(|| RowBatches::new(settings, inputs))
+    }
+
     /// Parts of a batch: as many as were asked for, but for those that never have a row.
     pub(crate) fn parts(&self, settings: &Settings, inputs: &Inputs) -> u32 {
         match self {
@@ -127,6 +132,11 @@ impl Source {
             counts,
             dataset,
         })
+    }
+
+    /// Batches of rows whose parts have no lists. `None` if parts have.
+    pub(crate) fn batches_of_rows(&self) -> Option<&RowBatches> {
+        matches!(self.chooser, Chooser::Rows).then_some(&self.batches)
     }
 
     /// Parts of a round.

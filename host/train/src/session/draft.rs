@@ -122,13 +122,19 @@ impl Draft {
     }
 }
 
-/// Refuses settings of a model that none of its layers reads.
+/// Refuses settings of a model that none of its layers reads, and a number of parts that `batches` cannot have.
+/// Runs that were begun before are not checked: they resume as they were.
 ///
 /// # Errors
-/// [`eciton_plan::Error::UnreadKey`].
-pub(crate) fn check_settings(settings: &ModelSettings, inputs: &Inputs) -> Result<()> {
+/// [`eciton_plan::Error::UnreadKey`], [`Error::Parts`].
+pub(crate) fn check_settings(
+    settings: &ModelSettings,
+    inputs: &Inputs,
+    batches: Option<&RowBatches>,
+) -> Result<()> {
     let shape = inputs.shape;
-    Ok(settings.check_read(shape.features, shape.classes, inputs.task)?)
+    settings.check_read(shape.features, shape.classes, inputs.task)?;
+    batches.map_or(Ok(()), RowBatches::check)
 }
 
 impl Draft {
@@ -151,7 +157,7 @@ pub(crate) struct Planned {
     pub(super) evaluation: EvaluationPlan,
     pub(super) layers: Vec<Option<Arc<Layer>>>,
     /// Who chooses the rows of batches.
-    pub(super) chooser: Option<Chooser>,
+    pub(crate) chooser: Option<Chooser>,
     /// Where the gathers beside the loss leave out what it does not reach.
     pub labelled: Option<LabelledPlan>,
     pub memory: MemoryPlan,
