@@ -43,12 +43,20 @@ pub fn profile(
             true => config.batch.micro = parts,
             false => config.run.intervals = Some(parts),
         }
-        let draft = crate::plan::plan(&config, &options)?;
+        let draft = match crate::plan::plan(&config, &options) {
+            // A batch that has fewer parts is measured in those that it has.
+            Err(error @ Error::Parts { .. }) if measured.len() > 1 => {
+                observer.warning(&format!("{parts} parts are not measured: {error}"));
+                break;
+            }
+            draft => draft?,
+        };
         crate::train(&config, &options, observer)?;
         let rows = f64::from(config.batch.rows.unwrap_or(draft.vertices).min(draft.vertices));
         let parts = f64::from(draft.intervals.max(1));
         measured.push((parts / rows.max(1.0), parts, read(path)?));
     }
+    sizes.truncate(measured.len());
     let Some((.., last)) = measured.last() else { return Err(Error::Internal("no profile".to_owned())) };
     let mut fitted = last.clone();
     for (at, stage) in fitted.stages.iter_mut().enumerate() {

@@ -188,5 +188,6 @@ fn graphs_keep_their_edges_and_ids() {
     assert!(stat.contains("count vertices from 0, so vertex 0 is vertex 1 of the graph file"), "{stat}");
     write(folder, "a.parquet", "PAR1");
     let (_, _, err) = eciton(folder, &["train", "a.parquet"]);
-    assert!(err.contains("pandas.read_parquet"), "{err}");
+    // The first is of builds without the feature.
+    assert!(err.contains("pandas.read_parquet") || err.contains("expected a whole Parquet"), "{err}");
 }
