@@ -4,21 +4,10 @@
 //! replica i mod width's. Lane l of replica r has the number `r depth + l`. Gradients of all intervals go down
 //! one tree (`combine`), so neither number changes a bit where a round reads one version of the weights.
 //!
-//! | schedule | order | cap | weights | source |
-//! | --- | --- | --- | --- | --- |
-//! | `gpipe` | forward first | all intervals | `latest` | Huang et al. 2019, section 2.3 |
-//! | `1f1b` | backward first | longest path | `latest` | Narayanan et al. 2021 (PipeDream-Flush), section 3.2 |
-//! | `2bw` | backward first | longest path | `2bw` | the same, section 3.1 |
-//! | `naive` | backward first | longest path | `newest` | Narayanan et al. 2019, section 3.3, without its stashing |
-//!
-//! A lane lets intervals in, in their order, and has at most its *cap* of them between their first and their
-//! last step there. The longest path from a lane to the last one, itself included, is what backward-first
-//! orders need to be busy: d - l of a chain (the warm-up of PipeDream), 1 + the largest of the followers' in
-//! a graph (Jeon et al. 2025, GraphPipe, section 5).
+//! [`crate::policy`] has the order in which a lane does its steps, and how many intervals it has at once. A lane
+//! does one run of stages, or several ([`Lanes::chunks`]): run k of a replica is on lane k mod depth.
 
 mod runs;
-
-use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
@@ -26,68 +15,12 @@ use crate::error::Error;
 use crate::executor::SpanChoice;
 use crate::ids::StageId;
 use crate::op::{batch_norm, pair_norm};
-use crate::pipeline::WeightVersions;
 use crate::planner::Plan;
+use crate::policy::Order;
 use crate::program::{Phase, Place, Program, Scope, Stage};
 
 /// Most lanes.
 pub const MAX_LANES: u32 = 4096;
-
-/// What a lane does first of all that it could do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Order {
-    /// Forward steps, then backward steps.
-    ForwardFirst,
-    /// Backward steps as early as they can be done.
-    #[default]
-    BackwardFirst,
-}
-
-impl Order {
-    /// Both, with their names.
-    pub const ALL: [(&'static str, Self); 2] =
-        [("forward-first", Self::ForwardFirst), ("backward-first", Self::BackwardFirst)];
-
-    /// Its name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::ForwardFirst => "forward-first",
-            Self::BackwardFirst => "backward-first",
-        }
-    }
-}
-
-/// A published schedule: an order of steps and the weights that they read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PipelineSchedule {
-    /// All forward steps, then all backward steps.
-    GPipe,
-    /// One forward, one backward; one version of the weights.
-    Flush,
-    /// The same, rounds overlapping, with two versions.
-    TwoBuffered,
-    /// The same, with whatever weights are newest: forward and backward differ. A bad example.
-    Naive,
-}
-
-impl PipelineSchedule {
-    /// All, with their names.
-    pub const ALL: [(&'static str, Self); 4] =
-        [("gpipe", Self::GPipe), ("1f1b", Self::Flush), ("2bw", Self::TwoBuffered), ("naive", Self::Naive)];
-
-    /// Order and weights.
-    #[must_use]
-    pub const fn settings(self) -> (Order, WeightVersions) {
-        match self {
-            Self::GPipe => (Order::ForwardFirst, WeightVersions::Latest),
-            Self::Flush => (Order::BackwardFirst, WeightVersions::Latest),
-            Self::TwoBuffered => (Order::BackwardFirst, WeightVersions::TwoBuffered),
-            Self::Naive => (Order::BackwardFirst, WeightVersions::Newest),
-        }
-    }
-}
 
 /// How many lanes there are, and what they do first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,11 +35,14 @@ pub struct Lanes {
     /// Most intervals on a lane at once; `None`: by the order.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cap: Option<u32>,
+    /// Runs of stages of a lane; `None`: by the order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chunks: Option<u32>,
 }
 
 impl Default for Lanes {
     fn default() -> Self {
-        Self { count: 0, width: 1, order: Order::default(), cap: None }
+        Self { count: 0, width: 1, order: Order::default(), cap: None, chunks: None }
     }
 }
 
@@ -118,6 +54,12 @@ impl Lanes {
             Some(depth) => depth,
             None => self.count,
         }
+    }
+
+    /// Runs of stages of one replica.
+    #[must_use]
+    pub fn runs(&self) -> usize {
+        self.depth() as usize * self.chunks() as usize
     }
 
     /// The lane of a replica's lane for an interval.
@@ -134,7 +76,7 @@ pub struct LaneSettings {
     /// How many, and in which order they work.
     #[serde(flatten)]
     pub lanes: Lanes,
-    /// The first layer of each lane of a replica, from 0; empty: so that all take as long.
+    /// The first layer of each run of stages of a replica, from 0; empty: so that all take as long.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cut: Vec<u32>,
     /// The path of a task profile, by which stages are planned; `None`: by counts of operations.
@@ -174,10 +116,26 @@ impl LaneSettings {
             let remedy = "leave one of both out: a profile says where to cut";
             return refuse("lanes.cut", format!("{:?}", self.cut), "lanes.profile", profile.clone(), remedy);
         }
+        let (order, has_chunks) = (self.lanes.order, self.lanes.order.rules().chunks() > 1);
+        if let Some(chunks) = self.lanes.chunks.filter(|&chunks| (chunks > 1) != has_chunks) {
+            let remedy = match has_chunks {
+                true => "take 2 chunks or more, or lanes.order = \"backward-first\" (--schedule 1f1b)",
+                false => "take lanes.order = \"interleaved\" (--schedule interleaved), or leave lanes.chunks out",
+            };
+            return refuse("lanes.chunks", chunks.to_string(), "lanes.order", order.name().to_owned(), remedy);
+        }
+        if let Some(cap) = self.lanes.cap.filter(|_| has_chunks) {
+            let remedy = "leave lanes.cap out: this order needs all micro-batches of its warm-up";
+            return refuse("lanes.cap", cap.to_string(), "lanes.order", order.name().to_owned(), remedy);
+        }
         let rising = self.cut.windows(2).all(|two| two[0] < two[1]);
-        let whole = self.cut.len() == self.lanes.depth() as usize && self.cut.first() == Some(&0) && rising;
+        let whole = self.cut.len() == self.lanes.runs() && self.cut.first() == Some(&0) && rising;
         if !self.cut.is_empty() && !whole {
-            let remedy = "name the first layer of each lane of a replica, ascending from 0, or leave cut out";
+            let remedy = match has_chunks {
+                true => "name the first layer of each run of stages (lanes of a replica times lanes.chunks), ascending \
+                         from 0, or leave cut out",
+                false => "name the first layer of each lane of a replica, ascending from 0, or leave cut out",
+            };
             return refuse("lanes.cut", format!("{:?}", self.cut), "lanes.count", counted, remedy);
         }
         Ok(())
@@ -214,8 +172,10 @@ pub(crate) fn not_on_lanes(program: &Program, stage: &Stage) -> (&'static str, S
 /// Which lane of a replica does which stage of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
-    /// By stage.
-    lanes: Vec<u16>,
+    /// By stage, its run of stages.
+    runs: Vec<u16>,
+    /// Lanes of a replica: run k is on lane k mod depth.
+    depth: u16,
 }
 
 impl Placement {
@@ -225,7 +185,7 @@ impl Placement {
     /// [`Error::Together`] for a program whose stages read rows of other intervals or are the host's, or
     /// that has fewer forward stages than lanes.
     pub fn of(program: &Program, settings: &LaneSettings) -> Result<Self, Error> {
-        let depth = settings.lanes.depth() as usize;
+        let runs = settings.lanes.runs();
         let refuse = |other, other_found: String, remedy| {
             let found = settings.lanes.count.to_string();
             Err(Error::Together { key: "lanes.count", found, other, other_found, remedy })
@@ -240,7 +200,7 @@ impl Placement {
         }
         let end = program.loss().map_or(program.stages.len(), StageId::index);
         let firsts = match settings.cut.is_empty() {
-            true => balanced(&costs(program, end), depth),
+            true => balanced(&costs(program, end), runs),
             false => first_stages(program, end, &settings.cut),
         };
         let Some(firsts) = firsts else {
@@ -251,13 +211,22 @@ impl Placement {
                     "name the first layer of each lane: a rising list, and each below the number of layers";
                 return Err(Error::Together { key, found, other, other_found, remedy });
             }
+            let forward = format!("{end} stages forward");
+            if settings.lanes.chunks() > 1 {
+                let found = format!("{} in each of {} lanes", settings.lanes.chunks(), settings.lanes.depth());
+                let remedy =
+                    "have at most as many runs of stages (lanes of a replica times lanes.chunks) as the model has \
+                     stages forward: fewer lanes or chunks, or more layers";
+                let (key, other, other_found) = ("lanes.chunks", "model", forward);
+                return Err(Error::Together { key, found, other, other_found, remedy });
+            }
             let remedy = "have at most as many lanes of a replica as the model has stages forward";
-            return refuse("model", format!("{end} stages forward"), remedy);
+            return refuse("model", forward, remedy);
         };
-        Ok(Self::with(program, end, &firsts))
+        Ok(Self::with(program, end, &firsts, settings.lanes.depth()))
     }
 
-    /// The stages of a plan, each on the lane of its number.
+    /// The stages of a plan, each in the run of its number.
     #[must_use]
     pub fn planned(program: &Program, plan: &Plan) -> Self {
         let end = program.loss().map_or(program.stages.len(), StageId::index);
@@ -265,51 +234,49 @@ impl Placement {
         let mut operators: Vec<usize> = owners.iter().copied().take(end).collect();
         operators.sort_unstable();
         operators.dedup();
-        let lane = |owner: usize| {
+        let run = |owner: usize| {
             let operator = operators.binary_search(&owner).unwrap_or(0);
             plan.stages.iter().position(|stage| stage.operators.contains(&operator)).unwrap_or(0)
         };
-        // At most `MAX_LANES`.
-        Self { lanes: owners.iter().map(|&owner| lane(owner) as u16).collect() }
+        // A program has at most 2^16 stages.
+        Self { runs: owners.iter().map(|&owner| run(owner) as u16).collect(), depth: plan.depth as u16 }
     }
 
     /// Forward stages up to `end` in runs from each of `firsts`; the others by what they belong to.
-    fn with(program: &Program, end: usize, firsts: &[usize]) -> Self {
+    fn with(program: &Program, end: usize, firsts: &[usize], depth: u32) -> Self {
         let forward = |at: usize| firsts.iter().filter(|&&first| first <= at).count().saturating_sub(1);
-        // At most `MAX_LANES`.
-        Self { lanes: owners(program, end).into_iter().map(|at| forward(at) as u16).collect() }
+        // A program has at most 2^16 stages.
+        Self {
+            runs: owners(program, end).into_iter().map(|at| forward(at) as u16).collect(),
+            depth: depth as u16,
+        }
     }
 
-    /// The stages of an evaluation, each on the lane of its operation in a training.
+    /// The stages of an evaluation, each in the run of its operation in a training.
     #[must_use]
     pub fn following(&self, training: &Program, evaluation: &Program) -> Self {
-        let lane = |stage: &crate::Stage| {
+        let run = |stage: &crate::Stage| {
             let of = training.stages.iter().position(|own| own.operation == stage.operation);
-            of.and_then(|at| self.lanes.get(at)).copied().unwrap_or(0)
+            of.and_then(|at| self.runs.get(at)).copied().unwrap_or(0)
         };
-        Self { lanes: evaluation.stages.iter().map(lane).collect() }
+        Self { runs: evaluation.stages.iter().map(run).collect(), depth: self.depth }
     }
 
-    /// By stage, its lane of a replica.
-    #[must_use]
-    pub fn lanes(&self) -> &[u16] {
-        &self.lanes
-    }
-
-    /// One task for each run of stages of one lane in one direction.
+    /// One task for each run of stages in one direction.
     #[must_use]
     pub fn spans(&self, program: &Program) -> SpanChoice {
         let end = program.loss().map_or(program.stages.len(), StageId::index);
-        let starts = |at: &usize| *at == 0 || *at == end || self.lanes.get(*at) != self.lanes.get(at - 1);
+        let starts = |at: &usize| *at == 0 || *at == end || self.runs.get(*at) != self.runs.get(at - 1);
         // A program has at most 2^16 stages.
-        SpanChoice::Firsts((0..self.lanes.len()).filter(starts).map(|at| at as u32).collect())
+        SpanChoice::Firsts((0..self.runs.len()).filter(starts).map(|at| at as u32).collect())
     }
 
     /// Puts the spans of a program, as stages, on their lanes.
     pub fn place(&self, fused: &mut Program, spans: &crate::Spans) {
         for (stage, span) in fused.stages.iter_mut().zip(spans.as_slice()) {
-            if let Some(&lane) = self.lanes.get(span.stages.start) {
-                stage.place = Place::Lane(lane);
+            if let Some(&run) = self.runs.get(span.stages.start) {
+                let depth = self.depth.max(1);
+                (stage.place, stage.chunk) = (Place::Lane(run % depth), run / depth);
             }
         }
     }
@@ -402,40 +369,4 @@ fn first_stages(program: &Program, end: usize, layers: &[u32]) -> Option<Vec<usi
         *first = 0;
     }
     firsts.windows(2).all(|two| two[0] < two[1]).then_some(firsts)
-}
-
-/// By lane of a replica, how many intervals it has at once, of so many of a replica. Stages are a program's
-/// that are on lanes.
-#[must_use]
-pub fn caps(program: &Program, lanes: &Lanes, intervals: u32) -> Vec<u32> {
-    let depth = lanes.depth() as usize;
-    let most = lanes.cap.unwrap_or(intervals).max(1);
-    if lanes.order == Order::ForwardFirst {
-        return vec![most; depth];
-    }
-    let lane = |stage: StageId| match program.place(stage) {
-        Place::Lane(lane) => Some(usize::from(lane)),
-        _ => None,
-    };
-    let end = program.loss().map_or(program.stages.len(), StageId::index);
-    let mut followers: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); depth];
-    for id in (0u16..).map(StageId).take(end + 1) {
-        for (before, _) in program.dependencies(id) {
-            if let (Some(from), Some(to)) = (lane(before), lane(id))
-                && from != to
-                && let Some(of) = followers.get_mut(from)
-            {
-                of.insert(to);
-            }
-        }
-    }
-    // Lanes that follow each other in a circle need all that there is.
-    let mut longest = vec![1u32; depth];
-    for _ in 0..depth {
-        for at in 0..depth {
-            let next = followers[at].iter().filter_map(|&to| longest.get(to)).max().map_or(1, |&n| n + 1);
-            longest[at] = longest[at].max(next).min(depth as u32);
-        }
-    }
-    longest.into_iter().map(|path| path.min(most)).collect()
 }

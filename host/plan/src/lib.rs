@@ -25,6 +25,20 @@
 //!
 //! At run time a stage on an interval at a round is a [`Step`]; an attempt at it is a [`Task`].
 
+/// Whether a test has planted this defect in the rules and planners of its thread.
+macro_rules! planted {
+    ($defect:ident) => {{
+        #[cfg(test)]
+        {
+            crate::testing::is_planted(crate::testing::Planted::$defect)
+        }
+        #[cfg(not(test))]
+        {
+            false
+        }
+    }};
+}
+
 pub mod atoms;
 pub mod batch;
 pub mod buffers;
@@ -50,6 +64,7 @@ pub mod optimiser;
 pub mod order;
 pub mod pipeline;
 pub mod planner;
+pub mod policy;
 pub mod prices;
 pub mod profile;
 pub mod program;
@@ -87,7 +102,7 @@ pub use ids::{
     StageId, Version,
 };
 pub use keys::{KeyInfo, keys};
-pub use lanes::{LaneSettings, Lanes, Order, PipelineSchedule, Placement};
+pub use lanes::{LaneSettings, Lanes, Placement};
 pub use links::Links;
 pub use model::{
     Activation, Aggregator, Attention, Conv2d, DeepSettings, EdgeColumn, Embedding, FeatureGather, First,
@@ -99,6 +114,7 @@ pub use objective::{Loss, Metric, TaskType};
 pub use optimiser::{Algorithm, Optimiser, Schedule, WeightDecay};
 pub use order::VertexOrder;
 pub use pipeline::{Mode, Pipeline, WeightVersions};
+pub use policy::{Order, PipelineSchedule, Policy};
 pub use prices::{HostPlace, Moved, Prices, Processor};
 pub use profile::{Profile, StageProfile};
 pub use program::{

@@ -420,6 +420,7 @@ impl<'o> Lowering<'o> {
             operation,
             phase,
             place: Place::Host,
+            chunk: 0,
             domain,
             via: None,
             reads: Vec::new(),

@@ -16,20 +16,6 @@
 //! asks for it, and nowhere else. What is over a limit is no plan. Rows of the data lie with the
 //! lanes that read them.
 
-/// Whether a test has planted this defect in the planners of its thread.
-macro_rules! planted {
-    ($defect:ident) => {{
-        #[cfg(test)]
-        {
-            crate::planner::tests::defects::is(crate::planner::tests::defects::Planted::$defect)
-        }
-        #[cfg(not(test))]
-        {
-            false
-        }
-    }};
-}
-
 mod balance;
 mod blocks;
 mod branches;

@@ -1,7 +1,7 @@
 //! Schedules as data: which lane does which step, and when, if each stage takes a given time.
 //!
-//! A [`Grid`] follows from a program on lanes, the order and the caps of [`crate::lanes`] alone, apart from any
-//! run and from the engine, whose order of steps is held against it. [`Grid::check`] looks at a grid as at a
+//! A [`Grid`] follows from a program on lanes and the rules of [`crate::policy`] alone, apart from any run and from
+//! the engine, which follows the same rules. [`Grid::check`] looks at a grid as at a
 //! stranger's: every step once, after what it reads, one at a time a lane, within the caps.
 //!
 //! The *bubble* of a grid is the share of all lanes' time, from the first step to the last, in which a lane
@@ -13,10 +13,11 @@ pub(crate) mod list;
 
 use std::collections::BTreeMap;
 
-use list::{Job, List, World};
+use list::{List, World};
 
 use crate::ids::StageId;
-use crate::lanes::{Lanes, caps};
+use crate::lanes::Lanes;
+use crate::policy::{Policy, caps};
 use crate::program::{Place, Program};
 
 /// A step of a lane.
@@ -28,6 +29,8 @@ pub struct Cell {
     pub round: u32,
     /// Which stage.
     pub stage: StageId,
+    /// The stage's chunk of the lane.
+    pub chunk: u32,
     /// Whether the step is the loss or behind it.
     pub back: bool,
     /// On which interval.
@@ -80,19 +83,10 @@ impl Shape<'_> {
     }
 
     fn list(&self) -> List {
-        let loss = self.program.loss();
-        let job = |id: StageId| Job {
-            lane: match self.program.place(id) {
-                Place::Lane(lane) => u32::from(lane),
-                _ => 0,
-            },
-            back: loss.is_some_and(|loss| id >= loss),
-            reads: self.program.dependencies(id).into_iter().map(|(before, _)| before.0).collect(),
-        };
+        let reads = |id| self.program.dependencies(StageId(id)).into_iter().map(|(before, _)| before.0).collect();
         List {
-            jobs: (0..self.stages()).map(|id| job(StageId(id))).collect(),
-            lanes: self.lanes,
-            caps: self.caps(),
+            policy: Policy::from_program(self.program, self.lanes, self.intervals),
+            reads: (0..self.stages()).map(reads).collect(),
             intervals: self.intervals,
             rounds: self.rounds,
             bound: self.bound,
@@ -187,18 +181,19 @@ impl Grid {
             let cap = caps.get((lane % depth) as usize).copied().unwrap_or(1);
             let most = self.most(lane);
             if most > cap {
-                return Err(format!("{most} intervals on lane {lane}, whose cap is {cap}"));
+                return Err(format!("{most} passes on lane {lane}, whose cap is {cap}"));
             }
         }
         Ok(())
     }
 
-    /// The most intervals between their first and their last step on a lane at once.
+    /// Returns the maximum number of passes between their first and their last step on a lane at once: of intervals,
+    /// where a lane has one chunk.
     #[must_use]
     pub fn most(&self, lane: u32) -> u32 {
-        let mut spans: BTreeMap<(u32, u32), (f64, f64)> = BTreeMap::new();
+        let mut spans: BTreeMap<(u32, u32, u32), (f64, f64)> = BTreeMap::new();
         for cell in self.cells.iter().filter(|cell| cell.lane == lane) {
-            let span = spans.entry((cell.round, cell.interval)).or_insert(cell.time);
+            let span = spans.entry((cell.round, cell.interval, cell.chunk)).or_insert(cell.time);
             *span = (span.0.min(cell.time.0), span.1.max(cell.time.1));
         }
         let starts = spans.values().map(|span| span.0);
@@ -208,4 +203,4 @@ impl Grid {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -215,6 +215,7 @@ impl Span {
             operation: kernel.operation,
             phase: if has_loss { Phase::Loss } else { first.phase },
             place: Place::Anywhere,
+            chunk: 0,
             domain: first.domain,
             via: None,
             reads: self.reads.iter().map(|&(slot, scope)| Read { slot, scope, port: Port::Input }).collect(),

@@ -14,7 +14,7 @@ mod trace;
 mod world;
 
 use eciton_engine::Residence;
-use eciton_plan::{Order, WeightVersions};
+use eciton_plan::{Lanes, Order, WeightVersions};
 
 use crate::error::Error;
 
@@ -36,8 +36,10 @@ pub struct Stage {
 /// A pipeline and how it runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pipeline {
-    /// In topological order; each is a lane of every replica.
+    /// In topological order; stage k is on lane k mod the number of lanes of a replica.
     pub stages: Vec<Stage>,
+    /// Stages of a lane.
+    pub chunks: u32,
     /// Replicas.
     pub width: u32,
     /// Micro-batches of an update, of all replicas together.
@@ -118,11 +120,22 @@ impl Pipeline {
         world::World::new(self, places, seed)?.run(seconds)
     }
 
+    /// Its lanes.
+    fn lanes(&self) -> Lanes {
+        let (width, order) = (self.width, self.order);
+        let depth = self.stages.len() as u32 / self.chunks.max(1);
+        Lanes { count: depth * width, width, order, cap: None, chunks: Some(self.chunks).filter(|&of| of > 1) }
+    }
+
     fn check(&self, places: &Places, seconds: f64) -> Result<(), Error> {
         let refuse = |what, found: String, allowed: &str| {
             Err(Error::Setting { what, found, allowed: allowed.to_owned() })
         };
-        let (count, width) = (self.stages.len() as u64, u64::from(self.width));
+        let (count, width) = (u64::from(self.lanes().depth()), u64::from(self.width));
+        if !(self.stages.len() as u32).is_multiple_of(self.chunks.max(1)) {
+            let found = format!("{} in {} a lane", self.stages.len(), self.chunks);
+            return refuse("stages", found, "a multiple of the stages of a lane");
+        }
         if count == 0 || width == 0 || count * width > u64::from(eciton_plan::lanes::MAX_LANES) {
             let found = format!("{count} stages in {width} replicas");
             return refuse("lanes", found, "1 to 4,096, stages times replicas");

@@ -77,8 +77,8 @@ impl Engine {
         } else if attempts.is_newest_alive() {
             // A straggler failed; the one launched in its place goes on.
         } else if attempts.launched() < most {
-            if let Some(lane) = self.lane_of(key.stage.index()) {
-                return self.put_on_lane(lane, key.step());
+            if self.lane_of(key.stage.index()).is_some() {
+                return self.put_on_lane(key.step());
             }
             let attempt = self.steps[place].attempts.launch();
             self.counters.retries += 1;

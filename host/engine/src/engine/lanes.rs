@@ -1,13 +1,9 @@
-//! Lanes: which step a place does next, and how many intervals each lane has let in.
-//!
-//! A lane lets intervals in by round and number, and no more than its cap at once, so the smallest interval
-//! that is not through can always go on: a lane that has not let it in holds none behind it.
+//! Lanes: which step a place does next. The rules, by lane, are those of [`eciton_plan::policy`].
 
 mod held;
 
-use std::collections::BTreeSet;
-
-use eciton_plan::{Lanes as Settings, Order, Place, Program, Round, Step, TaskKey, lanes::caps};
+use eciton_plan::policy::{Lane, Rank};
+use eciton_plan::{Lanes as Settings, Place, Policy, Program, Round, Step, TaskKey};
 
 use super::{Engine, planted};
 use crate::attempts::{Progress, Report};
@@ -15,20 +11,12 @@ use crate::event::Action;
 use crate::settings::{MAX_ATTEMPTS, Residence};
 use held::Held;
 
-/// A step that could be done: (what comes later, round, interval, stage).
-type Waiting = (bool, Round, u32, u16);
-
 /// All lanes. A lane is a number ([`Settings::of`]); where it runs, a place, is the same number until
 /// places are lost.
 #[derive(Clone, Debug)]
 pub(super) struct Lanes {
-    settings: Settings,
-    intervals: u32,
-    /// The first stage that goes back.
-    loss: u16,
-    /// By lane of a replica: most intervals at once, and how many stages it does.
-    caps: Vec<u32>,
-    stages: Vec<u32>,
+    depth: usize,
+    policy: Policy,
     /// By lane.
     lanes: Vec<Lane>,
     /// Attempts of each place, in the order in which it does them.
@@ -39,19 +27,8 @@ pub(super) struct Lanes {
     alive: Vec<bool>,
     homes: Vec<Vec<usize>>,
     held: Held,
-    /// By lane of a replica and interval: steps of the interval's round that are not done.
-    left: Vec<u32>,
-    /// The most intervals that a lane had at once, by lane.
+    /// The most passes that a lane had at once, by lane.
     most: Vec<u32>,
-}
-
-#[derive(Clone, Debug)]
-struct Lane {
-    ready: BTreeSet<Waiting>,
-    /// Intervals between their first step and their last.
-    open: u32,
-    /// Who is let in next.
-    next: (Round, u32),
 }
 
 impl Lanes {
@@ -63,119 +40,51 @@ impl Lanes {
         if settings.count == 0 {
             return None;
         }
-        let depth = settings.depth();
-        let mut stages = vec![0; depth as usize];
-        for stage in &program.stages {
-            if let Place::Lane(lane) = stage.place
-                && let Some(count) = stages.get_mut(usize::from(lane))
-            {
-                *count += 1;
-            }
-        }
-        let of_replica = intervals.div_ceil(settings.width.max(1));
-        let count = settings.count as usize;
-        let lane = |_| Lane { ready: BTreeSet::new(), open: 0, next: (Round(0), 0) };
-        let loss = program.loss().map_or(u16::MAX, |loss| loss.0);
+        let policy = Policy::from_program(program, settings, intervals);
+        let (count, depth) = (settings.count as usize, settings.depth() as usize);
         Some(Self {
-            settings,
-            intervals,
-            loss,
-            caps: caps(program, &settings, of_replica),
-            stages,
-            lanes: (0..count).map(lane).collect(),
+            depth: depth.max(1),
+            lanes: policy.start(Round(0)),
+            policy,
             doing: vec![Vec::new(); count],
             credit: credit.max(1) as usize,
             alive: vec![true; count],
             homes: (0..count).map(|lane| vec![lane]).collect(),
-            held: Held::new(program, residence, depth as usize, loss),
-            left: vec![0; depth as usize * intervals as usize],
+            held: Held::new(program, residence, depth),
             most: vec![0; count],
         })
     }
 
     /// Forgets all that waits, before rounds from `first` on.
     pub(super) fn restart(&mut self, first: Round) {
-        let depth = self.settings.depth().max(1);
-        for (number, lane) in (0..).zip(&mut self.lanes) {
-            lane.ready.clear();
-            lane.open = 0;
-            lane.next = (first, number / depth);
-        }
+        self.lanes = self.policy.start(first);
         self.doing.iter_mut().for_each(Vec::clear);
-        self.left.fill(0);
         self.held.forget();
     }
 
-    fn waiting(&self, step: Step) -> Waiting {
-        let back = step.stage.0 >= self.loss;
-        let later = back == (self.settings.order == Order::ForwardFirst);
-        (later, step.round, step.interval.0, step.stage.0)
-    }
-
-    /// The number of a replica's lane for an interval.
-    fn number(&self, lane: u16, interval: u32) -> usize {
-        self.settings.of(u32::from(lane), interval) as usize
-    }
-
-    fn left(&mut self, lane: u16, interval: u32) -> &mut u32 {
-        &mut self.left[usize::from(lane) * self.intervals as usize + interval as usize]
+    fn is_back(&self, step: Step) -> bool {
+        self.policy.role(step.stage).back
     }
 
     /// A step is to be done once more.
-    fn put(&mut self, lane: u16, step: Step) {
-        let waiting = self.waiting(step);
-        let number = self.number(lane, step.interval.0);
-        self.lanes[number].ready.insert(waiting);
+    fn put(&mut self, step: Step) {
+        let number = self.policy.lane(step);
+        self.lanes[number].insert(self.policy.pass(step), self.policy.rank(step));
     }
 
-    /// The step that a lane would do next. Of its intervals, so many are `closing`.
-    fn peek(&self, number: usize, (cap, closing): (u32, u32)) -> Option<Waiting> {
-        let within = self.within(number);
-        let lane = &self.lanes[number];
-        let may = |&&(_, round, interval, _): &&Waiting| {
-            let inside = self.left[within + interval as usize] > 0;
-            inside || lane.open < cap + closing && lane.next == (round, interval)
-        };
-        lane.ready.iter().find(may).copied()
-    }
-
-    /// Where what is left of a lane's intervals begins.
-    fn within(&self, number: usize) -> usize {
-        number % self.settings.depth().max(1) as usize * self.intervals as usize
-    }
-
-    /// The step that a lane does now.
-    fn pick(&mut self, number: usize, (cap, closing): (u32, u32)) -> Option<Waiting> {
-        let found = self.peek(number, (cap, closing))?;
-        let within = self.within(number);
-        let lane = &mut self.lanes[number];
-        lane.ready.remove(&found);
-        let (_, round, interval, _) = found;
-        let left = &mut self.left[within + interval as usize];
-        if *left == 0 {
-            *left = self.stages[within / self.intervals as usize];
-            lane.open += 1;
-            self.most[number] = self.most[number].max(lane.open - closing);
-            let next = interval + self.settings.width;
-            lane.next = match next < self.intervals {
-                true => (round, next),
-                false => (Round(round.0 + 1), interval % self.settings.width),
-            };
+    /// A lane begins the step of a rank; so many of its passes are closing.
+    fn pick(&mut self, number: usize, rank: Rank, closing: u32) {
+        if self.policy.begin(&mut self.lanes[number], rank) {
+            let open = self.lanes[number].open().len() as u32;
+            self.most[number] = self.most[number].max(open.saturating_sub(closing));
         }
-        Some(found)
     }
 
     /// A step is done, by whichever attempt.
-    fn done(&mut self, lane: u16, step: Step) {
-        let number = self.number(lane, step.interval.0);
-        // A lost attempt that answered all the same.
-        let waiting = self.waiting(step);
-        self.lanes[number].ready.remove(&waiting);
-        let left = self.left(lane, step.interval.0);
-        *left -= 1;
-        if *left == 0 {
-            self.lanes[number].open -= 1;
-            self.held.through(usize::from(lane), step);
+    fn done(&mut self, step: Step) {
+        let number = self.policy.lane(step);
+        if self.policy.done(&mut self.lanes[number], step) {
+            self.held.through(self.policy.role(step.stage), step);
         }
     }
 
@@ -216,15 +125,14 @@ impl Engine {
     }
 
     /// Puts a step that could be done on its lane.
-    pub(super) fn put_on_lane(&mut self, lane: u16, step: Step) {
+    pub(super) fn put_on_lane(&mut self, step: Step) {
         let (wrong, early) = (planted!(self, WrongReplica), planted!(self, ForwardBeforeBackward));
         let Some(lanes) = &mut self.lanes else { return };
-        let mut waiting = lanes.waiting(step);
-        let back = step.stage.0 >= lanes.loss;
-        waiting.0 ^= early;
-        let number = lanes.number(lane, step.interval.0 + u32::from(wrong && back));
-        if let Some(lane) = lanes.lanes.get_mut(number) {
-            lane.ready.insert(waiting);
+        let (policy, mut rank) = (&lanes.policy, lanes.policy.rank(step));
+        rank.later ^= early;
+        let of = eciton_plan::IntervalId(step.interval.0 + u32::from(wrong && policy.role(step.stage).back));
+        if let Some(lane) = lanes.lanes.get_mut(policy.lane(Step { interval: of, ..step })) {
+            lane.insert(policy.pass(step), rank);
         }
     }
 
@@ -238,9 +146,8 @@ impl Engine {
 
     /// A step is done.
     pub(super) fn lane_done(&mut self, step: Step) {
-        let lane = self.lane_of(step.stage.index());
-        if let (Some(lane), Some(lanes)) = (lane, &mut self.lanes) {
-            lanes.done(lane, step);
+        if let (Some(_), Some(lanes)) = (self.lane_of(step.stage.index()), &mut self.lanes) {
+            lanes.done(step);
         }
     }
 
@@ -261,21 +168,17 @@ impl Engine {
 
     /// Starts a step on a place.
     fn hand_out_to(&mut self, lanes: &mut Lanes, place: usize) -> Option<TaskKey> {
-        let depth = lanes.settings.depth().max(1) as usize;
-        let more = u32::from(planted!(self, CapOffByOne));
-        let cap = |lanes: &Lanes, number: usize| {
-            let cap = lanes.caps.get(number % depth).map_or(1, |cap| cap + more);
-            (cap, self.closing(lanes, place, number))
-        };
         // Of several lanes the one whose step comes first.
-        let homes = lanes.homes[place].iter();
-        let first = homes.filter_map(|&number| Some((lanes.peek(number, cap(lanes, number))?, number)));
-        let (waiting, number) = first.min()?;
-        let (_, round, interval, stage) = waiting;
-        let (stage, interval) = (eciton_plan::StageId(stage), eciton_plan::IntervalId(interval));
-        let step = Step { round, stage, interval };
-        if stage.0 >= lanes.loss
-            && let Some(wanted) = lanes.held.wanted(number % depth, place, step)
+        let homes = lanes.homes[place].iter().map(|&number| (number, self.closing(lanes, place, number)));
+        let first = homes.filter_map(|(number, closing)| {
+            let more = u32::from(planted!(self, CapOffByOne));
+            Some((lanes.lanes[number].peek(closing + more)?, number, closing))
+        });
+        let (rank, number, closing) = first.min()?;
+        let step = rank.step();
+        let Step { round, stage, interval } = step;
+        if lanes.is_back(step)
+            && let Some(wanted) = lanes.held.wanted(number % lanes.depth, place, step)
         {
             // What it reads went with another place, unless it comes back just now.
             if lanes.doing[place].iter().any(|key| key.step() == wanted) {
@@ -287,24 +190,24 @@ impl Engine {
             };
             return Some(TaskKey { round, stage: wanted.stage, interval, attempt });
         }
-        let cap = cap(lanes, number);
-        lanes.pick(number, cap)?;
+        lanes.pick(number, rank, closing);
         self.begin(stage.index(), interval.0)?;
         let attempt = self.newest(self.place(stage.index(), interval.0));
         Some(TaskKey { round, stage, interval, attempt })
     }
 
-    /// Intervals of a lane that a place is through with once it has done what it has.
+    /// Passes of a lane whose last step a place has already.
     fn closing(&self, lanes: &Lanes, place: usize, number: usize) -> u32 {
-        let within = lanes.within(number);
         let is_last = |key: &&TaskKey| {
             let step = key.step();
-            let lane = self.lane_of(step.stage.index());
             let at = self.place(step.stage.index(), step.interval.0);
-            lane.is_some_and(|lane| lanes.number(lane, step.interval.0) == number)
-                && lanes.left[within + step.interval.index()] == 1
+            lanes.policy.lane(step) == number
+                && lanes.lanes[number].open().get(&lanes.policy.pass(step)) == Some(&1)
                 && self.steps[at].attempts.progress() == Progress::Running
         };
+        if planted!(self, ClosingForgotten) {
+            return 0;
+        }
         // At most as many as a place has.
         lanes.doing[place].iter().filter(is_last).count() as u32
     }
@@ -362,8 +265,8 @@ impl Engine {
             return;
         }
         self.counters.failures += u64::from(first);
-        if let Some(lane) = self.lane_of(step.stage.index()).filter(|_| key.attempt == self.newest(at)) {
-            lanes.put(lane, step);
+        if self.lane_of(step.stage.index()).is_some() && key.attempt == self.newest(at) {
+            lanes.put(step);
         }
     }
 

@@ -99,11 +99,11 @@ impl Engine {
 
     /// A step has all that it waits for: starts it, or lets it wait for its turn.
     fn start(&mut self, stage: usize, interval: u32) {
-        if let Some(lane) = self.lane_of(stage) {
+        if self.lane_of(stage).is_some() {
             let round = self.intervals[interval as usize].round.unwrap_or_default();
             // A program has at most 2^16 stages.
             let (stage, interval) = (StageId(stage as u16), IntervalId(interval));
-            self.put_on_lane(lane, Step { round, stage, interval });
+            self.put_on_lane(Step { round, stage, interval });
         } else if self.is_limited(stage) {
             let round = self.intervals[interval as usize].round.unwrap_or_default();
             // A program has at most 2^16 stages.

@@ -5,7 +5,7 @@ use super::store::Store;
 use super::{Context, Planted, Random, hash, seeds, signature};
 use crate::{Action, Engine, Event, Reason, Residence, Settings};
 use eciton_plan::{
-    DataShape, LaneSettings, Lanes, Model, ModelSettings, Order, Pipeline, Place, Placement, Program, Round,
+    DataShape, IntervalId, LaneSettings, Lanes, Model, ModelSettings, Order, Pipeline, Place, Placement, Program, Round,
     Scope, Spans, StageId, Step, Task, TaskKey, TaskType, Version, WeightVersions,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -78,6 +78,8 @@ struct World<'a> {
     rounds: Vec<Round>,
     weights: BTreeMap<(Round, u32), Version>,
     caps: Vec<u32>,
+    /// Whether each event is checked for places that wait.
+    watched: bool,
     end: Option<Reason>,
     ended: u64,
 }
@@ -107,7 +109,8 @@ impl<'a> World<'a> {
             begun: BTreeSet::new(),
             rounds: vec![Round(0); settings.intervals as usize],
             weights: BTreeMap::new(),
-            caps: eciton_plan::lanes::caps(program, &settings.lanes, of_replica),
+            caps: eciton_plan::policy::caps(program, &settings.lanes, of_replica),
+            watched: false,
             end: None,
             ended: 0,
         }
@@ -183,6 +186,9 @@ impl<'a> World<'a> {
         for action in actions {
             self.take(action);
         }
+        if self.watched {
+            self.check_busy();
+        }
     }
 
     fn take(&mut self, action: Action) {
@@ -223,12 +229,90 @@ impl<'a> World<'a> {
         stage >= self.program.loss().unwrap()
     }
 
-    /// Steps of an interval's round on a lane that are done, and how many there are.
-    fn on_lane(&self, lane: u32, round: Round, interval: u32) -> (usize, usize) {
-        let stages = (0..self.program.stages.len() as u16).map(StageId).filter(|&s| self.lane(s) == lane);
-        let step = |stage| Step { round, stage, interval: eciton_plan::IntervalId(interval) };
-        let all: Vec<Step> = stages.map(step).collect();
-        (all.iter().filter(|step| self.done.contains(step)).count(), all.len())
+    /// A stage's lane of a replica and chunk.
+    fn part(&self, stage: StageId) -> (u32, u16) {
+        (self.lane(stage), self.program.stage(stage).unwrap().chunk)
+    }
+
+    /// Steps of a pass: those of an interval's round in a chunk of a lane.
+    fn steps(&self, part: (u32, u16), round: Round, interval: u32) -> Vec<Step> {
+        let stages = (0..self.program.stages.len() as u16).map(StageId).filter(|&s| self.part(s) == part);
+        stages.map(|stage| Step { round, stage, interval: IntervalId(interval) }).collect()
+    }
+
+    /// Whether a pass has begun, and its steps that are not done.
+    fn pass(&self, part: (u32, u16), round: Round, interval: u32) -> (bool, Vec<Step>) {
+        let all = self.steps(part, round, interval);
+        let begun = all.iter().any(|step| self.begun.contains(step));
+        (begun, all.into_iter().filter(|step| !self.done.contains(step)).collect())
+    }
+
+    /// Passes of a lane that are between first and last step, by a count of its own. A pass whose last step a place
+    /// has is over before another one begins there.
+    fn open(&self, lane: u32, replica: u32, place: u32, rounds: &[Round]) -> u32 {
+        let Lanes { width, .. } = self.settings.lanes;
+        let ahead = self.doing.get(&place).cloned().unwrap_or_default();
+        let mut open = 0;
+        for &round in rounds {
+            for other in (replica..self.settings.intervals).step_by(width as usize) {
+                for chunk in 0..self.settings.lanes.chunks() as u16 {
+                    let (begun, left) = self.pass((lane, chunk), round, other);
+                    let closes = matches!(left[..], [last] if ahead.iter().any(|key| key.step() == last));
+                    open += u32::from(begun && !left.is_empty() && !closes);
+                }
+            }
+        }
+        open
+    }
+
+    /// A pass's position in the order of admission.
+    fn turn(&self, chunk: u16, round: Round, interval: u32) -> (Round, u32, u16, u32) {
+        let lanes = self.settings.lanes;
+        match lanes.order {
+            Order::Interleaved => (round, interval / lanes.width / lanes.depth(), chunk, interval),
+            _ => (round, 0, 0, interval),
+        }
+    }
+
+    /// No place waits that may take a ready step of its lane: checked of steps that read others, without failures.
+    fn check_busy(&self) {
+        if self.lost || self.settings.residence != Residence::Host || self.end.is_some() {
+            return;
+        }
+        let Lanes { width, .. } = self.settings.lanes;
+        let depth = self.settings.lanes.depth();
+        for interval in 0..self.settings.intervals {
+            let round = self.rounds[interval as usize];
+            for stage in (0..self.program.stages.len() as u16).map(StageId) {
+                let step = Step { round, stage, interval: IntervalId(interval) };
+                let (lane, chunk) = self.part(stage);
+                let place = interval % width * depth + lane;
+                let has = self.doing.get(&place).map_or(0, Vec::len);
+                let first = self.program.dependencies(stage).is_empty();
+                let waits = !first && !self.begun.contains(&step) && self.is_ready(step);
+                if has as u32 == self.settings.credit || !waits {
+                    continue;
+                }
+                let is_open = self.pass((lane, chunk), round, interval).0;
+                let rounds = [round.0.saturating_sub(1), round.0, round.0 + 1].map(Round);
+                let room = self.open(lane, interval % width, place, &rounds) < self.caps[lane as usize];
+                let next = self.earlier((lane, chunk), round, interval).is_none();
+                assert!(!is_open && !(room && next), "{step} waits while place {place} has {has} steps");
+            }
+        }
+    }
+
+    /// A pass that comes before another one on its lane and has not begun.
+    fn earlier(&self, part: (u32, u16), round: Round, interval: u32) -> Option<(Round, u32, u16, u32)> {
+        let Lanes { width, .. } = self.settings.lanes;
+        let own = self.turn(part.1, round, interval);
+        let before = [round.0.saturating_sub(1), round.0].map(Round).into_iter().filter(|of| of.0 > 0);
+        before
+            .flat_map(|of| (interval % width..self.settings.intervals).step_by(width as usize).map(move |i| (of, i)))
+            .flat_map(|(of, i)| (0..self.settings.lanes.chunks() as u16).map(move |chunk| (of, i, chunk)))
+            .filter(|&(of, i, chunk)| self.turn(chunk, of, i) < own && !self.steps((part.0, chunk), of, i).is_empty())
+            .find(|&(of, i, chunk)| !self.pass((part.0, chunk), of, i).0)
+            .map(|(of, i, chunk)| self.turn(chunk, of, i))
     }
 
     /// Whether all that a step reads is there.
@@ -243,30 +327,17 @@ impl<'a> World<'a> {
         assert!(self.begun.insert(step), "{step} started twice");
         assert!(self.is_ready(step), "{step} before what it reads");
         let Lanes { width, order, .. } = self.settings.lanes;
-        let (lane, interval) = (self.lane(step.stage), step.interval.0);
-        // By its own count, the intervals of the replica between first and last step on this lane.
+        let ((lane, chunk), interval) = (self.part(step.stage), step.interval.0);
         let rounds = [step.round.0.saturating_sub(1), step.round.0, step.round.0 + 1].map(Round);
-        let mut open = 0;
-        for round in rounds {
-            for other in (interval % width..self.settings.intervals).step_by(width as usize) {
-                let (done, all) = self.on_lane(lane, round, other);
-                let begun = self
-                    .begun
-                    .iter()
-                    .any(|b| (b.round, b.interval.0) == (round, other) && self.lane(b.stage) == lane);
-                // One whose last step is ahead at the place is through before this one begins there.
-                let place = self.engine.place_of(step).unwrap();
-                let ahead = self.doing.get(&place).into_iter().flatten();
-                let of = |key: &&TaskKey| (key.round, key.interval.0) == (round, other);
-                let of = ahead.filter(of).filter(|key| self.lane(key.stage) == lane);
-                let closes =
-                    all - done == 1 && of.filter(|key| !self.done.contains(&key.step())).count() == 1;
-                open += u32::from(begun && done < all && !closes);
-            }
+        let place = self.engine.place_of(step).unwrap();
+        let open = self.open(lane, interval % width, place, &rounds);
+        if self.steps((lane, chunk), step.round, interval).iter().filter(|of| self.begun.contains(of)).count() == 1 {
+            let before = self.earlier((lane, chunk), step.round, interval);
+            assert!(before.is_none(), "{step} before pass {before:?}");
         }
         // One that was let in behind a last step stays where that step went with its place.
         let most = self.caps[lane as usize] + if self.lost { self.settings.credit - 1 } else { 0 };
-        assert!(open <= most, "{open} intervals on lane {lane}, {:?}", self.caps);
+        assert!(open <= most, "{open} passes on lane {lane}, {:?}", self.caps);
         // Nothing that goes back waits on this lane while something goes forward, or the other way round.
         let first = order == Order::BackwardFirst;
         if self.is_back(step.stage) != first {
@@ -274,8 +345,9 @@ impl<'a> World<'a> {
                 let on_lane = self.lane(stage) == lane && self.is_back(stage) == first;
                 for other in (interval % width..self.settings.intervals).step_by(width as usize) {
                     let round = self.rounds[other as usize];
-                    let waits = Step { round, stage, interval: eciton_plan::IntervalId(other) };
-                    let inside = self.on_lane(lane, round, other).0 > 0;
+                    let waits = Step { round, stage, interval: IntervalId(other) };
+                    let chunk = self.program.stage(stage).unwrap().chunk;
+                    let inside = self.steps((lane, chunk), round, other).iter().any(|of| self.done.contains(of));
                     let could = on_lane && (first || inside) && round > Round(0);
                     let passed = could && !self.begun.contains(&waits) && self.is_ready(waits);
                     assert!(!passed, "{step} before {waits}, {order:?}");
@@ -318,8 +390,8 @@ impl<'a> World<'a> {
         let (step, key) = (task.step(), task.key());
         let place = self.occupy(task);
         if self.settings.residence != Residence::Host && self.is_back(step.stage) {
-            let lane = self.lane(step.stage);
-            for stage in (0..self.program.loss().unwrap().0).map(StageId).filter(|&s| self.lane(s) == lane) {
+            let part = self.part(step.stage);
+            for stage in (0..self.program.loss().unwrap().0).map(StageId).filter(|&s| self.part(s) == part) {
                 let kept = Step { stage, ..step };
                 assert!(self.holds.contains(&(kept, place)), "{step} at place {place} without {kept}");
             }
@@ -355,7 +427,7 @@ fn settings(lanes: Lanes, intervals: u32, weights: WeightVersions) -> Settings {
 }
 
 fn lanes(count: u32, width: u32, order: Order) -> Lanes {
-    Lanes { count, width, order, cap: None }
+    Lanes { count, width, order, ..Lanes::default() }
 }
 
 /// What the last weights come to on one lane, without faults.
@@ -373,11 +445,13 @@ fn alone(layers: u32, branches: bool, intervals: u32, weights: WeightVersions) -
 fn choose(random: &mut Random) -> (Lanes, u32, u32, bool, WeightVersions) {
     let depth = 1 + random.below(4) as u32;
     let width = 1 + random.below(2) as u32;
-    let order = [Order::ForwardFirst, Order::BackwardFirst][random.below(2) as usize];
+    let (_, order) = Order::ALL[random.below(3) as usize];
+    let chunks = Some(2 + random.below(2) as u32).filter(|_| order == Order::Interleaved);
     let weights = [WeightVersions::Latest, WeightVersions::TwoBuffered][random.below(2) as usize];
     let intervals = width * (1 + random.below(4) as u32);
     let branches = random.percent(40);
-    (lanes(depth * width, width, order), depth + random.below(3) as u32, intervals, branches, weights)
+    let of = Lanes { chunks, ..lanes(depth * width, width, order) };
+    (of, of.runs() as u32 + random.below(3) as u32, intervals, branches, weights)
 }
 
 #[test]
@@ -393,6 +467,7 @@ fn every_schedule_ends_with_the_bits_of_a_run_without_faults_whatever_places_are
         let credit = 1 + random.below(3) as u32;
         let settings = Settings { residence, credit, ..settings(of, intervals, weights) };
         let mut smooth = World::new(&program, settings, !seed, None);
+        smooth.watched = true;
         assert!(smooth.run(Losses::default()), "stalled: {context:?}");
         let chance = if of.count > 1 { random.below(30) } else { 0 };
         let mut rough = World::new(&program, settings, seed, None);
@@ -430,9 +505,9 @@ fn every_schedule_ends_with_the_bits_of_a_run_without_faults_whatever_places_are
 fn a_chains_caps_are_the_warm_up_of_pipedream() {
     let of = lanes(4, 1, Order::BackwardFirst);
     let chain = program(6, false, of);
-    assert_eq!(eciton_plan::lanes::caps(&chain, &of, 8), [4, 3, 2, 1]);
-    assert_eq!(eciton_plan::lanes::caps(&chain, &lanes(4, 1, Order::ForwardFirst), 8), [8; 4]);
-    assert_eq!(eciton_plan::lanes::caps(&chain, &Lanes { cap: Some(2), ..of }, 8), [2, 2, 2, 1]);
+    assert_eq!(eciton_plan::policy::caps(&chain, &of, 8), [4, 3, 2, 1]);
+    assert_eq!(eciton_plan::policy::caps(&chain, &lanes(4, 1, Order::ForwardFirst), 8), [8; 4]);
+    assert_eq!(eciton_plan::policy::caps(&chain, &Lanes { cap: Some(2), ..of }, 8), [2, 2, 2, 1]);
 }
 
 #[test]
@@ -521,11 +596,14 @@ fn planted_defects_of_lanes_are_found() {
         let (of, layers, intervals, branches, weights) = choose(&mut Random(seed));
         let program = program(layers, branches, of);
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            let residence = if seed.is_multiple_of(2) { Residence::Shadowed } else { Residence::Places };
-            let credit = 1 + seed as u32 / 2 % 2;
+            let residences = [Residence::Shadowed, Residence::Places, Residence::Host];
+            let residence = residences[seed as usize % 3];
+            let credit = 1 + seed as u32 / 3 % 2;
             let settings = Settings { residence, credit, ..settings(of, intervals, weights) };
             let mut world = World::new(&program, settings, seed, planted);
-            !world.run(Losses { chance: if of.count > 1 { 5 } else { 0 }, at: None })
+            world.watched = true;
+            let chance = if of.count > 1 && residence != Residence::Host { 5 } else { 0 };
+            !world.run(Losses { chance, at: None })
                 || world.end != Some(Reason::Completed)
         }));
         outcome.unwrap_or(true)
@@ -533,6 +611,7 @@ fn planted_defects_of_lanes_are_found() {
     assert_eq!((0..100).find(|&seed| is_wrong(seed, None)), None, "found wrong without a defect");
     for planted in [
         Planted::CapOffByOne,
+        Planted::ClosingForgotten,
         Planted::VersionAtUse,
         Planted::WrongReplica,
         Planted::ForwardBeforeBackward,

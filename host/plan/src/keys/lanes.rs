@@ -1,8 +1,9 @@
 //! The keys of `[lanes]`.
 
 use super::{Key, key};
-use crate::lanes::{LaneSettings, MAX_LANES, Order};
+use crate::lanes::{LaneSettings, MAX_LANES};
 use crate::model::MAX_LAYERS;
+use crate::policy::Order;
 
 pub(super) const LANES: &[Key<LaneSettings>] = &[
     key(
@@ -26,7 +27,7 @@ pub(super) const LANES: &[Key<LaneSettings>] = &[
     key(
         "order",
         &["schedule"],
-        "what a lane does first: forward-first (GPipe), backward-first (1F1B)",
+        "what a lane does first: forward-first (GPipe), backward-first (1F1B), interleaved (1F1B, several chunks a lane)",
         |lanes, field| {
             lanes.lanes.order = field.choice(&Order::ALL)?;
             Ok(())
@@ -42,9 +43,18 @@ pub(super) const LANES: &[Key<LaneSettings>] = &[
         },
     ),
     key(
+        "chunks",
+        &["virtual_stages", "model_chunks", "interleave"],
+        "runs of stages of a lane, for lanes.order = \"interleaved\": 2 to 64; left out: 2",
+        |lanes, field| {
+            lanes.lanes.chunks = Some(field.integer32(1..=64)?);
+            Ok(())
+        },
+    ),
+    key(
         "cut",
         &["split", "balance", "partition"],
-        "the first layer of each lane of a replica, from 0; left out: so that all take as long",
+        "the first layer of each run of stages of a replica, from 0; left out: so that all take as long",
         |lanes, field| {
             lanes.cut = field.integers32(0..=MAX_LAYERS)?;
             Ok(())

@@ -28,13 +28,13 @@ impl Placement {
             return self.clone();
         }
         program.arrange(&order);
-        let lane = |&at: &usize| self.lanes.get(at).copied().unwrap_or(0);
-        Self { lanes: order.iter().map(lane).collect() }
+        let run = |&at: &usize| self.runs.get(at).copied().unwrap_or(0);
+        Self { runs: order.iter().map(run).collect(), depth: self.depth }
     }
 
     /// Whether each lane has one run of stages of a part.
     fn is_gathered(&self, part: Range<usize>) -> bool {
-        let mut runs = self.lanes.get(part).unwrap_or_default().to_vec();
+        let mut runs = self.runs.get(part).unwrap_or_default().to_vec();
         runs.dedup();
         let count = runs.len();
         runs.sort_unstable();
@@ -56,9 +56,9 @@ impl Placement {
         };
         let mut left: Vec<(usize, Vec<usize>)> = part.map(|at| (at, reads(at))).collect();
         while !left.is_empty() {
-            let lane = order.last().and_then(|&at| self.lanes.get(at));
+            let lane = order.last().and_then(|&at| self.runs.get(at));
             let has_all = |(_, reads): &(usize, Vec<usize>)| reads.iter().all(|&of| is_done[of]);
-            let same = left.iter().position(|of| self.lanes.get(of.0) == lane && has_all(of));
+            let same = left.iter().position(|of| self.runs.get(of.0) == lane && has_all(of));
             let Some(next) = same.or_else(|| left.iter().position(has_all)) else { return };
             let (at, _) = left.remove(next);
             is_done[at] = true;
@@ -121,12 +121,12 @@ mod tests {
             let program = zoo::random(&mut random);
             let of: Vec<u16> = program.operations.iter().map(|_| random.below32(3) as u16).collect();
             let placement =
-                Placement { lanes: program.stages.iter().map(|stage| of[stage.operation.index()]).collect() };
+                Placement { runs: program.stages.iter().map(|stage| of[stage.operation.index()]).collect(), depth: 3 };
             let mut found = program.clone();
             let gathered = placement.gathered(&mut found);
             let place = format!("seed {seed}, program {round}");
             let lane = |stage: &Stage| of[stage.operation.index()];
-            assert_eq!(gathered.lanes, found.stages.iter().map(lane).collect::<Vec<_>>(), "{place}");
+            assert_eq!(gathered.runs, found.stages.iter().map(lane).collect::<Vec<_>>(), "{place}");
             let names = |of: &Program| {
                 let mut all: Vec<String> = of.stages.iter().map(|stage| format!("{stage:?}")).collect();
                 all.sort();
@@ -148,7 +148,7 @@ mod tests {
                 let writes = |at: StageId| found.stages[at.index()].writes().any(|written| written == slot);
                 assert!(spec.written_by.is_none_or(writes), "{place}: {slot}");
             }
-            let (before, after) = (runs(&placement.lanes), runs(&gathered.lanes));
+            let (before, after) = (runs(&placement.runs), runs(&gathered.runs));
             fewer += usize::from(after < before);
             // Done once more it stays.
             let mut again = found.clone();

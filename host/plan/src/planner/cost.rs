@@ -19,8 +19,9 @@
 
 use super::graph::{Graph, Pace};
 use super::machine::{Host, HostWork, Lane, Machine, Wanted};
-use crate::lanes::{Order, PipelineSchedule};
+use crate::lanes::Lanes;
 use crate::pipeline::WeightVersions;
+use crate::policy::{Order, PipelineSchedule};
 
 /// Sums over a set of operators.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -75,6 +76,9 @@ impl Sums {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Setting {
     pub width: u32,
+    /// Lanes of a replica, and runs of stages of each.
+    pub depth: u32,
+    pub chunks: u32,
     pub schedule: PipelineSchedule,
     /// Micro-batches of an update, of all replicas.
     pub micro: u32,
@@ -95,6 +99,8 @@ impl Setting {
     ) -> Self {
         Self {
             width,
+            depth: (machine.lanes.len() as u32 / width.max(1)).max(1),
+            chunks: wanted.chunks(schedule),
             schedule,
             micro,
             rows: f64::from(wanted.rows.div_ceil(micro.max(1))),
@@ -114,6 +120,11 @@ impl Setting {
         self.schedule.settings().0
     }
 
+    pub(super) fn lanes(&self) -> Lanes {
+        let (width, order, chunks) = (self.width, self.order(), Some(self.chunks).filter(|&of| of > 1));
+        Lanes { count: width * self.depth, width, order, chunks, cap: None }
+    }
+
     /// How many versions of the weights are alive.
     pub(super) fn versions(&self) -> f64 {
         match self.schedule.settings().1 {
@@ -122,12 +133,12 @@ impl Setting {
         }
     }
 
-    /// Micro-batches in flight on a lane from which the longest path to the last one has so many
-    /// lanes.
+    /// Micro-batches in flight in a run of stages from which the longest path to the last one has so many runs. Of
+    /// several runs of a lane each has its share of the lane's passes.
     pub(super) fn in_flight(&self, path: u32) -> u32 {
-        match self.order() {
-            Order::ForwardFirst => self.own(),
-            Order::BackwardFirst => path.min(self.own()),
+        match self.chunks {
+            1 => self.lanes().cap(path, self.own()),
+            chunks => self.lanes().cap((path - 1) % self.depth + 1, self.own()).div_ceil(chunks),
         }
     }
 
@@ -149,7 +160,7 @@ impl Setting {
 
     /// Whether a stage recomputes where the lane's memory has room for it; `None`: it has not.
     pub(super) fn fits(&self, sums: &Sums, lane: &Lane, in_flight: u32) -> Option<bool> {
-        let Some(most) = lane.memory else { return Some(false) };
+        let Some(most) = lane.memory.map(|most| most / f64::from(self.chunks)) else { return Some(false) };
         let fits = |&recompute: &bool| self.memory(sums, in_flight, recompute) <= most;
         [false, true].into_iter().take(if self.recompute { 2 } else { 1 }).find(fits)
     }

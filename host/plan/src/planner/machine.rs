@@ -1,7 +1,8 @@
 //! What a planner plans for: lanes with their links, and what is wanted of them.
 
 use crate::error::Error;
-use crate::lanes::{MAX_LANES, PipelineSchedule};
+use crate::lanes::MAX_LANES;
+use crate::policy::PipelineSchedule;
 
 /// Most steps of a prediction: micro-batches x lanes of a replica x [`STEPS_A_PLACE`].
 const MAX_STEPS: u64 = 1 << 24;
@@ -78,6 +79,8 @@ pub struct Wanted {
     pub rows: u32,
     /// Schedules to choose from.
     pub schedules: Vec<PipelineSchedule>,
+    /// Runs of stages of a lane, in orders that have several; `None`: as many as the order takes by itself.
+    pub chunks: Option<u32>,
     /// Numbers of replicas to choose from.
     pub widths: Vec<u32>,
     /// Micro-batches of an update, of all replicas together, to choose from: multiples of the
@@ -111,7 +114,7 @@ pub struct HostWork {
 
 impl Wanted {
     /// Whether there can be such plans for a machine.
-    pub(super) fn check(&self, machine: &Machine) -> Result<(), Error> {
+    pub(super) fn check(&self, machine: &Machine, operators: usize) -> Result<(), Error> {
         machine.check()?;
         let wrong = |reason: String| Err(Error::Content { what: "a wish for a plan", reason });
         if self.rows == 0 {
@@ -119,6 +122,13 @@ impl Wanted {
         }
         if self.schedules.is_empty() {
             return wrong("no schedule to choose from: name one at least".to_owned());
+        }
+        let chunks = self.schedules.iter().map(|&schedule| self.chunks(schedule)).max().unwrap_or(1);
+        if chunks as usize > operators {
+            return wrong(format!(
+                "{chunks} runs of stages a lane (lanes.chunks) of {operators} operators: take as many runs at most, or \
+                 more layers"
+            ));
         }
         if !(self.copies.is_finite() && self.copies >= 0.0) {
             return wrong(format!("{} copies of the weights: take a number of at least 0", self.copies));
@@ -148,6 +158,12 @@ impl Wanted {
             ));
         }
         Ok(())
+    }
+
+    /// Runs of stages of a lane in a schedule.
+    pub(super) fn chunks(&self, schedule: PipelineSchedule) -> u32 {
+        let own = schedule.settings().0.rules().chunks();
+        self.chunks.filter(|_| own > 1).unwrap_or(own).max(1)
     }
 
     /// Widths with their numbers of micro-batches that can be.

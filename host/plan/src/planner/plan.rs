@@ -2,7 +2,7 @@
 
 use super::partition::Planner;
 use super::predict::{Candidate, Predicted};
-use crate::lanes::PipelineSchedule;
+use crate::policy::PipelineSchedule;
 
 /// A pipeline that was chosen.
 #[derive(Clone, Debug, PartialEq)]
@@ -11,8 +11,10 @@ pub struct Plan {
     pub planner: Planner,
     /// Replicas.
     pub width: u32,
-    /// Lanes of a replica: its stages.
+    /// Lanes of a replica. Stage k is on lane k mod depth.
     pub depth: u32,
+    /// Stages of a lane.
+    pub chunks: u32,
     /// What lanes do first, and which weights they read.
     pub schedule: PipelineSchedule,
     /// Micro-batches of an update, of all replicas.
@@ -96,7 +98,8 @@ impl Plan {
         Self {
             planner: candidate.partition.planner,
             width: setting.width,
-            depth: candidate.depth() as u32,
+            depth: setting.depth.min(candidate.depth() as u32),
+            chunks: setting.chunks,
             schedule: setting.schedule,
             micro: setting.micro,
             rows: setting.rows as u32,
@@ -117,9 +120,10 @@ impl Plan {
     pub fn shape(&self) -> String {
         let schedule =
             PipelineSchedule::ALL.iter().find(|(_, of)| *of == self.schedule).map_or("", |of| of.0);
-        let Self { width, depth, micro, .. } = self;
+        let Self { width, depth, micro, chunks, .. } = self;
+        let runs = if *chunks > 1 { format!("{chunks} runs of stages a lane, ") } else { String::new() };
         format!(
-            "{schedule}, {width} wide, {depth} deep, {micro} micro-batches, stages of {}",
+            "{schedule}, {width} wide, {depth} deep, {runs}{micro} micro-batches, stages of {}",
             self.planner.name()
         )
     }

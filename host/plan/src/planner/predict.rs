@@ -14,10 +14,10 @@
 use super::cost::Setting;
 use super::machine::{Lane, Machine};
 use super::partition::{Counted, Partition};
-use crate::lanes::Lanes;
 use crate::pipeline::WeightVersions;
+use crate::policy::{Policy, Role};
 use crate::schedule::Grid;
-use crate::schedule::list::{Job, List, World};
+use crate::schedule::list::{List, World};
 
 /// Micro-batches of the rounds that are timed where rounds overlap, and how many rounds there are.
 /// Those after the first two count, but for the last, which nothing follows.
@@ -47,6 +47,19 @@ pub(super) struct Predicted {
 impl Candidate<'_> {
     pub(super) fn depth(&self) -> usize {
         self.partition.stages.len()
+    }
+
+    /// Lanes of a replica: stage k is on lane k mod so many.
+    fn lanes(&self) -> usize {
+        (self.depth() / self.setting.chunks as usize).max(1)
+    }
+
+    /// Sums over the stages of each lane of each replica.
+    fn by_lane(&self, of: impl Fn(usize, usize) -> f64) -> impl Iterator<Item = f64> {
+        let all = (0..self.lanes()).flat_map(|lane| (0..self.setting.width as usize).map(move |r| (lane, r)));
+        all.map(move |(lane, replica)| {
+            (lane..self.depth()).step_by(self.lanes()).map(|stage| of(stage, replica)).sum()
+        })
     }
 
     /// The machine's lane of a stage in a replica.
@@ -104,24 +117,21 @@ impl Candidate<'_> {
         f64::from(self.setting.width) * self.setting.rows * all / link
     }
 
+    /// Seconds that a stage of a replica works in a round.
+    fn work(&self, stage: usize, replica: usize) -> f64 {
+        let (forward, backward) = self.seconds(stage, replica);
+        f64::from(self.setting.own()) * (forward + backward)
+    }
+
     /// The longest that a lane works in a round.
     pub(super) fn slowest(&self) -> f64 {
-        let own = f64::from(self.setting.own());
-        let lanes =
-            (0..self.depth()).flat_map(|stage| (0..self.setting.width as usize).map(move |r| (stage, r)));
-        let works = lanes.map(|(stage, replica)| {
-            let (forward, backward) = self.seconds(stage, replica);
-            own * (forward + backward)
-        });
-        works.fold(0.0, f64::max)
+        self.by_lane(|stage, replica| self.work(stage, replica)).fold(0.0, f64::max)
     }
 
     /// Seconds of the update between rounds: gradients to the owner, weights from it.
     pub(super) fn update(&self) -> f64 {
         let width = f64::from(self.setting.width);
-        let lanes =
-            (0..self.depth()).flat_map(|stage| (0..self.setting.width as usize).map(move |r| (stage, r)));
-        let of_lanes = lanes.map(|(stage, replica)| self.update_of(stage, replica)).fold(0.0, f64::max);
+        let of_lanes = self.by_lane(|stage, replica| self.update_of(stage, replica)).fold(0.0, f64::max);
         let host = self.setting.host.map_or(0.0, |host| (1.0 + width) * self.weights() / host.link);
         of_lanes.max(host) + self.setting.work.update
     }
@@ -132,14 +142,9 @@ impl Candidate<'_> {
         if work.cores == 0 {
             return 0.0;
         }
-        let own = f64::from(self.setting.own());
-        let places =
-            (0..self.depth()).flat_map(|stage| (0..self.setting.width as usize).map(move |r| (stage, r)));
-        let of_lanes = places.map(|(stage, replica)| {
-            let (forward, backward) = self.seconds(stage, replica);
-            // A lane that shares its core works at the core's pace while it has it.
-            own * (forward + backward) * self.lane(stage, replica).map_or(1.0, |lane| lane.pace.min(1.0))
-        });
+        // A lane that shares its core works at the core's pace while it has it.
+        let pace = |stage, replica| self.lane(stage, replica).map_or(1.0, |lane| lane.pace.min(1.0));
+        let of_lanes = self.by_lane(|stage, replica| self.work(stage, replica) * pace(stage, replica));
         (of_lanes.sum::<f64>() + work.update) / f64::from(work.cores)
     }
 
@@ -167,21 +172,21 @@ impl Candidate<'_> {
         work.fold(0.0, f64::max).max(over(boundaries)) + self.update()
     }
 
-    /// The longest, over stages, of a stage's work, the way to its first step and the way back from
-    /// its last.
+    /// The longest, over lanes, of a lane's work, the way to its first step and the way back from its last.
     fn drained(&self, replica: usize) -> f64 {
-        let own = f64::from(self.setting.own());
         let mut ways: Vec<(f64, f64)> = Vec::with_capacity(self.depth());
-        let mut longest = 0.0f64;
+        let mut lanes = vec![0.0f64; self.lanes()];
         for (stage, counted) in self.counted.iter().enumerate() {
             let (forward, backward) = self.seconds(stage, replica);
             let before = counted.reads.iter().filter_map(|&(read, _)| ways.get(read));
             let (to, back) =
                 before.fold((0.0f64, 0.0f64), |(to, back), way| (to.max(way.0), back.max(way.1)));
-            longest = longest.max(to + back + own * (forward + backward));
+            // The first stage of a lane is the nearest to the data.
+            let way = if stage < self.lanes() { to + back } else { 0.0 };
+            lanes[stage % self.lanes()] += way + self.work(stage, replica);
             ways.push((to + forward, back + backward));
         }
-        longest
+        lanes.into_iter().fold(0.0, f64::max)
     }
 
     /// Whether each lane holds what it has to.
@@ -198,23 +203,29 @@ impl Candidate<'_> {
     fn list(&self) -> List {
         let depth = self.depth() as u16;
         let back = |stage: u16| 2 * depth - 1 - stage;
-        let mut jobs: Vec<Job> = Vec::new();
-        for (stage, counted) in (0..depth).zip(&self.counted) {
-            let reads = counted.reads.iter().map(|&(read, _)| read as u16).collect();
-            jobs.push(Job { lane: u32::from(stage), back: false, reads });
-        }
+        let forward = self.counted.iter().map(|of| of.reads.iter().map(|&(read, _)| read as u16).collect());
+        let mut reads: Vec<Vec<u16>> = forward.collect();
+        // At most `MAX_LANES`.
+        let lanes = self.lanes() as u16;
+        let role = |stage: u16, back| Role { lane: stage % lanes, chunk: stage / lanes, back };
+        let mut roles: Vec<Role> = (0..depth).map(|stage| role(stage, false)).collect();
         for stage in (0..depth).rev() {
             let read_by = |(_, of): &(u16, &Counted)| of.reads.iter().any(|&(read, _)| read as u16 == stage);
             let readers = (0..depth).zip(&self.counted).filter(read_by).map(|(reader, _)| back(reader));
-            let reads = [stage].into_iter().chain(readers).collect();
-            jobs.push(Job { lane: u32::from(stage), back: true, reads });
+            reads.push([stage].into_iter().chain(readers).collect());
+            roles.push(role(stage, true));
         }
-        let (width, depth) = (self.setting.width, u32::from(depth));
+        let intervals = self.setting.micro;
+        let setting = Setting { depth: lanes.into(), ..self.setting };
+        let cap = |(lane, stage): (u16, &Counted)| match setting.chunks {
+            1 => stage.in_flight,
+            _ => setting.lanes().cap(u32::from(lanes - lane), setting.own()),
+        };
+        let caps = (0..lanes).zip(&self.counted).map(cap).collect();
         List {
-            jobs,
-            lanes: Lanes { count: width * depth, width, order: self.setting.order(), cap: None },
-            caps: self.counted.iter().map(|stage| stage.in_flight).collect(),
-            intervals: self.setting.micro,
+            policy: Policy::new(setting.lanes(), intervals, roles, caps),
+            reads,
+            intervals,
             rounds: if self.overlaps() {
                 (TIMED / self.setting.micro.max(1)).clamp(*ROUNDS.start(), *ROUNDS.end())
             } else {
@@ -279,20 +290,21 @@ impl<'a> Links<'a> {
     }
 
     fn at(&self, (stage, replica): (usize, usize)) -> usize {
-        stage * self.of.setting.width as usize + replica
+        stage % self.of.lanes() * self.of.setting.width as usize + replica
     }
 }
 
 impl World for Links<'_> {
     fn took(&self, job: u16, interval: u32) -> f64 {
-        let (forward, backward) =
-            self.seconds.get(self.at(self.place(job, interval))).copied().unwrap_or_default();
+        let (stage, replica) = self.place(job, interval);
+        let at = stage * self.of.setting.width as usize + replica;
+        let (forward, backward) = self.seconds.get(at).copied().unwrap_or_default();
         if usize::from(job) < self.of.depth() { forward } else { backward }
     }
 
     fn carried(&mut self, now: f64, from: u16, to: u16, interval: u32) -> f64 {
         let (sender, receiver) = (self.place(from, interval), self.place(to, interval));
-        if sender.0 == receiver.0 {
+        if self.at(sender) == self.at(receiver) {
             return now;
         }
         let (first, last) = (sender.0.min(receiver.0), sender.0.max(receiver.0));

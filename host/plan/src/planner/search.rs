@@ -22,7 +22,7 @@ use crate::error::Error;
 /// [`Error::Short`] where nothing fits: what is short of memory, and by how much;
 /// [`Error::Content`] and [`Error::TooMany`] for a machine or a wish that cannot be.
 pub fn plan(graph: &Graph, machine: &Machine, wanted: &Wanted) -> Result<Answer, Error> {
-    wanted.check(machine)?;
+    wanted.check(machine, graph.len())?;
     let mut search = Search {
         graph,
         machine,
@@ -80,8 +80,28 @@ impl<'a> Search<'a> {
         Candidate { machine, setting, partition, counted, rows: wanted.rows }
     }
 
+    /// Cuts of equal compute with boundary operators moved, run k of them on lane k mod depth.
+    fn interleaved(&mut self, setting: Setting) {
+        let groups = Pool::of(self.machine, setting.width).groups;
+        let most = groups.len().min(self.runs.len() / setting.chunks as usize);
+        for depth in chain::depths(most) {
+            let setting = Setting { depth: depth as u32, ..setting };
+            let price = |sums: &Sums, lane: &Lane, path: u32| setting.cost(sums, lane, setting.in_flight(path));
+            let all = groups.iter().take(depth).cycle().take(depth * setting.chunks as usize);
+            let pool = Pool { groups: all.cloned().collect(), classes: Vec::new() };
+            let lanes: Vec<Lane> = pool.groups.iter().map(|group| group.lane).collect();
+            let Some(equal) = blocks::equal(&self.runs, &pool, lanes.len(), setting.rows) else { continue };
+            let moved = balance::moved(&self.runs, &equal, &lanes, &price, &mut self.states);
+            let found = [equal, moved].map(|partition| self.candidate(setting, partition));
+            self.found.extend(found.into_iter().filter(Candidate::fits_lanes));
+        }
+    }
+
     /// What the planners find in a setting.
     fn partitions(&mut self, setting: Setting) {
+        if setting.chunks > 1 {
+            return self.interleaved(setting);
+        }
         let pool = Pool::of(self.machine, setting.width);
         let price = |sums: &Sums, lane: &Lane, path: u32| setting.cost(sums, lane, setting.in_flight(path));
         let mut states = 0;

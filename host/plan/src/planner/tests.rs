@@ -23,6 +23,7 @@ fn wanted(rows: u32, schedules: &[PipelineSchedule], micro: &[u32]) -> Wanted {
     Wanted {
         rows,
         schedules: schedules.to_vec(),
+        chunks: None,
         widths: vec![1],
         micro: micro.to_vec(),
         recompute: false,

@@ -1,39 +1,28 @@
-//! The list schedule: each lane takes the first step of its order that it may take, whenever it is
-//! free.
+//! The list schedule: each lane takes the first step that its policy ([`crate::policy`]) lets it take, whenever it
+//! is free.
 //!
-//! A [`List`] is jobs, each on a lane of a replica, with what each reads. [`Grid`] makes one of a
-//! program on lanes, the planner one of the stages that it thinks of. What a step takes, how long
-//! rows are on their way and what an update takes, a [`World`] says.
+//! A [`List`] is jobs with their policy and what each reads. [`Grid`] makes one of a program on lanes, the planner
+//! one of the stages that it thinks of. What a step takes, how long rows are on their way and what an update
+//! takes, a [`World`] says.
 //!
-//! A lane's intervals come in by their numbers, at most its cap of them between their first and
-//! last step.
+//! A lane begins a step when it is free, so no pass of it is closing ([`crate::policy::Lane::peek`]): the engine, which
+//! sends a place its next steps ahead, counts passes whose last step is there.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
 use super::{Cell, Grid};
-use crate::ids::StageId;
-use crate::lanes::{Lanes, Order};
+use crate::ids::{IntervalId, Round, StageId};
+use crate::policy::{Lane, Policy};
+use crate::task::Step;
 
-/// What one lane of a replica does on each interval once.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Job {
-    /// The lane of a replica.
-    pub lane: u32,
-    /// Whether it is the loss or behind it.
-    pub back: bool,
-    /// The jobs that must be done before.
-    pub reads: Vec<u16>,
-}
-
-/// Jobs on lanes.
+/// Jobs on lanes. A job is what one lane of a replica does on each interval once.
 #[derive(Clone, Debug)]
 pub(crate) struct List {
-    /// By number, what each reads before it.
-    pub jobs: Vec<Job>,
-    pub lanes: Lanes,
-    /// By lane of a replica, the most intervals at once.
-    pub caps: Vec<u32>,
+    /// The jobs' roles.
+    pub policy: Policy,
+    /// By job, the jobs that must be done before.
+    pub reads: Vec<Vec<u16>>,
     /// Intervals of a round.
     pub intervals: u32,
     pub rounds: u32,
@@ -57,58 +46,8 @@ pub(crate) trait World {
     }
 }
 
-/// (what comes later, round, interval, job).
-type Ready = (bool, u32, u32, u16);
-
-/// (round, interval).
+/// A round, and a number of intervals or steps of it.
 type Place = (u32, u32);
-
-struct Lane {
-    /// Steps of intervals that are in.
-    ready: BTreeSet<Ready>,
-    /// Steps of intervals that are not, by interval.
-    outside: BTreeSet<(Place, Ready)>,
-    free: f64,
-    /// Intervals between their first step here and their last, each with what is left.
-    open: Vec<(Place, u32)>,
-    next: Place,
-    /// How many jobs it has.
-    count: u32,
-}
-
-impl Lane {
-    fn has(&self, place: Place) -> bool {
-        self.open.iter().any(|&(of, _)| of == place)
-    }
-
-    fn insert(&mut self, step: Ready) {
-        let place = (step.1, step.2);
-        if self.has(place) {
-            self.ready.insert(step);
-        } else {
-            self.outside.insert((place, step));
-        }
-    }
-
-    /// The next interval's first ready step, in order.
-    fn entering(&self) -> Option<Ready> {
-        let least = (self.next, (false, 0, 0, 0));
-        let steps = self.outside.range(least..).take_while(|(place, _)| *place == self.next);
-        steps.map(|&(_, step)| step).next()
-    }
-
-    /// Lets the next interval in.
-    fn enter(&mut self, after: Place) {
-        let place = self.next;
-        self.open.push((place, self.count));
-        let steps: Vec<_> = self.outside.range((place, (false, 0, 0, 0))..).copied().collect();
-        for step in steps.into_iter().take_while(|(of, _)| *of == place) {
-            self.outside.remove(&step);
-            self.ready.insert(step.1);
-        }
-        self.next = after;
-    }
-}
 
 /// A time that is never NaN.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -143,6 +82,8 @@ struct Making<'a, W> {
     world: &'a mut W,
     followers: Vec<Vec<u16>>,
     lanes: Vec<Lane>,
+    /// By lane, when it is free.
+    free: Vec<f64>,
     /// By job and interval, what the step of the interval's round still waits for.
     waits: Vec<u32>,
     /// By interval: the round that it is in, and what is left of it.
@@ -161,46 +102,33 @@ struct Making<'a, W> {
 impl List {
     /// The schedule.
     pub(crate) fn run(&self, world: &mut impl World) -> Grid {
-        let mut followers = vec![Vec::new(); self.jobs.len()];
+        let mut followers = vec![Vec::new(); self.reads.len()];
         // A list has at most 2^16 jobs.
-        for (job, id) in self.jobs.iter().zip(0u16..) {
-            for &read in &job.reads {
+        for (reads, id) in self.reads.iter().zip(0u16..) {
+            for &read in reads {
                 if let Some(of) = followers.get_mut(usize::from(read)) {
                     of.push(id);
                 }
             }
         }
-        let depth = self.lanes.depth().max(1);
-        let lanes = self.lanes.width.max(1) * depth;
-        let lane = |number: u32| Lane {
-            ready: BTreeSet::new(),
-            outside: BTreeSet::new(),
-            free: 0.0,
-            open: Vec::new(),
-            next: (0, number / depth),
-            count: self.jobs.iter().filter(|job| job.lane == number % depth).count() as u32,
-        };
+        let lanes = self.policy.start(Round(0));
+        let count = lanes.len();
         let making = Making {
             list: self,
             world,
             followers,
-            lanes: (0..lanes).map(lane).collect(),
-            waits: vec![0; self.jobs.len() * self.intervals as usize],
+            lanes,
+            free: vec![0.0; count],
+            waits: vec![0; self.reads.len() * self.intervals as usize],
             intervals: vec![(0, 0); self.intervals as usize],
             through: vec![0; self.rounds as usize],
             over: 0,
             events: BinaryHeap::new(),
             number: 0,
             touched: BTreeSet::new(),
-            grid: Grid { cells: Vec::new(), lanes, rounds: Vec::new() },
+            grid: Grid { cells: Vec::new(), lanes: count as u32, rounds: Vec::new() },
         };
         making.run()
-    }
-
-    /// The lane of a job on an interval, over all replicas.
-    fn lane(&self, job: u16, interval: u32) -> usize {
-        let lane = self.jobs.get(usize::from(job)).map_or(0, |job| job.lane);
-        self.lanes.of(lane, interval) as usize
     }
 }
 
@@ -243,16 +171,16 @@ impl<W: World> Making<'_, W> {
         }
     }
 
-    fn round(&self, interval: u32) -> u32 {
-        self.intervals.get(interval as usize).map_or(0, |of| of.0)
+    fn step(&self, job: u16, interval: u32) -> Step {
+        let round = self.intervals.get(interval as usize).map_or(0, |of| of.0);
+        Step { round: Round(round), stage: StageId(job), interval: IntervalId(interval) }
     }
 
     fn ready(&mut self, job: u16, interval: u32) {
-        let back = self.list.jobs.get(usize::from(job)).is_some_and(|job| job.back);
-        let later = back == (self.list.lanes.order == Order::ForwardFirst);
-        let (number, round) = (self.list.lane(job, interval), self.round(interval));
+        let step = self.step(job, interval);
+        let (policy, number) = (&self.list.policy, self.list.policy.lane(step));
         if let Some(lane) = self.lanes.get_mut(number) {
-            lane.insert((later, round, interval, job));
+            lane.insert(policy.pass(step), policy.rank(step));
             self.touched.insert(number);
         }
     }
@@ -268,15 +196,15 @@ impl<W: World> Making<'_, W> {
 
     fn enter(&mut self, round: u32, interval: u32) {
         if let Some(of) = self.intervals.get_mut(interval as usize) {
-            *of = (round, self.list.jobs.len() as u32);
+            *of = (round, self.list.reads.len() as u32);
         }
         let list = self.list;
-        for (job, id) in list.jobs.iter().zip(0u16..) {
+        for (reads, id) in list.reads.iter().zip(0u16..) {
             let at = usize::from(id) * list.intervals as usize + interval as usize;
             if let Some(waits) = self.waits.get_mut(at) {
-                *waits = job.reads.len() as u32;
+                *waits = reads.len() as u32;
             }
-            if job.reads.is_empty() {
+            if reads.is_empty() {
                 self.ready(id, interval);
             }
         }
@@ -284,36 +212,24 @@ impl<W: World> Making<'_, W> {
 
     /// Begins a step of a lane, if it may.
     fn begin(&mut self, number: usize, now: f64) {
-        let (list, depth) = (self.list, self.list.lanes.depth().max(1) as usize);
-        let cap = list.caps.get(number % depth).copied().unwrap_or(1);
-        let Some(lane) = self.lanes.get_mut(number).filter(|lane| lane.free <= now) else { return };
-        let inside = lane.ready.first().copied();
-        let may_enter = (lane.open.len() as u32) < cap;
-        let entering = if may_enter { lane.entering() } else { None };
-        let Some(step) = [inside, entering].into_iter().flatten().min() else { return };
-        let (_, round, interval, job) = step;
-        if !lane.has((round, interval)) {
-            let next = interval + list.lanes.width.max(1);
-            let wraps = next >= list.intervals;
-            lane.enter(if wraps { (round + 1, interval % list.lanes.width.max(1)) } else { (round, next) });
-        }
-        lane.ready.remove(&step);
-        let end = now + self.world.took(job, interval).max(0.0);
-        lane.free = end;
-        let back = list.jobs.get(usize::from(job)).is_some_and(|job| job.back);
-        let stage = StageId(job);
-        let cell = Cell { lane: number as u32, round, stage, back, interval, time: (now, end) };
-        self.grid.cells.push(cell);
-        self.after(end, Event::Done(job, interval));
+        let policy = &self.list.policy;
+        let (Some(lane), Some(free)) = (self.lanes.get_mut(number), self.free.get_mut(number)) else { return };
+        let Some(rank) = lane.peek(0).filter(|_| *free <= now) else { return };
+        policy.begin(lane, rank);
+        let Step { round: Round(round), stage, interval: IntervalId(interval) } = rank.step();
+        let end = now + self.world.took(stage.0, interval).max(0.0);
+        *free = end;
+        let role = policy.role(stage);
+        let (lane, chunk, back) = (number as u32, role.chunk.into(), role.back);
+        self.grid.cells.push(Cell { lane, round, stage, chunk, back, interval, time: (now, end) });
+        self.after(end, Event::Done(stage.0, interval));
     }
 
     fn done(&mut self, job: u16, interval: u32, now: f64) {
-        let (number, round) = (self.list.lane(job, interval), self.round(interval));
+        let step = self.step(job, interval);
+        let (round, number) = (step.round.0, self.list.policy.lane(step));
         if let Some(lane) = self.lanes.get_mut(number) {
-            for (place, left) in &mut lane.open {
-                *left -= u32::from(*place == (round, interval));
-            }
-            lane.open.retain(|&(_, left)| left > 0);
+            self.list.policy.done(lane, step);
         }
         self.touched.insert(number);
         for follower in self.followers.get(usize::from(job)).cloned().unwrap_or_default() {

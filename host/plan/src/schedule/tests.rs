@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::*;
-use crate::lanes::{LaneSettings, Order, Placement};
+use crate::Order;
+use crate::lanes::{LaneSettings, Placement};
 use crate::program::tests::signature;
 use crate::testing::Random;
 use crate::{DataShape, Model, ModelSettings, Savings, Spans, TaskType};
@@ -23,7 +24,7 @@ pub(crate) fn chain(layers: u32, lanes: Lanes) -> Program {
 }
 
 fn lanes(count: u32, width: u32, order: Order) -> Lanes {
-    Lanes { count, width, order, cap: None }
+    Lanes { count, width, order, ..Lanes::default() }
 }
 
 /// Forward 1, backward 2.

@@ -3,7 +3,7 @@
 use eciton_engine::Residence;
 use eciton_plan::planner::{Graph, Plan};
 use eciton_plan::schedule::{Grid, Shape};
-use eciton_plan::{Lanes, StageId};
+use eciton_plan::StageId;
 
 use super::program::program;
 use super::{Pipeline, Stage};
@@ -42,6 +42,7 @@ impl Pipeline {
         let (order, weights) = plan.schedule.settings();
         Self {
             stages: (0..plan.stages.len()).map(stage).collect(),
+            chunks: plan.chunks,
             width: plan.width,
             micro: plan.micro,
             rows: plan.rows * plan.micro,
@@ -58,9 +59,7 @@ impl Pipeline {
     /// [`Error::Setting`] for no stage.
     pub fn grid(&self) -> Result<Grid, Error> {
         let program = program(self)?;
-        let depth = self.stages.len() as u16;
-        let lanes =
-            Lanes { count: u32::from(depth) * self.width, width: self.width, order: self.order, cap: None };
+        let (depth, lanes) = (self.stages.len() as u16, self.lanes());
         let pipeline =
             eciton_plan::Pipeline { weights: Some(self.weights), ..eciton_plan::Pipeline::default() };
         let bound = pipeline.bound();

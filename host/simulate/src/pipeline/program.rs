@@ -41,11 +41,13 @@ pub(super) fn program(of: &Pipeline) -> Result<Program, Error> {
     slots.extend((0..depth).map(|stage| slot(Some(StageId(back(stage))), SlotOf::Gradient, &like)));
     let (forward_slot, back_slot) = (|stage: u16| SlotId(1 + stage), |stage: u16| SlotId(1 + depth + stage));
     let operation = program.stages.first().map(|stage| stage.operation).unwrap_or_default();
-    let stage = |name: String, phase, lane: u16| Stage {
+    let lanes = of.lanes().depth().max(1) as u16;
+    let stage = |name: String, phase, number: u16| Stage {
         name,
         operation,
         phase,
-        place: Place::Lane(lane),
+        place: Place::Lane(number % lanes),
+        chunk: number / lanes,
         domain: Domain::VERTICES,
         via: None,
         reads: Vec::new(),

@@ -10,6 +10,7 @@ fn chain(depth: u16, micro: u32, weights: WeightVersions, residence: Residence) 
         stages: (0..depth)
             .map(|at| Stage { forward: 1.0, backward: 2.0, reads: reads(at), weights: 1e6 })
             .collect(),
+        chunks: 1,
         width: 1,
         micro,
         rows: micro,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use eciton_engine::{Action, Engine, Event, Reason, Settings};
-use eciton_plan::{Lanes, Round, StageId, Step, Task, TaskKey};
+use eciton_plan::{Round, StageId, Step, Task, TaskKey};
 
 use super::program::program;
 use super::{Owner, Pipeline, PipelineReport, Places, Stage};
@@ -59,11 +59,12 @@ pub(super) struct World<'a> {
 impl<'a> World<'a> {
     pub(super) fn new(of: &'a Pipeline, places: &'a Places, seed: u64) -> Result<Self, Error> {
         let program = program(of)?;
-        let count = of.stages.len() as u32 * of.width;
+        let lanes = of.lanes();
+        let count = lanes.count;
         let settings = Settings {
             eval_every: 0,
             pipeline: eciton_plan::Pipeline { weights: Some(of.weights), ..eciton_plan::Pipeline::default() },
-            lanes: Lanes { count, width: of.width, order: of.order, cap: None },
+            lanes,
             residence: of.residence,
             ..Settings::new(of.micro, MAX_ROUNDS)
         };

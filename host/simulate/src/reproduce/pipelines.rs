@@ -47,6 +47,7 @@ fn wanted(rows: u32, schedules: &[PipelineSchedule], micro: &[u32], widths: &[u3
     Wanted {
         rows,
         schedules: schedules.to_vec(),
+        chunks: None,
         widths: widths.to_vec(),
         micro: micro.to_vec(),
         recompute: true,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use eciton_plan::lanes::caps;
+use eciton_plan::policy::caps;
 use eciton_plan::program::Parameter;
 use eciton_plan::schedule::{Grid, Shape};
 use eciton_plan::{Config, Order, Place, Program, Residents, SlotId, Spans, Stage, StageId, WeightVersions};

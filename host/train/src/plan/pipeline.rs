@@ -109,6 +109,7 @@ impl Planning<'_> {
         let wanted = Wanted {
             rows: self.rows,
             schedules,
+            chunks: config.lanes.lanes.chunks,
             widths,
             micro,
             recompute: false,

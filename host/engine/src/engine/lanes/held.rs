@@ -8,7 +8,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use eciton_plan::{Attempt, Place, Program, Round, StageId, Step};
+use eciton_plan::policy::Role;
+use eciton_plan::{Attempt, IntervalId, Place, Program, StageId, Step};
 
 use super::super::{Engine, planted};
 use super::Lanes;
@@ -20,20 +21,21 @@ use crate::settings::{MAX_ATTEMPTS, Residence};
 #[derive(Clone, Debug)]
 pub(super) struct Held {
     residence: Residence,
-    /// By lane of a replica, its forward stages.
-    forward: Vec<Vec<u16>>,
+    /// By lane of a replica, its forward stages with their chunks.
+    forward: Vec<Vec<(u16, u16)>>,
     /// By forward step that is done, the places that hold what it kept.
     at: BTreeMap<Step, BTreeSet<usize>>,
 }
 
 impl Held {
-    pub(super) fn new(program: &Program, residence: Residence, depth: usize, loss: u16) -> Self {
+    pub(super) fn new(program: &Program, residence: Residence, depth: usize) -> Self {
         let mut forward = vec![Vec::new(); depth];
+        let loss = program.loss().map_or(u16::MAX, |loss| loss.0);
         for (id, stage) in (0..loss).zip(&program.stages) {
             if let Place::Lane(lane) = stage.place
                 && let Some(of) = forward.get_mut(usize::from(lane))
             {
-                of.push(id);
+                of.push((id, stage.chunk));
             }
         }
         Self { residence, forward, at: BTreeMap::new() }
@@ -50,9 +52,10 @@ impl Held {
         }
     }
 
-    /// An interval is through a lane.
-    pub(super) fn through(&mut self, lane: usize, step: Step) {
-        for &stage in self.forward.get(lane).into_iter().flatten() {
+    /// The pass of a step is over.
+    pub(super) fn through(&mut self, role: Role, step: Step) {
+        let stages = self.forward.get(usize::from(role.lane)).into_iter().flatten();
+        for &(stage, _) in stages.filter(|(_, chunk)| *chunk == role.chunk) {
             self.at.remove(&Step { stage: StageId(stage), ..step });
         }
     }
@@ -65,7 +68,7 @@ impl Held {
 
     /// The first forward step of an interval on a lane that is done and not held at a place.
     fn missing(&self, lane: usize, place: usize, like: Step) -> Option<Step> {
-        let steps = self.forward.get(lane)?.iter().map(|&stage| Step { stage: StageId(stage), ..like });
+        let steps = self.forward.get(lane)?.iter().map(|&(stage, _)| Step { stage: StageId(stage), ..like });
         let is_missing = |step: &Step| self.at.get(step).is_some_and(|places| !places.contains(&place));
         steps.into_iter().find(is_missing)
     }
@@ -81,20 +84,15 @@ impl Held {
 
 impl Lanes {
     /// A step that a place without other work does for the lanes at the next one.
-    fn shadow(&self, place: usize, rounds: &[Option<Round>]) -> Option<Step> {
+    fn shadow(&self, place: usize) -> Option<Step> {
         let count = self.alive.len();
         let next = (1..count).map(|by| (place + by) % count).find(|&at| self.alive[at])?;
-        let depth = self.settings.depth().max(1) as usize;
         let mut first: Option<Step> = None;
         for &number in &self.homes[next] {
-            let within = self.within(number);
-            for interval in 0..self.intervals {
-                if self.left[within + interval as usize] == 0 || self.number_of(number, interval) != number {
-                    continue;
-                }
-                let Some(round) = rounds.get(interval as usize).copied().flatten() else { continue };
-                let like = Step { round, stage: StageId(0), interval: eciton_plan::IntervalId(interval) };
-                let found = self.held.missing(number % depth, place, like);
+            for pass in self.lanes[number].open().keys() {
+                let interval = IntervalId(pass.interval);
+                let like = Step { round: pass.round, stage: StageId(0), interval };
+                let found = self.held.missing(number % self.depth, place, like);
                 // Somebody else may be at it.
                 let idle = |step: &Step| !self.doing.iter().flatten().any(|key| key.step() == *step);
                 let earlier = |step: &Step| {
@@ -104,11 +102,6 @@ impl Lanes {
             }
         }
         first
-    }
-
-    fn number_of(&self, number: usize, interval: u32) -> usize {
-        let depth = self.settings.depth().max(1) as usize;
-        self.number((number % depth) as u16, interval)
     }
 }
 
@@ -138,12 +131,11 @@ impl Engine {
         if lanes.held.residence != Residence::Shadowed {
             return;
         }
-        let rounds: Vec<Option<Round>> = self.intervals.iter().map(|interval| interval.round).collect();
         for place in 0..lanes.doing.len() {
             if !lanes.doing[place].is_empty() || !lanes.alive[place] {
                 continue;
             }
-            let Some(step) = lanes.shadow(place, &rounds) else { continue };
+            let Some(step) = lanes.shadow(place) else { continue };
             // Redundant computation is no reason to fail.
             if let Some(attempt) = self.launch_again(step) {
                 self.counters.redundant += 1;
@@ -178,7 +170,7 @@ impl Engine {
     /// Notes where a forward step's kept rows are.
     pub(in super::super) fn held_at(&mut self, step: Step, place: Option<usize>) {
         let done = self.steps[self.place(step.stage.index(), step.interval.0)].attempts.progress();
-        if let Some(lanes) = self.lanes.as_mut().filter(|lanes| step.stage.0 < lanes.loss)
+        if let Some(lanes) = self.lanes.as_mut().filter(|lanes| !lanes.is_back(step))
             && done == Progress::Running
         {
             lanes.held.put(step, place);

@@ -2,39 +2,15 @@
 
 #![allow(clippy::print_stdout, clippy::disallowed_macros)]
 
-use std::cell::Cell;
-
 use super::exhaustive::{finds_best_of_chain, finds_best_of_graph};
-use crate::testing::Random;
-
-/// A defect that a test switches on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::planner) enum Planted {
-    /// A stage counts one micro-batch in flight too few.
-    PathOneShort,
-    /// No stage has more than two operators.
-    LongRunsSkipped,
-    /// Rows that a stage reads of others are not counted.
-    InputForgotten,
-    /// Rows that two operators of a stage read of another stage are counted twice.
-    ReadTwice,
-}
-
-thread_local! {
-    static PLANTED: Cell<Option<Planted>> = const { Cell::new(None) };
-}
-
-/// Whether this defect is switched on in this thread.
-pub(in crate::planner) fn is(defect: Planted) -> bool {
-    PLANTED.get() == Some(defect)
-}
+use crate::testing::{Planted, Random, plant};
 
 /// The first graph whose best partition is not found.
 fn first(defect: Option<Planted>, most: u32, finds: fn(&mut Random) -> bool) -> Option<u32> {
     let random = &mut Random::new(4510);
-    PLANTED.set(defect);
+    plant(defect);
     let found = (0..most).find(|_| !finds(random));
-    PLANTED.set(None);
+    plant(None);
     found
 }
 

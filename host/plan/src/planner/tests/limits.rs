@@ -192,6 +192,8 @@ fn settings_hold_the_formulas_of_two_buffers() {
     // once.
     let setting = Setting {
         width: 1,
+        depth: 4,
+        chunks: 1,
         schedule: PipelineSchedule::TwoBuffered,
         micro: 8,
         rows: 2.0,

@@ -80,7 +80,7 @@ fn predictions_are_the_grids_of_programs_on_lanes() {
         // The same cut as layers: all layers are alike but for the first, which gives no gradient
         // back.
         let cut: Vec<u32> = answer.stages.iter().map(|stage| stage.operators[0] as u32).collect();
-        let lanes = Lanes { count: answer.depth, width: 1, order: schedule.settings().0, cap: None };
+        let lanes = Lanes { count: answer.depth, width: 1, order: schedule.settings().0, ..Lanes::default() };
         let placement =
             Placement::of(&program, &LaneSettings { lanes, cut, ..LaneSettings::default() }).unwrap();
         let spans = Spans::of(&program, &placement.spans(&program)).unwrap();

@@ -112,6 +112,8 @@ pub(super) fn setting(random: &mut Random, machine: &Machine) -> Setting {
     let micro = 1 + random.below32(5);
     Setting {
         width: 1,
+        depth: machine.lanes.len() as u32,
+        chunks: 1,
         schedule: PipelineSchedule::ALL[random.below(3) as usize].1,
         micro,
         rows: whole(random, 1, 5),

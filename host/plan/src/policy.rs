@@ -1,0 +1,443 @@
+//! Schedule policy: which step a lane does next, which passes it admits, and how many at once.
+//!
+//! A *chunk* is a run of stages on one lane, and a *pass* is the steps of one interval in one chunk in one
+//! round. Engine ([`Lane`] by lane) and list schedule ([`crate::schedule`]) keep the state of lanes; all rules
+//! are here. They read no clock and no run, so a plan and a run follow the same rules.
+//!
+//! * Rank: a lane does the ready step of least [`Rank`] among those of its admitted passes and the next pass.
+//! * Admission: a lane admits passes in one order. It has at most its *cap* of them between their first step and
+//!   their last. So the oldest pass can always go on, and no cap can hold it up for ever.
+//! * Caps: the number of passes that an order needs for a lane to be busy.
+//!
+//! An order is one file here, which implements [`Rules`], and its lines in the tables [`Order::ALL`],
+//! [`Order::rules`] and [`PipelineSchedule`].
+//!
+//! | schedule | order | cap | weights | source |
+//! | --- | --- | --- | --- | --- |
+//! | `gpipe` | forward first | all intervals | `latest` | Huang et al. 2019, section 2.3 |
+//! | `1f1b` | backward first | longest path | `latest` | Narayanan et al. 2021 (PipeDream-Flush), section 3.2 |
+//! | `2bw` | backward first | longest path | `2bw` | the same, section 3.1 |
+//! | `naive` | backward first | longest path | `newest` | Narayanan et al. 2019, section 3.3, without its stashing |
+//! | `interleaved` | interleaved | [`interleaved`] | `latest` | Narayanan et al. 2021 (Megatron-LM), section 2.2 |
+
+mod backward_first;
+mod forward_first;
+mod interleaved;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{IntervalId, Round, StageId};
+use crate::lanes::Lanes;
+use crate::pipeline::WeightVersions;
+use crate::program::{Place, Program};
+use crate::task::Step;
+
+/// Order in which a lane does its steps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// Forward steps, then backward steps.
+    ForwardFirst,
+    /// Backward steps as early as they can be done.
+    #[default]
+    BackwardFirst,
+    /// One forward, one backward, with several chunks a lane, through which micro-batches go in groups.
+    Interleaved,
+}
+
+impl Order {
+    /// All orders, with their names.
+    pub const ALL: [(&'static str, Self); 3] = [
+        ("forward-first", Self::ForwardFirst),
+        ("backward-first", Self::BackwardFirst),
+        ("interleaved", Self::Interleaved),
+    ];
+
+    /// Returns its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, order)| *order == self).map_or("", |(name, _)| name)
+    }
+
+    pub(crate) fn rules(self) -> &'static dyn Rules {
+        match self {
+            Self::ForwardFirst => &forward_first::ForwardFirst,
+            Self::BackwardFirst => &backward_first::BackwardFirst,
+            Self::Interleaved => &interleaved::Interleaved,
+        }
+    }
+}
+
+/// A published schedule: an order of steps and the weights that they read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PipelineSchedule {
+    /// All forward steps, then all backward steps.
+    GPipe,
+    /// One forward, one backward; one version of the weights.
+    Flush,
+    /// The same, rounds overlapping, with two versions.
+    TwoBuffered,
+    /// The same, with whatever weights are newest: forward and backward differ. A bad example.
+    Naive,
+    /// One forward, one backward, with several chunks a lane; one version of the weights.
+    Interleaved,
+}
+
+impl PipelineSchedule {
+    /// All schedules, with their names.
+    pub const ALL: [(&'static str, Self); 5] = [
+        ("gpipe", Self::GPipe),
+        ("1f1b", Self::Flush),
+        ("2bw", Self::TwoBuffered),
+        ("naive", Self::Naive),
+        ("interleaved", Self::Interleaved),
+    ];
+
+    /// Returns its order and weights.
+    #[must_use]
+    pub const fn settings(self) -> (Order, WeightVersions) {
+        match self {
+            Self::GPipe => (Order::ForwardFirst, WeightVersions::Latest),
+            Self::Flush => (Order::BackwardFirst, WeightVersions::Latest),
+            Self::TwoBuffered => (Order::BackwardFirst, WeightVersions::TwoBuffered),
+            Self::Naive => (Order::BackwardFirst, WeightVersions::Newest),
+            Self::Interleaved => (Order::Interleaved, WeightVersions::Latest),
+        }
+    }
+}
+
+/// Rules of an order.
+pub(crate) trait Rules {
+    /// Returns whether a lane does a step only if no step of the other direction is ready.
+    fn is_later(&self, back: bool) -> bool;
+
+    /// Number of chunks of a lane, if the recipe names none. An order of one chunk takes no other number.
+    fn chunks(&self) -> u32 {
+        1
+    }
+
+    /// Number of a replica's intervals that go through all chunks before the next ones are admitted.
+    fn group(&self, _lanes: &Lanes) -> u32 {
+        u32::MAX
+    }
+
+    /// Returns the passes that a lane needs at once. `path` is the longest path from the lane to the last one,
+    /// itself included.
+    fn cap(&self, lanes: &Lanes, path: u32) -> u32;
+}
+
+impl Lanes {
+    /// Chunks of a lane.
+    #[must_use]
+    pub fn chunks(&self) -> u32 {
+        self.chunks.unwrap_or_else(|| self.order.rules().chunks()).max(1)
+    }
+
+    /// Returns the maximum number of passes at once on a lane with this longest path to the last one, itself
+    /// included, if a replica has so many intervals.
+    #[must_use]
+    pub fn cap(&self, path: u32, intervals: u32) -> u32 {
+        let most = self.cap.unwrap_or(intervals).max(1).saturating_mul(self.chunks());
+        let short = u32::from(planted!(CapOneShort));
+        self.order.rules().cap(self, path).min(most).saturating_sub(short).max(1)
+    }
+}
+
+/// Returns the cap of each lane of a replica, which has so many intervals. The program's stages are on lanes.
+#[must_use]
+pub fn caps(program: &Program, lanes: &Lanes, intervals: u32) -> Vec<u32> {
+    paths(program, lanes).into_iter().map(|path| lanes.cap(path, intervals)).collect()
+}
+
+/// Returns the longest path from each lane to the last one, itself included, along stages of one chunk.
+fn paths(program: &Program, lanes: &Lanes) -> Vec<u32> {
+    let depth = lanes.depth() as usize;
+    let lane = |stage: StageId| match program.stage(stage)?.place {
+        Place::Lane(lane) => Some((usize::from(lane), program.stage(stage)?.chunk)),
+        _ => None,
+    };
+    let end = program.loss().map_or(program.stages.len(), StageId::index);
+    let mut followers: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); depth];
+    for id in (0u16..).map(StageId).take(end + 1) {
+        for (before, _) in program.dependencies(id) {
+            if let (Some((from, chunk)), Some((to, other))) = (lane(before), lane(id))
+                && (from, chunk) != (to, other)
+                && chunk == other
+                && let Some(of) = followers.get_mut(from)
+            {
+                of.insert(to);
+            }
+        }
+    }
+    // Lanes that follow each other in a circle need all that there is.
+    let mut longest = vec![1u32; depth];
+    for _ in 0..depth {
+        for at in 0..depth {
+            let next = followers[at].iter().filter_map(|&to| longest.get(to)).max().map_or(1, |&n| n + 1);
+            longest[at] = longest[at].max(next).min(depth as u32);
+        }
+    }
+    longest
+}
+
+/// Where a stage belongs in a replica.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Role {
+    /// Its lane of a replica.
+    pub lane: u16,
+    /// Its chunk of the lane.
+    pub chunk: u16,
+    /// Whether it is the loss or a backward stage.
+    pub back: bool,
+}
+
+/// The steps of an interval in a chunk and a round. Passes are ordered as lanes admit them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Pass {
+    /// Its round.
+    pub round: Round,
+    group: u32,
+    /// Its chunk of the lane.
+    pub chunk: u32,
+    /// Its interval.
+    pub interval: u32,
+}
+
+/// A step's position in the order of a lane: a lane does the least first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rank {
+    /// Whether it goes after all ready steps of the other direction.
+    pub later: bool,
+    round: Round,
+    group: u32,
+    /// The chunk, counted from the last one in backward steps.
+    chunk: u32,
+    interval: u32,
+    stage: u16,
+}
+
+impl Rank {
+    /// The step of this rank.
+    #[must_use]
+    pub const fn step(&self) -> Step {
+        Step { round: self.round, stage: StageId(self.stage), interval: IntervalId(self.interval) }
+    }
+}
+
+/// The policy of a program's stages on lanes.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    lanes: Lanes,
+    intervals: u32,
+    roles: Vec<Role>,
+    /// By lane of a replica.
+    caps: Vec<u32>,
+    /// Steps of a pass, by lane of a replica and chunk.
+    steps: Vec<u32>,
+}
+
+impl Policy {
+    /// Makes a policy from the role of each stage and the cap of each lane of a replica.
+    #[must_use]
+    pub fn new(lanes: Lanes, intervals: u32, roles: Vec<Role>, caps: Vec<u32>) -> Self {
+        let chunks = lanes.chunks() as usize;
+        let mut steps = vec![0; lanes.depth() as usize * chunks];
+        for role in &roles {
+            if let Some(count) = steps.get_mut(usize::from(role.lane) * chunks + usize::from(role.chunk)) {
+                *count += 1;
+            }
+        }
+        Self { lanes, intervals, roles, caps, steps }
+    }
+
+    /// Makes the policy of a program whose stages are on lanes.
+    #[must_use]
+    pub fn from_program(program: &Program, lanes: Lanes, intervals: u32) -> Self {
+        let loss = program.loss().map_or(usize::MAX, StageId::index);
+        let roles = program.stages.iter().enumerate().map(|(at, stage)| match stage.place {
+            Place::Lane(lane) => Role { lane, chunk: stage.chunk, back: at >= loss },
+            _ => Role { back: at >= loss, ..Role::default() },
+        });
+        let caps = caps(program, &lanes, intervals.div_ceil(lanes.width.max(1)));
+        Self::new(lanes, intervals, roles.collect(), caps)
+    }
+
+    /// Returns a stage's role.
+    #[must_use]
+    pub fn role(&self, stage: StageId) -> Role {
+        self.roles.get(stage.index()).copied().unwrap_or_default()
+    }
+
+    /// Returns the lane of a step, over all replicas.
+    #[must_use]
+    pub fn lane(&self, step: Step) -> usize {
+        self.lanes.of(self.role(step.stage).lane.into(), step.interval.0) as usize
+    }
+
+    /// Returns the lanes before their first round.
+    #[must_use]
+    pub fn start(&self, first: Round) -> Vec<Lane> {
+        let depth = self.lanes.depth().max(1);
+        let lane = |number: u32| {
+            let least = Pass { round: first, group: 0, chunk: 0, interval: number / depth };
+            let cap = self.caps.get((number % depth) as usize).copied().unwrap_or(1);
+            let next = self.with_steps(number, least);
+            Lane { number, cap, next, ready: BTreeSet::new(), waiting: BTreeSet::new(), open: BTreeMap::new() }
+        };
+        (0..self.lanes.width.max(1) * depth).map(lane).collect()
+    }
+
+    /// Returns a step's rank.
+    #[must_use]
+    pub fn rank(&self, step: Step) -> Rank {
+        let (pass, back) = (self.pass(step), self.role(step.stage).back);
+        let reversed = back && !planted!(ChunksNotReversed);
+        let chunk = if reversed { (self.lanes.chunks() - 1).saturating_sub(pass.chunk) } else { pass.chunk };
+        let later = self.lanes.order.rules().is_later(back);
+        let Pass { round, group, interval, .. } = pass;
+        Rank { later, round, group, chunk, interval, stage: step.stage.0 }
+    }
+
+    /// Returns a step's pass.
+    #[must_use]
+    pub fn pass(&self, Step { round, stage, interval }: Step) -> Pass {
+        let own = interval.0 / self.lanes.width.max(1);
+        let (group, chunk) = (own / self.group(), self.role(stage).chunk.into());
+        Pass { round, group, chunk, interval: interval.0 }
+    }
+
+    fn group(&self) -> u32 {
+        self.lanes.order.rules().group(&self.lanes).max(1)
+    }
+
+    /// Returns the pass that a replica's lane admits after another one, over all chunks.
+    fn after(&self, Pass { round, group, chunk, interval }: Pass) -> Pass {
+        let (width, size) = (self.lanes.width.max(1), self.group());
+        let (replica, next) = (interval % width, interval.saturating_add(width));
+        let first = |group: u32| group.saturating_mul(size).saturating_mul(width).saturating_add(replica);
+        if next < self.intervals && next / width / size == group {
+            Pass { round, group, chunk, interval: next }
+        } else if chunk + 1 < self.lanes.chunks() {
+            Pass { round, group, chunk: chunk + 1, interval: first(group) }
+        } else if first(group + 1) < self.intervals {
+            Pass { round, group: group + 1, chunk: 0, interval: first(group + 1) }
+        } else {
+            Pass { round: Round(round.0.saturating_add(1)), group: 0, chunk: 0, interval: replica }
+        }
+    }
+
+    /// Returns a pass, or the first one after it in whose chunk the lane has steps.
+    fn with_steps(&self, number: u32, mut pass: Pass) -> Pass {
+        for _ in 0..self.lanes.chunks() {
+            if self.steps_of(number, pass.chunk) > 0 {
+                break;
+            }
+            let chunk = pass.chunk;
+            while pass.chunk == chunk && self.lanes.chunks() > 1 {
+                pass = self.after(pass);
+            }
+        }
+        pass
+    }
+
+    /// Steps of a lane's pass.
+    fn steps_of(&self, number: u32, chunk: u32) -> u32 {
+        let (depth, chunks) = (self.lanes.depth().max(1), self.lanes.chunks());
+        self.steps.get((number % depth * chunks + chunk) as usize).copied().unwrap_or(0)
+    }
+
+    /// Lets a lane begin the step of a rank that [`Lane::peek`] returned. Returns whether this admits the step's pass.
+    pub fn begin(&self, lane: &mut Lane, rank: Rank) -> bool {
+        let pass = self.pass(rank.step());
+        let is_first = !lane.open.contains_key(&pass);
+        if is_first {
+            lane.open.insert(pass, self.steps_of(lane.number, pass.chunk));
+            let steps: Vec<_> = lane.steps_waiting(pass).collect();
+            for step in steps {
+                lane.waiting.remove(&(pass, step));
+                lane.ready.insert(step);
+            }
+            lane.next = self.with_steps(lane.number, self.after(pass));
+        }
+        lane.ready.remove(&rank);
+        is_first
+    }
+
+    /// Counts a step as done, and returns whether it was the last of its pass.
+    pub fn done(&self, lane: &mut Lane, step: Step) -> bool {
+        let pass = self.pass(step);
+        // A failed attempt may have answered, so that the step is ready again.
+        lane.ready.remove(&self.rank(step));
+        let Some(left) = lane.open.get_mut(&pass) else { return false };
+        *left -= 1;
+        let is_last = *left == 0;
+        if is_last {
+            lane.open.remove(&pass);
+        }
+        is_last
+    }
+}
+
+/// A lane's ready steps and admitted passes.
+#[derive(Clone, Debug)]
+pub struct Lane {
+    /// Over all replicas.
+    number: u32,
+    cap: u32,
+    /// Ready steps of admitted passes.
+    ready: BTreeSet<Rank>,
+    /// Ready steps of other passes.
+    waiting: BTreeSet<(Pass, Rank)>,
+    /// Passes between their first step and their last, with the number of steps that are not done.
+    open: BTreeMap<Pass, u32>,
+    /// The pass that is admitted next.
+    next: Pass,
+}
+
+impl Lane {
+    /// Adds a ready step.
+    pub fn insert(&mut self, pass: Pass, rank: Rank) {
+        if self.open.contains_key(&pass) {
+            self.ready.insert(rank);
+        } else {
+            self.waiting.insert((pass, rank));
+        }
+    }
+
+    /// Returns the rank of the step that the lane does next. `closing` is the number of admitted passes whose last
+    /// step is at the lane's place already: the place does steps in order, so that they end before this step.
+    #[must_use]
+    pub fn peek(&self, closing: u32) -> Option<Rank> {
+        let entering = if self.has_room(closing) { self.entering() } else { None };
+        [self.ready.first().copied(), entering].into_iter().flatten().min()
+    }
+
+    /// Returns whether the lane may admit one more pass.
+    fn has_room(&self, closing: u32) -> bool {
+        (self.open.len() as u64) < u64::from(self.cap) + u64::from(closing)
+    }
+
+    /// The first step of the pass that is admitted next.
+    fn entering(&self) -> Option<Rank> {
+        if planted!(AdmittedOutOfOrder) {
+            return self.waiting.iter().map(|(_, rank)| *rank).min();
+        }
+        self.steps_waiting(self.next).next()
+    }
+
+    fn steps_waiting(&self, pass: Pass) -> impl Iterator<Item = Rank> + '_ {
+        let least = Rank { later: false, round: Round(0), group: 0, chunk: 0, interval: 0, stage: 0 };
+        self.waiting.range((pass, least)..).take_while(move |(of, _)| *of == pass).map(|(_, rank)| *rank)
+    }
+
+    /// Passes between their first step and their last, with the number of steps that are not done.
+    #[must_use]
+    pub fn open(&self) -> &BTreeMap<Pass, u32> {
+        &self.open
+    }
+}
+
+#[cfg(test)]
+mod tests;
