@@ -115,7 +115,10 @@ fn print_lanes(plan: &LanesPlan, row: &mut impl FnMut(&str, String)) {
             lane.stages.join(", "),
             lane.flops / 1e6,
             grouped(lane.parameters),
-            counted(u64::from(lane.cap), "part"),
+            match plan.chunks {
+                1 => counted(u64::from(lane.cap), "part"),
+                _ => format!("{} pairs of part and run of stages", lane.cap),
+            },
             bytes(lane.worker_bytes),
         );
         let text = match &lane.update {
@@ -131,8 +134,10 @@ fn print_lanes(plan: &LanesPlan, row: &mut impl FnMut(&str, String)) {
     }
     let names = WeightVersions::ALL.into_iter();
     let weights = names.filter(|(_, known)| *known == plan.weights).map(|(name, _)| name).next();
+    let runs =
+        if plan.chunks > 1 { format!(", {} runs of stages a lane", plan.chunks) } else { String::new() };
     let text = format!(
-        "{}, weights {}, {}; {:.1} % of the lanes' time is idle, the largest lane has {:.2} times the mean's operations",
+        "{}{runs}, weights {}, {}; {:.1} % of the lanes' time is idle, the largest lane has {:.2} times the mean's operations",
         plan.order.name(),
         weights.unwrap_or_default(),
         counted(u64::from(plan.width), "replica"),

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use eciton_plan::{Config, Error, ExecutorKind, Layers, ModelKind, ModelSettings, PipelineSchedule};
+use eciton_plan::{Config, Error, ExecutorKind, Layers, ModelKind, ModelSettings};
 
 use crate::failure::Failure;
 use crate::train::Arguments;
@@ -53,7 +53,9 @@ pub(crate) fn configure(arguments: &Arguments) -> Result<Config, Failure> {
         set(&mut config, &format!("{key}={value}"), &format!("{flag} {value}"))?;
     }
     if let Some(name) = &arguments.schedule {
-        choose_schedule(&mut config, name)?;
+        config.choose_schedule(name).map_err(|known| {
+            Failure::Usage(format!("--schedule {name}: no schedule is called that; known: {known}"))
+        })?;
     }
     for argument in &arguments.kernel {
         let Some((name, path)) =
@@ -147,7 +149,7 @@ fn is_recipe(path: &str) -> bool {
 }
 
 /// The flags that stand for a key, with the text that follows them.
-fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>); 42] {
+fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>); 43] {
     [
         ("--layers", "model.layers", arguments.layers.as_ref()),
         ("--hidden", "model.hidden", arguments.hidden.as_ref()),
@@ -171,6 +173,7 @@ fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>
         ("--fan-out", "batch.fan_out", arguments.fan_out.as_ref()),
         ("--lanes", "lanes.count", arguments.lanes.as_ref()),
         ("--width", "lanes.width", arguments.width.as_ref()),
+        ("--chunks", "lanes.chunks", arguments.chunks.as_ref()),
         ("--measured", "lanes.profile", arguments.measured.as_ref()),
         ("--until", "run.until", arguments.until.as_ref()),
         ("--init", "run.init", arguments.init.as_ref()),
@@ -192,20 +195,6 @@ fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>
         ("--worker", "emulator.worker", arguments.worker.as_ref()),
         ("--workers", "workers.count", arguments.workers.as_ref()),
     ]
-}
-
-/// An order of steps and the weights that they read, by one name.
-fn choose_schedule(config: &mut Config, name: &str) -> Result<(), Failure> {
-    let Some((_, schedule)) =
-        PipelineSchedule::ALL.iter().find(|(known, _)| name.eq_ignore_ascii_case(known))
-    else {
-        let known = PipelineSchedule::ALL.map(|(name, _)| name).join(", ");
-        return Err(Failure::Usage(format!("--schedule {name}: no schedule is called that; known: {known}")));
-    };
-    let (order, weights) = schedule.settings();
-    (config.lanes.lanes.order, config.pipeline.weights) = (order, Some(weights));
-    config.choices.ask("pipeline.weights");
-    Ok(())
 }
 
 /// Sets one key; a refusal names what was typed.

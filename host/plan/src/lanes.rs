@@ -120,9 +120,17 @@ impl LaneSettings {
         if let Some(chunks) = self.lanes.chunks.filter(|&chunks| (chunks > 1) != has_chunks) {
             let remedy = match has_chunks {
                 true => "take 2 chunks or more, or lanes.order = \"backward-first\" (--schedule 1f1b)",
-                false => "take lanes.order = \"interleaved\" (--schedule interleaved), or leave lanes.chunks out",
+                false => {
+                    "take lanes.order = \"interleaved\" (--schedule interleaved), or leave lanes.chunks out"
+                }
             };
-            return refuse("lanes.chunks", chunks.to_string(), "lanes.order", order.name().to_owned(), remedy);
+            return refuse(
+                "lanes.chunks",
+                chunks.to_string(),
+                "lanes.order",
+                order.name().to_owned(),
+                remedy,
+            );
         }
         if let Some(cap) = self.lanes.cap.filter(|_| has_chunks) {
             let remedy = "leave lanes.cap out: this order needs all micro-batches of its warm-up";
@@ -132,8 +140,10 @@ impl LaneSettings {
         let whole = self.cut.len() == self.lanes.runs() && self.cut.first() == Some(&0) && rising;
         if !self.cut.is_empty() && !whole {
             let remedy = match has_chunks {
-                true => "name the first layer of each run of stages (lanes of a replica times lanes.chunks), ascending \
-                         from 0, or leave cut out",
+                true => {
+                    "name the first layer of each run of stages (lanes of a replica times lanes.chunks), ascending \
+                         from 0, or leave cut out"
+                }
                 false => "name the first layer of each lane of a replica, ascending from 0, or leave cut out",
             };
             return refuse("lanes.cut", format!("{:?}", self.cut), "lanes.count", counted, remedy);
@@ -213,9 +223,9 @@ impl Placement {
             }
             let forward = format!("{end} stages forward");
             if settings.lanes.chunks() > 1 {
-                let found = format!("{} in each of {} lanes", settings.lanes.chunks(), settings.lanes.depth());
-                let remedy =
-                    "have at most as many runs of stages (lanes of a replica times lanes.chunks) as the model has \
+                let found =
+                    format!("{} in each of {} lanes", settings.lanes.chunks(), settings.lanes.depth());
+                let remedy = "have at most as many runs of stages (lanes of a replica times lanes.chunks) as the model has \
                      stages forward: fewer lanes or chunks, or more layers";
                 let (key, other, other_found) = ("lanes.chunks", "model", forward);
                 return Err(Error::Together { key, found, other, other_found, remedy });

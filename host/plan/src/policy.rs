@@ -1,13 +1,13 @@
-//! Schedule policy: which step a lane does next, which passes it admits, and how many at once.
+//! Schedule policy: which step a lane does next, which visits it admits, and how many at once.
 //!
-//! A *chunk* is a run of stages on one lane, and a *pass* is the steps of one interval in one chunk in one
+//! A *chunk* is a run of stages on one lane, and a *visit* is the steps of one interval in one chunk in one
 //! round. Engine ([`Lane`] by lane) and list schedule ([`crate::schedule`]) keep the state of lanes; all rules
 //! are here. They read no clock and no run, so a plan and a run follow the same rules.
 //!
-//! * Rank: a lane does the ready step of least [`Rank`] among those of its admitted passes and the next pass.
-//! * Admission: a lane admits passes in one order. It has at most its *cap* of them between their first step and
-//!   their last. So the oldest pass can always go on, and no cap can hold it up for ever.
-//! * Caps: the number of passes that an order needs for a lane to be busy.
+//! * Rank: a lane does the ready step of least [`Rank`] among those of its admitted visits and the next visit.
+//! * Admission: a lane admits visits in one order. It has at most its *cap* of them between their first step and
+//!   their last. So the oldest visit can always go on, and no cap can hold it up for ever.
+//! * Caps: the number of visits that an order needs for a lane to be busy.
 //!
 //! An order is one file here, which implements [`Rules`], and its lines in the tables [`Order::ALL`],
 //! [`Order::rules`] and [`PipelineSchedule`].
@@ -28,6 +28,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::config::Config;
 use crate::ids::{IntervalId, Round, StageId};
 use crate::lanes::Lanes;
 use crate::pipeline::WeightVersions;
@@ -106,6 +107,27 @@ impl PipelineSchedule {
             Self::Interleaved => (Order::Interleaved, WeightVersions::Latest),
         }
     }
+
+    /// Returns the schedule of an order and weights.
+    #[must_use]
+    pub fn from_settings(settings: (Order, WeightVersions)) -> Option<Self> {
+        Self::ALL.into_iter().map(|(_, known)| known).find(|known| known.settings() == settings)
+    }
+}
+
+impl Config {
+    /// Sets order and weights to those of a schedule.
+    ///
+    /// # Errors
+    /// The names of all schedules, if none has this name.
+    pub fn choose_schedule(&mut self, name: &str) -> Result<(), String> {
+        let found = PipelineSchedule::ALL.iter().find(|(known, _)| name.eq_ignore_ascii_case(known));
+        let (_, schedule) = found.ok_or_else(|| PipelineSchedule::ALL.map(|(name, _)| name).join(", "))?;
+        let (order, weights) = schedule.settings();
+        (self.lanes.lanes.order, self.pipeline.weights) = (order, Some(weights));
+        self.choices.ask("pipeline.weights");
+        Ok(())
+    }
 }
 
 /// Rules of an order.
@@ -123,7 +145,7 @@ pub(crate) trait Rules {
         u32::MAX
     }
 
-    /// Returns the passes that a lane needs at once. `path` is the longest path from the lane to the last one,
+    /// Returns the visits that a lane needs at once. `path` is the longest path from the lane to the last one,
     /// itself included.
     fn cap(&self, lanes: &Lanes, path: u32) -> u32;
 }
@@ -135,13 +157,24 @@ impl Lanes {
         self.chunks.unwrap_or_else(|| self.order.rules().chunks()).max(1)
     }
 
-    /// Returns the maximum number of passes at once on a lane with this longest path to the last one, itself
+    /// Returns the maximum number of visits at once on a lane with this longest path to the last one, itself
     /// included, if a replica has so many intervals.
     #[must_use]
     pub fn cap(&self, path: u32, intervals: u32) -> u32 {
         let most = self.cap.unwrap_or(intervals).max(1).saturating_mul(self.chunks());
         let short = u32::from(planted!(CapOneShort));
         self.order.rules().cap(self, path).min(most).saturating_sub(short).max(1)
+    }
+
+    /// Returns the maximum number of intervals between their first step and their last on a lane with this cap, if a
+    /// replica has so many.
+    #[must_use]
+    pub fn intervals_at_once(&self, cap: u32, intervals: u32) -> u32 {
+        match self.chunks() {
+            1 => cap,
+            // No chunk has visits of more than two groups, since those of one close before the third is admitted.
+            _ => cap.min(intervals).min(2 * self.depth()),
+        }
     }
 }
 
@@ -195,7 +228,7 @@ pub struct Role {
 
 /// The steps of an interval in a chunk and a round. Passes are ordered as lanes admit them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Pass {
+pub struct Visit {
     /// Its round.
     pub round: Round,
     group: u32,
@@ -234,7 +267,7 @@ pub struct Policy {
     roles: Vec<Role>,
     /// By lane of a replica.
     caps: Vec<u32>,
-    /// Steps of a pass, by lane of a replica and chunk.
+    /// Steps of a visit, by lane of a replica and chunk.
     steps: Vec<u32>,
 }
 
@@ -281,10 +314,17 @@ impl Policy {
     pub fn start(&self, first: Round) -> Vec<Lane> {
         let depth = self.lanes.depth().max(1);
         let lane = |number: u32| {
-            let least = Pass { round: first, group: 0, chunk: 0, interval: number / depth };
+            let least = Visit { round: first, group: 0, chunk: 0, interval: number / depth };
             let cap = self.caps.get((number % depth) as usize).copied().unwrap_or(1);
             let next = self.with_steps(number, least);
-            Lane { number, cap, next, ready: BTreeSet::new(), waiting: BTreeSet::new(), open: BTreeMap::new() }
+            Lane {
+                number,
+                cap,
+                next,
+                ready: BTreeSet::new(),
+                waiting: BTreeMap::new(),
+                open: BTreeMap::new(),
+            }
         };
         (0..self.lanes.width.max(1) * depth).map(lane).collect()
     }
@@ -292,121 +332,116 @@ impl Policy {
     /// Returns a step's rank.
     #[must_use]
     pub fn rank(&self, step: Step) -> Rank {
-        let (pass, back) = (self.pass(step), self.role(step.stage).back);
+        let (visit, back) = (self.visit(step), self.role(step.stage).back);
         let reversed = back && !planted!(ChunksNotReversed);
-        let chunk = if reversed { (self.lanes.chunks() - 1).saturating_sub(pass.chunk) } else { pass.chunk };
+        let chunk =
+            if reversed { (self.lanes.chunks() - 1).saturating_sub(visit.chunk) } else { visit.chunk };
         let later = self.lanes.order.rules().is_later(back);
-        let Pass { round, group, interval, .. } = pass;
+        let Visit { round, group, interval, .. } = visit;
         Rank { later, round, group, chunk, interval, stage: step.stage.0 }
     }
 
-    /// Returns a step's pass.
+    /// Returns a step's visit.
     #[must_use]
-    pub fn pass(&self, Step { round, stage, interval }: Step) -> Pass {
+    pub fn visit(&self, Step { round, stage, interval }: Step) -> Visit {
         let own = interval.0 / self.lanes.width.max(1);
         let (group, chunk) = (own / self.group(), self.role(stage).chunk.into());
-        Pass { round, group, chunk, interval: interval.0 }
+        Visit { round, group, chunk, interval: interval.0 }
     }
 
     fn group(&self) -> u32 {
         self.lanes.order.rules().group(&self.lanes).max(1)
     }
 
-    /// Returns the pass that a replica's lane admits after another one, over all chunks.
-    fn after(&self, Pass { round, group, chunk, interval }: Pass) -> Pass {
+    /// Returns the visit that a replica's lane admits after another one, over all chunks.
+    fn after(&self, Visit { round, group, chunk, interval }: Visit) -> Visit {
         let (width, size) = (self.lanes.width.max(1), self.group());
         let (replica, next) = (interval % width, interval.saturating_add(width));
         let first = |group: u32| group.saturating_mul(size).saturating_mul(width).saturating_add(replica);
         if next < self.intervals && next / width / size == group {
-            Pass { round, group, chunk, interval: next }
+            Visit { round, group, chunk, interval: next }
         } else if chunk + 1 < self.lanes.chunks() {
-            Pass { round, group, chunk: chunk + 1, interval: first(group) }
+            Visit { round, group, chunk: chunk + 1, interval: first(group) }
         } else if first(group + 1) < self.intervals {
-            Pass { round, group: group + 1, chunk: 0, interval: first(group + 1) }
+            Visit { round, group: group + 1, chunk: 0, interval: first(group + 1) }
         } else {
-            Pass { round: Round(round.0.saturating_add(1)), group: 0, chunk: 0, interval: replica }
+            Visit { round: Round(round.0.saturating_add(1)), group: 0, chunk: 0, interval: replica }
         }
     }
 
-    /// Returns a pass, or the first one after it in whose chunk the lane has steps.
-    fn with_steps(&self, number: u32, mut pass: Pass) -> Pass {
+    /// Returns a visit, or the first one after it in whose chunk the lane has steps.
+    fn with_steps(&self, number: u32, mut visit: Visit) -> Visit {
         for _ in 0..self.lanes.chunks() {
-            if self.steps_of(number, pass.chunk) > 0 {
+            if self.steps_of(number, visit.chunk) > 0 {
                 break;
             }
-            let chunk = pass.chunk;
-            while pass.chunk == chunk && self.lanes.chunks() > 1 {
-                pass = self.after(pass);
+            let chunk = visit.chunk;
+            while visit.chunk == chunk && self.lanes.chunks() > 1 {
+                visit = self.after(visit);
             }
         }
-        pass
+        visit
     }
 
-    /// Steps of a lane's pass.
+    /// Steps of a lane's visit.
     fn steps_of(&self, number: u32, chunk: u32) -> u32 {
         let (depth, chunks) = (self.lanes.depth().max(1), self.lanes.chunks());
         self.steps.get((number % depth * chunks + chunk) as usize).copied().unwrap_or(0)
     }
 
-    /// Lets a lane begin the step of a rank that [`Lane::peek`] returned. Returns whether this admits the step's pass.
-    pub fn begin(&self, lane: &mut Lane, rank: Rank) -> bool {
-        let pass = self.pass(rank.step());
-        let is_first = !lane.open.contains_key(&pass);
-        if is_first {
-            lane.open.insert(pass, self.steps_of(lane.number, pass.chunk));
-            let steps: Vec<_> = lane.steps_waiting(pass).collect();
-            for step in steps {
-                lane.waiting.remove(&(pass, step));
-                lane.ready.insert(step);
-            }
-            lane.next = self.with_steps(lane.number, self.after(pass));
+    /// Lets a lane begin the step of a rank that [`Lane::peek`] returned, and admits the step's visit.
+    pub fn begin(&self, lane: &mut Lane, rank: Rank) {
+        let visit = self.visit(rank.step());
+        if !lane.open.contains_key(&visit) {
+            lane.open.insert(visit, self.steps_of(lane.number, visit.chunk));
+            lane.ready.extend(lane.waiting.remove(&visit).unwrap_or_default());
+            lane.next = self.with_steps(lane.number, self.after(visit));
         }
         lane.ready.remove(&rank);
-        is_first
     }
 
-    /// Counts a step as done, and returns whether it was the last of its pass.
+    /// Counts a step as done, and returns whether it was the last of its visit.
     pub fn done(&self, lane: &mut Lane, step: Step) -> bool {
-        let pass = self.pass(step);
+        let visit = self.visit(step);
         // A failed attempt may have answered, so that the step is ready again.
         lane.ready.remove(&self.rank(step));
-        let Some(left) = lane.open.get_mut(&pass) else { return false };
+        let Some(left) = lane.open.get_mut(&visit) else { return false };
         *left -= 1;
         let is_last = *left == 0;
         if is_last {
-            lane.open.remove(&pass);
+            lane.open.remove(&visit);
         }
         is_last
     }
 }
 
-/// A lane's ready steps and admitted passes.
+/// A lane's ready steps and admitted visits.
 #[derive(Clone, Debug)]
 pub struct Lane {
     /// Over all replicas.
     number: u32,
     cap: u32,
-    /// Ready steps of admitted passes.
+    /// Ready steps of admitted visits.
     ready: BTreeSet<Rank>,
-    /// Ready steps of other passes.
-    waiting: BTreeSet<(Pass, Rank)>,
+    /// Ready steps of other visits.
+    waiting: BTreeMap<Visit, BTreeSet<Rank>>,
     /// Passes between their first step and their last, with the number of steps that are not done.
-    open: BTreeMap<Pass, u32>,
-    /// The pass that is admitted next.
-    next: Pass,
+    open: BTreeMap<Visit, u32>,
+    /// The visit that is admitted next.
+    next: Visit,
 }
 
 impl Lane {
     /// Adds a ready step.
-    pub fn insert(&mut self, pass: Pass, rank: Rank) {
-        if self.open.contains_key(&pass) {
+    pub fn insert(&mut self, visit: Visit, rank: Rank) {
+        if self.open.contains_key(&visit) {
             self.ready.insert(rank);
         } else {
-            self.waiting.insert((pass, rank));
+            self.waiting.entry(visit).or_default().insert(rank);
         }
     }
 
-    /// Returns the rank of the step that the lane does next. `closing` is the number of admitted passes whose last
+    /// Returns the rank of the step that the lane does next. `closing` is the number of admitted visits whose last
     /// step is at the lane's place already: the place does steps in order, so that they end before this step.
     #[must_use]
     pub fn peek(&self, closing: u32) -> Option<Rank> {
@@ -414,27 +449,22 @@ impl Lane {
         [self.ready.first().copied(), entering].into_iter().flatten().min()
     }
 
-    /// Returns whether the lane may admit one more pass.
+    /// Returns whether the lane may admit one more visit.
     fn has_room(&self, closing: u32) -> bool {
         (self.open.len() as u64) < u64::from(self.cap) + u64::from(closing)
     }
 
-    /// The first step of the pass that is admitted next.
+    /// The first step of the visit that is admitted next.
     fn entering(&self) -> Option<Rank> {
         if planted!(AdmittedOutOfOrder) {
-            return self.waiting.iter().map(|(_, rank)| *rank).min();
+            return self.waiting.values().filter_map(BTreeSet::first).min().copied();
         }
-        self.steps_waiting(self.next).next()
-    }
-
-    fn steps_waiting(&self, pass: Pass) -> impl Iterator<Item = Rank> + '_ {
-        let least = Rank { later: false, round: Round(0), group: 0, chunk: 0, interval: 0, stage: 0 };
-        self.waiting.range((pass, least)..).take_while(move |(of, _)| *of == pass).map(|(_, rank)| *rank)
+        self.waiting.get(&self.next)?.first().copied()
     }
 
     /// Passes between their first step and their last, with the number of steps that are not done.
     #[must_use]
-    pub fn open(&self) -> &BTreeMap<Pass, u32> {
+    pub fn open(&self) -> &BTreeMap<Visit, u32> {
         &self.open
     }
 }

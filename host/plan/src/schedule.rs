@@ -1,8 +1,7 @@
 //! Schedules as data: which lane does which step, and when, if each stage takes a given time.
 //!
 //! A [`Grid`] follows from a program on lanes and the rules of [`crate::policy`] alone, apart from any run and from
-//! the engine, which follows the same rules. [`Grid::check`] looks at a grid as at a
-//! stranger's: every step once, after what it reads, one at a time a lane, within the caps.
+//! the engine, which follows the same rules.
 //!
 //! The *bubble* of a grid is the share of all lanes' time, from the first step to the last, in which a lane
 //! does nothing. Of d lanes, m intervals and steps of one length it is (d - 1) / (m + d - 1) where each round
@@ -11,14 +10,12 @@
 mod draw;
 pub(crate) mod list;
 
-use std::collections::BTreeMap;
-
 use list::{List, World};
 
 use crate::ids::StageId;
 use crate::lanes::Lanes;
-use crate::policy::{Policy, caps};
-use crate::program::{Place, Program};
+use crate::policy::Policy;
+use crate::program::Program;
 
 /// A step of a lane.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -71,19 +68,9 @@ impl Shape<'_> {
         self.program.stages.len() as u16
     }
 
-    fn lane(&self, stage: u16, interval: u32) -> usize {
-        match self.program.place(StageId(stage)) {
-            Place::Lane(lane) => self.lanes.of(u32::from(lane), interval) as usize,
-            _ => 0,
-        }
-    }
-
-    fn caps(&self) -> Vec<u32> {
-        caps(self.program, &self.lanes, self.intervals.div_ceil(self.lanes.width.max(1)))
-    }
-
     fn list(&self) -> List {
-        let reads = |id| self.program.dependencies(StageId(id)).into_iter().map(|(before, _)| before.0).collect();
+        let reads =
+            |id| self.program.dependencies(StageId(id)).into_iter().map(|(before, _)| before.0).collect();
         List {
             policy: Policy::from_program(self.program, self.lanes, self.intervals),
             reads: (0..self.stages()).map(reads).collect(),
@@ -139,66 +126,6 @@ impl Grid {
             [first, .., last] => (first, last),
             _ => (0.0, self.span()),
         }
-    }
-
-    /// Whether every step is there once, after all that it reads, on its lane alone, within the caps.
-    ///
-    /// # Errors
-    /// What is wrong, in words.
-    pub fn check(&self, shape: &Shape<'_>) -> Result<(), String> {
-        let steps = shape.rounds as usize * shape.intervals as usize * usize::from(shape.stages());
-        if self.cells.len() != steps {
-            return Err(format!("{} cells for {steps} steps", self.cells.len()));
-        }
-        let at = |round: u32, stage: u16, interval: u32| {
-            let same = |cell: &&Cell| (cell.round, cell.stage.0, cell.interval) == (round, stage, interval);
-            self.cells.iter().find(same)
-        };
-        for cell in &self.cells {
-            let what = format!("stage {} of interval {} in round {}", cell.stage, cell.interval, cell.round);
-            if cell.lane as usize != shape.lane(cell.stage.0, cell.interval) {
-                return Err(format!("{what} is on lane {}", cell.lane));
-            }
-            for (before, _) in shape.program.dependencies(cell.stage) {
-                let read = at(cell.round, before.0, cell.interval);
-                if read.is_none_or(|read| read.time.1 > cell.time.0) {
-                    return Err(format!("{what} begins before stage {before} is done"));
-                }
-            }
-            let clash = |other: &&Cell| {
-                other.lane == cell.lane
-                    && *other != cell
-                    && other.time.0 < cell.time.1
-                    && cell.time.0 < other.time.1
-            };
-            if let Some(other) = self.cells.iter().find(clash) {
-                return Err(format!("{what} goes with stage {} on one lane", other.stage));
-            }
-        }
-        let depth = shape.lanes.depth().max(1);
-        let caps = shape.caps();
-        for lane in 0..self.lanes {
-            let cap = caps.get((lane % depth) as usize).copied().unwrap_or(1);
-            let most = self.most(lane);
-            if most > cap {
-                return Err(format!("{most} passes on lane {lane}, whose cap is {cap}"));
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns the maximum number of passes between their first and their last step on a lane at once: of intervals,
-    /// where a lane has one chunk.
-    #[must_use]
-    pub fn most(&self, lane: u32) -> u32 {
-        let mut spans: BTreeMap<(u32, u32, u32), (f64, f64)> = BTreeMap::new();
-        for cell in self.cells.iter().filter(|cell| cell.lane == lane) {
-            let span = spans.entry((cell.round, cell.interval, cell.chunk)).or_insert(cell.time);
-            *span = (span.0.min(cell.time.0), span.1.max(cell.time.1));
-        }
-        let starts = spans.values().map(|span| span.0);
-        let inside = |time: f64| spans.values().filter(|&&(from, to)| from <= time && time < to).count();
-        starts.map(|start| inside(start) as u32).max().unwrap_or(0)
     }
 }
 

@@ -5,9 +5,9 @@ use std::cell::Cell;
 /// A defect that a test switches on, in the policy, the list schedule or the planners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Planted {
-    /// A lane has one pass less than its order needs.
+    /// A lane has one visit less than its order needs.
     CapOneShort,
-    /// A lane admits any pass that has a ready step.
+    /// A lane admits any visit that has a ready step.
     AdmittedOutOfOrder,
     /// Backward steps of a group go from the first chunk to the last.
     ChunksNotReversed,

@@ -124,7 +124,13 @@ impl Pipeline {
     fn lanes(&self) -> Lanes {
         let (width, order) = (self.width, self.order);
         let depth = self.stages.len() as u32 / self.chunks.max(1);
-        Lanes { count: depth * width, width, order, cap: None, chunks: Some(self.chunks).filter(|&of| of > 1) }
+        Lanes {
+            count: depth * width,
+            width,
+            order,
+            cap: None,
+            chunks: Some(self.chunks).filter(|&of| of > 1),
+        }
     }
 
     fn check(&self, places: &Places, seconds: f64) -> Result<(), Error> {

@@ -49,14 +49,38 @@ fn every_cut_replica_and_order_of_one_version_ends_with_the_same_bits() {
 }
 
 #[test]
+fn interleaved_lanes_end_with_the_bits_of_one_lane() {
+    let wanted = digest(&["lanes.count=1"]);
+    for (depth, chunks) in [(1, 2), (2, 2), (2, 3), (3, 2)] {
+        for (width, micro) in [(1, 1), (1, 4), (1, 8), (2, 2), (2, 8)] {
+            let settings = [
+                format!("lanes.count={}", depth * width),
+                format!("lanes.width={width}"),
+                format!("lanes.chunks={chunks}"),
+                format!("batch.micro={micro}"),
+                "lanes.order=interleaved".to_owned(),
+            ];
+            let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+            assert_eq!(digest(&settings), wanted, "{settings:?}");
+        }
+    }
+    let cut = ["lanes.count=2", "lanes.order=interleaved", "lanes.cut=[0,1,2,4]", "batch.micro=4"];
+    assert_eq!(digest(&cut), wanted, "{cut:?}");
+}
+
+#[test]
 fn two_versions_are_one_rule_for_every_cut() {
     let two = ["pipeline.weights=2bw", "batch.micro=4"];
     let with = |more: &[&str]| digest(&[&two[..], more].concat());
     let wanted = with(&[]);
     assert_ne!(wanted, digest(&["batch.micro=4"]));
-    for other in
-        [&["lanes.count=1"][..], &["lanes.count=4"], &["lanes.count=4", "lanes.width=2"], &["lanes.count=3"]]
-    {
+    for other in [
+        &["lanes.count=1"][..],
+        &["lanes.count=4"],
+        &["lanes.count=4", "lanes.width=2"],
+        &["lanes.count=3"],
+        &["lanes.count=3", "lanes.order=interleaved"],
+    ] {
         assert_eq!(with(other), wanted, "{other:?}");
     }
 }
@@ -74,6 +98,11 @@ fn lanes_that_cannot_be_are_refused_in_words() {
         (&["lanes.count=2", "lanes.cut=[0,3,4]"], "the first layer of each lane"),
         (&["lanes.count=2", "lanes.cut=[3,4]"], "the first layer of each lane"),
         (&["lanes.count=64"], "at most as many lanes"),
+        (&["lanes.count=2", "lanes.chunks=2"], "lanes.order = \"interleaved\""),
+        (&["lanes.count=2", "lanes.order=interleaved", "lanes.chunks=1"], "take 2 chunks or more"),
+        (&["lanes.count=2", "lanes.order=interleaved", "lanes.cap=3"], "leave lanes.cap out"),
+        (&["lanes.count=2", "lanes.order=interleaved", "lanes.cut=[0,3]"], "the first layer of each run"),
+        (&["lanes.count=4", "lanes.order=interleaved", "lanes.chunks=3"], "fewer lanes or chunks"),
         (&["lanes.count=2", "executor.spans=auto"], "leave executor.spans out"),
         (&["lanes.count=2", "executor.kind=loopback"], "lanes are threads, or workers"),
         (&["lanes.count=2", "pipeline.mode=sync"], "lanes pass rows of one round"),

@@ -49,9 +49,12 @@ pub(super) struct Arguments {
     /// Rows of an update
     #[arg(long, value_name = "N", default_value_t = 256)]
     rows: u32,
-    /// gpipe, 1f1b, 2bw
+    /// gpipe, 1f1b, 2bw, interleaved
     #[arg(long, value_name = "NAME", value_parser = schedule, default_value = "1f1b")]
     schedule: PipelineSchedule,
+    /// Runs of stages of a lane, with --schedule interleaved [default: 2]
+    #[arg(long, value_name = "V", value_parser = clap::value_parser!(u32).range(2..=64))]
+    chunks: Option<u32>,
     /// Operations of a place a second, in units of 10^12
     #[arg(long, value_name = "TFLOPS", default_value_t = 50.0)]
     tflops: f64,
@@ -109,7 +112,7 @@ enum HoldName {
 fn schedule(text: &str) -> Result<PipelineSchedule, String> {
     let found =
         PipelineSchedule::ALL.iter().find(|(name, of)| *name == text && *of != PipelineSchedule::Naive);
-    found.map(|(_, of)| *of).ok_or_else(|| "gpipe, 1f1b or 2bw are known".to_owned())
+    found.map(|(_, of)| *of).ok_or_else(|| "gpipe, 1f1b, 2bw and interleaved are known".to_owned())
 }
 
 /// Losses of a trace, in order.
@@ -172,6 +175,7 @@ impl Arguments {
         Wanted {
             rows: self.rows,
             schedules: vec![self.schedule],
+            chunks: self.chunks,
             widths: self.width.map_or_else(|| (1..=self.lanes.min(8)).collect(), |width| vec![width]),
             micro: self.micro.map_or_else(|| MICRO.to_vec(), |micro| vec![micro]),
             recompute: true,

@@ -89,6 +89,13 @@ fn a_pipeline_is_simulated_from_the_command_line() {
     assert!((number(&lost, "usd") - 2.0 * (4.0 * 36.0 - 20.0) / 3600.0).abs() < 1e-9, "{lost}");
     let drawn = found(&["--lost", "200", "--back", "5", "--hold", "shadowed"]);
     assert!(number(&drawn, "losses") > 2.0 && number(&drawn, "checkpointed_rows_per_s") >= 0.0, "{drawn}");
+    // Of four lanes: (d - 1) / (m + d - 1) of all time, and (d - 1) / (v m) of the time without a bubble.
+    for (schedule, idle) in [("1f1b", 3.0 / 11.0), ("interleaved", 3.0 / 19.0)] {
+        let quiet = found(&["--schedule", schedule, "--rows", "65536", "--link", "100000", "--jitter", "0"]);
+        let near = number(&quiet, "rows_per_s") / number(&quiet, "planned_rows_per_s");
+        assert!((0.95..1.05).contains(&near), "{near}: {quiet}");
+        assert!((number(&quiet, "idle") - idle).abs() < 0.01, "{schedule}, {idle}: {quiet}");
+    }
     let slow = found(&["--host-link", "0.01"]);
     assert!(number(&slow, "rows_per_s") < 0.5 * number(&quiet, "rows_per_s"), "{slow}");
     // What cannot be is said.
@@ -98,7 +105,9 @@ fn a_pipeline_is_simulated_from_the_command_line() {
         err
     };
     says(&refused(&["gpt-9"]), &["gpt-9", "gpt-1.3b", "layers-LxW"]);
-    says(&refused(&["layers-4x8", "--schedule", "naive"]), &["gpipe, 1f1b or 2bw"]);
+    says(&refused(&["layers-4x8", "--schedule", "naive"]), &["gpipe, 1f1b, 2bw and interleaved"]);
+    let many = ["layers-4x8", "--schedule", "interleaved", "--chunks", "64"];
+    says(&refused(&many), &["64 runs of stages a lane (lanes.chunks)", "or more layers"]);
     says(&refused(&["layers-4x8", "--lanes", "2", "--micro", "3", "--width", "2"]), &["widths [2] and [3]"]);
     std::fs::write(dir.path().join("lost.csv"), "5.0 1\n").unwrap();
     says(&refused(&["layers-4x8", "--losses", "lost.csv"]), &["lost.csv:1", "\"5.0 1\"", "120.5,3"]);

@@ -33,7 +33,9 @@ fn whoever_owns_the_weights_the_bits_are_the_same() {
     ] {
         let settings: Vec<&str> = settings.iter().flat_map(|setting| ["--set", *setting]).collect();
         let alone = digits(folder, &settings);
-        for (lanes, schedule) in [("1", "1f1b"), ("2", "gpipe"), ("3", "1f1b"), ("6", "1f1b")] {
+        for (lanes, schedule) in
+            [("1", "1f1b"), ("2", "gpipe"), ("3", "1f1b"), ("6", "1f1b"), ("3", "interleaved")]
+        {
             let found = digits(folder, &[&settings[..], &over(lanes), &["--schedule", schedule]].concat());
             assert_eq!(found["seeds"], alone["seeds"], "{settings:?} on {lanes}, {schedule}");
             assert_eq!(found["workers"]["returns"], 0);

@@ -51,6 +51,13 @@ fn pipelines_over_workers_have_the_bits_of_one_process() {
             assert!(tasks(&found).iter().all(|tasks| *tasks > 0), "{line:?}: {found}");
         }
     }
+    for line in
+        [&["--lanes", "2", "--workers", "2"][..], &["--lanes", "3", "--workers", "3", "--chunks", "2"]]
+    {
+        let found = digits(folder, &[line, &["--schedule", "interleaved"]].concat());
+        assert_eq!(found["model_digest"], alone["model_digest"], "interleaved {line:?}");
+        assert!(tasks(&found).iter().all(|tasks| *tasks > 0), "{line:?}: {found}");
+    }
     // The rule of two versions: that of threads.
     let threads = digits(folder, &["--lanes", "3", "--schedule", "2bw"]);
     let workers = digits(folder, &["--lanes", "3", "--workers", "3", "--schedule", "2bw"]);
@@ -107,6 +114,15 @@ fn whoever_vanishes_at_whichever_task_the_bits_are_those_of_a_run_without_losses
     }
     assert!(again > 0, "rows that went with a place were computed again");
     assert!(redundant > 0, "rows were computed in advance");
+    // Lanes with several runs of stages.
+    for (vanish, shadows) in [([0, 9, 0], "false"), ([17, 0, 0], "false"), ([0, 12, 13], "true")] {
+        let vanish = format!("workers.vanish_at={vanish:?}");
+        let shadows = format!("workers.shadows={shadows}");
+        let more = ["--schedule", "interleaved", "--set", &vanish, "--set", &shadows];
+        let found = digits(folder, &[&line[..], &more].concat());
+        assert_eq!(found["seeds"], alone["seeds"], "interleaved, {vanish} {shadows}");
+        assert!(lost(&found) > 0, "interleaved, {vanish} {shadows}: {found}");
+    }
     // Redundant computation alone is nothing that is done again.
     let found = digits(folder, &[&line[..], &["--set", "workers.shadows=true"]].concat());
     let counts = ["again", "redundant"].map(|key| found["workers"][key].as_u64().unwrap());

@@ -2,7 +2,7 @@
 
 mod held;
 
-use eciton_plan::policy::{Lane, Rank};
+use eciton_plan::policy::Lane;
 use eciton_plan::{Lanes as Settings, Place, Policy, Program, Round, Step, TaskKey};
 
 use super::{Engine, planted};
@@ -27,8 +27,6 @@ pub(super) struct Lanes {
     alive: Vec<bool>,
     homes: Vec<Vec<usize>>,
     held: Held,
-    /// The most passes that a lane had at once, by lane.
-    most: Vec<u32>,
 }
 
 impl Lanes {
@@ -51,7 +49,6 @@ impl Lanes {
             alive: vec![true; count],
             homes: (0..count).map(|lane| vec![lane]).collect(),
             held: Held::new(program, residence, depth),
-            most: vec![0; count],
         })
     }
 
@@ -69,15 +66,7 @@ impl Lanes {
     /// A step is to be done once more.
     fn put(&mut self, step: Step) {
         let number = self.policy.lane(step);
-        self.lanes[number].insert(self.policy.pass(step), self.policy.rank(step));
-    }
-
-    /// A lane begins the step of a rank; so many of its passes are closing.
-    fn pick(&mut self, number: usize, rank: Rank, closing: u32) {
-        if self.policy.begin(&mut self.lanes[number], rank) {
-            let open = self.lanes[number].open().len() as u32;
-            self.most[number] = self.most[number].max(open.saturating_sub(closing));
-        }
+        self.lanes[number].insert(self.policy.visit(step), self.policy.rank(step));
     }
 
     /// A step is done, by whichever attempt.
@@ -111,12 +100,6 @@ impl Engine {
         places.max().map(|(_, at)| at)
     }
 
-    /// The most intervals that each lane has had between their first and their last step there.
-    #[must_use]
-    pub fn most_on_lanes(&self) -> &[u32] {
-        self.lanes.as_ref().map_or(&[], |lanes| &lanes.most)
-    }
-
     pub(super) fn lane_of(&self, stage: usize) -> Option<u16> {
         match self.stages.get(stage)?.place {
             Place::Lane(lane) => Some(lane),
@@ -132,7 +115,7 @@ impl Engine {
         rank.later ^= early;
         let of = eciton_plan::IntervalId(step.interval.0 + u32::from(wrong && policy.role(step.stage).back));
         if let Some(lane) = lanes.lanes.get_mut(policy.lane(Step { interval: of, ..step })) {
-            lane.insert(policy.pass(step), rank);
+            lane.insert(policy.visit(step), rank);
         }
     }
 
@@ -172,9 +155,9 @@ impl Engine {
         let homes = lanes.homes[place].iter().map(|&number| (number, self.closing(lanes, place, number)));
         let first = homes.filter_map(|(number, closing)| {
             let more = u32::from(planted!(self, CapOffByOne));
-            Some((lanes.lanes[number].peek(closing + more)?, number, closing))
+            Some((lanes.lanes[number].peek(closing + more)?, number))
         });
-        let (rank, number, closing) = first.min()?;
+        let (rank, number) = first.min()?;
         let step = rank.step();
         let Step { round, stage, interval } = step;
         if lanes.is_back(step)
@@ -190,7 +173,7 @@ impl Engine {
             };
             return Some(TaskKey { round, stage: wanted.stage, interval, attempt });
         }
-        lanes.pick(number, rank, closing);
+        lanes.policy.begin(&mut lanes.lanes[number], rank);
         self.begin(stage.index(), interval.0)?;
         let attempt = self.newest(self.place(stage.index(), interval.0));
         Some(TaskKey { round, stage, interval, attempt })
@@ -202,7 +185,7 @@ impl Engine {
             let step = key.step();
             let at = self.place(step.stage.index(), step.interval.0);
             lanes.policy.lane(step) == number
-                && lanes.lanes[number].open().get(&lanes.policy.pass(step)) == Some(&1)
+                && lanes.lanes[number].open().get(&lanes.policy.visit(step)) == Some(&1)
                 && self.steps[at].attempts.progress() == Progress::Running
         };
         if planted!(self, ClosingForgotten) {

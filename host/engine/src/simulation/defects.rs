@@ -31,7 +31,7 @@ pub(crate) enum Planted {
     RowsOverwritten,
     /// A lane lets one interval more in than its cap says.
     CapOffByOne,
-    /// A place gets no step of a further pass while it has the last step of one.
+    /// A place gets no step of a further visit while it has the last step of one.
     ClosingForgotten,
     /// A lane's step reads the weights that are newest when it starts.
     VersionAtUse,

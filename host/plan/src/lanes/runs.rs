@@ -120,8 +120,10 @@ mod tests {
         for round in 0..400 {
             let program = zoo::random(&mut random);
             let of: Vec<u16> = program.operations.iter().map(|_| random.below32(3) as u16).collect();
-            let placement =
-                Placement { runs: program.stages.iter().map(|stage| of[stage.operation.index()]).collect(), depth: 3 };
+            let placement = Placement {
+                runs: program.stages.iter().map(|stage| of[stage.operation.index()]).collect(),
+                depth: 3,
+            };
             let mut found = program.clone();
             let gathered = placement.gathered(&mut found);
             let place = format!("seed {seed}, program {round}");

@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::lanes::MAX_LANES;
 use crate::policy::PipelineSchedule;
 
-/// Most steps of a prediction: micro-batches x lanes of a replica x [`STEPS_A_PLACE`].
+/// Most steps of a prediction: micro-batches x stages x [`STEPS_A_PLACE`].
 const MAX_STEPS: u64 = 1 << 24;
 /// Forward and backward, in as many rounds as are timed of many micro-batches.
 const STEPS_A_PLACE: u64 = 10;
@@ -142,7 +142,8 @@ impl Wanted {
         }
         for (width, micro) in self.shapes(machine) {
             let depth = machine.lanes.len() as u64 / u64::from(width);
-            let (what, found) = ("steps of a prediction", STEPS_A_PLACE * u64::from(micro) * depth);
+            let (what, found) =
+                ("steps of a prediction", STEPS_A_PLACE * u64::from(micro) * depth * u64::from(chunks));
             if found > MAX_STEPS {
                 return Err(Error::TooMany { what, found, most: MAX_STEPS });
             }

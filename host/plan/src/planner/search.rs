@@ -86,7 +86,8 @@ impl<'a> Search<'a> {
         let most = groups.len().min(self.runs.len() / setting.chunks as usize);
         for depth in chain::depths(most) {
             let setting = Setting { depth: depth as u32, ..setting };
-            let price = |sums: &Sums, lane: &Lane, path: u32| setting.cost(sums, lane, setting.in_flight(path));
+            let price =
+                |sums: &Sums, lane: &Lane, path: u32| setting.cost(sums, lane, setting.in_flight(path));
             let all = groups.iter().take(depth).cycle().take(depth * setting.chunks as usize);
             let pool = Pool { groups: all.cloned().collect(), classes: Vec::new() };
             let lanes: Vec<Lane> = pool.groups.iter().map(|group| group.lane).collect();

@@ -50,6 +50,26 @@ fn equal_chains_have_the_bubble_of_the_papers() {
 }
 
 #[test]
+fn interleaved_chains_have_the_bubble_of_the_paper() {
+    let of = |chunks| Wanted { chunks, ..wanted(8, &[PipelineSchedule::Interleaved], &[8]) };
+    let machine = Machine { lanes: vec![Lane { memory: Some(1e3), ..LANE }; 4], host: None };
+    for (chunks, operators) in [(2, vec![0, 1]), (4, vec![0])] {
+        let plan = plan(&chain(16), &machine, &of(Some(chunks))).unwrap().plan;
+        assert_eq!((plan.depth, plan.chunks, plan.stages.len()), (4, chunks, 4 * chunks as usize));
+        assert_eq!(plan.stages[0].operators, operators);
+        let lanes: Vec<usize> = plan.stages.iter().map(|stage| stage.lanes[0]).collect();
+        assert!(lanes.chunks(4).all(|lanes| lanes == [0, 1, 2, 3]), "{lanes:?}");
+        // Narayanan et al. 2021 (Megatron-LM), section 2.2: (d - 1) / (v m) of 8 x 12 s.
+        let bubble = 3.0 / (8.0 * f64::from(chunks));
+        assert!((plan.round_seconds - 96.0 * (1.0 + bubble)).abs() < 1e-9, "{}", plan.round_seconds);
+        assert!((plan.bubble - bubble / (1.0 + bubble)).abs() < 1e-12, "{}", plan.shape());
+        assert!(plan.shape().contains(&format!("{chunks} runs of stages a lane")), "{}", plan.shape());
+    }
+    let refused = plan(&chain(3), &machine, &of(Some(4))).unwrap_err().to_string();
+    assert!(refused.contains("4 runs of stages a lane (lanes.chunks) of 3 operators"), "{refused}");
+}
+
+#[test]
 fn graphs_that_cannot_be_are_refused() {
     let refused = |change: &dyn Fn(&mut Vec<Operator>)| {
         let mut operators = chain(3).operators().to_vec();

@@ -2,15 +2,15 @@
 //!
 //! Micro-batches go in groups of d, the number of lanes of a replica. A lane does forward steps by group, chunk and
 //! micro-batch, backward steps by group, chunk from the last one on, and micro-batch. The cap is the warm-up of
-//! lane l and one more pass:
+//! lane l and one more visit:
 //!
 //! ```text
-//! warm-up   2 (d - l - 1) + (v - 1) d     passes
+//! warm-up   2 (d - l - 1) + (v - 1) d     visits
 //! bubble    (d - 1) / (v m)               of the time of m micro-batches without a bubble
 //! ```
 //!
-//! The last group may have less than d micro-batches. A lane l has then a pass of the last chunk among its cap of
-//! passes all the same, since v - 1 chunks of a group have at most (v - 1) d passes. Source: Narayanan et al. 2021
+//! The last group may have less than d micro-batches. A lane l has then a visit of the last chunk among its cap of
+//! visits all the same, since v - 1 chunks of a group have at most (v - 1) d visits. Source: Narayanan et al. 2021
 //! (Megatron-LM), section 2.2.
 
 use super::Rules;
@@ -20,7 +20,7 @@ pub(super) struct Interleaved;
 
 impl Rules for Interleaved {
     fn is_later(&self, back: bool) -> bool {
-        // With the cap this is one forward, one backward: a lane that has all its passes goes back.
+        // With the cap this is one forward, one backward: a lane that has all its visits goes back.
         back
     }
 

@@ -7,13 +7,7 @@ use crate::schedule::{Cell, Grid, Shape};
 use crate::testing::{Planted, Random, plant};
 
 fn interleaved(depth: u32, width: u32, chunks: u32) -> Lanes {
-    Lanes {
-        count: depth * width,
-        width,
-        order: Order::Interleaved,
-        chunks: Some(chunks),
-        ..Lanes::default()
-    }
+    Lanes { count: depth * width, width, order: Order::Interleaved, chunks: Some(chunks), ..Lanes::default() }
 }
 
 /// The grid of equal chunks, 1 forward and 2 backward, and the errors that [`Grid::check`] finds.
@@ -53,7 +47,7 @@ fn is_wrong() -> bool {
         let bubble = f64::from(depth - 1) / f64::from(chunks * micro);
         wrong |= checked.is_err() || (grid.span() - ideal * (1.0 + bubble)).abs() > 1e-9;
     }
-    // The first lane is so fast that it has no step of the second chunk when it has all passes of the first.
+    // The first lane is so fast that it has no step of the second chunk when it has all visits of the first.
     let lanes = interleaved(2, 1, 2);
     let program = chain(4, lanes);
     let shape = Shape { program: &program, lanes, intervals: 8, rounds: 1, bound: 0 };
@@ -73,8 +67,14 @@ fn interleaved_steps_are_the_published_ones() {
         checked.unwrap();
         for lane in 0..depth {
             let cells = grid.cells.iter().filter(|cell| cell.lane == lane);
-            let found: Vec<_> = cells.map(|&Cell { back, chunk, interval, .. }| (back, chunk, interval)).collect();
-            assert_eq!(found, published(depth, chunks, micro, lane), "lane {lane} of {depth}\n{}", grid.text());
+            let found: Vec<_> =
+                cells.map(|&Cell { back, chunk, interval, .. }| (back, chunk, interval)).collect();
+            assert_eq!(
+                found,
+                published(depth, chunks, micro, lane),
+                "lane {lane} of {depth}\n{}",
+                grid.text()
+            );
         }
     }
 }
@@ -83,7 +83,7 @@ fn interleaved_steps_are_the_published_ones() {
 fn interleaved_caps_are_the_warm_up_and_one_more() {
     let lanes = interleaved(4, 1, 2);
     assert_eq!(caps(&chain(8, lanes), &lanes, 8), [11, 9, 7, 5]);
-    // No more passes than there are.
+    // No more visits than there are.
     assert_eq!(caps(&chain(8, lanes), &lanes, 4), [8, 8, 7, 5]);
 }
 
@@ -115,10 +115,11 @@ fn lanes_without_steps_of_a_chunk_admit_the_next_one() {
     let mut lane = policy.start(Round(0)).swap_remove(1);
     for (stage, interval) in [(1, 0), (1, 1), (4, 0), (4, 1), (1, 2)] {
         let step = Step { round: Round(0), stage: StageId(stage), interval: IntervalId(interval) };
-        lane.insert(policy.pass(step), policy.rank(step));
+        lane.insert(policy.visit(step), policy.rank(step));
         let rank = lane.peek(0).unwrap();
         assert_eq!(rank.step(), step);
-        assert!(policy.begin(&mut lane, rank) && policy.done(&mut lane, step));
+        policy.begin(&mut lane, rank);
+        assert!(policy.done(&mut lane, step));
     }
 }
 

@@ -5,8 +5,8 @@
 //! one of the stages that it thinks of. What a step takes, how long rows are on their way and what an update
 //! takes, a [`World`] says.
 //!
-//! A lane begins a step when it is free, so no pass of it is closing ([`crate::policy::Lane::peek`]): the engine, which
-//! sends a place its next steps ahead, counts passes whose last step is there.
+//! A lane begins a step when it is free, so no visit of it is closing ([`crate::policy::Lane::peek`]): the engine, which
+//! sends a place its next steps ahead, counts visits whose last step is there.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -180,7 +180,7 @@ impl<W: World> Making<'_, W> {
         let step = self.step(job, interval);
         let (policy, number) = (&self.list.policy, self.list.policy.lane(step));
         if let Some(lane) = self.lanes.get_mut(number) {
-            lane.insert(policy.pass(step), policy.rank(step));
+            lane.insert(policy.visit(step), policy.rank(step));
             self.touched.insert(number);
         }
     }
@@ -213,7 +213,9 @@ impl<W: World> Making<'_, W> {
     /// Begins a step of a lane, if it may.
     fn begin(&mut self, number: usize, now: f64) {
         let policy = &self.list.policy;
-        let (Some(lane), Some(free)) = (self.lanes.get_mut(number), self.free.get_mut(number)) else { return };
+        let (Some(lane), Some(free)) = (self.lanes.get_mut(number), self.free.get_mut(number)) else {
+            return;
+        };
         let Some(rank) = lane.peek(0).filter(|_| *free <= now) else { return };
         policy.begin(lane, rank);
         let Step { round: Round(round), stage, interval: IntervalId(interval) } = rank.step();

@@ -1,12 +1,89 @@
-//! Grids against published ones, and against [`Grid::check`], which knows no order.
+//! Grids against published ones, and against a check that knows no order.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use std::collections::BTreeMap;
+
 use super::*;
-use crate::Order;
 use crate::lanes::{LaneSettings, Placement};
+use crate::policy::{Order, caps};
+use crate::program::Place;
 use crate::program::tests::signature;
 use crate::testing::Random;
 use crate::{DataShape, Model, ModelSettings, Savings, Spans, TaskType};
+
+impl Shape<'_> {
+    fn lane(&self, stage: u16, interval: u32) -> usize {
+        match self.program.place(StageId(stage)) {
+            Place::Lane(lane) => self.lanes.of(u32::from(lane), interval) as usize,
+            _ => 0,
+        }
+    }
+
+    fn caps(&self) -> Vec<u32> {
+        caps(self.program, &self.lanes, self.intervals.div_ceil(self.lanes.width.max(1)))
+    }
+}
+
+impl Grid {
+    /// Whether every step is there once, after all that it reads, on its lane alone, within the caps.
+    ///
+    /// # Errors
+    /// What is wrong, in words.
+    pub(crate) fn check(&self, shape: &Shape<'_>) -> Result<(), String> {
+        let steps = shape.rounds as usize * shape.intervals as usize * usize::from(shape.stages());
+        if self.cells.len() != steps {
+            return Err(format!("{} cells for {steps} steps", self.cells.len()));
+        }
+        let at = |round: u32, stage: u16, interval: u32| {
+            let same = |cell: &&Cell| (cell.round, cell.stage.0, cell.interval) == (round, stage, interval);
+            self.cells.iter().find(same)
+        };
+        for cell in &self.cells {
+            let what = format!("stage {} of interval {} in round {}", cell.stage, cell.interval, cell.round);
+            if cell.lane as usize != shape.lane(cell.stage.0, cell.interval) {
+                return Err(format!("{what} is on lane {}", cell.lane));
+            }
+            for (before, _) in shape.program.dependencies(cell.stage) {
+                let read = at(cell.round, before.0, cell.interval);
+                if read.is_none_or(|read| read.time.1 > cell.time.0) {
+                    return Err(format!("{what} begins before stage {before} is done"));
+                }
+            }
+            let clash = |other: &&Cell| {
+                other.lane == cell.lane
+                    && *other != cell
+                    && other.time.0 < cell.time.1
+                    && cell.time.0 < other.time.1
+            };
+            if let Some(other) = self.cells.iter().find(clash) {
+                return Err(format!("{what} goes with stage {} on one lane", other.stage));
+            }
+        }
+        let depth = shape.lanes.depth().max(1);
+        let caps = shape.caps();
+        for lane in 0..self.lanes {
+            let cap = caps.get((lane % depth) as usize).copied().unwrap_or(1);
+            let most = self.most(lane);
+            if most > cap {
+                return Err(format!("{most} visits on lane {lane}, whose cap is {cap}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the maximum number of visits between their first and their last step on a lane at once: of intervals,
+    /// where a lane has one chunk.
+    pub(crate) fn most(&self, lane: u32) -> u32 {
+        let mut spans: BTreeMap<(u32, u32, u32), (f64, f64)> = BTreeMap::new();
+        for cell in self.cells.iter().filter(|cell| cell.lane == lane) {
+            let span = spans.entry((cell.round, cell.interval, cell.chunk)).or_insert(cell.time);
+            *span = (span.0.min(cell.time.0), span.1.max(cell.time.1));
+        }
+        let starts = spans.values().map(|span| span.0);
+        let inside = |time: f64| spans.values().filter(|&&(from, to)| from <= time && time < to).count();
+        starts.map(|start| inside(start) as u32).max().unwrap_or(0)
+    }
+}
 
 /// A perceptron of so many layers on lanes.
 pub(crate) fn chain(layers: u32, lanes: Lanes) -> Program {

@@ -1,9 +1,9 @@
 //! Pipelines that a planner found, and their schedules as grids.
 
 use eciton_engine::Residence;
+use eciton_plan::StageId;
 use eciton_plan::planner::{Graph, Plan};
 use eciton_plan::schedule::{Grid, Shape};
-use eciton_plan::StageId;
 
 use super::program::program;
 use super::{Pipeline, Stage};

@@ -24,6 +24,8 @@ const OWNED_SUMS: u64 = 4;
 pub struct LanesPlan {
     /// Replicas of the pipeline.
     pub width: u32,
+    /// Runs of stages of a lane.
+    pub chunks: u32,
     /// What a lane does first.
     pub order: Order,
     /// Which weights a round reads.
@@ -52,7 +54,7 @@ pub struct LanePlan {
     pub flops: f64,
     /// Values of the parameters that its stages read.
     pub parameters: u64,
-    /// Most parts of a batch between their first step here and their last.
+    /// Maximum number of parts of a batch between their first step here and their last, counted in each run of stages.
     pub cap: u32,
     /// Bytes of weights and rows that a worker at this lane keeps at once.
     pub worker_bytes: u64,
@@ -165,7 +167,9 @@ pub(crate) fn owning_lanes((program, spans, schedule): Cut<'_>) -> OwningLanes {
 pub(crate) fn needs(config: &Config, cut: Cut<'_>, (rows, parts): (usize, u32)) -> Vec<(u64, u64)> {
     let (program, spans, schedule) = cut;
     let lanes = config.lanes.lanes;
-    let caps = caps(schedule, &lanes, parts.div_ceil(lanes.width.max(1)));
+    let of_replica = parts.div_ceil(lanes.width.max(1));
+    let caps = caps(schedule, &lanes, of_replica);
+    let caps: Vec<u32> = caps.into_iter().map(|cap| lanes.intervals_at_once(cap, of_replica)).collect();
     let residents = match config.workers.own() {
         true => Residents::passing(program, spans, schedule),
         false => Residents::of(program, spans, schedule),
@@ -247,6 +251,7 @@ impl LanesPlan {
             each.iter().fold((0.0f64, 0.0), |(m, s), lane| (m.max(lane.flops), s + lane.flops));
         Some(Self {
             width: lanes.width,
+            chunks: lanes.chunks(),
             order: lanes.order,
             weights: config.pipeline.weights(),
             imbalance: if sum > 0.0 { largest * each.len() as f64 / sum } else { 1.0 },

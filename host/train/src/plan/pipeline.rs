@@ -92,9 +92,7 @@ impl Planning<'_> {
     /// The plan of a run's own width, parts and schedule.
     pub(crate) fn own(&self, config: &Config) -> Result<Answer> {
         let lanes = config.lanes.lanes;
-        let schedule = (lanes.order, config.pipeline.weights());
-        let known = PipelineSchedule::ALL.into_iter().map(|(_, known)| known);
-        let schedule = known.into_iter().find(|known| known.settings() == schedule);
+        let schedule = PipelineSchedule::from_settings((lanes.order, config.pipeline.weights()));
         self.plan(config, vec![lanes.width], vec![self.parts], schedule.into_iter().collect())
     }
 
@@ -125,7 +123,9 @@ impl Planning<'_> {
         let count = config.lanes.lanes.count;
         let widths: Vec<u32> = (1..=count).filter(|width| count.is_multiple_of(*width)).collect();
         let parts = PARTS.into_iter().filter(|&parts| parts <= self.rows).collect();
-        let schedules = vec![PipelineSchedule::Flush, PipelineSchedule::GPipe, PipelineSchedule::TwoBuffered];
+        let mut schedules =
+            vec![PipelineSchedule::Flush, PipelineSchedule::GPipe, PipelineSchedule::TwoBuffered];
+        schedules.extend(Some(PipelineSchedule::Interleaved).filter(|_| config.lanes.lanes.chunks() > 1));
         let (graph, own) = (self.graph()?, self.own(config)?);
         let best = self.plan(config, widths, parts, schedules)?;
         let told = |plan: &Plan| PlannedPipeline::of(plan, &graph);

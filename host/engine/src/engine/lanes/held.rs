@@ -52,7 +52,7 @@ impl Held {
         }
     }
 
-    /// The pass of a step is over.
+    /// The visit of a step is over.
     pub(super) fn through(&mut self, role: Role, step: Step) {
         let stages = self.forward.get(usize::from(role.lane)).into_iter().flatten();
         for &(stage, _) in stages.filter(|(_, chunk)| *chunk == role.chunk) {
@@ -89,9 +89,9 @@ impl Lanes {
         let next = (1..count).map(|by| (place + by) % count).find(|&at| self.alive[at])?;
         let mut first: Option<Step> = None;
         for &number in &self.homes[next] {
-            for pass in self.lanes[number].open().keys() {
-                let interval = IntervalId(pass.interval);
-                let like = Step { round: pass.round, stage: StageId(0), interval };
+            for visit in self.lanes[number].open().keys() {
+                let interval = IntervalId(visit.interval);
+                let like = Step { round: visit.round, stage: StageId(0), interval };
                 let found = self.held.missing(number % self.depth, place, like);
                 // Somebody else may be at it.
                 let idle = |step: &Step| !self.doing.iter().flatten().any(|key| key.step() == *step);

@@ -74,13 +74,14 @@ fn predictions_are_the_grids_of_programs_on_lanes() {
     let profile = Profile::default();
     let graph = Graph::of(&program, &profile, 1.0).unwrap();
     let measured = profile.stages(&program, 1.0).unwrap();
-    for (name, schedule) in [PipelineSchedule::ALL[0], PipelineSchedule::ALL[1]] {
+    for (name, schedule) in [0, 1, 4].map(|at| PipelineSchedule::ALL[at]) {
         let lane = Lane { pace: 1.0, memory: None, link: 1e18 };
         let answer = plan(&graph, &Machine::equal(3, lane), &wanted(64, &[schedule], &[8])).unwrap().plan;
         // The same cut as layers: all layers are alike but for the first, which gives no gradient
         // back.
         let cut: Vec<u32> = answer.stages.iter().map(|stage| stage.operators[0] as u32).collect();
-        let lanes = Lanes { count: answer.depth, width: 1, order: schedule.settings().0, ..Lanes::default() };
+        let chunks = Some(answer.chunks).filter(|&chunks| chunks > 1);
+        let lanes = Lanes { count: answer.depth, chunks, order: schedule.settings().0, ..Lanes::default() };
         let placement =
             Placement::of(&program, &LaneSettings { lanes, cut, ..LaneSettings::default() }).unwrap();
         let spans = Spans::of(&program, &placement.spans(&program)).unwrap();
