@@ -123,8 +123,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N,N,...", allow_negative_numbers = true, help_heading = "Batches")]
     pub(crate) fan_out: Option<String>,
 
-    /// Lanes of a pipeline, each a thread that does some of the layers, of models without a graph; with --schedule gpipe,
-    /// 1f1b or interleaved no result changes [default: none]
+    /// Lanes of a pipeline, each a thread that does some of the layers, of models without a graph;
+    /// with --schedule gpipe, 1f1b or interleaved no result changes [default: none]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Pipeline")]
     pub(crate) lanes: Option<String>,
     /// Workers that dial this run, one a lane where there are lanes; started here, unless workers.listen is set
@@ -139,8 +139,8 @@ pub(crate) struct Arguments {
     /// A task profile of this model (eciton profile), by which layers are cut over lanes [default: by operations]
     #[arg(long, value_name = "FILE", help_heading = "Pipeline")]
     pub(crate) measured: Option<String>,
-    /// What lanes do first and which weights they read: gpipe, 1f1b, 2bw, naive, interleaved [default:
-    /// 1f1b]
+    /// What lanes do first and which weights they read: gpipe, 1f1b, 2bw, naive, interleaved
+    /// [default: 1f1b]
     #[arg(long, value_name = "NAME", help_heading = "Pipeline")]
     pub(crate) schedule: Option<String>,
 

@@ -4,8 +4,9 @@
 //! replica i mod width's. Lane l of replica r has the number `r depth + l`. Gradients of all intervals go down
 //! one tree (`combine`), so neither number changes a bit where a round reads one version of the weights.
 //!
-//! [`crate::policy`] has the order in which a lane does its steps, and how many intervals it has at once. A lane
-//! does one run of stages, or several ([`Lanes::chunks`]): run k of a replica is on lane k mod depth.
+//! [`crate::policy`] has the order in which a lane does its steps, and how many intervals it has at
+//! once. A lane does one run of stages, or several ([`Lanes::chunks`]): run k of a replica is on
+//! lane k mod depth.
 
 mod runs;
 

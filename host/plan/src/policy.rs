@@ -1,16 +1,18 @@
-//! Schedule policy: which step a lane does next, which visits it admits, and how many at once.
+//! Schedule policy: the order of steps, the admission of visits, and the caps of lanes.
 //!
-//! A *chunk* is a run of stages on one lane, and a *visit* is the steps of one interval in one chunk in one
-//! round. Engine ([`Lane`] by lane) and list schedule ([`crate::schedule`]) keep the state of lanes; all rules
-//! are here. They read no clock and no run, so a plan and a run follow the same rules.
+//! A *chunk* is a run of stages on one lane, and a *visit* is the steps of one interval in one
+//! chunk in one round. Engine ([`Lane`] by lane) and list schedule ([`crate::schedule`]) keep the
+//! state of lanes; all rules are here. They read no clock and no run, so a plan and a run follow
+//! the same rules.
 //!
-//! * Rank: a lane does the ready step of least [`Rank`] among those of its admitted visits and the next visit.
-//! * Admission: a lane admits visits in one order. It has at most its *cap* of them between their first step and
-//!   their last. So the oldest visit can always go on, and no cap can hold it up for ever.
+//! * Rank: a lane does the ready step of least [`Rank`] among those of its admitted visits and the
+//!   next visit.
+//! * Admission: a lane admits visits in one order. It has at most its *cap* of them between their
+//!   first step and their last. So the oldest visit can always go on, and no cap can hold it up.
 //! * Caps: the number of visits that an order needs for a lane to be busy.
 //!
-//! An order is one file here, which implements [`Rules`], and its lines in the tables [`Order::ALL`],
-//! [`Order::rules`] and [`PipelineSchedule`].
+//! An order is one file here, which implements [`Rules`], and its lines in the tables
+//! [`Order::ALL`], [`Order::rules`] and [`PipelineSchedule`].
 //!
 //! | schedule | order | cap | weights | source |
 //! | --- | --- | --- | --- | --- |
@@ -44,7 +46,8 @@ pub enum Order {
     /// Backward steps as early as they can be done.
     #[default]
     BackwardFirst,
-    /// One forward, one backward, with several chunks a lane, through which micro-batches go in groups.
+    /// One forward, one backward, with several chunks a lane, through which micro-batches go in
+    /// groups.
     Interleaved,
 }
 
@@ -135,18 +138,20 @@ pub(crate) trait Rules {
     /// Returns whether a lane does a step only if no step of the other direction is ready.
     fn is_later(&self, back: bool) -> bool;
 
-    /// Number of chunks of a lane, if the recipe names none. An order of one chunk takes no other number.
+    /// Number of chunks of a lane, if the recipe names none. An order of one chunk takes no other
+    /// number.
     fn chunks(&self) -> u32 {
         1
     }
 
-    /// Number of a replica's intervals that go through all chunks before the next ones are admitted.
+    /// Number of a replica's intervals that go through all chunks before the next ones are
+    /// admitted.
     fn group(&self, _lanes: &Lanes) -> u32 {
         u32::MAX
     }
 
-    /// Returns the visits that a lane needs at once. `path` is the longest path from the lane to the last one,
-    /// itself included.
+    /// Returns the visits that a lane needs at once. `path` is the longest path from the lane to
+    /// the last one, itself included.
     fn cap(&self, lanes: &Lanes, path: u32) -> u32;
 }
 
@@ -157,8 +162,8 @@ impl Lanes {
         self.chunks.unwrap_or_else(|| self.order.rules().chunks()).max(1)
     }
 
-    /// Returns the maximum number of visits at once on a lane with this longest path to the last one, itself
-    /// included, if a replica has so many intervals.
+    /// Returns the maximum number of visits at once on a lane with this longest path to the last
+    /// one, itself included, if a replica has so many intervals.
     #[must_use]
     pub fn cap(&self, path: u32, intervals: u32) -> u32 {
         let most = self.cap.unwrap_or(intervals).max(1).saturating_mul(self.chunks());
@@ -166,25 +171,28 @@ impl Lanes {
         self.order.rules().cap(self, path).min(most).saturating_sub(short).max(1)
     }
 
-    /// Returns the maximum number of intervals between their first step and their last on a lane with this cap, if a
-    /// replica has so many.
+    /// Returns the maximum number of intervals between their first step and their last on a lane
+    /// with this cap, if a replica has so many.
     #[must_use]
     pub fn intervals_at_once(&self, cap: u32, intervals: u32) -> u32 {
         match self.chunks() {
             1 => cap,
-            // No chunk has visits of more than two groups, since those of one close before the third is admitted.
+            // No chunk has visits of more than two groups, since those of one close before the
+            // third is admitted.
             _ => cap.min(intervals).min(2 * self.depth()),
         }
     }
 }
 
-/// Returns the cap of each lane of a replica, which has so many intervals. The program's stages are on lanes.
+/// Returns the cap of each lane of a replica, which has so many intervals. The program's stages are
+/// on lanes.
 #[must_use]
 pub fn caps(program: &Program, lanes: &Lanes, intervals: u32) -> Vec<u32> {
     paths(program, lanes).into_iter().map(|path| lanes.cap(path, intervals)).collect()
 }
 
-/// Returns the longest path from each lane to the last one, itself included, along stages of one chunk.
+/// Returns the longest path from each lane to the last one, itself included, along stages of one
+/// chunk.
 fn paths(program: &Program, lanes: &Lanes) -> Vec<u32> {
     let depth = lanes.depth() as usize;
     let lane = |stage: StageId| match program.stage(stage)?.place {
@@ -389,7 +397,8 @@ impl Policy {
         self.steps.get((number % depth * chunks + chunk) as usize).copied().unwrap_or(0)
     }
 
-    /// Lets a lane begin the step of a rank that [`Lane::peek`] returned, and admits the step's visit.
+    /// Lets a lane begin the step of a rank that [`Lane::peek`] returned, and admits the step's
+    /// visit.
     pub fn begin(&self, lane: &mut Lane, rank: Rank) {
         let visit = self.visit(rank.step());
         if !lane.open.contains_key(&visit) {
@@ -425,7 +434,7 @@ pub struct Lane {
     ready: BTreeSet<Rank>,
     /// Ready steps of other visits.
     waiting: BTreeMap<Visit, BTreeSet<Rank>>,
-    /// Passes between their first step and their last, with the number of steps that are not done.
+    /// Visits between their first step and their last, with the number of steps that are not done.
     open: BTreeMap<Visit, u32>,
     /// The visit that is admitted next.
     next: Visit,
@@ -441,8 +450,9 @@ impl Lane {
         }
     }
 
-    /// Returns the rank of the step that the lane does next. `closing` is the number of admitted visits whose last
-    /// step is at the lane's place already: the place does steps in order, so that they end before this step.
+    /// Returns the rank of the step that the lane does next. `closing` is the number of admitted
+    /// visits whose last step is at the lane's place already: the place does steps in order, so
+    /// that they end before this step.
     #[must_use]
     pub fn peek(&self, closing: u32) -> Option<Rank> {
         let entering = if self.has_room(closing) { self.entering() } else { None };
@@ -462,7 +472,7 @@ impl Lane {
         self.waiting.get(&self.next)?.first().copied()
     }
 
-    /// Passes between their first step and their last, with the number of steps that are not done.
+    /// Visits between their first step and their last, with the number of steps that are not done.
     #[must_use]
     pub fn open(&self) -> &BTreeMap<Visit, u32> {
         &self.open

@@ -111,7 +111,8 @@ pub struct Stage {
     pub phase: Phase,
     /// Where it may be done.
     pub place: Place,
-    /// Its chunk, if its place is a lane: the run of stages of the lane, from 0 ([`crate::policy`]).
+    /// Its chunk, if its place is a lane: the run of stages of the lane, from 0
+    /// ([`crate::policy`]).
     pub chunk: u16,
     /// The rows that it runs on, interval by interval.
     pub domain: DomainId,

@@ -1,7 +1,7 @@
 //! Schedules as data: which lane does which step, and when, if each stage takes a given time.
 //!
-//! A [`Grid`] follows from a program on lanes and the rules of [`crate::policy`] alone, apart from any run and from
-//! the engine, which follows the same rules.
+//! A [`Grid`] follows from a program on lanes and the rules of [`crate::policy`] alone, apart from
+//! any run and from the engine, which follows the same rules.
 //!
 //! The *bubble* of a grid is the share of all lanes' time, from the first step to the last, in which a lane
 //! does nothing. Of d lanes, m intervals and steps of one length it is (d - 1) / (m + d - 1) where each round

@@ -89,7 +89,8 @@ fn a_pipeline_is_simulated_from_the_command_line() {
     assert!((number(&lost, "usd") - 2.0 * (4.0 * 36.0 - 20.0) / 3600.0).abs() < 1e-9, "{lost}");
     let drawn = found(&["--lost", "200", "--back", "5", "--hold", "shadowed"]);
     assert!(number(&drawn, "losses") > 2.0 && number(&drawn, "checkpointed_rows_per_s") >= 0.0, "{drawn}");
-    // Of four lanes: (d - 1) / (m + d - 1) of all time, and (d - 1) / (v m) of the time without a bubble.
+    // Of four lanes: (d - 1) / (m + d - 1) of all time, and (d - 1) / (v m) of the time without a
+    // bubble.
     for (schedule, idle) in [("1f1b", 3.0 / 11.0), ("interleaved", 3.0 / 19.0)] {
         let quiet = found(&["--schedule", schedule, "--rows", "65536", "--link", "100000", "--jitter", "0"]);
         let near = number(&quiet, "rows_per_s") / number(&quiet, "planned_rows_per_s");

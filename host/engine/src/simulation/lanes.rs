@@ -247,8 +247,8 @@ impl<'a> World<'a> {
         (begun, all.into_iter().filter(|step| !self.done.contains(step)).collect())
     }
 
-    /// Passes of a lane that are between first and last step, by a count of its own. A visit whose last step a place
-    /// has is over before another one begins there.
+    /// Visits of a lane that are between first and last step, by a count of its own. A visit whose
+    /// last step a place has is over before another one begins there.
     fn open(&self, lane: u32, replica: u32, place: u32, rounds: &[Round]) -> u32 {
         let Lanes { width, .. } = self.settings.lanes;
         let ahead = self.doing.get(&place).cloned().unwrap_or_default();
@@ -274,7 +274,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// No place waits that may take a ready step of its lane: checked of steps that read others, without failures.
+    /// No place waits that may take a ready step of its lane: checked of steps that read others,
+    /// without failures.
     fn check_busy(&self) {
         if self.lost || self.settings.residence != Residence::Host || self.end.is_some() {
             return;

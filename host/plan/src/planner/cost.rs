@@ -133,8 +133,8 @@ impl Setting {
         }
     }
 
-    /// Micro-batches in flight in a run of stages from which the longest path to the last one has so many runs. Of
-    /// several runs of a lane each has its share of the lane's passes.
+    /// Micro-batches in flight in a run of stages from which the longest path to the last one has
+    /// so many runs. Of several runs of a lane each has its share of the lane's visits.
     pub(super) fn in_flight(&self, path: u32) -> u32 {
         match self.chunks {
             1 => self.lanes().cap(path, self.own()),

@@ -79,7 +79,8 @@ pub struct Wanted {
     pub rows: u32,
     /// Schedules to choose from.
     pub schedules: Vec<PipelineSchedule>,
-    /// Runs of stages of a lane, in orders that have several; `None`: as many as the order takes by itself.
+    /// Runs of stages of a lane, in orders that have several; `None`: as many as the order takes by
+    /// itself.
     pub chunks: Option<u32>,
     /// Numbers of replicas to choose from.
     pub widths: Vec<u32>,

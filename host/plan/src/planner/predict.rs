@@ -172,7 +172,8 @@ impl Candidate<'_> {
         work.fold(0.0, f64::max).max(over(boundaries)) + self.update()
     }
 
-    /// The longest, over lanes, of a lane's work, the way to its first step and the way back from its last.
+    /// The longest, over lanes, of a lane's work, the way to its first step and the way back from
+    /// its last.
     fn drained(&self, replica: usize) -> f64 {
         let mut ways: Vec<(f64, f64)> = Vec::with_capacity(self.depth());
         let mut lanes = vec![0.0f64; self.lanes()];

@@ -1,8 +1,8 @@
 //! 1F1B: backward steps as early as they can be done.
 //!
-//! The cap of a lane is the longest path to the last one: d - l of a chain (the warm-up of PipeDream), 1 + the
-//! largest of the followers' in a graph (Jeon et al. 2025, GraphPipe, section 5). Source: Narayanan et al. 2021
-//! (PipeDream-2BW), section 3.2.
+//! The cap of a lane is the longest path to the last one: d - l of a chain (the warm-up of
+//! PipeDream), 1 + the largest of the followers' in a graph (Jeon et al. 2025, GraphPipe, section
+//! 5). Source: Narayanan et al. 2021 (PipeDream-2BW), section 3.2.
 
 use super::Rules;
 use crate::lanes::Lanes;

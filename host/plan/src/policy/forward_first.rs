@@ -1,4 +1,5 @@
-//! GPipe's order: all forward steps, then all backward steps. Source: Huang et al. 2019, section 2.3.
+//! GPipe's order: all forward steps, then all backward steps. Source: Huang et al. 2019, section
+//! 2.3.
 
 use super::Rules;
 use crate::lanes::Lanes;

@@ -20,7 +20,8 @@ fn grid(lanes: Lanes, micro: u32) -> (Grid, Result<(), String>) {
     (grid, checked)
 }
 
-/// Steps of a lane by Narayanan et al. 2021 (Megatron-LM), section 2.2: backward or not, chunk, micro-batch.
+/// Steps of a lane by Narayanan et al. 2021 (Megatron-LM), section 2.2: backward or not, chunk,
+/// micro-batch.
 fn published(depth: u32, chunks: u32, micro: u32, lane: u32) -> Vec<(bool, u32, u32)> {
     let step = |number: u32, back: bool| {
         let (group, within) = (number / (depth * chunks), number % (depth * chunks));
@@ -47,7 +48,8 @@ fn is_wrong() -> bool {
         let bubble = f64::from(depth - 1) / f64::from(chunks * micro);
         wrong |= checked.is_err() || (grid.span() - ideal * (1.0 + bubble)).abs() > 1e-9;
     }
-    // The first lane is so fast that it has no step of the second chunk when it has all visits of the first.
+    // The first lane is so fast that it has no step of the second chunk when it has all visits of
+    // the first.
     let lanes = interleaved(2, 1, 2);
     let program = chain(4, lanes);
     let shape = Shape { program: &program, lanes, intervals: 8, rounds: 1, bound: 0 };

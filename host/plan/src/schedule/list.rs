@@ -1,12 +1,13 @@
-//! The list schedule: each lane takes the first step that its policy ([`crate::policy`]) lets it take, whenever it
-//! is free.
+//! The list schedule: each lane takes the first step that its policy ([`crate::policy`]) lets it
+//! take, whenever it is free.
 //!
-//! A [`List`] is jobs with their policy and what each reads. [`Grid`] makes one of a program on lanes, the planner
-//! one of the stages that it thinks of. What a step takes, how long rows are on their way and what an update
-//! takes, a [`World`] says.
+//! A [`List`] is jobs with their policy and what each reads. [`Grid`] makes one of a program on
+//! lanes, the planner one of the stages that it thinks of. What a step takes, how long rows are on
+//! their way and what an update takes, a [`World`] says.
 //!
-//! A lane begins a step when it is free, so no visit of it is closing ([`crate::policy::Lane::peek`]): the engine, which
-//! sends a place its next steps ahead, counts visits whose last step is there.
+//! A lane begins a step when it is free, so no visit of it is closing
+//! ([`crate::policy::Lane::peek`]): the engine, which sends a place its next steps ahead, counts
+//! visits whose last step is there.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};

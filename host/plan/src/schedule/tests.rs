@@ -25,7 +25,8 @@ impl Shape<'_> {
 }
 
 impl Grid {
-    /// Whether every step is there once, after all that it reads, on its lane alone, within the caps.
+    /// Whether every step is there once, after all that it reads, on its lane alone, within the
+    /// caps.
     ///
     /// # Errors
     /// What is wrong, in words.
@@ -71,8 +72,8 @@ impl Grid {
         Ok(())
     }
 
-    /// Returns the maximum number of visits between their first and their last step on a lane at once: of intervals,
-    /// where a lane has one chunk.
+    /// Returns the maximum number of visits between their first and their last step on a lane at
+    /// once: of intervals, where a lane has one chunk.
     pub(crate) fn most(&self, lane: u32) -> u32 {
         let mut spans: BTreeMap<(u32, u32, u32), (f64, f64)> = BTreeMap::new();
         for cell in self.cells.iter().filter(|cell| cell.lane == lane) {

@@ -54,7 +54,8 @@ pub struct LanePlan {
     pub flops: f64,
     /// Values of the parameters that its stages read.
     pub parameters: u64,
-    /// Maximum number of parts of a batch between their first step here and their last, counted in each run of stages.
+    /// Maximum number of parts of a batch between their first step here and their last, counted in
+    /// each run of stages.
     pub cap: u32,
     /// Bytes of weights and rows that a worker at this lane keeps at once.
     pub worker_bytes: u64,
