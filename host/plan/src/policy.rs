@@ -11,8 +11,8 @@
 //!   first step and their last. So the oldest visit can always go on, and no cap can hold it up.
 //! * Caps: the number of visits that an order needs for a lane to be busy.
 //!
-//! An order is one file here, which implements [`Rules`], and its lines in the tables
-//! [`Order::ALL`], [`Order::rules`] and [`PipelineSchedule`].
+//! An order is one file here, which implements `Rules`, and its lines in the tables
+//! [`Order::ALL`], `Order::rules` and [`PipelineSchedule`].
 //!
 //! | schedule | order | cap | weights | source |
 //! | --- | --- | --- | --- | --- |
@@ -20,7 +20,7 @@
 //! | `1f1b` | backward first | longest path | `latest` | Narayanan et al. 2021 (PipeDream-Flush), section 3.2 |
 //! | `2bw` | backward first | longest path | `2bw` | the same, section 3.1 |
 //! | `naive` | backward first | longest path | `newest` | Narayanan et al. 2019, section 3.3, without its stashing |
-//! | `interleaved` | interleaved | [`interleaved`] | `latest` | Narayanan et al. 2021 (Megatron-LM), section 2.2 |
+//! | `interleaved` | interleaved | warm-up and one more | `latest` | Narayanan et al. 2021 (Megatron-LM), section 2.2 |
 
 mod backward_first;
 mod forward_first;
