@@ -234,7 +234,7 @@ pub struct Role {
     pub back: bool,
 }
 
-/// The steps of an interval in a chunk and a round. Passes are ordered as lanes admit them.
+/// The steps of an interval in a chunk and a round. Visits are ordered as lanes admit them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Visit {
     /// Its round.
