@@ -23,18 +23,19 @@ pub struct Optimiser {
     /// Epochs in which the learning rate rises from 0, before the schedule begins.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub warmup: u32,
-    /// Longest gradient, in the L2 norm over all parameters at once: longer ones are scaled down, before
-    /// weight decay is added (`torch.nn.utils.clip_grad_norm_`; Pascanu et al. 2013).
+    /// Longest gradient, in the L2 norm over all parameters at once: longer ones are scaled down,
+    /// before weight decay is added (`torch.nn.utils.clip_grad_norm_`; Pascanu et al. 2013).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clip_norm: Option<f64>,
     /// Largest magnitude of each value of a gradient, after `clip_norm` and before weight decay
     /// (`torch.nn.utils.clip_grad_value_`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clip_value: Option<f64>,
-    /// Weight decay. For `sgd` and `adam` it is added to the gradient (`g + decay * w`); for `adamw`
-    /// weights shrink by `lr * decay` instead.
+    /// Weight decay. For `sgd` and `adam` it is added to the gradient (`g + decay * w`); for
+    /// `adamw` weights shrink by `lr * decay` instead.
     pub weight_decay: WeightDecay,
-    /// Layers, from 0, whose parameters stay as they are. Their gradients are no part of `clip_norm`'s.
+    /// Layers, from 0, whose parameters stay as they are. Their gradients are no part of
+    /// `clip_norm`'s.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub freeze: Vec<u32>,
 }
@@ -112,7 +113,8 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// Moments that it keeps of each value: the mean of gradients, or the velocity, and for Adam the mean of their squares.
+    /// Moments that it keeps of each value: the mean of gradients, or the velocity, and for Adam
+    /// the mean of their squares.
     #[must_use]
     pub const fn moments(self) -> usize {
         match self {

@@ -9,7 +9,8 @@ use crate::tensorboard::Events;
 use crate::weights::Weights;
 
 /// What of a run outlives its epochs.
-// Fields are dropped in this order: checkpoints lie beside the run folder, in folders made for that.
+// Fields are dropped in this order: checkpoints lie beside the run folder, in folders made for
+// that.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
     pub saver: Option<Saver>,
@@ -42,8 +43,9 @@ impl Recorder {
         self.folder.is_some() && self.saver.as_ref().is_some_and(Saver::is_due)
     }
 
-    /// Writes a checkpoint of the last epoch of `trained`; if training was `stopped`, unless there is one. A checkpoint that
-    /// cannot be written does not end the run. The first time a warning is returned.
+    /// Writes a checkpoint of the last epoch of `trained`; if training was `stopped`, unless there
+    /// is one. A checkpoint that cannot be written does not end the run. The first time a warning
+    /// is returned.
     pub(crate) fn save(
         &mut self,
         (trained, stopped): (&Trained, bool),
@@ -61,7 +63,8 @@ impl Recorder {
         self.saver.as_ref().and_then(Saver::newest)
     }
 
-    /// Keeps the model of a run that could not be written whole, unless a checkpoint lets the run go on.
+    /// Keeps the model of a run that could not be written whole, unless a checkpoint lets the run
+    /// go on.
     pub(crate) fn salvage(mut self, error: Error) -> Error {
         let full = matches!(&error, Error::RunFolder(FileError::Write { .. }));
         let worth = full
@@ -74,8 +77,8 @@ impl Recorder {
         }
     }
 
-    /// Puts the run folder in its place, and then lets go of the checkpoints, unless the run was `stopped`
-    /// and can go on.
+    /// Puts the run folder in its place, and then lets go of the checkpoints, unless the run was
+    /// `stopped` and can go on.
     ///
     /// # Errors
     /// [`Error::Kept`] where predictions could not be written and all else is in its place.

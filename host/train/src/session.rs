@@ -48,8 +48,8 @@ pub struct Options {
     pub seeds: u32,
     /// The run folder; `None`: nothing is written.
     pub out: Option<PathBuf>,
-    /// Built-in kernels are read from here instead, as `NAME.wasm` (`ECITON_KERNEL_DIR`; CI runs the
-    /// suites on kernels that it has just built).
+    /// Built-in kernels are read from here instead, as `NAME.wasm` (`ECITON_KERNEL_DIR`; CI runs
+    /// the suites on kernels that it has just built).
     pub kernel_folder: Option<PathBuf>,
     /// Where compiled kernels are kept.
     pub cache: CachePolicy,
@@ -57,11 +57,12 @@ pub struct Options {
     pub code: Option<Arc<dyn SignedCode>>,
     /// A fresh instance for every task; the result is the same.
     pub fresh_instances: bool,
-    /// Also write the rows before the last layer into `predictions.npz`; of links, whose embedding is there
-    /// anyway, they are not.
+    /// Also write the rows before the last layer into `predictions.npz`; of links, whose embedding
+    /// is there anyway, they are not.
     pub embeddings: bool,
-    /// Also write the scores of tokens into `predictions.npz`: a token has one for every token there is. Those of
-    /// other rows are written in any case, and these with the rows before the last layer.
+    /// Also write the scores of tokens into `predictions.npz`: a token has one for every token
+    /// there is. Those of other rows are written in any case, and these with the rows before the
+    /// last layer.
     pub scores: bool,
     /// Predictions by so many strips of each image, side by side, in the place of whole images.
     pub strips: Option<u32>,
@@ -77,8 +78,8 @@ pub struct Options {
     /// Time of the invocation of a function: the run pauses with a checkpoint before it is over,
     /// and fails with [`Error::Paused`]. `None` for a run without a time limit.
     pub budget: Option<Budget>,
-    /// The epoch after which a run ends as one that was stopped, with its results and a checkpoint; one that has come
-    /// so far trains nothing. `None`, or the run's last epoch: it ends by itself.
+    /// The epoch after which a run ends as one that was stopped, with its results and a checkpoint;
+    /// one that has come so far trains nothing. `None`, or the run's last epoch: it ends by itself.
     pub pause_after: Option<u32>,
 }
 
@@ -241,7 +242,8 @@ impl Session {
         };
         let engine = Engine::new(&schedule, settings)?;
         let (fresh_instances, newest_first) = (options.fresh_instances, options.newest_first);
-        // Each lane has a thread, or a worker, and the driver another thread, which no lane waits for.
+        // Each lane has a thread, or a worker, and the driver another thread, which no lane waits
+        // for.
         let lanes = if executor.kind == ExecutorKind::Workers { 0 } else { config.lanes.lanes.count };
         let threads = threads.max(if lanes == 0 { 0 } else { lanes.saturating_add(1) });
         let pool_settings = eciton_exec::Settings { threads, fresh_instances, newest_first, lanes };
@@ -307,7 +309,8 @@ impl Session {
         })
     }
 
-    /// Refuses settings of the model that none of its layers reads, and a number of parts that a batch cannot have.
+    /// Refuses settings of the model that none of its layers reads, and a number of parts that a
+    /// batch cannot have.
     ///
     /// # Errors
     /// [`eciton_plan::Error::UnreadKey`], [`Error::Parts`].
@@ -471,7 +474,8 @@ impl Session {
         }
     }
 
-    /// Settles the class that this process computes in: the configuration's, else that of the functions which take part.
+    /// Settles the class that this process computes in: the configuration's, else that of the
+    /// functions which take part.
     ///
     /// # Errors
     /// [`Error::Class`]: a class that the configuration asks for and this process cannot have.
@@ -557,8 +561,9 @@ impl Session {
         })
     }
 
-    /// What is predicted with the weights as they are, which were evaluated; `embeddings`: of what the last layer
-    /// reads as well. Where no scores outlasted that evaluation, another one makes them.
+    /// What is predicted with the weights as they are, which were evaluated; `embeddings`: of what
+    /// the last layer reads as well. Where no scores outlasted that evaluation, another one makes
+    /// them.
     pub(crate) fn predicted(
         &mut self,
         config: &Config,
@@ -601,7 +606,7 @@ impl Session {
 pub(crate) struct Predicted {
     /// [V, classes] row-major; of many graphs one row each.
     pub scores: Vec<f32>,
-    /// The rows that the last layer's kernel read, with their width; `None` where they are not wanted, and for a
-    /// model of one layer.
+    /// The rows that the last layer's kernel read, with their width; `None` where they are not
+    /// wanted, and for a model of one layer.
     pub embeddings: Option<(usize, Vec<f32>)>,
 }

@@ -1,5 +1,5 @@
-//! The weight store: parameters by version, gradients of the rounds in flight, and optimiser steps. The
-//! [`Pipeline`] sets the number of versions.
+//! The weight store: parameters by version, gradients of the rounds in flight, and optimiser steps.
+//! The [`Pipeline`] sets the number of versions.
 
 mod first;
 mod gradients;
@@ -91,9 +91,9 @@ impl Sums {
         self.nodes.iter().map(|nodes| nodes.len() as u64)
     }
 
-    /// Returns how many buffers of each use of a parameter a round holds at most, and how many more of the
-    /// use with the most values. `steps` is the maximum number of steps in flight. If `None`, all
-    /// intervals are in flight at once.
+    /// Returns how many buffers of each use of a parameter a round holds at most, and how many more
+    /// of the use with the most values. `steps` is the maximum number of steps in flight. If
+    /// `None`, all intervals are in flight at once.
     pub(crate) fn buffers(&self, steps: Option<u64>) -> [u64; 2] {
         let parts: u64 = self.counts().sum();
         if parts <= 1 {
@@ -235,8 +235,8 @@ impl Weights {
         self.gradients.get_mut().clear();
     }
 
-    /// Makes `version` the newest and the only one, with the values of the newest before, and removes gradients of earlier
-    /// ones.
+    /// Makes `version` the newest and the only one, with the values of the newest before, and
+    /// removes gradients of earlier ones.
     fn begin(&mut self, version: Version) -> Result<()> {
         self.forget_gradients();
         self.newest = version;
@@ -334,8 +334,8 @@ impl Weights {
         (0..self.parameters.len()).map(|parameter| self.values_of(parameter, version)).collect()
     }
 
-    /// Returns the buffers that a step writes the gradient of a use into. There are none if workers own
-    /// the parameters.
+    /// Returns the buffers that a step writes the gradient of a use into. There are none if workers
+    /// own the parameters.
     pub(crate) fn gradient(&self, number: usize, round: Round, interval: IntervalId) -> Result<Vec<Buffer>> {
         self.gradients.borrow_mut().targets(number, round, interval)
     }
@@ -371,10 +371,11 @@ impl Weights {
         Ok(sum)
     }
 
-    /// Takes one step from the newest version to the next with the sums of a round's gradients, at the
-    /// round's learning rate. Returns the gradients' norm where clipping needs it: as it was, before it was clipped.
-    /// A gradient that is not finite is refused. The newest version is that before then. Where the pipeline keeps one
-    /// version, parameters before that gradient's have been changed.
+    /// Takes one step from the newest version to the next with the sums of a round's gradients, at
+    /// the round's learning rate. Returns the gradients' norm where clipping needs it: as it was,
+    /// before it was clipped. A gradient that is not finite is refused. The newest version is that
+    /// before then. Where the pipeline keeps one version, parameters before that gradient's have
+    /// been changed.
     pub(crate) fn step(
         &mut self,
         optimiser: &Optimiser,
@@ -405,7 +406,8 @@ impl Weights {
         Ok(Ok(norm))
     }
 
-    /// The gradient of a parameter in the round of the newest version, row-major without padding; for tests.
+    /// The gradient of a parameter in the round of the newest version, row-major without padding;
+    /// for tests.
     pub(crate) fn gradient_values(&self, parameter: usize) -> Result<Vec<f32>> {
         let round = self.steps();
         let Ok(parameter) = self.parameters.get(use_number(parameter)) else { return Ok(Vec::new()) };

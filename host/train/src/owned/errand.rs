@@ -1,7 +1,7 @@
 //! Errands: what the host asks of a worker that owns weights, and what it hears, as frames.
 //!
-//! A frame's meta is an [`Errand`] or a [`Reply`] in JSON; its part is a matrix of one parameter: values, first
-//! moments or, where the optimiser has them, second ones.
+//! A frame's meta is an [`Errand`] or a [`Reply`] in JSON; its part is a matrix of one parameter:
+//! values, first moments or, where the optimiser has them, second ones.
 
 use eciton_plan::{Algorithm, Node, Tree};
 use eciton_tensor::frame::{Decoded, Encoding, Frame, Writer};
@@ -21,8 +21,9 @@ pub(super) enum Errand {
         /// Whether rounds read the values before the newest.
         delayed: bool,
     },
-    /// Has a matrix of a parameter from now on, the frame's part: its values, then its moments, in their order. If rounds
-    /// read the values before the newest, these come first, with their version.
+    /// Has a matrix of a parameter from now on, the frame's part: its values, then its moments, in
+    /// their order. If rounds read the values before the newest, these come first, with their
+    /// version.
     Own {
         /// Its number.
         parameter: u32,

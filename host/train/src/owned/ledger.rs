@@ -205,7 +205,8 @@ impl Ledger {
         Ok(into.into_read().into())
     }
 
-    /// Updates parameters and replicas. Returns the first whose gradient is not finite, where the update ends.
+    /// Updates parameters and replicas. Returns the first whose gradient is not finite, where the
+    /// update ends.
     fn update(
         &mut self,
         round: u32,

@@ -122,8 +122,8 @@ impl Draft {
     }
 }
 
-/// Refuses settings of a model that none of its layers reads, and a number of parts that `batches` cannot have.
-/// Runs that were begun before are not checked: they resume as they were.
+/// Refuses settings of a model that none of its layers reads, and a number of parts that `batches`
+/// cannot have. Runs that were begun before are not checked: they resume as they were.
 ///
 /// # Errors
 /// [`eciton_plan::Error::UnreadKey`], [`Error::Parts`].
@@ -163,7 +163,8 @@ pub(crate) struct Planned {
     pub memory: MemoryPlan,
 }
 
-/// The attributes with the rows of a sequence among them, for a kernel that takes `group` and is not told.
+/// The attributes with the rows of a sequence among them, for a kernel that takes `group` and is
+/// not told.
 fn grouped(kernel: &Kernel, attributes: &[Attribute], group: u32) -> Option<Vec<Attribute>> {
     let is_group = |name: &str| name == GROUP;
     let takes = kernel.attributes().iter().any(|spec| is_group(&spec.name));
@@ -185,7 +186,8 @@ impl Planned {
         let group = inputs.shape.group;
         let open = |kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]| {
             let opened = kernels.get(kernel).and_then(|k| {
-                // A kernel of the user's own that takes groups of rows is told of them as the built-in ones are.
+                // A kernel of the user's own that takes groups of rows is told of them as the
+                // built-in ones are.
                 let told = grouped(&k, attributes, group);
                 Ok(k.open(inputs, told.as_deref().unwrap_or(attributes))?)
             });

@@ -1,9 +1,9 @@
 //! Parameters at one location, the host or a worker: values by version, moments, and updates.
 //!
-//! Gradients that are too long are clipped before weight decay is added. First the L2 norm over all parameters' gradients
-//! is brought down to `clip_norm`, as `torch.nn.utils.clip_grad_norm_` does it: all are multiplied by `clip_norm / (norm +
-//! 1e-6)` if that is below 1. Then each value is brought into [-`clip_value`, `clip_value`], as
-//! `torch.nn.utils.clip_grad_value_` does it.
+//! Gradients that are too long are clipped before weight decay is added. First the L2 norm over all
+//! parameters' gradients is brought down to `clip_norm`, as `torch.nn.utils.clip_grad_norm_` does
+//! it: all are multiplied by `clip_norm / (norm + 1e-6)` if that is below 1. Then each value is
+//! brought into [-`clip_value`, `clip_value`], as `torch.nn.utils.clip_grad_value_` does it.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,8 @@ use eciton_tensor::{Buffer, Matrix, stride_for};
 
 use super::{GradientSums, Rule};
 
-/// Values that a rule updates at a time: with their moments and gradients they stay in the first cache.
+/// Values that a rule updates at a time: with their moments and gradients they stay in the first
+/// cache.
 const BLOCK: usize = 2048;
 /// What is added to the norm, so that 0 can be divided by.
 const EPSILON: f64 = 1e-6;
@@ -37,8 +38,8 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// The step of `algorithm` to version `to` with learning rate `rate`. Gradients are multiplied by `factor`, then
-    /// brought into [-`most`, `most`].
+    /// The step of `algorithm` to version `to` with learning rate `rate`. Gradients are multiplied
+    /// by `factor`, then brought into [-`most`, `most`].
     ///
     /// # Errors
     /// A version that is no number of a step (2^32 and above).
@@ -51,8 +52,9 @@ impl Step {
         Ok(Self { to, rule: Rule::new(algorithm, rate, number), moments: algorithm.moments(), factor, most })
     }
 
-    /// Updates values and moments, all of one length; a moment that the algorithm does not have is empty. Returns
-    /// whether all values of the gradient are finite. The update ends at the first block with one that is not.
+    /// Updates values and moments, all of one length; a moment that the algorithm does not have is
+    /// empty. Returns whether all values of the gradient are finite. The update ends at the first
+    /// block with one that is not.
     fn apply(
         &self,
         decay: f32,
@@ -101,8 +103,9 @@ pub(crate) struct Parameter {
 }
 
 impl Parameter {
-    /// A parameter of `shape` (rows, columns) without values. `extents` are those of one row, `uses` the numbers of its
-    /// uses, its own first, and `decay` is the weight decay. If that is `None`, the parameter is frozen.
+    /// A parameter of `shape` (rows, columns) without values. `extents` are those of one row,
+    /// `uses` the numbers of its uses, its own first, and `decay` is the weight decay. If that is
+    /// `None`, the parameter is frozen.
     pub(crate) fn new(shape: (usize, usize), extents: Vec<u32>, uses: Vec<u32>, decay: Option<f32>) -> Self {
         Self { shape, extents, uses, decay, values: BTreeMap::new(), moments: Vec::new() }
     }
@@ -159,7 +162,8 @@ impl Parameter {
         Matrix::from(lease).with_extents(&self.extents).map_err(said)
     }
 
-    /// Keeps the values of `version` alone. If there are none, the newest count as these; if there are none at all, zeros.
+    /// Keeps the values of `version` alone. If there are none, the newest count as these; if there
+    /// are none at all, zeros.
     pub(crate) fn begin(&mut self, version: u64) -> Result<&Buffer> {
         let mut values = std::mem::take(&mut self.values);
         let known = values.remove(&version).or_else(|| values.pop_last().map(|(_, buffer)| buffer));
@@ -167,8 +171,8 @@ impl Parameter {
         Ok(self.values.entry(version).or_insert(buffer))
     }
 
-    /// Takes values of a version. Those of the version before stay where `kept` versions are more than one, and
-    /// no others do. Moments are removed.
+    /// Takes values of a version. Those of the version before stay where `kept` versions are more
+    /// than one, and no others do. Moments are removed.
     pub(crate) fn take(&mut self, version: u64, values: Buffer, kept: usize) -> Result<()> {
         self.fits(&values)?;
         self.values.retain(|of, _| kept > 1 && *of + 1 == version);
@@ -203,8 +207,9 @@ impl Parameter {
         Ok(())
     }
 
-    /// Updates the values to version `step.to`, of which they are if an earlier call did it. Returns whether the gradient's
-    /// values are finite. If they are not, the values before stay where `kept` is more than 1.
+    /// Updates the values to version `step.to`, of which they are if an earlier call did it.
+    /// Returns whether the gradient's values are finite. If they are not, the values before stay
+    /// where `kept` is more than 1.
     fn update(&mut self, step: &Step, gradient: Option<&[f32]>, kept: usize) -> Result<bool> {
         let newest = self.newest().ok_or("no values")?;
         if newest == step.to {
@@ -226,7 +231,8 @@ impl Parameter {
         Ok(finite)
     }
 
-    /// A copy of the values of a version, in the buffer of the oldest where `kept` versions are there.
+    /// A copy of the values of a version, in the buffer of the oldest where `kept` versions are
+    /// there.
     fn next(&mut self, newest: u64, kept: usize) -> Result<Buffer> {
         let oldest = if self.values.len() < kept { None } else { self.values.pop_first() };
         let next = oldest.map_or_else(|| self.buffer(), |(_, buffer)| Ok(buffer))?;
@@ -336,8 +342,8 @@ impl Parameters {
         self.all.retain(|number, _| stay.contains(number));
     }
 
-    /// Adds the squares of a round's gradients to `sum`: in f64, parameter by parameter and row by row, from gradients
-    /// that are the same for any number of threads and intervals.
+    /// Adds the squares of a round's gradients to `sum`: in f64, parameter by parameter and row by
+    /// row, from gradients that are the same for any number of threads and intervals.
     pub(crate) fn squares(&self, sums: &GradientSums, round: u32, numbers: &[u32], sum: f64) -> Result<f64> {
         numbers.iter().try_fold(sum, |sum, &number| {
             let parameter = self.get(number)?;
@@ -345,7 +351,8 @@ impl Parameters {
         })
     }
 
-    /// Updates a parameter with the sum of a round's gradients. Returns whether the gradient's values are finite.
+    /// Updates a parameter with the sum of a round's gradients. Returns whether the gradient's
+    /// values are finite.
     pub(crate) fn update(
         &mut self,
         sums: &GradientSums,
@@ -364,7 +371,8 @@ impl Parameters {
         updated?
     }
 
-    /// Updates a parameter with a gradient that was summed elsewhere. Returns whether the gradient's values are finite.
+    /// Updates a parameter with a gradient that was summed elsewhere. Returns whether the
+    /// gradient's values are finite.
     pub(crate) fn update_with(
         &mut self,
         gradient: Option<&Buffer>,
@@ -393,8 +401,8 @@ fn missing(number: u32) -> String {
     format!("parameter {number} is not here")
 }
 
-/// Adds the squares of a gradient's values to `sum`, row by row without padding. (A square of an f32 is exact in f64 and
-/// does not overflow there.)
+/// Adds the squares of a gradient's values to `sum`, row by row without padding. (A square of an
+/// f32 is exact in f64 and does not overflow there.)
 fn squares(sum: f64, gradient: &[f32], columns: usize) -> f64 {
     let rows = gradient.chunks(stride_for(columns).max(1));
     let values = rows.flat_map(|row| row.iter().take(columns));
@@ -413,7 +421,8 @@ mod tests {
     use super::*;
     use eciton_plan::{IntervalId, Node, Tree};
 
-    /// Gradients of round 1 and parameters of their shapes, all zero at version 4, with as many kept versions.
+    /// Gradients of round 1 and parameters of their shapes, all zero at version 4, with as many
+    /// kept versions.
     fn with(gradients: &[(usize, usize, &[f32])], kept: usize) -> (Parameters, GradientSums) {
         let mut parameters = Parameters::new(kept);
         let mut sums = GradientSums::new(Tree::new(1), &[vec![Node::atom(0)]]).unwrap();
@@ -428,7 +437,8 @@ mod tests {
         (parameters, sums)
     }
 
-    /// Clips gradients and returns their norm, if it is asked for, and the gradients that the rule gets.
+    /// Clips gradients and returns their norm, if it is asked for, and the gradients that the rule
+    /// gets.
     fn clipped(
         gradients: &[(usize, usize, &[f32])],
         norm: Option<f64>,
@@ -455,7 +465,8 @@ mod tests {
     fn a_long_gradient_is_scaled_and_a_short_one_is_not() {
         let plain = vec![1.0, -2.0, 2.0, 4.0];
         assert_eq!(clipped(&[TALL, WIDE], None, None), (None, plain.clone()));
-        // The norm is sqrt(1 + 4 + 4 + 16) = 5. At 5 the factor is 5 / 5.000001; above it nothing changes.
+        // The norm is sqrt(1 + 4 + 4 + 16) = 5. At 5 the factor is 5 / 5.000001; above it nothing
+        // changes.
         for (most, changed) in [(1.0, true), (5.0, true), (5.000_001, false), (1e9, false)] {
             let factor = if changed { (most / (5.0 + 1e-6)) as f32 } else { 1.0 };
             let wanted = plain.iter().map(|value| value * factor).collect();

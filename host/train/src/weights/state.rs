@@ -6,8 +6,9 @@ use eciton_tensor::{Buffer, stride_for};
 use super::{Parameter, Weights, internal};
 use crate::error::{Result, at};
 
-/// Of each parameter its values and the optimiser's moments (all row-major without padding), and the
-/// steps taken. Random numbers are functions of seed, purpose and epoch, so no generator has a state.
+/// Of each parameter its values and the optimiser's moments (all row-major without padding), and
+/// the steps taken. Random numbers are functions of seed, purpose and epoch, so no generator has a
+/// state.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct WeightState {
     /// Optimiser steps taken: what Adam's bias correction counts.
@@ -41,7 +42,8 @@ impl Weights {
         before.filter(|version| self.held.contains_key(version))
     }
 
-    /// A moment of all parameters, row-major without padding; zeros where the algorithm does not have it.
+    /// A moment of all parameters, row-major without padding; zeros where the algorithm does not
+    /// have it.
     fn moments(&self, moment: usize) -> Result<Vec<Vec<f32>>> {
         let of = |parameter: &Parameter| match parameter.moments().get(moment) {
             Some(moment) => moment.to_vec().map_err(at("parameters")),

@@ -1,5 +1,5 @@
-//! Sums of gradients, added along the tree of a batch as the parts arrive. The host and workers that
-//! own parameters use the same type.
+//! Sums of gradients, added along the tree of a batch as the parts arrive. The host and workers
+//! that own parameters use the same type.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -37,8 +37,8 @@ impl GradientSums {
         Some(*self.firsts.get(interval.index())?..*self.firsts.get(interval.index() + 1)?)
     }
 
-    /// Adds an interval's parts to the sum of a use, and returns the buffers that are not needed any more. The sums take
-    /// the buffers of some parts over and write into them.
+    /// Adds an interval's parts to the sum of a use, and returns the buffers that are not needed
+    /// any more. The sums take the buffers of some parts over and write into them.
     ///
     /// # Errors
     /// An unknown interval, another number of parts, parts of another length, a part that came before.
@@ -74,7 +74,8 @@ impl GradientSums {
         sum.whole(&self.combine, then)
     }
 
-    /// Passes the whole gradient of a round to `then`: the sums of a parameter's uses, added in their order.
+    /// Passes the whole gradient of a round to `then`: the sums of a parameter's uses, added in
+    /// their order.
     ///
     /// # Errors
     /// A sum that is missing or incomplete.
@@ -138,8 +139,8 @@ enum Level {
 }
 
 impl Level {
-    /// Adds a part or the sum of the level below. Returns the buffer of the one that is not needed any more: the first
-    /// part's buffer becomes that of the sum.
+    /// Adds a part or the sum of the level below. Returns the buffer of the one that is not needed
+    /// any more: the first part's buffer becomes that of the sum.
     fn add(self, part: Buffer) -> Result<(Self, Option<Buffer>), String> {
         let (sum, raw) = match self {
             Self::Started => return Ok((Self::One(part), None)),
