@@ -183,7 +183,7 @@ pub(crate) fn not_on_lanes(program: &Program, stage: &Stage) -> (&'static str, S
 /// Which lane of a replica does which stage of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
-    /// By stage, its run of stages.
+    /// Run of stages of each stage.
     runs: Vec<u16>,
     /// Lanes of a replica: run k is on lane k mod depth.
     depth: u16,

@@ -25,7 +25,7 @@
 //!
 //! At run time a stage on an interval at a round is a [`Step`]; an attempt at it is a [`Task`].
 
-/// Whether a test has planted this defect in the rules and planners of its thread.
+/// Returns whether a test has planted this defect in the rules and planners of its thread.
 macro_rules! planted {
     ($defect:ident) => {{
         #[cfg(test)]

@@ -78,7 +78,7 @@ struct World<'a> {
     rounds: Vec<Round>,
     weights: BTreeMap<(Round, u32), Version>,
     caps: Vec<u32>,
-    /// Whether each event is checked for places that wait.
+    /// Check of each event for places that wait, if it is wanted.
     watched: bool,
     end: Option<Reason>,
     ended: u64,
@@ -240,7 +240,7 @@ impl<'a> World<'a> {
         stages.map(|stage| Step { round, stage, interval: IntervalId(interval) }).collect()
     }
 
-    /// Whether a visit has begun, and its steps that are not done.
+    /// State of a visit: begun or not, and its steps that are not done.
     fn visit(&self, part: (u32, u16), round: Round, interval: u32) -> (bool, Vec<Step>) {
         let all = self.steps(part, round, interval);
         let begun = all.iter().any(|step| self.begun.contains(step));

@@ -21,7 +21,7 @@ use crate::settings::{MAX_ATTEMPTS, Residence};
 #[derive(Clone, Debug)]
 pub(super) struct Held {
     residence: Residence,
-    /// By lane of a replica, its forward stages with their chunks.
+    /// Forward stages with their chunks, by lane of a replica.
     forward: Vec<Vec<(u16, u16)>>,
     /// By forward step that is done, the places that hold what it kept.
     at: BTreeMap<Step, BTreeSet<usize>>,
