@@ -223,14 +223,14 @@ fn paths(program: &Program, lanes: &Lanes) -> Vec<u32> {
     longest
 }
 
-/// Where a stage belongs in a replica.
+/// Place of a stage in a replica.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Role {
     /// Its lane of a replica.
     pub lane: u16,
     /// Its chunk of the lane.
     pub chunk: u16,
-    /// Whether it is the loss or a backward stage.
+    /// True for the loss and for backward stages.
     pub back: bool,
 }
 
@@ -249,7 +249,7 @@ pub struct Visit {
 /// A step's position in the order of a lane: a lane does the least first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank {
-    /// Whether it goes after all ready steps of the other direction.
+    /// True if it goes after all ready steps of the other direction.
     pub later: bool,
     round: Round,
     group: u32,
@@ -273,7 +273,7 @@ pub struct Policy {
     lanes: Lanes,
     intervals: u32,
     roles: Vec<Role>,
-    /// By lane of a replica.
+    /// Cap of each lane of a replica.
     caps: Vec<u32>,
     /// Steps of a visit, by lane of a replica and chunk.
     steps: Vec<u32>,

@@ -46,7 +46,7 @@ use crate::weights::{self, Parameter};
 struct Owned {
     /// The parameter, without values here.
     of: Parameter,
-    /// By use, the lane that makes its gradient, if any does.
+    /// Lane that makes the gradient of each use, if any does.
     makers: Vec<Option<usize>>,
     /// Lanes that read it; the first one's worker owns it, others have copies.
     lanes: Vec<usize>,

@@ -46,8 +46,8 @@ pub fn profile(
         let draft = match crate::plan::plan(&config, &options) {
             // A batch that has fewer parts is measured in those that it has.
             Err(error @ Error::Parts { .. }) if measured.len() > 1 => {
-                observer.warning(&format!("{parts} parts are not measured: {error}"));
-                break;
+                eciton_input::notes::add(format!("{parts} parts are not measured: {error}"));
+                continue;
             }
             draft => draft?,
         };

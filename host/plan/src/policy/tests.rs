@@ -38,7 +38,7 @@ fn published(depth: u32, chunks: u32, micro: u32, lane: u32) -> Vec<(bool, u32, 
     steps
 }
 
-/// Whether the grids of the published schedules differ from the papers.
+/// Returns whether the grids of the published schedules differ from the papers.
 fn is_wrong() -> bool {
     let mut wrong = false;
     for (depth, chunks, micro) in [(2, 2, 2), (2, 2, 8), (4, 2, 8), (4, 3, 4), (3, 4, 9)] {
