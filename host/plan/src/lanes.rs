@@ -1,14 +1,18 @@
 //! Lanes: places that each do some of a program's stages, one step at a time.
 //!
-//! A *replica* is a pipeline of `depth` lanes; `width` replicas share a round's intervals, interval i being
-//! replica i mod width's. Lane l of replica r has the number `r depth + l`. Gradients of all intervals go down
-//! one tree (`combine`), so neither number changes a bit where a round reads one version of the weights.
+//! A *replica* is a pipeline of `depth` lanes. `width` replicas share a round's intervals in runs
+//! ([`Lanes::run`]), so that each has whole nodes of the tree of gradients as far as the tree
+//! allows. Lane l of replica r has the number `r depth + l`. Gradients of all intervals are added
+//! along one tree (`combine`), so neither number changes a bit where a round reads one version of
+//! the weights.
 //!
 //! [`crate::policy`] has the order in which a lane does its steps, and how many intervals it has at
 //! once. A lane does one run of stages, or several ([`Lanes::chunks`]): run k of a replica is on
 //! lane k mod depth.
 
 mod runs;
+
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
@@ -63,10 +67,21 @@ impl Lanes {
         self.depth() as usize * self.chunks() as usize
     }
 
-    /// The lane of a replica's lane for an interval.
+    /// Returns the replica of an interval, of so many intervals: `interval width / intervals`.
     #[must_use]
-    pub const fn of(&self, lane: u32, interval: u32) -> u32 {
-        if self.width == 0 { lane } else { interval % self.width * self.depth() + lane }
+    pub fn replica(&self, interval: u32, intervals: u32) -> u32 {
+        let at = u64::from(interval) * u64::from(self.width) / u64::from(intervals.max(1));
+        // Below the width.
+        u32::try_from(at).unwrap_or(u32::MAX).min(self.width.saturating_sub(1))
+    }
+
+    /// Returns the intervals of a replica, of so many intervals. Replicas differ by one at most.
+    #[must_use]
+    pub fn run(&self, replica: u32, intervals: u32) -> Range<u32> {
+        let width = u64::from(self.width.max(1));
+        let first = |replica: u64| (replica * u64::from(intervals)).div_ceil(width);
+        // At most `intervals`.
+        first(replica.into()) as u32..first(u64::from(replica) + 1) as u32
     }
 }
 

@@ -27,6 +27,7 @@ mod forward_first;
 mod interleaved;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
@@ -314,7 +315,8 @@ impl Policy {
     /// Returns the lane of a step, over all replicas.
     #[must_use]
     pub fn lane(&self, step: Step) -> usize {
-        self.lanes.of(self.role(step.stage).lane.into(), step.interval.0) as usize
+        let replica = self.lanes.replica(step.interval.0, self.intervals);
+        (replica * self.lanes.depth() + u32::from(self.role(step.stage).lane)) as usize
     }
 
     /// Returns the lanes before their first round.
@@ -322,7 +324,8 @@ impl Policy {
     pub fn start(&self, first: Round) -> Vec<Lane> {
         let depth = self.lanes.depth().max(1);
         let lane = |number: u32| {
-            let least = Visit { round: first, group: 0, chunk: 0, interval: number / depth };
+            let interval = self.lanes.run(number / depth, self.intervals).start;
+            let least = Visit { round: first, group: 0, chunk: 0, interval };
             let cap = self.caps.get((number % depth) as usize).copied().unwrap_or(1);
             let next = self.with_steps(number, least);
             Lane {
@@ -352,9 +355,14 @@ impl Policy {
     /// Returns a step's visit.
     #[must_use]
     pub fn visit(&self, Step { round, stage, interval }: Step) -> Visit {
-        let own = interval.0 / self.lanes.width.max(1);
+        let own = interval.0 - self.run(interval.0).start;
         let (group, chunk) = (own / self.group(), self.role(stage).chunk.into());
         Visit { round, group, chunk, interval: interval.0 }
+    }
+
+    /// Intervals of the replica of an interval.
+    fn run(&self, interval: u32) -> Range<u32> {
+        self.lanes.run(self.lanes.replica(interval, self.intervals), self.intervals)
     }
 
     fn group(&self) -> u32 {
@@ -363,17 +371,16 @@ impl Policy {
 
     /// Returns the visit that a replica's lane admits after another one, over all chunks.
     fn after(&self, Visit { round, group, chunk, interval }: Visit) -> Visit {
-        let (width, size) = (self.lanes.width.max(1), self.group());
-        let (replica, next) = (interval % width, interval.saturating_add(width));
-        let first = |group: u32| group.saturating_mul(size).saturating_mul(width).saturating_add(replica);
-        if next < self.intervals && next / width / size == group {
+        let (run, size, next) = (self.run(interval), self.group(), interval.saturating_add(1));
+        let first = |group: u32| group.saturating_mul(size).saturating_add(run.start);
+        if next < run.end && (next - run.start) / size == group {
             Visit { round, group, chunk, interval: next }
         } else if chunk + 1 < self.lanes.chunks() {
             Visit { round, group, chunk: chunk + 1, interval: first(group) }
-        } else if first(group + 1) < self.intervals {
+        } else if first(group + 1) < run.end {
             Visit { round, group: group + 1, chunk: 0, interval: first(group + 1) }
         } else {
-            Visit { round: Round(round.0.saturating_add(1)), group: 0, chunk: 0, interval: replica }
+            Visit { round: Round(round.0.saturating_add(1)), group: 0, chunk: 0, interval: run.start }
         }
     }
 

@@ -240,6 +240,15 @@ impl<'a> World<'a> {
         stages.map(|stage| Step { round, stage, interval: IntervalId(interval) }).collect()
     }
 
+    fn replica(&self, interval: u32) -> u32 {
+        self.settings.lanes.replica(interval, self.settings.intervals)
+    }
+
+    /// Intervals of a replica.
+    fn share(&self, replica: u32) -> std::ops::Range<u32> {
+        self.settings.lanes.run(replica, self.settings.intervals)
+    }
+
     /// State of a visit: begun or not, and its steps that are not done.
     fn visit(&self, part: (u32, u16), round: Round, interval: u32) -> (bool, Vec<Step>) {
         let all = self.steps(part, round, interval);
@@ -250,11 +259,10 @@ impl<'a> World<'a> {
     /// Visits of a lane that are between first and last step, by a count of its own. A visit whose
     /// last step a place has is over before another one begins there.
     fn open(&self, lane: u32, replica: u32, place: u32, rounds: &[Round]) -> u32 {
-        let Lanes { width, .. } = self.settings.lanes;
         let ahead = self.doing.get(&place).cloned().unwrap_or_default();
         let mut open = 0;
         for &round in rounds {
-            for other in (replica..self.settings.intervals).step_by(width as usize) {
+            for other in self.share(replica) {
                 for chunk in 0..self.settings.lanes.chunks() as u16 {
                     let (begun, left) = self.visit((lane, chunk), round, other);
                     let closes = matches!(left[..], [last] if ahead.iter().any(|key| key.step() == last));
@@ -269,7 +277,10 @@ impl<'a> World<'a> {
     fn turn(&self, chunk: u16, round: Round, interval: u32) -> (Round, u32, u16, u32) {
         let lanes = self.settings.lanes;
         match lanes.order {
-            Order::Interleaved => (round, interval / lanes.width / lanes.depth(), chunk, interval),
+            Order::Interleaved => {
+                let first = self.share(self.replica(interval)).start;
+                (round, (interval - first) / lanes.depth(), chunk, interval)
+            }
             _ => (round, 0, 0, interval),
         }
     }
@@ -280,14 +291,13 @@ impl<'a> World<'a> {
         if self.lost || self.settings.residence != Residence::Host || self.end.is_some() {
             return;
         }
-        let Lanes { width, .. } = self.settings.lanes;
         let depth = self.settings.lanes.depth();
         for interval in 0..self.settings.intervals {
             let round = self.rounds[interval as usize];
             for stage in (0..self.program.stages.len() as u16).map(StageId) {
                 let step = Step { round, stage, interval: IntervalId(interval) };
                 let (lane, chunk) = self.part(stage);
-                let place = interval % width * depth + lane;
+                let place = self.replica(interval) * depth + lane;
                 let has = self.doing.get(&place).map_or(0, Vec::len);
                 let first = self.program.dependencies(stage).is_empty();
                 let waits = !first && !self.begun.contains(&step) && self.is_ready(step);
@@ -296,7 +306,7 @@ impl<'a> World<'a> {
                 }
                 let is_open = self.visit((lane, chunk), round, interval).0;
                 let rounds = [round.0.saturating_sub(1), round.0, round.0 + 1].map(Round);
-                let room = self.open(lane, interval % width, place, &rounds) < self.caps[lane as usize];
+                let room = self.open(lane, self.replica(interval), place, &rounds) < self.caps[lane as usize];
                 let next = self.earlier((lane, chunk), round, interval).is_none();
                 let may = is_open || room && next;
                 assert!(!may, "{step} waits while place {place} has {has} steps");
@@ -306,13 +316,10 @@ impl<'a> World<'a> {
 
     /// A visit that comes before another one on its lane and has not begun.
     fn earlier(&self, part: (u32, u16), round: Round, interval: u32) -> Option<(Round, u32, u16, u32)> {
-        let Lanes { width, .. } = self.settings.lanes;
         let own = self.turn(part.1, round, interval);
         let before = [round.0.saturating_sub(1), round.0].map(Round).into_iter().filter(|of| of.0 > 0);
         before
-            .flat_map(|of| {
-                (interval % width..self.settings.intervals).step_by(width as usize).map(move |i| (of, i))
-            })
+            .flat_map(|of| self.share(self.replica(interval)).map(move |i| (of, i)))
             .flat_map(|(of, i)| (0..self.settings.lanes.chunks() as u16).map(move |chunk| (of, i, chunk)))
             .filter(|&(of, i, chunk)| {
                 self.turn(chunk, of, i) < own && !self.steps((part.0, chunk), of, i).is_empty()
@@ -332,11 +339,11 @@ impl<'a> World<'a> {
         let step = task.step();
         assert!(self.begun.insert(step), "{step} started twice");
         assert!(self.is_ready(step), "{step} before what it reads");
-        let Lanes { width, order, .. } = self.settings.lanes;
+        let Lanes { order, .. } = self.settings.lanes;
         let ((lane, chunk), interval) = (self.part(step.stage), step.interval.0);
         let rounds = [step.round.0.saturating_sub(1), step.round.0, step.round.0 + 1].map(Round);
         let place = self.engine.place_of(step).unwrap();
-        let open = self.open(lane, interval % width, place, &rounds);
+        let open = self.open(lane, self.replica(interval), place, &rounds);
         if self.steps((lane, chunk), step.round, interval).iter().filter(|of| self.begun.contains(of)).count()
             == 1
         {
@@ -351,7 +358,7 @@ impl<'a> World<'a> {
         if self.is_back(step.stage) != first {
             for stage in (0..self.program.stages.len() as u16).map(StageId) {
                 let on_lane = self.lane(stage) == lane && self.is_back(stage) == first;
-                for other in (interval % width..self.settings.intervals).step_by(width as usize) {
+                for other in self.share(self.replica(interval)) {
                     let round = self.rounds[other as usize];
                     let waits = Step { round, stage, interval: IntervalId(other) };
                     let chunk = self.program.stage(stage).unwrap().chunk;
@@ -406,7 +413,8 @@ impl<'a> World<'a> {
             }
         }
         if self.gone.is_empty() {
-            let lane = self.settings.lanes.of(self.lane(step.stage), step.interval.0);
+            let depth = self.settings.lanes.depth();
+            let lane = self.replica(step.interval.0) * depth + self.lane(step.stage);
             // Places that came back have their own lanes again.
             assert_eq!(place, lane, "{step} on another's lane");
         }

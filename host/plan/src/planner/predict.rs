@@ -264,6 +264,7 @@ impl Candidate<'_> {
 /// When each link is free again.
 struct Links<'a> {
     of: &'a Candidate<'a>,
+    replicas: crate::Lanes,
     /// By replica and stage: out, in.
     lanes: Vec<[f64; 2]>,
     host: f64,
@@ -278,6 +279,7 @@ impl<'a> Links<'a> {
         let seconds = (0..of.depth()).flat_map(|stage| (0..width).map(move |replica| (stage, replica)));
         Self {
             of,
+            replicas: of.setting.lanes(),
             lanes: vec![[0.0; 2]; count],
             host: 0.0,
             seconds: seconds.map(|(stage, replica)| of.seconds(stage, replica)).collect(),
@@ -287,7 +289,7 @@ impl<'a> Links<'a> {
     fn place(&self, job: u16, interval: u32) -> (usize, usize) {
         let (depth, job) = (self.of.depth(), usize::from(job));
         let stage = if job < depth { job } else { 2 * depth - 1 - job };
-        (stage, (interval % self.of.setting.width) as usize)
+        (stage, self.replicas.replica(interval, self.of.setting.micro) as usize)
     }
 
     fn at(&self, (stage, replica): (usize, usize)) -> usize {

@@ -14,7 +14,10 @@ use crate::{DataShape, Model, ModelSettings, Savings, Spans, TaskType};
 impl Shape<'_> {
     fn lane(&self, stage: u16, interval: u32) -> usize {
         match self.program.place(StageId(stage)) {
-            Place::Lane(lane) => self.lanes.of(u32::from(lane), interval) as usize,
+            Place::Lane(lane) => {
+                let replica = self.lanes.replica(interval, self.intervals);
+                (replica * self.lanes.depth() + u32::from(lane)) as usize
+            },
             _ => 0,
         }
     }
