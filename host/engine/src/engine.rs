@@ -203,11 +203,7 @@ impl Engine {
             readings,
             ready: BinaryHeap::new(),
             handed_out: 0,
-            lanes: lanes::Lanes::new(
-                program,
-                (settings.lanes, settings.residence, settings.credit),
-                intervals,
-            ),
+            lanes: lanes::Lanes::new(program, &settings),
             spread,
             done: vec![0; count * spread as usize],
             completed: vec![0; spread as usize],

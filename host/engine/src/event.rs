@@ -77,15 +77,18 @@ pub enum Action {
     /// it was, ages included. Earlier attempts stay alive beside it, so each writes to a place of its
     /// own until one is committed.
     Relaunch(Task),
-    /// Do a step of a lane that is done once more, at the place that [`crate::Engine::place_of`] says, for what
-    /// it keeps there ([`crate::Residence`]). Nothing of it is committed.
+    /// Do a step of a lane that is done once more, at the place that [`crate::Engine::place_of`]
+    /// returns, for the rows that it keeps there or the gradients that it adds to the sums there
+    /// ([`crate::Residence`]). Nothing of it is committed.
     Again(Task),
     /// This answer is the first to its step: its rows, gradients and loss count from now on. What is
     /// not committed is thrown away. The attempt need not be the newest, and may have been reported
     /// failed before.
     Commit(TaskKey),
     /// All gradients of the round are committed: reduce them, step the optimiser, publish the next
-    /// version beside those that tasks still read; then [`Event::Updated`].
+    /// version beside those that tasks still read. The next event is [`Event::Updated`]. If a worker
+    /// that has sums of gradients ([`crate::Settings::sums_stay`]) is gone, the driver sends no such
+    /// event, and the engine repeats this action once the sums are whole again.
     Update {
         /// Of which round.
         round: Round,

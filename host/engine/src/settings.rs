@@ -36,7 +36,7 @@ impl Default for Deadlines {
     }
 }
 
-/// Who holds what forward steps of lanes keep for their backward steps.
+/// Who holds what forward steps of lanes keep for their backward steps, and the sums of gradients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Residence {
     /// The host: nothing is lost with a place.
@@ -104,5 +104,13 @@ impl Settings {
             residence: Residence::default(),
             credit: 1,
         }
+    }
+
+    /// Returns whether the worker of a lane adds up the gradients of a round and has the sums until
+    /// the update. If the worker fails, the round's backward steps of the lane are done again. So
+    /// rounds must not overlap: their rows are overwritten by the next round.
+    #[must_use]
+    pub fn sums_stay(&self) -> bool {
+        self.residence != Residence::Host && self.pipeline.gradient_versions() == 1
     }
 }

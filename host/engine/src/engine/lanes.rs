@@ -3,16 +3,16 @@
 mod held;
 
 use eciton_plan::policy::Lane;
-use eciton_plan::{Lanes as Settings, Place, Policy, Program, Round, Step, TaskKey};
+use eciton_plan::{Place, Policy, Program, Round, Step, TaskKey};
 
 use super::{Engine, planted};
 use crate::attempts::{Progress, Report};
 use crate::event::Action;
-use crate::settings::{MAX_ATTEMPTS, Residence};
+use crate::settings::{MAX_ATTEMPTS, Settings};
 use held::Held;
 
-/// All lanes. A lane is a number ([`Settings::of`]); where it runs, a place, is the same number until
-/// places are lost.
+/// All lanes. A lane is a number, over all replicas. Its home, the place where it runs, is the same
+/// number until places are lost.
 #[derive(Clone, Debug)]
 pub(super) struct Lanes {
     depth: usize,
@@ -30,25 +30,22 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
-    pub(super) fn new(
-        program: &Program,
-        (settings, residence, credit): (Settings, Residence, u32),
-        intervals: u32,
-    ) -> Option<Self> {
-        if settings.count == 0 {
+    pub(super) fn new(program: &Program, settings: &Settings) -> Option<Self> {
+        let lanes = settings.lanes;
+        if lanes.count == 0 {
             return None;
         }
-        let policy = Policy::from_program(program, settings, intervals);
-        let (count, depth) = (settings.count as usize, settings.depth() as usize);
+        let policy = Policy::from_program(program, lanes, settings.intervals);
+        let (count, depth) = (lanes.count as usize, lanes.depth() as usize);
         Some(Self {
             depth: depth.max(1),
             lanes: policy.start(Round(0)),
             policy,
             doing: vec![Vec::new(); count],
-            credit: credit.max(1) as usize,
+            credit: settings.credit.max(1) as usize,
             alive: vec![true; count],
             homes: (0..count).map(|lane| vec![lane]).collect(),
-            held: Held::new(program, residence, depth),
+            held: Held::new(program, settings, depth),
         })
     }
 
@@ -84,6 +81,19 @@ impl Lanes {
         let Some(before) = before else { return };
         let moved = std::mem::take(&mut self.homes[place]);
         self.homes[before].extend(moved);
+    }
+
+    /// Gives each lane to its own place, or to the nearest before it that is there. A lane whose
+    /// sums are elsewhere stays there until the update, unless a test plants that they are `split`.
+    fn rehome(&mut self, split: bool) {
+        let (count, homes) = (self.alive.len(), std::mem::take(&mut self.homes));
+        self.homes = vec![Vec::new(); count];
+        for number in 0..self.lanes.len() {
+            let now = homes.iter().position(|lanes| lanes.contains(&number));
+            let stays = now.filter(|&at| self.alive[at] && !split && self.is_summing(number, at));
+            let nearest = (0..count).map(|by| (number + count - by) % count).find(|&at| self.alive[at]);
+            self.homes[stays.or(nearest).unwrap_or(number)].push(number);
+        }
     }
 }
 
@@ -151,6 +161,11 @@ impl Engine {
 
     /// Starts a step on a place.
     fn hand_out_to(&mut self, lanes: &mut Lanes, place: usize) -> Option<TaskKey> {
+        if let Some(owed) = lanes.owed(place) {
+            let number = lanes.policy.lane(owed);
+            let wanted = lanes.held.wanted(number % lanes.depth, place, owed).unwrap_or(owed);
+            return self.again_at(lanes, place, wanted);
+        }
         // Of several lanes the one whose step comes first.
         let homes = lanes.homes[place].iter().map(|&number| (number, self.closing(lanes, place, number)));
         let first = homes.filter_map(|(number, closing)| {
@@ -163,20 +178,33 @@ impl Engine {
         if lanes.is_back(step)
             && let Some(wanted) = lanes.held.wanted(number % lanes.depth, place, step)
         {
-            // What it reads went with another place, unless it comes back just now.
-            if lanes.doing[place].iter().any(|key| key.step() == wanted) {
-                return None;
-            }
-            let Some(attempt) = self.again(wanted) else {
-                self.too_often(wanted);
-                return None;
-            };
-            return Some(TaskKey { round, stage: wanted.stage, interval, attempt });
+            return self.again_at(lanes, place, wanted);
         }
         lanes.policy.begin(&mut lanes.lanes[number], rank);
         self.begin(stage.index(), interval.0)?;
         let attempt = self.newest(self.place(stage.index(), interval.0));
         Some(TaskKey { round, stage, interval, attempt })
+    }
+
+    /// Starts a finished step on a place once more, unless the place is at it.
+    fn again_at(&mut self, lanes: &Lanes, place: usize, step: Step) -> Option<TaskKey> {
+        if lanes.doing[place].iter().any(|key| key.step() == step) {
+            return None;
+        }
+        let Some(attempt) = self.again(step) else {
+            self.too_often(step);
+            return None;
+        };
+        let Step { round, stage, interval } = step;
+        Some(TaskKey { round, stage, interval, attempt })
+    }
+
+    /// Gives lanes back to their own places after an update, which has read all sums.
+    pub(super) fn sums_read(&mut self) {
+        if let Some(lanes) = &mut self.lanes {
+            lanes.held.updated();
+            lanes.rehome(false);
+        }
     }
 
     /// Passes of a lane whose last step a place has already.
@@ -222,7 +250,10 @@ impl Engine {
         if lanes.alive.get(place) == Some(&true) {
             lanes.alive[place] = false;
             lanes.reassign(place);
-            lanes.held.lost(place);
+            let summed = lanes.held.lost(place);
+            for step in summed.into_iter().filter(|_| !planted!(self, SumForgotten)) {
+                lanes.sum(step, None);
+            }
             let forgotten = planted!(self, PlaceForgotten);
             for key in std::mem::take(&mut lanes.doing[place]).into_iter().filter(|_| !forgotten) {
                 self.lost(&mut lanes, key);
@@ -260,17 +291,12 @@ impl Engine {
     /// A place is there again.
     pub(super) fn place_joined(&mut self, place: u32) {
         let place = place as usize;
+        let split = planted!(self, SumSplit);
         let Some(lanes) = &mut self.lanes else { return self.counters.unexpected += 1 };
         if lanes.alive.get(place) != Some(&false) {
             return self.counters.ignored += 1;
         }
         lanes.alive[place] = true;
-        // Its own, and those of places after it that are gone: it is the nearest before them now.
-        let count = lanes.alive.len();
-        lanes.homes.iter_mut().for_each(Vec::clear);
-        for number in 0..lanes.lanes.len() {
-            let home = (0..count).map(|by| (number + count - by) % count).find(|&at| lanes.alive[at]);
-            lanes.homes[home.unwrap_or(number)].push(number);
-        }
+        lanes.rehome(split);
     }
 }

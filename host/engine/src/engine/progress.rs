@@ -242,9 +242,10 @@ impl Engine {
     }
 
     /// Updates the weights with the oldest round under way once all intervals have finished it.
-    fn advance(&mut self) {
+    pub(super) fn advance(&mut self) {
         while self.phase == Phase::Running
             && self.track == Track::Steps
+            && !self.owes()
             && self.completed[self.over as usize % self.spread as usize] == self.settings.intervals
         {
             if self.trains {
@@ -262,6 +263,7 @@ impl Engine {
             return;
         }
         self.counters.updates += 1;
+        self.sums_read();
         self.weights = Version(self.weights.0.saturating_add(1));
         let every = self.settings.eval_every;
         let due = every != 0 && round.0.is_multiple_of(every);

@@ -41,6 +41,10 @@ pub(crate) enum Planted {
     ForwardBeforeBackward,
     /// The step that a lost place did is not done again.
     PlaceForgotten,
+    /// Gradients in the sums of a failed worker are not computed again.
+    SumForgotten,
+    /// A lane returns to its own worker while another one has sums of the lane.
+    SumSplit,
     /// What a shadow has done counts as a gradient of its own.
     ShadowCounted,
     /// What a shadow holds is computed again all the same.

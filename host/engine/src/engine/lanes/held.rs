@@ -1,34 +1,47 @@
-//! Which places hold what forward steps keep for their backward steps, where the host does not.
+//! Workers that hold what a later step or the update needs of a step, if the host does not.
 //!
-//! A backward step runs where all that its lane kept for the interval is held. Where something is not, since
-//! the place that held it is gone, the forward step is done once more there: a pure task, so its rows are the
-//! same bits. With shadows a place also does forward steps of the lanes at the next place, when it has
-//! nothing else to do, so that it holds what it needs to take them over (Thorpe et al. 2023, Bamboo, section
-//! 5: eager redundant forward, lazy redundant backward).
+//! * Stash: the rows that a forward step keeps for its backward step. A backward step runs at a
+//!   worker that holds the stash of its interval. If no worker does, since the one that held it has
+//!   failed, the forward step is done again first.
+//! * Sums: a worker adds up the gradients of its lane until the update
+//!   ([`crate::Settings::sums_stay`]). If it fails, the backward steps in its sums are *owed*: they
+//!   are done again before the update. A lane stays at its worker as long as that has such sums, so
+//!   that one worker has all of a lane's.
+//!
+//! Steps are pure, so each gives the same bits again. With redundant computation a worker also does
+//! forward steps of the lanes at the next worker, when it has nothing else to do, so that it holds
+//! the stash that it needs to take them over (Thorpe et al. 2023, Bamboo, section 5: eager redundant
+//! forward, lazy redundant backward).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use eciton_plan::policy::Role;
 use eciton_plan::{Attempt, IntervalId, Place, Program, StageId, Step};
 
-use super::super::{Engine, planted};
+use super::super::{Engine, Track, planted};
 use super::Lanes;
 use crate::attempts::Progress;
 use crate::event::{Action, Reason};
-use crate::settings::{MAX_ATTEMPTS, Residence};
+use crate::settings::{MAX_ATTEMPTS, Residence, Settings};
 
-/// Where rows are.
+/// Workers that hold stashes and sums.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
     residence: Residence,
+    /// Whether a stage makes gradients whose sums stay with workers, by stage.
+    sums: Vec<bool>,
     /// Forward stages with their chunks, by lane of a replica.
     forward: Vec<Vec<(u16, u16)>>,
     /// By forward step that is done, the places that hold what it kept.
     at: BTreeMap<Step, BTreeSet<usize>>,
+    /// Worker that has the gradients of a step in its sums, by backward step that is done.
+    summed: BTreeMap<Step, usize>,
+    /// Backward steps that are done and whose gradients no worker has.
+    owed: BTreeSet<Step>,
 }
 
 impl Held {
-    pub(super) fn new(program: &Program, residence: Residence, depth: usize) -> Self {
+    pub(super) fn new(program: &Program, settings: &Settings, depth: usize) -> Self {
         let mut forward = vec![Vec::new(); depth];
         let loss = program.loss().map_or(u16::MAX, |loss| loss.0);
         for (id, stage) in (0..loss).zip(&program.stages) {
@@ -38,11 +51,54 @@ impl Held {
                 of.push((id, stage.chunk));
             }
         }
-        Self { residence, forward, at: BTreeMap::new() }
+        let stays = settings.sums_stay() && program.trains();
+        let sums = program.stages.iter().map(|stage| stays && !stage.sums.is_empty()).collect();
+        let (at, summed, owed) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        Self { residence: settings.residence, sums, forward, at, summed, owed }
     }
 
     pub(super) fn forget(&mut self) {
         self.at.clear();
+        self.updated();
+    }
+
+    /// Removes all sums, which an update has read.
+    pub(super) fn updated(&mut self) {
+        self.summed.clear();
+        self.owed.clear();
+    }
+
+    /// Returns whether a step's gradients stay with its worker.
+    fn is_summed(&self, step: Step) -> bool {
+        self.sums.get(step.stage.index()) == Some(&true)
+    }
+
+    /// Records the worker that has a step's gradients in its sums. If `place` is `None`, the step is
+    /// owed.
+    fn sum(&mut self, role: Role, step: Step, place: Option<usize>) {
+        if !self.is_summed(step) {
+            return;
+        }
+        match place {
+            Some(place) => {
+                self.owed.remove(&step);
+                self.summed.insert(step, place);
+            }
+            None => {
+                self.summed.remove(&step);
+                self.owed.insert(step);
+                for stash in self.stashes(role, step) {
+                    self.at.entry(stash).or_default();
+                }
+            }
+        }
+    }
+
+    /// Forward steps of a step's visit.
+    fn stashes(&self, role: Role, like: Step) -> Vec<Step> {
+        let stages = self.forward.get(usize::from(role.lane)).into_iter().flatten();
+        let stages = stages.filter(|(_, chunk)| *chunk == role.chunk);
+        stages.map(|&(stage, _)| Step { stage: StageId(stage), ..like }).collect()
     }
 
     /// A forward step was done at a place, or, where that is gone, nowhere.
@@ -52,18 +108,23 @@ impl Held {
         }
     }
 
-    /// The visit of a step is over.
+    /// Forgets the stash of a step's visit, which is over. An owed step still needs it.
     pub(super) fn through(&mut self, role: Role, step: Step) {
-        let stages = self.forward.get(usize::from(role.lane)).into_iter().flatten();
-        for &(stage, _) in stages.filter(|(_, chunk)| *chunk == role.chunk) {
-            self.at.remove(&Step { stage: StageId(stage), ..step });
+        let is_owed = |of: &Step| (of.round, of.interval) == (step.round, step.interval);
+        if self.owed.iter().any(is_owed) {
+            return;
+        }
+        for stash in self.stashes(role, step) {
+            self.at.remove(&stash);
         }
     }
 
-    pub(super) fn lost(&mut self, place: usize) {
+    /// Removes a worker. Returns the steps whose gradients it had in its sums.
+    pub(super) fn lost(&mut self, place: usize) -> Vec<Step> {
         for places in self.at.values_mut() {
             places.remove(&place);
         }
+        self.summed.iter().filter(|(_, at)| **at == place).map(|(step, _)| *step).collect()
     }
 
     /// The first forward step of an interval on a lane that is done and not held at a place.
@@ -83,6 +144,29 @@ impl Held {
 }
 
 impl Lanes {
+    /// Records the worker that has a step's gradients in its sums, or that none has.
+    pub(super) fn sum(&mut self, step: Step, place: Option<usize>) {
+        let role = self.policy.role(step.stage);
+        self.held.sum(role, step, place);
+        let is_open = self.lanes[self.policy.lane(step)].open().contains_key(&self.policy.visit(step));
+        if place.is_some() && !is_open {
+            self.held.through(role, step);
+        }
+    }
+
+    /// Returns whether a worker has, or will have, sums of a lane that no update has read.
+    pub(super) fn is_summing(&self, number: usize, place: usize) -> bool {
+        let summed = self.held.summed.iter().filter(|(_, at)| **at == place).map(|(step, _)| *step);
+        let doing = self.doing[place].iter().map(|key| key.step()).filter(|step| self.held.is_summed(*step));
+        summed.chain(doing).any(|step| self.policy.lane(step) == number)
+    }
+
+    /// Returns the first step that a worker owes.
+    pub(super) fn owed(&self, place: usize) -> Option<Step> {
+        let own = |step: &&Step| self.homes[place].contains(&self.policy.lane(**step));
+        self.held.owed.iter().find(own).copied()
+    }
+
     /// A step that a place without other work does for the lanes at the next one.
     fn shadow(&self, place: usize) -> Option<Step> {
         let count = self.alive.len();
@@ -154,10 +238,28 @@ impl Engine {
             let attempt = self.steps[self.place(step.stage.index(), step.interval.0)].attempts.newest();
             self.actions.push_back(Action::Commit(key(step, attempt)));
         }
-        if let (Some(lanes), true) = (&mut self.lanes, round == Some(step.round))
-            && lanes.held.at.contains_key(&step)
-        {
+        let Some(lanes) = self.lanes.as_mut().filter(|_| round == Some(step.round)) else { return };
+        if lanes.held.at.contains_key(&step) {
             lanes.held.put(step, place);
+        }
+        if lanes.held.owed.contains(&step) && place.is_some() {
+            lanes.sum(step, place);
+            self.paid();
+        }
+    }
+
+    /// Returns whether a step is owed.
+    pub(in super::super) fn owes(&self) -> bool {
+        self.lanes.as_ref().is_some_and(|lanes| !lanes.held.owed.is_empty())
+    }
+
+    /// Continues with the update once no step is owed.
+    fn paid(&mut self) {
+        match self.track {
+            _ if self.owes() => {}
+            // The driver did not find all sums.
+            Track::Updating => self.actions.push_back(Action::Update { round: self.round() }),
+            _ => self.advance(),
         }
     }
 
@@ -167,13 +269,13 @@ impl Engine {
         self.finish(Reason::Failed { key: key(step, attempt), retryable: true });
     }
 
-    /// Notes where a forward step's kept rows are.
+    /// Records the worker that holds what a step leaves: its stash, or its gradients.
     pub(in super::super) fn held_at(&mut self, step: Step, place: Option<usize>) {
         let done = self.steps[self.place(step.stage.index(), step.interval.0)].attempts.progress();
-        if let Some(lanes) = self.lanes.as_mut().filter(|lanes| !lanes.is_back(step))
-            && done == Progress::Running
-        {
-            lanes.held.put(step, place);
+        let Some(lanes) = self.lanes.as_mut().filter(|_| done == Progress::Running) else { return };
+        match lanes.is_back(step) {
+            true => lanes.sum(step, place),
+            false => lanes.held.put(step, place),
         }
     }
 }
