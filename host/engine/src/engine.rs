@@ -286,6 +286,7 @@ impl Engine {
             Event::StopRequested => self.stop_requested(),
             Event::Cancelled => self.cancelled(),
             Event::PlaceLost { place } => self.place_lost(place),
+            Event::PlaceForgot { place } => self.place_forgot(place),
             Event::PlaceJoined { place } => self.place_joined(place),
         }
         self.hand_out();
@@ -343,6 +344,12 @@ impl Engine {
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.phase == Phase::Finished
+    }
+
+    /// Returns the place of each lane. Without lanes it is empty.
+    #[must_use]
+    pub fn homes(&self) -> Vec<u32> {
+        self.lanes.as_ref().map_or_else(Vec::new, lanes::Lanes::homes)
     }
 
     /// Room for actions; it never grows.

@@ -49,6 +49,12 @@ pub enum Event {
         /// Which.
         place: u32,
     },
+    /// A worker no longer has the rows that a step reads. The steps that it did are done once more,
+    /// and so are those whose rows are gone. It has its sums still.
+    PlaceForgot {
+        /// Which.
+        place: u32,
+    },
     /// A place is there again: its own lanes come back.
     PlaceJoined {
         /// Which.

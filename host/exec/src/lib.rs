@@ -242,9 +242,15 @@ pub enum Completion {
         /// One line for the user.
         text: String,
     },
-    /// It is there again, and keeps nothing.
+    /// A worker lacks rows that a step reads. The steps of its lanes are not reported any more. It
+    /// still has what it owns.
+    Forgot {
+        /// Index of the worker.
+        place: u32,
+    },
+    /// A worker is there, and has nothing yet.
     Joined {
-        /// Which.
+        /// Index of the worker.
         place: u32,
     },
     /// Nobody is left who could do what waits.
@@ -259,7 +265,11 @@ impl Completion {
     pub fn pass(&self) -> Option<u32> {
         match *self {
             Self::Ended { pass, .. } | Self::Overdue { pass, .. } => Some(pass),
-            Self::Lost { .. } | Self::Warned { .. } | Self::Joined { .. } | Self::Deserted { .. } => None,
+            Self::Lost { .. }
+            | Self::Forgot { .. }
+            | Self::Warned { .. }
+            | Self::Joined { .. }
+            | Self::Deserted { .. } => None,
         }
     }
 

@@ -590,6 +590,13 @@ impl Program {
         !self.losses.is_empty()
     }
 
+    /// Keeps the rows of all slots until the last stage, so that any step can be done again.
+    pub fn keep_rows(&mut self) {
+        // A program has at most 2^16 stages.
+        let last = StageId(self.stages.len().saturating_sub(1) as u16);
+        self.slots.iter_mut().for_each(|spec| spec.kept_until = last);
+    }
+
     /// The stage that computes the last layer's loss, in a training program.
     #[must_use]
     pub fn loss(&self) -> Option<StageId> {

@@ -166,7 +166,13 @@ impl Training<'_> {
                     let epoch = epochs.at(round);
                     let lr = config.optimiser.rate(Round(epoch), config.run.epochs);
                     let update = Instant::now();
-                    let stepped = owning::step(machine, state, (&config.optimiser, lr), round)?;
+                    let stepped = match owning::step(machine, state, (&config.optimiser, lr), round) {
+                        // The engine has the sums that went with a worker computed again.
+                        Err(Error::Gone { .. }) if !state.weights.owners().have_parameters() => {
+                            return Ok([None; 2]);
+                        }
+                        stepped => stepped?,
+                    };
                     let gradient_norm = stepped.map_err(|refused| {
                         let what = match refused {
                             Refused::Norm(norm) => format!("the gradients' norm is {norm}"),
@@ -298,7 +304,7 @@ impl Training<'_> {
                 }
                 other => Err(Error::Internal(format!("unexpected {other:?}"))),
             };
-            let ends = state.weights.owners().is_none();
+            let ends = !state.weights.owners().have_parameters();
             match Pass::new(machine, Some(stop), ends).of_epochs(epochs).run(engine, stages, state, other) {
                 Err(Error::Gone { .. }) => {}
                 ended => {
@@ -342,7 +348,7 @@ pub(crate) fn forward<M: Executor + ?Sized>(
         Action::Evaluate { round } => Ok([Some(Event::Evaluated { round }), None]),
         _ => Ok([None; 2]),
     };
-    let ends = state.weights.owners().is_none();
+    let ends = !state.weights.owners().have_parameters();
     let reason = Pass::new(machine, stop, ends).run(engine, stages, state, other)?;
     if reason == Reason::Stopped && stop.is_some() {
         // Cancelled: tasks run on this machine now.

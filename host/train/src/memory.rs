@@ -25,6 +25,7 @@ use crate::edge_data::{EdgeWeights, KnownEdges};
 use crate::error::{Error, Result};
 use crate::evaluation::EvaluationPlan;
 use crate::labelled::LabelledPlan;
+use crate::owned::COLLECTED_BYTES;
 use crate::weights::Sums;
 
 /// Code, compiled kernels, the executor and the program itself: what the smallest run was seen to hold
@@ -328,13 +329,16 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
         Some(parts) => Sums::of_parts(parts),
         None => Sums::of_intervals(&inputs.intervals, inputs.atoms.tree()),
     };
+    let sums = if config.sums_stay() { sums.of_replicas(&config.lanes.lanes) } else { sums };
     // Tasks elsewhere are all in flight at once.
     let steps = config.executor.kind.is_here().then_some(u64::from(threads));
     let [whole, written] = sums.buffers(steps).map(|count| count * u64::from(pipeline.gradient_versions()));
     // A further use of a parameter has sums of its own.
     let uses = program.uses.iter().filter_map(|&id| program.parameter(id));
     let all = program.parameters.iter().chain(uses).map(parameter_bytes);
-    let bytes = whole * all.clone().sum::<u64>() + written * all.max().unwrap_or(0);
+    let (total, largest) = (all.clone().sum::<u64>(), all.max().unwrap_or(0));
+    let transit = if config.sums_stay() { 2 * total.min(COLLECTED_BYTES as u64 + largest) } else { 0 };
+    let bytes = whole * total + written * largest + transit;
     if !own {
         let detail = format!("{whole} sums of {values} values, and {written} of the largest parameter");
         item("gradients", detail, bytes);

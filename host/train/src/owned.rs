@@ -1,9 +1,16 @@
-//! Weights that workers own: each worker has the parameters of its lanes, their moments and their gradients,
-//! and updates them. The host has none of them, but a log: all values and moments after one update, in a file.
+//! What workers of lanes own: sums of gradients, and parameters if these live there.
 //!
-//! After a loss all goes back to the log's entry. Places that are there take the lanes over, owners of another
-//! update than the entry's get its values, and the rounds since are done once more. A round is a pure
-//! function of the weights, so the bits are those of a run without losses.
+//! A worker adds up the gradients of its lane until the update, so that one sum of each use leaves
+//! it in an update. The sum goes to the location where the parameter lives: the host, or the worker
+//! of the first lane that reads it. In the second case the host has no values but a log: values and
+//! moments of all parameters after one update, in a file.
+//!
+//! Recovery: a run continues from the newest version of the parameters that exists, at the host, at
+//! workers or in the log. If parameters live on the host, the engine computes again the rows and
+//! sums that went with a failed worker. If they live on workers, rows go from worker to worker, so
+//! no row of a round in flight is left: the round is done again from that version. Workers that are
+//! there take the lanes over, and those with values of another version get new ones. A round is a
+//! pure function of the weights, so the bits are those of a run without failures.
 //!
 //! ```text
 //! host                                             worker
@@ -12,6 +19,8 @@
 //!   Own {parameter} + values, moments ───────────>
 //!   Stay {parameters}          ──────────────────>   removes all others
 //!   tasks that name own/vV.pN  ──────────────────>   reads values, adds up gradients
+//!   Sum {use}                  ──────────────────>
+//!                              <──────────────────   sum, if the parameter lives on the host
 //!   Norm, Update               ──────────────────>   values of update V + 1
 //!   Give {parameter}           ──────────────────>
 //!                              <──────────────────   values, moments: into the log
@@ -37,6 +46,7 @@ use eciton_tensor::frame::Frame;
 use self::errand::{Errand, Reply};
 pub(crate) use self::ledger::Ledger;
 use self::log::Log;
+pub(crate) use self::updating::{COLLECTED_BYTES, Collected};
 use crate::error::{Error, Result};
 use crate::run_folder::model::{Entry, Pieces, Values};
 use crate::weights::{self, Parameter};
@@ -53,12 +63,21 @@ struct Owned {
 }
 
 /// The host's side of what workers own.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Owners {
+    /// Whether workers have the sums of gradients until the update.
+    sums: bool,
     parameters: Vec<Owned>,
     atoms: u32,
     nodes: Vec<Vec<(u8, u32)>>,
-    log: Log,
+    /// Nodes of the tree that each replica of the pipeline sums.
+    tops: Vec<Vec<Node>>,
+    /// Lanes of a replica.
+    depth: usize,
+    /// Maximum number of rounds in flight.
+    rounds: u32,
+    /// The log of parameters that live on workers. If `None`, they live on the host.
+    log: Option<Log>,
     /// Updates between two entries of the log.
     every: u32,
     /// Whether a round reads the values before the newest (`2bw`).
@@ -94,13 +113,17 @@ pub(crate) struct Wanted<'a> {
     pub program: &'a Program,
     pub lanes: OwningLanes,
     pub optimiser: &'a Optimiser,
+    /// Lanes of a replica.
+    pub depth: u32,
+    /// Maximum number of rounds in flight.
+    pub rounds: u32,
     pub every: u32,
     /// Whether a round reads the values before the newest (`2bw`).
     pub delayed: bool,
     /// How many workers have replicas of what one owns, by lane.
     pub replicas: Vec<u32>,
-    /// The folder of the log.
-    pub folder: &'a Path,
+    /// The folder of the log. If `None`, parameters live on the host.
+    pub folder: Option<&'a Path>,
 }
 
 fn failed(reason: impl std::fmt::Display) -> Error {
@@ -108,9 +131,13 @@ fn failed(reason: impl std::fmt::Display) -> Error {
 }
 
 impl Owners {
-    /// Owners of a program on lanes. `sums`: leaves of the tree of gradients, and by interval their nodes.
-    pub(crate) fn new(wanted: Wanted<'_>, (atoms, nodes): (u32, &[Vec<Node>])) -> Result<Self> {
-        let Wanted { program, lanes, optimiser, every, delayed, replicas, folder } = wanted;
+    /// Owners of a program on lanes. `atoms` are the leaves of the tree of gradients, `nodes` those
+    /// of each interval, and `tops` those that each replica of the pipeline sums.
+    pub(crate) fn new(
+        wanted: Wanted<'_>,
+        (atoms, nodes, tops): (u32, &[Vec<Node>], Vec<Vec<Node>>),
+    ) -> Result<Self> {
+        let Wanted { program, lanes, optimiser, depth, rounds, every, delayed, replicas, folder } = wanted;
         let OwningLanes { readers, makers } = lanes;
         let parameter = |((_, of), lanes): ((u32, Parameter), Vec<usize>)| {
             let makers = of.uses().iter().map(|&number| makers.get(number as usize).copied().flatten());
@@ -119,25 +146,36 @@ impl Owners {
         let all = weights::parameters(program, optimiser).zip(readers);
         let parameters: Vec<Owned> = all.map(parameter).collect();
         let lengths = parameters.iter().map(Owned::length).collect();
-        let log = Log::new(folder, lengths, 1 + optimiser.algorithm.moments() + usize::from(delayed))?;
-        let (there, places) = (Vec::new(), Vec::new());
-        let nodes = errand::pairs(nodes);
-        Ok(Self {
-            parameters,
-            atoms,
-            nodes,
-            log,
-            every,
-            delayed,
-            replicas,
-            noted: None,
-            there,
-            places,
-            joined: None,
-            returns: 0,
-            empty: RefCell::default(),
-            given: Cell::new(false),
-        })
+        let matrices = 1 + optimiser.algorithm.moments() + usize::from(delayed);
+        let log = folder.map(|folder| Log::new(folder, lengths, matrices)).transpose()?;
+        let nodes = nodes.iter().map(|nodes| errand::pairs(nodes)).collect();
+        let depth = depth.max(1) as usize;
+        let own = Self { parameters, atoms, nodes, tops, depth, rounds, log, every, delayed, replicas, ..Self::default() };
+        Ok(Self { sums: true, ..own })
+    }
+
+    /// Returns whether parameters live on workers.
+    pub(crate) fn have_parameters(&self) -> bool {
+        self.log.is_some()
+    }
+
+    /// Returns whether workers have the sums of gradients until the update.
+    pub(crate) fn have_sums(&self) -> bool {
+        self.sums
+    }
+
+    /// Nodes of the tree that each replica of the pipeline sums.
+    pub(crate) fn tops(&self) -> &[Vec<Node>] {
+        &self.tops
+    }
+
+    fn log_file(&self) -> Result<&Log> {
+        self.log.as_ref().ok_or_else(|| Error::Internal("parameters that live on the host have no log".to_owned()))
+    }
+
+    /// Makes the log's next entry, which is whole, the entry of a version.
+    fn turn_log(&mut self, version: u64) {
+        self.log.iter_mut().for_each(|log| log.turn(version));
     }
 
     /// The name of a parameter's version in tasks.
@@ -156,7 +194,7 @@ impl Owners {
 
     /// The update that the log's entry is of.
     pub(crate) fn logged(&self) -> Version {
-        Version(self.log.version())
+        Version(self.log.as_ref().map_or(0, Log::version))
     }
 
     /// Hears that a round is over, all workers being at an update; whether replicas are.
@@ -172,7 +210,7 @@ impl Owners {
 
     /// Whether workers that come could have the values of an update.
     pub(crate) fn has(&self, version: Version) -> bool {
-        self.logged() == version || self.noted == Some(version)
+        self.have_parameters() && (self.logged() == version || self.noted == Some(version))
     }
 
     /// Times that the run has gone back to it.
@@ -184,37 +222,37 @@ impl Owners {
     pub(crate) fn put_first(&self, parameter: usize, values: &[f32]) -> Result<()> {
         self.put(parameter, 0, values)?;
         let zeros = vec![0.0; values.len()];
-        (1..self.log.matrices()).try_for_each(|moment| self.put(parameter, moment, &zeros))
+        (1..self.log_file()?.matrices()).try_for_each(|moment| self.put(parameter, moment, &zeros))
     }
 
     /// Writes a matrix of the log's next entry: values, then moments.
     pub(crate) fn put(&self, parameter: usize, matrix: usize, values: &[f32]) -> Result<()> {
         self.given.set(true);
-        self.log.put(parameter, matrix, values)
+        self.log_file()?.put(parameter, matrix, values)
     }
 
     /// Matrices of a parameter: values, and moments.
     pub(crate) fn matrices(&self) -> usize {
-        self.log.matrices() - usize::from(self.delayed)
+        self.log.as_ref().map_or(0, Log::matrices) - usize::from(self.delayed)
     }
 
     /// The log's matrix that has the values before the newest, where its entry has them.
     pub(crate) fn before(&self) -> Option<usize> {
-        (self.delayed && self.log.version() > 0).then(|| self.matrices())
+        (self.delayed && self.logged().0 > 0).then(|| self.matrices())
     }
 
     /// The entry that the host wrote, if it did, is whole, and of an update; whether workers have yet to get it.
     pub(crate) fn give(&mut self, version: Version) -> bool {
         let given = self.given.get();
         if given {
-            self.log.turn(version.0);
+            self.turn_log(version.0);
         }
         given
     }
 
     /// Values of a parameter, of the log's entry.
     pub(crate) fn values(&self, parameter: usize) -> Result<Vec<f32>> {
-        self.log.get(parameter, 0)
+        self.log_file()?.get(parameter, 0)
     }
 
     /// Hears that a worker has come; whether lanes were given out without it.
@@ -245,15 +283,42 @@ impl Owners {
         self.there.get(place as usize) == Some(&true)
     }
 
-    /// Whether the workers are those that lanes were given out to.
-    pub(crate) fn are(&self, there: &[bool]) -> bool {
-        self.there == there
+    /// Checks that the workers are those that lanes were given out to.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] for the first place where they are not.
+    pub(crate) fn check(&self, there: &[bool]) -> Result<()> {
+        if !self.have_parameters() || self.there == there {
+            return Ok(());
+        }
+        let place = (0u32..).zip(there).find(|(at, now)| self.there.get(*at as usize) != Some(now));
+        Err(Error::Gone { place: place.map_or(0, |(at, _)| at) })
     }
 
-    /// The first place at which it is otherwise.
-    pub(crate) fn gone(&self, there: &[bool]) -> Error {
-        let place = (0u32..).zip(there).find(|(at, now)| self.there.get(*at as usize) != Some(now));
-        Error::Gone { place: place.map_or(0, |(at, _)| at) }
+    /// Records the place of each lane, if the engine decides on them.
+    pub(crate) fn at(&mut self, places: Vec<u32>) {
+        if !self.have_parameters() {
+            self.places = places;
+        }
+    }
+
+    /// The request with which a worker begins, and removes all sums.
+    fn begin(&self) -> Result<Vec<u8>> {
+        let tops = errand::pairs(&self.tops.concat());
+        let (atoms, nodes, delayed, rounds) = (self.atoms, self.nodes.clone(), self.delayed, self.rounds);
+        let begin = Errand::Begin { atoms, nodes, tops, delayed, rounds };
+        errand::write(&begin, &[]).map_err(failed)
+    }
+
+    /// Has a worker begin, if it has sums and the host the parameters.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] if it is gone.
+    pub(crate) fn begin_sums<M: Executor + ?Sized>(&self, machine: &mut M, place: u32) -> Result<()> {
+        if !self.sums || self.have_parameters() {
+            return Ok(());
+        }
+        ask(machine, vec![(place, self.begin()?)], true).map(drop)
     }
 
     fn parameter(&self, number: u32) -> Result<&Owned> {
@@ -284,7 +349,8 @@ impl Owners {
     /// The place that owns a parameter, and others that have copies.
     fn homes(&self, one: &Owned) -> Result<(u32, Vec<u32>)> {
         let owner = self.place(one.lanes.first().copied().unwrap_or(0))?;
-        let places = one.lanes.iter().map(|&lane| self.place(lane)).collect::<Result<BTreeSet<_>>>()?;
+        let places = one.lanes.iter().map(|&lane| self.place(lane));
+        let places = places.collect::<Result<BTreeSet<_>>>()?;
         Ok((owner, places.into_iter().filter(|place| *place != owner).collect()))
     }
 
@@ -299,7 +365,7 @@ impl Owners {
 
     /// Whether the log is to have an entry of a version.
     pub(crate) fn is_due(&self, version: Version) -> bool {
-        version.0.saturating_sub(self.log.version()) >= u64::from(self.every)
+        self.have_parameters() && version.0.saturating_sub(self.logged().0) >= u64::from(self.every)
     }
 
     /// Writes an entry of a version: one matrix at a time.
@@ -310,7 +376,7 @@ impl Owners {
                     let give = Errand::Give { parameter, version, matrix };
                     let shape = self.parameter(parameter)?.shape();
                     let values = errand::values(&take(machine, place, &give, shape)?).map_err(failed)?;
-                    self.log.put(parameter as usize, at, &values)
+                    self.log_file()?.put(parameter as usize, at, &values)
                 };
                 (0..self.matrices()).try_for_each(|matrix| get((version.0, matrix), matrix))?;
                 if self.delayed && version.0 > 0 {
@@ -318,7 +384,7 @@ impl Owners {
                 }
             }
         }
-        self.log.turn(version.0);
+        self.turn_log(version.0);
         Ok(())
     }
 
@@ -332,13 +398,13 @@ impl Owners {
 
     /// A matrix of the log's entry; `None`: zeros.
     pub(crate) fn pieces_of(&self, parameter: usize, matrix: Option<usize>) -> Values<'_> {
-        let matrix = matrix.unwrap_or(self.log.matrices());
+        let matrix = matrix.unwrap_or(self.log.as_ref().map_or(0, Log::matrices));
         Values::Pieces(self, matrix * self.parameters.len() + parameter)
     }
 
-    /// The folder of the log, to be named in errors.
+    /// The error of a log that cannot be read.
     pub(crate) fn unread(&self, source: std::io::Error) -> Error {
-        log::failed(self.log.folder(), source)
+        log::failed(self.log.as_ref().map_or(Path::new(""), Log::folder), source)
     }
 }
 
@@ -374,8 +440,8 @@ impl Pieces for Owners {
     ) -> std::io::Result<()> {
         let count = self.parameters.len().max(1);
         let (matrix, parameter) = (tensor / count, tensor % count);
-        if matrix < self.log.matrices() {
-            return self.log.pieces((parameter, matrix), take);
+        if let Some(log) = self.log.as_ref().filter(|log| matrix < log.matrices()) {
+            return log.pieces((parameter, matrix), take);
         }
         let one = self.parameters.get(parameter);
         let length = one.map_or(0, Owned::length);

@@ -220,26 +220,32 @@ impl Session {
         let in_flight = settings.in_flight.unwrap_or(0);
         let header = Header::of(config, sizes, intervals, in_flight, options.seeds.max(1));
         let logs = Logs::new(&options.recording, &header)?;
-        let weights = match config.workers.own() && executor.kind == ExecutorKind::Workers {
-            false => Weights::new(&program, &config.optimiser, &config.pipeline, &sums)?,
+        let owners = match config.sums_stay() {
+            false => Owners::default(),
             true => {
-                let lanes = owning_lanes((&program, &spans, &schedule));
-                // Beside the run folder, whose disk has room for a model.
+                // The log lies beside the run folder, whose disk has room for a model.
                 let beside = options.out.as_deref().and_then(std::path::Path::parent);
                 let folder = match beside {
                     Some(folder) if folder.as_os_str().is_empty() => PathBuf::from("."),
                     Some(folder) => folder.to_owned(),
                     None => std::env::temp_dir(),
                 };
-                let (optimiser, every) = (&config.optimiser, config.workers.log_every);
-                let delayed = config.pipeline.weights() == WeightVersions::TwoBuffered;
-                let (program, folder) = (&program, &folder);
-                let count = config.lanes.lanes.count;
-                let replicas = (0..count).map(|lane| config.workers.replicas_of(lane)).collect();
-                let wanted = Wanted { program, lanes, optimiser, every, delayed, replicas, folder };
-                Weights::owned(wanted, &config.pipeline, &sums)?
+                let (atoms, nodes) = sums.nodes();
+                let wanted = Wanted {
+                    program: &program,
+                    lanes: owning_lanes((&program, &spans, &schedule)),
+                    optimiser: &config.optimiser,
+                    depth: config.lanes.lanes.depth(),
+                    rounds: config.pipeline.gradient_versions(),
+                    every: config.workers.log_every,
+                    delayed: config.pipeline.weights() == WeightVersions::TwoBuffered,
+                    replicas: (0..config.lanes.lanes.count).map(|lane| config.workers.replicas_of(lane)).collect(),
+                    folder: config.workers.own().then_some(&folder),
+                };
+                Owners::new(wanted, (atoms, nodes, sums.tops(&config.lanes.lanes)))?
             }
         };
+        let weights = Weights::new(&program, &config.optimiser, &config.pipeline, (&sums, owners))?;
         let engine = Engine::new(&schedule, settings)?;
         let (fresh_instances, newest_first) = (options.fresh_instances, options.newest_first);
         // Each lane has a thread, or a worker, and the driver another thread, which no lane waits
@@ -253,7 +259,8 @@ impl Session {
         let prices = charged.then(eciton_exec::prices).transpose()?;
         let lanes = (config.lanes.lanes.count > 0).then(|| {
             let (rows, parts) = parts(config, &inputs, &program);
-            needs(config, (&program, &spans, &schedule), (rows.div_ceil(parts.max(1)) as usize, parts))
+            let rows = rows.div_ceil(parts.max(1)) as usize;
+            needs(config, (&program, &spans, &schedule), (rows, parts, sums.levels()))
         });
         let mut machine = machine(config, local, &kernels, &layers, (intervals, lanes))?;
         let mut tuning = tuning(config, &*machine, &schedule, prices.as_ref(), intervals, threads);
@@ -405,7 +412,7 @@ impl Session {
             stages: stages
                 .with_spans(&self.spans, &self.schedule)
                 .with_places(self.machine.keeps())
-                .with_passing(self.weights.owners().is_some())
+                .with_passing(self.weights.owners().have_parameters())
                 .with_batches(batches),
             evaluation: plan.stages(&self.inputs, rows, &self.layers)?,
             evaluator,
@@ -543,7 +550,7 @@ impl Session {
         let places = self.machine.traffic();
         let counters = self.engine.counters();
         let (again, redundant, retries) = (counters.again, counters.redundant, counters.retries);
-        let returns = self.weights.owners().map(Owners::returns);
+        let returns = self.weights.owning_workers().map(Owners::returns);
         (!places.is_empty()).then_some(WorkersUsed { places, again, redundant, retries, returns })
     }
 

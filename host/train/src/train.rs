@@ -313,7 +313,7 @@ impl Run<'_> {
             // The scores that are written are this model's, not the last one's.
             quality = session.judge(observer)?.1;
         }
-        let (tensors, digest) = match session.weights.owners() {
+        let (tensors, digest) = match session.weights.owning_workers() {
             Some(owners) => {
                 let named = parameters(&session.program);
                 let digest = digest_of(&owners.entries(&named));
@@ -370,7 +370,7 @@ impl Run<'_> {
         let session = &self.session;
         let dataset = &session.inputs.dataset;
         let mut place = if n == 0 { folder.top() } else { folder.seed(seed)? };
-        match (tensors, session.weights.owners()) {
+        match (tensors, session.weights.owning_workers()) {
             (Some(tensors), _) => place.write_packed(tensors, metadata, &session.signs())?,
             (None, Some(owners)) => {
                 let named = parameters(&session.program);

@@ -12,14 +12,14 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use eciton_plan::{
-    Algorithm, Combine, IntervalId, Node, Optimiser, ParameterId, Pipeline, Program, Round, Tree, Version,
+    Algorithm, Combine, IntervalId, Lanes, Node, Optimiser, ParameterId, Pipeline, Program, Round, Tree, Version,
     WeightVersions,
 };
 use eciton_tensor::{Buffer, Matrix};
 
 use crate::data::Interval;
 use crate::error::{Error, Result, at};
-use crate::owned::{Owners, Wanted};
+use crate::owned::{Collected, Owners};
 use gradients::{Gradients, use_number};
 pub(crate) use parameters::{Parameter, Parameters, Step, clip_factor};
 use rule::Rule;
@@ -61,8 +61,8 @@ pub(crate) struct Weights {
     scratch: Vec<f32>,
     /// Of each loss of the program its sums, by round in a ring.
     losses: Vec<Vec<Partials>>,
-    /// The owners, where workers have all of it but the losses.
-    owners: Option<Box<Owners>>,
+    /// What workers own of sums and parameters.
+    owners: Owners,
 }
 
 /// (rows, columns) of a parameter's buffer: a vector has its values in rows.
@@ -121,6 +121,35 @@ impl Sums {
         Self { nodes, tree }
     }
 
+    /// Nodes that each replica of a pipeline sums: the largest ones that its intervals cover.
+    pub(crate) fn tops(&self, lanes: &Lanes) -> Vec<Vec<Node>> {
+        // At most as many as there may be intervals.
+        let intervals = self.nodes.len() as u32;
+        let of = |replica| {
+            let run = lanes.run(replica, intervals);
+            let nodes = self.nodes.get(run.start as usize..run.end as usize).unwrap_or_default();
+            let spans = nodes.iter().flatten().map(|node| self.tree.span(*node));
+            let atoms = spans.reduce(|all, span| all.start.min(span.start)..all.end.max(span.end));
+            self.tree.nodes(atoms.unwrap_or(0..0))
+        };
+        (0..lanes.width.max(1)).map(of).collect()
+    }
+
+    /// Number of partial sums that a location with all parts holds at once, if parts come in order.
+    pub(crate) fn levels(&self) -> u64 {
+        u64::from(self.tree.root().level.max(1))
+    }
+
+    /// The sums of replicas, as parts of the whole.
+    pub(crate) fn of_replicas(&self, lanes: &Lanes) -> Self {
+        Self { nodes: self.tops(lanes), tree: self.tree }
+    }
+
+    /// Intervals' nodes and the number of the tree's leaves.
+    pub(crate) fn nodes(&self) -> (u32, &[Vec<Node>]) {
+        (self.tree.atoms(), &self.nodes)
+    }
+
     /// One of each part of a batch.
     pub(crate) fn of_parts(parts: u32) -> Self {
         Self { nodes: (0..parts).map(|part| vec![Node::atom(part)]).collect(), tree: Tree::new(parts) }
@@ -137,44 +166,32 @@ fn of(partials: &[Partials], round: Round) -> &[Vec<Buffer>] {
 }
 
 impl Weights {
-    /// Parameters of a program on the host, without values yet.
+    /// Parameters of a program, without values yet. What `owners` have is not on the host.
     pub(crate) fn new(
         program: &Program,
         optimiser: &Optimiser,
         pipeline: &Pipeline,
-        sums: &Sums,
-    ) -> Result<Self> {
-        let uses = program.uses.iter().filter_map(|&id| program.parameter(id));
-        let shapes = program.parameters.iter().chain(uses).map(|p| extent(&p.shape)).collect();
-        let mut weights = Self::without(program, optimiser, pipeline, (sums, shapes))?;
-        for (number, parameter) in parameters(program, optimiser) {
-            weights.parameters.insert(number, parameter);
-        }
-        Ok(weights)
-    }
-
-    /// Weights that workers own: none has buffers here.
-    pub(crate) fn owned(wanted: Wanted<'_>, pipeline: &Pipeline, sums: &Sums) -> Result<Self> {
-        let mut weights = Self::without(wanted.program, wanted.optimiser, pipeline, (sums, Vec::new()))?;
-        weights.owners = Some(Box::new(Owners::new(wanted, (sums.tree.atoms(), &sums.nodes))?));
-        Ok(weights)
-    }
-
-    /// Weights without parameters, with gradients of `shapes`.
-    fn without(
-        program: &Program,
-        optimiser: &Optimiser,
-        pipeline: &Pipeline,
-        (sums, shapes): (&Sums, Vec<(usize, usize)>),
+        (sums, owners): (&Sums, Owners),
     ) -> Result<Self> {
         let (versions, rounds) = (pipeline.weight_versions() as usize, pipeline.gradient_versions());
         let nodes: Vec<Node> = sums.nodes.iter().flatten().copied().collect();
         let losses = program.losses.iter().map(|_| partials(rounds, sums)).collect::<Result<_>>()?;
+        let uses = program.uses.iter().filter_map(|&id| program.parameter(id));
+        let shapes = program.parameters.iter().chain(uses).map(|p| extent(&p.shape));
+        let gradients = match owners.have_sums() {
+            // What comes here are the sums of replicas.
+            true => Gradients::new(&Sums { nodes: owners.tops().to_vec(), tree: sums.tree }, Vec::new()),
+            false => Gradients::new(sums, shapes.collect()),
+        };
+        let mut here = Parameters::new(versions);
+        if !owners.have_parameters() {
+            parameters(program, optimiser).for_each(|(number, parameter)| here.insert(number, parameter));
+        }
         Ok(Self {
-            parameters: Parameters::new(versions),
+            parameters: here,
             further: program.uses.clone(),
             algorithm: optimiser.algorithm,
-            gradients: RefCell::new(Gradients::new(sums, shapes)?),
+            gradients: RefCell::new(gradients?),
             combine: Combine::new(sums.tree, &nodes, sums.tree.root())?,
             newest: Version(0),
             held: BTreeMap::new(),
@@ -183,18 +200,37 @@ impl Weights {
             generation: 0,
             scratch: Vec::new(),
             losses,
-            owners: None,
+            owners,
         })
     }
 
-    /// The owners; `None`: workers own nothing.
-    pub(crate) fn owners(&self) -> Option<&Owners> {
-        self.owners.as_deref()
+    /// What workers own of sums and parameters.
+    pub(crate) fn owners(&self) -> &Owners {
+        &self.owners
     }
 
-    /// The same, to change it.
-    pub(crate) fn owners_mut(&mut self) -> Option<&mut Owners> {
-        self.owners.as_deref_mut()
+    /// The owners, to change them.
+    pub(crate) fn owners_mut(&mut self) -> &mut Owners {
+        &mut self.owners
+    }
+
+    /// The owners, if parameters live on workers.
+    pub(crate) fn owning_workers(&self) -> Option<&Owners> {
+        Some(&self.owners).filter(|owners| owners.have_parameters())
+    }
+
+    /// The same, to change them.
+    pub(crate) fn owning_workers_mut(&mut self) -> Option<&mut Owners> {
+        Some(&mut self.owners).filter(|owners| owners.have_parameters())
+    }
+
+    /// Adds the sums that workers have made of a round to those of the host.
+    pub(crate) fn add(&mut self, round: Round, collected: Vec<Collected>) -> Result<()> {
+        let gradients = self.gradients.get_mut();
+        for ((number, replica), parts) in collected {
+            gradients.add((round.0, number), use_number(replica), parts)?;
+        }
+        Ok(())
     }
 
     /// Workers have the values of a version, and where rounds read them those before it.
@@ -251,13 +287,13 @@ impl Weights {
     /// First values for a seed (`Initialiser`; numbers of purpose 1, round 0).
     pub(crate) fn initialise(&mut self, program: &Program, seed: u64) -> Result<()> {
         self.begin(Version(0))?;
-        if let Some(owners) = &mut self.owners {
+        if self.owners.have_parameters() {
             for (at, p) in program.parameters.iter().enumerate() {
                 let (rows, columns) = extent(&p.shape);
                 let mut values = Vec::with_capacity(rows * columns);
                 // Row by row.
                 first::draw(p, seed, (rows, columns), |_, _, value| values.push(value));
-                owners.put_first(at, &values)?;
+                self.owners.put_first(at, &values)?;
             }
             return Ok(());
         }
@@ -280,8 +316,8 @@ impl Weights {
     /// Takes values instead of drawing them.
     pub(crate) fn set(&mut self, parameter: usize, values: &[f32]) -> Result<()> {
         self.begin(self.newest)?;
-        if let Some(owners) = &self.owners {
-            return owners.put_first(parameter, values);
+        if self.owners.have_parameters() {
+            return self.owners.put_first(parameter, values);
         }
         let newest = self.newest.0;
         let parameter = self.parameters.get_mut(use_number(parameter)).map_err(internal)?;
@@ -310,8 +346,8 @@ impl Weights {
 
     /// A parameter's newest values, row-major without padding.
     pub(crate) fn values(&self, parameter: usize) -> Result<Vec<f32>> {
-        if let Some(owners) = &self.owners {
-            return owners.values(parameter);
+        if self.owners.have_parameters() {
+            return self.owners.values(parameter);
         }
         self.values_of(parameter, self.newest)
     }
@@ -402,7 +438,6 @@ impl Weights {
                 return Ok(Err(Refused::Gradient(number as usize)));
             }
         }
-        self.stepped();
         Ok(Ok(norm))
     }
 

@@ -83,6 +83,13 @@ impl Lanes {
         self.homes[before].extend(moved);
     }
 
+    /// The home of each lane.
+    pub(super) fn homes(&self) -> Vec<u32> {
+        let home = |number: usize| self.homes.iter().position(|lanes| lanes.contains(&number));
+        // At most as many as there are lanes.
+        (0..self.lanes.len()).map(|number| home(number).unwrap_or(number) as u32).collect()
+    }
+
     /// Gives each lane to its own place, or to the nearest before it that is there. A lane whose
     /// sums are elsewhere stays there until the update, unless a test plants that they are `split`.
     fn rehome(&mut self, split: bool) {
@@ -254,14 +261,32 @@ impl Engine {
             for step in summed.into_iter().filter(|_| !planted!(self, SumForgotten)) {
                 lanes.sum(step, None);
             }
-            let forgotten = planted!(self, PlaceForgotten);
-            for key in std::mem::take(&mut lanes.doing[place]).into_iter().filter(|_| !forgotten) {
-                self.lost(&mut lanes, key);
-            }
+            self.all_lost(&mut lanes, place);
         } else {
             self.counters.ignored += 1;
         }
         self.lanes = Some(lanes);
+    }
+
+    /// A place lacks the rows of a step.
+    pub(super) fn place_forgot(&mut self, place: u32) {
+        let place = place as usize;
+        let Some(mut lanes) = self.lanes.take() else { return self.counters.unexpected += 1 };
+        if lanes.alive.get(place) == Some(&true) {
+            lanes.held.forgot(place);
+            self.all_lost(&mut lanes, place);
+        } else {
+            self.counters.ignored += 1;
+        }
+        self.lanes = Some(lanes);
+    }
+
+    /// The attempts that a place has are lost.
+    fn all_lost(&mut self, lanes: &mut Lanes, place: usize) {
+        let forgotten = planted!(self, PlaceForgotten);
+        for key in std::mem::take(&mut lanes.doing[place]).into_iter().filter(|_| !forgotten) {
+            self.lost(lanes, key);
+        }
     }
 
     /// An attempt went with its place: the step is done once more, unless another attempt has done it.

@@ -133,6 +133,7 @@ impl<'a> World<'a> {
                 let place = self.random.below(count) as u32;
                 match self.gone.contains(&place) {
                     true => self.join(place),
+                    false if self.random.percent(30) => self.forget(place),
                     false if self.gone.len() as u64 + 1 < count => self.lose(place),
                     false => {}
                 }
@@ -166,6 +167,19 @@ impl<'a> World<'a> {
                 1 => self.put(5, Event::Failed { key, retryable: true }),
                 _ => self.put(3, Event::Completed { key, took_us: 3 }),
             }
+        }
+    }
+
+    /// A place lacks rows. What it does is never heard of, or was answered in the last moment.
+    fn forget(&mut self, place: u32) {
+        let loss = self.program.loss().unwrap();
+        let doing = self.doing.remove(&place).unwrap_or_default();
+        self.holds.retain(|(step, at)| *at != place || step.stage >= loss);
+        let of = |event: &Event| matches!(event, Event::Completed { key, .. } if doing.contains(key));
+        self.coming.retain(|_, event| !of(event));
+        self.deliver(Event::PlaceForgot { place });
+        for key in doing.into_iter().filter(|_| self.random.percent(50)).collect::<Vec<_>>() {
+            self.put(3, Event::Completed { key, took_us: 3 });
         }
     }
 

@@ -9,7 +9,7 @@ use eciton_plan::IntervalId;
 use eciton_tensor::frame::Frame;
 use eciton_tensor::{Buffer, Matrix};
 
-use super::shared::{Pending, Shared};
+use super::shared::{Pending, Shared, values};
 
 /// The state of a worker, whose meaning is its caller's.
 pub trait Owned: Debug + Send {
@@ -79,6 +79,12 @@ impl Shared {
             };
             let id = link.id;
             link.begun = true;
+            if let Some(traffic) = state.traffic.get_mut(place as usize) {
+                traffic.values_out += values(&frame);
+            }
+            let Some(link) = state.links.get_mut(place as usize).and_then(Option::as_mut) else {
+                return Err(Gone { place });
+            };
             link.say(Message::Errand { number, frame: frame.into() });
             state.pending.insert(number, Pending { place, id, begun: Instant::now(), answer: None });
             asked.push((number, place));

@@ -268,9 +268,11 @@ impl Shared {
         let pending =
             state.pending.get_mut(&number).filter(|pending| (pending.place, pending.id) == (place, id));
         if let Some(pending) = pending {
+            let found = values(&frame);
             pending.answer = Some(frame);
             state.silent.get_mut(place as usize).into_iter().for_each(|silent| *silent = 0);
             if let Some(traffic) = state.traffic.get_mut(place as usize) {
+                traffic.values_in += found;
                 traffic.values_passed = traffic.values_passed.saturating_add(passed);
             }
             drop(state);
@@ -347,7 +349,7 @@ impl Shared {
             if !link.may_miss(round.unwrap_or(Round(0))) {
                 return Err("it lacks the rows of earlier tasks again and again".to_owned());
             }
-            // The engine has the rows computed again: for it, a new worker has the index.
+            // The engine has the rows computed again.
             let gone: Vec<u64> = link.flights.iter().filter(|(_, f)| f.of_lane).map(|(at, _)| *at).collect();
             let dropped: Vec<_> = gone.iter().filter_map(|at| link.flights.remove(at)).collect();
             if link.is_through() {
@@ -363,8 +365,7 @@ impl Shared {
                 }
             };
             self.inbox.note(Completion::Warned { place, text });
-            self.inbox.note(Completion::Lost { place });
-            self.inbox.note(Completion::Joined { place });
+            self.inbox.note(Completion::Forgot { place });
             drop(state);
             drop(dropped);
             return Ok(());

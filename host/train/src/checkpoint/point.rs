@@ -248,7 +248,7 @@ impl Point {
 
     /// Gives weights their values, as many as the parameters are.
     pub(crate) fn restore(&self, weights: &mut Weights) -> Result<()> {
-        let Some(owners) = weights.owners() else { return weights.restore(&self.state()) };
+        let Some(owners) = weights.owning_workers() else { return weights.restore(&self.state()) };
         for parameter in 0..self.parameters.len() {
             for (matrix, kind) in KINDS.into_iter().enumerate().take(owners.matrices()) {
                 owners.put(parameter, matrix, &self.values(kind, parameter))?;

@@ -210,7 +210,7 @@ impl Saver {
             },
         };
         let (parameters, state) = (&self.beginning.parameters, now.weights.state()?);
-        let entries = match now.weights.owners() {
+        let entries = match now.weights.owning_workers() {
             Some(owners) => point::owned(parameters, owners),
             None => point::entries(parameters, &state, now.trained.best.as_ref()),
         };

@@ -1,4 +1,4 @@
-//! Training whose weights workers own: updates on them, the log, and the way back to it after a loss.
+//! Training in which workers own sums or parameters: updates, the log, and the way back to it after a failure.
 
 use eciton_engine::Engine;
 use eciton_exec::{Completion, Executor};
@@ -17,7 +17,7 @@ pub(crate) const MOST_RETURNS: u32 = 16;
 /// Takes a step from the newest version to the next; the gradients' norm, where clipping needs it.
 ///
 /// # Errors
-/// [`Error::Gone`] where a worker that owns weights is gone.
+/// [`Error::Gone`] if a worker that owns sums or parameters is gone.
 pub(super) fn step<M: Executor + ?Sized>(
     machine: &mut M,
     state: &mut State<'_>,
@@ -25,18 +25,25 @@ pub(super) fn step<M: Executor + ?Sized>(
     round: Round,
 ) -> Result<std::result::Result<Option<f64>, Refused>> {
     let next = Version(state.weights.newest().0 + 1);
-    let Some(owners) = state.weights.owners_mut() else { return state.weights.step(optimiser, rate, round) };
-    let norm = owners.update(machine, (optimiser, rate), (round, next))?;
+    let norm = match state.weights.owning_workers() {
+        Some(owners) => owners.update(machine, (optimiser, rate), (round, next))?,
+        None => {
+            let collected = state.weights.owners().collect(machine, round)?;
+            state.weights.add(round, collected)?;
+            state.weights.step(optimiser, rate, round)?
+        }
+    };
     if norm.is_ok() {
         state.weights.stepped();
     }
+    state.weights.owners().updated(round);
     Ok(norm)
 }
 
 /// Logs the newest version; whether it is in the log.
 pub(super) fn finish<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>) -> Result<bool> {
     let newest = state.weights.newest();
-    match state.weights.owners_mut() {
+    match state.weights.owning_workers_mut() {
         Some(owners) if owners.logged() != newest => match owners.log(machine, newest) {
             Err(Error::Gone { .. }) => Ok(false),
             logged => logged.map(|()| true),
@@ -76,7 +83,7 @@ impl Returns {
         (sum, wanted): (&Sum, bool),
     ) -> Result<()> {
         let newest = state.weights.newest();
-        let Some(owners) = state.weights.owners_mut() else { return Ok(()) };
+        let Some(owners) = state.weights.owning_workers_mut() else { return Ok(()) };
         if owners.note(newest) {
             (self.latest, self.count) = (Some((sum.clone(), newest.0)), 0);
         }
@@ -119,9 +126,7 @@ impl Returns {
         if state.weights.has_before() {
             engine.go_on();
         }
-        if let Some(owners) = state.weights.owners_mut() {
-            owners.returned();
-        }
+        state.weights.owners_mut().returned();
         self.latest = self.latest.take().filter(|(_, version)| *version == logged);
         Ok(self.latest.as_ref().map_or(&self.sum, |(sum, _)| sum).clone())
     }
@@ -130,7 +135,7 @@ impl Returns {
 /// Gives workers the weights that the host has written for them.
 pub(crate) fn give<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>) -> Result<()> {
     let newest = state.weights.newest();
-    if state.weights.owners_mut().is_some_and(|owners| owners.give(newest)) {
+    if state.weights.owning_workers_mut().is_some_and(|owners| owners.give(newest)) {
         restore(machine, state)?;
     }
     Ok(())
@@ -142,7 +147,7 @@ pub(crate) fn give<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>)
 /// [`Error::Gone`] where they can.
 pub(super) fn join(state: &State<'_>) -> Result<()> {
     let newest = state.weights.newest();
-    let owners = state.weights.owners().filter(|owners| owners.has(newest));
+    let owners = Some(state.weights.owners()).filter(|owners| owners.has(newest));
     owners.and_then(Owners::waits).map_or(Ok(()), |place| Err(Error::Gone { place }))
 }
 
@@ -153,7 +158,7 @@ pub(super) fn join(state: &State<'_>) -> Result<()> {
 pub(crate) fn restore<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>) -> Result<u64> {
     loop {
         let there = machine.prepare(&mut |text| state.observer.waiting(text)).map_err(Error::Workers)?;
-        let Some(owners) = state.weights.owners_mut() else { return Ok(0) };
+        let Some(owners) = state.weights.owning_workers_mut() else { return Ok(0) };
         if there.contains(&true) {
             match owners.restore(machine, there) {
                 Err(Error::Gone { .. }) => {}
@@ -182,7 +187,10 @@ fn settle<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>) -> Resul
                 Completion::Deserted { reason } => return Err(Error::Workers(reason)),
                 Completion::Warned { place, text } => state.warn(place, &text),
                 Completion::Ended { .. } => state.counts.late += 1,
-                Completion::Lost { .. } | Completion::Joined { .. } | Completion::Overdue { .. } => {}
+                Completion::Lost { .. }
+                | Completion::Forgot { .. }
+                | Completion::Joined { .. }
+                | Completion::Overdue { .. } => {}
             }
         }
     }

@@ -154,16 +154,11 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         let steps = stages.schedule.stages.len() as u64 * u64::from(engine.settings().intervals);
         self.meter = Some(Meter::new(self.epochs, stages.seed, steps, over(engine), heard));
         let there = self.machine.prepare(&mut |text| state.observer.waiting(text)).map_err(Error::Workers)?;
-        if let Some(owners) = state.weights.owners().filter(|owners| !owners.are(&there)) {
-            return Err(owners.gone(&there));
-        }
+        state.weights.owners().check(&there)?;
         // Places first: nothing is handed to one that is gone, or that has other lanes by now.
-        if stages.is_on_lanes() {
-            let told = (0u32..).zip(there).map(|(place, there)| match there {
-                true => Event::PlaceJoined { place },
-                false => Event::PlaceLost { place },
-            });
-            self.pending.extend(told);
+        for (place, there) in (0u32..).zip(there).filter(|_| stages.is_on_lanes()) {
+            let joined = if there { self.joined(place, state)? } else { None };
+            self.pending.push_back(joined.unwrap_or(Event::PlaceLost { place }));
         }
         self.pending.push_back(Event::Started);
         loop {
@@ -183,6 +178,9 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
                     let events = match self.step(engine, stages, state, action)? {
                         None => [None; 2],
                         Some(action) => {
+                            if matches!(action, Action::Update { .. }) {
+                                state.weights.owners_mut().at(engine.homes());
+                            }
                             pause(state, stages, engine);
                             let events = other(self.machine, state, action)?;
                             resume(state, stages);
@@ -412,24 +410,30 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
                 state.passes.aside.push(other);
                 Ok(None)
             }
-            Completion::Lost { place } => {
-                if let Some(owners) = state.weights.owners() {
-                    // What it owned went with it.
-                    return match owners.counts_on(place) {
-                        true => Err(Error::Gone { place }),
-                        false => Ok(None),
-                    };
-                }
-                Ok(Some(Event::PlaceLost { place }))
-            }
-            Completion::Joined { place } => match state.weights.owners_mut() {
+            Completion::Lost { place } | Completion::Forgot { place } => match state.weights.owning_workers() {
+                // Rows that workers pass to each other, and parameters, went with it.
+                Some(owners) if owners.counts_on(place) => Err(Error::Gone { place }),
+                Some(_) => Ok(None),
+                None if matches!(completion, Completion::Lost { .. }) => Ok(Some(Event::PlaceLost { place })),
+                None => Ok(Some(Event::PlaceForgot { place })),
+            },
+            Completion::Joined { place } => match state.weights.owning_workers_mut() {
                 Some(owners) => {
                     owners.joins(place);
                     Ok(None)
                 }
-                None => Ok(Some(Event::PlaceJoined { place })),
+                None => self.joined(place, state),
             },
             other => Err(Error::Internal(format!("{other:?} of no pass"))),
+        }
+    }
+
+    /// Has a worker begin. Returns the event if it is still there.
+    fn joined(&mut self, place: u32, state: &State<'_>) -> Result<Option<Event>> {
+        match state.weights.owners().begin_sums(self.machine, place) {
+            Ok(()) => Ok(Some(Event::PlaceJoined { place })),
+            Err(Error::Gone { .. }) => Ok(None),
+            Err(error) => Err(error),
         }
     }
 

@@ -110,7 +110,7 @@ impl Building {
             let place = match self.parameters.get(&id) {
                 Some(&known) => known,
                 None => {
-                    self.call.given.push(match on.weights.owners() {
+                    self.call.given.push(match on.weights.owning_workers() {
                         Some(owners) => Given::Kept(owners.kept(id.index(), on.task.weights)?),
                         None => Given::Here(on.weights.matrix(id.index(), on.task.weights)?),
                     });
@@ -156,7 +156,7 @@ impl<'a> Thick<'a> {
         Ok(sums.into_iter().flatten().collect())
     }
 
-    /// Sums that a worker adds to what it owns: gradients, not losses.
+    /// Sums that a worker adds to its own: gradients, not losses.
     fn holds(&self) -> Result<Vec<(u32, String)>> {
         let mut holds = Vec::new();
         let mut count = 0;
@@ -189,19 +189,17 @@ impl<'a> Thick<'a> {
         Ok(targets)
     }
 
-    /// Its work; `again`: only for the rows that stay where it is done.
+    /// Returns its work. If `again`, only for the rows and sums that stay where it is done.
     pub(super) fn work(&self, weights: &Weights, again: bool) -> Result<Work> {
         let stay = self.span.writes.iter().filter(|slot| !self.stages.is_here(**slot));
         let stay: Vec<SlotId> = stay.copied().collect();
-        if again && stay.is_empty() {
+        let holds = if weights.owners().have_sums() { self.holds()? } else { Vec::new() };
+        if again && stay.is_empty() && holds.is_empty() {
             return op::nothing(Vec::new());
         }
         let empty = self.each.iter().map(|on| Ok(on.rows()?.is_empty())).collect::<Result<Vec<_>>>()?;
         if empty.iter().all(|&empty| empty) {
-            weights
-                .owners()
-                .into_iter()
-                .for_each(|owners| owners.note_empty(self.task.round, self.task.interval));
+            weights.owners().note_empty(self.task.round, self.task.interval);
             return op::nothing(self.sums()?);
         }
         if empty.contains(&true) {
@@ -226,10 +224,7 @@ impl<'a> Thick<'a> {
                 keeps.push((place(slot)?, kept));
             }
         }
-        (building.call.outs, building.call.keeps) = (outs, keeps);
-        if weights.owners().is_some() {
-            building.call.holds = self.holds()?;
-        }
+        (building.call.outs, building.call.keeps, building.call.holds) = (outs, keeps, holds);
         building.call.parameters = building.parameters.iter().map(|(&id, &given)| (given, id)).collect();
         let first = building.first.ok_or_else(|| Error::Internal("a span without a kernel".to_owned()))?;
         Ok(Work::Kernel(KernelWork {
@@ -291,7 +286,7 @@ impl On<'_> {
     }
 
     fn owners(&self) -> Result<&Owners> {
-        let owners = self.weights.owners();
+        let owners = self.weights.owning_workers();
         owners.ok_or_else(|| Error::Internal("rows are passed, and no worker owns any weights".to_owned()))
     }
 

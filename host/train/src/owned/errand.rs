@@ -3,7 +3,7 @@
 //! A frame's meta is an [`Errand`] or a [`Reply`] in JSON; its part is a matrix of one parameter:
 //! values, first moments or, where the optimiser has them, second ones.
 
-use eciton_plan::{Algorithm, Node, Tree};
+use eciton_plan::{Algorithm, Node};
 use eciton_tensor::frame::{Decoded, Encoding, Frame, Writer};
 use eciton_tensor::{Buffer, Matrix};
 use serde::{Deserialize, Serialize};
@@ -18,8 +18,12 @@ pub(super) enum Errand {
         atoms: u32,
         /// Nodes that the parts of an interval are, by interval.
         nodes: Vec<Vec<(u8, u32)>>,
+        /// Nodes that are summed here, left to right.
+        tops: Vec<(u8, u32)>,
         /// Whether rounds read the values before the newest.
         delayed: bool,
+        /// Maximum number of rounds in flight.
+        rounds: u32,
     },
     /// Has a matrix of a parameter from now on, the frame's part: its values, then its moments, in
     /// their order. If rounds read the values before the newest, these come first, with their
@@ -44,15 +48,17 @@ pub(super) enum Errand {
         round: u32,
         /// The intervals.
         intervals: Vec<u32>,
-        /// Uses of parameters.
-        numbers: Vec<u32>,
+        /// Uses of parameters, with their rows and columns.
+        uses: Vec<(u32, usize, usize)>,
     },
-    /// Answers with the sum of a use, and lets go of it: its parameter is another worker's.
+    /// Answers with the sum of a use, whose parameter lives elsewhere.
     Sum {
         /// The round.
         round: u32,
         /// The use.
         number: u32,
+        /// Index of the node that is summed.
+        top: usize,
     },
     /// Takes such a sum: the frame's part.
     Add {
@@ -180,6 +186,11 @@ pub(super) fn values(matrix: &Matrix) -> Result<Vec<f32>, String> {
     Ok(values)
 }
 
+/// A copy of a matrix that can be written.
+pub(super) fn buffer(matrix: &Matrix) -> Result<Buffer, String> {
+    Buffer::from_rows(matrix.rows(), matrix.columns(), &values(matrix)?).map_err(|e| e.to_string())
+}
+
 /// A matrix of values.
 pub(super) fn matrix((rows, columns): (usize, usize), values: &[f32]) -> Result<Matrix, String> {
     let buffer = Buffer::from_rows(rows, columns, values).map_err(|e| e.to_string())?;
@@ -187,13 +198,11 @@ pub(super) fn matrix((rows, columns): (usize, usize), values: &[f32]) -> Result<
 }
 
 /// Nodes as they travel.
-pub(super) fn pairs(nodes: &[Vec<Node>]) -> Vec<Vec<(u8, u32)>> {
-    nodes.iter().map(|nodes| nodes.iter().map(|node| (node.level, node.index)).collect()).collect()
+pub(super) fn pairs(nodes: &[Node]) -> Vec<(u8, u32)> {
+    nodes.iter().map(|node| (node.level, node.index)).collect()
 }
 
-/// The tree and its nodes, of what travelled.
-pub(super) fn tree(atoms: u32, nodes: Vec<Vec<(u8, u32)>>) -> (Tree, Vec<Vec<Node>>) {
-    let node = |(level, index)| Node { level, index };
-    let nodes = nodes.into_iter().map(|nodes| nodes.into_iter().map(node).collect()).collect();
-    (Tree::new(atoms), nodes)
+/// Nodes that travelled.
+pub(super) fn nodes(pairs: Vec<(u8, u32)>) -> Vec<Node> {
+    pairs.into_iter().map(|(level, index)| Node { level, index }).collect()
 }

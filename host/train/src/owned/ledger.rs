@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use eciton_exec::workers::{Owned, Passes};
-use eciton_plan::IntervalId;
+use eciton_plan::{IntervalId, Node, Tree};
 use eciton_tensor::frame::Frame;
 use eciton_tensor::{Buffer, Matrix};
 
@@ -13,12 +13,17 @@ use crate::weights::{GradientSums, Parameter, Parameters, Step};
 /// Intervals of a round, and nodes of one, at most.
 const MAX_NODES: usize = 1 << 16;
 
+/// Level and index of a node.
+type Pair = (u8, u32);
+
 /// State that a worker owns.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     parameters: Parameters,
     /// Gradients as they arrive. `None` before the first round has begun.
     sums: Option<GradientSums>,
+    /// Maximum number of rounds in flight.
+    rounds: u32,
     /// Whole gradients of replicas with their rounds, by parameter.
     passed: BTreeMap<u32, (u32, Buffer)>,
     /// Those that other workers are to get.
@@ -40,11 +45,14 @@ impl Owned for Ledger {
         let parsed = name.strip_prefix('s').and_then(|name| name.split_once(".r"));
         let parsed = parsed.and_then(|(of, round)| Some((number(round)?, number(of)?)));
         let (round, number) = parsed.ok_or_else(|| format!("`{name}` is no sum"))?;
-        let shape = self.parameters.of_use(number)?.shape();
-        if let Some(part) = parts.iter().find(|part| (part.rows(), part.columns()) != shape) {
+        let shape = self.parameters.of_use(number).ok().map(Parameter::shape);
+        let differs = |part: &&Buffer| shape.is_some_and(|shape| (part.rows(), part.columns()) != shape);
+        if let Some(part) = parts.iter().find(differs) {
             return Err(format!("{} x {} values, not {shape:?}", part.rows(), part.columns()));
         }
         let sums = self.sums.as_mut().ok_or_else(|| format!("there is no interval {interval}"))?;
+        // The host does not report that it has read a round's sums.
+        round.checked_sub(self.rounds).into_iter().for_each(|over| drop(sums.forget_through(over)));
         sums.add((round, number), interval, parts).map(drop)
     }
 
@@ -67,7 +75,7 @@ impl Owned for Ledger {
         let number = name.strip_prefix('g').and_then(|number| number.parse().ok());
         let known = number.and_then(|number| Some((number, self.parameters.get(number).ok()?.shape())));
         let Some((number, shape)) = known else { return };
-        let gradient = buffer(matrix).ok().filter(|found| (found.rows(), found.columns()) == shape);
+        let gradient = errand::buffer(matrix).ok().filter(|found| (found.rows(), found.columns()) == shape);
         gradient.into_iter().for_each(|found| drop(self.passed.insert(number, (round, found))));
     }
 
@@ -82,8 +90,9 @@ impl Ledger {
     fn run(&mut self, errand: Errand, frame: &Frame<'_>) -> Result<(Reply, Vec<Matrix>), String> {
         let done = Ok((Reply::Done, Vec::new()));
         match errand {
-            Errand::Begin { atoms, nodes, delayed } => {
-                self.begin((atoms, nodes))?;
+            Errand::Begin { atoms, nodes, tops, delayed, rounds } => {
+                self.rounds = rounds;
+                self.begin(Tree::new(atoms), (nodes, tops))?;
                 self.parameters.keep(if delayed { 2 } else { 1 });
                 let matrices = |one: &Parameter| one.versions() + one.moments().len();
                 let all = self.parameters.iter();
@@ -93,7 +102,7 @@ impl Ledger {
             }
             Errand::Own { parameter: number, version, extents, uses, decay, matrix } => {
                 let matrices = errand::matrices(frame)?;
-                let own = buffer(matrices.first().ok_or("a parameter without values")?)?;
+                let own = errand::buffer(matrices.first().ok_or("a parameter without values")?)?;
                 if matrix == 0 {
                     // A copy is told of each update.
                     let parameter = Parameter::new((own.rows(), own.columns()), extents, uses, decay);
@@ -107,9 +116,8 @@ impl Ledger {
                 known.take_moment(own)?;
                 done
             }
-            Errand::Fill { round, intervals, numbers } => {
-                for number in numbers {
-                    let (rows, columns) = self.parameters.of_use(number)?.shape();
+            Errand::Fill { round, intervals, uses } => {
+                for (number, rows, columns) in uses {
                     for &interval in &intervals {
                         let nodes = self.sums.as_ref().and_then(|sums| sums.nodes(IntervalId(interval)));
                         let count = nodes.map_or(0, |nodes| nodes.len());
@@ -120,17 +128,13 @@ impl Ledger {
                 }
                 done
             }
-            Errand::Sum { round, number } => {
-                let whole = self.parameters.of_use(number)?.buffer()?;
-                let mut into = whole.write(0..whole.rows()).map_err(said)?;
-                let sums = self.sums.as_mut().ok_or("no round has begun")?;
-                sums.remove((round, number), |sum| into.view_mut().data_mut().copy_from_slice(sum))?;
-                Ok((Reply::Done, vec![into.into_read().into()]))
+            Errand::Sum { round, number, top } => {
+                Ok((Reply::Done, vec![self.sums()?.top((round, number), top)?.into()]))
             }
             Errand::Add { round, number } => {
                 let matrices = errand::matrices(frame)?;
-                let sum = buffer(matrices.first().ok_or("a sum without values")?)?;
-                self.sums.as_mut().ok_or("no round has begun")?.insert((round, number), sum);
+                let sum = errand::buffer(matrices.first().ok_or("a sum without values")?)?;
+                self.sums.as_mut().ok_or("no round has begun")?.insert((round, number), 0, sum)?;
                 done
             }
             Errand::Norm { round, sum, parameters } => {
@@ -183,13 +187,13 @@ impl Ledger {
         self.sums.as_ref().ok_or_else(|| "no round has begun".to_owned())
     }
 
-    fn begin(&mut self, (atoms, nodes): (u32, Vec<Vec<(u8, u32)>>)) -> Result<(), String> {
-        let (tree, nodes) = errand::tree(atoms, nodes);
-        let count: usize = nodes.iter().map(Vec::len).sum();
+    fn begin(&mut self, tree: Tree, (nodes, tops): (Vec<Vec<Pair>>, Vec<Pair>)) -> Result<(), String> {
+        let count = nodes.iter().map(Vec::len).sum::<usize>() + tops.len();
         if count > MAX_NODES || nodes.len() > MAX_NODES {
             return Err(format!("{count} nodes of {} intervals", nodes.len()));
         }
-        self.sums = Some(GradientSums::new(tree, &nodes).map_err(said)?);
+        let nodes: Vec<Vec<Node>> = nodes.into_iter().map(errand::nodes).collect();
+        self.sums = Some(GradientSums::new(tree, &nodes, &errand::nodes(tops)).map_err(said)?);
         self.passed.clear();
         self.out.clear();
         Ok(())
@@ -237,16 +241,11 @@ pub(super) fn sum_name(number: u32, round: u32) -> String {
     format!("s{number}.r{round}")
 }
 
-/// A copy of a matrix that can be written.
-fn buffer(matrix: &Matrix) -> Result<Buffer, String> {
-    Buffer::from_rows(matrix.rows(), matrix.columns(), &errand::values(matrix)?).map_err(said)
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use eciton_plan::{Algorithm, Node, Tree};
+    use eciton_plan::Algorithm;
 
     fn asked(ledger: &mut Ledger, errand: &Errand, matrices: &[Matrix]) -> (Reply, Vec<Matrix>) {
         let bytes = errand::write(errand, matrices).unwrap();
@@ -272,8 +271,8 @@ mod tests {
 
     fn begin(delayed: bool) -> Errand {
         // Two intervals of a node each.
-        let nodes = vec![vec![Node::atom(0)], vec![Node::atom(1)]];
-        Errand::Begin { atoms: Tree::new(2).atoms(), nodes: errand::pairs(&nodes), delayed }
+        let nodes = [0, 1].map(|atom| vec![(0, atom)]).to_vec();
+        Errand::Begin { atoms: 2, nodes, tops: vec![(1, 0)], delayed, rounds: if delayed { 2 } else { 1 } }
     }
 
     fn own(parameter: u32, uses: Vec<u32>, matrix: usize) -> Errand {
@@ -437,7 +436,8 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused_in_words() {
         let mut ledger = Ledger::default();
-        assert!(ledger.add("s7.r1", IntervalId(0), parts(&[[0.0; 6]])).unwrap_err().contains("is not here"));
+        let early = ledger.add("s7.r1", IntervalId(0), parts(&[[0.0; 6]])).unwrap_err();
+        assert!(early.contains("no interval"), "{early}");
         asked(&mut ledger, &begin(false), &[]);
         assert!(refused(&mut ledger, &own(7, vec![7], 0), &[]).contains("without values"));
         assert!(refused(&mut ledger, &own(7, vec![7], 1), &[matrix(&[0.0; 6])]).contains("has no values"));
@@ -447,7 +447,6 @@ mod tests {
         assert!(refused(&mut ledger, &own(7, vec![7], 2), &[matrix(&[0.0; 6])]).contains("out of turn"));
         for (name, interval, of, words) in [
             ("7", 0, parts(&[[0.0; 6]]), "is no sum"),
-            ("s8.r1", 0, parts(&[[0.0; 6]]), "is not here"),
             ("s7.r1", 2, parts(&[[0.0; 6]]), "no interval 2"),
             ("s7.r1", 0, parts(&[[0.0; 6], [0.0; 6]]), "2 parts"),
             ("s7.r1", 0, vec![Buffer::zeroed(3, 2).unwrap()], "3 x 2 values"),
@@ -455,16 +454,13 @@ mod tests {
             let error = ledger.add(name, IntervalId(interval), of).unwrap_err();
             assert!(error.contains(words), "{error}");
         }
-        ledger.add("s7.r1", IntervalId(1), parts(&[[0.0; 6]])).unwrap();
-        let twice = ledger.add("s7.r1", IntervalId(1), parts(&[[0.0; 6]])).unwrap_err();
-        assert!(twice.contains("came twice"), "{twice}");
         let nodes = vec![vec![(0, 0)], vec![(0, 0)]];
-        let wrong = Errand::Begin { atoms: 2, nodes, delayed: false };
+        let wrong = Errand::Begin { atoms: 2, nodes, tops: vec![(1, 0)], delayed: false, rounds: 1 };
         assert!(!refused(&mut ledger, &wrong, &[]).starts_with("Owned"));
         for (errand, words) in [
-            (Errand::Sum { round: 1, number: 3 }, "parameter 3 is not here"),
-            (Errand::Fill { round: 1, intervals: vec![0], numbers: vec![3] }, "parameter 3 is not here"),
-            (Errand::Fill { round: 1, intervals: vec![9], numbers: vec![7] }, "no interval 9"),
+            (Errand::Sum { round: 1, number: 3, top: 0 }, "no gradient 3"),
+            (Errand::Sum { round: 1, number: 7, top: 1 }, "no gradient 7"),
+            (Errand::Fill { round: 1, intervals: vec![0], uses: vec![(7, 3, 2)] }, "3 x 2 values"),
             (update(6, vec![3]), "is not here"),
             (Errand::Add { round: 1, number: 7 }, "without values"),
         ] {

@@ -42,8 +42,7 @@ impl Owners {
         let homes: Vec<u32> =
             (0u32..).zip(&self.there).filter(|(_, there)| **there).map(|(at, _)| at).collect();
         // All parameters stay until it is known what has to move.
-        let (atoms, nodes, delayed) = (self.atoms, self.nodes.clone(), self.delayed);
-        let begin = errand::write(&Errand::Begin { atoms, nodes, delayed }, &[]).map_err(failed)?;
+        let begin = self.begin()?;
         let errands = homes.iter().map(|place| (*place, begin.clone())).collect();
         let mut held: Vec<Vec<Held>> = vec![Vec::new(); self.there.len()];
         for Answered { place, reply, .. } in ask(machine, errands, true)? {
@@ -113,8 +112,8 @@ impl Owners {
             Some(Source { version, places: Some(places) })
         };
         let noted = self.noted.filter(|_| !self.given.get());
-        let later = noted.map(|version| version.0).filter(|version| *version > self.log.version());
-        later.and_then(of).unwrap_or(Source { version: self.log.version(), places: None })
+        let later = noted.map(|version| version.0).filter(|version| *version > self.logged().0);
+        later.and_then(of).unwrap_or(Source { version: self.logged().0, places: None })
     }
 
     /// Gives a place what it is to have of a parameter. One matrix at a time: the host has room for no more.
@@ -146,7 +145,7 @@ impl Owners {
 
     /// A matrix of the log's entry.
     fn logged_matrix(&self, one: &Owned, number: u32, matrix: usize) -> Result<Matrix> {
-        let values = self.log.get(number as usize, matrix)?;
+        let values = self.log_file()?.get(number as usize, matrix)?;
         errand::matrix(one.shape(), &values).map_err(failed)
     }
 }

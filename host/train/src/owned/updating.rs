@@ -1,32 +1,103 @@
 //! Updates: gradients brought to owners, passed to replicas, and taken by both.
 
+use std::collections::BTreeMap;
+
 use eciton_exec::Executor;
 use eciton_plan::{Optimiser, Round, Version};
+use eciton_tensor::Buffer;
 
 use super::errand::{self, Errand, Reply};
-use super::{Answered, Owned, Owners, ask, exclude, failed, take, tell};
+use super::{Answered, Owned, Owners, ask, exclude, failed, given, take, tell};
 use crate::error::{Error, Result};
 use crate::weights::Refused;
 
+/// Sums of a use that a replica's worker has made: number of the use, replica, and sums.
+pub(crate) type Collected = ((u32, usize), Vec<Buffer>);
+
+/// Bytes of sums that are asked for at once.
+pub(crate) const COLLECTED_BYTES: usize = 64 << 20;
+
 impl Owners {
-    /// Tells workers of a round's intervals without a row.
+    /// Adds the gradients of a round's intervals without a row, which are zero, to workers' sums.
     fn fill<M: Executor + ?Sized>(&self, machine: &mut M, round: Round) -> Result<()> {
-        let intervals: Vec<u32> =
-            self.empty.borrow_mut().extract_if(.., |(of, _)| *of == round).map(|(_, at)| at).collect();
+        let empty = self.empty.borrow();
+        let intervals: Vec<u32> = empty.iter().filter(|(of, _)| *of == round).map(|(_, at)| *at).collect();
         if intervals.is_empty() {
             return Ok(());
         }
-        let mut made: Vec<Vec<u32>> = vec![Vec::new(); self.there.len()];
-        for (number, lane) in self.parameters.iter().flat_map(Owned::made) {
-            let Some(place) = lane.map(|lane| self.place(lane)).transpose()? else { continue };
-            made.get_mut(place as usize).into_iter().for_each(|of| of.push(number));
+        let mut made: BTreeMap<u32, Vec<(u32, usize, usize)>> = BTreeMap::new();
+        for one in &self.parameters {
+            let (rows, columns) = one.shape();
+            for (number, lane) in one.made() {
+                for replica in 0..self.tops.len() {
+                    let Some(place) = lane.map(|lane| self.place(lane + replica * self.depth)).transpose()?
+                    else {
+                        continue;
+                    };
+                    made.entry(place).or_default().push((number, rows, columns));
+                }
+            }
         }
-        let fill = |(place, numbers): (u32, Vec<u32>)| {
-            let fill = Errand::Fill { round: round.0, intervals: intervals.clone(), numbers };
+        let fill = |(place, uses)| {
+            let fill = Errand::Fill { round: round.0, intervals: intervals.clone(), uses };
             Ok((place, errand::write(&fill, &[]).map_err(failed)?))
         };
-        let made = (0u32..).zip(made).filter(|(_, numbers)| !numbers.is_empty());
-        tell(machine, made.map(fill).collect::<Result<_>>()?)
+        tell(machine, made.into_iter().map(fill).collect::<Result<_>>()?)
+    }
+
+    /// Brings the sums of a round, whose parameters live on the host, to the host. Returns the sums
+    /// by use and replica: those of the replica's nodes of the tree, left to right.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] if a worker that has sums is gone.
+    pub(crate) fn collect<M: Executor + ?Sized>(&self, machine: &mut M, round: Round) -> Result<Vec<Collected>> {
+        self.fill(machine, round)?;
+        let mut wanted = Vec::new();
+        let firsts = self.tops.iter().scan(0, |next, tops| {
+            let first = *next;
+            *next += tops.len();
+            Some(first)
+        });
+        for (replica, (first, tops)) in firsts.zip(&self.tops).enumerate() {
+            for one in self.parameters.iter().filter(|one| !one.of.is_frozen()) {
+                for (number, lane) in one.made() {
+                    let Some(lane) = lane else { continue };
+                    let place = self.place(lane + replica * self.depth)?;
+                    wanted.extend((first..first + tops.len()).map(|top| ((number, replica), top, place, one)));
+                }
+            }
+        }
+        let mut collected: Vec<Collected> = Vec::new();
+        // Few at a time: the host has room for their frames.
+        let bytes = |one: &Owned| one.length() * 4;
+        while !wanted.is_empty() {
+            let mut sum = 0;
+            let few = wanted.iter().take_while(|(.., one)| {
+                let before = sum;
+                sum += bytes(one);
+                before < COLLECTED_BYTES
+            });
+            let few: Vec<_> = wanted.drain(..few.count()).collect();
+            let request = |&((number, _), top, place, _): &((u32, usize), usize, u32, &Owned)| {
+                let sum = Errand::Sum { round: round.0, number, top };
+                Ok((place, errand::write(&sum, &[]).map_err(failed)?))
+            };
+            let answers = ask(machine, few.iter().map(request).collect::<Result<_>>()?, false)?;
+            for ((of, _, place, one), answer) in few.into_iter().zip(&answers) {
+                let part = given(answer, one.shape()).and_then(|matrix| errand::buffer(&matrix));
+                let part = part.map_err(|reason| exclude(machine, place, reason))?;
+                match collected.last_mut().filter(|(known, _)| *known == of) {
+                    Some((_, parts)) => parts.push(part),
+                    None => collected.push((of, vec![part])),
+                }
+            }
+        }
+        Ok(collected)
+    }
+
+    /// Forgets which intervals of a round have no row, once its update is made.
+    pub(crate) fn updated(&self, round: Round) {
+        self.empty.borrow_mut().retain(|(of, _)| *of > round);
     }
 
     /// Brings gradients of weights that lanes have in common to the place that owns these.
@@ -39,7 +110,7 @@ impl Owners {
                 if from == owner {
                     continue;
                 }
-                let given = take(machine, from, &Errand::Sum { round, number }, one.shape())?;
+                let given = take(machine, from, &Errand::Sum { round, number, top: 0 }, one.shape())?;
                 let add = errand::write(&Errand::Add { round, number }, &[given]).map_err(failed)?;
                 tell(machine, vec![(owner, add)])?;
             }

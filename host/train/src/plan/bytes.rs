@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use eciton_plan::program::Parameter;
 use eciton_plan::{
-    Config, ExecutorKind, Place, Program, Residents, RowFormat, SlotId, Spans, Stage, StageId,
+    Config, ExecutorKind, ParameterId, Place, Program, Residents, RowFormat, SlotId, Spans, Stage, StageId,
 };
 use serde::Serialize;
 
@@ -40,17 +40,23 @@ pub(super) fn of(draft: &Draft, config: &Config, rows: &[usize]) -> Option<Vec<U
     let cut: Cut<'_> = (&planned.program, &planned.spans, &planned.schedule);
     let sums = draft.sums(config, rows.len());
     let parts: Vec<(u64, u64)> = rows.iter().map(|&rows| rows as u64).zip(sums.counts()).collect();
-    let depth = config.lanes.lanes.depth();
+    let (depth, width) = (config.lanes.lanes.depth(), u64::from(config.lanes.lanes.width.max(1)));
+    let gradients = match config.sums_stay() {
+        true => sums.of_replicas(&config.lanes.lanes),
+        false => sums,
+    };
+    let gradients = gradients.counts().sum::<u64>() / width;
     // At most `MAX_LANES`.
-    Some((0..depth as u16).map(|lane| of_lane(cut, config, lane, &parts)).collect())
+    Some((0..depth as u16).map(|lane| of_lane(cut, config, lane, (&parts, gradients))).collect())
 }
 
-/// Bytes of a lane. `parts`: rows of each part of a batch, and nodes of its sums.
+/// Bytes of a lane. `parts` are the rows of each micro-batch and the nodes of its sums, `gradients`
+/// the sums of a gradient that a lane sends.
 fn of_lane(
     (program, spans, schedule): Cut<'_>,
     config: &Config,
     lane: u16,
-    parts: &[(u64, u64)],
+    (parts, gradients): (&[(u64, u64)], u64),
 ) -> UpdateBytes {
     let own = config.workers.own();
     let width = u64::from(config.lanes.lanes.width.max(1));
@@ -93,7 +99,11 @@ fn of_lane(
         let values = |id| program.parameter(id).map_or(0, |one: &Parameter| 4 * one.len() as u64);
         let mut read = BTreeSet::new();
         for stage in inside.iter().filter_map(|id| program.stage(*id)) {
-            found.to_host += nodes * stage.sums.iter().map(|id| values(*id)).sum::<u64>();
+            let is_sent = |id: &&ParameterId| {
+                let layer = program.parameter(program.owner(**id)).map(|one| one.layer);
+                !config.sums_stay() || layer.is_none_or(|layer| !config.optimiser.freezes(layer))
+            };
+            found.to_host += gradients * stage.sums.iter().filter(is_sent).map(|id| values(*id)).sum::<u64>();
             let operation = program.operations.get(stage.operation.index());
             read.extend(operation.into_iter().flat_map(|of| &of.parameters).map(|id| program.owner(*id)));
         }

@@ -163,9 +163,13 @@ pub(crate) fn owning_lanes((program, spans, schedule): Cut<'_>) -> OwningLanes {
     OwningLanes { readers: readers.into_iter().map(|lanes| lanes.into_iter().collect()).collect(), makers }
 }
 
-/// By lane of all replicas, bytes of weights and of rows that a worker keeps at once; parts have at most so many
-/// rows, and there are so many.
-pub(crate) fn needs(config: &Config, cut: Cut<'_>, (rows, parts): (usize, u32)) -> Vec<(u64, u64)> {
+/// Returns by lane of all replicas the bytes of weights and sums, and of rows, that a worker holds at
+/// once. There are `parts` micro-batches of at most `rows` rows, and a sum takes `levels` buffers.
+pub(crate) fn needs(
+    config: &Config,
+    cut: Cut<'_>,
+    (rows, parts, levels): (usize, u32, u64),
+) -> Vec<(u64, u64)> {
     let (program, spans, schedule) = cut;
     let lanes = config.lanes.lanes;
     let of_replica = parts.div_ceil(lanes.width.max(1));
@@ -200,6 +204,7 @@ pub(crate) fn needs(config: &Config, cut: Cut<'_>, (rows, parts): (usize, u32)) 
         // Of what it owns also moments, and a sum for each level of the tree and for the part that comes.
         let copies = match config.workers.own() {
             true => versions + config.optimiser.algorithm.moments() as u64 + OWNED_SUMS * versions,
+            false if config.pipeline.gradient_versions() == 1 => versions + levels,
             false => versions,
         };
         // At most as many as there are other lanes.
@@ -229,7 +234,8 @@ impl LanesPlan {
             all.filter(move |(_, stage)| stage.place == Place::Lane(lane))
         };
         let most = rows.iter().copied().max().unwrap_or(0);
-        let needs = needs(config, (program, spans, schedule), (most, intervals));
+        let levels = draft.sums(config, rows.len()).levels();
+        let needs = needs(config, (program, spans, schedule), (most, intervals, levels));
         let updates = super::bytes::of(draft, config, rows);
         let one = |lane: u16| LanePlan {
             stages: on(lane).map(|(_, stage)| stage.name.clone()).collect(),

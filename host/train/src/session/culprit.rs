@@ -17,7 +17,7 @@ impl Session {
     /// is found.
     pub(super) fn explained(&mut self, config: &Config, seed: u64, mut error: Error) -> Error {
         // Weights that workers own are not here to look with.
-        if self.weights.owners().is_none()
+        if !self.weights.owners().have_parameters()
             && let Error::NotFinite { round, first, .. } | Error::GradientNotFinite { round, first, .. } =
                 &mut error
         {

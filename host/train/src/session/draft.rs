@@ -250,6 +250,10 @@ impl Planned {
             if let Some(lanes) = &lanes {
                 lanes.place(&mut schedule, &spans);
             }
+            if config.sums_stay() {
+                // Steps whose sums go with a worker are done again from these rows.
+                schedule.keep_rows();
+            }
             Ok((spans, schedule))
         };
         let on_workers = lanes.is_some() && config.executor.kind == ExecutorKind::Workers;

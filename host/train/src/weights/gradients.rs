@@ -31,10 +31,28 @@ fn internal(reason: String) -> Error {
 }
 
 impl Gradients {
-    /// Gradients of uses with `shapes`, without any values yet.
+    /// Gradients of uses with `shapes`, without any values yet. Without shapes, steps have no
+    /// buffers here.
     pub(super) fn new(sums: &Sums, shapes: Vec<(usize, usize)>) -> Result<Self> {
         let (written, free) = (BTreeMap::new(), BTreeMap::new());
-        Ok(Self { sums: GradientSums::new(sums.tree, &sums.nodes)?, shapes, written, free, updated: None })
+        let whole = GradientSums::new(sums.tree, &sums.nodes, &[sums.tree.root()])?;
+        Ok(Self { sums: whole, shapes, written, free, updated: None })
+    }
+
+    /// Adds what a worker has summed for a use: the sums of a replica's nodes of the tree.
+    pub(super) fn add(&mut self, of: (u32, u32), replica: u32, parts: Vec<Buffer>) -> Result<()> {
+        self.forget_updated();
+        let added = self.sums.add(of, IntervalId(replica), parts).map_err(internal)?;
+        self.release(added);
+        Ok(())
+    }
+
+    /// Removes the sums that an update has read.
+    fn forget_updated(&mut self) {
+        if let Some(updated) = self.updated.take() {
+            let over = self.sums.forget_through(updated);
+            self.release(over);
+        }
     }
 
     /// Returns the buffers that a step writes a use's gradient into: one for each node of its interval.
@@ -45,10 +63,7 @@ impl Gradients {
         round: Round,
         interval: IntervalId,
     ) -> Result<Vec<Buffer>> {
-        if let Some(updated) = self.updated.take() {
-            let over = self.sums.forget_through(updated);
-            self.release(over);
-        }
+        self.forget_updated();
         let Some(&(rows, columns)) = self.shapes.get(number) else { return Ok(Vec::new()) };
         let step = (round.0, use_number(number), interval.0);
         if let Some(known) = self.written.get(&step) {
@@ -91,7 +106,8 @@ impl Gradients {
     }
 
     fn release(&mut self, buffers: Vec<Buffer>) {
-        for buffer in buffers {
+        // Without shapes workers make the gradients, and no step here takes a buffer.
+        for buffer in buffers.into_iter().filter(|_| !self.shapes.is_empty()) {
             self.free.entry((buffer.rows(), buffer.columns())).or_default().push(buffer);
         }
     }

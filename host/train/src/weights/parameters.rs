@@ -425,7 +425,7 @@ mod tests {
     /// kept versions.
     fn with(gradients: &[(usize, usize, &[f32])], kept: usize) -> (Parameters, GradientSums) {
         let mut parameters = Parameters::new(kept);
-        let mut sums = GradientSums::new(Tree::new(1), &[vec![Node::atom(0)]]).unwrap();
+        let mut sums = GradientSums::new(Tree::new(1), &[vec![Node::atom(0)]], &[Node::atom(0)]).unwrap();
         for (number, &(rows, columns, gradient)) in (0..).zip(gradients) {
             let mut parameter = Parameter::new((rows, columns), vec![], vec![number], Some(0.0));
             parameter.begin(4).unwrap();

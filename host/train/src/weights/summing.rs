@@ -1,11 +1,14 @@
-//! Sums of gradients, added along the tree of a batch as the parts arrive. The host and workers
-//! that own parameters use the same type.
+//! Sums of gradients, added along the tree of a batch as the parts arrive, at whichever location the
+//! gradients are made.
+//!
+//! A location adds up some nodes of the tree, its *tops*. The root is the only top of a location
+//! that has all parts. A replica of a pipeline has the largest nodes that its micro-batches cover.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use eciton_plan::{Combine, IntervalId, Node, Sum, Tree};
-use eciton_tensor::Buffer;
+use eciton_tensor::{Buffer, ReadRows};
 
 /// Gradient sums of the rounds in flight, by round and by use of a parameter.
 ///
@@ -14,22 +17,38 @@ use eciton_tensor::Buffer;
 pub(crate) struct GradientSums {
     /// Index of each interval's first node among all nodes, and the number of nodes at the end.
     firsts: Vec<usize>,
-    combine: Combine,
-    sums: BTreeMap<(u32, u32), Summing>,
+    /// Additions of each top, and the index of its first node among all nodes.
+    tops: Vec<(Combine, usize)>,
+    /// Sums of the tops, by round and use.
+    sums: BTreeMap<(u32, u32), Vec<Summing>>,
 }
 
 impl GradientSums {
-    /// Sums over `tree`, of which each interval has `nodes`.
+    /// Sums of `tops`, left to right, of which each interval has `nodes`.
     ///
     /// # Errors
-    /// [`eciton_plan::Error::Cover`] if the nodes do not cover the tree exactly.
-    pub(crate) fn new(tree: Tree, nodes: &[Vec<Node>]) -> Result<Self, eciton_plan::Error> {
+    /// [`eciton_plan::Error::Cover`] if the nodes do not cover each top exactly.
+    pub(crate) fn new(tree: Tree, nodes: &[Vec<Node>], tops: &[Node]) -> Result<Self, eciton_plan::Error> {
         let mut firsts = vec![0];
         for nodes in nodes {
             firsts.push(firsts.last().unwrap_or(&0) + nodes.len());
         }
-        let nodes: Vec<Node> = nodes.iter().flatten().copied().collect();
-        Ok(Self { firsts, combine: Combine::new(tree, &nodes, tree.root())?, sums: BTreeMap::new() })
+        let mut left: Vec<Node> = nodes.iter().flatten().copied().collect();
+        let (mut all, mut first) = (Vec::with_capacity(tops.len()), 0);
+        for (at, &top) in tops.iter().enumerate() {
+            // The last one has all that is left, so that its check covers the whole.
+            let end = tree.span(top).end;
+            let inside = |node: &&Node| at + 1 == tops.len() || tree.span(**node).end <= end;
+            let rest = left.split_off(left.iter().take_while(inside).count());
+            all.push((Combine::new(tree, &left, top)?, first));
+            first += left.len();
+            left = rest;
+        }
+        Ok(Self { firsts, tops: all, sums: BTreeMap::new() })
+    }
+
+    fn empty(&self) -> Vec<Summing> {
+        self.tops.iter().map(|_| Summing::default()).collect()
     }
 
     /// Indices of an interval's nodes among all nodes. `None` if there is no such interval.
@@ -38,10 +57,11 @@ impl GradientSums {
     }
 
     /// Adds an interval's parts to the sum of a use, and returns the buffers that are not needed
-    /// any more. The sums take the buffers of some parts over and write into them.
+    /// any more. The sums take the buffers of some parts over and write into them. Parts that came
+    /// before are left out: a step that is done again makes the same bits.
     ///
     /// # Errors
-    /// An unknown interval, another number of parts, parts of another length, a part that came before.
+    /// An unknown interval, another number of parts, parts of another length.
     pub(crate) fn add(
         &mut self,
         (round, number): (u32, u32),
@@ -52,26 +72,43 @@ impl GradientSums {
         if parts.len() != nodes.len() {
             return Err(format!("{} parts of interval {interval}, not {}", parts.len(), nodes.len()));
         }
-        let sum = self.sums.entry((round, number)).or_default();
+        let empty = self.empty();
+        let sums = self.sums.entry((round, number)).or_insert(empty);
         let mut added = Vec::new();
         for (index, part) in nodes.zip(parts) {
-            sum.put(index, part, &self.combine, &mut added)?;
+            let of = self.tops.partition_point(|(_, first)| *first <= index).saturating_sub(1);
+            let top = self.tops.get(of).zip(sums.get_mut(of));
+            let ((combine, first), sum) = top.ok_or_else(|| format!("part {index} is of no sum"))?;
+            match sum.has(index - first, combine) {
+                true => added.push(part),
+                false => sum.put(index - first, part, combine, &mut added)?,
+            }
         }
         Ok(added)
     }
 
-    /// Takes a whole sum that was computed elsewhere.
-    pub(crate) fn insert(&mut self, of: (u32, u32), whole: Buffer) {
-        self.sums.insert(of, Summing::made(whole, &self.combine));
+    /// Takes the sum of a top that was computed elsewhere.
+    ///
+    /// # Errors
+    /// There is no such top.
+    pub(crate) fn insert(&mut self, of: (u32, u32), top: usize, whole: Buffer) -> Result<(), String> {
+        let empty = self.empty();
+        let sums = self.sums.entry(of).or_insert(empty);
+        let found = self.tops.get(top).zip(sums.get_mut(top));
+        let ((combine, _), sum) = found.ok_or_else(|| format!("there is no sum {top}"))?;
+        *sum = Summing::made(whole, combine);
+        Ok(())
     }
 
-    /// Removes the sum of a use, and passes it to `then`.
+    /// Returns the sum of a top.
     ///
     /// # Errors
     /// A sum that is missing or incomplete.
-    pub(crate) fn remove<T>(&mut self, of: (u32, u32), then: impl FnOnce(&[f32]) -> T) -> Result<T, String> {
-        let sum = self.sums.remove(&of).ok_or_else(|| format!("no gradient {} has come", of.1))?;
-        sum.whole(&self.combine, then)
+    pub(crate) fn top(&self, of: (u32, u32), top: usize) -> Result<ReadRows, String> {
+        let sums = self.sums.get(&of).and_then(|sums| sums.get(top)).zip(self.tops.get(top));
+        let (sum, (combine, _)) = sums.ok_or_else(|| format!("no gradient {} has come", of.1))?;
+        let whole = sum.whole(combine)?;
+        whole.read(0..whole.rows()).map_err(said)
     }
 
     /// Passes the whole gradient of a round to `then`: the sums of a parameter's uses, added in
@@ -86,20 +123,18 @@ impl GradientSums {
         then: impl FnOnce(&[f32]) -> T,
     ) -> Result<T, String> {
         let (own, further) = uses.split_first().ok_or("a parameter without a use")?;
-        let sum = |of: &u32| {
-            let found = self.sums.get(&(round, *of));
-            found.ok_or_else(|| format!("no gradient of parameter {own} has come"))
-        };
-        if further.is_empty() {
-            return sum(own)?
-                .whole(&self.combine, then)
-                .map_err(|reason| format!("parameter {own}: {reason}"));
+        let named = |reason| format!("parameter {own}: {reason}");
+        if self.tops.len() != 1 {
+            return Err(named(format!("{} sums of the tree, not 1", self.tops.len())));
         }
-        let mut total = sum(own)?.whole(&self.combine, <[f32]>::to_vec)?;
+        let sum = self.top((round, *own), 0).map_err(named)?;
+        if further.is_empty() {
+            return Ok(then(sum.view().data()));
+        }
+        let mut total = sum.view().data().to_vec();
         for of in further {
-            sum(of)?.whole(&self.combine, |sum| {
-                total.iter_mut().zip(sum).for_each(|(total, value)| *total += value);
-            })?;
+            let sum = self.top((round, *of), 0).map_err(named)?;
+            total.iter_mut().zip(sum.view().data()).for_each(|(total, value)| *total += value);
         }
         Ok(then(&total))
     }
@@ -107,12 +142,12 @@ impl GradientSums {
     /// Removes the sums of all rounds up to `round`, and returns the buffers that they held.
     pub(crate) fn forget_through(&mut self, round: u32) -> Vec<Buffer> {
         let over = self.sums.extract_if(..(round.saturating_add(1), 0), |_, _| true);
-        over.flat_map(|(_, sum)| sum.buffers()).collect()
+        over.flat_map(|(_, sums)| sums).flat_map(Summing::buffers).collect()
     }
 
     /// Bytes of all sums and of the parts that wait.
     pub(crate) fn bytes(&self) -> u64 {
-        self.sums.values().map(Summing::bytes).sum()
+        self.sums.values().flatten().map(Summing::bytes).sum()
     }
 }
 
@@ -181,6 +216,13 @@ impl Level {
 }
 
 impl Summing {
+    /// Returns whether a part has come.
+    fn has(&self, index: usize, combine: &Combine) -> bool {
+        let is_added = |step: &Sum| matches!(step, Sum::AddPartial { partial, .. } if *partial == index);
+        let before = combine.steps().get(..self.done).unwrap_or_default();
+        before.iter().any(is_added) || self.waiting.contains_key(&index)
+    }
+
     /// Takes part number `index`. Moves buffers that are not needed any more to `free`.
     fn put(
         &mut self,
@@ -189,11 +231,7 @@ impl Summing {
         combine: &Combine,
         free: &mut Vec<Buffer>,
     ) -> Result<(), String> {
-        let is_added = |step: &Sum| matches!(step, Sum::AddPartial { partial, .. } if *partial == index);
-        let before = combine.steps().get(..self.done).unwrap_or_default();
-        if before.iter().any(is_added) || self.waiting.insert(index, part).is_some() {
-            return Err(format!("part {index} came twice"));
-        }
+        self.waiting.insert(index, part);
         while let Some(&step) = combine.steps().get(self.done) {
             let (level, part) = match step {
                 Sum::Start { level } => {
@@ -227,17 +265,15 @@ impl Summing {
         made
     }
 
-    /// Passes the whole sum to `then`.
-    fn whole<T>(&self, combine: &Combine, then: impl FnOnce(&[f32]) -> T) -> Result<T, String> {
+    /// The whole sum.
+    fn whole(&self, combine: &Combine) -> Result<&Buffer, String> {
         let (done, all) = (self.done, combine.steps().len());
         let whole = match self.levels.get(&combine.level()) {
             _ if all == 0 => self.waiting.get(&0),
             Some(Level::Sum(whole)) => Some(whole).filter(|_| done == all),
             _ => None,
         };
-        let whole = whole.ok_or_else(|| format!("{done} of {all} additions are done"))?;
-        let whole = whole.read(0..whole.rows()).map_err(said)?;
-        Ok(then(whole.view().data()))
+        whole.ok_or_else(|| format!("{done} of {all} additions are done"))
     }
 
     /// All of its buffers.
@@ -283,20 +319,54 @@ mod tests {
             let wanted = combine.sum(&all, width, &mut scratch).unwrap().to_vec();
             for turn in 0..parts.len() {
                 let (mut summing, mut added) = (Summing::default(), Vec::new());
-                assert!(summing.whole(&combine, |_| ()).is_err());
+                assert!(summing.whole(&combine).is_err());
                 // From the last on, beginning anywhere.
                 for at in (0..parts.len()).rev().map(|at| (at + turn) % parts.len()) {
                     let copy = Buffer::from_rows(2, 3, &parts[at].to_vec().unwrap()).unwrap();
                     summing.put(at, copy, &combine, &mut added).unwrap();
                 }
-                assert_eq!(summing.whole(&combine, <[f32]>::to_vec).unwrap(), wanted, "{atoms} atoms");
+                assert_eq!(data(summing.whole(&combine).unwrap()), wanted, "{atoms} atoms");
                 assert!(summing.bytes() > 0);
-                // A part that was added before is refused as one that waits is.
-                for (at, part) in parts.iter().enumerate() {
-                    let twice = summing.put(at, part.clone(), &combine, &mut added).unwrap_err();
-                    assert_eq!(twice, format!("part {at} came twice"));
-                }
+                assert!((0..parts.len()).all(|part| summing.has(part, &combine)));
             }
         }
+    }
+
+    #[test]
+    fn sums_of_replicas_give_the_bits_of_the_whole() {
+        let values = |at: usize| (0..6).map(|value| ((at * 7 + value * 3) as f32).sin() * 1e3).collect();
+        let part = |at| Buffer::from_rows(2, 3, &Vec::<f32>::from_iter::<Vec<f32>>(values(at))).unwrap();
+        for (atoms, cuts) in [(16u32, vec![0, 8, 16]), (12, vec![0, 3, 12]), (5, vec![0, 5]), (20, vec![0, 7, 9, 20])]
+        {
+            let tree = Tree::new(atoms);
+            let nodes: Vec<Vec<Node>> = (0..atoms).map(|atom| vec![Node::atom(atom)]).collect();
+            let runs = cuts.windows(2).map(|cut| tree.nodes(cut[0]..cut[1]));
+            let runs: Vec<Vec<Node>> = runs.collect();
+            let tops: Vec<Node> = runs.iter().flatten().copied().collect();
+            let mut alone = GradientSums::new(tree, &nodes, &[tree.root()]).unwrap();
+            let mut made = GradientSums::new(tree, &nodes, &tops).unwrap();
+            let mut host = GradientSums::new(tree, &runs, &[tree.root()]).unwrap();
+            for atom in (0..atoms).rev() {
+                alone.add((1, 7), IntervalId(atom), vec![part(atom as usize)]).unwrap();
+                                made.add((1, 7), IntervalId(atom), vec![part(atom as usize)]).unwrap();
+                // A step that is done again adds nothing.
+                made.add((1, 7), IntervalId(atom), vec![part(atom as usize)]).unwrap();
+            }
+            let mut top = 0;
+            for (replica, tops) in runs.iter().enumerate() {
+                let copy = |at| {
+                    let (copy, sum) = (part(0), made.top((1, 7), at).unwrap());
+                    copy.write(0..2).unwrap().view_mut().data_mut().copy_from_slice(sum.view().data());
+                    copy
+                };
+                let parts = (top..top + tops.len()).map(copy).collect();
+                host.add((1, 7), IntervalId(replica as u32), parts).unwrap();
+                top += tops.len();
+            }
+            let whole = |sums: &GradientSums| sums.whole(1, &[7], <[f32]>::to_vec).unwrap();
+            assert_eq!(whole(&host), whole(&alone), "{atoms} atoms, {cuts:?}");
+            assert!(tops.len() == 1 || made.whole(1, &[7], |_| ()).is_err());
+        }
+        assert!(GradientSums::new(Tree::new(3), &[vec![Node::atom(0)]], &[Tree::new(3).root()]).is_err());
     }
 }

@@ -119,11 +119,16 @@ impl Held {
         }
     }
 
-    /// Removes a worker. Returns the steps whose gradients it had in its sums.
-    pub(super) fn lost(&mut self, place: usize) -> Vec<Step> {
+    /// Removes a worker's stashes.
+    pub(super) fn forgot(&mut self, place: usize) {
         for places in self.at.values_mut() {
             places.remove(&place);
         }
+    }
+
+    /// Removes a worker. Returns the steps whose gradients it had in its sums.
+    pub(super) fn lost(&mut self, place: usize) -> Vec<Step> {
+        self.forgot(place);
         self.summed.iter().filter(|(_, at)| **at == place).map(|(step, _)| *step).collect()
     }
 
