@@ -592,9 +592,9 @@ mod tests {
     fn what_workers_do_is_not_counted_at_the_host() {
         let [(host, _), (worker, total)] = ["host", "worker"].map(|owner| on_lanes(owner, 2));
         let (values, largest) = (6_374_410, 4 * 1024 * 1024);
-        // Adam's two moments and one version; four micro-batches in flight, and their sum.
+        // Adam's two moments and one version; the sum of a gradient, as it is read and in a frame.
         assert_eq!(host["weights"], 3 * 4 * values);
-        assert!(host["gradients"] >= 5 * 4 * values);
+        assert!((3 * 4 * values..13 * values).contains(&host["gradients"]), "{host:?}");
         // A matrix in transit.
         assert_eq!((worker["weights"], worker.get("gradients")), (4 * largest, None));
         // The host evaluates if it has the weights: a packed parameter for each thread, rows

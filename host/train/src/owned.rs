@@ -39,7 +39,7 @@ use std::path::Path;
 use eciton_exec::Executor;
 use eciton_exec::workers::OWNED;
 use eciton_kernel::Kept;
-use eciton_plan::{IntervalId, Node, Optimiser, Program, Round, Version};
+use eciton_plan::{IntervalId, Lanes, Node, Optimiser, Program, Round, Version};
 use eciton_tensor::Matrix;
 use eciton_tensor::frame::Frame;
 
@@ -72,8 +72,7 @@ pub(crate) struct Owners {
     nodes: Vec<Vec<(u8, u32)>>,
     /// Nodes of the tree that each replica of the pipeline sums.
     tops: Vec<Vec<Node>>,
-    /// Lanes of a replica.
-    depth: usize,
+    lanes: Lanes,
     /// Maximum number of rounds in flight.
     rounds: u32,
     /// The log of parameters that live on workers. If `None`, they live on the host.
@@ -113,8 +112,8 @@ pub(crate) struct Wanted<'a> {
     pub program: &'a Program,
     pub lanes: OwningLanes,
     pub optimiser: &'a Optimiser,
-    /// Lanes of a replica.
-    pub depth: u32,
+    /// Lanes of all replicas.
+    pub all_lanes: Lanes,
     /// Maximum number of rounds in flight.
     pub rounds: u32,
     pub every: u32,
@@ -137,7 +136,8 @@ impl Owners {
         wanted: Wanted<'_>,
         (atoms, nodes, tops): (u32, &[Vec<Node>], Vec<Vec<Node>>),
     ) -> Result<Self> {
-        let Wanted { program, lanes, optimiser, depth, rounds, every, delayed, replicas, folder } = wanted;
+        let Wanted { program, lanes, optimiser, all_lanes, rounds, every, delayed, replicas, folder } =
+            wanted;
         let OwningLanes { readers, makers } = lanes;
         let parameter = |((_, of), lanes): ((u32, Parameter), Vec<usize>)| {
             let makers = of.uses().iter().map(|&number| makers.get(number as usize).copied().flatten());
@@ -149,8 +149,19 @@ impl Owners {
         let matrices = 1 + optimiser.algorithm.moments() + usize::from(delayed);
         let log = folder.map(|folder| Log::new(folder, lengths, matrices)).transpose()?;
         let nodes = nodes.iter().map(|nodes| errand::pairs(nodes)).collect();
-        let depth = depth.max(1) as usize;
-        let own = Self { parameters, atoms, nodes, tops, depth, rounds, log, every, delayed, replicas, ..Self::default() };
+        let own = Self {
+            parameters,
+            atoms,
+            nodes,
+            tops,
+            lanes: all_lanes,
+            rounds,
+            log,
+            every,
+            delayed,
+            replicas,
+            ..Self::default()
+        };
         Ok(Self { sums: true, ..own })
     }
 
@@ -164,13 +175,10 @@ impl Owners {
         self.sums
     }
 
-    /// Nodes of the tree that each replica of the pipeline sums.
-    pub(crate) fn tops(&self) -> &[Vec<Node>] {
-        &self.tops
-    }
-
     fn log_file(&self) -> Result<&Log> {
-        self.log.as_ref().ok_or_else(|| Error::Internal("parameters that live on the host have no log".to_owned()))
+        self.log
+            .as_ref()
+            .ok_or_else(|| Error::Internal("parameters that live on the host have no log".to_owned()))
     }
 
     /// Makes the log's next entry, which is whole, the entry of a version.
@@ -205,7 +213,7 @@ impl Owners {
 
     /// Whether anything has a replica.
     fn replicates(&self) -> bool {
-        self.replicas.iter().any(|&count| count > 0)
+        self.tops.len() > 1 || self.replicas.iter().any(|&count| count > 0)
     }
 
     /// Whether workers that come could have the values of an update.
@@ -325,42 +333,47 @@ impl Owners {
         self.parameters.get(number as usize).ok_or_else(|| failed(format!("parameter {number}")))
     }
 
-    /// The place of a program's lane.
-    pub(crate) fn place_of(&self, lane: u16) -> Result<u32> {
-        self.place(lane.into())
+    /// The place of a program's lane, for an interval.
+    pub(crate) fn place_of(&self, lane: u16, interval: IntervalId) -> Result<u32> {
+        // At most as many as there may be intervals.
+        let replica = self.lanes.replica(interval.0, self.nodes.len() as u32);
+        self.place(lane.into(), replica as usize)
     }
 
-    /// The place of a lane.
-    fn place(&self, lane: usize) -> Result<u32> {
-        let place = self.places.get(lane).copied();
+    /// The place of a lane of a replica of the pipeline.
+    fn place(&self, lane: usize, replica: usize) -> Result<u32> {
+        let place = self.places.get(replica * self.lanes.depth() as usize + lane).copied();
         place.ok_or_else(|| failed(format!("lane {lane} is nowhere")))
     }
 
-    /// The places that have a parameter's replicas: the nearest before its owner's that are there.
-    fn replicas(&self, one: &Owned) -> Result<Vec<u32>> {
-        let (owner, count) = (self.homes(one)?.0 as usize, self.there.len());
+    /// The places that have values and moments of a parameter, and update it. The first is its
+    /// owner's: that of the first lane that reads it. Then come those of the lane in other replicas
+    /// of the pipeline, and the nearest places before the owner's that have replicas.
+    fn holders(&self, one: &Owned) -> Result<Vec<u32>> {
+        let (lane, count) = (one.lanes.first().copied().unwrap_or(0), self.there.len());
+        let of_replicas = (0..self.tops.len()).map(|replica| self.place(lane, replica));
+        let mut holders = of_replicas.collect::<Result<Vec<u32>>>()?;
+        let owner = holders.first().map_or(0, |&owner| owner as usize);
         let before = (1..count).map(|by| (owner + count - by) % count);
-        let most = one.lanes.first().and_then(|&lane| self.replicas.get(lane)).copied().unwrap_or(0);
-        let before = before.filter(|&at| self.there[at]).take(most as usize);
+        let most = self.replicas.get(lane).copied().unwrap_or(0);
         // At most as many as there may be workers.
-        Ok(before.map(|at| at as u32).collect())
+        holders.extend(before.filter(|&at| self.there[at]).take(most as usize).map(|at| at as u32));
+        let mut known = BTreeSet::new();
+        holders.retain(|place| known.insert(*place));
+        Ok(holders)
     }
 
-    /// The place that owns a parameter, and others that have copies.
-    fn homes(&self, one: &Owned) -> Result<(u32, Vec<u32>)> {
-        let owner = self.place(one.lanes.first().copied().unwrap_or(0))?;
-        let places = one.lanes.iter().map(|&lane| self.place(lane));
-        let places = places.collect::<Result<BTreeSet<_>>>()?;
-        Ok((owner, places.into_iter().filter(|place| *place != owner).collect()))
+    /// The places of lanes that read a parameter and have values alone.
+    fn copies(&self, one: &Owned, holders: &[u32]) -> Result<BTreeSet<u32>> {
+        let lanes = |replica| one.lanes.iter().map(move |&lane| self.place(lane, replica));
+        let mut copies = (0..self.tops.len()).flat_map(lanes).collect::<Result<BTreeSet<u32>>>()?;
+        copies.retain(|place| !holders.contains(place));
+        Ok(copies)
     }
 
-    /// Parameters that a place owns, by place.
-    fn owned(&self) -> Result<Vec<Vec<u32>>> {
-        let mut owned: Vec<Vec<u32>> = vec![Vec::new(); self.there.len()];
-        for (number, one) in (0u32..).zip(&self.parameters) {
-            owned.get_mut(self.homes(one)?.0 as usize).into_iter().for_each(|of| of.push(number));
-        }
-        Ok(owned)
+    /// The place that owns a parameter.
+    fn owner(&self, one: &Owned) -> Result<u32> {
+        self.holders(one)?.first().copied().ok_or_else(|| failed("a parameter that is nowhere"))
     }
 
     /// Whether the log is to have an entry of a version.
@@ -370,18 +383,16 @@ impl Owners {
 
     /// Writes an entry of a version: one matrix at a time.
     pub(crate) fn log<M: Executor + ?Sized>(&mut self, machine: &mut M, version: Version) -> Result<()> {
-        for (place, of) in (0u32..).zip(self.owned()?) {
-            for parameter in of {
-                let mut get = |(version, matrix): (u64, usize), at: usize| {
-                    let give = Errand::Give { parameter, version, matrix };
-                    let shape = self.parameter(parameter)?.shape();
-                    let values = errand::values(&take(machine, place, &give, shape)?).map_err(failed)?;
-                    self.log_file()?.put(parameter as usize, at, &values)
-                };
-                (0..self.matrices()).try_for_each(|matrix| get((version.0, matrix), matrix))?;
-                if self.delayed && version.0 > 0 {
-                    get((version.0 - 1, 0), self.matrices())?;
-                }
+        for (parameter, one) in (0u32..).zip(&self.parameters) {
+            let place = self.owner(one)?;
+            let mut get = |(version, matrix): (u64, usize), at: usize| {
+                let give = Errand::Give { parameter, version, matrix };
+                let values = errand::values(&take(machine, place, &give, one.shape())?).map_err(failed)?;
+                self.log_file()?.put(parameter as usize, at, &values)
+            };
+            (0..self.matrices()).try_for_each(|matrix| get((version.0, matrix), matrix))?;
+            if self.delayed && version.0 > 0 {
+                get((version.0 - 1, 0), self.matrices())?;
             }
         }
         self.turn_log(version.0);

@@ -235,17 +235,20 @@ impl Session {
                     program: &program,
                     lanes: owning_lanes((&program, &spans, &schedule)),
                     optimiser: &config.optimiser,
-                    depth: config.lanes.lanes.depth(),
+                    all_lanes: config.lanes.lanes,
                     rounds: config.pipeline.gradient_versions(),
                     every: config.workers.log_every,
                     delayed: config.pipeline.weights() == WeightVersions::TwoBuffered,
-                    replicas: (0..config.lanes.lanes.count).map(|lane| config.workers.replicas_of(lane)).collect(),
+                    replicas: (0..config.lanes.lanes.count)
+                        .map(|lane| config.workers.replicas_of(lane))
+                        .collect(),
                     folder: config.workers.own().then_some(&folder),
                 };
                 Owners::new(wanted, (atoms, nodes, sums.tops(&config.lanes.lanes)))?
             }
         };
-        let weights = Weights::new(&program, &config.optimiser, &config.pipeline, (&sums, owners))?;
+        let (optimiser, pipeline) = (&config.optimiser, &config.pipeline);
+        let weights = Weights::new(&program, optimiser, pipeline, (&sums, &config.lanes.lanes), owners)?;
         let engine = Engine::new(&schedule, settings)?;
         let (fresh_instances, newest_first) = (options.fresh_instances, options.newest_first);
         // Each lane has a thread, or a worker, and the driver another thread, which no lane waits

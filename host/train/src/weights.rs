@@ -12,8 +12,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use eciton_plan::{
-    Algorithm, Combine, IntervalId, Lanes, Node, Optimiser, ParameterId, Pipeline, Program, Round, Tree, Version,
-    WeightVersions,
+    Algorithm, Combine, IntervalId, Lanes, Node, Optimiser, ParameterId, Pipeline, Program, Round, Tree,
+    Version, WeightVersions,
 };
 use eciton_tensor::{Buffer, Matrix};
 
@@ -171,7 +171,8 @@ impl Weights {
         program: &Program,
         optimiser: &Optimiser,
         pipeline: &Pipeline,
-        (sums, owners): (&Sums, Owners),
+        (sums, lanes): (&Sums, &Lanes),
+        owners: Owners,
     ) -> Result<Self> {
         let (versions, rounds) = (pipeline.weight_versions() as usize, pipeline.gradient_versions());
         let nodes: Vec<Node> = sums.nodes.iter().flatten().copied().collect();
@@ -180,7 +181,7 @@ impl Weights {
         let shapes = program.parameters.iter().chain(uses).map(|p| extent(&p.shape));
         let gradients = match owners.have_sums() {
             // What comes here are the sums of replicas.
-            true => Gradients::new(&Sums { nodes: owners.tops().to_vec(), tree: sums.tree }, Vec::new()),
+            true => Gradients::new(&sums.of_replicas(lanes), Vec::new()),
             false => Gradients::new(sums, shapes.collect()),
         };
         let mut here = Parameters::new(versions);

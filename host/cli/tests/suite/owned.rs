@@ -42,6 +42,45 @@ fn whoever_owns_the_weights_the_bits_are_the_same() {
         }
         let found = digits(folder, &[&settings[..], &over("3"), &REPLICAS].concat());
         assert_eq!(found["seeds"], alone["seeds"], "{settings:?} with replicas");
+        for (lanes, width) in [("4", "2"), ("4", "4"), ("6", "2")] {
+            let found = digits(folder, &[&settings[..], &over(lanes), &["--width", width]].concat());
+            assert_eq!(found["seeds"], alone["seeds"], "{settings:?} on {lanes}, width {width}");
+        }
+    }
+}
+
+/// Several replicas of a pipeline have the same weights, so the failure of one loses no update.
+#[test]
+fn replicas_of_a_pipeline_own_the_weights() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let all = |found: &Value| tasks(found).into_iter().sum::<u64>();
+    let line = [&over("4")[..], &["--width", "2", "--set", "workers.log_every=1000"]].concat();
+    for schedule in ["1f1b", "2bw"] {
+        let run = |rest: &[&str]| {
+            let line = [&DIGITS[..], &["--epochs", "8", "--schedule", schedule], rest].concat();
+            summary(&works(folder, &line))
+        };
+        let (alone, smooth) = (run(&["--lanes", "1"]), run(&line));
+        assert_eq!(smooth["seeds"], alone["seeds"], "{schedule}");
+        let (mut cheap, mut returns) = (0, 0);
+        for (vanish, losses) in [
+            ("[0,100,0,0]", 1),
+            ("[103,0,0,0]", 1),
+            ("[0,0,0,107]", 1),
+            ("[0,0,111,0]", 1),
+            ("[0,98,0,125]", 2),
+            ("[100,101,0,0]", 2),
+        ] {
+            let set = format!("workers.vanish_at={vanish}");
+            let found = run(&[&line[..], &["--set", &set]].concat());
+            assert_eq!(found["seeds"], alone["seeds"], "{schedule} {vanish}");
+            assert_eq!(lost(&found), losses, "{schedule} {vanish}: {found}");
+            // The work of a round or two, in place of all updates.
+            cheap += u64::from(all(&found) < all(&smooth) + 120);
+            returns += found["workers"]["returns"].as_u64().unwrap();
+        }
+        assert!(cheap >= 4 && returns >= 6, "{schedule}: {cheap} of 6 were cheap, {returns} returns");
     }
 }
 
@@ -330,6 +369,8 @@ fn an_update_moves_the_bytes_of_the_plan() {
         ("2", &OWNED),
         ("3", &[&OWNED[..], &REPLICAS].concat()),
         ("3", &[&OWNED[..], &["--set", "workers.replicas=[0,2,1]", "--schedule", "2bw"]].concat()),
+        ("4", &[&OWNED[..], &["--width", "2"]].concat()),
+        ("4", &[&OWNED[..], &["--width", "4", "--schedule", "2bw"]].concat()),
     ] {
         let line = [&model[..], &["--lanes", lanes, "--workers", lanes], rest].concat();
         let plan: Value =
@@ -361,7 +402,7 @@ fn what_does_not_go_with_owners_is_refused_in_words() {
     let four = ["--lanes", "4", "--workers", "4"];
     for (rest, words) in [
         (&["--workers", "2"][..], "say how many lanes there are"),
-        (&[&four[..], &["--width", "2"]].concat(), "have one replica"),
+        (&[&four[..], &["--width", "2"], &REPLICAS].concat(), "leave workers.replicas out"),
         (&[&four[..], &["--set", "workers.shadows=true"]].concat(), "leave shadows out"),
         (&[&four[..], &["--set", "run.keep=best"]].concat(), "keep the last model"),
         (&[&four[..], &REPLICAS, &["--set", "workers.owner=host"]].concat(), "the host has all"),

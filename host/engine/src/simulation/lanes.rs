@@ -428,9 +428,7 @@ impl<'a> World<'a> {
         if self.is_back(step.stage) && self.visit(part, step.round, step.interval.0).1.is_empty() {
             let stash: Vec<Step> = self.steps(part, step.round, step.interval.0);
             let loss = self.program.loss().unwrap();
-            self.holds.retain(|(of, place)| {
-                of.stage >= loss || !stash.contains(of) || at != *place
-            });
+            self.holds.retain(|(of, place)| of.stage >= loss || !stash.contains(of) || at != *place);
         }
     }
 

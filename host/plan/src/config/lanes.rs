@@ -94,8 +94,8 @@ impl Config {
             () if lanes.count == 0 => {
                 together("lanes.count", "0", "say how many lanes there are: lanes.count, or --lanes")
             }
-            () if lanes.width > 1 => {
-                let remedy = "have one replica: the host alone adds up gradients of several";
+            () if lanes.width > 1 && self.workers.replicas.iter().any(|&count| count > 0) => {
+                let remedy = "leave workers.replicas out: each replica of the pipeline has all weights";
                 together("lanes.width", &lanes.width.to_string(), remedy)
             }
             () if self.workers.shadows => {

@@ -17,7 +17,7 @@ impl Shape<'_> {
             Place::Lane(lane) => {
                 let replica = self.lanes.replica(interval, self.intervals);
                 (replica * self.lanes.depth() + u32::from(lane)) as usize
-            },
+            }
             _ => 0,
         }
     }

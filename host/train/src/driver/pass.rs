@@ -410,7 +410,8 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
                 state.passes.aside.push(other);
                 Ok(None)
             }
-            Completion::Lost { place } | Completion::Forgot { place } => match state.weights.owning_workers() {
+            Completion::Lost { place } | Completion::Forgot { place } => match state.weights.owning_workers()
+            {
                 // Rows that workers pass to each other, and parameters, went with it.
                 Some(owners) if owners.counts_on(place) => Err(Error::Gone { place }),
                 Some(_) => Ok(None),

@@ -255,17 +255,17 @@ impl On<'_> {
     fn received(&self, slot: SlotId, rows: usize, passed: &Passed) -> Result<(Kept, StageId)> {
         let owners = self.owners()?;
         let here = match self.stages.schedule.place(self.task.stage) {
-            Place::Lane(lane) => owners.place_of(lane)?,
+            Place::Lane(lane) => owners.place_of(lane, self.task.interval)?,
             _ => return Err(Error::Internal(format!("{} is on no lane", self.task.step()))),
         };
         let mut last = self.task.stage;
         for (lane, reader) in &passed.readers {
-            if owners.place_of(*lane)? == here {
+            if owners.place_of(*lane, self.task.interval)? == here {
                 last = last.max(*reader);
             }
         }
         let kept = self.kept(slot, rows);
-        match owners.place_of(passed.from)? == here {
+        match owners.place_of(passed.from, self.task.interval)? == here {
             true => Ok((kept, last)),
             false => Ok((Kept { name: kept.name.replacen(KEPT, PASSED, 1), ..kept }, last)),
         }
@@ -276,8 +276,8 @@ impl On<'_> {
         let kept = self.kept(slot, rows);
         let Some(passed) = self.stages.passes(slot) else { return Ok(vec![kept]) };
         let owners = self.owners()?;
-        let here = owners.place_of(passed.from)?;
-        let places = passed.readers.keys().map(|lane| owners.place_of(*lane));
+        let here = owners.place_of(passed.from, self.task.interval)?;
+        let places = passed.readers.keys().map(|lane| owners.place_of(*lane, self.task.interval));
         let places = places.collect::<Result<BTreeSet<_>>>()?;
         let to: Vec<u32> = places.iter().copied().filter(|place| *place != here).collect();
         let name = kept.name.replacen(KEPT, PASSED, 1);

@@ -60,13 +60,6 @@ pub(super) enum Errand {
         /// Index of the node that is summed.
         top: usize,
     },
-    /// Takes such a sum: the frame's part.
-    Add {
-        /// The round.
-        round: u32,
-        /// The use.
-        number: u32,
-    },
     /// Adds squares of gradients to a sum, as far as it is.
     Norm {
         /// The round.
@@ -76,19 +69,19 @@ pub(super) enum Errand {
         /// Parameters, in order.
         parameters: Vec<u32>,
     },
-    /// Passes gradients of parameters to the places that have their replicas.
+    /// Passes sums to other workers that update the parameter.
     Share {
         /// The round.
         round: u32,
-        /// Parameters, and places.
-        to: Vec<(u32, u32)>,
+        /// Uses, indices of their nodes, and places.
+        to: Vec<(u32, usize, u32)>,
     },
-    /// Waits for gradients of replicas.
+    /// Waits for such sums.
     Await {
         /// The round.
         round: u32,
-        /// Replicas.
-        parameters: Vec<u32>,
+        /// Uses, and indices of their nodes.
+        sums: Vec<(u32, usize)>,
     },
     /// Lets go of all parameters but these.
     Stay {
@@ -111,8 +104,6 @@ pub(super) enum Errand {
         most: Option<f32>,
         /// Numbers.
         parameters: Vec<u32>,
-        /// Numbers of replicas, whose gradients their owners pass.
-        replicas: Vec<u32>,
     },
     /// Answers with a matrix of a parameter.
     Give {

@@ -1,7 +1,5 @@
 //! The worker's side: parameters with their moments, gradients as they come, and updates.
 
-use std::collections::BTreeMap;
-
 use eciton_exec::workers::{Owned, Passes};
 use eciton_plan::{IntervalId, Node, Tree};
 use eciton_tensor::frame::Frame;
@@ -24,8 +22,6 @@ pub(crate) struct Ledger {
     sums: Option<GradientSums>,
     /// Maximum number of rounds in flight.
     rounds: u32,
-    /// Whole gradients of replicas with their rounds, by parameter.
-    passed: BTreeMap<u32, (u32, Buffer)>,
     /// Those that other workers are to get.
     out: Vec<Passes>,
 }
@@ -72,17 +68,20 @@ impl Owned for Ledger {
     }
 
     fn passed(&mut self, name: &str, round: u32, matrix: &Matrix) {
-        let number = name.strip_prefix('g').and_then(|number| number.parse().ok());
-        let known = number.and_then(|number| Some((number, self.parameters.get(number).ok()?.shape())));
-        let Some((number, shape)) = known else { return };
-        let gradient = errand::buffer(matrix).ok().filter(|found| (found.rows(), found.columns()) == shape);
-        gradient.into_iter().for_each(|found| drop(self.passed.insert(number, (round, found))));
+        let parsed = name.strip_prefix('s').and_then(|name| name.split_once(".t"));
+        let parsed = parsed.and_then(|(number, top)| Some((number.parse().ok()?, top.parse().ok()?)));
+        let Some((number, top)) = parsed else { return };
+        let Ok(shape) = self.parameters.of_use(number).map(Parameter::shape) else { return };
+        let sum = errand::buffer(matrix).ok().filter(|found| (found.rows(), found.columns()) == shape);
+        if let Some((sums, sum)) = self.sums.as_mut().zip(sum) {
+            // There may be no such sum.
+            drop(sums.insert((round, number), top, sum));
+        }
     }
 
     fn bytes(&self) -> u64 {
         let sums = self.sums.as_ref().map_or(0, GradientSums::bytes);
-        let passed = self.passed.values().map(|(_, gradient)| gradient.bytes() as u64).sum::<u64>();
-        self.parameters.bytes() + sums + passed
+        self.parameters.bytes() + sums
     }
 }
 
@@ -131,35 +130,29 @@ impl Ledger {
             Errand::Sum { round, number, top } => {
                 Ok((Reply::Done, vec![self.sums()?.top((round, number), top)?.into()]))
             }
-            Errand::Add { round, number } => {
-                let matrices = errand::matrices(frame)?;
-                let sum = errand::buffer(matrices.first().ok_or("a sum without values")?)?;
-                self.sums.as_mut().ok_or("no round has begun")?.insert((round, number), 0, sum)?;
-                done
-            }
             Errand::Norm { round, sum, parameters } => {
                 let sum = self.parameters.squares(self.sums()?, round, &parameters, sum)?;
                 Ok((Reply::Norm { sum }, Vec::new()))
             }
             Errand::Share { round, to } => {
-                for (number, place) in to {
-                    let matrix = self.whole((round, number))?;
-                    self.out.push(Passes { place, name: format!("g{number}"), round, matrix });
+                for (number, top, place) in to {
+                    let matrix = self.sums()?.top((round, number), top)?.into();
+                    self.out.push(Passes { place, name: format!("s{number}.t{top}"), round, matrix });
                 }
                 done
             }
-            Errand::Await { round, parameters } => {
-                let has = |number: &u32| self.passed.get(number).is_some_and(|(of, _)| *of == round);
-                let reply = if parameters.iter().all(has) { Reply::Done } else { Reply::Late };
-                Ok((reply, Vec::new()))
+            Errand::Await { round, sums: wanted } => {
+                let sums = self.sums()?;
+                let all = wanted.into_iter().all(|(number, top)| sums.has((round, number), top));
+                Ok((if all { Reply::Done } else { Reply::Late }, Vec::new()))
             }
             Errand::Stay { parameters } => {
                 self.parameters.retain(&parameters);
                 done
             }
-            Errand::Update { round, version, algorithm, rate, factor, most, parameters, replicas } => {
+            Errand::Update { round, version, algorithm, rate, factor, most, parameters } => {
                 let step = Step::new((algorithm, rate), version, (factor, most))?;
-                let refused = self.update(round, &step, &parameters, &replicas)?;
+                let refused = self.update(round, &step, &parameters)?;
                 let reply = refused.map_or(Reply::Done, |parameter| Reply::Refused { parameter });
                 Ok((reply, Vec::new()))
             }
@@ -194,44 +187,19 @@ impl Ledger {
         }
         let nodes: Vec<Vec<Node>> = nodes.into_iter().map(errand::nodes).collect();
         self.sums = Some(GradientSums::new(tree, &nodes, &errand::nodes(tops)).map_err(said)?);
-        self.passed.clear();
         self.out.clear();
         Ok(())
     }
 
-    /// The whole gradient of a round and a parameter, to be passed on.
-    fn whole(&self, (round, number): (u32, u32)) -> Result<Matrix, String> {
-        let parameter = self.parameters.get(number)?;
-        let whole = parameter.buffer()?;
-        let mut into = whole.write(0..whole.rows()).map_err(said)?;
-        let copy = |gradient: &[f32]| into.view_mut().data_mut().copy_from_slice(gradient);
-        self.sums()?.whole(round, parameter.uses(), copy)?;
-        Ok(into.into_read().into())
-    }
-
-    /// Updates parameters and replicas. Returns the first whose gradient is not finite, where the
-    /// update ends.
-    fn update(
-        &mut self,
-        round: u32,
-        step: &Step,
-        parameters: &[u32],
-        replicas: &[u32],
-    ) -> Result<Option<u32>, String> {
+    /// Updates parameters. Returns the first whose gradient is not finite, where the update ends.
+    fn update(&mut self, round: u32, step: &Step, parameters: &[u32]) -> Result<Option<u32>, String> {
         let sums = self.sums.as_ref().ok_or("no round has begun")?;
         for &number in parameters {
             if !self.parameters.update(sums, round, number, step)? {
                 return Ok(Some(number));
             }
         }
-        for &number in replicas {
-            let gradient = self.passed.get(&number).map(|(_, gradient)| gradient);
-            if !self.parameters.update_with(gradient, number, step)? {
-                return Ok(Some(number));
-            }
-        }
         self.sums.iter_mut().for_each(|sums| drop(sums.forget_through(round)));
-        self.passed.retain(|_, (of, _)| *of > round);
         Ok(None)
     }
 }
@@ -281,8 +249,8 @@ mod tests {
 
     fn update(version: u64, parameters: Vec<u32>) -> Errand {
         let algorithm = Algorithm::Sgd { momentum: 0.5, nesterov: false };
-        let (rate, factor, most, replicas) = (0.25, None, None, vec![]);
-        Errand::Update { round: 1, version, algorithm, rate, factor, most, parameters, replicas }
+        let (rate, factor, most) = (0.25, None, None);
+        Errand::Update { round: 1, version, algorithm, rate, factor, most, parameters }
     }
 
     #[test]
@@ -302,10 +270,7 @@ mod tests {
         assert!(refused(&mut ledger, &update(5, vec![7]), &[]).contains("1 of 3 additions"));
         ledger.add("s7.r1", IntervalId(0), parts(&[[1.0; 6]])).unwrap();
         assert!(refused(&mut ledger, &update(5, vec![7]), &[]).contains("no gradient"));
-        assert_eq!(
-            asked(&mut ledger, &Errand::Add { round: 1, number: 9 }, &[matrix(&[1.0; 6])]).0,
-            Reply::Done
-        );
+        ledger.passed("s9.t0", 1, &matrix(&[1.0; 6]));
         let (norm, _) = asked(&mut ledger, &Errand::Norm { round: 1, sum: 1.0, parameters: vec![7] }, &[]);
         assert_eq!(norm, Reply::Norm { sum: 1.0 + 6.0 * 16.0 });
         let held = ledger.bytes();
@@ -321,10 +286,7 @@ mod tests {
         for interval in [0, 1] {
             ledger.add("s7.r1", IntervalId(interval), parts(&[[f32::NAN; 6]])).unwrap();
         }
-        assert_eq!(
-            asked(&mut ledger, &Errand::Add { round: 1, number: 9 }, &[matrix(&[1.0; 6])]).0,
-            Reply::Done
-        );
+        ledger.passed("s9.t0", 1, &matrix(&[1.0; 6]));
         let refused = asked(&mut ledger, &update(6, vec![7]), &[]).0;
         assert_eq!(refused, Reply::Refused { parameter: 7 });
         assert!(ledger.matrix("v5.p7").is_some(), "as it was");
@@ -367,8 +329,8 @@ mod tests {
             }
         }
         let update = |round: u32| match update(round.into(), vec![7]) {
-            Errand::Update { version, algorithm, rate, factor, most, parameters, replicas, .. } => {
-                Errand::Update { round, version, algorithm, rate, factor, most, parameters, replicas }
+            Errand::Update { version, algorithm, rate, factor, most, parameters, .. } => {
+                Errand::Update { round, version, algorithm, rate, factor, most, parameters }
             }
             other => other,
         };
@@ -384,53 +346,63 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_is_updated_with_the_gradient_that_its_owner_passes() {
+    fn workers_that_pass_each_other_their_sums_make_the_same_update() {
         let ledgers = || {
             let mut ledger = Ledger::default();
-            asked(&mut ledger, &begin(false), &[]);
+            // Each has an interval of two, and its sum.
+            let nodes = [0, 1].map(|atom| vec![(0, atom)]).to_vec();
+            let begin =
+                Errand::Begin { atoms: 2, nodes, tops: vec![(0, 0), (0, 1)], delayed: false, rounds: 1 };
+            asked(&mut ledger, &begin, &[]);
             for at in [0, 1] {
                 asked(&mut ledger, &own(7, vec![7], at), &[matrix(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])]);
             }
             ledger
         };
-        let (mut owner, mut neighbour) = (ledgers(), ledgers());
-        for interval in [0, 1] {
-            owner.add("s7.r1", IntervalId(interval), parts(&[[0.1, 0.2, 0.3, 0.4, 0.5, 0.6]])).unwrap();
+        let mut both = [ledgers(), ledgers()];
+        for (interval, ledger) in (0..).zip(&mut both) {
+            let value = 0.1 + interval as f32;
+            ledger.add("s7.r1", IntervalId(interval), parts(&[[value; 6]])).unwrap();
         }
-        let share = Errand::Share { round: 1, to: vec![(7, 3)] };
-        assert_eq!(asked(&mut owner, &share, &[]).0, Reply::Done);
-        let passed = owner.passes();
-        assert_eq!((passed.len(), passed[0].place, &passed[0].name[..], passed[0].round), (1, 3, "g7", 1));
-        assert!(owner.passes().is_empty());
-        let waits = errand::write(&Errand::Await { round: 1, parameters: vec![7] }, &[]).unwrap();
-        let is_there = |ledger: &mut Ledger, late| ledger.errand(&Frame::parse(&waits).unwrap(), late);
-        assert_eq!(is_there(&mut neighbour, false), None, "it waits");
-        assert!(is_there(&mut neighbour, true).is_some(), "it waits no longer");
-        // None of these fits: a stranger's, one of another shape, one of another round.
-        neighbour.passed("g8", 1, &passed[0].matrix);
-        neighbour.passed("s7.r1", 1, &passed[0].matrix);
-        neighbour.passed("g7", 1, &errand::matrix((3, 2), &[0.0; 6]).unwrap());
-        neighbour.passed("g7", 2, &passed[0].matrix);
-        assert_eq!(is_there(&mut neighbour, false), None);
-        let mut late = update(5, vec![]);
-        if let Errand::Update { replicas, .. } = &mut late {
-            *replicas = vec![7];
+        let mut passed = Vec::new();
+        for (top, ledger) in both.iter_mut().enumerate() {
+            let share = Errand::Share { round: 1, to: vec![(7, top, 3)] };
+            assert_eq!(asked(ledger, &share, &[]).0, Reply::Done);
+            passed.extend(ledger.passes());
+            assert!(ledger.passes().is_empty());
         }
-        asked(&mut neighbour, &begin(false), &[]);
-        assert!(refused(&mut neighbour, &late, &[]).contains("no gradient of replica 7"));
-        neighbour.passed("g7", 1, &passed[0].matrix);
-        assert!(is_there(&mut neighbour, false).is_some());
-        let held = neighbour.bytes();
-        assert_eq!(asked(&mut neighbour, &late, &[]).0, Reply::Done);
-        assert!(neighbour.bytes() < held, "the gradient is gone");
-        assert_eq!(asked(&mut owner, &update(5, vec![7]), &[]).0, Reply::Done);
+        assert_eq!((passed.len(), passed[0].place, &passed[0].name[..], passed[0].round), (2, 3, "s7.t0", 1));
+        let waits = |top| errand::write(&Errand::Await { round: 1, sums: vec![(7, top)] }, &[]).unwrap();
+        let is_there =
+            |ledger: &mut Ledger, top, late| ledger.errand(&Frame::parse(&waits(top)).unwrap(), late);
+        let [first, second] = &mut both;
+        assert_eq!(is_there(first, 1, false), None, "it waits");
+        assert!(is_there(first, 1, true).is_some(), "it waits no longer");
+        assert!(refused(first, &update(5, vec![7]), &[]).contains("parameter 7"));
+        // None of these fits: a stranger's, one of another shape, one of another round or node.
+        first.passed("s8.t1", 1, &passed[1].matrix);
+        first.passed("g7", 1, &passed[1].matrix);
+        first.passed("s7.t1", 1, &errand::matrix((3, 2), &[0.0; 6]).unwrap());
+        first.passed("s7.t1", 2, &passed[1].matrix);
+        first.passed("s7.t2", 1, &passed[1].matrix);
+        assert_eq!(is_there(first, 1, false), None);
+        first.passed("s7.t1", 1, &passed[1].matrix);
+        second.passed("s7.t0", 1, &passed[0].matrix);
+        assert!(is_there(first, 1, false).is_some() && is_there(second, 0, false).is_some());
+        drop(passed);
+        let held = first.bytes();
+        for ledger in [&mut *first, &mut *second] {
+            assert_eq!(asked(ledger, &update(5, vec![7]), &[]).0, Reply::Done);
+        }
+        assert!(first.bytes() < held, "the sums are gone");
         let all = |ledger: &mut Ledger| {
             let give = |matrix| Errand::Give { parameter: 7, version: 5, matrix };
             [0, 1].map(|at| errand::values(&asked(ledger, &give(at), &[]).1[0]).unwrap())
         };
-        assert_eq!(all(&mut neighbour), all(&mut owner));
-        assert_eq!(asked(&mut neighbour, &Errand::Stay { parameters: vec![] }, &[]).0, Reply::Done);
-        assert_eq!(neighbour.bytes(), 0);
+        assert_eq!(all(first), all(second));
+        // Momentum 0.5, and a gradient of 0.1 + 1.1.
+        assert_eq!(all(first)[1], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0].map(|before| 0.5 * before + (0.1 + 1.1)));
+        assert_eq!(asked(first, &Errand::Stay { parameters: vec![] }, &[]).0, Reply::Done);
     }
 
     #[test]
@@ -462,7 +434,6 @@ mod tests {
             (Errand::Sum { round: 1, number: 7, top: 1 }, "no gradient 7"),
             (Errand::Fill { round: 1, intervals: vec![0], uses: vec![(7, 3, 2)] }, "3 x 2 values"),
             (update(6, vec![3]), "is not here"),
-            (Errand::Add { round: 1, number: 7 }, "without values"),
         ] {
             let told = refused(&mut ledger, &errand, &[]);
             assert!(told.contains(words), "{errand:?}: {told}");

@@ -77,10 +77,9 @@ impl Owners {
     fn shares(&self) -> Result<Vec<Vec<(u32, Share)>>> {
         let mut wanted: Vec<Vec<(u32, Share)>> = vec![Vec::new(); self.there.len()];
         for (number, one) in (0u32..).zip(&self.parameters) {
-            let (owner, copies) = self.homes(one)?;
-            let replicas = self.replicas(one)?;
-            let copies: Vec<u32> = copies.into_iter().filter(|place| !replicas.contains(place)).collect();
-            let all = std::iter::once(owner).chain(replicas).map(|place| (place, Share::All));
+            let holders = self.holders(one)?;
+            let copies = self.copies(one, &holders)?;
+            let all = holders.into_iter().map(|place| (place, Share::All));
             for (place, share) in all.chain(copies.into_iter().map(|place| (place, Share::Values))) {
                 wanted.get_mut(place as usize).into_iter().for_each(|of| of.push((number, share)));
             }

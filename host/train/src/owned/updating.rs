@@ -1,6 +1,7 @@
 //! Updates: gradients brought to owners, passed to replicas, and taken by both.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use eciton_exec::Executor;
 use eciton_plan::{Optimiser, Round, Version};
@@ -29,11 +30,9 @@ impl Owners {
         for one in &self.parameters {
             let (rows, columns) = one.shape();
             for (number, lane) in one.made() {
+                let Some(lane) = lane else { continue };
                 for replica in 0..self.tops.len() {
-                    let Some(place) = lane.map(|lane| self.place(lane + replica * self.depth)).transpose()?
-                    else {
-                        continue;
-                    };
+                    let place = self.place(lane, replica)?;
                     made.entry(place).or_default().push((number, rows, columns));
                 }
             }
@@ -50,20 +49,19 @@ impl Owners {
     ///
     /// # Errors
     /// [`Error::Gone`] if a worker that has sums is gone.
-    pub(crate) fn collect<M: Executor + ?Sized>(&self, machine: &mut M, round: Round) -> Result<Vec<Collected>> {
+    pub(crate) fn collect<M: Executor + ?Sized>(
+        &self,
+        machine: &mut M,
+        round: Round,
+    ) -> Result<Vec<Collected>> {
         self.fill(machine, round)?;
         let mut wanted = Vec::new();
-        let firsts = self.tops.iter().scan(0, |next, tops| {
-            let first = *next;
-            *next += tops.len();
-            Some(first)
-        });
-        for (replica, (first, tops)) in firsts.zip(&self.tops).enumerate() {
+        for (replica, tops) in self.tops().enumerate() {
             for one in self.parameters.iter().filter(|one| !one.of.is_frozen()) {
                 for (number, lane) in one.made() {
                     let Some(lane) = lane else { continue };
-                    let place = self.place(lane + replica * self.depth)?;
-                    wanted.extend((first..first + tops.len()).map(|top| ((number, replica), top, place, one)));
+                    let place = self.place(lane, replica)?;
+                    wanted.extend(tops.clone().map(|top| ((number, replica), top, place, one)));
                 }
             }
         }
@@ -95,39 +93,27 @@ impl Owners {
         Ok(collected)
     }
 
+    /// Indices of the nodes that each replica of the pipeline sums.
+    fn tops(&self) -> impl Iterator<Item = Range<usize>> {
+        self.tops.iter().scan(0, |next, tops| {
+            let first = *next;
+            *next += tops.len();
+            Some(first..*next)
+        })
+    }
+
     /// Forgets which intervals of a round have no row, once its update is made.
     pub(crate) fn updated(&self, round: Round) {
         self.empty.borrow_mut().retain(|(of, _)| *of > round);
-    }
-
-    /// Brings gradients of weights that lanes have in common to the place that owns these.
-    fn bring<M: Executor + ?Sized>(&self, machine: &mut M, round: Round) -> Result<()> {
-        let round = round.0;
-        for one in self.parameters.iter().filter(|one| !one.of.is_frozen() && one.makers.len() > 1) {
-            let owner = self.homes(one)?.0;
-            for (number, lane) in one.made() {
-                let Some(from) = lane.map(|lane| self.place(lane)).transpose()? else { continue };
-                if from == owner {
-                    continue;
-                }
-                let given = take(machine, from, &Errand::Sum { round, number, top: 0 }, one.shape())?;
-                let add = errand::write(&Errand::Add { round, number }, &[given]).map_err(failed)?;
-                tell(machine, vec![(owner, add)])?;
-            }
-        }
-        Ok(())
     }
 
     /// Gives those that have copies of a parameter its values of a version.
     fn copy<M: Executor + ?Sized>(&self, machine: &mut M, version: Version) -> Result<()> {
         let version = version.0;
         for (number, one) in (0u32..).zip(&self.parameters) {
-            let (owner, mut copies) = self.homes(one)?;
-            let replicas = self.replicas(one)?;
-            copies.retain(|place| !replicas.contains(place));
-            if copies.is_empty() {
-                continue;
-            }
+            let holders = self.holders(one)?;
+            let copies = self.copies(one, &holders)?;
+            let Some(&owner) = holders.first().filter(|_| !copies.is_empty()) else { continue };
             let give = Errand::Give { parameter: number, version, matrix: 0 };
             let given = take(machine, owner, &give, one.shape())?;
             let own = errand::write(&one.own(number, version, 0), &[given]).map_err(failed)?;
@@ -145,7 +131,7 @@ impl Owners {
         (round, version): (Round, Version),
     ) -> Result<std::result::Result<Option<f64>, Refused>> {
         self.fill(machine, round)?;
-        self.bring(machine, round)?;
+        self.exchange(machine, round)?;
         let norm = optimiser.clip_norm.map(|_| self.norm(machine, round)).transpose()?;
         if let Some(norm) = norm.filter(|norm| !norm.is_finite()) {
             return Ok(Err(Refused::Norm(norm)));
@@ -153,16 +139,17 @@ impl Owners {
         let factor = crate::weights::clip_factor(optimiser, norm);
         let most = optimiser.clip_value.map(|most| most as f32);
         let algorithm = optimiser.algorithm;
-        let replicas = self.share(machine, round)?;
-        let update = |(place, (parameters, replicas)): (u32, (Vec<u32>, Vec<u32>))| {
+        let update = |(place, parameters): (u32, Vec<u32>)| {
             let (round, version) = (round.0, version.0);
-            let update =
-                Errand::Update { round, version, algorithm, rate, factor, most, parameters, replicas };
+            let update = Errand::Update { round, version, algorithm, rate, factor, most, parameters };
             Ok((place, errand::write(&update, &[]).map_err(failed)?))
         };
-        let each = (0u32..).zip(self.owned()?.into_iter().zip(replicas));
-        let each = each.filter(|(_, (own, replicas))| !own.is_empty() || !replicas.is_empty());
-        for Answered { place, reply, .. } in ask(machine, each.map(update).collect::<Result<_>>()?, false)? {
+        let mut held: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for (number, one) in (0u32..).zip(&self.parameters) {
+            self.holders(one)?.into_iter().for_each(|place| held.entry(place).or_default().push(number));
+        }
+        let updates = held.into_iter().map(update).collect::<Result<_>>()?;
+        for Answered { place, reply, .. } in ask(machine, updates, false)? {
             match reply {
                 Reply::Done => {}
                 Reply::Refused { parameter } if (parameter as usize) < self.parameters.len() => {
@@ -175,27 +162,29 @@ impl Owners {
         Ok(Ok(norm))
     }
 
-    /// Has owners pass gradients to the places of replicas, and waits for these; replicas, by place. No parameter is
-    /// updated before all are there: a loss meanwhile goes back to the last update.
-    fn share<M: Executor + ?Sized>(&self, machine: &mut M, round: Round) -> Result<Vec<Vec<u32>>> {
-        let mut replicas: Vec<Vec<u32>> = vec![Vec::new(); self.there.len()];
-        let mut shares: Vec<Vec<(u32, u32)>> = replicas.iter().map(|_| Vec::new()).collect();
-        for (number, one) in (0u32..).zip(&self.parameters) {
-            let places = self.replicas(one)?;
-            for &place in &places {
-                replicas.get_mut(place as usize).into_iter().for_each(|of| of.push(number));
+    /// Has workers pass their sums to all that update the parameter, and waits until these have them.
+    /// No parameter is updated before: a failure meanwhile goes back to the last update.
+    fn exchange<M: Executor + ?Sized>(&self, machine: &mut M, round: Round) -> Result<()> {
+        type Sums<T> = BTreeMap<u32, Vec<T>>;
+        let (mut shares, mut waits): (Sums<(u32, usize, u32)>, Sums<(u32, usize)>) = Default::default();
+        for one in self.parameters.iter().filter(|one| !one.of.is_frozen()) {
+            let holders = self.holders(one)?;
+            for (number, lane) in one.made() {
+                let Some(lane) = lane else { continue };
+                for (replica, tops) in self.tops().enumerate() {
+                    let from = self.place(lane, replica)?;
+                    for (top, &to) in tops.flat_map(|top| holders.iter().map(move |to| (top, to))) {
+                        if to != from {
+                            shares.entry(from).or_default().push((number, top, to));
+                            waits.entry(to).or_default().push((number, top));
+                        }
+                    }
+                }
             }
-            let own = shares.get_mut(self.homes(one)?.0 as usize).filter(|_| !one.of.is_frozen());
-            own.into_iter().for_each(|of| of.extend(places.iter().map(|&place| (number, place))));
         }
-        let is_trained =
-            |number: &u32| self.parameters.get(*number as usize).is_some_and(|one| !one.of.is_frozen());
         let round = round.0;
-        let share = |to| Errand::Share { round, to };
-        let waits = |of: &Vec<u32>| of.iter().copied().filter(is_trained).collect::<Vec<u32>>();
-        let waits = |parameters| Errand::Await { round, parameters: waits(parameters) };
-        let shares = (0u32..).zip(shares).filter(|(_, to)| !to.is_empty()).map(|(at, to)| (at, share(to)));
-        let waits = (0u32..).zip(&replicas).filter(|(_, of)| !of.is_empty()).map(|(at, of)| (at, waits(of)));
+        let shares = shares.into_iter().map(|(at, to)| (at, Errand::Share { round, to }));
+        let waits = waits.into_iter().map(|(at, sums)| (at, Errand::Await { round, sums }));
         let all = shares.chain(waits).collect::<Vec<_>>();
         let write =
             |(place, errand): (u32, Errand)| Ok((place, errand::write(&errand, &[]).map_err(failed)?));
@@ -208,7 +197,7 @@ impl Owners {
                 other => return Err(exclude(machine, place, format!("{other:?} in place of a gradient"))),
             }
         }
-        Ok(replicas)
+        Ok(())
     }
 
     /// The norm of all gradients: a sum that goes from worker to worker, in the order of parameters.
@@ -216,7 +205,7 @@ impl Owners {
         let trained = (0u32..).zip(&self.parameters).filter(|(_, one)| !one.of.is_frozen());
         let mut runs: Vec<(u32, Vec<u32>)> = Vec::new();
         for (number, one) in trained {
-            let place = self.homes(one)?.0;
+            let place = self.owner(one)?;
             match runs.last_mut() {
                 Some((last, numbers)) if *last == place => numbers.push(number),
                 _ => runs.push((place, vec![number])),

@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 
 use eciton_plan::program::Parameter;
-use eciton_plan::{
-    Config, ExecutorKind, ParameterId, Place, Program, Residents, RowFormat, SlotId, Spans, Stage, StageId,
-};
+use eciton_plan::{Config, ExecutorKind, ParameterId, Place, Residents, RowFormat, SlotId, Stage, StageId};
 use serde::Serialize;
 
 use super::lanes::Cut;
+use crate::owned::OwningLanes;
 use crate::session::Draft;
 
 /// Weights of fewer bytes go with each task, larger ones once an update.
@@ -22,7 +21,7 @@ pub struct UpdateBytes {
     pub from_host: u64,
     /// Rows, gradients and losses to the host.
     pub to_host: u64,
-    /// Rows to other workers, and gradients for replicas.
+    /// Rows to other workers, and sums of gradients for those that update the parameter as well.
     pub to_workers: u64,
 }
 
@@ -115,18 +114,26 @@ fn of_lane(
         }
     }
     if own {
-        found.to_workers += shared(program, (spans, schedule), config, lane);
+        found.to_workers += shared((program, spans, schedule), config, lane, gradients);
     }
     found
 }
 
-/// Gradients of what a lane owns, for replicas.
-fn shared(program: &Program, (spans, schedule): (&Spans, &Program), config: &Config, lane: u16) -> u64 {
-    let lanes = super::lanes::owning_lanes((program, spans, schedule)).readers;
-    let owned =
-        program.parameters.iter().zip(lanes).filter(|(_, lanes)| lanes.first() == Some(&usize::from(lane)));
-    let trained = owned.filter(|(one, _)| !config.optimiser.freezes(one.layer));
-    let most = config.lanes.lanes.depth().saturating_sub(1);
-    let replicas = u64::from(config.workers.replicas_of(lane.into()).min(most));
-    replicas * trained.map(|(one, _)| 4 * one.len() as u64).sum::<u64>()
+/// Bytes of the sums that a lane's worker makes and passes to others that update the parameter: those
+/// of the lane that owns it in each replica of the pipeline, and those with replicas of it.
+fn shared(cut: Cut<'_>, config: &Config, lane: u16, gradients: u64) -> u64 {
+    let (program, lanes) = (cut.0, config.lanes.lanes);
+    let OwningLanes { readers, makers } = super::lanes::owning_lanes(cut);
+    let of_use = |(number, maker): (usize, &Option<usize>)| {
+        maker.filter(|maker| *maker == usize::from(lane))?;
+        // A program has at most 2^16 uses.
+        let parameter = program.owner(ParameterId(number as u16));
+        let one = program.parameter(parameter).filter(|one| !config.optimiser.freezes(one.layer))?;
+        let owner = readers.get(parameter.index())?.first().copied()?;
+        let most = u64::from(lanes.depth().saturating_sub(1));
+        let replicas = u64::from(config.workers.replicas_of(owner as u32)).min(most);
+        let others = u64::from(lanes.width.max(1)) - u64::from(owner == usize::from(lane)) + replicas;
+        Some(gradients * others * 4 * one.len() as u64)
+    };
+    makers.iter().enumerate().filter_map(of_use).sum()
 }

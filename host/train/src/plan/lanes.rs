@@ -203,7 +203,10 @@ pub(crate) fn needs(
             passed.map(|(width, from)| padded(rows as u64, width.into()) * u64::from(cap.max(cap_of(from))));
         // Of what it owns also moments, and a sum for each level of the tree and for the part that comes.
         let copies = match config.workers.own() {
-            true => versions + config.optimiser.algorithm.moments() as u64 + OWNED_SUMS * versions,
+            true => {
+                let others = u64::from(lanes.width.max(1)) - 1;
+                versions + config.optimiser.algorithm.moments() as u64 + (OWNED_SUMS + others) * versions
+            }
             false if config.pipeline.gradient_versions() == 1 => versions + levels,
             false => versions,
         };

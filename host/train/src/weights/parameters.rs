@@ -371,26 +371,6 @@ impl Parameters {
         updated?
     }
 
-    /// Updates a parameter with a gradient that was summed elsewhere. Returns whether the
-    /// gradient's values are finite.
-    pub(crate) fn update_with(
-        &mut self,
-        gradient: Option<&Buffer>,
-        number: u32,
-        step: &Step,
-    ) -> Result<bool> {
-        let kept = self.kept;
-        let parameter = self.get_mut(number)?;
-        let Some(gradient) = gradient.filter(|_| !parameter.is_frozen()) else {
-            return match parameter.is_frozen() {
-                true => parameter.update(step, None, kept),
-                false => Err(format!("no gradient of replica {number} has come")),
-            };
-        };
-        let gradient = gradient.read(0..gradient.rows()).map_err(said)?;
-        parameter.update(step, Some(gradient.view().data()), kept)
-    }
-
     /// Bytes of all values and moments.
     pub(crate) fn bytes(&self) -> u64 {
         self.all.values().map(Parameter::bytes).sum()

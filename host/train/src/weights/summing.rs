@@ -1,8 +1,10 @@
 //! Sums of gradients, added along the tree of a batch as the parts arrive, at whichever location the
 //! gradients are made.
 //!
-//! A location adds up some nodes of the tree, its *tops*. The root is the only top of a location
-//! that has all parts. A replica of a pipeline has the largest nodes that its micro-batches cover.
+//! Sums of some nodes of the tree, the *tops*, are made at one location each. The root is the only
+//! top if one location has all parts. A replica of a pipeline makes the largest nodes that its
+//! micro-batches cover. The location of a parameter adds up the tops that it made itself and those
+//! that came from others.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -19,6 +21,8 @@ pub(crate) struct GradientSums {
     firsts: Vec<usize>,
     /// Additions of each top, and the index of its first node among all nodes.
     tops: Vec<(Combine, usize)>,
+    /// Additions of all tops. `None` if these do not cover the tree.
+    root: Option<Combine>,
     /// Sums of the tops, by round and use.
     sums: BTreeMap<(u32, u32), Vec<Summing>>,
 }
@@ -44,7 +48,8 @@ impl GradientSums {
             first += left.len();
             left = rest;
         }
-        Ok(Self { firsts, tops: all, sums: BTreeMap::new() })
+        let root = Combine::new(tree, tops, tree.root()).ok();
+        Ok(Self { firsts, tops: all, root, sums: BTreeMap::new() })
     }
 
     fn empty(&self) -> Vec<Summing> {
@@ -100,6 +105,12 @@ impl GradientSums {
         Ok(())
     }
 
+    /// Returns whether the sum of a top is complete.
+    pub(crate) fn has(&self, of: (u32, u32), top: usize) -> bool {
+        let sums = self.sums.get(&of).and_then(|sums| sums.get(top)).zip(self.tops.get(top));
+        sums.is_some_and(|(sum, (combine, _))| sum.whole(combine).is_ok())
+    }
+
     /// Returns the sum of a top.
     ///
     /// # Errors
@@ -124,19 +135,27 @@ impl GradientSums {
     ) -> Result<T, String> {
         let (own, further) = uses.split_first().ok_or("a parameter without a use")?;
         let named = |reason| format!("parameter {own}: {reason}");
-        if self.tops.len() != 1 {
-            return Err(named(format!("{} sums of the tree, not 1", self.tops.len())));
+        if further.is_empty() && self.tops.len() == 1 {
+            return Ok(then(self.top((round, *own), 0).map_err(named)?.view().data()));
         }
-        let sum = self.top((round, *own), 0).map_err(named)?;
-        if further.is_empty() {
-            return Ok(then(sum.view().data()));
-        }
-        let mut total = sum.view().data().to_vec();
+        let mut total = self.total((round, *own)).map_err(named)?;
         for of in further {
-            let sum = self.top((round, *of), 0).map_err(named)?;
-            total.iter_mut().zip(sum.view().data()).for_each(|(total, value)| *total += value);
+            let sum = self.total((round, *of)).map_err(named)?;
+            total.iter_mut().zip(&sum).for_each(|(total, value)| *total += value);
         }
         Ok(then(&total))
+    }
+
+    /// The sum of a use over all tops.
+    fn total(&self, of: (u32, u32)) -> Result<Vec<f32>, String> {
+        let mut all = Vec::new();
+        for top in 0..self.tops.len() {
+            all.extend_from_slice(self.top(of, top)?.view().data());
+        }
+        let root = self.root.as_ref().ok_or("sums that do not cover the tree")?;
+        let length = all.len() / self.tops.len().max(1);
+        let mut scratch = vec![0.0; root.scratch_len(length)];
+        Ok(root.sum(&all, length, &mut scratch).map_err(said)?.to_vec())
     }
 
     /// Removes the sums of all rounds up to `round`, and returns the buffers that they held.
@@ -336,7 +355,8 @@ mod tests {
     fn sums_of_replicas_give_the_bits_of_the_whole() {
         let values = |at: usize| (0..6).map(|value| ((at * 7 + value * 3) as f32).sin() * 1e3).collect();
         let part = |at| Buffer::from_rows(2, 3, &Vec::<f32>::from_iter::<Vec<f32>>(values(at))).unwrap();
-        for (atoms, cuts) in [(16u32, vec![0, 8, 16]), (12, vec![0, 3, 12]), (5, vec![0, 5]), (20, vec![0, 7, 9, 20])]
+        for (atoms, cuts) in
+            [(16u32, vec![0, 8, 16]), (12, vec![0, 3, 12]), (5, vec![0, 5]), (20, vec![0, 7, 9, 20])]
         {
             let tree = Tree::new(atoms);
             let nodes: Vec<Vec<Node>> = (0..atoms).map(|atom| vec![Node::atom(atom)]).collect();
@@ -348,7 +368,7 @@ mod tests {
             let mut host = GradientSums::new(tree, &runs, &[tree.root()]).unwrap();
             for atom in (0..atoms).rev() {
                 alone.add((1, 7), IntervalId(atom), vec![part(atom as usize)]).unwrap();
-                                made.add((1, 7), IntervalId(atom), vec![part(atom as usize)]).unwrap();
+                made.add((1, 7), IntervalId(atom), vec![part(atom as usize)]).unwrap();
                 // A step that is done again adds nothing.
                 made.add((1, 7), IntervalId(atom), vec![part(atom as usize)]).unwrap();
             }
@@ -365,7 +385,7 @@ mod tests {
             }
             let whole = |sums: &GradientSums| sums.whole(1, &[7], <[f32]>::to_vec).unwrap();
             assert_eq!(whole(&host), whole(&alone), "{atoms} atoms, {cuts:?}");
-            assert!(tops.len() == 1 || made.whole(1, &[7], |_| ()).is_err());
+            assert_eq!(whole(&made), whole(&alone), "{atoms} atoms, {cuts:?}");
         }
         assert!(GradientSums::new(Tree::new(3), &[vec![Node::atom(0)]], &[Tree::new(3).root()]).is_err());
     }
