@@ -15,8 +15,10 @@
 
 use crate::executor::RowFormat;
 use crate::ids::{BufferId, DomainId, SlotId, StageId};
+use crate::lanes::Lanes;
 use crate::pipeline::Pipeline;
-use crate::program::{Program, Scope, SlotOf, Stage};
+use crate::policy::caps;
+use crate::program::{Place, Program, Scope, SlotOf, Stage};
 
 /// Stages as bits.
 #[derive(Clone, Debug, Default)]
@@ -191,6 +193,35 @@ impl Buffers {
     #[must_use]
     pub fn versions(&self) -> &[u32] {
         &self.versions
+    }
+
+    /// Returns for each buffer the number of intervals whose rows it holds at once, of so many, and the
+    /// last stage that touches it. Rows that lanes alone touch are between the first and the last
+    /// step of their interval on one of these lanes, which has at most its cap of such intervals.
+    #[must_use]
+    pub fn places(&self, program: &Program, lanes: &Lanes, intervals: u32) -> Vec<(u32, StageId)> {
+        let of_replica = intervals.div_ceil(lanes.width.max(1));
+        let caps = if lanes.count > 0 { caps(program, lanes, of_replica) } else { Vec::new() };
+        let at_once = |stage: &Stage| match stage.place {
+            Place::Lane(lane) => {
+                let cap = caps.get(usize::from(lane)).copied().unwrap_or(of_replica);
+                lanes.intervals_at_once(cap, of_replica).saturating_mul(lanes.width.max(1)).min(intervals)
+            }
+            _ => intervals,
+        };
+        let mut found = vec![(0, StageId(0)); self.widths.len()];
+        for (id, stage) in (0u16..).map(StageId).zip(&program.stages) {
+            for (slot, spec) in
+                (0u16..).map(SlotId).zip(&program.slots).filter(|(slot, _)| stage.touches(*slot))
+            {
+                let buffer = self.of(slot).and_then(|buffer| found.get_mut(buffer.index()));
+                if let Some((places, last)) = buffer {
+                    *places = at_once(stage).max(*places);
+                    *last = id.max(*last).max(spec.kept_until);
+                }
+            }
+        }
+        found
     }
 
     /// For each buffer what its rows are stored as.

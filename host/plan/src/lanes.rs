@@ -23,6 +23,7 @@ use crate::op::{batch_norm, pair_norm};
 use crate::planner::Plan;
 use crate::policy::Order;
 use crate::program::{Phase, Place, Program, Scope, Stage};
+use crate::span::Spans;
 
 /// Most lanes.
 pub const MAX_LANES: u32 = 4096;
@@ -95,6 +96,10 @@ pub struct LaneSettings {
     /// The first layer of each run of stages of a replica, from 0; empty: so that all take as long.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cut: Vec<u32>,
+    /// Lanes of a replica whose backward steps compute the forward rows again instead of reading
+    /// rows that were kept.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub recompute: Vec<u32>,
     /// The path of a task profile, by which stages are planned; `None`: by counts of operations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
@@ -295,6 +300,51 @@ impl Placement {
         let starts = |at: &usize| *at == 0 || *at == end || self.runs.get(*at) != self.runs.get(at - 1);
         // A program has at most 2^16 stages.
         SpanChoice::Firsts((0..self.runs.len()).filter(starts).map(|at| at as u32).collect())
+    }
+
+    /// Has the lanes of `settings.recompute` compute forward rows again in their backward steps. The
+    /// layers before the loss are left as they are: no other lane waits for their rows, so their
+    /// backward step would not wait for the forward step.
+    ///
+    /// # Errors
+    /// [`Error::Together`] for a lane that is not there, or whose layers are several tasks.
+    pub fn recompute(
+        &self,
+        program: &Program,
+        spans: Spans,
+        settings: &LaneSettings,
+    ) -> Result<Spans, Error> {
+        let refuse = |other, other_found: String, remedy| {
+            let (key, found) = ("lanes.recompute", format!("{:?}", settings.recompute));
+            Err(Error::Together { key, found, other, other_found, remedy })
+        };
+        let depth = settings.lanes.depth();
+        if settings.recompute.iter().any(|&lane| lane >= depth) {
+            let remedy = "name lanes of one replica, from 0";
+            return refuse("lanes.count", format!("{depth} lanes of a replica"), remedy);
+        }
+        let end = program.loss().map_or(program.stages.len(), StageId::index);
+        let run = |at: usize| self.runs.get(spans.as_slice().get(at)?.stages.start).copied();
+        let starts = |at: usize| spans.as_slice().get(at).map_or(0, |span| span.stages.start);
+        let count = spans.as_slice().len();
+        let mut again = Vec::new();
+        for backward in (0..count).filter(|&at| starts(at) >= end) {
+            let of = run(backward);
+            let lane = of.map(|run| u32::from(run % self.depth.max(1)));
+            if starts(backward) == end || lane.is_none_or(|lane| !settings.recompute.contains(&lane)) {
+                continue;
+            }
+            let alike = (0..count).filter(|&at| run(at) == of);
+            let (forward, back): (Vec<usize>, Vec<usize>) = alike.partition(|&at| starts(at) < end);
+            let ([forward], [backward]) = (&forward[..], &back[..]) else {
+                let found = format!("lane {} has {} tasks", lane.unwrap_or(0), forward.len() + back.len());
+                let remedy = "leave the lane out: one whose layers are not in a row has several tasks, each of \
+                              which would compute all again";
+                return refuse("model", found, remedy);
+            };
+            again.push((*backward, *forward));
+        }
+        Ok(spans.recompute(program, &again))
     }
 
     /// Puts the spans of a program, as stages, on their lanes.

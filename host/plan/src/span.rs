@@ -20,6 +20,9 @@ use crate::program::{Cost, Over, Phase, Place, Port, Program, Read, Scope, Stage
 pub struct Span {
     /// Which stages.
     pub stages: Range<usize>,
+    /// Forward stages that it does again before these, for the rows that they leave
+    /// ([`Spans::recompute`]).
+    pub again: Range<usize>,
     /// Slots that it reads and does not write, each once, in the order of first reads.
     pub reads: Vec<(SlotId, Scope)>,
     /// Slots that it writes and others read, in order.
@@ -71,6 +74,30 @@ impl Spans {
         Ok(Self { spans: runs.into_iter().map(|run| Span::of(program, run)).collect() })
     }
 
+    /// Has backward runs do forward stages again, so that these leave no rows for them (Chen et al.
+    /// 2016, "Training Deep Nets with Sublinear Memory Cost"). `again` has the forward run of each
+    /// backward run that does so, by their numbers. Random numbers are keyed, so no bit changes.
+    #[must_use]
+    pub fn recompute(mut self, program: &Program, again: &[(usize, usize)]) -> Self {
+        for &(backward, forward) in again {
+            let stages = self.spans.get(forward).map(|span| span.stages.clone());
+            if let Some((span, stages)) = self.spans.get_mut(backward).zip(stages) {
+                span.again = stages;
+                span.reads = reads(program, span.numbers());
+            }
+        }
+        let reads: Vec<Vec<SlotId>> =
+            self.spans.iter().map(|span| span.reads.iter().map(|(slot, _)| *slot).collect()).collect();
+        for &(_, forward) in again {
+            if let Some(span) = self.spans.get_mut(forward) {
+                let lasting = [program.scores, program.embeddings];
+                let is_read = |slot: &SlotId| reads.iter().any(|reads| reads.contains(slot));
+                span.writes.retain(|slot| lasting.contains(&Some(*slot)) || is_read(slot));
+            }
+        }
+        self
+    }
+
     /// The runs, in order.
     #[must_use]
     pub fn as_slice(&self) -> &[Span] {
@@ -97,11 +124,28 @@ impl Spans {
         for (slot, spec) in fused.slots.iter_mut().enumerate() {
             let leaves = |span: &Span| span.writes.iter().any(|written| written.index() == slot);
             spec.written_by = spec.written_by.map(of).filter(|id| self.get(*id).is_some_and(leaves));
-            spec.kept_until = of(spec.kept_until);
+            // A run that does stages again may read what these alone read.
+            let reads = |span: &Span| span.reads.iter().any(|(read, _)| read.index() == slot);
+            let last = self.spans.iter().rposition(|span| !span.again.is_empty() && reads(span)).unwrap_or(0);
+            spec.kept_until = of(spec.kept_until).max(StageId(last as u16));
         }
         fused.losses.iter_mut().for_each(|loss| loss.stage = of(loss.stage));
         fused
     }
+}
+
+/// Slots that stages read and do not write, each once, in the order of first reads.
+fn reads(program: &Program, stages: impl Iterator<Item = usize> + Clone) -> Vec<(SlotId, Scope)> {
+    let inside = stages.filter_map(|stage| program.stages.get(stage));
+    let written: Vec<SlotId> = inside.clone().flat_map(Stage::writes).collect();
+    let mut reads: Vec<(SlotId, Scope)> = Vec::new();
+    for (slot, scope) in inside.flat_map(Stage::reads).filter(|(slot, _)| !written.contains(slot)) {
+        match reads.iter_mut().find(|(known, _)| *known == slot) {
+            Some((_, known)) => *known = scope.max(*known),
+            None => reads.push((slot, scope)),
+        }
+    }
+    reads
 }
 
 fn refused(firsts: &[usize], other_found: String, remedy: &'static str) -> Error {
@@ -159,15 +203,7 @@ fn may_be_inside(program: &Program, at: usize) -> bool {
 impl Span {
     fn of(program: &Program, stages: Range<usize>) -> Self {
         let inside = program.stages.get(stages.clone()).unwrap_or_default();
-        let written: Vec<SlotId> = inside.iter().flat_map(Stage::writes).collect();
-        let mut reads: Vec<(SlotId, Scope)> = Vec::new();
-        for (slot, scope) in inside.iter().flat_map(Stage::reads).filter(|(slot, _)| !written.contains(slot))
-        {
-            match reads.iter_mut().find(|(known, _)| *known == slot) {
-                Some((_, known)) => *known = scope.max(*known),
-                None => reads.push((slot, scope)),
-            }
-        }
+        let written = inside.iter().flat_map(Stage::writes);
         let leaves = |slot: &SlotId| {
             let kept = program.slots.get(slot.index()).map_or(0, |spec| spec.kept_until.index());
             let alone = stages.len() == 1;
@@ -175,37 +211,45 @@ impl Span {
             let read = [program.scores, program.embeddings].contains(&Some(*slot));
             alone || read || kept >= stages.end
         };
-        Self { writes: written.into_iter().filter(leaves).collect(), reads, stages }
+        let (writes, reads) = (written.filter(leaves).collect(), reads(program, stages.clone()));
+        Self { writes, reads, stages, again: 0..0 }
     }
 
     /// Whether it has several stages.
     #[must_use]
     pub fn is_thick(&self) -> bool {
-        self.stages.len() > 1
+        self.numbers().count() > 1
     }
 
-    /// The numbers of its stages.
+    fn numbers(&self) -> impl Iterator<Item = usize> + Clone + use<> {
+        self.again.clone().chain(self.stages.clone())
+    }
+
+    /// The numbers of its stages, in the order in which it does them.
     pub fn ids(&self) -> impl Iterator<Item = StageId> {
         // A program has at most 2^16 stages.
-        self.stages.clone().map(|stage| StageId(stage as u16))
+        self.numbers().map(|stage| StageId(stage as u16))
     }
 
-    fn inside<'p>(&self, program: &'p Program) -> &'p [Stage] {
-        program.stages.get(self.stages.clone()).unwrap_or_default()
+    fn inside<'p>(&self, program: &'p Program) -> impl Iterator<Item = &'p Stage> + Clone + use<'p> {
+        self.numbers().filter_map(|stage| program.stages.get(stage))
     }
 
     /// It as one stage.
     fn fused(&self, program: &Program) -> Option<Stage> {
         let inside = self.inside(program);
-        let (first, last) = (inside.first()?, inside.last()?);
+        let own = program.stages.get(self.stages.clone())?;
+        let (first, last) = (own.first()?, own.last()?);
         if !self.is_thick() {
-            return Some(first.clone());
+            let mut alone = first.clone();
+            alone.writes.iter_mut().for_each(|slot| *slot = slot.filter(|slot| self.writes.contains(slot)));
+            return Some(alone);
         }
         let kernel = self.stages.clone().find(|&at| is_kernel(program, at));
         let kernel = kernel.and_then(|at| program.stages.get(at)).unwrap_or(first);
-        let has_loss = inside.iter().any(|stage| stage.phase == Phase::Loss);
+        let has_loss = own.iter().any(|stage| stage.phase == Phase::Loss);
         let mut cost = Cost::default();
-        for stage in inside {
+        for stage in inside.clone() {
             cost.flops += stage.cost.flops;
             cost.feature_flops += stage.cost.feature_flops;
             cost.edge_values = cost.edge_values.saturating_add(stage.cost.edge_values);
@@ -220,7 +264,7 @@ impl Span {
             via: None,
             reads: self.reads.iter().map(|&(slot, scope)| Read { slot, scope, port: Port::Input }).collect(),
             writes: self.writes.iter().copied().map(Some).collect(),
-            sums: inside.iter().flat_map(|stage| stage.sums.iter().copied()).collect(),
+            sums: inside.flat_map(|stage| stage.sums.iter().copied()).collect(),
             exact: false,
             cost,
         })
@@ -229,7 +273,7 @@ impl Span {
     /// Floating-point operations of its kernels on a row, with features of which such a share is stored.
     #[must_use]
     pub fn row_flops(&self, program: &Program, stored: f64) -> f64 {
-        self.inside(program).iter().map(|stage| stage.cost.flops + stored * stage.cost.feature_flops).sum()
+        self.inside(program).map(|stage| stage.cost.flops + stored * stage.cost.feature_flops).sum()
     }
 
     /// Values of the parameters that it reads, each once, and of the gradients that it gives.
@@ -238,12 +282,12 @@ impl Span {
         let len = |id: &ParameterId| program.parameter(*id).map_or(0, |one| one.len() as u64);
         let inside = self.inside(program);
         let mut read: Vec<ParameterId> = Vec::new();
-        for operation in inside.iter().filter_map(|stage| program.operations.get(stage.operation.index())) {
+        for operation in inside.clone().filter_map(|stage| program.operations.get(stage.operation.index())) {
             read.extend(operation.parameters.iter().map(|&id| program.owner(id)));
         }
         read.sort_unstable();
         read.dedup();
-        (read.iter().map(len).sum(), inside.iter().flat_map(|stage| &stage.sums).map(len).sum())
+        (read.iter().map(len).sum(), inside.flat_map(|stage| &stage.sums).map(len).sum())
     }
 }
 

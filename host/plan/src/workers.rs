@@ -2,9 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::Config;
-use crate::executor::ExecutorKind;
-
 /// Most workers of a run.
 pub const MAX_WORKERS: u32 = 1024;
 
@@ -100,17 +97,6 @@ impl Default for Workers {
             replicas: Vec::new(),
             vanish_at: Vec::new(),
         }
-    }
-}
-
-impl Config {
-    /// Returns whether the workers of lanes have the sums of gradients until the update. If the host
-    /// has the parameters, rounds must not overlap: a failed worker's sums are computed again from
-    /// the round's rows.
-    #[must_use]
-    pub fn sums_stay(&self) -> bool {
-        let apart = self.workers.own() || self.pipeline.gradient_versions() == 1;
-        self.executor.kind == ExecutorKind::Workers && self.lanes.lanes.count > 0 && apart
     }
 }
 

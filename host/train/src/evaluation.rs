@@ -254,7 +254,9 @@ impl Evaluation {
         let rows = match (plan.folds(), plan.program.scores) {
             (true, Some(scores)) => RowStore::passing(scores, inputs.shape.classes, cut, format),
             (true, None) => return Err(Error::Internal("an evaluation without scores".to_owned())),
-            (false, _) => RowStore::new(&plan.schedule, cut, &Pipeline::default(), format, others)?,
+            (false, _) => {
+                RowStore::new(&plan.schedule, cut, (&Pipeline::default(), &Lanes::default()), format, others)?
+            }
         };
         Ok(Self { plan, rows, engine })
     }

@@ -10,8 +10,8 @@ use eciton_graph::graphs::Graphs;
 use eciton_input::memory::{available, peak_bytes};
 use eciton_kernel::BLOCK_EDGES;
 use eciton_plan::{
-    BufferId, Buffers, Config, Domain, Hops, Parameter, Pipeline, Program, Residents, RowFormat, SlotId,
-    Spans, Stage, VertexOrder, WeightVersions,
+    BufferId, Buffers, Config, Domain, Hops, Lanes, Parameter, Pipeline, Program, Residents, RowFormat,
+    SlotId, Spans, Stage, VertexOrder, WeightVersions,
 };
 use eciton_tensor::half::HalfBuffer;
 use eciton_tensor::pages::Pages;
@@ -112,8 +112,7 @@ pub(crate) struct Wanted<'a> {
     pub config: &'a Config,
     pub threads: u32,
     pub labelled: Option<&'a LabelledPlan>,
-    /// Spans of a training and the schedule of these, if all of its stages run on workers' lanes.
-    /// If `None`, this process may run each of them.
+    /// Spans of a training and the schedule of these, if its stages run on lanes.
     pub lanes: Option<(&'a Spans, &'a Program)>,
 }
 
@@ -122,9 +121,9 @@ impl Wanted<'_> {
     fn thread_copies(&self) -> u64 {
         // A copy that is packed for a product.
         let packed = u64::from(!self.evaluation.is_placed());
-        match self.lanes {
-            None => THREAD_SUMS + packed,
-            Some(_) => packed,
+        match self.config.has_worker_lanes() {
+            false => THREAD_SUMS + packed,
+            true => packed,
         }
     }
 }
@@ -501,11 +500,18 @@ fn slots(wanted: &Wanted<'_>, format: RowFormat) -> Vec<(u32, u32, RowFormat)> {
         true => Residents::passing(program, spans, schedule),
         false => Residents::of(program, spans, schedule),
     };
-    let training = wanted.lanes.map(|lanes| residents(program, lanes));
+    let on_workers = wanted.lanes.filter(|_| config.has_worker_lanes());
+    let training = on_workers.map(|lanes| residents(program, lanes));
     let schedule = wanted.lanes.map_or(program, |(_, schedule)| schedule);
     let evaluated = (&evaluation.spans, &evaluation.schedule);
     let evaluated = evaluation.is_placed().then(|| residents(&evaluation.program, evaluated));
-    let like = |assigned: &Buffers, program: &Program, residents: Option<&Residents>| {
+    let at_once = if config.sums_stay() { Lanes::default() } else { config.lanes.lanes };
+    let like = |assigned: &Buffers,
+                program: &Program,
+                residents: Option<&Residents>,
+                rings: (&Lanes, u32)| {
+        let (lanes, parts) = rings;
+        let places = assigned.places(program, lanes, parts);
         let is_here = |slot: SlotId| {
             residents.is_none_or(|of| of.last_reader(slot).is_none() && of.passed(slot).is_none())
         };
@@ -513,18 +519,26 @@ fn slots(wanted: &Wanted<'_>, format: RowFormat) -> Vec<(u32, u32, RowFormat)> {
         let used: BTreeSet<usize> = slots.filter_map(|slot| assigned.of(slot)).map(BufferId::index).collect();
         let each = assigned.widths().iter().zip(assigned.formats()).zip(assigned.domains());
         let each = each.zip(assigned.versions()).enumerate().filter(|(at, _)| used.contains(at));
-        let one = |(_, (((&width, &format), &domain), &kept))| ((program.rows(domain), width, format), kept);
+        let one = |(at, (((&width, &format), &domain), &kept))| {
+            let (all, places) = (program.rows(domain), places.get(at).map_or(parts, |(places, _)| *places));
+            let rows = match places < parts && kept == 1 && domain == Domain::VERTICES {
+                true => all.div_ceil(parts) * places,
+                false => all,
+            };
+            ((rows, width, format), kept)
+        };
         each.map(one).collect::<Vec<_>>()
     };
     let assigned = Buffers::assign(schedule, parts, pipeline, format);
-    let kept = like(&assigned, schedule, training.as_ref());
+    let kept = like(&assigned, schedule, training.as_ref(), (&at_once, parts));
     let mut slots: Vec<_> = kept.into_iter().flat_map(|(slot, kept)| (0..kept).map(move |_| slot)).collect();
     let mut spare = if pipeline.row_versions() > 1 { Vec::new() } else { slots.clone() };
     if evaluation.folds() {
         return slots;
     }
     let assigned = Buffers::assign(&evaluation.schedule, pieces, &Pipeline::default(), format);
-    for (wanted, _) in like(&assigned, &evaluation.schedule, evaluated.as_ref()) {
+    for (wanted, _) in like(&assigned, &evaluation.schedule, evaluated.as_ref(), (&Lanes::default(), pieces))
+    {
         match spare.iter().position(|&slot| slot == wanted) {
             Some(at) => drop(spare.swap_remove(at)),
             None => slots.push(wanted),

@@ -69,6 +69,24 @@ fn interleaved_lanes_end_with_the_bits_of_one_lane() {
 }
 
 #[test]
+fn lanes_that_compute_rows_again_end_with_the_same_bits() {
+    for order in ["forward-first", "backward-first", "interleaved"] {
+        let order = format!("lanes.order={order}");
+        let base = ["lanes.count=3", "batch.micro=8", &order];
+        let wanted = digest(&base);
+        for recompute in ["[0]", "[1]", "[0,1,2]"] {
+            let recompute = format!("lanes.recompute={recompute}");
+            let settings = [&base[..], &[&recompute]].concat();
+            assert_eq!(digest(&settings), wanted, "{settings:?}");
+        }
+        let wide = ["lanes.count=6", "lanes.width=2", "batch.micro=8", &order, "lanes.recompute=[0,1]"];
+        assert_eq!(digest(&wide), wanted, "{wide:?}");
+    }
+    let two = ["lanes.count=3", "batch.micro=4", "pipeline.weights=2bw"];
+    assert_eq!(digest(&[&two[..], &["lanes.recompute=[0,1,2]"]].concat()), digest(&two));
+}
+
+#[test]
 fn two_versions_are_one_rule_for_every_cut() {
     let two = ["pipeline.weights=2bw", "batch.micro=4"];
     let with = |more: &[&str]| digest(&[&two[..], more].concat());
@@ -98,6 +116,7 @@ fn lanes_that_cannot_be_are_refused_in_words() {
         (&["lanes.count=2", "lanes.cut=[0,3,4]"], "the first layer of each lane"),
         (&["lanes.count=2", "lanes.cut=[3,4]"], "the first layer of each lane"),
         (&["lanes.count=64"], "at most as many lanes"),
+        (&["lanes.count=2", "lanes.recompute=[2]"], "name lanes of one replica"),
         (&["lanes.count=2", "lanes.chunks=2"], "lanes.order = \"interleaved\""),
         (&["lanes.count=2", "lanes.order=interleaved", "lanes.chunks=1"], "take 2 chunks or more"),
         (&["lanes.count=2", "lanes.order=interleaved", "lanes.cap=3"], "leave lanes.cap out"),

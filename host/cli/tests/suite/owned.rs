@@ -42,6 +42,9 @@ fn whoever_owns_the_weights_the_bits_are_the_same() {
         }
         let found = digits(folder, &[&settings[..], &over("3"), &REPLICAS].concat());
         assert_eq!(found["seeds"], alone["seeds"], "{settings:?} with replicas");
+        let again = ["--set", "lanes.recompute=[0,1,2]"];
+        let found = digits(folder, &[&settings[..], &over("3"), &again].concat());
+        assert_eq!((&found["seeds"], lost(&found)), (&alone["seeds"], 0), "{settings:?}, computed again");
         for (lanes, width) in [("4", "2"), ("4", "4"), ("6", "2")] {
             let found = digits(folder, &[&settings[..], &over(lanes), &["--width", width]].concat());
             assert_eq!(found["seeds"], alone["seeds"], "{settings:?} on {lanes}, width {width}");

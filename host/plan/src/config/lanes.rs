@@ -83,6 +83,20 @@ impl Config {
         }
     }
 
+    /// Returns whether the workers of lanes have the sums of gradients until the update. If the host
+    /// has the parameters, rounds must not overlap: a failed worker's sums are computed again from
+    /// the round's rows.
+    #[must_use]
+    pub fn sums_stay(&self) -> bool {
+        self.has_worker_lanes() && (self.workers.own() || self.pipeline.gradient_versions() == 1)
+    }
+
+    /// Returns whether lanes are workers.
+    #[must_use]
+    pub fn has_worker_lanes(&self) -> bool {
+        self.executor.kind == ExecutorKind::Workers && self.lanes.lanes.count > 0
+    }
+
     /// Whether what workers own goes with the rest.
     fn check_owned(&self) -> Result<(), Error> {
         let together = |other, other_found: &str, remedy| {

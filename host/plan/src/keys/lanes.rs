@@ -61,6 +61,15 @@ pub(super) const LANES: &[Key<LaneSettings>] = &[
         },
     ),
     key(
+        "recompute",
+        &["checkpoint_activations", "activation_checkpointing", "remat"],
+        "lanes of a replica, from 0, that compute forward rows again in their backward steps; left out: none",
+        |lanes, field| {
+            lanes.recompute = field.integers32(0..=MAX_LANES - 1)?;
+            Ok(())
+        },
+    ),
+    key(
         "profile",
         &["measured", "costs"],
         "the path of a task profile (eciton profile), by which stages are planned; left out: by operations",

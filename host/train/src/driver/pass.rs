@@ -310,6 +310,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
                 tracing::trace!(pass = self.number, attempt = %key, "step committed");
                 stages.look(key.step(), state.weights)?;
                 state.weights.commit(&stages.sums(key.stage), (key.round, key.interval))?;
+                stages.rows.over(key.step());
             }
             other => return Ok(Some(other)),
         }

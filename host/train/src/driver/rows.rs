@@ -1,16 +1,21 @@
 //! The embedding store: rows by slot, round and interval, each with a tag that says which they are.
 //!
 //! A slot's rows lie in one buffer, or, where rounds run apart, in a ring of one for each round that is
-//! kept ([`Pipeline::row_versions`]). Leases keep rows from being torn, tags from being others than a
+//! kept ([`Pipeline::row_versions`]). A buffer that lanes alone touch has places for as many intervals
+//! as the lanes have at once ([`Buffers::places`]): an interval takes one with its first rows, and
+//! leaves it after the last step that touches the buffer. Leases keep rows from being torn, tags from being others than a
 //! step wants: a write takes the tag away, and only what was committed gets one.
 
 mod passing;
 mod stored;
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
-use eciton_plan::{Buffers, DomainId, IntervalId, Pipeline, Program, Round, RowFormat, SlotId};
+use eciton_plan::{
+    Buffers, Domain, DomainId, IntervalId, Lanes, Pipeline, Program, Round, RowFormat, SlotId, StageId, Step,
+};
 use eciton_tensor::{Buffer, Matrix};
 
 use self::passing::Passing;
@@ -34,6 +39,33 @@ struct Ring {
     /// By version, then interval.
     tags: RefCell<Vec<Tag>>,
     domain: DomainId,
+    places: Option<Places>,
+}
+
+/// Places of intervals in a buffer that has fewer than there are intervals.
+#[derive(Debug)]
+struct Places {
+    /// Rows of a place.
+    each: usize,
+    count: usize,
+    /// The last stage that touches the buffer.
+    last: StageId,
+    /// Place of each interval that has one.
+    of: RefCell<BTreeMap<IntervalId, usize>>,
+}
+
+impl Places {
+    /// Returns the first row of an interval's place. If the interval has none, it takes a free one if
+    /// `write` is true.
+    fn first(&self, interval: IntervalId, write: bool) -> Option<usize> {
+        let mut of = self.of.borrow_mut();
+        if let Some(place) = of.get(&interval) {
+            return Some(place * self.each);
+        }
+        let free = (0..self.count).find(|place| write && !of.values().any(|taken| taken == place))?;
+        of.insert(interval, free);
+        Some(free * self.each)
+    }
 }
 
 /// The rows of one program.
@@ -52,11 +84,12 @@ pub(crate) struct RowStore {
 
 impl RowStore {
     /// Rows for a program's slots; those that are never needed at the same time share a buffer. Buffers
-    /// of `others`, programs that run at other times, are used again.
+    /// of `others`, programs that run at other times, are used again. The rows of steps on `lanes`
+    /// have places for as many intervals as these have at once.
     pub(crate) fn new(
         program: &Program,
         intervals: Vec<Vec<Range<usize>>>,
-        pipeline: &Pipeline,
+        (pipeline, lanes): (&Pipeline, &Lanes),
         format: RowFormat,
         others: &[&Self],
     ) -> Result<Self> {
@@ -69,18 +102,29 @@ impl RowStore {
                 known.push(buffer.clone());
             }
         }
-        let mut one = |domain: DomainId, width: u32, format: RowFormat| {
-            let (rows, width) = (program.rows(domain) as usize, width as usize);
+        let longest = intervals.first().into_iter().flatten().map(Range::len).max().unwrap_or(0);
+        let places = |buffer: usize, kept: u32, (places, last): (u32, StageId)| {
+            let (places, of) = (places as usize, RefCell::default());
+            let fewer =
+                places < each && kept == 1 && assigned.domains().get(buffer) == Some(&Domain::VERTICES);
+            fewer.then_some(Places { each: longest, count: places, last, of })
+        };
+        let mut one = |rows: usize, width: u32, format: RowFormat| {
+            let width = width as usize;
             match known.iter().position(|k| k.is_like(rows, width, format)) {
                 Some(found) => Ok(known.swap_remove(found)),
                 None => Stored::zeroed(rows, width, format),
             }
         };
         let all = assigned.widths().iter().zip(assigned.versions()).zip(assigned.formats());
-        let rings = all.zip(assigned.domains()).map(|(((&width, &kept), &format), &domain)| {
-            let versions = (0..kept).map(|_| one(domain, width, format)).collect::<Result<Vec<_>>>()?;
+        let all = all.zip(assigned.domains()).zip(assigned.places(program, lanes, count)).enumerate();
+        let rings = all.map(|(buffer, ((((&width, &kept), &format), &domain), at_once))| {
+            let places = places(buffer, kept, at_once);
+            let whole = program.rows(domain) as usize;
+            let rows = places.as_ref().map_or(whole, |places| places.each * places.count);
+            let versions = (0..kept).map(|_| one(rows, width, format)).collect::<Result<Vec<_>>>()?;
             let tags = RefCell::new(vec![NONE; versions.len() * each]);
-            Ok(Ring { versions, tags, domain })
+            Ok(Ring { versions, tags, domain, places })
         });
         let rings = rings.collect::<Result<_>>()?;
         let of = |slot: usize| Some(assigned.of(SlotId(u16::try_from(slot).ok()?))?.index());
@@ -140,10 +184,22 @@ impl RowStore {
         self.intervals.get(ring.domain.index()).map_or(&[], |cut| cut)
     }
 
-    /// An interval's rows, or so many of them, from the first one on.
-    fn rows(&self, ring: &Ring, interval: IntervalId, first: Option<usize>) -> Result<Range<usize>> {
+    /// An interval's rows, or so many of them, from the first one on. To `write` them, the interval
+    /// takes a place if it has none.
+    fn rows(
+        &self,
+        ring: &Ring,
+        interval: IntervalId,
+        (first, write): (Option<usize>, bool),
+    ) -> Result<Range<usize>> {
         let rows = self.cut(ring).get(interval.index()).cloned();
-        let rows = rows.ok_or_else(|| Error::Internal(format!("no interval {interval}")))?;
+        let mut rows = rows.ok_or_else(|| Error::Internal(format!("no interval {interval}")))?;
+        if let Some(places) = &ring.places {
+            let start = places.first(interval, write);
+            let none = || Error::Internal(format!("interval {interval} has none of {} places", places.count));
+            let start = start.ok_or_else(none)?;
+            rows = start..start + rows.len();
+        }
         match first {
             None => Ok(rows),
             Some(count) if count <= rows.len() => Ok(rows.start..rows.start + count),
@@ -166,8 +222,22 @@ impl RowStore {
     pub(crate) fn forget(&self) {
         for ring in &self.rings {
             ring.tags.borrow_mut().fill(NONE);
+            ring.places.iter().for_each(|places| places.of.borrow_mut().clear());
         }
         self.passing.iter().for_each(Passing::forget);
+    }
+
+    /// A step is done: its interval leaves the places that no later step touches.
+    pub(crate) fn over(&self, step: Step) {
+        for ring in &self.rings {
+            let Some(places) = ring.places.as_ref().filter(|places| places.last == step.stage) else {
+                continue;
+            };
+            places.of.borrow_mut().remove(&step.interval);
+            if let Some(tag) = ring.tags.borrow_mut().get_mut(step.interval.index()) {
+                *tag = NONE;
+            }
+        }
     }
 
     /// An interval's rows of a round, or the first of them, to write: they are nobody's until they are
@@ -184,7 +254,7 @@ impl RowStore {
             return passing.write(interval, first.unwrap_or(rows).min(rows)).map(WriteLease::F32);
         }
         let (ring, buffer, tag) = self.place(slot, round, interval)?;
-        let rows = buffer.write(self.rows(ring, interval, first)?).map_err(at("rows to write"))?;
+        let rows = buffer.write(self.rows(ring, interval, (first, true))?).map_err(at("rows to write"))?;
         if let Some(tag) = ring.tags.borrow_mut().get_mut(tag) {
             *tag = NONE;
         }
@@ -200,7 +270,7 @@ impl RowStore {
         rows: Range<usize>,
     ) -> Result<()> {
         let (ring, buffer, _) = self.place(slot, round, interval)?;
-        let all = self.rows(ring, interval, Some(rows.end))?;
+        let all = self.rows(ring, interval, (Some(rows.end), true))?;
         let rows = all.start + rows.start..all.end;
         match buffer.write(rows.clone()).map_err(at("rows to clear"))? {
             WriteLease::F32(mut lease) => {
@@ -251,7 +321,7 @@ impl RowStore {
         first: Option<usize>,
     ) -> Result<Lease> {
         let (ring, buffer) = self.check(slot, round, interval)?;
-        buffer.read(self.rows(ring, interval, first)?).map_err(at("rows to read"))
+        buffer.read(self.rows(ring, interval, (first, false))?).map_err(at("rows to read"))
     }
 
     /// The rows of all intervals, to read in round `round`, those of each so many rounds old as `ages`
@@ -323,8 +393,8 @@ mod tests {
         let (program, s) = (program(), 1);
         let slot = gathered(&program);
         let intervals = vec![0..4, 4..7, 7..10];
-        let store = RowStore::new(&program, vec![intervals.clone()], &Pipeline::asynchronous(s), format, &[])
-            .unwrap();
+        let pipeline = (&Pipeline::asynchronous(s), &Lanes::default());
+        let store = RowStore::new(&program, vec![intervals.clone()], pipeline, format, &[]).unwrap();
         let put = |round: u32, interval: u32| {
             let id = IntervalId(interval);
             let (rows, value) = (intervals[interval as usize].len(), (round * 10 + interval) as f32);

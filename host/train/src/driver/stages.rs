@@ -186,7 +186,11 @@ impl<'a> Stages<'a> {
             let stage = self.program.stage(id);
             stage.is_some_and(|stage| residents::is_kernel(self.program, stage.operation))
         };
-        (span.is_thick() || self.residents.is_some() && span.ids().all(kernel)).then_some(span)
+        // Rows that nobody reads have no buffer.
+        let written = |id| self.program.stage(id).map_or(0, |stage| stage.writes().count());
+        let drops = || span.writes.len() < span.ids().map(written).sum();
+        let stays = (self.residents.is_some() || drops()) && span.ids().all(kernel);
+        (span.is_thick() || stays).then_some(span)
     }
 
     /// Uses of parameters whose gradients the stages of a step write.

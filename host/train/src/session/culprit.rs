@@ -2,7 +2,7 @@
 
 use eciton_engine::{Engine, Settings};
 use eciton_exec::LocalPool;
-use eciton_plan::{Config, Mode, Pipeline, Round};
+use eciton_plan::{Config, Lanes, Mode, Pipeline, Round};
 
 use super::Session;
 use crate::batch::Batches;
@@ -43,7 +43,7 @@ impl Session {
         let rows = RowStore::new(
             program,
             self.rows.intervals().to_vec(),
-            &pipeline,
+            (&pipeline, &Lanes::default()),
             self.rows.format,
             &[&self.rows],
         )?;

@@ -246,6 +246,10 @@ impl Planned {
         let fuse = |program: &Program| -> Result<(Spans, Program)> {
             let wanted = lanes.as_ref().map(|lanes| lanes.spans(program));
             let spans = Spans::of(program, wanted.as_ref().unwrap_or(&config.executor.spans))?;
+            let spans = match &lanes {
+                Some(lanes) => lanes.recompute(program, spans, &config.lanes)?,
+                None => spans,
+            };
             let mut schedule = spans.fuse(program);
             if let Some(lanes) = &lanes {
                 lanes.place(&mut schedule, &spans);
@@ -256,8 +260,7 @@ impl Planned {
             }
             Ok((spans, schedule))
         };
-        let on_workers = lanes.is_some() && config.executor.kind == ExecutorKind::Workers;
-        let placed = on_workers.then(|| fuse(&program)).transpose()?;
+        let placed = lanes.is_some().then(|| fuse(&program)).transpose()?;
         let plan = |labelled| {
             let (program, evaluation) = (&program, &evaluation);
             let lanes = placed.as_ref().map(|(spans, schedule)| (spans, schedule));
