@@ -1,11 +1,12 @@
 //! The built-in kernels on random rows: what `eciton kernel check` and `eciton kernel bench` say of them.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use eciton_kernel::trial::{Found, Judgement, Trial};
-use eciton_kernel::{Layer, Limits, Runtime, Settings};
+use eciton_kernel::{Kernel, Layer, Limits, Runtime, Settings};
 use eciton_plan::{Attribute, On, Value};
 
 fn open(name: &str, inputs: &[Vec<u32>], attributes: &[(&str, Value)]) -> Arc<Layer> {
@@ -23,9 +24,15 @@ fn open_under(
     inputs: &[Vec<u32>],
     attributes: &[(&str, Value)],
 ) -> Arc<Layer> {
-    let path = format!("{}/../../{folder}/prebuilt/{name}.wasm", env!("CARGO_MANIFEST_DIR"));
-    let runtime = Runtime::new(Settings { limits, ..Settings::default() }).unwrap();
-    let kernel = runtime.load(name, &std::fs::read(path).unwrap()).unwrap();
+    // Compiled once a process: a kernel takes longer to compile than to try.
+    static KNOWN: Mutex<BTreeMap<String, Arc<Kernel>>> = Mutex::new(BTreeMap::new());
+    let mut known = KNOWN.lock().unwrap();
+    let load = || {
+        let path = format!("{}/../../{folder}/prebuilt/{name}.wasm", env!("CARGO_MANIFEST_DIR"));
+        let runtime = Runtime::new(Settings { limits: limits.clone(), ..Settings::default() }).unwrap();
+        runtime.load(name, &std::fs::read(path).unwrap()).unwrap()
+    };
+    let kernel = known.entry(format!("{folder} {name} {limits:?}")).or_insert_with(load);
     let attributes: Vec<Attribute> =
         attributes.iter().map(|(name, value)| Attribute::new(name, value.clone())).collect();
     kernel.open(inputs, &attributes).unwrap()

@@ -505,7 +505,7 @@ fn slots(wanted: &Wanted<'_>, format: RowFormat) -> Vec<(u32, u32, RowFormat)> {
     let schedule = wanted.lanes.map_or(program, |(_, schedule)| schedule);
     let evaluated = (&evaluation.spans, &evaluation.schedule);
     let evaluated = evaluation.is_placed().then(|| residents(&evaluation.program, evaluated));
-    let at_once = if config.sums_stay() { Lanes::default() } else { config.lanes.lanes };
+    let at_once = config.ring_lanes();
     let like = |assigned: &Buffers,
                 program: &Program,
                 residents: Option<&Residents>,

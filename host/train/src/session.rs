@@ -279,8 +279,7 @@ impl Session {
                 vec![(0..intervals as usize).map(|part| part * each..(part + 1) * each).collect()]
             }
         };
-        // Steps that may be done again read rows of all intervals until the update.
-        let lanes = if config.sums_stay() { Lanes::default() } else { config.lanes.lanes };
+        let lanes = config.ring_lanes();
         let rows = RowStore::new(&schedule, parts, (&config.pipeline, &lanes), config.run.row_storage, &[])?;
         // Where epochs run apart an evaluation is among them, or old rows outlast it.
         let others: &[&RowStore] = if config.pipeline.row_versions() > 1 { &[] } else { &[&rows] };

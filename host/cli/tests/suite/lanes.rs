@@ -67,7 +67,7 @@ fn a_pipeline_is_simulated_from_the_command_line() {
         "--micro",
         "8",
         "--hours",
-        "0.01",
+        "0.005",
     ];
     let of = |more: &[&str]| works(dir.path(), &[&line[..], more].concat());
     let text = of(&["--draw", "grid.svg"]);
@@ -84,10 +84,10 @@ fn a_pipeline_is_simulated_from_the_command_line() {
     assert_eq!(quiet["stages"].as_array().unwrap().len(), 4);
     // Losses that are known, and losses that are drawn.
     std::fs::write(dir.path().join("lost.csv"), "# s, place\n5.0,1\n9,0\n").unwrap();
-    let lost = found(&["--losses", "lost.csv", "--usd-hour", "2", "--back", "10"]);
+    let lost = found(&["--losses", "lost.csv", "--usd-hour", "2", "--back", "5"]);
     assert_eq!((&lost["losses"], &lost["usd_hour"]), (&Value::from(2), &Value::from(2.0)));
-    assert!((number(&lost, "usd") - 2.0 * (4.0 * 36.0 - 20.0) / 3600.0).abs() < 1e-9, "{lost}");
-    let drawn = found(&["--lost", "200", "--back", "5", "--hold", "shadowed"]);
+    assert!((number(&lost, "usd") - 2.0 * (4.0 * 18.0 - 10.0) / 3600.0).abs() < 1e-9, "{lost}");
+    let drawn = found(&["--lost", "400", "--back", "5", "--hold", "shadowed"]);
     assert!(number(&drawn, "losses") > 2.0 && number(&drawn, "checkpointed_rows_per_s") >= 0.0, "{drawn}");
     // Of four lanes: (d - 1) / (m + d - 1) of all time, and (d - 1) / (v m) of the time without a
     // bubble.

@@ -3,6 +3,7 @@
 use super::Config;
 use crate::error::Error;
 use crate::executor::{ExecutorKind, SpanChoice};
+use crate::lanes::Lanes;
 use crate::pipeline::Mode;
 use crate::workers::Workers;
 
@@ -89,6 +90,13 @@ impl Config {
     #[must_use]
     pub fn sums_stay(&self) -> bool {
         self.has_worker_lanes() && (self.workers.own() || self.pipeline.gradient_versions() == 1)
+    }
+
+    /// Returns the lanes whose rows the host stores for as many micro-batches as are in flight. There
+    /// are none if the rows of an update stay until it is made ([`Config::sums_stay`]).
+    #[must_use]
+    pub fn ring_lanes(&self) -> Lanes {
+        if self.sums_stay() { Lanes::default() } else { self.lanes.lanes }
     }
 
     /// Returns whether lanes are workers.

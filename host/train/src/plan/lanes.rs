@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use eciton_plan::policy::caps;
 use eciton_plan::program::Parameter;
 use eciton_plan::schedule::{Grid, Shape};
-use eciton_plan::{Config, Order, Place, Program, Residents, SlotId, Spans, Stage, StageId, WeightVersions};
+use eciton_plan::{
+    Buffers, Config, Order, Place, Program, Residents, SlotId, SlotSpec, Spans, Stage, StageId,
+    WeightVersions,
+};
 use eciton_tensor::frame::padded_bytes;
 use serde::Serialize;
 
@@ -76,8 +79,8 @@ pub struct HostPlan {
     pub moments_bytes: u64,
     /// Sums of gradients of the parts under way.
     pub gradients_bytes: u64,
-    /// Rows of all micro-batches that one lane writes and another one reads, if the host passes
-    /// them on.
+    /// Rows that one lane writes and another one reads, if the host passes them on: of the
+    /// micro-batches that are in flight, or of all of an update if workers have its sums.
     pub boundary_bytes: u64,
     /// These together.
     pub total_bytes: u64,
@@ -101,9 +104,18 @@ impl HostPlan {
         let slots = (0u16..).map(SlotId).zip(&schedule.slots);
         let passed = slots.filter(|(slot, _)| passes(schedule, *slot) && is_here(*slot));
         let part = |&rows: &usize, width| padded_bytes(rows as u64, width).unwrap_or(u64::MAX);
-        let boundary_bytes = passed
-            .map(|(_, spec)| rows.iter().map(|rows| part(rows, spec.width.into())).sum::<u64>())
-            .fold(0, u64::saturating_add);
+        // At most as many as there may be intervals.
+        let (count, format) = (rows.len() as u32, config.run.row_storage);
+        let buffers = Buffers::assign(schedule, count, &config.pipeline, format);
+        let places = buffers.places(schedule, &config.ring_lanes(), count);
+        let mut longest = rows.to_vec();
+        longest.sort_unstable_by_key(|rows| std::cmp::Reverse(*rows));
+        let boundary = |(slot, spec): (SlotId, &SlotSpec)| {
+            let places = buffers.of(slot).and_then(|buffer| places.get(buffer.index()));
+            let at_once = places.map_or(count, |(places, _)| *places) as usize;
+            longest.iter().take(at_once).map(|rows| part(rows, spec.width.into())).sum::<u64>()
+        };
+        let boundary_bytes = passed.map(boundary).fold(0, u64::saturating_add);
         let gradients_bytes = item("gradients");
         let total_bytes = [weights_bytes, moments_bytes, gradients_bytes, boundary_bytes];
         let total_bytes = total_bytes.into_iter().fold(0, u64::saturating_add);
