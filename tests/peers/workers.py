@@ -179,7 +179,7 @@ def replicas():
         found = [over_workers(3, [], *OWNED, *more) for _ in range(a.rounds)]
         quiet[name] = statistics.median(took for _, took, _ in found)
         digests |= {of["model_digest"] for of, _, _ in found}
-        print(f"{name}, without losses: {spread([took for _, took, _ in found])} s, {tasks(found[0][0])} tasks and errands, "
+        print(f"{name}, without losses: {spread([took for _, took, _ in found])} s, {tasks(found[0][0])} tasks and instructions, "
               f"{mib(found[0][0]):.0f} MiB over the host's links", flush=True)
     mean = a.mean * quiet["log every 8"] / 24
     print(f"a loss each {mean:.2f} s in the mean, of a neighbour as well in 30 %")
@@ -194,7 +194,7 @@ def replicas():
                 continue
             digests.add(found["model_digest"])
             print(f"seed {seed}, {name}: {kills} workers lost, {took:.1f} s, lost {took - quiet[name]:.1f} s, "
-                  f"{found['workers']['returns']} returns, {tasks(found)} tasks and errands", flush=True)
+                  f"{found['workers']['returns']} returns, {tasks(found)} tasks and instructions", flush=True)
     print(f"digests: {len(digests)}")
 
 

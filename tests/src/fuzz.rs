@@ -131,7 +131,7 @@ fn message_seeds() -> Vec<Vec<u8>> {
         Message::Missing { number: 7, keys: vec!["w/1".to_owned()] },
         Message::Alive,
         Message::Bye("done".to_owned()),
-        Message::Errand { number: 8, frame: frame() },
+        Message::Instruction { number: 8, frame: frame() },
     ];
     let bytes = |message: &Message| {
         let (start, body) = message.encode().ok()?;

@@ -385,7 +385,7 @@ cases! {
     message_answer [5_000, 200_000],
         |n| wired(&Message::Answer { number: 7, frame: vec![1; n].into(), passed: 9 }), message;
     message_request [5_000, 200_000],
-        |n| wired(&Message::Errand { number: 7, frame: vec![1; n].into() }), message;
+        |n| wired(&Message::Instruction { number: 7, frame: vec![1; n].into() }), message;
     message_object [500, 1_000],
         |n| wired(&Message::Object { key: "a".repeat(n), bytes: vec![1; n].into() }), message;
     message_forget [100, 400], |n| wired(&Message::Forget(vec!["w/1".to_owned(); n])), message;

@@ -12,7 +12,7 @@ use crate::limits::HEAD_BYTES;
 use crate::secret::Token;
 
 /// The version of this protocol.
-pub(crate) const VERSION: u32 = 4;
+pub(crate) const VERSION: u32 = 5;
 
 /// A worker's first message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,7 +82,7 @@ pub enum Message {
         /// The frame.
         frame: Bytes,
     },
-    /// The answer to a task or to an errand.
+    /// The answer to a task or to an instruction.
     Answer {
         /// Its number.
         number: u64,
@@ -123,7 +123,7 @@ pub enum Message {
     /// Tasks that were sent are not wanted any more.
     Abandon,
     /// Something to do with what the worker owns. Numbers are those of tasks.
-    Errand {
+    Instruction {
         /// The number of its answer: none twice on a connection.
         number: u64,
         /// The frame.
@@ -193,8 +193,21 @@ struct Told {
 
 /// Names of kinds, by number.
 const KINDS: [&str; 15] = [
-    "hello", "welcome", "refused", "object", "forget", "task", "answer", "missing", "alive", "drain", "bye",
-    "errand", "door", "peer", "abandon",
+    "hello",
+    "welcome",
+    "refused",
+    "object",
+    "forget",
+    "task",
+    "answer",
+    "missing",
+    "alive",
+    "drain",
+    "bye",
+    "instruction",
+    "door",
+    "peer",
+    "abandon",
 ];
 
 /// The name of a kind.
@@ -226,7 +239,7 @@ impl Message {
             Self::Alive => 8,
             Self::Drain => 9,
             Self::Bye(_) => 10,
-            Self::Errand { .. } => 11,
+            Self::Instruction { .. } => 11,
             Self::Door { .. } => 12,
             Self::Peer { .. } => 13,
             Self::Abandon => 14,
@@ -254,7 +267,7 @@ impl Message {
             Self::Bye(reason) => (head(kind, &Told { reason: reason.clone() })?, Bytes::new()),
             Self::Object { key, bytes } => (head(kind, &Keyed { key: key.clone() })?, bytes.clone()),
             Self::Forget(keys) => (head(kind, keys)?, Bytes::new()),
-            Self::Task { number, frame } | Self::Errand { number, frame } => {
+            Self::Task { number, frame } | Self::Instruction { number, frame } => {
                 (head(kind, &Numbered { number: *number })?, frame.clone())
             }
             Self::Answer { number, frame, passed } => {
@@ -328,7 +341,9 @@ impl Message {
             8 => Self::Alive,
             9 => Self::Drain,
             10 => Self::Bye(parse::<Told>(kind, &head)?.reason),
-            11 => return Ok(Self::Errand { number: parse::<Numbered>(kind, &head)?.number, frame: body }),
+            11 => {
+                return Ok(Self::Instruction { number: parse::<Numbered>(kind, &head)?.number, frame: body });
+            }
             12 => {
                 let Doored { address, tokens } = parse(kind, &head)?;
                 Self::Door { address, tokens }
@@ -376,7 +391,7 @@ mod tests {
             Message::Alive,
             Message::Drain,
             Message::Bye("done".to_owned()),
-            Message::Errand { number: 8, frame: Bytes::from_static(b"frame") },
+            Message::Instruction { number: 8, frame: Bytes::from_static(b"frame") },
             Message::Door { address: "127.0.0.1:9".to_owned(), tokens: vec![token.clone()] },
             Message::Peer { place: 1, address: "127.0.0.1:9".to_owned(), token },
             Message::Abandon,

@@ -56,6 +56,7 @@ pub use without::NoAws;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use eciton_kernel::wire::Answer;
 use eciton_kernel::{AnyCall, Finished, Layer};
 use eciton_plan::{OperationId, Place, SlotId, Task, TaskKey};
@@ -85,6 +86,19 @@ pub enum Work {
     Host(Box<dyn FnOnce() -> Result<(), String> + Send>),
     /// A call of a kernel.
     Kernel(KernelWork),
+    /// An instruction to the worker at the place that [`Job::lane`] names. No other location can do
+    /// it, and the executor does not repeat it.
+    Instruction(Instruction),
+}
+
+/// An instruction about what a worker owns ([`workers::Owned`]).
+#[derive(Debug)]
+pub struct Instruction {
+    /// Its frame.
+    pub frame: Bytes,
+    /// Whether the worker gets tasks of lanes from now on. Other instructions are for workers that
+    /// have begun.
+    pub begins: bool,
 }
 
 /// A call of a kernel.
@@ -123,6 +137,7 @@ impl std::fmt::Debug for Work {
         match self {
             Self::Host(_) => f.write_str("Work::Host"),
             Self::Kernel(work) => write!(f, "Work::Kernel({})", work.layer.kernel().name()),
+            Self::Instruction(_) => f.write_str("Work::Instruction"),
         }
     }
 }
@@ -130,7 +145,7 @@ impl std::fmt::Debug for Work {
 impl Work {
     fn place(&self) -> Place {
         match self {
-            Self::Host(_) => Place::Host,
+            Self::Host(_) | Self::Instruction(_) => Place::Host,
             Self::Kernel(work) => work.place,
         }
     }
@@ -163,6 +178,8 @@ pub enum Answered {
     InPlace(Finished),
     /// They came in a message and are to be put in place if the engine commits them.
     Apart(Box<Answer>),
+    /// The frame that answers an instruction.
+    Frame(Bytes),
 }
 
 /// What went wrong in a job.
@@ -319,18 +336,6 @@ pub trait Executor {
     /// Who is missing, in words, with what to do.
     fn prepare(&mut self, _tell: &mut dyn FnMut(&str)) -> Result<Vec<bool>, String> {
         Ok(Vec::new())
-    }
-
-    /// Has errands done with what places own ([`workers::Owned`]), and waits; their answers, in order. A place does
-    /// lanes' tasks once it was told what it is to own, by an errand that `begin`s.
-    ///
-    /// # Errors
-    /// [`workers::Gone`]: the first place that is not there, or is lost meanwhile.
-    fn errands(&mut self, errands: Vec<(u32, Vec<u8>)>, _begin: bool) -> Result<Vec<Vec<u8>>, workers::Gone> {
-        match errands.first() {
-            Some(&(place, _)) => Err(workers::Gone { place }),
-            None => Ok(Vec::new()),
-        }
     }
 
     /// Ends the connection of a worker whose answer is wrong. Its loss is reported with the reason.

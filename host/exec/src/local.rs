@@ -56,6 +56,9 @@ impl Waiting {
                         .unwrap_or_else(|panic| Err(caught(panic)))
                         .map(|()| Answered::InPlace(Finished::default()))
                         .map_err(WorkError::Host),
+                    Work::Instruction(_) => {
+                        Err(WorkError::Host("an instruction is for a worker of lanes".to_owned()))
+                    }
                     Work::Kernel(work) => guarded(instances, |instances| match rounding {
                         // Rows of edge kernels are never rounded.
                         Some(rounding) if matches!(work.call, AnyCall::Rows(_)) => {

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 pub use eciton_connect::{Error as ConnectError, Token};
 pub use objects::OBJECT_BYTES;
-pub use owned::{Gone, Owned, Passes};
+pub use owned::{Owned, Passes};
 pub use pool::{Rendezvous, Settings, WorkerPool};
 pub use serve::{Leave, Load, Served, Serving, serve};
 pub use start::start;

@@ -26,7 +26,7 @@
 //!                              <──────────────────   values, moments: into the log
 //! ```
 
-mod errand;
+mod instruction;
 mod ledger;
 mod log;
 mod restore;
@@ -35,21 +35,27 @@ mod updating;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Duration;
 
-use eciton_exec::Executor;
 use eciton_exec::workers::OWNED;
+use eciton_exec::{self as exec, Completion, Executor, Job, Work};
 use eciton_kernel::Kept;
-use eciton_plan::{IntervalId, Lanes, Node, Optimiser, Program, Round, Version};
+use eciton_plan::{Attempt, IntervalId, Lanes, Node, Optimiser, Program, Round, StageId, Task, Version};
 use eciton_tensor::Matrix;
 use eciton_tensor::frame::Frame;
 
-use self::errand::{Errand, Reply};
+use self::instruction::{Instruction, Reply};
 pub(crate) use self::ledger::Ledger;
 use self::log::Log;
 pub(crate) use self::updating::{COLLECTED_BYTES, Collected};
 use crate::error::{Error, Result};
 use crate::run_folder::model::{Entry, Pieces, Values};
 use crate::weights::{self, Parameter};
+
+/// Number of the pass of instructions, which belong to none.
+const NO_PASS: u32 = u32::MAX;
+/// Interval between two looks at completions while answers are awaited.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// A parameter of a worker.
 #[derive(Debug)]
@@ -148,7 +154,7 @@ impl Owners {
         let lengths = parameters.iter().map(Owned::length).collect();
         let matrices = 1 + optimiser.algorithm.moments() + usize::from(delayed);
         let log = folder.map(|folder| Log::new(folder, lengths, matrices)).transpose()?;
-        let nodes = nodes.iter().map(|nodes| errand::pairs(nodes)).collect();
+        let nodes = nodes.iter().map(|nodes| instruction::pairs(nodes)).collect();
         let own = Self {
             parameters,
             atoms,
@@ -312,21 +318,25 @@ impl Owners {
 
     /// The request with which a worker begins, and removes all sums.
     fn begin(&self) -> Result<Vec<u8>> {
-        let tops = errand::pairs(&self.tops.concat());
+        let tops = instruction::pairs(&self.tops.concat());
         let (atoms, nodes, delayed, rounds) = (self.atoms, self.nodes.clone(), self.delayed, self.rounds);
-        let begin = Errand::Begin { atoms, nodes, tops, delayed, rounds };
-        errand::write(&begin, &[]).map_err(failed)
+        let begin = Instruction::Begin { atoms, nodes, tops, delayed, rounds };
+        instruction::write(&begin, &[]).map_err(failed)
     }
 
     /// Has a worker begin, if it has sums and the host the parameters.
     ///
     /// # Errors
     /// [`Error::Gone`] if it is gone.
-    pub(crate) fn begin_sums<M: Executor + ?Sized>(&self, machine: &mut M, place: u32) -> Result<()> {
+    pub(crate) fn begin_sums<M: Executor + ?Sized>(
+        &self,
+        asking: &mut Asking<'_, M>,
+        place: u32,
+    ) -> Result<()> {
         if !self.sums || self.have_parameters() {
             return Ok(());
         }
-        ask(machine, vec![(place, self.begin()?)], true).map(drop)
+        ask(asking, vec![(place, self.begin()?)], true).map(drop)
     }
 
     fn parameter(&self, number: u32) -> Result<&Owned> {
@@ -382,12 +392,17 @@ impl Owners {
     }
 
     /// Writes an entry of a version: one matrix at a time.
-    pub(crate) fn log<M: Executor + ?Sized>(&mut self, machine: &mut M, version: Version) -> Result<()> {
+    pub(crate) fn log<M: Executor + ?Sized>(
+        &mut self,
+        asking: &mut Asking<'_, M>,
+        version: Version,
+    ) -> Result<()> {
         for (parameter, one) in (0u32..).zip(&self.parameters) {
             let place = self.owner(one)?;
             let mut get = |(version, matrix): (u64, usize), at: usize| {
-                let give = Errand::Give { parameter, version, matrix };
-                let values = errand::values(&take(machine, place, &give, one.shape())?).map_err(failed)?;
+                let give = Instruction::Give { parameter, version, matrix };
+                let values =
+                    instruction::values(&take(asking, place, &give, one.shape())?).map_err(failed)?;
                 self.log_file()?.put(parameter as usize, at, &values)
             };
             (0..self.matrices()).try_for_each(|matrix| get((version.0, matrix), matrix))?;
@@ -435,10 +450,10 @@ impl Owned {
         self.of.uses().iter().copied().zip(self.makers.iter().copied())
     }
 
-    /// The errand that goes with one of its matrices.
-    fn own(&self, number: u32, version: u64, matrix: usize) -> Errand {
+    /// The instruction that goes with one of its matrices.
+    fn own(&self, number: u32, version: u64, matrix: usize) -> Instruction {
         let (extents, uses, decay) = (self.of.extents().to_vec(), self.of.uses().to_vec(), self.of.decay());
-        Errand::Own { parameter: number, version, extents, uses, decay, matrix }
+        Instruction::Own { parameter: number, version, extents, uses, decay, matrix }
     }
 }
 
@@ -469,7 +484,7 @@ fn places(there: &[bool]) -> Vec<u32> {
     (0..count).map(|lane| home(lane).unwrap_or(lane) as u32).collect()
 }
 
-/// The answer of a worker to an errand.
+/// The answer of a worker to an instruction.
 struct Answered {
     place: u32,
     reply: Reply,
@@ -477,40 +492,96 @@ struct Answered {
     frame: Vec<u8>,
 }
 
-/// Has workers do errands. Returns their answers in order.
+/// Completions that came while answers to instructions were awaited, for the pass that runs.
+#[derive(Debug, Default)]
+pub(crate) struct Aside {
+    pub completions: Vec<Completion>,
+    /// Number of instructions so far.
+    asked: u32,
+}
+
+/// An executor, and what else it reports while answers to instructions are awaited.
+pub(crate) struct Asking<'a, M: ?Sized> {
+    pub machine: &'a mut M,
+    pub aside: &'a mut Aside,
+}
+
+/// Gives workers instructions, and waits for their answers. Returns these in order.
 ///
 /// # Errors
 /// [`Error::Gone`] for a worker that has failed, whose answer is not a reply, or which reports a failure.
 fn ask<M: Executor + ?Sized>(
-    machine: &mut M,
-    errands: Vec<(u32, Vec<u8>)>,
-    begin: bool,
+    asking: &mut Asking<'_, M>,
+    instructions: Vec<(u32, Vec<u8>)>,
+    begins: bool,
 ) -> Result<Vec<Answered>> {
-    let places: Vec<u32> = errands.iter().map(|(place, _)| *place).collect();
-    let frames = machine.errands(errands, begin).map_err(|gone| Error::Gone { place: gone.place })?;
+    let places: Vec<u32> = instructions.iter().map(|(place, _)| *place).collect();
+    let first = asking.aside.asked;
+    for (place, frame) in instructions {
+        let (round, stage, weights) = (Round(0), StageId(u16::MAX), Version(0));
+        let task =
+            Task { round, stage, interval: IntervalId(asking.aside.asked), attempt: Attempt(0), weights };
+        asking.aside.asked = asking.aside.asked.wrapping_add(1);
+        let work = Work::Instruction(exec::Instruction { frame: frame.into(), begins });
+        asking.machine.submit(Job { pass: NO_PASS, task, work, deadline: None, lane: Some(place) });
+    }
+    let mut frames: Vec<Option<Vec<u8>>> = vec![None; places.len()];
+    let mut done = Vec::new();
+    while frames.iter().any(Option::is_none) {
+        asking.machine.drain(&mut done, Some(LOOK));
+        let mut gone = None;
+        for completion in done.drain(..) {
+            match completion {
+                Completion::Ended { pass: NO_PASS, key, result, .. } => {
+                    let at = key.interval.0.wrapping_sub(first) as usize;
+                    // There is none of an earlier call that failed.
+                    let Some((frame, place)) = frames.get_mut(at).zip(places.get(at)) else { continue };
+                    match result {
+                        Ok(eciton_exec::Answered::Frame(bytes)) => *frame = Some(bytes.into()),
+                        _ => gone = gone.or(Some(*place)),
+                    }
+                }
+                other => {
+                    if let Completion::Lost { place } | Completion::Forgot { place } = other {
+                        let mut open = places.iter().zip(&frames);
+                        gone =
+                            gone.or(open.find(|(at, frame)| **at == place && frame.is_none()).map(|_| place));
+                    }
+                    asking.aside.completions.push(other);
+                }
+            }
+        }
+        if let Some(place) = gone {
+            return Err(Error::Gone { place });
+        }
+    }
     let mut answers = Vec::with_capacity(places.len());
-    for (place, frame) in places.into_iter().zip(frames) {
+    for (place, frame) in places.into_iter().zip(frames.into_iter().flatten()) {
         let parsed = Frame::parse(&frame).map_err(|error| error.to_string());
-        match parsed.and_then(|parsed| errand::meta(&parsed)) {
-            Ok(Reply::Failed { reason }) => return Err(exclude(machine, place, reason)),
+        match parsed.and_then(|parsed| instruction::meta(&parsed)) {
+            Ok(Reply::Failed { reason }) => return Err(exclude(asking, place, reason)),
             Ok(reply) => answers.push(Answered { place, reply, frame }),
-            Err(reason) => return Err(exclude(machine, place, reason)),
+            Err(reason) => return Err(exclude(asking, place, reason)),
         }
     }
     Ok(answers)
 }
 
-/// Excludes a worker whose answer is not an answer to its errand. The run resumes without it.
-fn exclude<M: Executor + ?Sized>(machine: &mut M, place: u32, reason: impl std::fmt::Display) -> Error {
-    machine.exclude(place, &format!("wrong answer to a request about its parameters: {reason}"));
+/// Excludes a worker whose answer is not an answer to its instruction. The run resumes without it.
+fn exclude<M: Executor + ?Sized>(
+    asking: &mut Asking<'_, M>,
+    place: u32,
+    reason: impl std::fmt::Display,
+) -> Error {
+    asking.machine.exclude(place, &format!("wrong answer to a request about its parameters: {reason}"));
     Error::Gone { place }
 }
 
-/// Has workers do errands whose only answer is that they are done.
-fn tell<M: Executor + ?Sized>(machine: &mut M, errands: Vec<(u32, Vec<u8>)>) -> Result<()> {
-    for Answered { place, reply, .. } in ask(machine, errands, false)? {
+/// Has workers do instructions whose only answer is that they are done.
+fn tell<M: Executor + ?Sized>(asking: &mut Asking<'_, M>, instructions: Vec<(u32, Vec<u8>)>) -> Result<()> {
+    for Answered { place, reply, .. } in ask(asking, instructions, false)? {
         if reply != Reply::Done {
-            return Err(exclude(machine, place, format!("{reply:?}")));
+            return Err(exclude(asking, place, format!("{reply:?}")));
         }
     }
     Ok(())
@@ -518,17 +589,17 @@ fn tell<M: Executor + ?Sized>(machine: &mut M, errands: Vec<(u32, Vec<u8>)>) -> 
 
 /// Has a worker give a matrix of a shape: rows, columns.
 fn take<M: Executor + ?Sized>(
-    machine: &mut M,
+    asking: &mut Asking<'_, M>,
     place: u32,
-    errand: &Errand,
+    instruction: &Instruction,
     shape: (usize, usize),
 ) -> Result<Matrix> {
-    let errand = errand::write(errand, &[]).map_err(failed)?;
-    let answers = ask(machine, vec![(place, errand)], false)?;
+    let instruction = instruction::write(instruction, &[]).map_err(failed)?;
+    let answers = ask(asking, vec![(place, instruction)], false)?;
     let answer = answers.first().ok_or_else(|| failed("no answer"))?;
     match given(answer, shape) {
         Ok(matrix) => Ok(matrix),
-        Err(reason) => Err(exclude(machine, place, reason)),
+        Err(reason) => Err(exclude(asking, place, reason)),
     }
 }
 
@@ -538,7 +609,7 @@ fn given(answer: &Answered, shape: (usize, usize)) -> std::result::Result<Matrix
         return Err(format!("{:?}", answer.reply));
     }
     let frame = Frame::parse(&answer.frame).map_err(|error| error.to_string())?;
-    let [matrix] = <[Matrix; 1]>::try_from(errand::matrices(&frame)?)
+    let [matrix] = <[Matrix; 1]>::try_from(instruction::matrices(&frame)?)
         .map_err(|matrices| format!("{} matrices, not 1", matrices.len()))?;
     let found = (matrix.rows(), matrix.columns());
     match found == shape {

@@ -90,7 +90,9 @@ impl Spoiler {
             }
             Message::Object { key, bytes } => Message::Object { key, bytes: self.bytes(&bytes) },
             Message::Task { number, frame } => Message::Task { number, frame: self.bytes(&frame) },
-            Message::Errand { number, frame } => Message::Errand { number, frame: self.bytes(&frame) },
+            Message::Instruction { number, frame } => {
+                Message::Instruction { number, frame: self.bytes(&frame) }
+            }
             Message::Answer { number, frame, passed } => {
                 Message::Answer { number, frame: self.bytes(&frame), passed }
             }
@@ -115,7 +117,7 @@ impl Spoiler {
             4 => Message::Missing { number, keys: vec![text] },
             5 => Message::Door { address: text, tokens: Vec::new() },
             6 => Message::Task { number, frame },
-            7 => Message::Errand { number, frame },
+            7 => Message::Instruction { number, frame },
             8 => Message::Object { key: text, bytes: frame },
             9 => Message::Refused { reason: text, again: false },
             10 => Message::Answer { number: u64::MAX, frame, passed: u64::MAX },

@@ -144,7 +144,7 @@ fn lanes_may_have_a_weight_in_common() {
     for lanes in ["2", "4"] {
         assert_eq!(told(&train(&over(lanes))), told(&alone), "{lanes}");
     }
-    // The copy's place is lost, or the owner's: the lanes of both are one's. The first errands give matrices away.
+    // The copy's place is lost, or the owner's: the lanes of both are one's. The first instructions give matrices away.
     let mut returns = 0;
     for vanish in ["[0,20]", "[0,130]", "[130,0]"] {
         let vanish = format!("workers.vanish_at={vanish}");
@@ -234,7 +234,7 @@ fn whoever_vanishes_with_what_it_owned_the_bits_are_those_of_a_run_without_losse
         assert_eq!(lost(&found), losses, "{vanish} {every}: {found}");
         returns += found["workers"]["returns"].as_u64().unwrap();
     };
-    // One at a task or an errand of its own; neighbours at once; all but one.
+    // One at a task or an instruction of its own; neighbours at once; all but one.
     for at in (1..=most).step_by(2) {
         check([0, at, 0], 1 + at as u32 % 3, 1);
     }

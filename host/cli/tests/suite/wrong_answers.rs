@@ -167,9 +167,9 @@ async fn carry(mut from: Receiver, mut to: Sender, fault: Fault, passed: Arc<Mut
                     // A worker without its objects lacks them as often as it is asked.
                     Message::Task { number, frame }
                 }
-                Message::Errand { number, frame } => {
+                Message::Instruction { number, frame } => {
                     passed.asked = (number, frame.clone());
-                    Message::Errand { number, frame }
+                    Message::Instruction { number, frame }
                 }
                 Message::Object { key, bytes }
                     if matches!(fault, Fault::Missing) && key.starts_with("weights/g3") =>

@@ -39,7 +39,7 @@ pub(super) enum Incoming {
 /// A frame of something to do.
 pub(super) enum Work {
     Task(Bytes),
-    Errand(Bytes),
+    Instruction(Bytes),
 }
 
 /// Hears the host, to its farewell; why that came.
@@ -61,7 +61,7 @@ pub(super) async fn read(
             },
             Message::Forget(keys) => Incoming::Forget(keys),
             Message::Task { number, frame } => Incoming::Work(number, Work::Task(frame)),
-            Message::Errand { number, frame } => Incoming::Work(number, Work::Errand(frame)),
+            Message::Instruction { number, frame } => Incoming::Work(number, Work::Instruction(frame)),
             Message::Peer { place, address, token } => Incoming::Peer(place, address, token),
             Message::Abandon => Incoming::Abandon,
             Message::Alive => continue,

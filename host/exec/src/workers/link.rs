@@ -33,29 +33,46 @@ pub(super) struct Flight {
     keys: Vec<String>,
     /// Objects that no task names after it.
     pub(super) frees: Vec<String>,
-    /// Parts that the answer must have.
-    expected: Expected,
+    /// Parts that the answer must have. `None` for an instruction.
+    expected: Option<Expected>,
     resent: u32,
 }
 
 impl Flight {
     pub(super) fn new((pass, key): (u32, TaskKey), ticket: Ticket, of_lane: bool, written: Written) -> Self {
         let Written { frame, keys, frees, expected } = written;
-        let begun = Instant::now();
+        let (begun, expected) = (Instant::now(), Some(expected));
         Self { pass, key, begun, ticket, of_lane, frame, keys, frees, expected, resent: 0 }
     }
 
-    /// Reads an answer, and checks that it is one to this task.
-    pub(super) fn check(&self, frame: Bytes) -> Result<Answer, String> {
-        let answer = Answer::parse(frame.into()).map_err(|error| error.to_string())?;
+    /// An instruction, which names no objects.
+    pub(super) fn instruction((pass, key): (u32, TaskKey), ticket: Ticket, frame: Bytes) -> Self {
+        let (begun, keys, frees) = (Instant::now(), Vec::new(), Vec::new());
+        Self { pass, key, begun, ticket, of_lane: true, frame, keys, frees, expected: None, resent: 0 }
+    }
+
+    /// The message that asks for it.
+    fn message(&self, number: u64) -> Message {
+        let frame = self.frame.clone();
+        match self.expected {
+            Some(_) => Message::Task { number, frame },
+            None => Message::Instruction { number, frame },
+        }
+    }
+
+    /// Reads an answer, and checks that it is one to this task. `None` for an instruction, whose
+    /// answer is checked by the one who gave it.
+    pub(super) fn check(&self, frame: &Bytes) -> Result<Option<Answer>, String> {
+        let Some(expected) = &self.expected else { return Ok(None) };
+        let answer = Answer::parse(frame.clone().into()).map_err(|error| error.to_string())?;
         let meta = answer.meta();
         if meta.key != self.key {
             return Err(format!("it is to {}, not to {}", meta.key, self.key));
         }
         if meta.error().is_none() {
-            answer.check(&self.expected).map_err(|error| error.to_string())?;
+            answer.check(expected).map_err(|error| error.to_string())?;
         }
-        Ok(answer)
+        Ok(Some(answer))
     }
 }
 
@@ -156,7 +173,7 @@ impl Link {
 
     /// Gives it a task, whose objects it has.
     pub(super) fn begin(&mut self, number: u64, flight: Flight) {
-        self.say(Message::Task { number, frame: flight.frame.clone() });
+        self.say(flight.message(number));
         self.flights.insert(number, flight);
     }
 
@@ -174,12 +191,12 @@ impl Link {
         if flight.resent > RESENDS || lacks.is_empty() {
             return Err(format!("it still lacks {}, sent {} times", lacks.join(", "), 1 + RESENDS));
         }
-        let (keys, frame) = (flight.keys.clone(), flight.frame.clone());
+        let (keys, message) = (flight.keys.clone(), flight.message(number));
         for key in &keys {
             self.known.remove(key);
         }
         let sent = self.give(&keys, objects);
-        self.say(Message::Task { number, frame });
+        self.say(message);
         Ok(sent)
     }
 }

@@ -14,14 +14,13 @@ use super::children::Started;
 use super::connections::let_in;
 use super::link::{Flight, Link};
 use super::objects::Objects;
-use super::owned::Gone;
 use super::shared::{Shared, State};
 use super::{KERNELS, Traffic};
 use crate::framed::Framing;
 use crate::functions;
 use crate::scratch::Scratch;
 use crate::ticket::Ticket;
-use crate::{Completion, Executor, Job, Load, LocalPool};
+use crate::{Completion, Executor, Job, Load, LocalPool, Work};
 
 /// Settings of a pool of workers.
 #[derive(Debug)]
@@ -141,7 +140,6 @@ impl WorkerPool {
             failures: BTreeMap::new(),
             connections: 0,
             numbers: 0,
-            pending: BTreeMap::new(),
             writers: Vec::new(),
             closed: false,
             deserted: false,
@@ -204,6 +202,12 @@ impl WorkerPool {
 
 impl Executor for WorkerPool {
     fn submit(&mut self, job: Job) {
+        let job = match (job.work, job.lane) {
+            (Work::Instruction(instruction), Some(place)) => {
+                return self.shared.instruct(place, (job.pass, job.task.key()), instruction);
+            }
+            (work, _) => Job { work, ..job },
+        };
         if self.at_home {
             return self.local.submit(Job { lane: None, ..job });
         }
@@ -263,10 +267,6 @@ impl Executor for WorkerPool {
             link.as_ref().is_some_and(|link| !link.draining && (link.door.is_some() || !peers))
         };
         Ok(self.shared.lock().links.iter().map(is_there).collect())
-    }
-
-    fn errands(&mut self, errands: Vec<(u32, Vec<u8>)>, begin: bool) -> Result<Vec<Vec<u8>>, Gone> {
-        self.shared.errands(errands, begin)
     }
 
     fn exclude(&mut self, place: u32, reason: &str) {

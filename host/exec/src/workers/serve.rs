@@ -275,7 +275,7 @@ impl Worker {
                 return None;
             }
             Work::Task(frame) => self.task(number, frame),
-            Work::Errand(frame) => self.errand(number, frame, late),
+            Work::Instruction(frame) => self.instruction(number, frame, late),
         };
         match answer {
             Message::Missing { keys, .. } if !late && keys.iter().all(|key| key.starts_with(PASSED)) => {
@@ -286,10 +286,10 @@ impl Worker {
         }
     }
 
-    /// The answer to an errand; that something is missing, where it waits for other workers.
-    fn errand(&mut self, number: u64, frame: &[u8], late: bool) -> Message {
+    /// The answer to an instruction; that something is missing, where it waits for other workers.
+    fn instruction(&mut self, number: u64, frame: &[u8], late: bool) -> Message {
         let answer = match framed::parse(frame) {
-            Ok(frame) => self.owned.errand(&frame, late),
+            Ok(frame) => self.owned.instruction(&frame, late),
             // One that cannot be read has no answer that could be.
             Err(_) => Some(Vec::new()),
         };

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use eciton_connect::{Message, Token};
 use eciton_kernel::Error;
-use eciton_plan::{Round, Step, TaskKey};
+use eciton_plan::{Step, TaskKey};
 use eciton_tensor::frame::{Frame, Header, Kind};
 
 use super::link::{Flight, Link};
@@ -17,7 +17,7 @@ use super::pool::Settings;
 use super::{CREDIT, KEPT, PASSED, Traffic};
 use crate::local::Inbox;
 use crate::ticket::Ticket;
-use crate::{Answered, Completion, Order};
+use crate::{Answered, Completion, Instruction, Order};
 
 /// The reason of a worker that is through with its tasks.
 pub(super) const GOES: &str = "it was asked to go";
@@ -51,23 +51,12 @@ pub(super) struct State {
     pub(super) connections: u64,
     /// Tasks so far.
     pub(super) numbers: u64,
-    /// Errands under way, by number.
-    pub(super) pending: BTreeMap<u64, Pending>,
     /// Tasks that send messages.
     pub(super) writers: Vec<tokio::task::JoinHandle<()>>,
     /// Nothing is handed out any more.
     pub(super) closed: bool,
     /// Nobody is there: the local pool waits for them.
     pub(super) deserted: bool,
-}
-
-/// An errand under way.
-pub(super) struct Pending {
-    pub(super) place: u32,
-    /// The connection that it went over.
-    pub(super) id: u64,
-    pub(super) begun: Instant,
-    pub(super) answer: Option<Bytes>,
 }
 
 impl State {
@@ -242,15 +231,34 @@ impl Shared {
     /// Returns the time until a worker owes an answer for too long; `None` if it does already.
     pub(super) fn time_to_answer(&self, place: u32, id: u64) -> Option<Duration> {
         let mut state = self.lock();
-        let own = |pending: &&Pending| (pending.place, pending.id) == (place, id) && pending.answer.is_none();
-        let errand = state.pending.values().filter(own).map(|pending| pending.begun).min();
-        let task = state.link(place, id).and_then(|link| link.flights.values().map(|task| task.begun).min());
-        let oldest = errand.into_iter().chain(task).min();
+        let oldest =
+            state.link(place, id).and_then(|link| link.flights.values().map(|task| task.begun).min());
         let waited = oldest.map_or(Duration::ZERO, |begun| begun.elapsed());
         self.settings.answer.checked_sub(waited).filter(|left| !left.is_zero())
     }
 
-    /// Takes a worker's answer to a task or an errand.
+    /// Gives a worker an instruction. One that is for a worker which is gone fails.
+    pub(super) fn instruct(&self, place: u32, (pass, key): (u32, TaskKey), instruction: Instruction) {
+        self.inbox.begin();
+        let ticket = Ticket::new(&self.inbox);
+        let mut state = self.lock();
+        let State { links, numbers, traffic, .. } = &mut *state;
+        let link = links.get_mut(place as usize).and_then(Option::as_mut);
+        let Some(link) = link.filter(|link| !link.draining && (instruction.begins || link.begun)) else {
+            drop(state);
+            let reason = format!("the worker at place {place} has gone");
+            let error = Error::Host { place: key.to_string(), reason };
+            return ticket.end(pass, key, Instant::now(), Err(error));
+        };
+        link.begun = true;
+        if let Some(traffic) = traffic.get_mut(place as usize) {
+            traffic.values_out += values(&instruction.frame);
+        }
+        *numbers += 1;
+        link.begin(*numbers, Flight::instruction((pass, key), ticket, instruction.frame));
+    }
+
+    /// Takes a worker's answer to a task or an instruction.
     ///
     /// # Errors
     /// The reason why the answer is wrong, or is to be reproduced. Its sender is to be excluded,
@@ -265,20 +273,6 @@ impl Shared {
         whole(&frame).map_err(|error| format!("wrong answer: {error}"))?;
         let mut state = self.lock();
         let known = number <= state.numbers;
-        let pending =
-            state.pending.get_mut(&number).filter(|pending| (pending.place, pending.id) == (place, id));
-        if let Some(pending) = pending {
-            let found = values(&frame);
-            pending.answer = Some(frame);
-            state.silent.get_mut(place as usize).into_iter().for_each(|silent| *silent = 0);
-            if let Some(traffic) = state.traffic.get_mut(place as usize) {
-                traffic.values_in += found;
-                traffic.values_passed = traffic.values_passed.saturating_add(passed);
-            }
-            drop(state);
-            self.changed.notify_all();
-            return Ok(());
-        }
         let Some(link) = state.link(place, id) else { return Ok(()) };
         let Some(flight) = link.flights.get(&number) else {
             // The task was cancelled, or it never existed.
@@ -286,9 +280,9 @@ impl Shared {
             return known.then_some(()).ok_or_else(never);
         };
         let found = values(&frame);
-        let answer = flight.check(frame).map_err(|reason| format!("wrong answer: {reason}"))?;
         let of = (flight.key, flight.of_lane);
-        if let Some(error) = answer.meta().error()
+        let answer = flight.check(&frame).map_err(|reason| format!("wrong answer: {reason}"))?;
+        if let Some(error) = answer.as_ref().and_then(|answer| answer.meta().error())
             && state.is_doubtful(place, of, &error)
         {
             return Err(format!("it reports a failure, and {} is computed elsewhere: {error}", of.0.step()));
@@ -299,18 +293,21 @@ impl Shared {
         };
         let through = link.is_through();
         state.silent.get_mut(place as usize).into_iter().for_each(|silent| *silent = 0);
-        let meta = answer.meta();
-        if state.classes.len() < CLASSES {
-            state.classes.insert(meta.numeric_class.clone());
-        }
-        let result = match meta.error() {
-            Some(error) => Err(error),
-            None => Ok(Answered::Apart(Box::new(answer))),
+        let is_task = answer.is_some();
+        let result = match answer {
+            None => Ok(Answered::Frame(frame)),
+            Some(answer) => {
+                let meta = answer.meta();
+                if state.classes.len() < CLASSES {
+                    state.classes.insert(meta.numeric_class.clone());
+                }
+                meta.error().map_or_else(|| Ok(Answered::Apart(Box::new(answer))), Err)
+            }
         };
         state.objects.free(&frees);
         state.links.iter_mut().flatten().for_each(|link| link.forget(&frees));
         if let Some(traffic) = state.traffic.get_mut(place as usize) {
-            traffic.tasks += 1;
+            traffic.tasks += u64::from(is_task);
             traffic.values_in += found;
             traffic.values_passed = traffic.values_passed.saturating_add(passed);
         }
@@ -336,17 +333,13 @@ impl Shared {
         let late = keys.iter().any(|key| key.starts_with(PASSED));
         let rows = late || keys.iter().any(|key| key.starts_with(KEPT));
         let mut state = self.lock();
-        let State { links, objects, traffic, pending, .. } = &mut *state;
+        let State { links, objects, traffic, .. } = &mut *state;
         let link = links.get_mut(place as usize).and_then(Option::as_mut).filter(|link| link.id == id);
         let Some(link) = link else { return Ok(()) };
-        let round = link.flights.get(&number).map(|flight| flight.key.round);
-        let asked = pending.get(&number).is_some_and(|pending| (pending.place, pending.id) == (place, id));
-        // The task was cancelled meanwhile.
-        if round.is_none() && !asked {
-            return Ok(());
-        }
+        // The task may have been cancelled meanwhile.
+        let Some(round) = link.flights.get(&number).map(|flight| flight.key.round) else { return Ok(()) };
         if rows {
-            if !link.may_miss(round.unwrap_or(Round(0))) {
+            if !link.may_miss(round) {
                 return Err("it lacks the rows of earlier tasks again and again".to_owned());
             }
             // The engine has the rows computed again.

@@ -8,7 +8,7 @@ use super::epochs::Sum;
 use super::pass::State;
 use super::stages::Stages;
 use crate::error::{Error, Result};
-use crate::owned::Owners;
+use crate::owned::{Asking, Owners};
 use crate::weights::Refused;
 
 /// Times that a run goes back to one entry of the log.
@@ -25,10 +25,11 @@ pub(super) fn step<M: Executor + ?Sized>(
     round: Round,
 ) -> Result<std::result::Result<Option<f64>, Refused>> {
     let next = Version(state.weights.newest().0 + 1);
+    let mut asking = Asking { machine, aside: &mut state.passes.aside };
     let norm = match state.weights.owning_workers() {
-        Some(owners) => owners.update(machine, (optimiser, rate), (round, next))?,
+        Some(owners) => owners.update(&mut asking, (optimiser, rate), (round, next))?,
         None => {
-            let collected = state.weights.owners().collect(machine, round)?;
+            let collected = state.weights.owners().collect(&mut asking, round)?;
             state.weights.add(round, collected)?;
             state.weights.step(optimiser, rate, round)?
         }
@@ -43,8 +44,9 @@ pub(super) fn step<M: Executor + ?Sized>(
 /// Logs the newest version; whether it is in the log.
 pub(super) fn finish<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>) -> Result<bool> {
     let newest = state.weights.newest();
+    let mut asking = Asking { machine, aside: &mut state.passes.aside };
     match state.weights.owning_workers_mut() {
-        Some(owners) if owners.logged() != newest => match owners.log(machine, newest) {
+        Some(owners) if owners.logged() != newest => match owners.log(&mut asking, newest) {
             Err(Error::Gone { .. }) => Ok(false),
             logged => logged.map(|()| true),
         },
@@ -90,7 +92,7 @@ impl Returns {
         if !owners.is_due(newest) && (!wanted || owners.logged() == newest) {
             return Ok(());
         }
-        owners.log(machine, newest)?;
+        owners.log(&mut Asking { machine, aside: &mut state.passes.aside }, newest)?;
         (self.sum, self.version, self.count) = (sum.clone(), newest.0, 0);
         Ok(())
     }
@@ -160,7 +162,9 @@ pub(crate) fn restore<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'
         let there = machine.prepare(&mut |text| state.observer.waiting(text)).map_err(Error::Workers)?;
         let Some(owners) = state.weights.owning_workers_mut() else { return Ok(0) };
         if there.contains(&true) {
-            match owners.restore(machine, there) {
+            match owners
+                .restore(&mut Asking { machine: &mut *machine, aside: &mut state.passes.aside }, there)
+            {
                 Err(Error::Gone { .. }) => {}
                 restored => {
                     let version = restored?;
@@ -175,13 +179,9 @@ pub(crate) fn restore<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'
 
 /// Waits for what is under way, whose answers are of no use any more, and where nobody is there for somebody.
 fn settle<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>) -> Result<()> {
-    let mut ended = Vec::new();
+    let mut ended = std::mem::take(&mut state.passes.aside.completions);
     machine.abandon();
     loop {
-        let under_way = machine.drain(&mut ended, None);
-        if ended.is_empty() && !under_way {
-            return Ok(());
-        }
         for completion in ended.drain(..) {
             match completion {
                 Completion::Deserted { reason } => return Err(Error::Workers(reason)),
@@ -192,6 +192,10 @@ fn settle<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>) -> Resul
                 | Completion::Joined { .. }
                 | Completion::Overdue { .. } => {}
             }
+        }
+        let under_way = machine.drain(&mut ended, None);
+        if ended.is_empty() && !under_way {
+            return Ok(());
         }
     }
 }

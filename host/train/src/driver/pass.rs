@@ -15,6 +15,7 @@ use super::tuning::Tuning;
 use super::{Counts, Epochs};
 use crate::error::{Error, Result};
 use crate::logs::{Arrived, Events, Logs, Span};
+use crate::owned::{Aside, Asking};
 use crate::recorder::Recorder;
 use crate::report::Observer;
 use crate::stop::Stop;
@@ -37,7 +38,7 @@ pub(crate) struct State<'a> {
     pub tuning: Option<&'a mut Tuning>,
     /// Who writes epochs down, where anything is written.
     pub recorder: Option<&'a mut Recorder>,
-    passes: Passes,
+    pub(super) passes: Passes,
 }
 
 impl<'a> State<'a> {
@@ -72,18 +73,18 @@ impl<'a> State<'a> {
 
 /// Passes under way: an evaluation runs inside of a training pass, whose tasks may go on meanwhile.
 #[derive(Debug, Default)]
-struct Passes {
+pub(super) struct Passes {
     /// Their numbers, the innermost last.
     numbers: Vec<u32>,
-    /// What has ended for another than the innermost.
-    aside: Vec<Completion>,
+    /// What has ended for another than the innermost, or while answers to instructions were awaited.
+    pub(super) aside: Aside,
 }
 
 impl Passes {
     /// Moves to `done` what has ended for this pass, and, where it is on `lanes`, what is told of places.
     fn take(&mut self, (pass, lanes): (u32, bool), done: &mut Vec<Completion>) {
         let own = |completion: &Completion| completion.pass().map_or(lanes, |of| of == pass);
-        done.extend(self.aside.extract_if(.., |completion| own(completion)));
+        done.extend(self.aside.completions.extract_if(.., |completion| own(completion)));
     }
 }
 
@@ -349,7 +350,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         let Some(pass) = completion.pass() else { return self.place(completion, stages, state) };
         if pass != self.number {
             if state.passes.numbers.contains(&pass) {
-                state.passes.aside.push(completion);
+                state.passes.aside.completions.push(completion);
             } else if matches!(completion, Completion::Ended { .. }) {
                 state.counts.late += 1;
             }
@@ -388,6 +389,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
             Answered::Apart(answer) => {
                 self.apart.insert(key, answer);
             }
+            Answered::Frame(_) => return Err(Error::Internal(format!("{key} is answered by a frame"))),
         }
         let took_us = u64::try_from(timing.took.as_micros()).unwrap_or(u64::MAX);
         Ok(Some(Event::Completed { key, took_us: if here { 0 } else { took_us } }))
@@ -408,7 +410,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
             }
             // A training's, which goes on when this pass is over.
             other if !stages.is_on_lanes() => {
-                state.passes.aside.push(other);
+                state.passes.aside.completions.push(other);
                 Ok(None)
             }
             Completion::Lost { place } | Completion::Forgot { place } => match state.weights.owning_workers()
@@ -431,8 +433,9 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
     }
 
     /// Has a worker begin. Returns the event if it is still there.
-    fn joined(&mut self, place: u32, state: &State<'_>) -> Result<Option<Event>> {
-        match state.weights.owners().begin_sums(self.machine, place) {
+    fn joined(&mut self, place: u32, state: &mut State<'_>) -> Result<Option<Event>> {
+        let mut asking = Asking { machine: &mut *self.machine, aside: &mut state.passes.aside };
+        match state.weights.owners().begin_sums(&mut asking, place) {
             Ok(()) => Ok(Some(Event::PlaceJoined { place })),
             Err(Error::Gone { .. }) => Ok(None),
             Err(error) => Err(error),

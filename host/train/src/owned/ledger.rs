@@ -5,7 +5,7 @@ use eciton_plan::{IntervalId, Node, Tree};
 use eciton_tensor::frame::Frame;
 use eciton_tensor::{Buffer, Matrix};
 
-use super::errand::{self, Errand, Reply};
+use super::instruction::{self, Instruction, Reply};
 use crate::weights::{GradientSums, Parameter, Parameters, Step};
 
 /// Intervals of a round, and nodes of one, at most.
@@ -52,14 +52,15 @@ impl Owned for Ledger {
         sums.add((round, number), interval, parts).map(drop)
     }
 
-    fn errand(&mut self, frame: &Frame<'_>, late: bool) -> Option<Vec<u8>> {
-        let done = errand::meta::<Errand>(frame).and_then(|errand| self.run(errand, frame));
+    fn instruction(&mut self, frame: &Frame<'_>, late: bool) -> Option<Vec<u8>> {
+        let done =
+            instruction::meta::<Instruction>(frame).and_then(|instruction| self.run(instruction, frame));
         let written = match done {
             Ok((Reply::Late, _)) if !late => return None,
-            Ok((reply, matrices)) => errand::write(&reply, &matrices),
+            Ok((reply, matrices)) => instruction::write(&reply, &matrices),
             Err(reason) => Err(reason),
         };
-        let failed = |reason| errand::write(&Reply::Failed { reason }, &[]).unwrap_or_default();
+        let failed = |reason| instruction::write(&Reply::Failed { reason }, &[]).unwrap_or_default();
         Some(written.unwrap_or_else(failed))
     }
 
@@ -72,7 +73,7 @@ impl Owned for Ledger {
         let parsed = parsed.and_then(|(number, top)| Some((number.parse().ok()?, top.parse().ok()?)));
         let Some((number, top)) = parsed else { return };
         let Ok(shape) = self.parameters.of_use(number).map(Parameter::shape) else { return };
-        let sum = errand::buffer(matrix).ok().filter(|found| (found.rows(), found.columns()) == shape);
+        let sum = instruction::buffer(matrix).ok().filter(|found| (found.rows(), found.columns()) == shape);
         if let Some((sums, sum)) = self.sums.as_mut().zip(sum) {
             // There may be no such sum.
             drop(sums.insert((round, number), top, sum));
@@ -86,10 +87,10 @@ impl Owned for Ledger {
 }
 
 impl Ledger {
-    fn run(&mut self, errand: Errand, frame: &Frame<'_>) -> Result<(Reply, Vec<Matrix>), String> {
+    fn run(&mut self, instruction: Instruction, frame: &Frame<'_>) -> Result<(Reply, Vec<Matrix>), String> {
         let done = Ok((Reply::Done, Vec::new()));
-        match errand {
-            Errand::Begin { atoms, nodes, tops, delayed, rounds } => {
+        match instruction {
+            Instruction::Begin { atoms, nodes, tops, delayed, rounds } => {
                 self.rounds = rounds;
                 self.begin(Tree::new(atoms), (nodes, tops))?;
                 self.parameters.keep(if delayed { 2 } else { 1 });
@@ -99,9 +100,9 @@ impl Ledger {
                     all.filter_map(|(number, one)| Some((number, one.newest()?, matrices(one)))).collect();
                 Ok((Reply::Owned { parameters }, Vec::new()))
             }
-            Errand::Own { parameter: number, version, extents, uses, decay, matrix } => {
-                let matrices = errand::matrices(frame)?;
-                let own = errand::buffer(matrices.first().ok_or("a parameter without values")?)?;
+            Instruction::Own { parameter: number, version, extents, uses, decay, matrix } => {
+                let matrices = instruction::matrices(frame)?;
+                let own = instruction::buffer(matrices.first().ok_or("a parameter without values")?)?;
                 if matrix == 0 {
                     // A copy is told of each update.
                     let parameter = Parameter::new((own.rows(), own.columns()), extents, uses, decay);
@@ -115,7 +116,7 @@ impl Ledger {
                 known.take_moment(own)?;
                 done
             }
-            Errand::Fill { round, intervals, uses } => {
+            Instruction::Fill { round, intervals, uses } => {
                 for (number, rows, columns) in uses {
                     for &interval in &intervals {
                         let nodes = self.sums.as_ref().and_then(|sums| sums.nodes(IntervalId(interval)));
@@ -127,36 +128,36 @@ impl Ledger {
                 }
                 done
             }
-            Errand::Sum { round, number, top } => {
+            Instruction::Sum { round, number, top } => {
                 Ok((Reply::Done, vec![self.sums()?.top((round, number), top)?.into()]))
             }
-            Errand::Norm { round, sum, parameters } => {
+            Instruction::Norm { round, sum, parameters } => {
                 let sum = self.parameters.squares(self.sums()?, round, &parameters, sum)?;
                 Ok((Reply::Norm { sum }, Vec::new()))
             }
-            Errand::Share { round, to } => {
+            Instruction::Share { round, to } => {
                 for (number, top, place) in to {
                     let matrix = self.sums()?.top((round, number), top)?.into();
                     self.out.push(Passes { place, name: format!("s{number}.t{top}"), round, matrix });
                 }
                 done
             }
-            Errand::Await { round, sums: wanted } => {
+            Instruction::Await { round, sums: wanted } => {
                 let sums = self.sums()?;
                 let all = wanted.into_iter().all(|(number, top)| sums.has((round, number), top));
                 Ok((if all { Reply::Done } else { Reply::Late }, Vec::new()))
             }
-            Errand::Stay { parameters } => {
+            Instruction::Stay { parameters } => {
                 self.parameters.retain(&parameters);
                 done
             }
-            Errand::Update { round, version, algorithm, rate, factor, most, parameters } => {
+            Instruction::Update { round, version, algorithm, rate, factor, most, parameters } => {
                 let step = Step::new((algorithm, rate), version, (factor, most))?;
                 let refused = self.update(round, &step, &parameters)?;
                 let reply = refused.map_or(Reply::Done, |parameter| Reply::Refused { parameter });
                 Ok((reply, Vec::new()))
             }
-            Errand::Give { parameter: number, version, matrix } => {
+            Instruction::Give { parameter: number, version, matrix } => {
                 let parameter = self.parameters.get(number)?;
                 let newest = parameter.newest().unwrap_or(0);
                 let values = parameter.values(version);
@@ -185,8 +186,8 @@ impl Ledger {
         if count > MAX_NODES || nodes.len() > MAX_NODES {
             return Err(format!("{count} nodes of {} intervals", nodes.len()));
         }
-        let nodes: Vec<Vec<Node>> = nodes.into_iter().map(errand::nodes).collect();
-        self.sums = Some(GradientSums::new(tree, &nodes, &errand::nodes(tops)).map_err(said)?);
+        let nodes: Vec<Vec<Node>> = nodes.into_iter().map(instruction::nodes).collect();
+        self.sums = Some(GradientSums::new(tree, &nodes, &instruction::nodes(tops)).map_err(said)?);
         self.out.clear();
         Ok(())
     }
@@ -215,42 +216,48 @@ mod tests {
     use super::*;
     use eciton_plan::Algorithm;
 
-    fn asked(ledger: &mut Ledger, errand: &Errand, matrices: &[Matrix]) -> (Reply, Vec<Matrix>) {
-        let bytes = errand::write(errand, matrices).unwrap();
-        let answer = ledger.errand(&Frame::parse(&bytes).unwrap(), true).unwrap();
+    fn asked(ledger: &mut Ledger, instruction: &Instruction, matrices: &[Matrix]) -> (Reply, Vec<Matrix>) {
+        let bytes = instruction::write(instruction, matrices).unwrap();
+        let answer = ledger.instruction(&Frame::parse(&bytes).unwrap(), true).unwrap();
         let frame = Frame::parse(&answer).unwrap();
-        (errand::meta(&frame).unwrap(), errand::matrices(&frame).unwrap())
+        (instruction::meta(&frame).unwrap(), instruction::matrices(&frame).unwrap())
     }
 
-    fn refused(ledger: &mut Ledger, errand: &Errand, matrices: &[Matrix]) -> String {
-        match asked(ledger, errand, matrices).0 {
+    fn refused(ledger: &mut Ledger, instruction: &Instruction, matrices: &[Matrix]) -> String {
+        match asked(ledger, instruction, matrices).0 {
             Reply::Failed { reason } => reason,
             other => format!("{other:?}"),
         }
     }
 
     fn matrix(values: &[f32; 6]) -> Matrix {
-        errand::matrix((2, 3), values).unwrap()
+        instruction::matrix((2, 3), values).unwrap()
     }
 
     fn parts(of: &[[f32; 6]]) -> Vec<Buffer> {
         of.iter().map(|values| Buffer::from_rows(2, 3, values).unwrap()).collect()
     }
 
-    fn begin(delayed: bool) -> Errand {
+    fn begin(delayed: bool) -> Instruction {
         // Two intervals of a node each.
         let nodes = [0, 1].map(|atom| vec![(0, atom)]).to_vec();
-        Errand::Begin { atoms: 2, nodes, tops: vec![(1, 0)], delayed, rounds: if delayed { 2 } else { 1 } }
+        Instruction::Begin {
+            atoms: 2,
+            nodes,
+            tops: vec![(1, 0)],
+            delayed,
+            rounds: if delayed { 2 } else { 1 },
+        }
     }
 
-    fn own(parameter: u32, uses: Vec<u32>, matrix: usize) -> Errand {
-        Errand::Own { parameter, version: 4, extents: vec![3], uses, decay: Some(0.0), matrix }
+    fn own(parameter: u32, uses: Vec<u32>, matrix: usize) -> Instruction {
+        Instruction::Own { parameter, version: 4, extents: vec![3], uses, decay: Some(0.0), matrix }
     }
 
-    fn update(version: u64, parameters: Vec<u32>) -> Errand {
+    fn update(version: u64, parameters: Vec<u32>) -> Instruction {
         let algorithm = Algorithm::Sgd { momentum: 0.5, nesterov: false };
         let (rate, factor, most) = (0.25, None, None);
-        Errand::Update { round: 1, version, algorithm, rate, factor, most, parameters }
+        Instruction::Update { round: 1, version, algorithm, rate, factor, most, parameters }
     }
 
     #[test]
@@ -271,13 +278,15 @@ mod tests {
         ledger.add("s7.r1", IntervalId(0), parts(&[[1.0; 6]])).unwrap();
         assert!(refused(&mut ledger, &update(5, vec![7]), &[]).contains("no gradient"));
         ledger.passed("s9.t0", 1, &matrix(&[1.0; 6]));
-        let (norm, _) = asked(&mut ledger, &Errand::Norm { round: 1, sum: 1.0, parameters: vec![7] }, &[]);
+        let (norm, _) =
+            asked(&mut ledger, &Instruction::Norm { round: 1, sum: 1.0, parameters: vec![7] }, &[]);
         assert_eq!(norm, Reply::Norm { sum: 1.0 + 6.0 * 16.0 });
         let held = ledger.bytes();
         assert_eq!(asked(&mut ledger, &update(5, vec![7]), &[]).0, Reply::Done);
         assert!(ledger.bytes() < held, "gradients are gone");
-        let give = |matrix, version| Errand::Give { parameter: 7, version, matrix };
-        let given = [0, 1].map(|at| errand::values(&asked(&mut ledger, &give(at, 5), &[]).1[0]).unwrap());
+        let give = |matrix, version| Instruction::Give { parameter: 7, version, matrix };
+        let given =
+            [0, 1].map(|at| instruction::values(&asked(&mut ledger, &give(at, 5), &[]).1[0]).unwrap());
         assert_eq!(given, [vec![0.0, 1.0, 2.0, 3.0, 4.0, 5.0], vec![4.0; 6]]);
         assert!(refused(&mut ledger, &give(0, 4), &[]).contains("of update 5"));
         assert!(refused(&mut ledger, &give(2, 5), &[]).contains("no matrix 2"));
@@ -291,7 +300,7 @@ mod tests {
         assert_eq!(refused, Reply::Refused { parameter: 7 });
         assert!(ledger.matrix("v5.p7").is_some(), "as it was");
         assert_eq!(asked(&mut ledger, &begin(false), &[]).0, Reply::Owned { parameters: vec![(7, 5, 2)] });
-        assert_eq!(asked(&mut ledger, &Errand::Stay { parameters: vec![1] }, &[]).0, Reply::Done);
+        assert_eq!(asked(&mut ledger, &Instruction::Stay { parameters: vec![1] }, &[]).0, Reply::Done);
         assert_eq!(asked(&mut ledger, &begin(false), &[]).0, Reply::Owned { parameters: vec![] });
         assert_eq!(ledger.bytes(), 0);
     }
@@ -302,8 +311,8 @@ mod tests {
         let begin = begin(true);
         asked(&mut ledger, &begin, &[]);
         let own_of = |version, matrix| match own(7, vec![7], matrix) {
-            Errand::Own { parameter, extents, uses, decay, matrix, .. } => {
-                Errand::Own { parameter, version, extents, uses, decay, matrix }
+            Instruction::Own { parameter, extents, uses, decay, matrix, .. } => {
+                Instruction::Own { parameter, version, extents, uses, decay, matrix }
             }
             other => other,
         };
@@ -329,19 +338,20 @@ mod tests {
             }
         }
         let update = |round: u32| match update(round.into(), vec![7]) {
-            Errand::Update { version, algorithm, rate, factor, most, parameters, .. } => {
-                Errand::Update { round, version, algorithm, rate, factor, most, parameters }
+            Instruction::Update { version, algorithm, rate, factor, most, parameters, .. } => {
+                Instruction::Update { round, version, algorithm, rate, factor, most, parameters }
             }
             other => other,
         };
-        let values = |ledger: &Ledger, name: &str| errand::values(&ledger.matrix(name).unwrap()).unwrap()[0];
+        let values =
+            |ledger: &Ledger, name: &str| instruction::values(&ledger.matrix(name).unwrap()).unwrap()[0];
         assert_eq!(asked(&mut ledger, &update(5), &[]).0, Reply::Done);
         assert_eq!((values(&ledger, "v4.p7"), values(&ledger, "v5.p7")), (1.0, 1.0 - 0.25 * 8.0));
         assert!(ledger.matrix("v3.p7").is_none());
         assert_eq!(asked(&mut ledger, &update(6), &[]).0, Reply::Done);
         assert_eq!((values(&ledger, "v5.p7"), values(&ledger, "v6.p7")), (-1.0, -1.0 - 0.25 * 20.0));
-        let give = |matrix| Errand::Give { parameter: 7, version: 5, matrix };
-        assert_eq!(errand::values(&asked(&mut ledger, &give(0), &[]).1[0]).unwrap()[0], -1.0);
+        let give = |matrix| Instruction::Give { parameter: 7, version: 5, matrix };
+        assert_eq!(instruction::values(&asked(&mut ledger, &give(0), &[]).1[0]).unwrap()[0], -1.0);
         assert!(refused(&mut ledger, &give(1), &[]).contains("has no matrix 1"));
     }
 
@@ -352,7 +362,7 @@ mod tests {
             // Each has an interval of two, and its sum.
             let nodes = [0, 1].map(|atom| vec![(0, atom)]).to_vec();
             let begin =
-                Errand::Begin { atoms: 2, nodes, tops: vec![(0, 0), (0, 1)], delayed: false, rounds: 1 };
+                Instruction::Begin { atoms: 2, nodes, tops: vec![(0, 0), (0, 1)], delayed: false, rounds: 1 };
             asked(&mut ledger, &begin, &[]);
             for at in [0, 1] {
                 asked(&mut ledger, &own(7, vec![7], at), &[matrix(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])]);
@@ -366,15 +376,16 @@ mod tests {
         }
         let mut passed = Vec::new();
         for (top, ledger) in both.iter_mut().enumerate() {
-            let share = Errand::Share { round: 1, to: vec![(7, top, 3)] };
+            let share = Instruction::Share { round: 1, to: vec![(7, top, 3)] };
             assert_eq!(asked(ledger, &share, &[]).0, Reply::Done);
             passed.extend(ledger.passes());
             assert!(ledger.passes().is_empty());
         }
         assert_eq!((passed.len(), passed[0].place, &passed[0].name[..], passed[0].round), (2, 3, "s7.t0", 1));
-        let waits = |top| errand::write(&Errand::Await { round: 1, sums: vec![(7, top)] }, &[]).unwrap();
+        let waits =
+            |top| instruction::write(&Instruction::Await { round: 1, sums: vec![(7, top)] }, &[]).unwrap();
         let is_there =
-            |ledger: &mut Ledger, top, late| ledger.errand(&Frame::parse(&waits(top)).unwrap(), late);
+            |ledger: &mut Ledger, top, late| ledger.instruction(&Frame::parse(&waits(top)).unwrap(), late);
         let [first, second] = &mut both;
         assert_eq!(is_there(first, 1, false), None, "it waits");
         assert!(is_there(first, 1, true).is_some(), "it waits no longer");
@@ -382,7 +393,7 @@ mod tests {
         // None of these fits: a stranger's, one of another shape, one of another round or node.
         first.passed("s8.t1", 1, &passed[1].matrix);
         first.passed("g7", 1, &passed[1].matrix);
-        first.passed("s7.t1", 1, &errand::matrix((3, 2), &[0.0; 6]).unwrap());
+        first.passed("s7.t1", 1, &instruction::matrix((3, 2), &[0.0; 6]).unwrap());
         first.passed("s7.t1", 2, &passed[1].matrix);
         first.passed("s7.t2", 1, &passed[1].matrix);
         assert_eq!(is_there(first, 1, false), None);
@@ -396,13 +407,13 @@ mod tests {
         }
         assert!(first.bytes() < held, "the sums are gone");
         let all = |ledger: &mut Ledger| {
-            let give = |matrix| Errand::Give { parameter: 7, version: 5, matrix };
-            [0, 1].map(|at| errand::values(&asked(ledger, &give(at), &[]).1[0]).unwrap())
+            let give = |matrix| Instruction::Give { parameter: 7, version: 5, matrix };
+            [0, 1].map(|at| instruction::values(&asked(ledger, &give(at), &[]).1[0]).unwrap())
         };
         assert_eq!(all(first), all(second));
         // Momentum 0.5, and a gradient of 0.1 + 1.1.
         assert_eq!(all(first)[1], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0].map(|before| 0.5 * before + (0.1 + 1.1)));
-        assert_eq!(asked(first, &Errand::Stay { parameters: vec![] }, &[]).0, Reply::Done);
+        assert_eq!(asked(first, &Instruction::Stay { parameters: vec![] }, &[]).0, Reply::Done);
     }
 
     #[test]
@@ -414,7 +425,7 @@ mod tests {
         assert!(refused(&mut ledger, &own(7, vec![7], 0), &[]).contains("without values"));
         assert!(refused(&mut ledger, &own(7, vec![7], 1), &[matrix(&[0.0; 6])]).contains("has no values"));
         asked(&mut ledger, &own(7, vec![7], 0), &[matrix(&[0.0; 6])]);
-        let short = errand::matrix((1, 3), &[0.0; 3]).unwrap();
+        let short = instruction::matrix((1, 3), &[0.0; 3]).unwrap();
         assert!(refused(&mut ledger, &own(7, vec![7], 1), &[short]).contains("1 x 3 values, not 2 x 3"));
         assert!(refused(&mut ledger, &own(7, vec![7], 2), &[matrix(&[0.0; 6])]).contains("out of turn"));
         for (name, interval, of, words) in [
@@ -427,22 +438,22 @@ mod tests {
             assert!(error.contains(words), "{error}");
         }
         let nodes = vec![vec![(0, 0)], vec![(0, 0)]];
-        let wrong = Errand::Begin { atoms: 2, nodes, tops: vec![(1, 0)], delayed: false, rounds: 1 };
+        let wrong = Instruction::Begin { atoms: 2, nodes, tops: vec![(1, 0)], delayed: false, rounds: 1 };
         assert!(!refused(&mut ledger, &wrong, &[]).starts_with("Owned"));
-        for (errand, words) in [
-            (Errand::Sum { round: 1, number: 3, top: 0 }, "no gradient 3"),
-            (Errand::Sum { round: 1, number: 7, top: 1 }, "no gradient 7"),
-            (Errand::Fill { round: 1, intervals: vec![0], uses: vec![(7, 3, 2)] }, "3 x 2 values"),
+        for (instruction, words) in [
+            (Instruction::Sum { round: 1, number: 3, top: 0 }, "no gradient 3"),
+            (Instruction::Sum { round: 1, number: 7, top: 1 }, "no gradient 7"),
+            (Instruction::Fill { round: 1, intervals: vec![0], uses: vec![(7, 3, 2)] }, "3 x 2 values"),
             (update(6, vec![3]), "is not here"),
         ] {
-            let told = refused(&mut ledger, &errand, &[]);
-            assert!(told.contains(words), "{errand:?}: {told}");
+            let told = refused(&mut ledger, &instruction, &[]);
+            assert!(told.contains(words), "{instruction:?}: {told}");
         }
-        let mut writer = eciton_tensor::frame::Writer::new(b"{\"errand\":\"own\"}".to_vec());
+        let mut writer = eciton_tensor::frame::Writer::new(b"{\"instruction\":\"own\"}".to_vec());
         writer.ids(vec![1]).unwrap();
         let bytes = writer.finish().unwrap();
-        let answer = ledger.errand(&Frame::parse(&bytes).unwrap(), true).unwrap();
+        let answer = ledger.instruction(&Frame::parse(&bytes).unwrap(), true).unwrap();
         let frame = Frame::parse(&answer).unwrap();
-        assert!(matches!(errand::meta(&frame).unwrap(), Reply::Failed { .. }));
+        assert!(matches!(instruction::meta(&frame).unwrap(), Reply::Failed { .. }));
     }
 }

@@ -5,8 +5,8 @@ use eciton_exec::Executor;
 use eciton_plan::Version;
 use eciton_tensor::Matrix;
 
-use super::errand::{self, Errand, Reply};
-use super::{Answered, Owned, Owners, ask, exclude, failed, places, take, tell};
+use super::instruction::{self, Instruction, Reply};
+use super::{Answered, Asking, Owned, Owners, ask, exclude, failed, places, take, tell};
 use crate::error::Result;
 
 /// A parameter at a place, the update that it is of, and its matrices.
@@ -33,7 +33,7 @@ impl Owners {
     /// these are of.
     pub(crate) fn restore<M: Executor + ?Sized>(
         &mut self,
-        machine: &mut M,
+        asking: &mut Asking<'_, M>,
         there: Vec<bool>,
     ) -> Result<Version> {
         self.places = places(&there);
@@ -43,11 +43,11 @@ impl Owners {
             (0u32..).zip(&self.there).filter(|(_, there)| **there).map(|(at, _)| at).collect();
         // All parameters stay until it is known what has to move.
         let begin = self.begin()?;
-        let errands = homes.iter().map(|place| (*place, begin.clone())).collect();
+        let instructions = homes.iter().map(|place| (*place, begin.clone())).collect();
         let mut held: Vec<Vec<Held>> = vec![Vec::new(); self.there.len()];
-        for Answered { place, reply, .. } in ask(machine, errands, true)? {
+        for Answered { place, reply, .. } in ask(asking, instructions, true)? {
             let Reply::Owned { parameters } = reply else {
-                return Err(exclude(machine, place, format!("{reply:?} in place of its parameters")));
+                return Err(exclude(asking, place, format!("{reply:?} in place of its parameters")));
             };
             held.get_mut(place as usize).into_iter().for_each(|of| of.clone_from(&parameters));
         }
@@ -58,16 +58,16 @@ impl Owners {
                 let count = self.count(share, source.version);
                 let has = |&(of, at, found): &Held| of == number && at == source.version && found >= count;
                 if given || !held.iter().any(has) {
-                    self.move_to(machine, (place, number, share), &source)?;
+                    self.move_to(asking, (place, number, share), &source)?;
                 }
             }
         }
         let stay = |&place: &u32| {
             let own = wanted.get(place as usize).into_iter().flatten();
-            let stay = Errand::Stay { parameters: own.map(|(number, _)| *number).collect() };
-            Ok((place, errand::write(&stay, &[]).map_err(failed)?))
+            let stay = Instruction::Stay { parameters: own.map(|(number, _)| *number).collect() };
+            Ok((place, instruction::write(&stay, &[]).map_err(failed)?))
         };
-        tell(machine, homes.iter().map(stay).collect::<Result<_>>()?)?;
+        tell(asking, homes.iter().map(stay).collect::<Result<_>>()?)?;
         self.given.set(false);
         self.noted = Some(Version(source.version)).filter(|_| self.replicates());
         Ok(Version(source.version))
@@ -118,21 +118,21 @@ impl Owners {
     /// Gives a place what it is to have of a parameter. One matrix at a time: the host has room for no more.
     fn move_to<M: Executor + ?Sized>(
         &self,
-        machine: &mut M,
+        asking: &mut Asking<'_, M>,
         (place, number, share): (u32, u32, Share),
         source: &Source,
     ) -> Result<()> {
         let (one, version) = (self.parameter(number)?, source.version);
         let from = source.places.as_ref().and_then(|places| places.get(number as usize)).copied();
-        let mut give = |errand: Errand, (version, matrix): (u64, usize), logged: usize| {
+        let mut give = |instruction: Instruction, (version, matrix): (u64, usize), logged: usize| {
             let given = match from {
                 Some(from) => {
-                    let give = Errand::Give { parameter: number, version, matrix };
-                    take(machine, from, &give, one.shape())?
+                    let give = Instruction::Give { parameter: number, version, matrix };
+                    take(asking, from, &give, one.shape())?
                 }
                 None => self.logged_matrix(one, number, logged)?,
             };
-            tell(machine, vec![(place, errand::write(&errand, &[given]).map_err(failed)?)])
+            tell(asking, vec![(place, instruction::write(&instruction, &[given]).map_err(failed)?)])
         };
         let before = usize::from(self.is_before(version));
         if before > 0 {
@@ -145,6 +145,6 @@ impl Owners {
     /// A matrix of the log's entry.
     fn logged_matrix(&self, one: &Owned, number: u32, matrix: usize) -> Result<Matrix> {
         let values = self.log_file()?.get(number as usize, matrix)?;
-        errand::matrix(one.shape(), &values).map_err(failed)
+        instruction::matrix(one.shape(), &values).map_err(failed)
     }
 }

@@ -7,8 +7,8 @@ use eciton_exec::Executor;
 use eciton_plan::{Optimiser, Round, Version};
 use eciton_tensor::Buffer;
 
-use super::errand::{self, Errand, Reply};
-use super::{Answered, Owned, Owners, ask, exclude, failed, given, take, tell};
+use super::instruction::{self, Instruction, Reply};
+use super::{Answered, Asking, Owned, Owners, ask, exclude, failed, given, take, tell};
 use crate::error::{Error, Result};
 use crate::weights::Refused;
 
@@ -20,7 +20,7 @@ pub(crate) const COLLECTED_BYTES: usize = 64 << 20;
 
 impl Owners {
     /// Adds the gradients of a round's intervals without a row, which are zero, to workers' sums.
-    fn fill<M: Executor + ?Sized>(&self, machine: &mut M, round: Round) -> Result<()> {
+    fn fill<M: Executor + ?Sized>(&self, asking: &mut Asking<'_, M>, round: Round) -> Result<()> {
         let empty = self.empty.borrow();
         let intervals: Vec<u32> = empty.iter().filter(|(of, _)| *of == round).map(|(_, at)| *at).collect();
         if intervals.is_empty() {
@@ -38,10 +38,10 @@ impl Owners {
             }
         }
         let fill = |(place, uses)| {
-            let fill = Errand::Fill { round: round.0, intervals: intervals.clone(), uses };
-            Ok((place, errand::write(&fill, &[]).map_err(failed)?))
+            let fill = Instruction::Fill { round: round.0, intervals: intervals.clone(), uses };
+            Ok((place, instruction::write(&fill, &[]).map_err(failed)?))
         };
-        tell(machine, made.into_iter().map(fill).collect::<Result<_>>()?)
+        tell(asking, made.into_iter().map(fill).collect::<Result<_>>()?)
     }
 
     /// Brings the sums of a round, whose parameters live on the host, to the host. Returns the sums
@@ -51,10 +51,10 @@ impl Owners {
     /// [`Error::Gone`] if a worker that has sums is gone.
     pub(crate) fn collect<M: Executor + ?Sized>(
         &self,
-        machine: &mut M,
+        asking: &mut Asking<'_, M>,
         round: Round,
     ) -> Result<Vec<Collected>> {
-        self.fill(machine, round)?;
+        self.fill(asking, round)?;
         let mut wanted = Vec::new();
         for (replica, tops) in self.tops().enumerate() {
             for one in self.parameters.iter().filter(|one| !one.of.is_frozen()) {
@@ -77,13 +77,13 @@ impl Owners {
             });
             let few: Vec<_> = wanted.drain(..few.count()).collect();
             let request = |&((number, _), top, place, _): &((u32, usize), usize, u32, &Owned)| {
-                let sum = Errand::Sum { round: round.0, number, top };
-                Ok((place, errand::write(&sum, &[]).map_err(failed)?))
+                let sum = Instruction::Sum { round: round.0, number, top };
+                Ok((place, instruction::write(&sum, &[]).map_err(failed)?))
             };
-            let answers = ask(machine, few.iter().map(request).collect::<Result<_>>()?, false)?;
+            let answers = ask(asking, few.iter().map(request).collect::<Result<_>>()?, false)?;
             for ((of, _, place, one), answer) in few.into_iter().zip(&answers) {
-                let part = given(answer, one.shape()).and_then(|matrix| errand::buffer(&matrix));
-                let part = part.map_err(|reason| exclude(machine, place, reason))?;
+                let part = given(answer, one.shape()).and_then(|matrix| instruction::buffer(&matrix));
+                let part = part.map_err(|reason| exclude(asking, place, reason))?;
                 match collected.last_mut().filter(|(known, _)| *known == of) {
                     Some((_, parts)) => parts.push(part),
                     None => collected.push((of, vec![part])),
@@ -108,16 +108,16 @@ impl Owners {
     }
 
     /// Gives those that have copies of a parameter its values of a version.
-    fn copy<M: Executor + ?Sized>(&self, machine: &mut M, version: Version) -> Result<()> {
+    fn copy<M: Executor + ?Sized>(&self, asking: &mut Asking<'_, M>, version: Version) -> Result<()> {
         let version = version.0;
         for (number, one) in (0u32..).zip(&self.parameters) {
             let holders = self.holders(one)?;
             let copies = self.copies(one, &holders)?;
             let Some(&owner) = holders.first().filter(|_| !copies.is_empty()) else { continue };
-            let give = Errand::Give { parameter: number, version, matrix: 0 };
-            let given = take(machine, owner, &give, one.shape())?;
-            let own = errand::write(&one.own(number, version, 0), &[given]).map_err(failed)?;
-            tell(machine, copies.into_iter().map(|place| (place, own.clone())).collect())?;
+            let give = Instruction::Give { parameter: number, version, matrix: 0 };
+            let given = take(asking, owner, &give, one.shape())?;
+            let own = instruction::write(&one.own(number, version, 0), &[given]).map_err(failed)?;
+            tell(asking, copies.into_iter().map(|place| (place, own.clone())).collect())?;
         }
         Ok(())
     }
@@ -126,13 +126,13 @@ impl Owners {
     /// finite are refused, and the run with them: other parameters may have been updated.
     pub(crate) fn update<M: Executor + ?Sized>(
         &self,
-        machine: &mut M,
+        asking: &mut Asking<'_, M>,
         (optimiser, rate): (&Optimiser, f64),
         (round, version): (Round, Version),
     ) -> Result<std::result::Result<Option<f64>, Refused>> {
-        self.fill(machine, round)?;
-        self.exchange(machine, round)?;
-        let norm = optimiser.clip_norm.map(|_| self.norm(machine, round)).transpose()?;
+        self.fill(asking, round)?;
+        self.exchange(asking, round)?;
+        let norm = optimiser.clip_norm.map(|_| self.norm(asking, round)).transpose()?;
         if let Some(norm) = norm.filter(|norm| !norm.is_finite()) {
             return Ok(Err(Refused::Norm(norm)));
         }
@@ -141,30 +141,30 @@ impl Owners {
         let algorithm = optimiser.algorithm;
         let update = |(place, parameters): (u32, Vec<u32>)| {
             let (round, version) = (round.0, version.0);
-            let update = Errand::Update { round, version, algorithm, rate, factor, most, parameters };
-            Ok((place, errand::write(&update, &[]).map_err(failed)?))
+            let update = Instruction::Update { round, version, algorithm, rate, factor, most, parameters };
+            Ok((place, instruction::write(&update, &[]).map_err(failed)?))
         };
         let mut held: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for (number, one) in (0u32..).zip(&self.parameters) {
             self.holders(one)?.into_iter().for_each(|place| held.entry(place).or_default().push(number));
         }
         let updates = held.into_iter().map(update).collect::<Result<_>>()?;
-        for Answered { place, reply, .. } in ask(machine, updates, false)? {
+        for Answered { place, reply, .. } in ask(asking, updates, false)? {
             match reply {
                 Reply::Done => {}
                 Reply::Refused { parameter } if (parameter as usize) < self.parameters.len() => {
                     return Ok(Err(Refused::Gradient(parameter as usize)));
                 }
-                other => return Err(exclude(machine, place, format!("{other:?} in place of an update"))),
+                other => return Err(exclude(asking, place, format!("{other:?} in place of an update"))),
             }
         }
-        self.copy(machine, version)?;
+        self.copy(asking, version)?;
         Ok(Ok(norm))
     }
 
     /// Has workers pass their sums to all that update the parameter, and waits until these have them.
     /// No parameter is updated before: a failure meanwhile goes back to the last update.
-    fn exchange<M: Executor + ?Sized>(&self, machine: &mut M, round: Round) -> Result<()> {
+    fn exchange<M: Executor + ?Sized>(&self, asking: &mut Asking<'_, M>, round: Round) -> Result<()> {
         type Sums<T> = BTreeMap<u32, Vec<T>>;
         let (mut shares, mut waits): (Sums<(u32, usize, u32)>, Sums<(u32, usize)>) = Default::default();
         for one in self.parameters.iter().filter(|one| !one.of.is_frozen()) {
@@ -183,25 +183,26 @@ impl Owners {
             }
         }
         let round = round.0;
-        let shares = shares.into_iter().map(|(at, to)| (at, Errand::Share { round, to }));
-        let waits = waits.into_iter().map(|(at, sums)| (at, Errand::Await { round, sums }));
+        let shares = shares.into_iter().map(|(at, to)| (at, Instruction::Share { round, to }));
+        let waits = waits.into_iter().map(|(at, sums)| (at, Instruction::Await { round, sums }));
         let all = shares.chain(waits).collect::<Vec<_>>();
-        let write =
-            |(place, errand): (u32, Errand)| Ok((place, errand::write(&errand, &[]).map_err(failed)?));
-        let errands = all.into_iter().map(write).collect::<Result<_>>()?;
-        for Answered { place, reply, .. } in ask(machine, errands, false)? {
+        let write = |(place, instruction): (u32, Instruction)| {
+            Ok((place, instruction::write(&instruction, &[]).map_err(failed)?))
+        };
+        let instructions = all.into_iter().map(write).collect::<Result<_>>()?;
+        for Answered { place, reply, .. } in ask(asking, instructions, false)? {
             match reply {
                 Reply::Done => {}
                 // The worker that was to pass them has failed, or its connection to this one has.
                 Reply::Late => return Err(Error::Gone { place }),
-                other => return Err(exclude(machine, place, format!("{other:?} in place of a gradient"))),
+                other => return Err(exclude(asking, place, format!("{other:?} in place of a gradient"))),
             }
         }
         Ok(())
     }
 
     /// The norm of all gradients: a sum that goes from worker to worker, in the order of parameters.
-    fn norm<M: Executor + ?Sized>(&self, machine: &mut M, round: Round) -> Result<f64> {
+    fn norm<M: Executor + ?Sized>(&self, asking: &mut Asking<'_, M>, round: Round) -> Result<f64> {
         let trained = (0u32..).zip(&self.parameters).filter(|(_, one)| !one.of.is_frozen());
         let mut runs: Vec<(u32, Vec<u32>)> = Vec::new();
         for (number, one) in trained {
@@ -213,12 +214,12 @@ impl Owners {
         }
         let mut sum = 0.0;
         for (place, parameters) in runs {
-            let errand =
-                errand::write(&Errand::Norm { round: round.0, sum, parameters }, &[]).map_err(failed)?;
-            for Answered { reply, .. } in ask(machine, vec![(place, errand)], false)? {
+            let instruction = instruction::write(&Instruction::Norm { round: round.0, sum, parameters }, &[])
+                .map_err(failed)?;
+            for Answered { reply, .. } in ask(asking, vec![(place, instruction)], false)? {
                 match reply {
                     Reply::Norm { sum: found } => sum = found,
-                    other => return Err(exclude(machine, place, format!("{other:?} in place of a norm"))),
+                    other => return Err(exclude(asking, place, format!("{other:?} in place of a norm"))),
                 }
             }
         }

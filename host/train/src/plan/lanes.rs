@@ -110,8 +110,14 @@ impl HostPlan {
         let places = buffers.places(schedule, &config.ring_lanes(), count);
         let mut longest = rows.to_vec();
         longest.sort_unstable_by_key(|rows| std::cmp::Reverse(*rows));
+        // A buffer of several slots counts once.
+        let mut known = BTreeSet::new();
         let boundary = |(slot, spec): (SlotId, &SlotSpec)| {
-            let places = buffers.of(slot).and_then(|buffer| places.get(buffer.index()));
+            let buffer = buffers.of(slot);
+            if !known.insert(buffer) {
+                return 0;
+            }
+            let places = buffer.and_then(|buffer| places.get(buffer.index()));
             let at_once = places.map_or(count, |(places, _)| *places) as usize;
             longest.iter().take(at_once).map(|rows| part(rows, spec.width.into())).sum::<u64>()
         };

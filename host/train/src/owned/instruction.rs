@@ -1,6 +1,6 @@
-//! Errands: what the host asks of a worker that owns weights, and what it hears, as frames.
+//! Instructions: what the host asks of a worker that owns weights, and what it hears, as frames.
 //!
-//! A frame's meta is an [`Errand`] or a [`Reply`] in JSON; its part is a matrix of one parameter:
+//! A frame's meta is an [`Instruction`] or a [`Reply`] in JSON; its part is a matrix of one parameter:
 //! values, first moments or, where the optimiser has them, second ones.
 
 use eciton_plan::{Algorithm, Node};
@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 /// Something to do with what a worker owns.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "errand", rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) enum Errand {
+#[serde(tag = "instruction", rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) enum Instruction {
     /// Removes all sums. Answers with the parameters that are there.
     Begin {
         /// Leaves of the tree that sums go down.
@@ -116,7 +116,7 @@ pub(super) enum Errand {
     },
 }
 
-/// The answer to an errand.
+/// The answer to an instruction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum Reply {
