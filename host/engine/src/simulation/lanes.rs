@@ -413,7 +413,7 @@ impl<'a> World<'a> {
         let place = self.occupy(task);
         // What redundant computation has left of a visit that is over does not count.
         let is_over = self.visit(self.part(step.stage), step.round, step.interval.0).1.is_empty();
-        let held = self.holds.contains(&(step, place)) && !(is_over && !self.is_back(step.stage));
+        let held = (!is_over || self.is_back(step.stage)) && self.holds.contains(&(step, place));
         assert!(!held, "{step} again at place {place}, which holds it");
         self.check_stash(step, place);
         self.attempts.insert(key, (0, place));

@@ -165,8 +165,8 @@ impl Owners {
     /// Has workers pass their sums to all that update the parameter, and waits until these have them.
     /// No parameter is updated before: a failure meanwhile goes back to the last update.
     fn exchange<M: Executor + ?Sized>(&self, asking: &mut Asking<'_, M>, round: Round) -> Result<()> {
-        type Sums<T> = BTreeMap<u32, Vec<T>>;
-        let (mut shares, mut waits): (Sums<(u32, usize, u32)>, Sums<(u32, usize)>) = Default::default();
+        let mut shares: BTreeMap<u32, Vec<(u32, usize, u32)>> = BTreeMap::new();
+        let mut waits: BTreeMap<u32, Vec<(u32, usize)>> = BTreeMap::new();
         for one in self.parameters.iter().filter(|one| !one.of.is_frozen()) {
             let holders = self.holders(one)?;
             for (number, lane) in one.made() {
