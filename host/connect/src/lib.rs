@@ -14,7 +14,7 @@
 //!   ── Answer {number} + frame ────>       or Missing {number, keys}
 //!   ── Alive ──────────────────────>       both ways, where nothing else goes
 //!   ── Drain ──────────────────────>       no further tasks, please
-//!   <── Instruction {number} + frame ───        about what the worker owns; answered as a task is
+//!   <── Instruction {number} + frame ───    about what the worker owns; answered as a task is
 //!   ── Door {address, tokens} ─────>       where it listens for others
 //!   <── Peer {place, ...} ─────────        which are told, and send it objects
 //!   <── Abandon ───────────────────        no answers to the tasks so far, please

@@ -61,7 +61,7 @@ pub(crate) struct Weights {
     scratch: Vec<f32>,
     /// Of each loss of the program its sums, by round in a ring.
     losses: Vec<Vec<Partials>>,
-    /// What workers own of sums and parameters.
+    /// Sums and parameters that workers own.
     owners: Owners,
 }
 
@@ -205,7 +205,7 @@ impl Weights {
         })
     }
 
-    /// What workers own of sums and parameters.
+    /// Returns the sums and parameters that workers own.
     pub(crate) fn owners(&self) -> &Owners {
         &self.owners
     }

@@ -1,4 +1,4 @@
-//! State that workers own: the host has no copy of it, and sees to it by instructions.
+//! State that workers own. The host has no copy of it, and changes it by instructions.
 
 use std::fmt::Debug;
 
@@ -17,8 +17,8 @@ pub trait Owned: Debug + Send {
     /// What does not fit, in words. The run ends.
     fn add(&mut self, name: &str, interval: IntervalId, parts: Vec<Buffer>) -> Result<(), String>;
 
-    /// Does an instruction; its answer, which also tells of errors. `None`: it waits for what other workers pass. One
-    /// that is `late` waits no longer.
+    /// Does an instruction, and returns its answer, which reports errors as well. Returns `None` while
+    /// it waits for what other workers pass. An instruction that is `late` does not wait.
     fn instruction(&mut self, frame: &Frame<'_>, late: bool) -> Option<Vec<u8>>;
 
     /// Matrices that other workers are to get, since the last time.

@@ -237,14 +237,16 @@ impl Shared {
         self.settings.answer.checked_sub(waited).filter(|left| !left.is_zero())
     }
 
-    /// Gives a worker an instruction. One that is for a worker which is gone fails.
+    /// Gives a worker an instruction. It fails if the worker is gone, whose loss is reported by then. A
+    /// worker that was asked to go still follows instructions, but begins nothing.
     pub(super) fn instruct(&self, place: u32, (pass, key): (u32, TaskKey), instruction: Instruction) {
         self.inbox.begin();
         let ticket = Ticket::new(&self.inbox);
         let mut state = self.lock();
         let State { links, numbers, traffic, .. } = &mut *state;
         let link = links.get_mut(place as usize).and_then(Option::as_mut);
-        let Some(link) = link.filter(|link| !link.draining && (instruction.begins || link.begun)) else {
+        let may = |link: &&mut Link| if instruction.begins { !link.draining } else { link.begun };
+        let Some(link) = link.filter(may) else {
             drop(state);
             let reason = format!("the worker at place {place} has gone");
             let error = Error::Host { place: key.to_string(), reason };

@@ -1,4 +1,5 @@
-//! Training in which workers own sums or parameters: updates, the log, and the way back to it after a failure.
+//! Training in which workers own sums or parameters: updates, the log, and the return to it after a
+//! failure.
 
 use eciton_engine::Engine;
 use eciton_exec::{Completion, Executor};

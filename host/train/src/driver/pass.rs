@@ -76,7 +76,8 @@ impl<'a> State<'a> {
 pub(super) struct Passes {
     /// Their numbers, the innermost last.
     numbers: Vec<u32>,
-    /// What has ended for another than the innermost, or while answers to instructions were awaited.
+    /// Completions for another pass than the innermost, or from while answers to instructions were
+    /// awaited.
     pub(super) aside: Aside,
 }
 

@@ -3,8 +3,8 @@
 //! A slot's rows lie in one buffer, or, where rounds run apart, in a ring of one for each round that is
 //! kept ([`Pipeline::row_versions`]). A buffer that lanes alone touch has places for as many intervals
 //! as the lanes have at once ([`Buffers::places`]): an interval takes one with its first rows, and
-//! leaves it after the last step that touches the buffer. Leases keep rows from being torn, tags from being others than a
-//! step wants: a write takes the tag away, and only what was committed gets one.
+//! leaves it after the last step that touches the buffer. Leases keep rows from being torn, tags from
+//! being others than a step wants: a write takes the tag away, and only what was committed gets one.
 
 mod passing;
 mod stored;
