@@ -36,7 +36,7 @@ impl Default for Deadlines {
     }
 }
 
-/// Who holds what forward steps of lanes keep for their backward steps, and the sums of gradients.
+/// Holder of the rows that forward steps of lanes keep for backward steps, and of sums of gradients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Residence {
     /// The host: nothing is lost with a place.

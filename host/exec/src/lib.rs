@@ -96,7 +96,7 @@ pub enum Work {
 pub struct Instruction {
     /// Its frame.
     pub frame: Bytes,
-    /// Whether the worker gets tasks of lanes from now on. Other instructions are for workers that
+    /// True if the worker gets tasks of lanes from now on. Other instructions are for workers that
     /// have begun.
     pub begins: bool,
 }

@@ -1,4 +1,4 @@
-//! What workers of lanes own: sums of gradients, and parameters if these live there.
+//! State that workers of lanes own: sums of gradients, and parameters if these live there.
 //!
 //! A worker adds up the gradients of its lane until the update, so that one sum of each use leaves
 //! it in an update. The sum goes to the location where the parameter lives: the host, or the worker
@@ -71,7 +71,7 @@ struct Owned {
 /// The host's side of what workers own.
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
-    /// Whether workers have the sums of gradients until the update.
+    /// True if workers have the sums of gradients until the update.
     sums: bool,
     parameters: Vec<Owned>,
     atoms: u32,

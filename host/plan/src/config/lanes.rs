@@ -92,11 +92,12 @@ impl Config {
         self.has_worker_lanes() && (self.workers.own() || self.pipeline.gradient_versions() == 1)
     }
 
-    /// Returns the lanes whose rows the host stores for as many micro-batches as are in flight. There
-    /// are none if the rows of an update stay until it is made ([`Config::sums_stay`]).
+    /// Returns the lanes whose rows are stored for as many micro-batches as are in flight. There are
+    /// none if lanes are workers: after a failure a lane may exceed its cap, and steps may be done
+    /// again from the rows of the update ([`Config::sums_stay`]).
     #[must_use]
     pub fn ring_lanes(&self) -> Lanes {
-        if self.sums_stay() { Lanes::default() } else { self.lanes.lanes }
+        if self.has_worker_lanes() { Lanes::default() } else { self.lanes.lanes }
     }
 
     /// Returns whether lanes are workers.

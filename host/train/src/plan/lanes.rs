@@ -80,7 +80,7 @@ pub struct HostPlan {
     /// Sums of gradients of the parts under way.
     pub gradients_bytes: u64,
     /// Rows that one lane writes and another one reads, if the host passes them on: of the
-    /// micro-batches that are in flight, or of all of an update if workers have its sums.
+    /// micro-batches in flight if lanes are threads, and of all of an update if lanes are workers.
     pub boundary_bytes: u64,
     /// These together.
     pub total_bytes: u64,

@@ -28,7 +28,7 @@ use crate::settings::{MAX_ATTEMPTS, Residence, Settings};
 #[derive(Clone, Debug)]
 pub(super) struct Held {
     residence: Residence,
-    /// Whether a stage makes gradients whose sums stay with workers, by stage.
+    /// True for stages that make gradients whose sums stay with workers.
     sums: Vec<bool>,
     /// Forward stages with their chunks, by lane of a replica.
     forward: Vec<Vec<(u16, u16)>>,
