@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use eciton_connect::Message;
-use eciton_plan::{Cloud, Config, Profile, Sweep};
+use eciton_plan::{Cloud, Config, IntervalId, Profile, Round, SlotId, Sweep, TensorKey, Via};
 use eciton_tensor::View;
 use eciton_tensor::frame::{Encoding, Frame, Writer};
 
@@ -122,13 +122,16 @@ fn messages(bytes: &[u8], _: &Path) -> bool {
 
 fn message_seeds() -> Vec<Vec<u8>> {
     let frame = || frame_seeds().pop().unwrap_or_default().into();
+    let (slot, round, interval) = (SlotId(1), Round(2), IntervalId(3));
+    let key = TensorKey::Rows { pass: 4, slot, round, interval, via: Via::Host(5) };
     let messages = [
         Message::Drain,
-        Message::Object { key: "w/1".to_owned(), bytes: frame() },
-        Message::Forget(vec!["w/0".to_owned()]),
+        Message::Object { key, bytes: frame() },
+        Message::Kernel { digest: "ab".to_owned(), bytes: frame() },
+        Message::Forget(vec![key]),
         Message::Task { number: u64::MAX, frame: frame() },
         Message::Answer { number: 1, frame: frame(), passed: 9 },
-        Message::Missing { number: 7, keys: vec!["w/1".to_owned()] },
+        Message::Missing { number: 7, keys: vec![key] },
         Message::Alive,
         Message::Bye("done".to_owned()),
         Message::Instruction { number: 8, frame: frame() },

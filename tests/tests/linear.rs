@@ -10,7 +10,7 @@ use std::path::Path;
 use eciton_connect::{Certificate, Hello, Message};
 use eciton_kernel::Finished;
 use eciton_kernel::wire::{Answer, AnswerMeta, Request, VERSION};
-use eciton_plan::{Cloud, Config, ModelSettings, Profile, Sweep};
+use eciton_plan::{Cloud, Config, ModelSettings, ParameterId, Profile, Sweep, TensorKey, Version};
 use eciton_tensor::frame::{Encoding, Frame, Writer};
 use eciton_tensor::{Matrix, SparseRows, View};
 use eciton_train::run_folder::{self, Run};
@@ -182,6 +182,9 @@ fn decode(path: &Path) {
     let frame = Frame::parse(&bytes).unwrap();
     (0..frame.header().parts.len() as u32).for_each(|part| drop(frame.part(part).unwrap()));
 }
+
+/// Address of a tensor.
+const KEY: TensorKey = TensorKey::Weight { parameter: ParameterId(7), version: Version(9) };
 
 /// Returns a message as it follows its length on the wire.
 fn wired(message: &Message) -> Files {
@@ -386,11 +389,13 @@ cases! {
         |n| wired(&Message::Answer { number: 7, frame: vec![1; n].into(), passed: 9 }), message;
     message_request [5_000, 200_000],
         |n| wired(&Message::Instruction { number: 7, frame: vec![1; n].into() }), message;
-    message_object [500, 1_000],
-        |n| wired(&Message::Object { key: "a".repeat(n), bytes: vec![1; n].into() }), message;
-    message_forget [100, 400], |n| wired(&Message::Forget(vec!["w/1".to_owned(); n])), message;
-    message_missing [100, 400],
-        |n| wired(&Message::Missing { number: 7, keys: vec!["w/1".to_owned(); n] }), message;
+    message_object [5_000, 200_000],
+        |n| wired(&Message::Object { key: KEY, bytes: vec![1; n].into() }), message;
+    message_kernel [500, 1_000],
+        |n| wired(&Message::Kernel { digest: "a".repeat(n), bytes: vec![1; n].into() }), message;
+    message_forget [30, 100], |n| wired(&Message::Forget(vec![KEY; n])), message;
+    message_missing [30, 100],
+        |n| wired(&Message::Missing { number: 7, keys: vec![KEY; n] }), message;
     message_hello [100, 400],
         |n| wired(&Message::Hello(Hello {
             version: 4,

@@ -4,6 +4,7 @@
 //! the length counts all that follows it.
 
 use bytes::Bytes;
+use eciton_plan::TensorKey;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -12,13 +13,13 @@ use crate::limits::HEAD_BYTES;
 use crate::secret::Token;
 
 /// The version of this protocol.
-pub(crate) const VERSION: u32 = 5;
+pub(crate) const VERSION: u32 = 6;
 
 /// A worker's first message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hello {
-    /// Version of the protocol: 4.
+    /// Version of the protocol.
     pub version: u32,
     /// The place that its token is for.
     pub place: u32,
@@ -66,15 +67,22 @@ pub enum Message {
         /// A later attempt may be admitted.
         again: bool,
     },
-    /// Bytes to keep, under a key.
+    /// A tensor, or several, that tasks read.
     Object {
-        /// The name by which tasks know it.
-        key: String,
-        /// Its frame, or a component.
+        /// The address.
+        key: TensorKey,
+        /// The frame.
         bytes: Bytes,
     },
-    /// Keys of objects that no task will name again.
-    Forget(Vec<String>),
+    /// The component of a kernel.
+    Kernel {
+        /// SHA-256 of the component, 64 hexadecimal digits.
+        digest: String,
+        /// The component.
+        bytes: Bytes,
+    },
+    /// Addresses that no task will read again.
+    Forget(Vec<TensorKey>),
     /// Something to do.
     Task {
         /// The number of its answer: none twice on a connection.
@@ -91,12 +99,12 @@ pub enum Message {
         /// Bytes of values that other workers were sent since the last answer.
         passed: u64,
     },
-    /// A task was not done, since it names what is not there.
+    /// A task was not done, since it reads what is not there.
     Missing {
         /// The task's.
         number: u64,
-        /// The keys that are missing.
-        keys: Vec<String>,
+        /// Addresses of what is missing.
+        keys: Vec<TensorKey>,
     },
     /// A sign of life.
     Alive,
@@ -134,7 +142,13 @@ pub enum Message {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Keyed {
-    key: String,
+    key: TensorKey,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Digested {
+    digest: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -159,7 +173,7 @@ fn is_nothing(bytes: &u64) -> bool {
 #[serde(deny_unknown_fields)]
 struct Unmet {
     number: u64,
-    keys: Vec<String>,
+    keys: Vec<TensorKey>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -192,7 +206,7 @@ struct Told {
 }
 
 /// Names of kinds, by number.
-const KINDS: [&str; 15] = [
+const KINDS: [&str; 16] = [
     "hello",
     "welcome",
     "refused",
@@ -208,6 +222,7 @@ const KINDS: [&str; 15] = [
     "door",
     "peer",
     "abandon",
+    "kernel",
 ];
 
 /// The name of a kind.
@@ -243,6 +258,7 @@ impl Message {
             Self::Door { .. } => 12,
             Self::Peer { .. } => 13,
             Self::Abandon => 14,
+            Self::Kernel { .. } => 15,
         }
     }
 
@@ -265,7 +281,10 @@ impl Message {
                 (head(kind, &Refusal { reason: reason.clone(), again: *again })?, Bytes::new())
             }
             Self::Bye(reason) => (head(kind, &Told { reason: reason.clone() })?, Bytes::new()),
-            Self::Object { key, bytes } => (head(kind, &Keyed { key: key.clone() })?, bytes.clone()),
+            Self::Object { key, bytes } => (head(kind, &Keyed { key: *key })?, bytes.clone()),
+            Self::Kernel { digest, bytes } => {
+                (head(kind, &Digested { digest: digest.clone() })?, bytes.clone())
+            }
             Self::Forget(keys) => (head(kind, keys)?, Bytes::new()),
             Self::Task { number, frame } | Self::Instruction { number, frame } => {
                 (head(kind, &Numbered { number: *number })?, frame.clone())
@@ -353,6 +372,7 @@ impl Message {
                 Self::Peer { place, address, token }
             }
             14 => Self::Abandon,
+            15 => return Ok(Self::Kernel { digest: parse::<Digested>(kind, &head)?.digest, bytes: body }),
             _ => return Err(Error::message(kind_name(kind), "there is no such kind")),
         };
         match body.len() {
@@ -378,16 +398,17 @@ mod tests {
         };
         let welcome = Welcome { run: "r".to_owned(), silence_ms: 9, numeric_class: None, peers: 0 };
         let token = crate::secret::Certificate::new().unwrap().token(1).unwrap();
+        let key = TensorKey::of_matrix(eciton_plan::ParameterId(1), eciton_plan::Version(2), 0);
         vec![
             Message::Hello(hello),
             Message::Welcome(welcome),
             Message::Refused { reason: "no".to_owned(), again: false },
-            Message::Object { key: "w/1".to_owned(), bytes: Bytes::from_static(b"weights") },
-            Message::Forget(vec!["w/0".to_owned()]),
+            Message::Object { key, bytes: Bytes::from_static(b"weights") },
+            Message::Forget(vec![key, key]),
             Message::Task { number: u64::MAX, frame: Bytes::from_static(b"frame") },
             Message::Answer { number: 0, frame: Bytes::new(), passed: 0 },
             Message::Answer { number: 1, frame: Bytes::new(), passed: 9 },
-            Message::Missing { number: 7, keys: vec!["w/1".to_owned()] },
+            Message::Missing { number: 7, keys: vec![key] },
             Message::Alive,
             Message::Drain,
             Message::Bye("done".to_owned()),
@@ -395,6 +416,7 @@ mod tests {
             Message::Door { address: "127.0.0.1:9".to_owned(), tokens: vec![token.clone()] },
             Message::Peer { place: 1, address: "127.0.0.1:9".to_owned(), token },
             Message::Abandon,
+            Message::Kernel { digest: "ab".to_owned(), bytes: Bytes::from_static(b"component") },
         ]
     }
 

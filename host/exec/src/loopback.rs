@@ -110,7 +110,7 @@ impl Loopback {
         let parsed = framed::parse(&frame)?;
         let mut objects = Vec::new();
         for name in Request::parse(&parsed.header().meta)?.objects {
-            objects.push(self.get(&name).await?);
+            objects.push(self.get(name.stored()?).await?);
         }
         let worker = self.clone();
         let run = tokio::task::spawn_blocking(move || worker.run(&frame, &objects));

@@ -30,16 +30,6 @@ pub use pool::{Rendezvous, Settings, WorkerPool};
 pub use serve::{Leave, Load, Served, Serving, serve};
 pub use start::start;
 
-/// Keys of kernels' components on a worker, before their digest.
-const KERNELS: &str = "kernel/";
-/// Keys of rows that stay on a worker. Everything else is an object that the host has as well.
-pub const KEPT: &str = "kept/";
-
-/// Keys of rows that another worker sends.
-pub const PASSED: &str = "passed/";
-/// Names of what a worker owns. Nobody has it as well, but for what its owner logs.
-pub const OWNED: &str = "own/";
-
 /// Tasks that a worker may have at once: the one that it is at and the next, whose data come meanwhile.
 pub const CREDIT: u32 = 2;
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use eciton_graph::adjacency::{Adjacency, Graph};
 use eciton_graph::gather::{EdgeWeights, Gather, Reduce, Sources};
-use eciton_plan::{Normalisation, ParameterId};
+use eciton_plan::{Normalisation, ParameterId, TensorKey};
 use eciton_tensor::half::HalfBuffer;
 use eciton_tensor::{Buffer, Matrix, WriteRows};
 
@@ -31,11 +31,11 @@ pub struct SpanCall {
     pub keeps: Vec<(u32, Kept)>,
     /// Which of `given` are which of the program's parameters.
     pub parameters: Vec<(u32, ParameterId)>,
-    /// Names of kept rows that nobody reads after this span.
-    pub frees: Vec<String>,
-    /// Those of [`SpanCall::sums`] that the worker adds to what it owns, by their places, and under which names. Their
-    /// targets have no parts.
-    pub holds: Vec<(u32, String)>,
+    /// Kept rows that nobody reads after this span.
+    pub frees: Vec<TensorKey>,
+    /// Sums that the worker keeps: index in [`SpanCall::sums`], and the use of a parameter whose
+    /// gradient it is. Their targets have no parts.
+    pub holds: Vec<(u32, ParameterId)>,
 }
 
 /// A matrix from outside.
@@ -50,8 +50,8 @@ pub enum Given {
 /// Rows that a worker keeps between spans.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
-    /// What both spans call them. Rows of an earlier round under the same name are no longer there.
-    pub name: String,
+    /// Their address, the same in both spans.
+    pub key: TensorKey,
     /// Rows.
     pub rows: usize,
     /// Extents of one row.
@@ -257,7 +257,7 @@ impl Slots<'_> {
         let refuse = |reason| Err(Error::Wire { place: PLACE.to_owned(), reason });
         match self.given.get(at as usize) {
             Some(Given::Here(matrix)) => Ok(matrix.clone()),
-            Some(Given::Kept(kept)) => refuse(format!("rows `{}` are a worker's", kept.name)),
+            Some(Given::Kept(kept)) => refuse(format!("{} are a worker's", kept.key)),
             None => refuse(format!("matrix {at} is not there")),
         }
     }
@@ -413,11 +413,11 @@ impl Instances {
         let last = span.last_uses();
         let SpanCall { given, slots: mut specs, steps, outs, keeps, parameters: _, frees: _, holds } = span;
         if let Some((slot, kept)) = keeps.first() {
-            let reason = format!("slot {slot} is to stay as `{}`, and this is no worker", kept.name);
+            let reason = format!("slot {slot} is to stay as {}, and this is no worker", kept.key);
             return Err(Error::Wire { place: PLACE.to_owned(), reason });
         }
-        if let Some((sum, name)) = holds.first() {
-            let reason = format!("sum {sum} is to stay as `{name}`, and this is no worker");
+        if let Some((sum, of)) = holds.first() {
+            let reason = format!("sum {sum} of weight {of} is to stay, and this is no worker");
             return Err(Error::Wire { place: PLACE.to_owned(), reason });
         }
         let made = specs.iter().map(|_| None).collect();

@@ -37,7 +37,9 @@ pub use eciton_tensor::frame::{Decoded, Encoding};
 pub use edges::EdgesRef;
 pub use encode::{Constants, encode, encode_input, encode_matrix, encode_parameters, encode_rows};
 pub use places::{HeldSums, KeptRows, Places};
-pub use request::{GridPart, KernelRef, LabelledRef, MatrixRef, Numbers, Request, TargetsRef, WireLimits};
+pub use request::{
+    GridPart, KernelRef, LabelledRef, MatrixRef, Numbers, Object, Request, TargetsRef, WireLimits,
+};
 pub use span::{GatherRef, HoldRef, KeepRef, ListsRef, OutRef, SlotRef, SpanRef, StepRef};
 
 use crate::error::Error;

@@ -47,7 +47,7 @@ fn kernels() -> [Arc<Kernel>; 2] {
 
 /// A request as JSON, with the frame that it belongs to.
 fn as_json(case: &Case) -> (Vec<u8>, Value) {
-    let bytes = case.frame(Encoding::F32, vec!["o".into()], &Constants::default());
+    let bytes = case.frame(Encoding::F32, vec!["o".to_owned().into()], &Constants::default());
     let meta = serde_json::from_slice(&Header::parse(&bytes).unwrap().meta).unwrap();
     (bytes, meta)
 }

@@ -77,6 +77,7 @@ pub mod span;
 pub mod split_rule;
 pub mod sweep;
 pub mod task;
+pub mod tensor_key;
 #[cfg(test)]
 mod testing;
 pub mod until;
@@ -131,5 +132,6 @@ pub use span::{Span, Spans};
 pub use split_rule::SplitRule;
 pub use sweep::Sweep;
 pub use task::{Step, Task, TaskKey};
+pub use tensor_key::{TensorKey, Via};
 pub use until::{Part, Until};
 pub use workers::{Owner, Workers};

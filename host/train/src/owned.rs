@@ -18,12 +18,12 @@
 //!                              <──────────────────   Owned {parameter, update}
 //!   Own {parameter} + values, moments ───────────>
 //!   Stay {parameters}          ──────────────────>   removes all others
-//!   tasks that name own/vV.pN  ──────────────────>   reads values, adds up gradients
-//!   Sum {use}                  ──────────────────>
+//!   tasks that read weights    ──────────────────>   reads values, adds up gradients
+//!   Give {sum}                 ──────────────────>
 //!                              <──────────────────   sum, if the parameter lives on the host
 //!   Norm, Update               ──────────────────>   values of update V + 1
-//!   Give {parameter}           ──────────────────>
-//!                              <──────────────────   values, moments: into the log
+//!   Give {weight or moment}    ──────────────────>
+//!                              <──────────────────   matrix: into the log
 //! ```
 
 mod instruction;
@@ -37,10 +37,12 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use eciton_exec::workers::OWNED;
 use eciton_exec::{self as exec, Completion, Executor, Job, Work};
 use eciton_kernel::Kept;
-use eciton_plan::{Attempt, IntervalId, Lanes, Node, Optimiser, Program, Round, StageId, Task, Version};
+use eciton_plan::{
+    Attempt, IntervalId, Lanes, Node, Optimiser, ParameterId, Program, Round, StageId, Task, TensorKey,
+    Version,
+};
 use eciton_tensor::Matrix;
 use eciton_tensor::frame::Frame;
 
@@ -192,18 +194,12 @@ impl Owners {
         self.log.iter_mut().for_each(|log| log.turn(version));
     }
 
-    /// The name of a parameter's version in tasks.
-    pub(crate) fn kept(&self, parameter: usize, version: Version) -> Result<Kept> {
-        let one = self.parameters.get(parameter);
+    /// A version of a parameter, as tasks read it.
+    pub(crate) fn kept(&self, parameter: ParameterId, version: Version) -> Result<Kept> {
+        let one = self.parameters.get(parameter.index());
         let one = one.ok_or_else(|| Error::Internal(format!("parameter {parameter}")))?;
-        let name = format!("{OWNED}v{}.p{parameter}", version.0);
-        Ok(Kept { name, rows: one.shape().0, extents: one.of.extents().to_vec(), to: Vec::new() })
-    }
-
-    /// The name of a use's sum, in a round.
-    pub(crate) fn sum(number: usize, round: Round) -> String {
-        // A program has at most 2^16 of them.
-        ledger::sum_name(number as u32, round.0)
+        let key = TensorKey::Weight { parameter, version };
+        Ok(Kept { key, rows: one.shape().0, extents: one.of.extents().to_vec(), to: Vec::new() })
     }
 
     /// The update that the log's entry is of.
@@ -400,9 +396,9 @@ impl Owners {
         for (parameter, one) in (0u32..).zip(&self.parameters) {
             let place = self.owner(one)?;
             let mut get = |(version, matrix): (u64, usize), at: usize| {
-                let give = Instruction::Give { parameter, version, matrix };
+                let wanted = matrix_key(parameter, version, matrix);
                 let values =
-                    instruction::values(&take(asking, place, &give, one.shape())?).map_err(failed)?;
+                    instruction::values(&take(asking, place, wanted, one.shape())?).map_err(failed)?;
                 self.log_file()?.put(parameter as usize, at, &values)
             };
             (0..self.matrices()).try_for_each(|matrix| get((version.0, matrix), matrix))?;
@@ -453,8 +449,18 @@ impl Owned {
     /// The instruction that goes with one of its matrices.
     fn own(&self, number: u32, version: u64, matrix: usize) -> Instruction {
         let (extents, uses, decay) = (self.of.extents().to_vec(), self.of.uses().to_vec(), self.of.decay());
-        Instruction::Own { parameter: number, version, extents, uses, decay, matrix }
+        Instruction::Own { key: matrix_key(number, version, matrix), extents, uses, decay }
     }
+}
+
+/// The id of a parameter or of a use, of which a program has at most 2^16.
+fn id(number: u32) -> ParameterId {
+    ParameterId(number as u16)
+}
+
+/// The key of a matrix of a parameter: 0 are its values, further ones its moments.
+fn matrix_key(number: u32, version: u64, matrix: usize) -> TensorKey {
+    TensorKey::of_matrix(id(number), Version(version), matrix)
 }
 
 impl Pieces for Owners {
@@ -591,10 +597,10 @@ fn tell<M: Executor + ?Sized>(asking: &mut Asking<'_, M>, instructions: Vec<(u32
 fn take<M: Executor + ?Sized>(
     asking: &mut Asking<'_, M>,
     place: u32,
-    instruction: &Instruction,
+    key: TensorKey,
     shape: (usize, usize),
 ) -> Result<Matrix> {
-    let instruction = instruction::write(instruction, &[]).map_err(failed)?;
+    let instruction = instruction::write(&Instruction::Give { key }, &[]).map_err(failed)?;
     let answers = ask(asking, vec![(place, instruction)], false)?;
     let answer = answers.first().ok_or_else(|| failed("no answer"))?;
     match given(answer, shape) {

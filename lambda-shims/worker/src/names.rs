@@ -1,7 +1,7 @@
 //! Which objects an invocation may touch: its own task's and answer's, and its own run's constants.
 //! So a frame that is replayed under another task's names, or another run's, is refused.
 
-use eciton_kernel::wire::Request;
+use eciton_kernel::wire::{Object, Request};
 use eciton_transport::Key;
 use eciton_transport::keys::{Name, parse};
 
@@ -60,8 +60,9 @@ pub(crate) fn check(request: &Request, frame: Option<&Key>, answer: Option<&Key>
 
 /// The constant objects that a request names, of its own run.
 pub(crate) fn objects(request: &Request) -> Result<Vec<Key>> {
-    let checked = |text: &String| {
-        let key = Key::new(text.as_str()).map_err(|e| refuse(text, e.to_string()))?;
+    let checked = |object: &Object| {
+        let text = object.stored().map_err(Error::Request)?;
+        let key = Key::new(text).map_err(|e| refuse(text, e.to_string()))?;
         match parse(&key) {
             Some(Name::Weights { run: of, .. } | Name::Features { run: of, .. }) if of == run(request) => {
                 Ok(key)

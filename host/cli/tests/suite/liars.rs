@@ -13,6 +13,7 @@ use eciton_connect::{
     Certificate, Dialled, Hello, Joined, Listener, Message, Receiver, Sender, Token, Welcome, dial,
 };
 use eciton_graph::random::SplitMix64;
+use eciton_plan::{IntervalId, ParameterId, Round, SlotId, TensorKey, Version, Via};
 
 use crate::common::works;
 use crate::workers::{binary, summary, worker};
@@ -85,8 +86,8 @@ impl Spoiler {
     /// A message of its kind that says something else.
     fn changed(&mut self, message: Message) -> Message {
         match message {
-            Message::Object { key, bytes } if self.random.below(3) == 0 => {
-                Message::Object { key: key.to_uppercase(), bytes }
+            Message::Object { bytes, .. } if self.random.below(3) == 0 => {
+                Message::Object { key: some_key(self.random.next_u64()), bytes }
             }
             Message::Object { key, bytes } => Message::Object { key, bytes: self.bytes(&bytes) },
             Message::Task { number, frame } => Message::Task { number, frame: self.bytes(&frame) },
@@ -96,7 +97,7 @@ impl Spoiler {
             Message::Answer { number, frame, passed } => {
                 Message::Answer { number, frame: self.bytes(&frame), passed }
             }
-            Message::Missing { number, .. } => Message::Missing { number, keys: vec!["nothing".to_owned()] },
+            Message::Missing { number, .. } => Message::Missing { number, keys: vec![some_key(0)] },
             Message::Peer { place, token, .. } => {
                 Message::Peer { place: place + 7, address: "nowhere".to_owned(), token }
             }
@@ -113,16 +114,26 @@ impl Spoiler {
             0 => Message::Drain,
             1 => Message::Bye(text),
             2 => Message::Abandon,
-            3 => Message::Forget(vec![text]),
-            4 => Message::Missing { number, keys: vec![text] },
+            3 => Message::Forget(vec![some_key(number)]),
+            4 => Message::Missing { number, keys: vec![some_key(number)] },
             5 => Message::Door { address: text, tokens: Vec::new() },
             6 => Message::Task { number, frame },
             7 => Message::Instruction { number, frame },
-            8 => Message::Object { key: text, bytes: frame },
+            8 => Message::Object { key: some_key(number), bytes: frame },
             9 => Message::Refused { reason: text, again: false },
             10 => Message::Answer { number: u64::MAX, frame, passed: u64::MAX },
             _ => Message::Hello(hello()),
         }
+    }
+}
+
+/// Returns the key of a tensor that may or may not exist.
+pub(crate) fn some_key(seed: u64) -> TensorKey {
+    let (slot, round, interval) = (SlotId((seed % 5) as u16), Round(1), IntervalId(0));
+    match seed % 3 {
+        0 => TensorKey::Weight { parameter: ParameterId(99), version: Version(seed) },
+        1 => TensorKey::Rows { pass: 0, slot, round, interval, via: Via::Host(0) },
+        _ => TensorKey::Rows { pass: 0, slot, round, interval, via: Via::Peer },
     }
 }
 

@@ -9,10 +9,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use eciton_connect::{Certificate, Dialled, Joined, Listener, Message, Receiver, Sender, Token, dial};
 use eciton_kernel::wire::{Answer, AnswerMeta, encode_failure};
+use eciton_plan::{TensorKey, Version};
 use eciton_tensor::frame::{Decoded, Encoding, Frame, Writer};
 
 use crate::common::{eciton, works};
-use crate::liars::hello;
+use crate::liars::{hello, some_key};
 use crate::workers::{Cluster, DIGITS, ended, lost, summary, worker};
 
 /// A fault of an answer.
@@ -50,7 +51,7 @@ const FAULTS: [(Fault, &str); 10] = [
     (Fault::Older, "wrong answer"),
     (Fault::Unknown, "wrong answer: task"),
     (Fault::Missing, "it still lacks"),
-    (Fault::Foreign, "it lacks `nothing`, which its task does not name"),
+    (Fault::Foreign, "it lacks weight 99 of update 0, which the host does not send"),
     (Fault::Trap, "is computed elsewhere: kernel `linear` trapped in forward: a lie"),
     (Fault::Passing, "is computed elsewhere: a task: a lie"),
 ];
@@ -151,10 +152,17 @@ impl Passed {
             Fault::Echo => Message::Answer { number: self.asked.0, frame: self.asked.1.clone(), passed },
             Fault::Older => Message::Answer { number, frame: older, passed },
             Fault::Unknown => Message::Answer { number: u64::MAX, frame, passed },
-            Fault::Foreign => Message::Missing { number, keys: vec!["nothing".to_owned()] },
+            Fault::Foreign => Message::Missing { number, keys: vec![some_key(0)] },
             _ => Message::Answer { number, frame, passed },
         }
     }
+}
+
+fn is_of_third_generation(key: &TensorKey) -> bool {
+    matches!(
+        key,
+        TensorKey::Weight { version: Version(3), .. } | TensorKey::Weights { version: Version(3), .. }
+    )
 }
 
 async fn carry(mut from: Receiver, mut to: Sender, fault: Fault, passed: Arc<Mutex<Passed>>) {
@@ -172,9 +180,9 @@ async fn carry(mut from: Receiver, mut to: Sender, fault: Fault, passed: Arc<Mut
                     Message::Instruction { number, frame }
                 }
                 Message::Object { key, bytes }
-                    if matches!(fault, Fault::Missing) && key.starts_with("weights/g3") =>
+                    if matches!(fault, Fault::Missing) && is_of_third_generation(&key) =>
                 {
-                    Message::Object { key: format!("{key}-other"), bytes }
+                    Message::Object { key: some_key(0), bytes }
                 }
                 Message::Answer { number, frame, passed: values } => {
                     passed.answer((number, frame, values), fault)

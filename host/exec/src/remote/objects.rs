@@ -51,7 +51,7 @@ impl Objects {
                 let write = || encode_input(call, at, settings.rows);
                 if let Some(upload) = self.constants.get(constant, name, write)? {
                     inputs.push((at, Source { object: Some(names.len() as u32), part: 0 }));
-                    names.push(upload.key.to_string());
+                    names.push(upload.key.to_string().into());
                     uploads.push(upload);
                 }
             }
@@ -65,7 +65,7 @@ impl Objects {
                 let write = || encode_parameters(call);
                 if let Some(upload) = self.constants.get(constant, name, write)? {
                     parameters = Some(names.len() as u32);
-                    names.push(upload.key.to_string());
+                    names.push(upload.key.to_string().into());
                     uploads.push(upload);
                 }
             }

@@ -6,9 +6,9 @@ use bytes::Bytes;
 use eciton_connect::{Error as ConnectError, Message, Receiver, Sender, Token};
 use eciton_kernel::Error;
 use eciton_kernel::wire::Decoded;
+use eciton_plan::TensorKey;
 use tokio::sync::{mpsc, watch};
 
-use super::KERNELS;
 use crate::framed;
 
 /// Asks the host for no more once this process is to go.
@@ -23,11 +23,11 @@ pub(super) enum Incoming {
     /// A kernel's component, by its digest.
     Kernel(String, Bytes),
     /// An object's tensors.
-    Object(String, Vec<Decoded>),
-    Forget(Vec<String>),
+    Object(TensorKey, Vec<Decoded>),
+    Forget(Vec<TensorKey>),
     Work(u64, Work),
-    /// Rows or values of a round, from another worker.
-    Passed(String, u32, Decoded),
+    /// Rows or sums from another worker.
+    Passed(TensorKey, Decoded),
     Peer(u32, String, Token),
     Abandon,
     /// Work has waited for as long as it may.
@@ -50,14 +50,12 @@ pub(super) async fn read(
     loop {
         let (message, _) = receiver.next().await?;
         let incoming = match message {
-            Message::Object { key, bytes } => match key.strip_prefix(KERNELS) {
-                Some(digest) => Incoming::Kernel(digest.to_owned(), bytes),
-                // Of two copies one, for as short as can be.
-                None => match decode(&bytes) {
-                    Ok(parts) => Incoming::Object(key, parts),
-                    // One that cannot be read is missing, and sent once more.
-                    Err(_) => continue,
-                },
+            Message::Kernel { digest, bytes } => Incoming::Kernel(digest, bytes),
+            // Decoded here, so that two copies exist for as short a time as possible.
+            Message::Object { key, bytes } => match decode(&bytes) {
+                Ok(parts) => Incoming::Object(key, parts),
+                // An object that cannot be read is missing, and sent once more.
+                Err(_) => continue,
             },
             Message::Forget(keys) => Incoming::Forget(keys),
             Message::Task { number, frame } => Incoming::Work(number, Work::Task(frame)),

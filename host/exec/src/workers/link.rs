@@ -7,10 +7,9 @@ use std::time::Instant;
 use bytes::Bytes;
 use eciton_connect::{Message, Token};
 use eciton_kernel::wire::{Answer, Expected};
-use eciton_plan::{Round, TaskKey};
+use eciton_plan::{Round, TaskKey, TensorKey};
 use tokio::sync::mpsc;
 
-use super::KERNELS;
 use super::objects::{Objects, Written};
 use super::shared::values;
 use crate::ticket::Ticket;
@@ -30,9 +29,9 @@ pub(super) struct Flight {
     pub(super) of_lane: bool,
     /// The task's frame, to send it once more.
     frame: Bytes,
-    keys: Vec<String>,
-    /// Objects that no task names after it.
-    pub(super) frees: Vec<String>,
+    keys: Vec<TensorKey>,
+    /// Objects that no later task reads.
+    pub(super) frees: Vec<TensorKey>,
     /// Parts that the answer must have. `None` for an instruction.
     expected: Option<Expected>,
     resent: u32,
@@ -87,7 +86,7 @@ pub(super) struct Link {
     out: mpsc::UnboundedSender<Message>,
     pub(super) flights: BTreeMap<u64, Flight>,
     /// Objects that it has, with their bytes.
-    known: BTreeMap<String, u64>,
+    known: BTreeMap<TensorKey, u64>,
     /// Bytes of values of objects that were sent and are not counted.
     values: u64,
     /// It wants no further tasks.
@@ -145,8 +144,8 @@ impl Link {
         std::mem::take(&mut self.values)
     }
 
-    /// Sends objects that it has not got; says of how many bytes.
-    pub(super) fn give<'k>(&mut self, keys: impl IntoIterator<Item = &'k String>, objects: &Objects) -> u64 {
+    /// Sends objects that it does not have. Returns their bytes.
+    pub(super) fn give(&mut self, keys: &[TensorKey], objects: &Objects) -> u64 {
         let mut sent = 0;
         for key in keys {
             if self.known.contains_key(key) {
@@ -154,18 +153,17 @@ impl Link {
             }
             let Some(bytes) = objects.get(key) else { continue };
             sent += bytes.len() as u64;
-            if !key.starts_with(KERNELS) {
-                self.values += values(&bytes);
-            }
-            self.known.insert(key.clone(), bytes.len() as u64);
-            self.say(Message::Object { key: key.clone(), bytes });
+            self.values += values(&bytes);
+            self.known.insert(*key, bytes.len() as u64);
+            self.say(Message::Object { key: *key, bytes });
         }
         sent
     }
 
     /// It need not keep these any longer.
-    pub(super) fn forget(&mut self, keys: &[String]) {
-        let own: Vec<String> = keys.iter().filter(|key| self.known.remove(*key).is_some()).cloned().collect();
+    pub(super) fn forget(&mut self, keys: &[TensorKey]) {
+        let own: Vec<TensorKey> =
+            keys.iter().copied().filter(|key| self.known.remove(key).is_some()).collect();
         if !own.is_empty() {
             self.say(Message::Forget(own));
         }
@@ -180,16 +178,22 @@ impl Link {
     /// Sends objects that a task lacks, and the task, once more. Returns the bytes of the objects.
     ///
     /// # Errors
-    /// The reason why the worker cannot lack these objects: the task does not name them, or they were sent
-    /// several times.
-    pub(super) fn again(&mut self, number: u64, lacks: &[String], objects: &Objects) -> Result<u64, String> {
+    /// The reason why the worker cannot lack these objects: the host does not have them for the task,
+    /// or they were sent several times.
+    pub(super) fn again(
+        &mut self,
+        number: u64,
+        lacks: &[TensorKey],
+        objects: &Objects,
+    ) -> Result<u64, String> {
         let Some(flight) = self.flights.get_mut(&number) else { return Ok(0) };
         if let Some(foreign) = lacks.iter().find(|key| !flight.keys.contains(key)) {
-            return Err(format!("it lacks `{foreign}`, which its task does not name"));
+            return Err(format!("it lacks {foreign}, which the host does not send for its task"));
         }
         flight.resent += 1;
         if flight.resent > RESENDS || lacks.is_empty() {
-            return Err(format!("it still lacks {}, sent {} times", lacks.join(", "), 1 + RESENDS));
+            let first = lacks.first().map_or_else(|| "nothing".to_owned(), TensorKey::to_string);
+            return Err(format!("it still lacks {first}, sent {} times", 1 + RESENDS));
         }
         let (keys, message) = (flight.keys.clone(), flight.message(number));
         for key in &keys {

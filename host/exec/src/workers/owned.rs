@@ -2,20 +2,26 @@
 
 use std::fmt::Debug;
 
-use eciton_plan::IntervalId;
+use eciton_plan::{IntervalId, ParameterId, Round, TensorKey};
 use eciton_tensor::frame::Frame;
 use eciton_tensor::{Buffer, Matrix};
 
 /// The state of a worker, whose meaning is its caller's.
 pub trait Owned: Debug + Send {
-    /// A matrix that tasks read, by its name after [`OWNED`](super::OWNED).
-    fn matrix(&self, name: &str) -> Option<Matrix>;
+    /// A matrix that tasks read.
+    fn matrix(&self, key: &TensorKey) -> Option<Matrix>;
 
-    /// Adds a task's sum, of the rows of an interval, in parts.
+    /// Adds the gradient of a use of a parameter, which a task has summed over the rows of an
+    /// interval, in parts.
     ///
     /// # Errors
     /// What does not fit, in words. The run ends.
-    fn add(&mut self, name: &str, interval: IntervalId, parts: Vec<Buffer>) -> Result<(), String>;
+    fn add(
+        &mut self,
+        of: (ParameterId, Round),
+        interval: IntervalId,
+        parts: Vec<Buffer>,
+    ) -> Result<(), String>;
 
     /// Does an instruction, and returns its answer, which reports errors as well. Returns `None` while
     /// it waits for what other workers pass. An instruction that is `late` does not wait.
@@ -24,8 +30,8 @@ pub trait Owned: Debug + Send {
     /// Matrices that other workers are to get, since the last time.
     fn passes(&mut self) -> Vec<Passes>;
 
-    /// Takes a matrix of a round from another worker. One that does not fit is left out.
-    fn passed(&mut self, name: &str, round: u32, matrix: &Matrix);
+    /// Takes a matrix from another worker. One that does not fit is left out.
+    fn passed(&mut self, key: &TensorKey, matrix: &Matrix);
 
     /// Bytes that it holds.
     fn bytes(&self) -> u64;
@@ -36,10 +42,8 @@ pub trait Owned: Debug + Send {
 pub struct Passes {
     /// The place of that worker.
     pub place: u32,
-    /// Its name, without [`OWNED`](super::OWNED).
-    pub name: String,
-    /// The round that it is of.
-    pub round: u32,
+    /// Its address.
+    pub key: TensorKey,
     /// The matrix.
     pub matrix: Matrix,
 }

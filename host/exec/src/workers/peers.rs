@@ -12,6 +12,7 @@ use eciton_connect::{
     Certificate, Dialled, Hello, Joined, Listener, Message, Receiver, Result, Sender, Token, Welcome, dial,
 };
 use eciton_kernel::wire::Decoded;
+use eciton_plan::TensorKey;
 use eciton_tensor::Matrix;
 use eciton_tensor::frame::{Encoding, Frame, Writer};
 use tokio::runtime::Handle;
@@ -44,13 +45,14 @@ impl Peers {
         self.runtime.spawn(send(at, self.between, messages));
     }
 
-    /// Sends rows of a round to a place. A worker that is gone does not get them: the host hears of its end.
-    pub(super) fn pass(&self, place: u32, name: &str, round: u32, rows: &Matrix) -> Result<(), String> {
+    /// Sends rows or a sum to a place. A worker that is gone does not get them: the host hears of its
+    /// end.
+    pub(super) fn pass(&self, place: u32, key: TensorKey, rows: &Matrix) -> Result<(), String> {
         let Some(out) = self.out.get(&place) else { return Err(format!("nobody is known at place {place}")) };
-        let mut writer = Writer::new(round.to_le_bytes().to_vec());
+        let mut writer = Writer::new(Vec::new());
         writer.matrix(rows, Encoding::F32).map_err(|e| e.to_string())?;
         let bytes = writer.finish().map_err(|e| e.to_string())?.into();
-        drop(out.send(Message::Object { key: name.to_owned(), bytes }));
+        drop(out.send(Message::Object { key, bytes }));
         Ok(())
     }
 }
@@ -154,8 +156,8 @@ async fn hear(mut receiver: Receiver, inwards: mpsc::Sender<Incoming>) {
         match message {
             Message::Object { key, bytes } => {
                 // Rows that cannot be read are missing to their task.
-                let Some((round, rows)) = parse(&bytes) else { continue };
-                if inwards.send(Incoming::Passed(key, round, rows)).await.is_err() {
+                let Some(rows) = parse(&bytes) else { continue };
+                if inwards.send(Incoming::Passed(key, rows)).await.is_err() {
                     return;
                 }
             }
@@ -165,9 +167,7 @@ async fn hear(mut receiver: Receiver, inwards: mpsc::Sender<Incoming>) {
     }
 }
 
-fn parse(bytes: &Bytes) -> Option<(u32, Decoded)> {
-    let frame = Frame::parse(bytes).ok()?;
-    let round = u32::from_le_bytes(*frame.header().meta.first_chunk::<4>()?);
-    let rows = frame.part(0).ok()?;
-    matches!(rows, Decoded::Matrix(_)).then_some((round, rows))
+fn parse(bytes: &Bytes) -> Option<Decoded> {
+    let rows = Frame::parse(bytes).ok()?.part(0).ok()?;
+    matches!(rows, Decoded::Matrix(_)).then_some(rows)
 }

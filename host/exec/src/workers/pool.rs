@@ -10,12 +10,12 @@ use eciton_connect::{Error as ConnectError, Listener, Message, Tokens, Welcome, 
 use eciton_kernel::Kernel;
 use eciton_kernel::wire::KernelRef;
 
+use super::Traffic;
 use super::children::Started;
 use super::connections::let_in;
 use super::link::{Flight, Link};
 use super::objects::Objects;
 use super::shared::{Shared, State};
-use super::{KERNELS, Traffic};
 use crate::framed::Framing;
 use crate::functions;
 use crate::scratch::Scratch;
@@ -118,13 +118,10 @@ impl WorkerPool {
         };
         let listener = Listener::bind(&settings.listen, &certificate, tokens, welcome);
         let listener = runtime.block_on(listener).map_err(failed("workers"))?;
-        let mut objects = Objects::new(settings.weight_versions);
-        let mut names = Vec::with_capacity(kernels.len());
-        for (kernel, component) in kernels {
-            let name = format!("{KERNELS}{}", KernelRef::new(kernel).digest);
-            objects.put(name.clone(), Bytes::from(component.to_vec()));
-            names.push(name);
-        }
+        let sent = |(kernel, component): &(Arc<Kernel>, Arc<[u8]>)| {
+            (KernelRef::new(kernel).digest, Bytes::from(component.to_vec()))
+        };
+        let kernels = kernels.iter().map(sent).collect();
         if settings.framing.rows == eciton_tensor::frame::Encoding::Bf16 {
             local.round(settings.framing.clone());
         }
@@ -132,7 +129,7 @@ impl WorkerPool {
         let count = settings.count as usize;
         let state = State {
             links: (0..count).map(|_| None).collect(),
-            objects,
+            objects: Objects::new(settings.weight_versions),
             traffic: (0..settings.count).map(|place| Traffic { place, ..Traffic::default() }).collect(),
             classes: BTreeSet::new(),
             wrong: vec![0; count],
@@ -150,7 +147,7 @@ impl WorkerPool {
             state: Mutex::new(state),
             changed: Condvar::new(),
             runtime: runtime.handle().clone(),
-            kernels: names,
+            kernels,
         });
         runtime.spawn(let_in(shared.clone(), listener));
         let (runtime, children) = (Some(runtime), Vec::new());

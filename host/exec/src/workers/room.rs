@@ -1,16 +1,16 @@
-//! The room of a worker: tensors that it keeps between tasks, by name, within so many bytes.
+//! Store of a worker: tensors that it keeps between tasks, within a number of bytes.
 //!
-//! Objects are copies of the host's, rows are results of earlier tasks. What is let go of is missing to the
-//! task that names it: the host sends an object once more, and has rows computed again.
+//! Objects are copies of the host's, and rows are results of earlier tasks. A tensor that was
+//! removed is missing when a task reads it: the host sends an object once more, and has rows
+//! computed again.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use eciton_kernel::Error;
 use eciton_kernel::wire::Decoded;
+use eciton_plan::TensorKey;
 
-use super::{KEPT, PASSED};
-
-/// Tensors by name.
+/// Tensors by address. Of the rows of an interval only those of one round are kept.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     most: u64,
@@ -18,17 +18,23 @@ pub(super) struct Room {
     /// Bytes of what the worker owns, which go from the room.
     beside: u64,
     peak: u64,
-    kept: HashMap<String, Kept>,
-    /// Names, the oldest first.
-    order: VecDeque<String>,
+    /// By address without the round.
+    kept: HashMap<TensorKey, Kept>,
+    /// Addresses without their rounds, the oldest first.
+    order: VecDeque<TensorKey>,
 }
 
 #[derive(Debug)]
 struct Kept {
+    key: TensorKey,
     parts: Vec<Decoded>,
     bytes: u64,
-    /// Rows: the round that they are of.
-    round: Option<u32>,
+}
+
+impl Kept {
+    fn is_rows(&self) -> bool {
+        self.key.is_made_by_workers()
+    }
 }
 
 impl Room {
@@ -45,38 +51,38 @@ impl Room {
     /// Has so many bytes less, for what the worker owns.
     pub(super) fn beside(&mut self, bytes: u64) {
         self.beside = bytes;
-        self.make(0, |_, kept| kept.round.is_some());
-        self.make(0, |_, _| true);
+        self.make(0, Kept::is_rows);
+        self.make(0, |_| true);
         self.peak = self.peak.max(self.bytes.saturating_add(bytes));
     }
 
     /// Keeps an object, in the place of rows and, where these do not suffice, of older objects. One that is
     /// larger than the room is missing to its task.
-    pub(super) fn put(&mut self, name: String, parts: Vec<Decoded>) {
+    pub(super) fn put(&mut self, key: TensorKey, parts: Vec<Decoded>) {
         let bytes = parts.iter().map(Decoded::bytes).sum();
-        self.free(&name);
-        self.make(bytes, |_, kept| kept.round.is_some());
-        self.make(bytes, |_, _| true);
+        self.free(&key);
+        self.make(bytes, Kept::is_rows);
+        self.make(bytes, |_| true);
         if self.fits(bytes) {
-            self.insert(name, Kept { parts, bytes, round: None });
+            self.insert(Kept { key, parts, bytes });
         }
     }
 
-    /// Keeps rows of a round, in the place of older rows and, where these do not suffice, of objects; never of
-    /// what is the task's `own`.
+    /// Keeps rows, and removes older rows for them and then objects, but none of what the task
+    /// reads or makes: its `own`.
     ///
     /// # Errors
     /// [`Error::Wire`], which ends the run, where the room does not hold the task's own.
     pub(super) fn keep(
         &mut self,
-        name: String,
-        (round, rows): (u32, Decoded),
-        own: &BTreeSet<String>,
+        key: TensorKey,
+        rows: Decoded,
+        own: &BTreeSet<TensorKey>,
     ) -> Result<(), Error> {
         let bytes = rows.bytes();
-        self.free(&name);
-        self.make(bytes, |known, kept| kept.round.is_some() && !own.contains(known));
-        self.make(bytes, |known, _| !own.contains(known));
+        self.free(&key);
+        self.make(bytes, |kept| kept.is_rows() && !own.contains(&kept.key));
+        self.make(bytes, |kept| !own.contains(&kept.key));
         if !self.fits(bytes) {
             let reason = format!(
                 "this worker keeps {} bytes, which do not suffice for the weights and the rows of one task; have \
@@ -85,105 +91,110 @@ impl Room {
             );
             return Err(Error::Wire { place: "rows to keep".to_owned(), reason });
         }
-        self.insert(name, Kept { parts: vec![rows], bytes, round: Some(round) });
+        self.insert(Kept { key, parts: vec![rows], bytes });
         Ok(())
     }
 
-    /// Lets go of something, if it is there.
-    pub(super) fn free(&mut self, name: &str) {
-        if let Some(kept) = self.kept.remove(name) {
+    /// Removes a tensor, if it is there, and rows of the interval of any round.
+    pub(super) fn free(&mut self, key: &TensorKey) {
+        let place = key.place();
+        if let Some(kept) = self.kept.remove(&place) {
             self.bytes -= kept.bytes;
-            self.order.retain(|known| known != name);
+            self.order.retain(|known| *known != place);
         }
     }
 
-    /// Whether something is there; rows only if they are of the round.
-    pub(super) fn has(&self, name: &str, round: u32) -> bool {
-        let kept = self.kept.get(name);
-        kept.is_some_and(|kept| {
-            kept.round.is_none_or(|of| of == round) && kept.round.is_some() == is_rows(name)
-        })
+    /// Returns whether a tensor is there.
+    pub(super) fn has(&self, key: &TensorKey) -> bool {
+        self.kept.get(&key.place()).is_some_and(|kept| kept.key == *key)
     }
 
-    /// One of its parts.
-    pub(super) fn part(&self, name: &str, part: u32) -> Option<Decoded> {
-        self.kept.get(name)?.parts.get(part as usize).cloned()
+    /// One of the parts of a tensor.
+    pub(super) fn part(&self, key: &TensorKey, part: u32) -> Option<Decoded> {
+        let kept = self.kept.get(&key.place()).filter(|kept| kept.key == *key);
+        kept?.parts.get(part as usize).cloned()
     }
 
     fn fits(&self, bytes: u64) -> bool {
         self.bytes.saturating_add(self.beside).saturating_add(bytes) <= self.most
     }
 
-    fn insert(&mut self, name: String, kept: Kept) {
+    fn insert(&mut self, kept: Kept) {
         self.bytes += kept.bytes;
         self.peak = self.peak.max(self.bytes.saturating_add(self.beside));
-        self.order.push_back(name.clone());
-        self.kept.insert(name, kept);
+        self.order.push_back(kept.key.place());
+        self.kept.insert(kept.key.place(), kept);
     }
 
-    /// Lets go of the oldest that may go, until so many bytes more fit.
-    fn make(&mut self, bytes: u64, may_go: impl Fn(&str, &Kept) -> bool) {
+    /// Removes the oldest tensors that may go, until a number of bytes more fits.
+    fn make(&mut self, bytes: u64, may_go: impl Fn(&Kept) -> bool) {
         if bytes > self.most {
             return;
         }
         while !self.fits(bytes) {
-            let goes = |name: &&String| self.kept.get(*name).is_some_and(|kept| may_go(name, kept));
-            let Some(oldest) = self.order.iter().find(goes).cloned() else { return };
+            let goes = |place: &&TensorKey| self.kept.get(*place).is_some_and(&may_go);
+            let Some(oldest) = self.order.iter().find(goes).copied() else { return };
             self.free(&oldest);
         }
     }
-}
-
-/// Whether a name is one of rows.
-pub(super) fn is_rows(name: &str) -> bool {
-    name.starts_with(KEPT) || name.starts_with(PASSED)
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use eciton_plan::{IntervalId, ParameterId, Round, SlotId, Version, Via};
 
     fn rows(value: f32) -> Decoded {
         let buffer = eciton_tensor::Buffer::from_rows(16, 16, &[value; 256]).unwrap();
         Decoded::Matrix(buffer.read(0..16).unwrap().into())
     }
 
+    fn weight(parameter: u16) -> TensorKey {
+        TensorKey::Weight { parameter: ParameterId(parameter), version: Version(1) }
+    }
+
+    fn slot(slot: u16, round: u32) -> TensorKey {
+        let (slot, round, interval) = (SlotId(slot), Round(round), IntervalId(0));
+        TensorKey::Rows { pass: 0, slot, round, interval, via: Via::Stay }
+    }
+
     #[test]
     fn what_is_kept_never_exceeds_the_room() {
         let one = rows(1.0).bytes();
         let mut room = Room::new(3 * one);
-        let own = BTreeSet::from(["weights/1".to_owned()]);
-        room.put("weights/1".to_owned(), vec![rows(0.0)]);
-        room.keep("kept/a".to_owned(), (1, rows(1.0)), &own).unwrap();
-        room.keep("kept/b".to_owned(), (1, rows(2.0)), &own).unwrap();
-        assert!(room.has("kept/a", 1) && !room.has("kept/a", 2), "of another round");
-        room.keep("kept/c".to_owned(), (1, rows(3.0)), &own).unwrap();
-        assert!(!room.has("kept/a", 1), "the oldest");
-        room.keep("kept/b".to_owned(), (2, rows(4.0)), &own).unwrap();
-        assert!(room.has("kept/b", 2) && !room.has("kept/b", 1) && room.has("kept/c", 1));
+        let own = BTreeSet::from([weight(1)]);
+        room.put(weight(1), vec![rows(0.0)]);
+        room.keep(slot(0, 1), rows(1.0), &own).unwrap();
+        room.keep(slot(1, 1), rows(2.0), &own).unwrap();
+        assert!(room.has(&slot(0, 1)) && !room.has(&slot(0, 2)), "of another round");
+        assert!(room.part(&slot(0, 1), 0).is_some() && room.part(&slot(0, 2), 0).is_none());
+        room.keep(slot(2, 1), rows(3.0), &own).unwrap();
+        assert!(!room.has(&slot(0, 1)), "the oldest");
+        room.keep(slot(1, 2), rows(4.0), &own).unwrap();
+        assert!(room.has(&slot(1, 2)) && !room.has(&slot(1, 1)) && room.has(&slot(2, 1)));
         // Rows go before objects, the oldest object before others.
-        room.put("weights/2".to_owned(), vec![rows(0.0)]);
-        assert!(room.has("weights/1", 9) && room.has("weights/2", 9) && !room.has("kept/c", 1));
-        room.put("weights/3".to_owned(), vec![rows(0.0), rows(0.0)]);
-        assert!(!room.has("weights/1", 9) && room.has("weights/2", 9) && room.has("weights/3", 9));
-        // Another task's objects go for rows, the task's own do not.
-        room.keep("kept/d".to_owned(), (3, rows(1.0)), &BTreeSet::from(["weights/3".to_owned()])).unwrap();
-        assert!(!room.has("weights/2", 9) && room.has("kept/d", 3));
-        let all = BTreeSet::from(["weights/3", "weights/4"].map(str::to_owned));
-        room.put("weights/4".to_owned(), vec![rows(0.0)]);
-        let error = room.keep("kept/e".to_owned(), (3, rows(1.0)), &all).unwrap_err();
+        room.put(weight(2), vec![rows(0.0)]);
+        assert!(room.has(&weight(1)) && room.has(&weight(2)) && !room.has(&slot(2, 1)));
+        room.put(weight(3), vec![rows(0.0), rows(0.0)]);
+        assert!(!room.has(&weight(1)) && room.has(&weight(2)) && room.has(&weight(3)));
+        // Objects of other tasks go for rows, those of the task do not.
+        room.keep(slot(3, 3), rows(1.0), &BTreeSet::from([weight(3)])).unwrap();
+        assert!(!room.has(&weight(2)) && room.has(&slot(3, 3)));
+        let all = BTreeSet::from([weight(3), weight(4)]);
+        room.put(weight(4), vec![rows(0.0)]);
+        let error = room.keep(slot(4, 3), rows(1.0), &all).unwrap_err();
         assert!(!error.is_retryable() && error.to_string().contains("--keep"), "{error}");
-        room.put("weights/5".to_owned(), vec![rows(0.0), rows(0.0), rows(0.0), rows(0.0)]);
-        assert!(!room.has("weights/5", 9), "larger than the room");
+        room.put(weight(5), vec![rows(0.0), rows(0.0), rows(0.0), rows(0.0)]);
+        assert!(!room.has(&weight(5)), "larger than the room");
         assert_eq!((room.peak(), room.bytes, room.order.len()), (3 * one, 3 * one, 2));
-        // What the worker owns goes first.
+        // The state that the worker owns goes first.
         room.beside(2 * one);
-        assert!(!room.has("weights/3", 9) || !room.has("weights/4", 9));
+        assert!(!room.has(&weight(3)) || !room.has(&weight(4)));
         assert_eq!((room.bytes + room.beside <= 3 * one, room.peak()), (true, 3 * one));
         room.beside(0);
-        room.free("weights/3");
-        room.free("weights/4");
+        room.free(&weight(3));
+        room.free(&weight(4));
         assert_eq!((room.bytes, room.kept.len(), room.order.len()), (0, 0, 0));
     }
 }

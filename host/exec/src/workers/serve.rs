@@ -6,17 +6,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use eciton_connect::{Dialled, Error as ConnectError, Hello, Message, Token, dial};
-use eciton_kernel::wire::{AnswerMeta, Decoded, KeptRows, Outcome, Request, Source, encode_failure};
+use eciton_kernel::wire::{AnswerMeta, Decoded, KeptRows, Object, Outcome, Request, Source, encode_failure};
 use eciton_kernel::{Error, Instances, Kernel, Layer, Limits};
-use eciton_plan::TaskKey;
+use eciton_plan::{TaskKey, TensorKey};
 use eciton_tensor::frame::Frame;
 use tokio::sync::{mpsc, watch};
 
 use super::incoming::{Incoming, Work, leave, read, write};
 use super::owned::{Owned, Passes};
 use super::peers::{self, Peers};
-use super::room::{Room, is_rows};
-use super::{OWNED, PASSED};
+use super::room::Room;
 use crate::framed;
 use crate::local::guarded;
 
@@ -213,12 +212,12 @@ impl Worker {
                 Incoming::Peer(place, address, token) => self.peers.meet(place, address, token),
                 Incoming::Ended => return false,
                 Incoming::Abandon => self.waiting.clear(),
-                Incoming::Passed(key, round, rows) => {
-                    if key.starts_with(PASSED) {
-                        // Rows without room do not come: their task is late.
-                        drop(self.room.keep(key, (round, rows), &BTreeSet::new()));
-                    } else if let (Some(name), Decoded::Matrix(matrix)) = (key.strip_prefix(OWNED), &rows) {
-                        self.owned.passed(name, round, matrix);
+                Incoming::Passed(key, rows) => {
+                    match &rows {
+                        // Rows that find no room are dropped, and their task is late.
+                        _ if key.is_awaited() => drop(self.room.keep(key, rows, &BTreeSet::new())),
+                        Decoded::Matrix(matrix) => self.owned.passed(&key, matrix),
+                        Decoded::Ids(_) => {}
                     }
                     if let Some(vanished) = self.again(out, vanishes_at) {
                         return vanished;
@@ -274,34 +273,35 @@ impl Worker {
                 self.waiting.push_back((number, work));
                 return None;
             }
-            Work::Task(frame) => self.task(number, frame),
+            Work::Task(frame) => Some(self.task(number, frame)),
             Work::Instruction(frame) => self.instruction(number, frame, late),
         };
-        match answer {
-            Message::Missing { keys, .. } if !late && keys.iter().all(|key| key.starts_with(PASSED)) => {
+        let waits = |answer: &Message| match answer {
+            Message::Missing { keys, .. } => !late && keys.iter().all(TensorKey::is_awaited),
+            _ => false,
+        };
+        match answer.filter(|answer| !waits(answer)) {
+            Some(answer) => self.answer(answer, out, vanishes_at),
+            None => {
                 self.waiting.push_back((number, work));
                 None
             }
-            answer => self.answer(answer, out, vanishes_at),
         }
     }
 
-    /// The answer to an instruction; that something is missing, where it waits for other workers.
-    fn instruction(&mut self, number: u64, frame: &[u8], late: bool) -> Message {
+    /// The answer to an instruction, or `None` while it waits for other workers.
+    fn instruction(&mut self, number: u64, frame: &[u8], late: bool) -> Option<Message> {
         let answer = match framed::parse(frame) {
             Ok(frame) => self.owned.instruction(&frame, late),
             // One that cannot be read has no answer that could be.
             Err(_) => Some(Vec::new()),
         };
-        for Passes { place, name, round, matrix } in self.owned.passes() {
-            // Whoever is not known there hears nothing, and is late.
-            let sent = self.peers.pass(place, &format!("{OWNED}{name}"), round, &matrix);
+        for Passes { place, key, matrix } in self.owned.passes() {
+            // A place that is unknown gets nothing, and its instruction is late.
+            let sent = self.peers.pass(place, key, &matrix);
             self.passed += sent.map_or(0, |()| value_bytes(&matrix));
         }
-        match answer {
-            Some(answer) => Message::Answer { number, frame: answer.into(), passed: 0 },
-            None => Message::Missing { number, keys: vec![PASSED.to_owned()] },
-        }
+        answer.map(|answer| Message::Answer { number, frame: answer.into(), passed: 0 })
     }
 
     /// Answers; at the end, whether it vanished.
@@ -329,10 +329,9 @@ impl Worker {
             Err(error) => return failed(number, nobody(), error),
         };
         let key = request.key;
-        let round = key.round.0;
-        let missing = request.objects.iter();
-        let missing = missing.filter(|name| !name.starts_with(OWNED) && !self.room.has(name, round));
-        let missing: Vec<String> = missing.cloned().collect();
+        let held = request.objects.iter().filter_map(Object::held);
+        let is_missing = |key: &TensorKey| self.owned.matrix(key).is_none() && !self.room.has(key);
+        let missing: Vec<TensorKey> = held.filter(is_missing).collect();
         if !missing.is_empty() {
             return Message::Missing { number, keys: missing };
         }
@@ -345,18 +344,18 @@ impl Worker {
     fn run(&mut self, mut request: Request, own: &Frame<'_>) -> Result<Vec<u8>, Error> {
         request.restrict(&self.limits);
         let layers = request.calls().map(|call| open(self, call)).collect::<Result<Vec<_>, _>>()?;
-        let (encoding, names, round) = (request.encoding, request.objects.clone(), request.key.round.0);
-        let interval = request.key.interval;
+        let (encoding, objects) = (request.encoding, request.objects.clone());
+        let (interval, round) = (request.key.interval, request.key.round);
         let (room, owned) = (&self.room, &self.owned);
         let mut resolve = |source: &Source| match source.object {
             None => own.part(source.part).map_err(framed::tensor),
             Some(at) => {
-                let name = names.get(at as usize).map_or("", |name| name);
-                let found = match name.strip_prefix(OWNED) {
-                    Some(name) => owned.matrix(name).map(Decoded::Matrix),
-                    None => room.part(name, source.part),
-                };
-                found.ok_or_else(|| refused("a request", format!("{source}: `{name}` has no such part")))
+                let key = objects.get(at as usize).and_then(Object::held);
+                let found = key.and_then(|key| {
+                    let owned = owned.matrix(&key).filter(|_| source.part == 0).map(Decoded::Matrix);
+                    owned.or_else(|| room.part(&key, source.part))
+                });
+                found.ok_or_else(|| refused("a request", format!("{source}: there is no such part")))
             }
         };
         let computed = guarded(&mut self.instances, |instances| {
@@ -367,25 +366,25 @@ impl Worker {
             crate::WorkError::Host(reason) => Error::Host { place: "a task".to_owned(), reason },
         })?;
         if meta.outcome == Outcome::Done {
-            for (name, parts) in places.take_held() {
-                let added = self.owned.add(&name, interval, parts);
-                added.map_err(|reason| refused(format!("sum `{name}`"), reason))?;
+            for (of, parts) in places.take_held() {
+                let added = self.owned.add((of, round), interval, parts);
+                added.map_err(|reason| refused(format!("a sum of weight {of}"), reason))?;
             }
             let (kept, freed) = places.take_kept()?;
-            freed.iter().for_each(|name| self.room.free(name));
-            let own: BTreeSet<String> =
-                names.iter().chain(kept.iter().map(|kept| &kept.name)).cloned().collect();
-            for KeptRows { name, to, rows } in kept {
-                if !is_rows(&name) {
-                    return Err(refused("a request", format!("rows that are kept under `{name}`")));
+            freed.iter().for_each(|key| self.room.free(key));
+            let read = objects.iter().filter_map(Object::held);
+            let own: BTreeSet<TensorKey> = read.chain(kept.iter().map(|kept| kept.key)).collect();
+            for KeptRows { key, to, rows } in kept {
+                if !key.is_made_by_workers() {
+                    return Err(refused("a request", format!("rows that are kept as {key}")));
                 }
                 for place in &to {
-                    let passed = self.peers.pass(*place, &name, round, &rows);
-                    passed.map_err(|reason| Error::Host { place: format!("rows `{name}`"), reason })?;
+                    let passed = self.peers.pass(*place, key, &rows);
+                    passed.map_err(|reason| Error::Host { place: key.to_string(), reason })?;
                     self.passed += value_bytes(&rows);
                 }
                 if to.is_empty() {
-                    self.room.keep(name, (round, Decoded::Matrix(rows)), &own)?;
+                    self.room.keep(key, Decoded::Matrix(rows), &own)?;
                 }
             }
         }

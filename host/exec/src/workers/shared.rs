@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use eciton_connect::{Message, Token};
 use eciton_kernel::Error;
-use eciton_plan::{Step, TaskKey};
+use eciton_plan::{Step, TaskKey, TensorKey};
 use eciton_tensor::frame::{Frame, Header, Kind};
 
 use super::link::{Flight, Link};
 use super::objects::Objects;
 use super::pool::Settings;
-use super::{CREDIT, KEPT, PASSED, Traffic};
+use super::{CREDIT, Traffic};
 use crate::local::Inbox;
 use crate::ticket::Ticket;
 use crate::{Answered, Completion, Instruction, Order};
@@ -97,7 +97,8 @@ pub(super) struct Shared {
     /// Told whenever somebody comes or goes.
     pub(super) changed: Condvar,
     pub(super) runtime: tokio::runtime::Handle,
-    pub(super) kernels: Vec<String>,
+    /// Components of kernels, by digest.
+    pub(super) kernels: Vec<(String, Bytes)>,
 }
 
 /// Returns the beginning of a text, of `most` bytes at most.
@@ -330,10 +331,10 @@ impl Shared {
         self: &Arc<Self>,
         place: u32,
         id: u64,
-        (number, keys): (u64, &[String]),
+        (number, keys): (u64, &[TensorKey]),
     ) -> Result<(), String> {
-        let late = keys.iter().any(|key| key.starts_with(PASSED));
-        let rows = late || keys.iter().any(|key| key.starts_with(KEPT));
+        let late = keys.iter().any(TensorKey::is_awaited);
+        let rows = keys.iter().any(TensorKey::is_made_by_workers);
         let mut state = self.lock();
         let State { links, objects, traffic, .. } = &mut *state;
         let link = links.get_mut(place as usize).and_then(Option::as_mut).filter(|link| link.id == id);

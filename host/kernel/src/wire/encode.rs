@@ -9,7 +9,7 @@ use super::edges::{self, EdgesRef};
 use super::request::grid_parts;
 use super::span;
 use super::{
-    KernelRef, LabelledRef, MatrixRef, Numbers, Request, STREAM_BYTES, Source, TargetsRef, VERSION,
+    KernelRef, LabelledRef, MatrixRef, Numbers, Object, Request, STREAM_BYTES, Source, TargetsRef, VERSION,
     WireLimits, at, wire,
 };
 use crate::bindings::exports::eciton::kernel::vertex as wv;
@@ -103,7 +103,7 @@ pub fn encode(
     call: &AnyCall,
     encoding: Encoding,
     limits: &Limits,
-    objects: Vec<String>,
+    objects: Vec<Object>,
     constants: &Constants<'_>,
 ) -> Result<Vec<u8>> {
     let mut writer = Writer::new(Vec::new());
@@ -145,7 +145,7 @@ pub(super) fn request(
     layer: &Layer,
     common: &Common<'_>,
     parts: Parts,
-    objects: Vec<String>,
+    objects: Vec<Object>,
 ) -> Result<Request> {
     Ok(Request {
         version: VERSION,

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use eciton_plan::{ParameterId, TensorKey};
 use eciton_tensor::frame::{Encoding, Writer};
 use eciton_tensor::{Buffer, Matrix, ReadRows};
 
@@ -19,15 +20,16 @@ pub(super) struct Sums {
 /// Rows that stay with the worker, or go to others.
 #[derive(Debug, Clone)]
 pub struct KeptRows {
-    /// Their name.
-    pub name: String,
-    /// Places that they go to; none: they stay.
+    /// Their address.
+    pub key: TensorKey,
+    /// Places of workers that they go to. If empty, they stay.
     pub to: Vec<u32>,
     /// The rows.
     pub rows: Matrix,
 }
-/// A sum that stays with the worker, a part for each of the grid, and its name.
-pub type HeldSums = (String, Vec<Buffer>);
+/// A sum that stays with the worker: the use of a parameter whose gradient it is, and a part for
+/// each of the grid.
+pub type HeldSums = (ParameterId, Vec<Buffer>);
 
 /// The buffers that a call writes to, on the worker's side.
 #[derive(Debug)]
@@ -35,35 +37,36 @@ pub struct Places {
     /// With the extents of one row.
     pub(super) rows: Vec<Option<(Buffer, Vec<u32>)>>,
     pub(super) sums: Vec<Sums>,
-    /// Rows that stay or go to other workers: names, these, rows.
-    pub(super) kept: Vec<(String, Vec<u32>, Buffer)>,
-    /// Names of rows that need not stay any longer.
-    pub(super) freed: Vec<String>,
-    /// Sums that the worker adds to what it owns: places in `sums`, ascending, and names.
-    pub(super) held: Vec<(usize, String)>,
+    /// Rows that stay or go to other workers: addresses, these, rows.
+    pub(super) kept: Vec<(TensorKey, Vec<u32>, Buffer)>,
+    /// Rows that no later task reads.
+    pub(super) freed: Vec<TensorKey>,
+    /// Sums that stay with the worker: indices in `sums`, ascending, and uses.
+    pub(super) held: Vec<(usize, ParameterId)>,
 }
 
 impl Places {
-    /// Takes the rows that stay with the worker, by name, and the names of those that need not any longer.
+    /// Takes the rows that stay with the worker or go to others, and the keys of those that no later
+    /// task reads.
     ///
     /// # Errors
     /// [`Error::Wire`](crate::Error::Wire) while a call still writes.
-    pub fn take_kept(&mut self) -> Result<(Vec<KeptRows>, Vec<String>)> {
-        let read = |(name, to, buffer): (String, Vec<u32>, Buffer)| {
+    pub fn take_kept(&mut self) -> Result<(Vec<KeptRows>, Vec<TensorKey>)> {
+        let read = |(key, to, buffer): (TensorKey, Vec<u32>, Buffer)| {
             let rows = buffer.read(0..buffer.rows()).map_err(at("rows to keep"))?.into();
-            Ok(KeptRows { name, to, rows })
+            Ok(KeptRows { key, to, rows })
         };
         let kept = std::mem::take(&mut self.kept).into_iter().map(read).collect::<Result<_>>()?;
         Ok((kept, std::mem::take(&mut self.freed)))
     }
 
-    /// Takes the sums that the worker adds to what it owns, by name. The answer has the others.
+    /// Takes the sums that stay with the worker. The answer has the others.
     pub fn take_held(&mut self) -> Vec<HeldSums> {
         let mut held = Vec::with_capacity(self.held.len());
         // From the last on, so that places before it stay.
-        for (at, name) in std::mem::take(&mut self.held).into_iter().rev() {
+        for (at, of) in std::mem::take(&mut self.held).into_iter().rev() {
             if at < self.sums.len() {
-                held.push((name, self.sums.remove(at).parts));
+                held.push((of, self.sums.remove(at).parts));
             }
         }
         held.reverse();
@@ -87,11 +90,11 @@ impl Places {
         if meta.outcome != Outcome::Done {
             return encode_failure(meta);
         }
-        if let Some((name, _, _)) = self.kept.first() {
-            return Err(wire("answer", format!("rows `{name}` are to stay, and nobody here keeps any")));
+        if let Some((key, _, _)) = self.kept.first() {
+            return Err(wire("answer", format!("{key} are to stay, and nobody here keeps any")));
         }
-        if let Some((_, name)) = self.held.first() {
-            return Err(wire("answer", format!("sum `{name}` is to stay, and nobody here owns any")));
+        if let Some((_, of)) = self.held.first() {
+            return Err(wire("answer", format!("a sum of weight {of} is to stay, and nobody here has any")));
         }
         let begun = Instant::now();
         let lease = |b: &Buffer| b.read(0..b.rows()).map_err(at("answer"));

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use eciton_plan::TaskKey;
 use eciton_plan::signature::Attribute;
+use eciton_plan::{TaskKey, TensorKey};
 use eciton_tensor::frame::{Encoding, padded_bytes};
 use eciton_tensor::grid::MAX_LEVEL;
 use eciton_tensor::{Atom, Grid, Part};
@@ -56,6 +56,57 @@ impl KernelRef {
         let bytes: Option<Vec<u8>> =
             pairs.iter().map(|&[high, low]| Some(nibble(high)? << 4 | nibble(low)?)).collect();
         bytes.and_then(|b| b.try_into().ok()).ok_or_else(refuse)
+    }
+}
+
+/// A tensor, or several, outside of the frame of a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Object {
+    /// In an object store, by its name there.
+    Stored(String),
+    /// With the worker, by its address.
+    Held(TensorKey),
+}
+
+impl Object {
+    fn named(&self) -> Option<(&'static str, &String)> {
+        match self {
+            Self::Stored(name) => Some(("object", name)),
+            Self::Held(_) => None,
+        }
+    }
+
+    /// The name in an object store.
+    ///
+    /// # Errors
+    /// [`Error::Wire`](crate::Error::Wire) if it is with a worker.
+    pub fn stored(&self) -> Result<&str> {
+        match self {
+            Self::Stored(name) => Ok(name),
+            Self::Held(key) => Err(wire(REQUEST, format!("{key} is no object of a store"))),
+        }
+    }
+
+    /// The address, if it is with a worker.
+    #[must_use]
+    pub const fn held(&self) -> Option<TensorKey> {
+        match self {
+            Self::Stored(_) => None,
+            Self::Held(key) => Some(*key),
+        }
+    }
+}
+
+impl From<String> for Object {
+    fn from(name: String) -> Self {
+        Self::Stored(name)
+    }
+}
+
+impl From<TensorKey> for Object {
+    fn from(key: TensorKey) -> Self {
+        Self::Held(key)
     }
 }
 
@@ -229,8 +280,8 @@ pub struct Request {
     /// Of several calls as one task: what is said of the call itself holds for none of them then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub span: Option<Box<SpanRef>>,
-    /// Store keys of constant frames.
-    pub objects: Vec<String>,
+    /// Tensors outside of the frame, by their number in [`Source::object`].
+    pub objects: Vec<Object>,
     /// Bounds on the task.
     pub limits: WireLimits,
     /// How rows travel back; sums are always f32.
@@ -328,7 +379,7 @@ impl Request {
         check_version(REQUEST, self.version)?;
         self.kernel.digest_bytes()?;
         let names = [("run", &self.run), ("kernel", &self.kernel.name)];
-        for (what, name) in names.into_iter().chain(self.objects.iter().map(|o| ("object", o))) {
+        for (what, name) in names.into_iter().chain(self.objects.iter().filter_map(Object::named)) {
             bounded(&format!("bytes of the {what}'s name"), name.len(), MAX_NAME_BYTES)?;
         }
         bounded("objects", self.objects.len(), MAX_OBJECTS)?;

@@ -6,7 +6,7 @@
 mod read;
 mod write;
 
-use eciton_plan::Normalisation;
+use eciton_plan::{Normalisation, ParameterId, TensorKey};
 use eciton_tensor::frame::padded_bytes;
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ pub(super) use write::request;
 
 use super::encode::CALL;
 use super::request::{REQUEST, bounded, check_extents, check_source};
-use super::{MAX_NAME_BYTES, MatrixRef, Request, Source, width, wire};
+use super::{MatrixRef, Request, Source, width, wire};
 use crate::error::Result;
 
 /// Steps, or slots, or lists of a span.
@@ -35,22 +35,22 @@ pub struct SpanRef {
     /// Rows that stay with the worker.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keeps: Vec<KeepRef>,
-    /// Names of rows that stayed there and need not any longer.
+    /// Rows that stayed there, and that no later task reads.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub frees: Vec<String>,
-    /// Sums that the worker adds to what it owns.
+    pub frees: Vec<TensorKey>,
+    /// Sums that the worker keeps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub holds: Vec<HoldRef>,
 }
 
-/// A sum that the worker adds to what it owns.
+/// A sum that the worker keeps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HoldRef {
-    /// Its place among the sums of all calls, in order.
+    /// Its index among the sums of all calls, in order.
     pub sum: u32,
-    /// The name of what it is added to.
-    pub name: String,
+    /// The use of a parameter whose gradient it is.
+    pub of: ParameterId,
 }
 
 /// Rows that stay where a span runs.
@@ -132,8 +132,8 @@ pub struct KeepRef {
     pub rows: u32,
     /// Extents of one row.
     pub extents: Vec<u32>,
-    /// What later requests name them by, among their objects.
-    pub name: String,
+    /// Their address, by which later requests read them.
+    pub key: TensorKey,
     /// Places of workers that they are sent to; none: they stay.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub to: Vec<u32>,
@@ -164,7 +164,7 @@ impl SpanRef {
             ("lists", self.lists.len()),
             ("rows_out", self.outs.len()),
             ("rows to keep", self.keeps.len()),
-            ("names to forget", self.frees.len()),
+            ("rows to forget", self.frees.len()),
             ("sums to hold", self.holds.len()),
         ] {
             bounded(what, count, MAX_STEPS)?;
@@ -194,13 +194,9 @@ impl SpanRef {
             add(keep.rows.into(), columns.into());
             self.fits("rows to keep", keep.slot, keep.rows, Some(columns))?;
         }
-        for name in self.keeps.iter().map(|keep| &keep.name).chain(&self.frees) {
-            bounded("bytes of the name of kept rows", name.len(), MAX_NAME_BYTES)?;
-        }
         let sums: usize = self.calls().map(|call| call.sums_out.len()).sum();
         let mut before = None;
-        for HoldRef { sum, name } in &self.holds {
-            bounded("bytes of the name of a sum", name.len(), MAX_NAME_BYTES)?;
+        for HoldRef { sum, .. } in &self.holds {
             if *sum as usize >= sums || before.is_some_and(|before| before >= *sum) {
                 return refuse("sums to hold", format!("sum {sum} after {before:?}, of {sums}"));
             }
@@ -310,9 +306,12 @@ mod tests {
         });
         let gather =
             json!({ "normalisation": "sum", "reversed": false, "lists": 0, "from": 1, "into": 2, "rows": 5 });
+        let kept = json!({
+            "rows": { "pass": 0, "slot": 1, "round": 1, "interval": 0, "via": "stay" }
+        });
         let span = json!({
             "slots": [slot, slot, slot], "lists": [lists], "outs": [{ "slot": 2, "rows": 5, "extents": [4] }],
-            "keeps": [{ "slot": 1, "rows": 5, "extents": [4], "name": "kept" }], "frees": ["older"], "holds": [],
+            "keeps": [{ "slot": 1, "rows": 5, "extents": [4], "key": kept }], "frees": [kept], "holds": [],
             "steps": [{ "kernel": [call, [1]] }, { "gather": gather }]
         });
         one(span, 0, json!([]), json!([]))
@@ -343,10 +342,9 @@ mod tests {
             ("/span/keeps/0/slot", json!(3), "slot 3"),
             ("/span/keeps/0/rows", json!(6), "6 rows"),
             ("/span/keeps/0/extents", json!([5]), "slot 1"),
-            ("/span/keeps/0/name", json!("n".repeat(1025)), "1025 bytes of the name"),
-            ("/span/frees/0", json!("n".repeat(1025)), "1025 bytes of the name"),
-            ("/span/holds", json!([{ "sum": 0, "name": "s" }]), "sum 0 after None, of 0"),
-            ("/span/holds", json!([{ "sum": 0, "name": "n".repeat(1025) }]), "1025 bytes of the name"),
+            ("/span/keeps/0/key", json!("kept/1"), "kept/1"),
+            ("/span/frees/0/rows/via", json!("sea"), "sea"),
+            ("/span/holds", json!([{ "sum": 0, "of": 1 }]), "sum 0 after None, of 0"),
             ("/span/lists/0/offsets/object", json!(0), "object 0"),
             ("/span/steps", json!([]), "at least one call"),
         ] {

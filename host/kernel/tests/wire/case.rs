@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use eciton_kernel::wire::{
-    Answer, AnswerMeta, Constants, Decoded, Encoding, Request, Source, encode, encode_failure,
+    Answer, AnswerMeta, Constants, Decoded, Encoding, Object, Request, Source, encode, encode_failure,
 };
 use eciton_kernel::{
     Call, Error, Finished, Instances, Kernel, Kind, Labelled, Layer, Limits, RowNumbers, Runtime, Settings,
@@ -332,7 +332,7 @@ impl Case {
     pub(crate) fn frame(
         &self,
         encoding: Encoding,
-        objects: Vec<String>,
+        objects: Vec<Object>,
         constants: &Constants<'_>,
     ) -> Vec<u8> {
         let (call, limits) = (self.call().0.into(), Limits::default());

@@ -68,7 +68,7 @@ fn constants_are_left_out_and_found() {
         let inputs = [(0, Source { object: Some(1), part: 0 })];
         let constants =
             Constants { inputs: if with_input { &inputs } else { &[] }, parameters: Some(0), given: &[] };
-        let names = (0..objects.len()).map(|i| format!("runs/r/weights/{i}")).collect();
+        let names = (0..objects.len()).map(|i| format!("runs/r/weights/{i}").into()).collect();
         let frame = case.frame(Encoding::F32, names, &constants);
         let whole = case.frame(Encoding::F32, vec![], &Constants::default());
         let parts = |bytes: &[u8]| Header::parse(bytes).unwrap().parts.len();
@@ -82,7 +82,7 @@ fn constants_are_left_out_and_found() {
         for bad in [(0, Source { object: None, part: 0 }), (9, Source { object: Some(0), part: 0 })] {
             let constants = Constants { inputs: &[bad], parameters: None, given: &[] };
             let limits = Limits::default();
-            let (objects, call) = (vec!["a".into()], case.call().0.into());
+            let (objects, call) = (vec!["a".to_owned().into()], case.call().0.into());
             let made = encode("r", KEY, &case.layer, &call, Encoding::F32, &limits, objects, &constants);
             assert!(matches!(made, Err(Error::Wire { .. })), "{bad:?}");
         }
@@ -96,7 +96,7 @@ fn everything_but_matrices_survives_exactly() {
     for _ in 0..50 {
         let (_, case) = any_case(numbers, &kernels, 40);
         let (call, _) = case.call();
-        let bytes = case.frame(Encoding::Bf16, vec!["a/b".into()], &Constants::default());
+        let bytes = case.frame(Encoding::Bf16, vec!["a/b".to_owned().into()], &Constants::default());
         let frame = Frame::parse(&bytes).unwrap();
         let request = Request::parse(&frame.header().meta).unwrap();
         assert_eq!(
@@ -104,7 +104,7 @@ fn everything_but_matrices_survives_exactly() {
             request
         );
         assert_eq!(Limits::from(&request.limits), Limits::default());
-        assert_eq!((request.key, request.objects.clone()), (KEY, vec!["a/b".to_owned()]));
+        assert_eq!((request.key, request.objects.clone()), (KEY, vec!["a/b".to_owned().into()]));
         let layer = request.open(case.layer.kernel()).unwrap();
         assert_eq!(layer.signature(), case.layer.signature());
         let other = &kernels[usize::from(Arc::ptr_eq(case.layer.kernel(), &kernels[0]))];
@@ -202,7 +202,7 @@ fn what_may_be_streamed_comes_last() {
     };
     let bytes = case.frame(
         Encoding::F32,
-        vec!["x".into()],
+        vec!["x".to_owned().into()],
         &Constants { inputs: &[(0, Source { object: Some(0), part: 0 })], parameters: None, given: &[] },
     );
     let header = Header::parse(&bytes).unwrap();

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use eciton_exec::workers::{KEPT, PASSED};
 use eciton_exec::{KernelWork, SharedInput, Work};
 use eciton_kernel::wire::Answer;
 use eciton_kernel::{Finished, GatherStep, Given, Kept, Layer, Local, Operand, SpanCall, SpanStep, Target};
-use eciton_plan::{Buffers, OperationId, ParameterId, Passed, Place, RowFormat, SlotId, Span, StageId, Task};
+use eciton_plan::{
+    Buffers, OperationId, ParameterId, Passed, Place, RowFormat, SlotId, Span, StageId, Task, TensorKey, Via,
+};
 
 use super::op::{self, On};
 use super::stages::Stages;
@@ -46,14 +47,14 @@ impl Building {
         }
         let place = number(self.call.given.len())?;
         let kept = match (on.stages.stays(slot), on.stages.passes(slot)) {
-            (Some(last), _) => Some((on.kept(slot, rows), last)),
+            (Some(last), _) => Some((on.kept(slot, rows, Via::Stay), last)),
             (None, Some(passed)) => Some(on.received(slot, rows, passed)?),
             (None, None) => None,
         };
         self.call.given.push(match kept {
             Some((kept, last)) => {
                 if last == on.task.stage {
-                    self.call.frees.push(kept.name.clone());
+                    self.call.frees.push(kept.key);
                 }
                 Given::Kept(kept)
             }
@@ -111,7 +112,7 @@ impl Building {
                 Some(&known) => known,
                 None => {
                     self.call.given.push(match on.weights.owning_workers() {
-                        Some(owners) => Given::Kept(owners.kept(id.index(), on.task.weights)?),
+                        Some(owners) => Given::Kept(owners.kept(id, on.task.weights)?),
                         None => Given::Here(on.weights.matrix(id.index(), on.task.weights)?),
                     });
                     let place = number(self.call.given.len() - 1)?;
@@ -156,13 +157,13 @@ impl<'a> Thick<'a> {
         Ok(sums.into_iter().flatten().collect())
     }
 
-    /// Sums that a worker adds to its own: gradients, not losses.
-    fn holds(&self) -> Result<Vec<(u32, String)>> {
+    /// Sums that stay with a worker: gradients, not losses.
+    fn holds(&self) -> Result<Vec<(u32, ParameterId)>> {
         let mut holds = Vec::new();
         let mut count = 0;
         for on in &self.each {
-            for id in &on.stage.sums {
-                holds.push((number(count)?, Owners::sum(id.index(), self.task.round)));
+            for &id in &on.stage.sums {
+                holds.push((number(count)?, id));
                 count += 1;
             }
             count += usize::from(self.stages.program.loss_of(on.id).is_some());
@@ -245,10 +246,11 @@ impl<'a> Thick<'a> {
 }
 
 impl On<'_> {
-    /// What rows of a slot are called that stay where they are made.
-    fn kept(&self, slot: SlotId, rows: usize) -> Kept {
-        let name = format!("{KEPT}p{}.s{}.i{}", self.pass, slot.0, self.task.interval.0);
-        Kept { name, rows, extents: self.stages.extents(slot), to: Vec::new() }
+    /// Rows of a slot that workers have and the host does not.
+    fn kept(&self, slot: SlotId, rows: usize, via: Via) -> Kept {
+        let (pass, round, interval) = (self.pass, self.task.round, self.task.interval);
+        let key = TensorKey::Rows { pass, slot, round, interval, via };
+        Kept { key, rows, extents: self.stages.extents(slot), to: Vec::new() }
     }
 
     /// Rows of a slot that another lane writes, and the last stage at this place that reads them.
@@ -264,24 +266,20 @@ impl On<'_> {
                 last = last.max(*reader);
             }
         }
-        let kept = self.kept(slot, rows);
-        match owners.place_of(passed.from, self.task.interval)? == here {
-            true => Ok((kept, last)),
-            false => Ok((Kept { name: kept.name.replacen(KEPT, PASSED, 1), ..kept }, last)),
-        }
+        let made_here = owners.place_of(passed.from, self.task.interval)? == here;
+        Ok((self.kept(slot, rows, if made_here { Via::Stay } else { Via::Peer }), last))
     }
 
     /// Rows of a slot that do not go to the host: what stays here, and what goes to others.
     fn leaves(&self, slot: SlotId, rows: usize) -> Result<Vec<Kept>> {
-        let kept = self.kept(slot, rows);
+        let kept = self.kept(slot, rows, Via::Stay);
         let Some(passed) = self.stages.passes(slot) else { return Ok(vec![kept]) };
         let owners = self.owners()?;
         let here = owners.place_of(passed.from, self.task.interval)?;
         let places = passed.readers.keys().map(|lane| owners.place_of(*lane, self.task.interval));
         let places = places.collect::<Result<BTreeSet<_>>>()?;
         let to: Vec<u32> = places.iter().copied().filter(|place| *place != here).collect();
-        let name = kept.name.replacen(KEPT, PASSED, 1);
-        let sent = (!to.is_empty()).then(|| Kept { name, to, ..kept.clone() });
+        let sent = (!to.is_empty()).then(|| Kept { to, ..self.kept(slot, rows, Via::Peer) });
         Ok(places.contains(&here).then_some(kept).into_iter().chain(sent).collect())
     }
 

@@ -3,7 +3,7 @@
 //! A frame's meta is an [`Instruction`] or a [`Reply`] in JSON; its part is a matrix of one parameter:
 //! values, first moments or, where the optimiser has them, second ones.
 
-use eciton_plan::{Algorithm, Node};
+use eciton_plan::{Algorithm, Node, TensorKey};
 use eciton_tensor::frame::{Decoded, Encoding, Frame, Writer};
 use eciton_tensor::{Buffer, Matrix};
 use serde::{Deserialize, Serialize};
@@ -29,18 +29,14 @@ pub(super) enum Instruction {
     /// their order. If rounds read the values before the newest, these come first, with their
     /// version.
     Own {
-        /// Its number.
-        parameter: u32,
-        /// The update that its values are of.
-        version: u64,
+        /// The matrix: values or a moment.
+        key: TensorKey,
         /// Extents of one row.
         extents: Vec<u32>,
         /// Numbers of its uses, its own first.
         uses: Vec<u32>,
         /// Its weight decay. `None`: updates leave it as it is.
         decay: Option<f32>,
-        /// The matrix: 0 are values.
-        matrix: usize,
     },
     /// Takes gradients of intervals that have no row, which are zero.
     Fill {
@@ -50,15 +46,6 @@ pub(super) enum Instruction {
         intervals: Vec<u32>,
         /// Uses of parameters, with their rows and columns.
         uses: Vec<(u32, usize, usize)>,
-    },
-    /// Answers with the sum of a use, whose parameter lives elsewhere.
-    Sum {
-        /// The round.
-        round: u32,
-        /// The use.
-        number: u32,
-        /// Index of the node that is summed.
-        top: usize,
     },
     /// Adds squares of gradients to a sum, as far as it is.
     Norm {
@@ -71,17 +58,13 @@ pub(super) enum Instruction {
     },
     /// Passes sums to other workers that update the parameter.
     Share {
-        /// The round.
-        round: u32,
-        /// Uses, indices of their nodes, and places.
-        to: Vec<(u32, usize, u32)>,
+        /// Sums, and places of the workers.
+        to: Vec<(TensorKey, u32)>,
     },
     /// Waits for such sums.
     Await {
-        /// The round.
-        round: u32,
-        /// Uses, and indices of their nodes.
-        sums: Vec<(u32, usize)>,
+        /// The sums.
+        sums: Vec<TensorKey>,
     },
     /// Lets go of all parameters but these.
     Stay {
@@ -105,14 +88,11 @@ pub(super) enum Instruction {
         /// Numbers.
         parameters: Vec<u32>,
     },
-    /// Answers with a matrix of a parameter.
+    /// Answers with a matrix: values of a parameter, a moment, or the sum of a use whose parameter
+    /// lives elsewhere.
     Give {
-        /// Its number.
-        parameter: u32,
-        /// The update that its values must be of, or those before them are.
-        version: u64,
-        /// The matrix: 0 are values.
-        matrix: usize,
+        /// The matrix.
+        key: TensorKey,
     },
 }
 

@@ -1,10 +1,11 @@
 //! The worker's side: parameters with their moments, gradients as they come, and updates.
 
 use eciton_exec::workers::{Owned, Passes};
-use eciton_plan::{IntervalId, Node, Tree};
+use eciton_plan::{IntervalId, Node, ParameterId, Round, TensorKey, Tree};
 use eciton_tensor::frame::Frame;
 use eciton_tensor::{Buffer, Matrix};
 
+use super::id;
 use super::instruction::{self, Instruction, Reply};
 use crate::weights::{GradientSums, Parameter, Parameters, Step};
 
@@ -31,16 +32,18 @@ fn said(error: impl std::fmt::Display) -> String {
 }
 
 impl Owned for Ledger {
-    fn matrix(&self, name: &str) -> Option<Matrix> {
-        let (version, number) = name.strip_prefix('v')?.split_once(".p")?;
-        self.parameters.get(number.parse().ok()?).ok()?.matrix(version.parse().ok()?).ok()
+    fn matrix(&self, key: &TensorKey) -> Option<Matrix> {
+        let TensorKey::Weight { parameter, version } = *key else { return None };
+        self.parameters.get(parameter.0.into()).ok()?.matrix(version.0).ok()
     }
 
-    fn add(&mut self, name: &str, interval: IntervalId, parts: Vec<Buffer>) -> Result<(), String> {
-        let number = |text: &str| text.parse::<u32>().ok();
-        let parsed = name.strip_prefix('s').and_then(|name| name.split_once(".r"));
-        let parsed = parsed.and_then(|(of, round)| Some((number(round)?, number(of)?)));
-        let (round, number) = parsed.ok_or_else(|| format!("`{name}` is no sum"))?;
+    fn add(
+        &mut self,
+        (of, Round(round)): (ParameterId, Round),
+        interval: IntervalId,
+        parts: Vec<Buffer>,
+    ) -> Result<(), String> {
+        let number = of.0.into();
         let shape = self.parameters.of_use(number).ok().map(Parameter::shape);
         let differs = |part: &&Buffer| shape.is_some_and(|shape| (part.rows(), part.columns()) != shape);
         if let Some(part) = parts.iter().find(differs) {
@@ -68,15 +71,13 @@ impl Owned for Ledger {
         std::mem::take(&mut self.out)
     }
 
-    fn passed(&mut self, name: &str, round: u32, matrix: &Matrix) {
-        let parsed = name.strip_prefix('s').and_then(|name| name.split_once(".t"));
-        let parsed = parsed.and_then(|(number, top)| Some((number.parse().ok()?, top.parse().ok()?)));
-        let Some((number, top)) = parsed else { return };
-        let Ok(shape) = self.parameters.of_use(number).map(Parameter::shape) else { return };
+    fn passed(&mut self, key: &TensorKey, matrix: &Matrix) {
+        let Ok((of, top)) = sum_of(key) else { return };
+        let Ok(shape) = self.parameters.of_use(of.1).map(Parameter::shape) else { return };
         let sum = instruction::buffer(matrix).ok().filter(|found| (found.rows(), found.columns()) == shape);
         if let Some((sums, sum)) = self.sums.as_mut().zip(sum) {
             // There may be no such sum.
-            drop(sums.insert((round, number), top, sum));
+            drop(sums.insert(of, top, sum));
         }
     }
 
@@ -100,20 +101,24 @@ impl Ledger {
                     all.filter_map(|(number, one)| Some((number, one.newest()?, matrices(one)))).collect();
                 Ok((Reply::Owned { parameters }, Vec::new()))
             }
-            Instruction::Own { parameter: number, version, extents, uses, decay, matrix } => {
+            Instruction::Own { key, extents, uses, decay } => {
                 let matrices = instruction::matrices(frame)?;
                 let own = instruction::buffer(matrices.first().ok_or("a parameter without values")?)?;
-                if matrix == 0 {
-                    // A copy is told of each update.
-                    let parameter = Parameter::new((own.rows(), own.columns()), extents, uses, decay);
-                    self.parameters.take(number, parameter, version, own)?;
-                    return done;
+                match key {
+                    TensorKey::Weight { parameter, version } => {
+                        // A copy is told of each update.
+                        let one = Parameter::new((own.rows(), own.columns()), extents, uses, decay);
+                        self.parameters.take(parameter.0.into(), one, version.0, own)?;
+                    }
+                    TensorKey::Moment { parameter, which, version } => {
+                        let known = self.known(parameter.0.into(), version.0)?;
+                        if known.moments().len() != usize::from(which) {
+                            return Err(format!("{key} out of turn"));
+                        }
+                        known.take_moment(own)?;
+                    }
+                    other => return Err(format!("{other} in place of a matrix of a parameter")),
                 }
-                let known = self.known(number, version)?;
-                if known.moments().len() + 1 != matrix {
-                    return Err(format!("matrix {matrix} of parameter {number} out of turn"));
-                }
-                known.take_moment(own)?;
                 done
             }
             Instruction::Fill { round, intervals, uses } => {
@@ -123,28 +128,27 @@ impl Ledger {
                         let count = nodes.map_or(0, |nodes| nodes.len());
                         let zeros = (0..count).map(|_| Buffer::zeroed(rows, columns).map_err(said));
                         let zeros = zeros.collect::<Result<Vec<_>, _>>()?;
-                        self.add(&sum_name(number, round), IntervalId(interval), zeros)?;
+                        self.add((id(number), Round(round)), IntervalId(interval), zeros)?;
                     }
                 }
                 done
-            }
-            Instruction::Sum { round, number, top } => {
-                Ok((Reply::Done, vec![self.sums()?.top((round, number), top)?.into()]))
             }
             Instruction::Norm { round, sum, parameters } => {
                 let sum = self.parameters.squares(self.sums()?, round, &parameters, sum)?;
                 Ok((Reply::Norm { sum }, Vec::new()))
             }
-            Instruction::Share { round, to } => {
-                for (number, top, place) in to {
-                    let matrix = self.sums()?.top((round, number), top)?.into();
-                    self.out.push(Passes { place, name: format!("s{number}.t{top}"), round, matrix });
+            Instruction::Share { to } => {
+                for (key, place) in to {
+                    let (of, top) = sum_of(&key)?;
+                    let matrix = self.sums()?.top(of, top)?.into();
+                    self.out.push(Passes { place, key, matrix });
                 }
                 done
             }
-            Instruction::Await { round, sums: wanted } => {
+            Instruction::Await { sums: wanted } => {
                 let sums = self.sums()?;
-                let all = wanted.into_iter().all(|(number, top)| sums.has((round, number), top));
+                let wanted = wanted.iter().map(sum_of).collect::<Result<Vec<_>, _>>()?;
+                let all = wanted.into_iter().all(|(of, top)| sums.has(of, top));
                 Ok((if all { Reply::Done } else { Reply::Late }, Vec::new()))
             }
             Instruction::Stay { parameters } => {
@@ -157,18 +161,30 @@ impl Ledger {
                 let reply = refused.map_or(Reply::Done, |parameter| Reply::Refused { parameter });
                 Ok((reply, Vec::new()))
             }
-            Instruction::Give { parameter: number, version, matrix } => {
-                let parameter = self.parameters.get(number)?;
-                let newest = parameter.newest().unwrap_or(0);
-                let values = parameter.values(version);
-                let values = values.ok_or_else(|| format!("parameter {number} is of update {newest}"))?;
-                let moments = parameter.moments().iter().filter(|_| newest == version);
-                let given = std::iter::once(values).chain(moments).nth(matrix);
-                let given = given.ok_or_else(|| format!("parameter {number} has no matrix {matrix}"))?;
-                let given = given.read(0..given.rows()).map_err(said)?;
-                Ok((Reply::Done, vec![given.into()]))
-            }
+            Instruction::Give { key } => Ok((Reply::Done, vec![self.given(&key)?])),
         }
+    }
+
+    /// The matrix of a key.
+    fn given(&self, key: &TensorKey) -> Result<Matrix, String> {
+        let given = match *key {
+            TensorKey::Weight { parameter, version } => {
+                let parameter = self.parameters.get(parameter.0.into())?;
+                parameter.values(version.0).ok_or_else(|| not_of(key, parameter))?
+            }
+            TensorKey::Moment { parameter, which, version } => {
+                let parameter = self.parameters.get(parameter.0.into())?;
+                let moments = parameter.moments().get(usize::from(which));
+                moments
+                    .filter(|_| parameter.newest() == Some(version.0))
+                    .ok_or_else(|| not_of(key, parameter))?
+            }
+            _ => {
+                let (of, top) = sum_of(key)?;
+                return Ok(self.sums()?.top(of, top)?.into());
+            }
+        };
+        Ok(given.read(0..given.rows()).map_err(said)?.into())
     }
 
     /// A parameter whose newest values are of a version.
@@ -205,14 +221,22 @@ impl Ledger {
     }
 }
 
-/// The name of the sum of a use, in a round.
-pub(super) fn sum_name(number: u32, round: u32) -> String {
-    format!("s{number}.r{round}")
+/// Round and use of a sum, and the index of its node.
+fn sum_of(key: &TensorKey) -> Result<((u32, u32), usize), String> {
+    match *key {
+        TensorKey::Sum { of, round, node } => Ok(((round.0, of.0.into()), node as usize)),
+        _ => Err(format!("{key} in place of a sum")),
+    }
+}
+
+fn not_of(key: &TensorKey, parameter: &Parameter) -> String {
+    format!("{key} is not here; the newest values are of update {}", parameter.newest().unwrap_or(0))
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use super::super::matrix_key;
     use super::*;
     use eciton_plan::Algorithm;
 
@@ -251,8 +275,19 @@ mod tests {
     }
 
     fn own(parameter: u32, uses: Vec<u32>, matrix: usize) -> Instruction {
-        Instruction::Own { parameter, version: 4, extents: vec![3], uses, decay: Some(0.0), matrix }
+        let key = matrix_key(parameter, 4, matrix);
+        Instruction::Own { key, extents: vec![3], uses, decay: Some(0.0) }
     }
+
+    fn weight(version: u64) -> TensorKey {
+        matrix_key(7, version, 0)
+    }
+
+    fn sum(of: u16, round: u32, node: u32) -> TensorKey {
+        TensorKey::Sum { of: ParameterId(of), round: Round(round), node }
+    }
+
+    const SEVEN: (ParameterId, Round) = (ParameterId(7), Round(1));
 
     fn update(version: u64, parameters: Vec<u32>) -> Instruction {
         let algorithm = Algorithm::Sgd { momentum: 0.5, nesterov: false };
@@ -268,37 +303,37 @@ mod tests {
         for (at, values) in given.iter().enumerate() {
             assert_eq!(asked(&mut ledger, &own(7, vec![7, 9], at), &[matrix(values)]).0, Reply::Done);
         }
-        assert!(ledger.matrix("v4.p7").is_some() && ledger.matrix("v3.p7").is_none());
-        for name in ["", "v4", "v4.p8", "vx.p7", "p7.v4", "v4.p7.p7"] {
-            assert!(ledger.matrix(name).is_none(), "{name}");
+        assert!(ledger.matrix(&weight(4)).is_some() && ledger.matrix(&weight(3)).is_none());
+        for key in [matrix_key(8, 4, 0), matrix_key(7, 4, 1), sum(7, 1, 0)] {
+            assert!(ledger.matrix(&key).is_none(), "{key}");
         }
         // One use here, the other elsewhere; parts in any order.
-        ledger.add("s7.r1", IntervalId(1), parts(&[[2.0; 6]])).unwrap();
+        ledger.add(SEVEN, IntervalId(1), parts(&[[2.0; 6]])).unwrap();
         assert!(refused(&mut ledger, &update(5, vec![7]), &[]).contains("1 of 3 additions"));
-        ledger.add("s7.r1", IntervalId(0), parts(&[[1.0; 6]])).unwrap();
+        ledger.add(SEVEN, IntervalId(0), parts(&[[1.0; 6]])).unwrap();
         assert!(refused(&mut ledger, &update(5, vec![7]), &[]).contains("no gradient"));
-        ledger.passed("s9.t0", 1, &matrix(&[1.0; 6]));
+        ledger.passed(&sum(9, 1, 0), &matrix(&[1.0; 6]));
         let (norm, _) =
             asked(&mut ledger, &Instruction::Norm { round: 1, sum: 1.0, parameters: vec![7] }, &[]);
         assert_eq!(norm, Reply::Norm { sum: 1.0 + 6.0 * 16.0 });
         let held = ledger.bytes();
         assert_eq!(asked(&mut ledger, &update(5, vec![7]), &[]).0, Reply::Done);
         assert!(ledger.bytes() < held, "gradients are gone");
-        let give = |matrix, version| Instruction::Give { parameter: 7, version, matrix };
+        let give = |matrix, version| Instruction::Give { key: matrix_key(7, version, matrix) };
         let given =
             [0, 1].map(|at| instruction::values(&asked(&mut ledger, &give(at, 5), &[]).1[0]).unwrap());
         assert_eq!(given, [vec![0.0, 1.0, 2.0, 3.0, 4.0, 5.0], vec![4.0; 6]]);
-        assert!(refused(&mut ledger, &give(0, 4), &[]).contains("of update 5"));
-        assert!(refused(&mut ledger, &give(2, 5), &[]).contains("no matrix 2"));
+        assert!(refused(&mut ledger, &give(0, 4), &[]).contains("are of update 5"));
+        assert!(refused(&mut ledger, &give(2, 5), &[]).contains("moment 1 of weight 7"));
         assert_eq!(asked(&mut ledger, &begin(false), &[]).0, Reply::Owned { parameters: vec![(7, 5, 2)] });
         // Values that are not finite end the update.
         for interval in [0, 1] {
-            ledger.add("s7.r1", IntervalId(interval), parts(&[[f32::NAN; 6]])).unwrap();
+            ledger.add(SEVEN, IntervalId(interval), parts(&[[f32::NAN; 6]])).unwrap();
         }
-        ledger.passed("s9.t0", 1, &matrix(&[1.0; 6]));
+        ledger.passed(&sum(9, 1, 0), &matrix(&[1.0; 6]));
         let refused = asked(&mut ledger, &update(6, vec![7]), &[]).0;
         assert_eq!(refused, Reply::Refused { parameter: 7 });
-        assert!(ledger.matrix("v5.p7").is_some(), "as it was");
+        assert!(ledger.matrix(&weight(5)).is_some(), "as it was");
         assert_eq!(asked(&mut ledger, &begin(false), &[]).0, Reply::Owned { parameters: vec![(7, 5, 2)] });
         assert_eq!(asked(&mut ledger, &Instruction::Stay { parameters: vec![1] }, &[]).0, Reply::Done);
         assert_eq!(asked(&mut ledger, &begin(false), &[]).0, Reply::Owned { parameters: vec![] });
@@ -311,8 +346,8 @@ mod tests {
         let begin = begin(true);
         asked(&mut ledger, &begin, &[]);
         let own_of = |version, matrix| match own(7, vec![7], matrix) {
-            Instruction::Own { parameter, extents, uses, decay, matrix, .. } => {
-                Instruction::Own { parameter, version, extents, uses, decay, matrix }
+            Instruction::Own { extents, uses, decay, .. } => {
+                Instruction::Own { key: matrix_key(7, version, matrix), extents, uses, decay }
             }
             other => other,
         };
@@ -321,11 +356,11 @@ mod tests {
         }
         asked(&mut ledger, &own_of(4, 1), &[matrix(&[0.0; 6])]);
         assert!(refused(&mut ledger, &own_of(3, 2), &[matrix(&[0.0; 6])]).contains("of that update"));
-        assert!(ledger.matrix("v2.p7").is_none());
-        assert!(ledger.matrix("v3.p7").is_some());
+        assert!(ledger.matrix(&weight(2)).is_none());
+        assert!(ledger.matrix(&weight(3)).is_some());
         // Values that are not those of the version before do not stay.
         asked(&mut ledger, &own_of(9, 0), &[matrix(&[9.0; 6])]);
-        assert!(ledger.matrix("v4.p7").is_none());
+        assert!(ledger.matrix(&weight(4)).is_none());
         for version in [3, 4] {
             asked(&mut ledger, &own_of(version, 0), &[matrix(&[1.0; 6])]);
         }
@@ -334,7 +369,8 @@ mod tests {
         // A round begins before the one before it is over.
         for (round, value) in [(5, 4.0), (6, 8.0)] {
             for interval in [0, 1] {
-                ledger.add(&sum_name(7, round), IntervalId(interval), parts(&[[value; 6]])).unwrap();
+                let of = (ParameterId(7), Round(round));
+                ledger.add(of, IntervalId(interval), parts(&[[value; 6]])).unwrap();
             }
         }
         let update = |round: u32| match update(round.into(), vec![7]) {
@@ -344,15 +380,15 @@ mod tests {
             other => other,
         };
         let values =
-            |ledger: &Ledger, name: &str| instruction::values(&ledger.matrix(name).unwrap()).unwrap()[0];
+            |ledger: &Ledger, of| instruction::values(&ledger.matrix(&weight(of)).unwrap()).unwrap()[0];
         assert_eq!(asked(&mut ledger, &update(5), &[]).0, Reply::Done);
-        assert_eq!((values(&ledger, "v4.p7"), values(&ledger, "v5.p7")), (1.0, 1.0 - 0.25 * 8.0));
-        assert!(ledger.matrix("v3.p7").is_none());
+        assert_eq!((values(&ledger, 4), values(&ledger, 5)), (1.0, 1.0 - 0.25 * 8.0));
+        assert!(ledger.matrix(&weight(3)).is_none());
         assert_eq!(asked(&mut ledger, &update(6), &[]).0, Reply::Done);
-        assert_eq!((values(&ledger, "v5.p7"), values(&ledger, "v6.p7")), (-1.0, -1.0 - 0.25 * 20.0));
-        let give = |matrix| Instruction::Give { parameter: 7, version: 5, matrix };
+        assert_eq!((values(&ledger, 5), values(&ledger, 6)), (-1.0, -1.0 - 0.25 * 20.0));
+        let give = |matrix| Instruction::Give { key: matrix_key(7, 5, matrix) };
         assert_eq!(instruction::values(&asked(&mut ledger, &give(0), &[]).1[0]).unwrap()[0], -1.0);
-        assert!(refused(&mut ledger, &give(1), &[]).contains("has no matrix 1"));
+        assert!(refused(&mut ledger, &give(1), &[]).contains("moment 0 of weight 7"));
     }
 
     #[test]
@@ -372,18 +408,18 @@ mod tests {
         let mut both = [ledgers(), ledgers()];
         for (interval, ledger) in (0..).zip(&mut both) {
             let value = 0.1 + interval as f32;
-            ledger.add("s7.r1", IntervalId(interval), parts(&[[value; 6]])).unwrap();
+            ledger.add(SEVEN, IntervalId(interval), parts(&[[value; 6]])).unwrap();
         }
         let mut passed = Vec::new();
-        for (top, ledger) in both.iter_mut().enumerate() {
-            let share = Instruction::Share { round: 1, to: vec![(7, top, 3)] };
+        for (top, ledger) in (0..).zip(&mut both) {
+            let share = Instruction::Share { to: vec![(sum(7, 1, top), 3)] };
             assert_eq!(asked(ledger, &share, &[]).0, Reply::Done);
             passed.extend(ledger.passes());
             assert!(ledger.passes().is_empty());
         }
-        assert_eq!((passed.len(), passed[0].place, &passed[0].name[..], passed[0].round), (2, 3, "s7.t0", 1));
+        assert_eq!((passed.len(), passed[0].place, passed[0].key), (2, 3, sum(7, 1, 0)));
         let waits =
-            |top| instruction::write(&Instruction::Await { round: 1, sums: vec![(7, top)] }, &[]).unwrap();
+            |top| instruction::write(&Instruction::Await { sums: vec![sum(7, 1, top)] }, &[]).unwrap();
         let is_there =
             |ledger: &mut Ledger, top, late| ledger.instruction(&Frame::parse(&waits(top)).unwrap(), late);
         let [first, second] = &mut both;
@@ -391,14 +427,14 @@ mod tests {
         assert!(is_there(first, 1, true).is_some(), "it waits no longer");
         assert!(refused(first, &update(5, vec![7]), &[]).contains("parameter 7"));
         // None of these fits: a stranger's, one of another shape, one of another round or node.
-        first.passed("s8.t1", 1, &passed[1].matrix);
-        first.passed("g7", 1, &passed[1].matrix);
-        first.passed("s7.t1", 1, &instruction::matrix((3, 2), &[0.0; 6]).unwrap());
-        first.passed("s7.t1", 2, &passed[1].matrix);
-        first.passed("s7.t2", 1, &passed[1].matrix);
+        first.passed(&sum(8, 1, 1), &passed[1].matrix);
+        first.passed(&weight(4), &passed[1].matrix);
+        first.passed(&sum(7, 1, 1), &instruction::matrix((3, 2), &[0.0; 6]).unwrap());
+        first.passed(&sum(7, 2, 1), &passed[1].matrix);
+        first.passed(&sum(7, 1, 2), &passed[1].matrix);
         assert_eq!(is_there(first, 1, false), None);
-        first.passed("s7.t1", 1, &passed[1].matrix);
-        second.passed("s7.t0", 1, &passed[0].matrix);
+        first.passed(&sum(7, 1, 1), &passed[1].matrix);
+        second.passed(&sum(7, 1, 0), &passed[0].matrix);
         assert!(is_there(first, 1, false).is_some() && is_there(second, 0, false).is_some());
         drop(passed);
         let held = first.bytes();
@@ -407,7 +443,7 @@ mod tests {
         }
         assert!(first.bytes() < held, "the sums are gone");
         let all = |ledger: &mut Ledger| {
-            let give = |matrix| Instruction::Give { parameter: 7, version: 5, matrix };
+            let give = |matrix| Instruction::Give { key: matrix_key(7, 5, matrix) };
             [0, 1].map(|at| instruction::values(&asked(ledger, &give(at), &[]).1[0]).unwrap())
         };
         assert_eq!(all(first), all(second));
@@ -419,7 +455,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused_in_words() {
         let mut ledger = Ledger::default();
-        let early = ledger.add("s7.r1", IntervalId(0), parts(&[[0.0; 6]])).unwrap_err();
+        let early = ledger.add(SEVEN, IntervalId(0), parts(&[[0.0; 6]])).unwrap_err();
         assert!(early.contains("no interval"), "{early}");
         asked(&mut ledger, &begin(false), &[]);
         assert!(refused(&mut ledger, &own(7, vec![7], 0), &[]).contains("without values"));
@@ -428,21 +464,20 @@ mod tests {
         let short = instruction::matrix((1, 3), &[0.0; 3]).unwrap();
         assert!(refused(&mut ledger, &own(7, vec![7], 1), &[short]).contains("1 x 3 values, not 2 x 3"));
         assert!(refused(&mut ledger, &own(7, vec![7], 2), &[matrix(&[0.0; 6])]).contains("out of turn"));
-        for (name, interval, of, words) in [
-            ("7", 0, parts(&[[0.0; 6]]), "is no sum"),
-            ("s7.r1", 2, parts(&[[0.0; 6]]), "no interval 2"),
-            ("s7.r1", 0, parts(&[[0.0; 6], [0.0; 6]]), "2 parts"),
-            ("s7.r1", 0, vec![Buffer::zeroed(3, 2).unwrap()], "3 x 2 values"),
+        for (interval, of, words) in [
+            (2, parts(&[[0.0; 6]]), "no interval 2"),
+            (0, parts(&[[0.0; 6], [0.0; 6]]), "2 parts"),
+            (0, vec![Buffer::zeroed(3, 2).unwrap()], "3 x 2 values"),
         ] {
-            let error = ledger.add(name, IntervalId(interval), of).unwrap_err();
+            let error = ledger.add(SEVEN, IntervalId(interval), of).unwrap_err();
             assert!(error.contains(words), "{error}");
         }
         let nodes = vec![vec![(0, 0)], vec![(0, 0)]];
         let wrong = Instruction::Begin { atoms: 2, nodes, tops: vec![(1, 0)], delayed: false, rounds: 1 };
         assert!(!refused(&mut ledger, &wrong, &[]).starts_with("Owned"));
         for (instruction, words) in [
-            (Instruction::Sum { round: 1, number: 3, top: 0 }, "no gradient 3"),
-            (Instruction::Sum { round: 1, number: 7, top: 1 }, "no gradient 7"),
+            (Instruction::Give { key: sum(3, 1, 0) }, "no gradient 3"),
+            (Instruction::Give { key: sum(7, 1, 1) }, "no gradient 7"),
             (Instruction::Fill { round: 1, intervals: vec![0], uses: vec![(7, 3, 2)] }, "3 x 2 values"),
             (update(6, vec![3]), "is not here"),
         ] {

@@ -6,7 +6,7 @@ use eciton_plan::Version;
 use eciton_tensor::Matrix;
 
 use super::instruction::{self, Instruction, Reply};
-use super::{Answered, Asking, Owned, Owners, ask, exclude, failed, places, take, tell};
+use super::{Answered, Asking, Owned, Owners, ask, exclude, failed, matrix_key, places, take, tell};
 use crate::error::Result;
 
 /// A parameter at a place, the update that it is of, and its matrices.
@@ -126,10 +126,7 @@ impl Owners {
         let from = source.places.as_ref().and_then(|places| places.get(number as usize)).copied();
         let mut give = |instruction: Instruction, (version, matrix): (u64, usize), logged: usize| {
             let given = match from {
-                Some(from) => {
-                    let give = Instruction::Give { parameter: number, version, matrix };
-                    take(asking, from, &give, one.shape())?
-                }
+                Some(from) => take(asking, from, matrix_key(number, version, matrix), one.shape())?,
                 None => self.logged_matrix(one, number, logged)?,
             };
             tell(asking, vec![(place, instruction::write(&instruction, &[given]).map_err(failed)?)])

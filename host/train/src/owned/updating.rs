@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use eciton_exec::Executor;
-use eciton_plan::{Optimiser, Round, Version};
+use eciton_plan::{Optimiser, Round, TensorKey, Version};
 use eciton_tensor::Buffer;
 
 use super::instruction::{self, Instruction, Reply};
-use super::{Answered, Asking, Owned, Owners, ask, exclude, failed, given, take, tell};
+use super::{Answered, Asking, Owned, Owners, ask, exclude, failed, given, id, matrix_key, take, tell};
 use crate::error::{Error, Result};
 use crate::weights::Refused;
 
@@ -17,6 +17,12 @@ pub(crate) type Collected = ((u32, usize), Vec<Buffer>);
 
 /// Bytes of sums that are asked for at once.
 pub(crate) const COLLECTED_BYTES: usize = 64 << 20;
+
+/// The key of the sum of a use, at the node of an index.
+fn sum_key(number: u32, round: Round, node: usize) -> TensorKey {
+    // At most as many nodes as there are intervals.
+    TensorKey::Sum { of: id(number), round, node: node as u32 }
+}
 
 impl Owners {
     /// Adds the gradients of a round's intervals without a row, which are zero, to workers' sums.
@@ -77,8 +83,8 @@ impl Owners {
             });
             let few: Vec<_> = wanted.drain(..few.count()).collect();
             let request = |&((number, _), top, place, _): &((u32, usize), usize, u32, &Owned)| {
-                let sum = Instruction::Sum { round: round.0, number, top };
-                Ok((place, instruction::write(&sum, &[]).map_err(failed)?))
+                let give = Instruction::Give { key: sum_key(number, round, top) };
+                Ok((place, instruction::write(&give, &[]).map_err(failed)?))
             };
             let answers = ask(asking, few.iter().map(request).collect::<Result<_>>()?, false)?;
             for ((of, _, place, one), answer) in few.into_iter().zip(&answers) {
@@ -114,8 +120,7 @@ impl Owners {
             let holders = self.holders(one)?;
             let copies = self.copies(one, &holders)?;
             let Some(&owner) = holders.first().filter(|_| !copies.is_empty()) else { continue };
-            let give = Instruction::Give { parameter: number, version, matrix: 0 };
-            let given = take(asking, owner, &give, one.shape())?;
+            let given = take(asking, owner, matrix_key(number, version, 0), one.shape())?;
             let own = instruction::write(&one.own(number, version, 0), &[given]).map_err(failed)?;
             tell(asking, copies.into_iter().map(|place| (place, own.clone())).collect())?;
         }
@@ -165,8 +170,8 @@ impl Owners {
     /// Has workers pass their sums to all that update the parameter, and waits until these have them.
     /// No parameter is updated before: a failure meanwhile goes back to the last update.
     fn exchange<M: Executor + ?Sized>(&self, asking: &mut Asking<'_, M>, round: Round) -> Result<()> {
-        let mut shares: BTreeMap<u32, Vec<(u32, usize, u32)>> = BTreeMap::new();
-        let mut waits: BTreeMap<u32, Vec<(u32, usize)>> = BTreeMap::new();
+        let mut shares: BTreeMap<u32, Vec<(TensorKey, u32)>> = BTreeMap::new();
+        let mut waits: BTreeMap<u32, Vec<TensorKey>> = BTreeMap::new();
         for one in self.parameters.iter().filter(|one| !one.of.is_frozen()) {
             let holders = self.holders(one)?;
             for (number, lane) in one.made() {
@@ -175,16 +180,16 @@ impl Owners {
                     let from = self.place(lane, replica)?;
                     for (top, &to) in tops.flat_map(|top| holders.iter().map(move |to| (top, to))) {
                         if to != from {
-                            shares.entry(from).or_default().push((number, top, to));
-                            waits.entry(to).or_default().push((number, top));
+                            let key = sum_key(number, round, top);
+                            shares.entry(from).or_default().push((key, to));
+                            waits.entry(to).or_default().push(key);
                         }
                     }
                 }
             }
         }
-        let round = round.0;
-        let shares = shares.into_iter().map(|(at, to)| (at, Instruction::Share { round, to }));
-        let waits = waits.into_iter().map(|(at, sums)| (at, Instruction::Await { round, sums }));
+        let shares = shares.into_iter().map(|(at, to)| (at, Instruction::Share { to }));
+        let waits = waits.into_iter().map(|(at, sums)| (at, Instruction::Await { sums }));
         let all = shares.chain(waits).collect::<Vec<_>>();
         let write = |(place, instruction): (u32, Instruction)| {
             Ok((place, instruction::write(&instruction, &[]).map_err(failed)?))

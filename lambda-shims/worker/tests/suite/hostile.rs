@@ -156,14 +156,15 @@ async fn constants_of_others_are_refused() {
     let upwards = format!("runs/{RUN}/weights/../../../etc/passwd");
     for key in [foreign, absolute, upwards, kernel_key("linear").to_string(), case.task_key().to_string()] {
         let frame =
-            encode(RUN, case.key, &case.layer, &call, Encoding::F32, &limits(), vec![key], &none).unwrap();
+            encode(RUN, case.key, &case.layer, &call, Encoding::F32, &limits(), vec![key.into()], &none)
+                .unwrap();
         let (name, text) = refusal(fixture.ask(&case.inline(frame)).await);
         assert_eq!(name, "Eciton.Key", "{text}");
     }
     // Its own, which is not there.
     let own = RunKeys::new(RUN).unwrap().weights(Version(1), OperationId(1)).unwrap().to_string();
     let frame =
-        encode(RUN, case.key, &case.layer, &call, Encoding::F32, &limits(), vec![own], &none).unwrap();
+        encode(RUN, case.key, &case.layer, &call, Encoding::F32, &limits(), vec![own.into()], &none).unwrap();
     assert_eq!(refusal(fixture.ask(&case.inline(frame)).await).0, "Eciton.Store");
     is_well(&fixture).await;
 }

@@ -73,11 +73,11 @@ impl Request {
         }
         let mut kept = Vec::with_capacity(keeps.len());
         for keep in keeps {
-            kept.push((keep.name, keep.to, place(keep.slot, keep.rows, &keep.extents)?));
+            kept.push((keep.key, keep.to, place(keep.slot, keep.rows, &keep.extents)?));
         }
         let given = reading.given.into_iter().map(Given::Here).collect();
         let span = SpanCall { given, slots, steps: made, outs: targets, ..SpanCall::default() };
-        let held = holds.into_iter().map(|hold| (hold.sum as usize, hold.name)).collect();
+        let held = holds.into_iter().map(|hold| (hold.sum as usize, hold.of)).collect();
         Ok((span.into(), Places { rows, sums, kept, freed: frees, held }))
     }
 }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use eciton_tensor::frame::{Encoding, Writer};
 
 use super::super::encode::{self, CALL, Parts, Task, extents_out, ids, labelled, numbers, refer};
-use super::super::{GridPart, KernelRef, MatrixRef, Numbers, Request, Source, VERSION, WireLimits, wire};
+use super::super::{
+    GridPart, KernelRef, MatrixRef, Numbers, Object, Request, Source, VERSION, WireLimits, wire,
+};
 use super::{GatherRef, HoldRef, KeepRef, ListsRef, OutRef, SlotRef, SpanRef, StepRef, small};
 use crate::call::{Kind, RowNumbers, Target};
 use crate::error::Result;
@@ -19,7 +21,7 @@ pub(crate) fn request(
     task: &Task<'_>,
     span: &SpanCall,
     encoding: Encoding,
-    mut objects: Vec<String>,
+    mut objects: Vec<Object>,
     elsewhere: &[(usize, Source)],
 ) -> Result<Request> {
     let first = span.kernels().next().ok_or_else(|| wire(CALL, "a span without a kernel"))?;
@@ -43,7 +45,7 @@ pub(crate) fn request(
             Given::Here(matrix) => Some(refer(writer, matrix, encoding, source)?),
             Given::Kept(kept) => {
                 let source = Source { object: Some(small(objects.len())?), part: 0 };
-                objects.push(kept.name.clone());
+                objects.push(kept.key.into());
                 Some(MatrixRef { source, extents: kept.extents.clone(), encoding: Some(Encoding::F32) })
             }
         });
@@ -78,12 +80,11 @@ pub(crate) fn request(
     }
     let mut keeps = Vec::with_capacity(span.keeps.len());
     for (slot, kept) in &span.keeps {
-        let (name, extents, to) = (kept.name.clone(), kept.extents.clone(), kept.to.clone());
-        keeps.push(KeepRef { slot: *slot, rows: small(kept.rows)?, extents, name, to });
+        let (key, extents, to) = (kept.key, kept.extents.clone(), kept.to.clone());
+        keeps.push(KeepRef { slot: *slot, rows: small(kept.rows)?, extents, key, to });
     }
     let frees = span.frees.clone();
-    let hold = |(sum, name): &(u32, String)| HoldRef { sum: *sum, name: name.clone() };
-    let holds = span.holds.iter().map(hold).collect();
+    let holds = span.holds.iter().map(|&(sum, of)| HoldRef { sum, of }).collect();
     let half = !outs.is_empty() && span.outs.iter().all(|(_, target)| matches!(target, Target::Half { .. }));
     Ok(Request {
         version: VERSION,
