@@ -1,5 +1,6 @@
 //! `eciton doctor`: what this machine and installation offer.
 
+mod audit;
 mod system;
 
 use std::io::Write as _;
@@ -9,6 +10,7 @@ use eciton_author::{Clang, Toolchain, component_digest};
 use eciton_kernel::Limits;
 use serde_json::{Value, json};
 
+use self::audit::Tested;
 use self::system::SystemLimit;
 
 use crate::failure::Failure;
@@ -21,6 +23,10 @@ pub(crate) struct Arguments {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    /// Test the arithmetic and the memory of this machine for so long: the same trainings on all
+    /// processors have to give the same bits
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=604_800))]
+    audit: Option<u32>,
 }
 
 /// The processor features that any routine here or in compiled kernels asks for.
@@ -139,6 +145,9 @@ fn limits() -> Vec<(&'static str, u64, &'static str)> {
 /// Looks at everything and prints it.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let cores = std::thread::available_parallelism().ok().map(usize::from);
+    if let Some(seconds) = arguments.audit {
+        return tested(&audit::run(seconds, cores.unwrap_or(1), memory())?, arguments.json, output);
+    }
     let cache = Cache::look();
     let toolchain = Toolchain::find(Path::new("."));
     let clang = Clang::find();
@@ -211,6 +220,40 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         row(if at == 0 { "system limits" } else { "" }, limit.describe());
     }
     Ok(())
+}
+
+/// Prints the result of a test of this machine.
+fn tested(found: &Tested, as_json: bool, output: &mut Output) -> Result<(), Failure> {
+    let Tested { trainings, wrong, bytes: filled, wrong_bytes } = *found;
+    if as_json {
+        output.json(&json!({
+            "event": "audit",
+            "trainings": trainings,
+            "wrong_trainings": wrong,
+            "memory_bytes": filled,
+            "wrong_bytes": wrong_bytes,
+        }));
+    } else {
+        output.line(format_args!(
+            "{:<15} {}, {} with another model",
+            "trainings",
+            grouped(trainings),
+            grouped(wrong)
+        ));
+        output.line(format_args!(
+            "{:<15} {} filled, {} read with another value",
+            "memory",
+            bytes(filled),
+            bytes(wrong_bytes)
+        ));
+    }
+    match wrong + wrong_bytes {
+        0 => Ok(()),
+        _ => Err(Failure::Failed(
+            "this machine computes or remembers wrongly: do not train on it, and test its memory and its cooling"
+                .to_owned(),
+        )),
+    }
 }
 
 fn report(

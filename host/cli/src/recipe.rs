@@ -149,7 +149,7 @@ fn is_recipe(path: &str) -> bool {
 }
 
 /// The flags that stand for a key, with the text that follows them.
-fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>); 43] {
+fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>); 44] {
     [
         ("--layers", "model.layers", arguments.layers.as_ref()),
         ("--hidden", "model.hidden", arguments.hidden.as_ref()),
@@ -194,6 +194,7 @@ fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>
         ("--deployment", "executor.deployment", arguments.deployment.as_ref()),
         ("--worker", "emulator.worker", arguments.worker.as_ref()),
         ("--workers", "workers.count", arguments.workers.as_ref()),
+        ("--audit", "executor.audit", arguments.audit.as_ref()),
     ]
 }
 

@@ -2,7 +2,7 @@
 
 use eciton_plan::Metric;
 use eciton_train::{
-    BestEpoch, Bill, Helpers, HelpersUsed, Quality, SeedReport, Summary, Target, WorkersUsed,
+    AuditReport, BestEpoch, Bill, Helpers, HelpersUsed, Quality, SeedReport, Summary, Target, WorkersUsed,
 };
 use serde::Serialize;
 
@@ -144,6 +144,9 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
     if let Some(workers) = &summary.workers {
         rows.extend(of_workers(workers));
     }
+    if let Some(audit) = &summary.audit {
+        rows.extend(audited(audit));
+    }
     if let Some(bill) = &summary.bill {
         rows.extend(billed(bill));
     }
@@ -194,7 +197,34 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// How many functions or threads, and why.
+/// The rounds of wrong answers.
+fn rounds(rounds: &[u32]) -> String {
+    let mut rounds: Vec<String> = rounds.iter().map(u32::to_string).collect();
+    rounds.dedup();
+    format!("round{} {}", if rounds.len() > 1 { "s" } else { "" }, rounds.join(", "))
+}
+
+/// Result of the audit.
+fn audited(audit: &AuditReport) -> Vec<(&'static str, String)> {
+    let excluded = match audit.excluded.len() {
+        0 => "all equal".to_owned(),
+        count => format!("{} excluded", counted(count as u64, "process")),
+    };
+    let (compared, answers) = (grouped(audit.compared), grouped(audit.answers));
+    let mut rows = vec![("audit", format!("{compared} of {answers} answers compared, {excluded}"))];
+    for one in &audit.excluded {
+        let (_, epoch) = one.since;
+        rows.push((
+            "",
+            format!("{}: wrong in {}, in doubt since epoch {epoch}", one.process, rounds(&one.rounds)),
+        ));
+    }
+    if audit.unverified {
+        rows.push(("", "UNVERIFIED: answers in doubt were kept (executor.keep_doubtful)".to_owned()));
+    }
+    rows
+}
+
 /// Messages of workers, place by place, and the cost of losses.
 fn of_workers(workers: &WorkersUsed) -> Vec<(&'static str, String)> {
     let mut rows: Vec<(&'static str, String)> = Vec::new();
@@ -233,6 +263,7 @@ fn of_workers(workers: &WorkersUsed) -> Vec<(&'static str, String)> {
 /// Places that are printed; `--json` has all.
 const MAX_PLACES: usize = 16;
 
+/// How many functions or threads, and why.
 fn at_work(helpers: &HelpersUsed) -> String {
     let HelpersUsed { what, least, last, most, changes, why, cut, tasks, own_tasks, .. } = helpers;
     let (one, own) = match what {
@@ -390,6 +421,7 @@ mod tests {
             helpers: None,
             attempts: None,
             workers: None,
+            audit: None,
             bill: None,
             cost: None,
             stopped: false,

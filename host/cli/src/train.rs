@@ -130,6 +130,10 @@ pub(crate) struct Arguments {
     /// Workers that dial this run, one a lane where there are lanes; started here, unless workers.listen is set
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Pipeline")]
     pub(crate) workers: Option<String>,
+    /// Share of the tasks of workers or functions that this machine computes as well, to find wrong
+    /// answers [default: 0]
+    #[arg(long, value_name = "SHARE", allow_negative_numbers = true, help_heading = "Execution")]
+    pub(crate) audit: Option<String>,
     /// Replicas of the pipeline, which share the parts of a batch: a divisor of --lanes [default: 1]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Pipeline")]
     pub(crate) width: Option<String>,

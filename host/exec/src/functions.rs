@@ -310,6 +310,7 @@ impl Wanted {
             architecture,
             host,
             cut: Cut::find(self.executor.functions, self.intervals, most),
+            audit: self.executor.audit,
         }
     }
 }

@@ -14,6 +14,7 @@
 //! commits it, so any number of attempts at a task may be under way.
 
 mod architecture;
+mod audit;
 #[cfg(feature = "aws")]
 pub mod aws;
 mod bill;
@@ -40,6 +41,7 @@ pub mod worker;
 pub mod workers;
 
 pub use architecture::Architecture;
+pub use audit::{Answerer, Audited, Verdict};
 pub use bill::{Bill, Cost, TimeOrigin};
 pub use clock::Clock;
 pub use cloud::{cloud, cloud_digest, prices};
@@ -59,7 +61,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use eciton_kernel::wire::Answer;
 use eciton_kernel::{AnyCall, Finished, Layer};
-use eciton_plan::{OperationId, Place, SlotId, Task, TaskKey};
+use eciton_plan::{OperationId, Place, SlotId, Step, Task, TaskKey};
 
 /// An attempt at a step, for an executor.
 #[derive(Debug)]
@@ -236,6 +238,8 @@ pub enum Completion {
         place: Place,
         /// When and where it was.
         timing: Timing,
+        /// The process that answered, if it is another one.
+        by: Option<Answerer>,
         /// What came of it.
         result: Result<Answered, WorkError>,
     },
@@ -258,6 +262,13 @@ pub enum Completion {
         place: u32,
         /// One line for the user.
         text: String,
+    },
+    /// An audit found a difference. The answerer is excluded by then.
+    Audited {
+        /// The step whose answers differ.
+        step: Step,
+        /// The side that computed wrongly.
+        verdict: Verdict,
     },
     /// A worker lacks rows that a step reads. The steps of its lanes are not reported any more. It
     /// still has what it owns.
@@ -286,6 +297,7 @@ impl Completion {
             | Self::Forgot { .. }
             | Self::Warned { .. }
             | Self::Joined { .. }
+            | Self::Audited { .. }
             | Self::Deserted { .. } => None,
         }
     }
@@ -368,6 +380,11 @@ pub trait Executor {
 
     /// What this run has used so far of what is charged for; `None` where nothing is.
     fn bill(&self) -> Option<Bill> {
+        None
+    }
+
+    /// The counts of its audit. `None` if nothing is audited.
+    fn audited(&self) -> Option<&Audited> {
         None
     }
 

@@ -34,7 +34,7 @@ pub struct Settings {
 enum Waiting {
     Job(Box<Job>),
     /// To be answered apart.
-    Framed(Box<Framed>),
+    Framed(Arc<Framed>),
 }
 
 impl Waiting {
@@ -70,7 +70,7 @@ impl Waiting {
                 }
             }
         };
-        Completion::Ended { pass, key, place, timing: Timing::since(begun, Some(thread)), result }
+        Completion::Ended { pass, key, place, timing: Timing::since(begun, Some(thread)), by: None, result }
     }
 }
 
@@ -288,8 +288,8 @@ impl LocalPool {
     }
 
     /// Takes a task that has been written down, to answer it apart: other attempts may be under way.
-    pub(crate) fn submit_framed(&mut self, framed: Framed) {
-        self.push(Waiting::Framed(Box::new(framed)));
+    pub(crate) fn submit_framed(&mut self, framed: Arc<Framed>) {
+        self.push(Waiting::Framed(framed));
     }
 
     fn push(&mut self, waiting: Waiting) {
@@ -497,7 +497,7 @@ mod tests {
             assert_eq!(done.len(), before, "the time-out ends the wait");
             let (timing, result) = (Timing::since(Instant::now(), None), Err(WorkError::Host(String::new())));
             let key = job(7, || Ok(())).task.key();
-            inbox.end(Completion::Ended { pass: 1, key, place: Place::Anywhere, timing, result });
+            inbox.end(Completion::Ended { pass: 1, key, place: Place::Anywhere, timing, by: None, result });
             pool.drain(&mut done, None);
             assert_eq!(done.len(), before + 1);
         }

@@ -27,6 +27,7 @@ pub use eciton_plan::Transport;
 use self::attempt::Wire;
 use self::flights::{Flights, Shared};
 use self::objects::Objects;
+use crate::audit::{Audit, Audited};
 use crate::framed::Framing;
 use crate::invoker::Invoker;
 use crate::{Architecture, Bill, Completion, Cut, Executor, Host, Job, Load, LocalPool, Order};
@@ -56,6 +57,8 @@ pub struct RemoteSettings {
     pub host: Option<Host>,
     /// By what `most` was cut.
     pub cut: Option<Cut>,
+    /// Share of the tasks that are audited, from 0 to 1.
+    pub audit: f64,
 }
 
 /// Hands tasks to functions, as many as there may be, and leaves the others to this machine's threads.
@@ -68,6 +71,7 @@ pub struct RemotePool<I> {
     shared: Arc<Shared<I>>,
     runtime: Option<tokio::runtime::Runtime>,
     framing: Framing,
+    audit: Audit,
     /// Cancelled: tasks run here.
     at_home: bool,
 }
@@ -118,6 +122,7 @@ impl<I: Invoker> RemotePool<I> {
         if settings.rows == Encoding::Bf16 {
             local.round(framing.clone());
         }
+        let audit = Audit::new(settings.audit, framing.clone());
         let (bill, classes) = (Mutex::default(), Mutex::default());
         let objects = Mutex::new(Objects::new(settings.weight_versions));
         let flights = Mutex::new(Flights::new(settings.most));
@@ -130,7 +135,7 @@ impl<I: Invoker> RemotePool<I> {
             objects,
             cancelled: watch::Sender::new(false),
         });
-        Ok(Self { local, shared, runtime: Some(runtime), framing, at_home: false })
+        Ok(Self { local, shared, runtime: Some(runtime), framing, audit, at_home: false })
     }
 
     /// Takes a further attempt. What it borrows is given back at once.
@@ -139,7 +144,7 @@ impl<I: Invoker> RemotePool<I> {
             return self.shared.write(order);
         }
         match self.framing.write(order) {
-            Ok(framed) => self.local.submit_framed(framed),
+            Ok(framed) => self.local.submit_framed(Arc::new(framed)),
             Err(error) => self.shared.fail(order, error),
         }
     }
@@ -154,6 +159,7 @@ impl<I: Invoker> Executor for RemotePool<I> {
             Ok(order) => order,
             Err(job) => return self.local.submit(job),
         };
+        self.audit.submitted(&order);
         if order.task.attempt.0 > 0 {
             self.submit_again(&order);
         } else if self.shared.has_room() {
@@ -166,7 +172,10 @@ impl<I: Invoker> Executor for RemotePool<I> {
     }
 
     fn drain(&mut self, done: &mut Vec<Completion>, timeout: Option<Duration>) -> bool {
-        self.local.drain(done, timeout)
+        let under_way = self.audit.drain(&mut self.local, done, timeout);
+        // The next answers of these functions do not count: their processes cannot be ended.
+        self.audit.take_caught();
+        under_way
     }
 
     fn is_apart(&self) -> bool {
@@ -189,11 +198,16 @@ impl<I: Invoker> Executor for RemotePool<I> {
 
     fn cancel(&mut self) -> u64 {
         self.at_home = true;
+        self.audit.cancel();
         self.shared.cancel()
     }
 
     fn numeric_classes(&self) -> Vec<String> {
         lock(&self.shared.wire.classes).iter().cloned().collect()
+    }
+
+    fn audited(&self) -> Option<&Audited> {
+        self.audit.counts()
     }
 
     fn architecture(&self) -> Option<Architecture> {

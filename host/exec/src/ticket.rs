@@ -6,7 +6,7 @@ use eciton_kernel::Error;
 use eciton_plan::{Place, TaskKey};
 
 use crate::local::Inbox;
-use crate::{Answered, Completion, Order, Timing, WorkError};
+use crate::{Answered, Answerer, Completion, Order, Timing, WorkError};
 
 /// Something under way: reports once, or takes itself back when it is dropped before.
 pub(crate) struct Ticket {
@@ -20,14 +20,22 @@ impl Ticket {
 
     /// An order that cannot be written.
     pub(crate) fn fail(self, order: &Order, error: Error) {
-        self.end(order.pass, order.task.key(), Instant::now(), Err(error));
+        self.end(order.pass, order.task.key(), Instant::now(), None, Err(error));
     }
 
-    pub(crate) fn end(mut self, pass: u32, key: TaskKey, begun: Instant, result: Result<Answered, Error>) {
+    /// Reports the end. `by` is the process that answered.
+    pub(crate) fn end(
+        mut self,
+        pass: u32,
+        key: TaskKey,
+        begun: Instant,
+        by: Option<Answerer>,
+        result: Result<Answered, Error>,
+    ) {
         let (place, timing) = (Place::Anywhere, Timing::since(begun, None));
         let result = result.map_err(WorkError::from);
         if let Some(inbox) = self.inbox.take() {
-            inbox.end(Completion::Ended { pass, key, place, timing, result });
+            inbox.end(Completion::Ended { pass, key, place, timing, by, result });
         }
     }
 }

@@ -53,9 +53,10 @@ impl ExecutorKind {
             ("executor", "deployment") => Some(&[Self::Lambda]),
             // Only these have a bill.
             ("executor", "host") => Some(&[Self::Emulated, Self::Lambda]),
-            ("executor", "rows" | "edge_kernels" | "deadline_ms" | "deadline_ratio") => {
-                Some(&[Self::Emulated, Self::Lambda, Self::Workers, Self::Loopback])
-            }
+            (
+                "executor",
+                "rows" | "edge_kernels" | "deadline_ms" | "deadline_ratio" | "audit" | "keep_doubtful",
+            ) => Some(&[Self::Emulated, Self::Lambda, Self::Workers, Self::Loopback]),
             ("executor", _) => Some(&[Self::Emulated, Self::Lambda, Self::Loopback]),
             ("workers", _) => Some(&[Self::Workers]),
             ("emulator", _) => Some(&[Self::Emulated, Self::Loopback]),
@@ -264,6 +265,14 @@ pub struct Executor {
     pub deadline_ms: u64,
     /// ... longer than so many times its stage's average.
     pub deadline_ratio: f64,
+    /// Share of the tasks of workers and functions that the host computes as well, from 0 to 1: an
+    /// answer counts if both are equal bit for bit.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub audit: f64,
+    /// True if a run goes on with the answers that a process gave before one of its answers was
+    /// found to be wrong. Its result is then unverified.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keep_doubtful: bool,
     /// A deployment's file (`eciton deploy` writes it); `None`: the default one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deployment: Option<String>,
@@ -285,6 +294,8 @@ impl Default for Executor {
             timeout_s: 60,
             deadline_ms: 2000,
             deadline_ratio: 4.0,
+            audit: 0.0,
+            keep_doubtful: false,
             deployment: None,
         }
     }

@@ -34,7 +34,7 @@ mod tests;
 pub(crate) use changes::{CHANGES, crossed};
 pub(crate) use durable::sync_folder;
 pub(crate) use fingerprint::Fingerprint;
-pub(crate) use found::Found;
+pub(crate) use found::{Found, epochs};
 pub(crate) use place::{Place, keep_one, numeric_class, settings};
 pub use place::{discard_empty, folder, is_resumable};
 pub(crate) use point::{Point, readdress};

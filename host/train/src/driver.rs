@@ -256,7 +256,9 @@ impl Training<'_> {
                     if let Some(batches) = &stages.batches {
                         batches.over(round);
                     }
-                    if !epochs.ends(round) {
+                    if epochs.ends(round) {
+                        state.doubts.finished(epochs.at(round));
+                    } else {
                         returns.log(machine, state, (&sum, false))?;
                         owning::join(state)?;
                         return Ok([None; 2]);

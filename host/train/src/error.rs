@@ -557,6 +557,20 @@ pub enum Error {
     /// Workers that did not come, or have all gone.
     #[error("workers: {0}")]
     Workers(String),
+    /// A process gave a wrong answer, so its earlier answers are in doubt: everything from an epoch
+    /// of a seed on.
+    #[error("{text}; the answers from epoch {epoch} of seed {seed} on are in doubt: start the run again")]
+    Doubtful {
+        /// The answer.
+        text: String,
+        /// The seed.
+        seed: u64,
+        /// The first epoch in doubt.
+        epoch: u32,
+    },
+    /// An audit found that nothing can be relied on, or that it cannot compare answers.
+    #[error("audit: {0}")]
+    Audit(String),
     /// The time of an invocation is over; the next one continues from the newest checkpoint.
     #[error("paused after epoch {epoch} of seed {seed}, before the function's time limit")]
     Paused {

@@ -1,9 +1,11 @@
 //! The recorder of a run: writes down each epoch, and a checkpoint where one is due.
 
-use crate::checkpoint::{Now, Place, Saver};
+use std::sync::Arc;
+
+use crate::checkpoint::{self, Now, Place, Point, Saver};
 use crate::driver::{Counts, Epochs, Trained};
 use crate::error::{Error, Result};
-use crate::report::SeedReport;
+use crate::report::{EpochReport, SeedReport};
 use crate::run_folder::{self, Error as FileError, RunFolder};
 use crate::tensorboard::Events;
 use crate::weights::Weights;
@@ -56,6 +58,31 @@ impl Recorder {
         let (Some(folder), Some(saver)) = (&mut self.folder, &mut self.saver) else { return Ok(None) };
         let now = Now { trained, weights, finished: &self.finished, tasks: counts.tasks, bill, epochs };
         if stopped { saver.stopped(folder, &now) } else { saver.save(folder, &now) }
+    }
+
+    /// Forgets everything that is of an epoch of a seed or later; `n` is the index of the seed. Returns
+    /// the newest checkpoint of the seed from before that epoch, if there is one, with the reports of
+    /// the epochs until then.
+    pub(crate) fn rewind(
+        &mut self,
+        n: usize,
+        (seed, epoch): (u64, u32),
+    ) -> Result<Option<(Arc<Point>, Vec<EpochReport>)>> {
+        self.finished.truncate(n);
+        let Some(folder) = &mut self.folder else { return Ok(None) };
+        let earlier: Vec<u64> = self.finished.iter().map(|report| report.seed).collect();
+        let point = match &mut self.saver {
+            Some(saver) => saver.newest_before(&earlier, (seed, epoch))?,
+            None => None,
+        };
+        let of_earlier: usize = self.finished.iter().map(|report| report.epochs as usize).sum();
+        let done = point.as_ref().map_or(0, |point| point.mark.epoch as usize);
+        let lines = folder.rewind_metrics(of_earlier + done)?;
+        if let Some(saver) = &mut self.saver {
+            saver.rewind(n, &lines)?;
+        }
+        let epochs = checkpoint::epochs(&lines)?.into_iter().filter(|report| report.seed == seed);
+        Ok(point.map(|point| (Arc::new(point), epochs.collect())))
     }
 
     /// Seed and epoch of the newest checkpoint.

@@ -17,6 +17,7 @@ pub use epoch::{BestEpoch, EpochReport};
 pub use progress::{Activity, Progress};
 pub use quality::{ClassQuality, Majority, Mistake, Quality};
 
+use crate::doubt::AuditReport;
 use crate::provenance::Provenance;
 use crate::said::Said;
 use crate::trial::PipelineTrial;
@@ -360,6 +361,9 @@ pub struct Summary {
     /// Messages of workers and the cost of losses, in this process; `None` without workers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<WorkersUsed>,
+    /// Result of the audit, in this process. `None` if nothing was audited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audit: Option<AuditReport>,
     /// What the run used of what is charged for, as the service saw it; `None` where nothing is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bill: Option<Bill>,

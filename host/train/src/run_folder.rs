@@ -269,6 +269,24 @@ impl RunFolder {
         Ok(())
     }
 
+    /// Removes all lines of `metrics.jsonl` but a number of first ones. Returns these.
+    ///
+    /// # Errors
+    /// What the operating system refuses.
+    pub(crate) fn rewind_metrics(&mut self, count: usize) -> Result<Vec<u8>> {
+        let real = self.flush_metrics()?;
+        let path = self.path.join(METRICS);
+        let mut lines = read(&real, u64::MAX)?;
+        let ends = lines.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
+        let end = ends.take(count).last().map_or(0, |(at, _)| at + 1);
+        lines.truncate(end);
+        let file = &mut self.metrics.file;
+        let cut = file.set_len(end as u64);
+        cut.and_then(|()| std::io::Seek::seek(file, std::io::SeekFrom::End(0)).map(drop))
+            .map_err(writing(&path))?;
+        Ok(lines)
+    }
+
     /// Where the first seed's model and predictions go.
     pub fn top(&mut self) -> SeedFolder<'_> {
         let (real, path) = (self.partial.path().to_owned(), self.path.clone());

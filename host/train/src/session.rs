@@ -25,6 +25,7 @@ use crate::batch::{Batches, RowBatches, Source};
 use crate::budget::Budget;
 use crate::checkpoint::{Fingerprint, Point};
 use crate::data::{Inputs, Interval};
+use crate::doubt::{AuditReport, Doubts};
 use crate::driver::{self, Counts, Epochs, RowStore, Stages, State, Trained, Training, Tuning};
 use crate::error::{Error, Result, at};
 use crate::evaluation::{Asked, Evaluation, EvaluationPlan, Keeps};
@@ -155,6 +156,8 @@ pub(crate) struct Session {
     /// Where functions are charged for.
     prices: Option<Prices>,
     pub counts: Counts,
+    /// The processes that answer, and the doubt about their answers.
+    pub doubts: Doubts,
     pub logs: Logs,
     /// Of the data, where checkpoints may be written.
     pub fingerprint: Option<Fingerprint>,
@@ -312,6 +315,7 @@ impl Session {
             tuning,
             prices,
             counts: Counts::default(),
+            doubts: Doubts::new(config),
             logs,
             fingerprint,
             stop: options.stop.clone(),
@@ -405,6 +409,7 @@ impl Session {
         let done = from.trained.epochs.last().map_or(0, |last| last.epoch);
         let until = from.until.unwrap_or(config.run.epochs);
         let (first, last) = (Round(self.epochs.last(done).0 + 1), self.epochs.last(until));
+        self.doubts.begin(seed, done + 1);
         self.engine.restart(first, last, self.weights.newest());
         if self.weights.has_before() {
             self.engine.go_on();
@@ -426,7 +431,7 @@ impl Session {
             pause_after: self.pause_after.filter(|&epoch| epoch < until),
             budget: self.budget.as_ref(),
         };
-        let (weights, counts) = (&mut self.weights, &mut self.counts);
+        let (weights, counts) = (&mut self.weights, (&mut self.counts, &mut self.doubts));
         let mut state = State::new(weights, counts, observer, &mut self.logs, self.tuning.as_mut(), recorder);
         let trained = training.run(&mut *self.machine, &mut self.engine, &mut state, from.trained);
         trained.map_err(|error| self.explained(config, seed, error))
@@ -459,7 +464,7 @@ impl Session {
     ) -> Result<(Metrics, Option<Quality>)> {
         let Evaluation { plan, rows, engine } = other.unwrap_or(&mut self.evaluation);
         let stages = plan.stages(&self.inputs, rows, &self.layers)?;
-        let (weights, counts) = (&mut self.weights, &mut self.counts);
+        let (weights, counts) = (&mut self.weights, (&mut self.counts, &mut self.doubts));
         let mut state = State::new(weights, counts, observer, &mut self.logs, self.tuning.as_mut(), None);
         driver::give(&mut *self.machine, &mut state)?;
         let mut returns = 0;
@@ -556,6 +561,11 @@ impl Session {
         let (again, redundant, retries) = (counters.again, counters.redundant, counters.retries);
         let returns = self.weights.owning_workers().map(Owners::returns);
         (!places.is_empty()).then_some(WorkersUsed { places, again, redundant, retries, returns })
+    }
+
+    /// Result of the audit. `None` if nothing is audited.
+    pub(crate) fn audit(&self) -> Option<AuditReport> {
+        self.doubts.report(self.machine.audited())
     }
 
     /// How attempts ended; `None` where there is one for each task.

@@ -24,7 +24,7 @@ use crate::recorder::Recorder;
 use crate::report::{BestEpoch, EpochReport, Observer, SeedReport, Silent, Started, Summary, Target};
 use crate::run_folder::model::digest_of;
 use crate::run_folder::{Arrays, Error as FileError, NamedTensor, RunFolder, Versions, json, model_digest};
-use crate::session::{Options, Position, Predicted, Session};
+use crate::session::{Earlier, Options, Position, Predicted, Session};
 use crate::tensorboard::Events;
 use crate::trial::settle_pipeline;
 use crate::undefined;
@@ -240,9 +240,17 @@ impl Run<'_> {
         observer: &mut dyn Observer,
     ) -> Result<Summary> {
         let mut stopped = false;
-        for (n, seed) in self.seeds().into_iter().enumerate().skip(first) {
+        let (seeds, mut n) = (self.seeds(), first);
+        while let Some(&seed) = seeds.get(n) {
             let recorder = Some(&mut self.recorder);
-            let trained = self.session.train(self.config, seed, from.take(), observer, recorder)?;
+            let trained = match self.session.train(self.config, seed, from.take(), observer, recorder) {
+                Err(Error::Doubtful { text, seed, epoch }) => {
+                    let back = self.go_back((&text, seed, epoch), &mut epoch_seconds, observer)?;
+                    (n, from) = back;
+                    continue;
+                }
+                trained => trained?,
+            };
             epoch_seconds.extend(trained.epochs.iter().map(|e| e.seconds));
             let newest = self.recorder.newest_checkpoint();
             if let Some(budget) = self.options.budget.as_ref().filter(|budget| budget.is_over())
@@ -262,13 +270,21 @@ impl Run<'_> {
                 self.session.finish_logs()?;
                 return Err(Error::Left { run, seed, epoch });
             }
-            let report = self.finish_seed(n, seed, &trained, observer)?;
+            let report = match self.finish_seed(n, seed, &trained, observer) {
+                Err(Error::Doubtful { text, seed, epoch }) => {
+                    let back = self.go_back((&text, seed, epoch), &mut epoch_seconds, observer)?;
+                    (n, from) = back;
+                    continue;
+                }
+                report => report?,
+            };
             observer.seed(&report);
             self.recorder.finished.push(report);
             stopped |= trained.stopped;
             if stopped {
                 break;
             }
+            n += 1;
         }
         mapping::check_content()?;
         let before = self.recorder.saver.as_ref().map(Saver::before).unwrap_or_default();
@@ -288,6 +304,32 @@ impl Run<'_> {
             folder.write_summary(&summary)?;
         }
         Ok(summary)
+    }
+
+    /// Goes back to the newest checkpoint of a seed from before an epoch, or to the beginning of the
+    /// seed. Returns the index of the seed, and its position.
+    fn go_back(
+        &mut self,
+        (text, seed, epoch): (&str, u64, u32),
+        epoch_seconds: &mut Vec<f64>,
+        observer: &mut dyn Observer,
+    ) -> Result<(usize, Option<Position>)> {
+        self.session.settle();
+        self.session.doubts.returned()?;
+        let n = self.seeds().iter().position(|of| *of == seed);
+        let n = n.ok_or_else(|| Error::Internal(format!("seed {seed} is none of the run's")))?;
+        let found = self.recorder.rewind(n, (seed, epoch))?;
+        let epochs: usize = self.recorder.finished.iter().map(|report| report.epochs as usize).sum();
+        epoch_seconds.truncate(epochs);
+        let to = found.as_ref().map_or(0, |(point, _)| point.mark.epoch);
+        observer.warning(&format!(
+            "{text}; its answers from epoch {epoch} on are in doubt, so the run goes back to epoch {to} of seed {seed}"
+        ));
+        let position = found.map(|(point, epochs)| {
+            let trained = Trained { epochs, best: point.best(), ..Trained::default() };
+            Position { weights: Some(Earlier::Point(point)), trained, until: None }
+        });
+        Ok((n, position))
     }
 
     fn finish_seed(
@@ -537,6 +579,7 @@ fn summarise(
         helpers: session.helpers(),
         attempts: session.attempts(),
         workers: session.workers(),
+        audit: session.audit(),
         bill: session.bill(),
         cost: session.cost(),
         without_predictions: false,

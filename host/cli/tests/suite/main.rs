@@ -1,6 +1,7 @@
 //! The crate's integration tests, in one program: one link instead of one a file.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod audits;
 mod beginnings;
 mod checkpoint;
 mod cli;

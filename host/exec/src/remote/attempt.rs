@@ -327,6 +327,7 @@ mod tests {
                 architecture: None,
                 host: None,
                 cut: None,
+                audit: 0.0,
             };
             let wire = Wire {
                 invoker: Faulty { store: store.clone(), fault: Mutex::new(Some(fault)) },

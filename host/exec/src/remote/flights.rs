@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use eciton_kernel::Error;
+use eciton_kernel::wire::Answer;
 use eciton_transport::Key;
 use tokio::sync::watch;
 
@@ -20,7 +21,7 @@ use super::pace::Pace;
 use crate::invoker::Invoker;
 use crate::local::Inbox;
 use crate::ticket::Ticket;
-use crate::{Answered, Completion, Order};
+use crate::{Answered, Answerer, Completion, Order};
 
 /// Counts of flights, and attempts that wait for one.
 pub(super) struct Flights {
@@ -194,7 +195,10 @@ impl<I: Invoker> Shared<I> {
             match result {
                 None => drop(ticket),
                 Some(result) => {
-                    ticket.end(pass, key, begun, result.map(|answer| Answered::Apart(Box::new(answer))));
+                    let function =
+                        |answer: &Answer| Answerer::Function { id: answer.meta().worker.id.clone() };
+                    let by = result.as_ref().ok().map(function);
+                    ticket.end(pass, key, begun, by, result.map(|answer| Answered::Apart(Box::new(answer))));
                 }
             }
             shared.landed(throttled.load(Ordering::Relaxed));

@@ -16,6 +16,7 @@ use super::connections::let_in;
 use super::link::{Flight, Link};
 use super::objects::Objects;
 use super::shared::{Shared, State};
+use crate::audit::{Answerer, Audit, Audited};
 use crate::framed::Framing;
 use crate::functions;
 use crate::scratch::Scratch;
@@ -51,6 +52,8 @@ pub struct Settings {
     pub weight_versions: u32,
     /// Bytes of weights and of rows that a lane's worker keeps at once, by lane.
     pub needs: Vec<(u64, u64)>,
+    /// Share of the tasks that are audited, from 0 to 1.
+    pub audit: f64,
 }
 
 /// The place where a pool listens, and its tokens.
@@ -67,6 +70,7 @@ pub struct Rendezvous {
 /// Hands tasks to workers that have dialled this process.
 pub struct WorkerPool {
     local: LocalPool,
+    audit: Audit,
     shared: Arc<Shared>,
     runtime: Option<tokio::runtime::Runtime>,
     rendezvous: Rendezvous,
@@ -151,7 +155,18 @@ impl WorkerPool {
         });
         runtime.spawn(let_in(shared.clone(), listener));
         let (runtime, children) = (Some(runtime), Vec::new());
-        Ok(Self { local, shared, runtime, rendezvous, _own: own, children, gathered: false, at_home: false })
+        let audit = Audit::new(shared.settings.audit, shared.settings.framing.clone());
+        Ok(Self {
+            local,
+            audit,
+            shared,
+            runtime,
+            rendezvous,
+            _own: own,
+            children,
+            gathered: false,
+            at_home: false,
+        })
     }
 
     /// The address and the tokens of workers.
@@ -212,6 +227,7 @@ impl Executor for WorkerPool {
             Ok(order) => order,
             Err(job) => return self.local.submit(Job { lane: None, ..job }),
         };
+        self.audit.submitted(&order);
         if let Some(place) = order.lane {
             return self.shared.hand(place, &order);
         }
@@ -223,7 +239,7 @@ impl Executor for WorkerPool {
             Some(place) => self.shared.hand(place, &order),
             None if order.task.attempt.0 == 0 => self.shared.inbox.offer(Box::new(order)),
             None => match self.shared.settings.framing.write(&order) {
-                Ok(framed) => self.local.submit_framed(framed),
+                Ok(framed) => self.local.submit_framed(Arc::new(framed)),
                 Err(error) => {
                     self.shared.inbox.begin();
                     Ticket::new(&self.shared.inbox).fail(&order, error);
@@ -234,7 +250,17 @@ impl Executor for WorkerPool {
     }
 
     fn drain(&mut self, done: &mut Vec<Completion>, timeout: Option<Duration>) -> bool {
-        self.local.drain(done, timeout)
+        let under_way = self.audit.drain(&mut self.local, done, timeout);
+        for caught in self.audit.take_caught() {
+            if let Answerer::Worker { place, connection } = caught {
+                self.shared.bar(
+                    place,
+                    connection,
+                    "wrong answer: two computations of the host differ from it",
+                );
+            }
+        }
+        under_way
     }
 
     fn is_apart(&self) -> bool {
@@ -292,6 +318,7 @@ impl Executor for WorkerPool {
 
     fn cancel(&mut self) -> u64 {
         self.at_home = true;
+        self.audit.cancel();
         let mut state = self.shared.lock();
         let flights: Vec<Flight> = state
             .links
@@ -310,6 +337,10 @@ impl Executor for WorkerPool {
             self.shared.inbox.forget();
         }
         count as u64
+    }
+
+    fn audited(&self) -> Option<&Audited> {
+        self.audit.counts()
     }
 
     fn numeric_classes(&self) -> Vec<String> {

@@ -17,7 +17,7 @@ use super::pool::Settings;
 use super::{CREDIT, Traffic};
 use crate::local::Inbox;
 use crate::ticket::Ticket;
-use crate::{Answered, Completion, Instruction, Order};
+use crate::{Answered, Answerer, Completion, Instruction, Order};
 
 /// The reason of a worker that is through with its tasks.
 pub(super) const GOES: &str = "it was asked to go";
@@ -162,6 +162,7 @@ impl Shared {
                     order.pass,
                     key,
                     Instant::now(),
+                    None,
                     Err(Error::Host { place: key.to_string(), reason }),
                 );
             }
@@ -251,7 +252,7 @@ impl Shared {
             drop(state);
             let reason = format!("the worker at place {place} has gone");
             let error = Error::Host { place: key.to_string(), reason };
-            return ticket.end(pass, key, Instant::now(), Err(error));
+            return ticket.end(pass, key, Instant::now(), None, Err(error));
         };
         link.begun = true;
         if let Some(traffic) = traffic.get_mut(place as usize) {
@@ -315,7 +316,8 @@ impl Shared {
             traffic.values_passed = traffic.values_passed.saturating_add(passed);
         }
         drop(state);
-        ticket.end(pass, key, begun, result);
+        let by = Some(Answerer::Worker { place, connection: id });
+        ticket.end(pass, key, begun, by, result);
         if through {
             self.lost((place, id), GOES);
         }
@@ -387,6 +389,14 @@ impl Shared {
         }
     }
 
+    /// Excludes a worker for the rest of the run: no worker may have its index any more.
+    pub(super) fn bar(self: &Arc<Self>, place: u32, connection: u64, reason: &str) {
+        let mut state = self.lock();
+        state.wrong.get_mut(place as usize).into_iter().for_each(|wrong| *wrong = WRONG_ANSWERS);
+        drop(state);
+        self.exclude(place, Some(connection), reason);
+    }
+
     /// Returns whether an index has had too many wrong answers, or failures without an answer.
     pub(super) fn is_closed(&self, place: u32) -> bool {
         let state = self.lock();
@@ -428,7 +438,7 @@ impl Shared {
         for flight in link.flights.into_values().filter(|flight| !flight.of_lane) {
             let Flight { pass, key, begun, ticket, .. } = flight;
             let reason = format!("the worker at place {place} has gone: {reason}");
-            ticket.end(pass, key, begun, Err(Error::Host { place: key.to_string(), reason }));
+            ticket.end(pass, key, begun, None, Err(Error::Host { place: key.to_string(), reason }));
         }
         self.changed.notify_all();
     }

@@ -35,6 +35,7 @@ pub fn start(
         peers: workers.own(),
         weight_versions: wanted.weight_versions,
         needs: lanes.unwrap_or_default(),
+        audit: wanted.executor.audit,
     };
     let mut pool = WorkerPool::new(wanted.local, &wanted.kernels, settings)?;
     if workers.listen.is_none() {

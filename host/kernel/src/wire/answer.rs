@@ -322,6 +322,21 @@ impl Answer {
         self.bytes.len() as u64
     }
 
+    /// Returns whether all values are those of another answer, bit for bit.
+    #[must_use]
+    pub fn has_values_of(&self, other: &Self) -> bool {
+        let (Ok(own), Ok(of_other)) = (Frame::parse(&self.bytes), Frame::parse(&other.bytes)) else {
+            return false;
+        };
+        let shape = |part: &PartInfo| (part.kind, part.rows, part.columns);
+        let [mine, others] = [&self.header.parts, &other.header.parts];
+        mine.iter().map(shape).eq(others.iter().map(shape))
+            && (0..).zip(mine).all(|(part, _)| match (own.bytes(part), of_other.bytes(part)) {
+                (Ok(own), Ok(of_other)) => own == of_other,
+                _ => false,
+            })
+    }
+
     /// Copies its values into a call's own targets, after everything was checked: all or nothing.
     ///
     /// # Errors

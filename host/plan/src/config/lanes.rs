@@ -26,6 +26,11 @@ impl Config {
                 let remedy = "leave executor.spans out: a lane's layers are one task";
                 refuse("executor.spans", "given".to_owned(), remedy)
             }
+            () if self.executor.audit > 0.0 => {
+                let remedy = "leave executor.audit out: rows and sums of a lane stay with its worker, and \
+                              only tasks of which everything leaves it can be compared";
+                refuse("executor.audit", self.executor.audit.to_string(), remedy)
+            }
             () if self.executor.kind == ExecutorKind::Workers => {
                 let workers = self.workers.count;
                 match workers == count {

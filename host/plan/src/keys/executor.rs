@@ -134,6 +134,24 @@ pub(super) const EXECUTOR: &[Key<Executor>] = &[
             Ok(())
         },
     ),
+    key(
+        "audit",
+        &["verify", "redundancy"],
+        "share of the tasks of workers and functions that the host computes as well, to find wrong answers: 0 to 1",
+        |executor, field| {
+            executor.audit = share(field)?;
+            Ok(())
+        },
+    ),
+    key(
+        "keep_doubtful",
+        &[],
+        "whether a run goes on with earlier answers of a process that an audit found to be wrong: true or false",
+        |executor, field| {
+            executor.keep_doubtful = field.flag()?;
+            Ok(())
+        },
+    ),
     key("deployment", &["stack"], "a deployment's file, as `eciton deploy` writes it", |executor, field| {
         executor.deployment = Some(field.text("a path to a deployment's file")?);
         Ok(())

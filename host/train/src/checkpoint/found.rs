@@ -284,6 +284,11 @@ impl Whole {
     }
 }
 
+/// Returns the reports of lines of `metrics.jsonl`.
+pub(crate) fn epochs(metrics: &[u8]) -> Result<Vec<EpochReport>> {
+    lines(metrics, Path::new(METRICS))
+}
+
 /// JSON, one value a line.
 fn lines<T: for<'a> serde::Deserialize<'a>>(bytes: &[u8], path: &Path) -> Result<Vec<T>> {
     let lines = bytes.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());

@@ -10,12 +10,12 @@ use eciton_plan::Checkpoint;
 
 use super::durable::{self, Extent, Journal, sha256};
 use super::place::{Named, Place};
-use super::point::{self, Mark};
+use super::point::{self, Mark, Point};
 use super::{CONFIG, FORMAT, METRICS, RUN, SEEDS, VERSIONS};
 use crate::driver::{Epochs, Trained};
 use crate::error::{Error, Result};
 use crate::report::SeedReport;
-use crate::run_folder::{ECITON_VERSION, Error as FileError, RunFolder, reading, writing};
+use crate::run_folder::{ECITON_VERSION, Error as FileError, RunFolder, read, reading, writing};
 use crate::weights::Weights;
 
 /// Bytes of metrics that are copied at once.
@@ -277,6 +277,46 @@ impl Saver {
         for old in retired {
             self.place.remove(self.named(old.seed, Some(old.epoch)))?;
         }
+        Ok(())
+    }
+
+    /// Removes the checkpoints of an epoch of a seed and later ones; `earlier` are the seeds before.
+    /// Returns the newest that is left of the seed, if there is one that is whole.
+    pub(crate) fn newest_before(
+        &mut self,
+        earlier: &[u64],
+        (seed, epoch): (u64, u32),
+    ) -> Result<Option<Point>> {
+        let stays = |w: &Written| earlier.contains(&w.seed) || w.seed == seed && w.epoch < epoch;
+        let gone: Vec<Written> = self.written.extract_if(.., |w| !stays(w)).collect();
+        for w in gone {
+            self.place.remove(self.named(w.seed, Some(w.epoch)))?;
+        }
+        while let Some(last) = self.written.last().filter(|last| last.seed == seed).copied() {
+            let named = self.named(last.seed, Some(last.epoch));
+            if let Ok(point) = Point::read(&self.place.path().join(named.file())) {
+                return Ok(Some(point));
+            }
+            self.place.remove(named)?;
+            self.written.pop();
+        }
+        Ok(None)
+    }
+
+    /// Goes back to where `n` seeds had finished, and `metrics` was all that was recorded of epochs.
+    pub(crate) fn rewind(&mut self, n: usize, metrics: &[u8]) -> Result<()> {
+        (self.finals, self.epochs, self.last) = (self.finals.min(n), 0, Instant::now());
+        let Some((journal, _)) = &self.journals else { return Ok(()) };
+        // Before the journals are cut: a later checkpoint must not meet a shorter one.
+        self.place.sync()?;
+        let path = |name: &str| self.place.path().join(name);
+        let written = usize::try_from(journal.bytes()).unwrap_or(usize::MAX);
+        let metrics = metrics.get(..written).unwrap_or(metrics);
+        let seeds = read(&path(SEEDS), u64::MAX)?;
+        let end = seeds.iter().enumerate().filter(|(_, byte)| **byte == b'\n').nth(n.wrapping_sub(1));
+        let end = end.filter(|_| n > 0).map_or(0, |(at, _)| at + 1);
+        let seeds = seeds.get(..end).unwrap_or_default();
+        self.journals = Some((Journal::cut(path(METRICS), metrics)?, Journal::cut(path(SEEDS), seeds)?));
         Ok(())
     }
 

@@ -189,6 +189,7 @@ fn settle<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>) -> Resul
                 Completion::Warned { place, text } => state.warn(place, &text),
                 Completion::Ended { .. } => state.counts.late += 1,
                 Completion::Lost { .. }
+                | Completion::Audited { .. }
                 | Completion::Forgot { .. }
                 | Completion::Joined { .. }
                 | Completion::Overdue { .. } => {}

@@ -13,6 +13,7 @@ use super::meter::Meter;
 use super::stages::Stages;
 use super::tuning::Tuning;
 use super::{Counts, Epochs};
+use crate::doubt::Doubts;
 use crate::error::{Error, Result};
 use crate::logs::{Arrived, Events, Logs, Span};
 use crate::owned::{Aside, Asking};
@@ -32,6 +33,7 @@ const STALLED: Duration = Duration::from_secs(30);
 pub(crate) struct State<'a> {
     pub weights: &'a mut Weights,
     pub counts: &'a mut Counts,
+    pub doubts: &'a mut Doubts,
     pub observer: &'a mut dyn Observer,
     pub logs: &'a mut Logs,
     /// How many functions there are, where there may be any.
@@ -44,13 +46,13 @@ pub(crate) struct State<'a> {
 impl<'a> State<'a> {
     pub(crate) fn new(
         weights: &'a mut Weights,
-        counts: &'a mut Counts,
+        (counts, doubts): (&'a mut Counts, &'a mut Doubts),
         observer: &'a mut dyn Observer,
         logs: &'a mut Logs,
         tuning: Option<&'a mut Tuning>,
         recorder: Option<&'a mut Recorder>,
     ) -> Self {
-        Self { weights, counts, observer, logs, tuning, recorder, passes: Passes::default() }
+        Self { weights, counts, doubts, observer, logs, tuning, recorder, passes: Passes::default() }
     }
 
     /// Prints a warning about a worker, within the worker's limits.
@@ -371,11 +373,12 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
             };
         }
         self.profile(&completion, stages, state);
-        let (key, timing, result) = match completion {
-            Completion::Ended { key, timing, result, .. } => (key, timing, result),
+        let (key, timing, by, result) = match completion {
+            Completion::Ended { key, timing, by, result, .. } => (key, timing, by, result),
             Completion::Overdue { key, .. } => return Ok(Some(Event::Overdue(key))),
             other => return Err(Error::Internal(format!("{other:?} of a pass"))),
         };
+        by.iter().for_each(|by| state.doubts.answered(by));
         let answered = match result {
             Ok(answered) => answered,
             Err(error) => return Ok(Some(self.failed(key, error))),
@@ -405,6 +408,12 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
     ) -> Result<Option<Event>> {
         match completion {
             Completion::Deserted { reason } => Err(Error::Workers(reason)),
+            Completion::Audited { step, verdict } => {
+                if let Some(warning) = state.doubts.found(step, &verdict)? {
+                    state.observer.warning(&warning);
+                }
+                Ok(None)
+            }
             Completion::Warned { place, text } => {
                 state.warn(place, &text);
                 Ok(None)

@@ -91,6 +91,7 @@ fn summary(seeds: &[u64]) -> Summary {
         helpers: None,
         attempts: None,
         workers: None,
+        audit: None,
         bill: None,
         cost: None,
         stopped: false,

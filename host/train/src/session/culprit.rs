@@ -59,7 +59,14 @@ impl Session {
         };
         let mut machine = LocalPool::new(pool).map_err(Error::Threads)?;
         let (mut counts, mut logs, mut silent) = (Counts::default(), Logs::default(), Silent);
-        let mut state = State::new(&mut self.weights, &mut counts, &mut silent, &mut logs, None, None);
+        let mut state = State::new(
+            &mut self.weights,
+            (&mut counts, &mut self.doubts),
+            &mut silent,
+            &mut logs,
+            None,
+            None,
+        );
         driver::forward(&mut machine, &mut engine, &stages, &mut state, round, None)?;
         drop(stages);
         Ok(watch.found())

@@ -1,0 +1,197 @@
+//! Audits: a worker whose answers are sometimes wrong by a bit, behind a right checksum.
+
+use std::path::Path;
+use std::process::Child;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use eciton_connect::{Certificate, Dialled, Joined, Listener, Message, Receiver, Sender, Token, dial};
+use eciton_graph::random::SplitMix64;
+use eciton_tensor::frame::{Decoded, Encoding, Frame, Writer};
+use serde_json::Value;
+
+use crate::common::works;
+use crate::liars::hello;
+use crate::workers::{Cluster, DIGITS, ended, summary, worker};
+
+/// Changes a bit of a value in some of the answers that pass.
+struct Liar {
+    random: SplitMix64,
+    /// Answers between two wrong ones, on average.
+    every: u64,
+    answers: u64,
+    lies: Arc<AtomicU64>,
+}
+
+impl Liar {
+    /// Returns an answer, or one that differs from it in a bit.
+    fn passes(&mut self, frame: Bytes) -> Bytes {
+        self.answers += 1;
+        if self.random.below(self.every) > 0 {
+            return frame;
+        }
+        let lie = self.lie(&frame);
+        self.lies.fetch_add(u64::from(lie.is_some()), Ordering::Relaxed);
+        lie.unwrap_or(frame)
+    }
+
+    fn lie(&mut self, frame: &[u8]) -> Option<Bytes> {
+        let read = Frame::parse(frame).unwrap();
+        let count = read.header().parts.len() as u32;
+        let wrong = self.random.below(count.into()) as u32;
+        let mut writer = Writer::new(read.header().meta.to_vec());
+        for part in 0..count {
+            let Decoded::Matrix(matrix) = read.part(part).unwrap() else { return None };
+            let (rows, columns) = (matrix.rows(), matrix.columns());
+            let mut values = Vec::new();
+            matrix.read_rows(0, rows, None, &mut values).unwrap();
+            if part == wrong {
+                let at = self.random.below(values.len().max(1) as u64) as usize;
+                // Of the fraction, so that no training ends with an infinite loss.
+                let bit = 1 << self.random.below(23);
+                values.get_mut(at).into_iter().for_each(|v| *v = f32::from_bits(v.to_bits() ^ bit));
+            }
+            let buffer = eciton_tensor::Buffer::from_rows(rows, columns, &values).unwrap();
+            let changed = buffer.read(0..rows).unwrap().into();
+            writer.matrix(&changed, Encoding::F32).unwrap();
+            drop(changed);
+        }
+        Some(writer.finish().unwrap().into())
+    }
+}
+
+async fn carry(mut from: Receiver, mut to: Sender, mut liar: Option<Liar>) {
+    while let Ok((message, _)) = from.next().await {
+        let message = match (message, &mut liar) {
+            (Message::Answer { number, frame, passed }, Some(liar)) => {
+                Message::Answer { number, frame: liar.passes(frame), passed }
+            }
+            (other, _) => other,
+        };
+        if to.send(&message).await.is_err() {
+            return;
+        }
+    }
+    to.close().await;
+}
+
+/// Stands between the run and the worker that it starts, whose answers it changes.
+async fn between(folder: &Path, address: &str, liar: Liar, started: std::sync::mpsc::Sender<Child>) {
+    let token = Token::read(&folder.join("tokens/worker-0.token")).unwrap();
+    let dialled = dial(address, &token, hello(), Duration::ZERO).await;
+    let Dialled { welcome, receiver, sender, .. } = dialled.unwrap();
+    let certificate = Certificate::new().unwrap();
+    let own = certificate.token(0).unwrap();
+    own.write(&folder.join("tokens/between.token")).unwrap();
+    let listener = Listener::bind("127.0.0.1:0", &certificate, vec![own], welcome).await;
+    let mut listener = listener.unwrap();
+    let at = listener.address.to_string();
+    started.send(worker(folder, &at, "between.token", &[])).unwrap();
+    let Joined { receiver: heard, sender: told, .. } = listener.next().await.unwrap();
+    tokio::join!(carry(receiver, told, None), carry(heard, sender, Some(liar)));
+}
+
+/// Result of a run with a liar.
+struct Outcome {
+    summary: Value,
+    err: String,
+    lies: u64,
+}
+
+/// Trains over two workers, of which the first one is wrong in one of `every` answers.
+fn run(rest: &[&str], (every, seed): (u64, u64)) -> Outcome {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().to_owned();
+    let (cluster, address) = Cluster::start(&folder, &[rest, &["--workers", "2"]].concat());
+    let lies = Arc::new(AtomicU64::new(0));
+    let liar = Liar { random: SplitMix64::new(seed), every, answers: 0, lies: lies.clone() };
+    let (started, child) = std::sync::mpsc::channel();
+    let (of, at) = (folder.clone(), address.clone());
+    let proxy = runtime.spawn(async move { between(&of, &at, liar, started).await });
+    let honest = worker(&folder, &address, "worker-1.token", &[]);
+    let (code, out, err) = cluster.end();
+    assert_eq!(code, Some(0), "{err}");
+    ended(child.recv().unwrap());
+    assert_eq!(ended(honest).0, Some(0), "{err}");
+    proxy.abort();
+    Outcome { summary: summary(&out), err, lies: lies.load(Ordering::Relaxed) }
+}
+
+/// The processes that an audit excluded.
+fn excluded(summary: &Value) -> Vec<&str> {
+    let all = summary["audit"]["excluded"].as_array().unwrap();
+    all.iter().map(|one| one["process"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn a_worker_with_wrong_bits_is_found_and_the_digest_is_the_honest_one() {
+    let place = tempfile::tempdir().unwrap();
+    let epochs = ["--epochs", "3"];
+    let alone = summary(&works(place.path(), &[&DIGITS[..], &epochs].concat()));
+    let found = |rest: &[&str]| {
+        let outcome = run(&[&epochs[..], rest].concat(), (4, 3));
+        assert!(outcome.lies > 0, "{}", outcome.err);
+        assert_eq!(excluded(&outcome.summary), ["worker 0"], "{}", outcome.err);
+        outcome
+    };
+    // All answers are compared, so that nothing is in doubt.
+    let Outcome { summary: all, err, .. } = found(&["--audit", "1"]);
+    assert_eq!((&all["seeds"], &all["audit"]["returns"]), (&alone["seeds"], &0.into()), "{err}");
+    assert_eq!(all["audit"]["answers"], all["audit"]["compared"]);
+    // Half of them are, and the run starts again.
+    let Outcome { summary: half, err, .. } = found(&["--audit", "0.5"]);
+    assert_eq!((&half["seeds"], &half["audit"]["returns"]), (&alone["seeds"], &1.into()), "{err}");
+    assert!(err.contains("the run goes back to epoch 0"), "{err}");
+    // It goes on with what is in doubt, and its result says so.
+    let Outcome { summary: kept, err, .. } =
+        found(&["--audit", "0.5", "--set", "executor.keep_doubtful=true"]);
+    assert_eq!((&kept["audit"]["unverified"], &kept["audit"]["returns"]), (&true.into(), &0.into()), "{err}");
+}
+
+#[test]
+fn honest_workers_stay_and_an_audit_without_tasks_to_compare_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let (folder, epochs) = (place.path(), ["--epochs", "2"]);
+    let alone = summary(&works(folder, &[&DIGITS[..], &epochs].concat()));
+    let line = [&DIGITS[..], &epochs, &["--workers", "2", "--audit", "0.3"]].concat();
+    let audited = summary(&works(folder, &line));
+    assert_eq!(audited["seeds"], alone["seeds"]);
+    assert_eq!(excluded(&audited), Vec::<&str>::new());
+    let count = |key: &str| audited["audit"][key].as_u64().unwrap();
+    assert!(count("compared") > 0 && count("compared") < count("answers"), "{audited}");
+    for (rest, words) in [
+        (&["--audit", "0.1"][..], "executor.kind"),
+        (&["--audit", "0.1", "--workers", "2", "--lanes", "2"], "stay with its worker"),
+        (&["--audit", "1.5", "--workers", "2"], "a share from 0 to 1"),
+    ] {
+        let (code, _, err) = crate::common::eciton(folder, &[&DIGITS[..], rest].concat());
+        assert!(code == Some(2) && err.contains(words), "{rest:?}: {code:?} {err}");
+    }
+}
+
+/// A short run. The campaign: `ECITON_AUDIT_RUNS=50 ECITON_AUDIT_EPOCHS=200`.
+#[test]
+fn an_audit_of_a_tenth_finds_a_worker_that_is_seldom_wrong() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let (runs, seed) = (number("ECITON_AUDIT_RUNS").unwrap_or(1), number("ECITON_SEED").unwrap_or(1));
+    let epochs = std::env::var("ECITON_AUDIT_EPOCHS").unwrap_or_else(|_| "4".to_owned());
+    let place = tempfile::tempdir().unwrap();
+    let epochs = ["--epochs", &epochs];
+    let alone = summary(&works(place.path(), &[&DIGITS[..], &epochs].concat()));
+    let (mut named, mut wrong) = (0, 0);
+    for seed in seed..seed + runs {
+        let Outcome { summary, lies, err } = run(&[&epochs[..], &["--audit", "0.1"]].concat(), (200, seed));
+        let (who, honest) = (excluded(&summary), summary["seeds"] == alone["seeds"]);
+        let audit = &summary["audit"];
+        println!("seed {seed}: {lies} lies, excluded {who:?}, honest digest {honest}, {audit}");
+        assert!(who.iter().all(|process| *process == "worker 0"), "{err}");
+        assert!(honest || who.is_empty(), "{err}");
+        named += u64::from(!who.is_empty());
+        wrong += u64::from(!honest);
+    }
+    println!("{named} of {runs} liars are named; {wrong} runs end with another digest");
+    assert!(runs < 20 || 10 * named >= 9 * runs, "{named} of {runs}");
+}

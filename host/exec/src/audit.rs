@@ -1,0 +1,276 @@
+//! Audit: a share of all tasks is computed a second time, by the host, and an answer counts once
+//! both are equal bit for bit.
+//!
+//! A difference asks for a third computation, again by the host. Whoever differs from two equal
+//! answers computed wrongly. An answerer that did is excluded, and its later answers do not count.
+//! This works because the sums of a task have a fixed order: two computations of one task have the
+//! same bits on every machine of one numeric class.
+
+use std::collections::hash_map::RandomState;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Display};
+use std::hash::BuildHasher as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use eciton_kernel::Error;
+use eciton_kernel::wire::Answer;
+use eciton_plan::{Step, TaskKey};
+use serde::{Deserialize, Serialize};
+
+use crate::framed::{Framed, Framing};
+use crate::{Answered, Completion, Executor, LocalPool, Order, Timing};
+
+/// Maximum number of wrong answers that are remembered.
+const WRONG: usize = 1000;
+
+/// Another process that answers tasks.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answerer {
+    /// A worker.
+    Worker {
+        /// Its index.
+        place: u32,
+        /// Number of its connection in the run.
+        connection: u64,
+    },
+    /// The process of a function.
+    Function {
+        /// The identity that the process has drawn at its start.
+        id: String,
+    },
+}
+
+impl Display for Answerer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Worker { place, .. } => write!(f, "worker {place}"),
+            Self::Function { id } => write!(f, "function {id}"),
+        }
+    }
+}
+
+/// Outcome of an audit that found a difference.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Two computations of the host are equal, and the answer differs from them.
+    Wrong(Answerer),
+    /// Two computations of the host differ.
+    Host,
+    /// The answerer computes in another numeric class, so its bits are others.
+    Class(String),
+}
+
+/// Counts of an audit.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Audited {
+    /// Answers of other processes.
+    pub answers: u64,
+    /// Answers that were compared with the host's.
+    pub compared: u64,
+    /// Wrong answers: who gave them, and to which steps.
+    pub wrong: Vec<(Answerer, Step)>,
+}
+
+/// A task that may be compared.
+struct Open {
+    /// The task, to be computed by the host.
+    twin: Arc<Framed>,
+    /// True if the task is one of those that are audited.
+    chosen: bool,
+    state: State,
+}
+
+/// What has been computed of a task that may be compared.
+enum State {
+    /// Nothing.
+    Asked,
+    /// The answer, which is withheld until the host has computed the task as well.
+    Second(Withheld),
+    /// The answer and a different one of the host, which computes the task once more.
+    Third(Withheld, Box<Answer>),
+    /// An answer that does not count: the host's counts alone.
+    Alone,
+}
+
+struct Withheld {
+    answer: Box<Answer>,
+    by: Answerer,
+    timing: Timing,
+}
+
+/// Audit of the tasks of an executor.
+pub(crate) struct Audit {
+    share: f64,
+    /// Key of the choice of tasks, which no other process knows.
+    chooser: RandomState,
+    framing: Framing,
+    open: BTreeMap<(u32, TaskKey), Open>,
+    /// Number of tasks that the host computes a second or third time.
+    comparing: usize,
+    excluded: BTreeSet<Answerer>,
+    /// Answerers that are to be excluded.
+    caught: Vec<Answerer>,
+    counts: Audited,
+}
+
+impl Audit {
+    /// Audit of a share of all tasks, from 0 to 1.
+    pub(crate) fn new(share: f64, framing: Framing) -> Self {
+        Self {
+            share,
+            chooser: RandomState::new(),
+            framing,
+            open: BTreeMap::new(),
+            comparing: 0,
+            excluded: BTreeSet::new(),
+            caught: Vec::new(),
+            counts: Audited::default(),
+        }
+    }
+
+    /// The counts so far. `None` if nothing is audited.
+    pub(crate) fn counts(&self) -> Option<&Audited> {
+        (self.share > 0.0).then_some(&self.counts)
+    }
+
+    /// Takes the answerers that are to be excluded.
+    pub(crate) fn take_caught(&mut self) -> Vec<Answerer> {
+        std::mem::take(&mut self.caught)
+    }
+
+    /// Hears of a task that is handed out, and keeps a copy of it if it may have to be compared.
+    pub(crate) fn submitted(&mut self, order: &Order) {
+        if self.share <= 0.0 || order.lane.is_some() {
+            return;
+        }
+        let id = (order.pass, order.task.key());
+        let chosen = self.is_chosen(id);
+        // Answers of an excluded process may still come: the host then computes their tasks.
+        if (chosen || !self.excluded.is_empty())
+            && let Ok(twin) = self.framing.write(order)
+        {
+            self.open.insert(id, Open { twin: Arc::new(twin), chosen, state: State::Asked });
+        }
+    }
+
+    fn is_chosen(&self, (pass, key): (u32, TaskKey)) -> bool {
+        let TaskKey { round, stage, interval, attempt } = key;
+        let drawn = self.chooser.hash_one((pass, round.0, stage.0, interval.0, attempt.0));
+        self.share >= 1.0 || drawn as f64 / u64::MAX as f64 <= self.share
+    }
+
+    /// Forgets tasks that have no answer yet: they are cancelled.
+    pub(crate) fn cancel(&mut self) {
+        self.open.retain(|_, open| !matches!(open.state, State::Asked));
+    }
+
+    /// As [`Executor::drain`], without the answers that are still to be compared.
+    pub(crate) fn drain(
+        &mut self,
+        local: &mut LocalPool,
+        done: &mut Vec<Completion>,
+        timeout: Option<Duration>,
+    ) -> bool {
+        if self.share <= 0.0 {
+            return local.drain(done, timeout);
+        }
+        let mut ended = Vec::new();
+        let under_way = local.drain(&mut ended, timeout);
+        for completion in ended {
+            match completion {
+                Completion::Ended { .. } => self.ended(completion, local, done),
+                other => done.push(other),
+            }
+        }
+        under_way || self.comparing > 0
+    }
+
+    fn ended(&mut self, completion: Completion, local: &mut LocalPool, done: &mut Vec<Completion>) {
+        let Completion::Ended { pass, key, place, timing, by, result } = completion else { return };
+        let id = (pass, key);
+        let push = |done: &mut Vec<Completion>, timing, by, result| {
+            done.push(Completion::Ended { pass, key, place, timing, by, result });
+        };
+        if by.is_some() && result.is_ok() {
+            self.counts.answers += 1;
+        }
+        let Some(mut open) = self.open.remove(&id) else {
+            let of_excluded = by.as_ref().is_some_and(|by| self.excluded.contains(by));
+            let result = match of_excluded {
+                true => Err(Error::Host {
+                    place: key.to_string(),
+                    reason: "an earlier answer of the same process was wrong".to_owned(),
+                }
+                .into()),
+                false => result,
+            };
+            return push(done, timing, by, result);
+        };
+        match (open.state, result, by) {
+            (State::Asked, Ok(Answered::Apart(answer)), Some(by)) => {
+                let own = eciton_tensor::numeric_class();
+                let found = &answer.meta().numeric_class;
+                if found != own {
+                    done.push(Completion::Audited {
+                        step: key.step(),
+                        verdict: Verdict::Class(found.clone()),
+                    });
+                }
+                open.state = match self.excluded.contains(&by) {
+                    true => State::Alone,
+                    false if open.chosen => State::Second(Withheld { answer, by, timing }),
+                    false => return push(done, timing, Some(by), Ok(Answered::Apart(answer))),
+                };
+                self.compare(id, open, local);
+            }
+            // The host has computed it, or nobody has.
+            (State::Asked, result, by) => push(done, timing, by, result),
+            (State::Alone, result, by) => {
+                self.comparing -= 1;
+                push(done, timing, by, result);
+            }
+            (State::Second(withheld), Ok(Answered::Apart(own)), _) => {
+                self.comparing -= 1;
+                self.counts.compared += 1;
+                if own.has_values_of(&withheld.answer) {
+                    let Withheld { answer, by, timing } = withheld;
+                    return push(done, timing, Some(by), Ok(Answered::Apart(answer)));
+                }
+                open.state = State::Third(withheld, own);
+                self.compare(id, open, local);
+            }
+            (State::Third(withheld, own), Ok(Answered::Apart(again)), _) => {
+                self.comparing -= 1;
+                let verdict = match own.has_values_of(&again) {
+                    true => {
+                        let by = withheld.by;
+                        if self.excluded.insert(by.clone()) {
+                            self.caught.push(by.clone());
+                        }
+                        if self.counts.wrong.len() < WRONG {
+                            self.counts.wrong.push((by.clone(), key.step()));
+                        }
+                        Verdict::Wrong(by)
+                    }
+                    false => Verdict::Host,
+                };
+                done.push(Completion::Audited { step: key.step(), verdict });
+                push(done, timing, None, Ok(Answered::Apart(again)));
+            }
+            // The host cannot compute it: that is what counts.
+            (State::Second(_) | State::Third(..), result, _) => {
+                self.comparing -= 1;
+                push(done, timing, None, result);
+            }
+        }
+    }
+
+    /// Has the host compute a task.
+    fn compare(&mut self, id: (u32, TaskKey), open: Open, local: &mut LocalPool) {
+        local.submit_framed(open.twin.clone());
+        self.comparing += 1;
+        self.open.insert(id, open);
+    }
+}

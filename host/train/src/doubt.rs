@@ -1,0 +1,201 @@
+//! Doubt: the answers of a process before an audit found that one of its answers is wrong.
+//!
+//! The answers that were audited are right, and the others may be wrong as well. So a run goes back
+//! to the newest checkpoint from before the first answer of that process, or starts again, without
+//! the process.
+
+use std::collections::BTreeMap;
+
+use eciton_exec::{Answerer, Audited, Verdict};
+use eciton_plan::{Config, Step};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// Maximum number of times that a run goes back.
+const MOST_RETURNS: u32 = 64;
+
+/// Result of the audit of a run (`executor.audit`).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct AuditReport {
+    /// Share of the tasks that were to be audited.
+    pub share: f64,
+    /// Answers of other processes.
+    pub answers: u64,
+    /// Answers that the host compared with its own.
+    pub compared: u64,
+    /// Processes that were excluded because of a wrong answer.
+    pub excluded: Vec<Excluded>,
+    /// Number of times that the run went back because of them.
+    pub returns: u32,
+    /// True if the run went on with their earlier answers (`executor.keep_doubtful`): the result may
+    /// be wrong.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unverified: bool,
+}
+
+/// A process that was excluded because of a wrong answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Excluded {
+    /// The worker or the function, for instance `worker 1`.
+    pub process: String,
+    /// Rounds of the wrong answers that were found.
+    pub rounds: Vec<u32>,
+    /// The seed and the epoch that were trained when it answered for the first time: everything
+    /// since then is in doubt.
+    pub since: (u64, u32),
+}
+
+/// The processes that answer tasks, and the doubt about their answers.
+#[derive(Debug, Default)]
+pub(crate) struct Doubts {
+    share: f64,
+    keep: bool,
+    /// The seed that is trained, and its earliest epoch that is not finished.
+    now: (u64, u32),
+    /// The value of `now` at the first answer of a process.
+    first: BTreeMap<Answerer, (u64, u32)>,
+    excluded: Vec<Excluded>,
+    returns: u32,
+}
+
+impl Doubts {
+    pub(crate) fn new(config: &Config) -> Self {
+        let (share, keep) = (config.executor.audit, config.executor.keep_doubtful);
+        Self { share, keep, ..Self::default() }
+    }
+
+    /// Hears which epoch of a seed is the earliest that is not finished.
+    pub(crate) fn begin(&mut self, seed: u64, epoch: u32) {
+        self.now = (seed, epoch);
+    }
+
+    /// Hears that an epoch of the seed is finished.
+    pub(crate) fn finished(&mut self, epoch: u32) {
+        self.now.1 = epoch + 1;
+    }
+
+    /// Hears of an answer of another process.
+    pub(crate) fn answered(&mut self, by: &Answerer) {
+        if self.share > 0.0 && !self.first.contains_key(by) {
+            self.first.insert(by.clone(), self.now);
+        }
+    }
+
+    /// Hears of a difference. Returns a warning at the first wrong answer of a process.
+    ///
+    /// # Errors
+    /// [`Error::Doubtful`] if the run is to go back, and [`Error::Audit`] if it cannot go on.
+    pub(crate) fn found(&mut self, step: Step, verdict: &Verdict) -> Result<Option<String>> {
+        match verdict {
+            Verdict::Wrong(by) => {
+                let since = self.first.get(by).copied().unwrap_or(self.now);
+                let (process, round) = (by.to_string(), step.round.0);
+                // Several answers were on their way.
+                if let Some(known) = self.excluded.iter_mut().find(|known| known.process == process) {
+                    known.rounds.push(round);
+                    return Ok(None);
+                }
+                self.excluded.push(Excluded { process, rounds: vec![round], since });
+                let wrong = format!(
+                    "the answer of {by} to {step} differs from two equal computations of this machine; it is excluded"
+                );
+                if self.share >= 1.0 {
+                    return Ok(Some(format!("{wrong}, and all its earlier answers were compared")));
+                }
+                if self.keep {
+                    return Ok(Some(format!(
+                        "{wrong}, and the run goes on with its earlier answers (executor.keep_doubtful): the \
+                         result is unverified"
+                    )));
+                }
+                let (seed, epoch) = since;
+                Err(Error::Doubtful { text: wrong, seed, epoch })
+            }
+            Verdict::Host => Err(Error::Audit(format!(
+                "two computations of {step} on this machine differ: its memory or its processor is at fault, or a \
+                 kernel does not always compute the same; test the machine with `eciton doctor --audit 60`"
+            ))),
+            Verdict::Class(found) => Err(Error::Audit(format!(
+                "answers are of the numeric class {found}, and this machine computes in {}: their bits cannot be \
+                 compared; set run.numeric_class to a class that both have",
+                eciton_tensor::numeric_class()
+            ))),
+        }
+    }
+
+    /// Counts a return.
+    ///
+    /// # Errors
+    /// [`Error::Audit`] after too many.
+    pub(crate) fn returned(&mut self) -> Result<()> {
+        self.returns += 1;
+        match self.returns > MOST_RETURNS {
+            true => Err(Error::Audit(format!(
+                "{MOST_RETURNS} processes gave wrong answers: the kernels may not always compute the same"
+            ))),
+            false => Ok(()),
+        }
+    }
+
+    /// The result. `None` if nothing was audited.
+    pub(crate) fn report(&self, audited: Option<&Audited>) -> Option<AuditReport> {
+        let audited = audited?;
+        Some(AuditReport {
+            share: self.share,
+            answers: audited.answers,
+            compared: audited.compared,
+            excluded: self.excluded.clone(),
+            returns: self.returns,
+            unverified: self.keep && self.share < 1.0 && !self.excluded.is_empty(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use eciton_plan::{IntervalId, Round, StageId};
+
+    #[test]
+    fn a_run_goes_back_to_the_first_answer_of_a_wrong_process() {
+        let mut config = Config::default();
+        config.executor.audit = 0.1;
+        let step = Step { round: Round(7), stage: StageId(0), interval: IntervalId(1) };
+        let worker = |place| Answerer::Worker { place, connection: 1 + u64::from(place) };
+        let mut doubts = Doubts::new(&config);
+        doubts.begin(4, 1);
+        doubts.answered(&worker(0));
+        doubts.finished(5);
+        doubts.answered(&worker(0));
+        doubts.answered(&worker(1));
+        doubts.begin(5, 1);
+        let since = |error| match error {
+            Error::Doubtful { seed, epoch, .. } => (seed, epoch),
+            other => panic!("{other}"),
+        };
+        let wrong = |place| Verdict::Wrong(worker(place));
+        assert_eq!(since(doubts.found(step, &wrong(1)).unwrap_err()), (4, 6));
+        assert_eq!(since(doubts.found(step, &wrong(0)).unwrap_err()), (4, 1));
+        let report = doubts.report(Some(&Audited::default())).unwrap();
+        let named = |at: usize| (&report.excluded[at].process[..], &report.excluded[at].rounds[..]);
+        assert_eq!((named(0), named(1)), (("worker 1", &[7][..]), ("worker 0", &[7][..])));
+        assert_eq!(doubts.found(step, &wrong(1)).unwrap(), None, "it was on its way");
+        assert!(!report.unverified && doubts.report(None).is_none());
+        // Other settings, under which the run goes on.
+        config.executor.keep_doubtful = true;
+        let mut doubts = Doubts::new(&config);
+        assert!(doubts.found(step, &wrong(0)).unwrap().unwrap().contains("unverified"));
+        assert!(doubts.report(Some(&Audited::default())).unwrap().unverified);
+        config.executor.audit = 1.0;
+        let mut doubts = Doubts::new(&config);
+        assert!(doubts.found(step, &wrong(0)).unwrap().unwrap().contains("were compared"));
+        assert!(!doubts.report(Some(&Audited::default())).unwrap().unverified);
+        // Nothing can be said of any process.
+        assert!(matches!(doubts.found(step, &Verdict::Host), Err(Error::Audit(_))));
+        assert!(matches!(doubts.found(step, &Verdict::Class("portable-1".to_owned())), Err(Error::Audit(_))));
+        (0..MOST_RETURNS).for_each(|_| doubts.returned().unwrap());
+        assert!(doubts.returned().is_err());
+    }
+}
