@@ -8,6 +8,7 @@ target=$(realpath -m "${CARGO_TARGET_DIR:-$root/target}")
 export CARGO_TARGET_DIR=$target
 export ECITON_KERNEL_TARGET=$target/tmp/kernel-target   # the suites use it too: the standard library for kernels is compiled once
 eciton=$target/release/eciton
+quick=(--config "$root/.ci/quick.toml")
 
 now= began=0 took=()
 section() {
@@ -57,9 +58,9 @@ toolchain() {
 # README's command is `cargo nextest run --release --workspace`; cargo's own runner serves where nextest is absent.
 suite() {   # nextest's filter may follow
   if cargo nextest --version > /dev/null 2>&1; then
-    cargo nextest run --locked --release --workspace --no-fail-fast "$@"
+    cargo nextest run "${quick[@]}" --locked --release --workspace --no-fail-fast "$@"
   else
-    cargo test --locked --release --workspace --no-fail-fast
+    cargo test "${quick[@]}" --locked --release --workspace --no-fail-fast
   fi
 }
 

@@ -180,14 +180,22 @@ impl Audit {
         let under_way = local.drain(&mut ended, timeout);
         for completion in ended {
             match completion {
-                Completion::Ended { .. } => self.ended(completion, local, done),
+                Completion::Ended { .. } => {
+                    self.ended(completion, &mut |twin| local.submit_framed(twin), done);
+                }
                 other => done.push(other),
             }
         }
         under_way || self.comparing > 0
     }
 
-    fn ended(&mut self, completion: Completion, local: &mut LocalPool, done: &mut Vec<Completion>) {
+    /// Hears of the end of a task. `compute` has the host compute one.
+    fn ended(
+        &mut self,
+        completion: Completion,
+        compute: &mut dyn FnMut(Arc<Framed>),
+        done: &mut Vec<Completion>,
+    ) {
         let Completion::Ended { pass, key, place, timing, by, result } = completion else { return };
         let id = (pass, key);
         let push = |done: &mut Vec<Completion>, timing, by, result| {
@@ -223,7 +231,7 @@ impl Audit {
                     false if open.chosen => State::Second(Withheld { answer, by, timing }),
                     false => return push(done, timing, Some(by), Ok(Answered::Apart(answer))),
                 };
-                self.compare(id, open, local);
+                self.compare(id, open, compute);
             }
             // The host has computed it, or nobody has.
             (State::Asked, result, by) => push(done, timing, by, result),
@@ -239,7 +247,7 @@ impl Audit {
                     return push(done, timing, Some(by), Ok(Answered::Apart(answer)));
                 }
                 open.state = State::Third(withheld, own);
-                self.compare(id, open, local);
+                self.compare(id, open, compute);
             }
             (State::Third(withheld, own), Ok(Answered::Apart(again)), _) => {
                 self.comparing -= 1;
@@ -268,9 +276,154 @@ impl Audit {
     }
 
     /// Has the host compute a task.
-    fn compare(&mut self, id: (u32, TaskKey), open: Open, local: &mut LocalPool) {
-        local.submit_framed(open.twin.clone());
+    fn compare(&mut self, id: (u32, TaskKey), open: Open, compute: &mut dyn FnMut(Arc<Framed>)) {
+        compute(open.twin.clone());
         self.comparing += 1;
         self.open.insert(id, open);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::time::Instant;
+
+    use eciton_kernel::wire::AnswerMeta;
+    use eciton_kernel::{Finished, Limits};
+    use eciton_plan::{Attempt, IntervalId, Place, Round, StageId};
+    use eciton_tensor::Buffer;
+    use eciton_tensor::frame::{Encoding, Writer};
+
+    use super::*;
+
+    const PASS: u32 = 3;
+
+    fn key(round: u32) -> TaskKey {
+        TaskKey { round: Round(round), stage: StageId(0), interval: IntervalId(0), attempt: Attempt(0) }
+    }
+
+    /// The end of a task whose answer is one value. `by`: the process of a function, or this one.
+    fn end(round: u32, value: f32, by: Option<&str>) -> Completion {
+        let mut meta = AnswerMeta::new(key(round), &Ok(Finished::default()));
+        if by == Some("foreign") {
+            meta.numeric_class = "another-1".to_owned();
+        }
+        let mut writer = Writer::new(serde_json::to_vec(&meta).unwrap());
+        let buffer = Buffer::from_rows(1, 1, &[value]).unwrap();
+        let matrix = buffer.read(0..1).unwrap().into();
+        writer.matrix(&matrix, Encoding::F32).unwrap();
+        let answer = Answer::parse(writer.finish().unwrap()).unwrap();
+        Completion::Ended {
+            pass: PASS,
+            key: key(round),
+            place: Place::Anywhere,
+            timing: Timing::since(Instant::now(), by.is_none().then_some(0)),
+            by: by.map(|id| Answerer::Function { id: id.to_owned() }),
+            result: Ok(Answered::Apart(Box::new(answer))),
+        }
+    }
+
+    /// An audit, the tasks that the host was to compute, and what came of all.
+    struct Audited {
+        audit: Audit,
+        computed: usize,
+        done: Vec<Completion>,
+    }
+
+    impl Audited {
+        fn new() -> Self {
+            let rows = Encoding::F32;
+            let audit = Audit::new(1.0, Framing { rows, limits: Limits::default() });
+            Self { audit, computed: 0, done: Vec::new() }
+        }
+
+        fn submitted(&mut self, round: u32) {
+            let twin = Arc::new(Framed::empty(PASS, key(round)));
+            self.audit.open.insert((PASS, key(round)), Open { twin, chosen: true, state: State::Asked });
+        }
+
+        fn ended(&mut self, completion: Completion) {
+            self.audit.ended(completion, &mut |_| self.computed += 1, &mut self.done);
+        }
+
+        /// The value of the only answer since the last time, if there is one, and the verdicts.
+        fn take(&mut self) -> (Option<f32>, Vec<Verdict>) {
+            let (mut value, mut verdicts) = (None, Vec::new());
+            for completion in self.done.drain(..) {
+                match completion {
+                    Completion::Audited { verdict, .. } => verdicts.push(verdict),
+                    Completion::Ended { result: Ok(Answered::Apart(answer)), .. } => {
+                        let buffer = Buffer::zeroed(1, 1).unwrap();
+                        let rows = buffer.write(0..1).unwrap();
+                        let target = eciton_kernel::Target::Rows { rows, extents: vec![1] };
+                        answer.into_targets(vec![Some(target)], Vec::new()).unwrap();
+                        assert_eq!(value.replace(buffer.read(0..1).unwrap().view().row(0)[0]), None);
+                    }
+                    other => assert!(matches!(other, Completion::Ended { result: Err(_), .. })),
+                }
+            }
+            (value, verdicts)
+        }
+    }
+
+    #[test]
+    fn an_answer_counts_once_the_host_has_computed_the_same() {
+        let mut all = Audited::new();
+        all.submitted(1);
+        all.ended(end(1, 0.5, Some("f")));
+        assert_eq!((all.take(), all.computed, all.audit.comparing), ((None, vec![]), 1, 1));
+        all.ended(end(1, 0.5, None));
+        assert_eq!((all.take(), all.audit.comparing), ((Some(0.5), vec![]), 0));
+        // Zeros of both signs are equal numbers and different bits.
+        all.submitted(2);
+        all.ended(end(2, 0.0, Some("f")));
+        all.ended(end(2, -0.0, None));
+        assert_eq!((all.take(), all.computed), ((None, vec![]), 3));
+        all.ended(end(2, -0.0, None));
+        let wrong = Verdict::Wrong(Answerer::Function { id: "f".to_owned() });
+        assert_eq!(all.take(), (Some(-0.0), vec![wrong]));
+        assert_eq!(all.audit.take_caught().len(), 1);
+        // The process still answers: the host computes its tasks, and those that were handed out
+        // before are tried again.
+        all.submitted(3);
+        all.ended(end(3, 7.0, Some("f")));
+        assert_eq!(all.take(), (None, vec![]));
+        all.ended(end(3, 8.0, None));
+        assert_eq!(all.take(), (Some(8.0), vec![]));
+        all.ended(end(4, 7.0, Some("f")));
+        assert_eq!((all.take(), all.audit.comparing), ((None, vec![]), 0));
+        // The host itself needs no audit.
+        all.submitted(5);
+        all.ended(end(5, 1.0, None));
+        assert_eq!((all.take(), all.audit.open.len()), ((Some(1.0), vec![]), 0));
+        let counts = all.audit.counts().unwrap();
+        assert_eq!((counts.answers, counts.compared, counts.wrong.len()), (4, 2, 1));
+    }
+
+    #[test]
+    fn a_host_that_differs_from_itself_and_another_class_are_told() {
+        let mut all = Audited::new();
+        all.submitted(1);
+        all.ended(end(1, 1.0, Some("f")));
+        all.ended(end(1, 2.0, None));
+        all.ended(end(1, 1.0, None));
+        assert_eq!(all.take().1, [Verdict::Host]);
+        all.submitted(2);
+        all.ended(end(2, 1.0, Some("foreign")));
+        assert_eq!(all.take().1, [Verdict::Class("another-1".to_owned())]);
+        // Tasks that were cancelled before their answer came are forgotten.
+        all.submitted(3);
+        all.audit.cancel();
+        assert_eq!(all.audit.open.len(), 1);
+        let none = Audit::new(0.0, Framing { rows: Encoding::F32, limits: Limits::default() });
+        assert!(none.counts().is_none());
+    }
+
+    #[test]
+    fn a_share_of_all_tasks_is_chosen() {
+        let audit = Audit::new(0.25, Framing { rows: Encoding::F32, limits: Limits::default() });
+        let chosen = (0..4000).filter(|round| audit.is_chosen((PASS, key(*round)))).count();
+        // Seven standard deviations of 27.
+        assert!((810..1190).contains(&chosen), "{chosen}");
     }
 }

@@ -16,7 +16,7 @@ use crate::functions::{self, Error, Keys, Most, Wanted};
 use crate::lambda::{LambdaInvoker, LambdaSettings};
 use crate::scratch::Scratch;
 use crate::trainers::{FILES, JOBS};
-use crate::{Architecture, Bill, Completion, Cut, Executor, Host, Job, Load, RemotePool};
+use crate::{Architecture, Bill, Cancel, Capabilities, Completion, Executor, Host, Job, RemotePool, Usage};
 
 const REGION: &str = "us-east-1";
 const BUCKET: &str = "eciton-emulated";
@@ -257,7 +257,7 @@ impl Emulated {
     /// What the client counted, to compare with the service.
     #[must_use]
     pub fn client_bill(&self) -> Option<Bill> {
-        self.pool.as_ref().and_then(Executor::bill)
+        self.pool.as_ref().and_then(|pool| pool.usage().bill)
     }
 }
 
@@ -283,16 +283,8 @@ impl Executor for Emulated {
         self.pool.as_mut().is_some_and(|pool| pool.drain(done, timeout))
     }
 
-    fn is_apart(&self) -> bool {
-        self.pool.as_ref().is_some_and(Executor::is_apart)
-    }
-
-    fn cancel(&mut self) -> u64 {
-        self.pool.as_mut().map_or(0, Executor::cancel)
-    }
-
-    fn most(&self) -> u32 {
-        self.pool.as_ref().map_or(0, Executor::most)
+    fn cancel(&mut self, what: Cancel<'_>) -> u64 {
+        self.pool.as_mut().map_or(0, |pool| pool.cancel(what))
     }
 
     fn set_limit(&mut self, count: u32) {
@@ -301,28 +293,13 @@ impl Executor for Emulated {
         }
     }
 
-    fn load(&self) -> Load {
-        self.pool.as_ref().map(Executor::load).unwrap_or_default()
+    fn capabilities(&self) -> Capabilities<'_> {
+        self.pool.as_ref().map(Executor::capabilities).unwrap_or_default()
     }
 
-    fn numeric_classes(&self) -> Vec<String> {
-        self.pool.as_ref().map(Executor::numeric_classes).unwrap_or_default()
-    }
-
-    fn architecture(&self) -> Option<Architecture> {
-        self.pool.as_ref().and_then(Executor::architecture)
-    }
-
-    fn host(&self) -> Option<&Host> {
-        self.pool.as_ref().and_then(Executor::host)
-    }
-
-    fn cut(&self) -> Option<&Cut> {
-        self.pool.as_ref().and_then(Executor::cut)
-    }
-
-    fn bill(&self) -> Option<Bill> {
-        Some(bill(&self.cloud.bill(), &self.client_bill().unwrap_or_default()))
+    fn usage(&self) -> Usage {
+        let usage = self.pool.as_ref().map(Executor::usage).unwrap_or_default();
+        Usage { bill: Some(bill(&self.cloud.bill(), &self.client_bill().unwrap_or_default())), ..usage }
     }
 }
 

@@ -40,6 +40,12 @@ impl Framing {
 }
 
 impl Framed {
+    /// A task that cannot be done.
+    #[cfg(test)]
+    pub(crate) fn empty(pass: u32, key: TaskKey) -> Self {
+        Self { pass, key, layers: Vec::new(), frame: Vec::new() }
+    }
+
     /// Does it.
     pub(crate) fn run(&self, instances: &mut Instances) -> Result<Answer, Error> {
         let frame = parse(&self.frame)?;

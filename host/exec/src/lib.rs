@@ -308,7 +308,7 @@ impl Completion {
     }
 }
 
-/// What an executor has to do.
+/// Jobs of an executor that are not done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Load {
     /// Jobs that wait for a thread or a function.
@@ -317,94 +317,92 @@ pub struct Load {
     pub in_flight: u32,
 }
 
+/// Properties of an executor.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Capabilities<'a> {
+    /// True if answers come [`Answered::Apart`], so that a second attempt at a task may be submitted
+    /// while the first is under way.
+    pub is_apart: bool,
+    /// True if workers of lanes keep rows between steps ([`eciton_kernel::Kept`]).
+    pub keeps_rows: bool,
+    /// Maximum number of helpers.
+    pub most: u32,
+    /// The processors of its functions, if it has functions.
+    pub architecture: Option<Architecture>,
+    /// The place of this machine as seen from its functions, if these are charged for.
+    pub host: Option<&'a Host>,
+    /// What cut the number of functions, if something did.
+    pub cut: Option<&'a Cut>,
+}
+
+/// Usage of an executor so far.
+#[derive(Debug, Clone, Default)]
+pub struct Usage {
+    /// Jobs that are not done.
+    pub load: Load,
+    /// Usage that is charged for, if any is.
+    pub bill: Option<Bill>,
+    /// The numeric classes of the machines other than this one that have answered, ascending.
+    pub numeric_classes: Vec<String>,
+    /// Messages of workers, by index.
+    pub traffic: Vec<workers::Traffic>,
+    /// Counts of the audit, if anything is audited.
+    pub audited: Option<Audited>,
+}
+
+/// What is to be cancelled.
+#[derive(Debug, Clone, Copy)]
+pub enum Cancel<'a> {
+    /// All tasks under way that can be ended. Later tasks run on this machine, so that the rest of
+    /// the work (an evaluation) costs nothing and waits for nobody.
+    All,
+    /// The tasks of lanes: their ends are not reported any more.
+    Lanes,
+    /// The tasks of a worker whose answer is wrong, and its connection. Its loss is reported with the
+    /// reason.
+    Worker {
+        /// Index of the worker.
+        place: u32,
+        /// The reason.
+        reason: &'a str,
+    },
+}
+
 /// Does jobs.
 ///
 /// An executor has *helpers* beside the driver's thread, whose number may change while tasks are under
 /// way: functions, or, where there are none, further compute threads.
 pub trait Executor {
     /// Takes a job. The job's leases end before its completion is reported. A second attempt exists only
-    /// where [`Executor::is_apart`]; its leases end before this call returns.
+    /// where [`Capabilities::is_apart`]; its leases end before this call returns.
     fn submit(&mut self, job: Job);
 
     /// Waits until something is finished (or nothing is under way, or `timeout` has passed) and moves
     /// all that is into `done`. Says whether anything is still under way.
     fn drain(&mut self, done: &mut Vec<Completion>, timeout: Option<Duration>) -> bool;
 
-    /// Whether answers come [`Answered::Apart`], so that a second attempt at a task may be submitted
-    /// while the first is under way.
-    fn is_apart(&self) -> bool {
-        false
+    /// Cancels tasks. Returns how many were under way, where their answers are lost.
+    fn cancel(&mut self, _what: Cancel<'_>) -> u64 {
+        0
     }
 
-    /// Whether lanes' places keep rows between steps ([`eciton_kernel::Kept`]).
-    fn keeps(&self) -> bool {
-        false
-    }
-
-    /// Waits, before a first pass, until whoever does its jobs is there; `tell` hears of whom. By place of a lane, whether it is
-    /// there; empty where places do not come and go.
+    /// Waits, before a first pass, until the workers are there; `tell` hears of those that are
+    /// awaited. Returns by index whether a worker is there, and nothing where workers do not come and
+    /// go.
     ///
     /// # Errors
-    /// Who is missing, in words, with what to do.
+    /// Which workers are missing, in words, with what to do.
     fn prepare(&mut self, _tell: &mut dyn FnMut(&str)) -> Result<Vec<bool>, String> {
         Ok(Vec::new())
     }
 
-    /// Ends the connection of a worker whose answer is wrong. Its loss is reported with the reason.
-    fn exclude(&mut self, _place: u32, _reason: &str) {}
-
-    /// Forgets what lanes' places are at: none of it is reported any more.
-    fn abandon(&mut self) {}
-
-    /// What places of lanes have sent and received so far; empty where there are none.
-    fn traffic(&self) -> Vec<workers::Traffic> {
-        Vec::new()
-    }
-
-    /// The most helpers that there may be.
-    fn most(&self) -> u32;
-
-    /// Lets so many helpers work, at most [`Executor::most`], which is where it begins. What is under way
-    /// goes on.
+    /// Sets the number of helpers that work, at most [`Capabilities::most`], which is where it begins.
+    /// What is under way goes on.
     fn set_limit(&mut self, count: u32);
 
-    /// What there is to do.
-    fn load(&self) -> Load;
+    /// The properties of the executor. Cancelling changes them.
+    fn capabilities(&self) -> Capabilities<'_>;
 
-    /// Ends all tasks under way where that can be done; what they would have answered is lost.
-    /// Returns how many there were. From then on tasks run on this machine, so that what is left to
-    /// do (an evaluation) costs nothing and waits for nobody.
-    fn cancel(&mut self) -> u64 {
-        0
-    }
-
-    /// What this run has used so far of what is charged for; `None` where nothing is.
-    fn bill(&self) -> Option<Bill> {
-        None
-    }
-
-    /// The counts of its audit. `None` if nothing is audited.
-    fn audited(&self) -> Option<&Audited> {
-        None
-    }
-
-    /// The numeric classes of the machines other than this one that have answered, ascending.
-    fn numeric_classes(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    /// The processors of its functions; `None` where there are none.
-    fn architecture(&self) -> Option<Architecture> {
-        None
-    }
-
-    /// This machine's place as seen from its functions; `None` where nothing is charged.
-    fn host(&self) -> Option<&Host> {
-        None
-    }
-
-    /// By what the number of functions was cut, where it was.
-    fn cut(&self) -> Option<&Cut> {
-        None
-    }
+    /// The usage so far.
+    fn usage(&self) -> Usage;
 }

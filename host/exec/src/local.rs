@@ -11,7 +11,7 @@ use eciton_kernel::{AnyCall, Finished, Instances};
 use eciton_plan::Place;
 
 use crate::framed::{Framed, Framing};
-use crate::{Answered, Completion, Executor, Job, Load, Order, Timing, Work, WorkError};
+use crate::{Answered, Capabilities, Completion, Executor, Job, Load, Order, Timing, Usage, Work, WorkError};
 
 /// How long an idle thread looks for work before it sleeps: a small graph's stages are shorter than
 /// the time it takes to wake a thread.
@@ -368,22 +368,23 @@ impl Executor for LocalPool {
         self.shared.wake(queues);
     }
 
-    fn most(&self) -> u32 {
-        // At most as many as `Settings::threads`.
-        self.threads.len() as u32
-    }
-
     fn set_limit(&mut self, count: u32) {
-        self.shared.limit.store(count.min(self.most()), Ordering::Release);
+        self.shared.limit.store(count.min(self.capabilities().most), Ordering::Release);
         // Taken so that no thread is between looking and sleeping.
         drop(self.shared.lock());
         self.shared.more.notify_all();
         self.shared.work.notify_all();
     }
 
-    fn load(&self) -> Load {
+    fn capabilities(&self) -> Capabilities<'_> {
+        // At most as many as `Settings::threads`.
+        Capabilities { most: self.threads.len() as u32, ..Capabilities::default() }
+    }
+
+    fn usage(&self) -> Usage {
         let waiting = self.shared.lock().waits() as u64;
-        Load { waiting, in_flight: self.shared.helping.load(Ordering::Relaxed) }
+        let in_flight = self.shared.helping.load(Ordering::Relaxed);
+        Usage { load: Load { waiting, in_flight }, ..Usage::default() }
     }
 
     fn drain(&mut self, done: &mut Vec<Completion>, timeout: Option<Duration>) -> bool {
@@ -508,7 +509,7 @@ mod tests {
         let mut pool =
             LocalPool::new(Settings { threads: 4, fresh_instances: false, newest_first: false, lanes: 0 })
                 .unwrap();
-        assert_eq!(pool.most(), 3);
+        assert_eq!(pool.capabilities().most, 3);
         for limit in [3, 0, 1, 0, 9, 2] {
             pool.set_limit(limit);
             // What a thread has begun before the change may still be under way.
@@ -524,7 +525,8 @@ mod tests {
                 };
                 pool.submit(job(n, work));
             }
-            assert!(pool.load().waiting <= 200 && pool.load().in_flight <= limit.min(3));
+            let load = pool.usage().load;
+            assert!(load.waiting <= 200 && load.in_flight <= limit.min(3));
             while done.len() < 200 {
                 pool.drain(&mut done, None);
             }
@@ -533,7 +535,7 @@ mod tests {
                 _ => panic!("{c:?}"),
             };
             assert!(done.iter().map(thread).all(|thread| thread <= limit), "at most {limit}");
-            assert_eq!(pool.load(), Load::default());
+            assert_eq!(pool.usage().load, Load::default());
         }
     }
 }

@@ -27,10 +27,12 @@ pub use eciton_plan::Transport;
 use self::attempt::Wire;
 use self::flights::{Flights, Shared};
 use self::objects::Objects;
-use crate::audit::{Audit, Audited};
+use crate::audit::Audit;
 use crate::framed::Framing;
 use crate::invoker::Invoker;
-use crate::{Architecture, Bill, Completion, Cut, Executor, Host, Job, Load, LocalPool, Order};
+use crate::{
+    Architecture, Cancel, Capabilities, Completion, Cut, Executor, Host, Job, Load, LocalPool, Order, Usage,
+};
 
 /// How a remote pool is set up.
 #[derive(Debug, Clone)]
@@ -178,51 +180,33 @@ impl<I: Invoker> Executor for RemotePool<I> {
         under_way
     }
 
-    fn is_apart(&self) -> bool {
-        !self.at_home
-    }
-
-    fn most(&self) -> u32 {
-        self.shared.wire.settings.most
-    }
-
-    fn set_limit(&mut self, count: u32) {
-        lock(&self.shared.flights).limit = count.min(self.most());
-        self.shared.dispatch();
-    }
-
-    fn load(&self) -> Load {
-        let (waiting, flights) = (self.local.load().waiting, lock(&self.shared.flights));
-        Load { waiting: waiting + flights.written.len() as u64, in_flight: flights.in_flight }
-    }
-
-    fn cancel(&mut self) -> u64 {
+    fn cancel(&mut self, what: Cancel<'_>) -> u64 {
+        // Functions have no lanes, and their processes cannot be ended.
+        if !matches!(what, Cancel::All) {
+            return 0;
+        }
         self.at_home = true;
         self.audit.cancel();
         self.shared.cancel()
     }
 
-    fn numeric_classes(&self) -> Vec<String> {
-        lock(&self.shared.wire.classes).iter().cloned().collect()
+    fn set_limit(&mut self, count: u32) {
+        lock(&self.shared.flights).limit = count.min(self.shared.wire.settings.most);
+        self.shared.dispatch();
     }
 
-    fn audited(&self) -> Option<&Audited> {
-        self.audit.counts()
+    fn capabilities(&self) -> Capabilities<'_> {
+        let RemoteSettings { most, architecture, host, cut, .. } = &self.shared.wire.settings;
+        let (is_apart, keeps_rows) = (!self.at_home, false);
+        let (host, cut) = (host.as_ref(), cut.as_ref());
+        Capabilities { is_apart, keeps_rows, most: *most, architecture: *architecture, host, cut }
     }
 
-    fn architecture(&self) -> Option<Architecture> {
-        self.shared.wire.settings.architecture
-    }
-
-    fn host(&self) -> Option<&Host> {
-        self.shared.wire.settings.host.as_ref()
-    }
-
-    fn cut(&self) -> Option<&Cut> {
-        self.shared.wire.settings.cut.as_ref()
-    }
-
-    fn bill(&self) -> Option<Bill> {
+    fn usage(&self) -> Usage {
+        let waiting = self.local.usage().load.waiting;
+        let flights = lock(&self.shared.flights);
+        let load = Load { waiting: waiting + flights.written.len() as u64, in_flight: flights.in_flight };
+        drop(flights);
         let mut bill = *lock(&self.shared.wire.bill);
         if let Some(store) = &self.shared.wire.store {
             let Counts { gets, puts, lists, heads, bytes_in, bytes_out, .. } = store.counts();
@@ -234,7 +218,13 @@ impl<I: Invoker> Executor for RemotePool<I> {
             bill.store_bytes_host = bytes_in + bytes_out;
             bill.store_bytes_to_host = bytes_in;
         }
-        Some(bill)
+        Usage {
+            load,
+            bill: Some(bill),
+            numeric_classes: lock(&self.shared.wire.classes).iter().cloned().collect(),
+            traffic: Vec::new(),
+            audited: self.audit.counts().cloned(),
+        }
     }
 }
 

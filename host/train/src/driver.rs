@@ -120,7 +120,7 @@ impl Training<'_> {
         let mut begun = Instant::now();
         let mut replaced = false;
         let mut report: Option<EpochReport> = None;
-        let mut billed: Option<Bill> = machine.bill();
+        let mut billed: Option<Bill> = machine.usage().bill;
         let (seed, stop, epochs) = (self.stages.seed, self.stop, self.epochs);
         let mut sum = Sum::default();
         let (evaluation, evaluator, config) = (&self.evaluation, &mut *self.evaluator, self.config);
@@ -273,7 +273,7 @@ impl Training<'_> {
                         ));
                     }
                     if let Some(mut report) = report.take() {
-                        if let (Some(now), Some(before)) = (machine.bill(), &mut billed) {
+                        if let (Some(now), Some(before)) = (machine.usage().bill, &mut billed) {
                             report.bill = Some(now.since(&std::mem::replace(before, now)));
                         }
                         state.observer.epoch(&report);
@@ -293,7 +293,7 @@ impl Training<'_> {
                             (&trained, false),
                             (state.weights, epochs),
                             state.counts,
-                            machine.bill(),
+                            machine.usage().bill,
                         )?;
                         warned.iter().for_each(|text| state.observer.warning(text));
                     }
@@ -327,8 +327,12 @@ impl Training<'_> {
         if trained.stopped
             && let Some(recorder) = &mut state.recorder
         {
-            let warned =
-                recorder.save((&trained, true), (state.weights, epochs), state.counts, machine.bill())?;
+            let warned = recorder.save(
+                (&trained, true),
+                (state.weights, epochs),
+                state.counts,
+                machine.usage().bill,
+            )?;
             warned.iter().for_each(|text| state.observer.warning(text));
         }
         Ok(trained)

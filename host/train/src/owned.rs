@@ -37,7 +37,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use eciton_exec::{self as exec, Completion, Executor, Job, Work};
+use eciton_exec::{self as exec, Cancel, Completion, Executor, Job, Work};
 use eciton_kernel::Kept;
 use eciton_plan::{
     Attempt, IntervalId, Lanes, Node, Optimiser, ParameterId, Program, Round, StageId, Task, TensorKey,
@@ -579,7 +579,8 @@ fn exclude<M: Executor + ?Sized>(
     place: u32,
     reason: impl std::fmt::Display,
 ) -> Error {
-    asking.machine.exclude(place, &format!("wrong answer to a request about its parameters: {reason}"));
+    let reason = format!("wrong answer to a request about its parameters: {reason}");
+    asking.machine.cancel(Cancel::Worker { place, reason: &reason });
     Error::Gone { place }
 }
 

@@ -420,7 +420,7 @@ impl Session {
         let mut training = Training {
             stages: stages
                 .with_spans(&self.spans, &self.schedule)
-                .with_places(self.machine.keeps())
+                .with_places(self.machine.capabilities().keeps_rows)
                 .with_passing(self.weights.owners().have_parameters())
                 .with_batches(batches),
             evaluation: plan.stages(&self.inputs, rows, &self.layers)?,
@@ -509,13 +509,14 @@ impl Session {
     /// The numeric classes of this machine and of all that answered.
     pub(crate) fn numeric_class(&self) -> String {
         let own = eciton_tensor::simd::numeric_class();
-        let others = self.machine.numeric_classes().into_iter().filter(|class| class != own);
+        let classes = self.machine.usage().numeric_classes;
+        let others = classes.into_iter().filter(|class| class != own);
         std::iter::once(own.to_owned()).chain(others).collect::<Vec<_>>().join(" + ")
     }
 
     /// What the run used of what is charged for.
     pub(crate) fn bill(&self) -> Option<eciton_exec::Bill> {
-        self.machine.bill()
+        self.machine.usage().bill
     }
 
     /// That in money.
@@ -525,7 +526,8 @@ impl Session {
 
     /// A bill in money.
     pub(crate) fn cost_of(&self, bill: &eciton_exec::Bill) -> Option<eciton_exec::Cost> {
-        Some(bill.cost(self.prices.as_ref()?, self.machine.architecture()?, self.machine.host()?))
+        let can = self.machine.capabilities();
+        Some(bill.cost(self.prices.as_ref()?, can.architecture?, can.host?))
     }
 
     /// Writes out what was recorded.
@@ -545,7 +547,8 @@ impl Session {
 
     /// Facts of its functions before they work; `None` where nothing is charged.
     pub(crate) fn outlook(&self) -> Option<Outlook> {
-        let (host, cut) = (self.machine.host()?.clone(), self.machine.cut().cloned());
+        let can = self.machine.capabilities();
+        let (host, cut) = (can.host?.clone(), can.cut.cloned());
         Some(Outlook { host, cut })
     }
 
@@ -556,7 +559,7 @@ impl Session {
 
     /// Returns the traffic of workers and the cost of their failures; `None` without workers.
     pub(crate) fn workers(&self) -> Option<WorkersUsed> {
-        let places = self.machine.traffic();
+        let places = self.machine.usage().traffic;
         let counters = self.engine.counters();
         let (again, redundant, retries) = (counters.again, counters.redundant, counters.retries);
         let returns = self.weights.owning_workers().map(Owners::returns);
@@ -565,14 +568,14 @@ impl Session {
 
     /// Result of the audit. `None` if nothing is audited.
     pub(crate) fn audit(&self) -> Option<AuditReport> {
-        self.doubts.report(self.machine.audited())
+        self.doubts.report(self.machine.usage().audited.as_ref())
     }
 
     /// How attempts ended; `None` where there is one for each task.
     pub(crate) fn attempts(&self) -> Option<Attempts> {
         let both = [self.engine.counters(), self.evaluation.engine.counters()];
         let sum = |of: fn(&eciton_engine::Counters) -> u64| both.iter().map(|c| of(c)).sum::<u64>();
-        self.machine.bill().map(|_| Attempts {
+        self.machine.usage().bill.map(|_| Attempts {
             committed: sum(|c| c.committed),
             retries: sum(|c| c.retries),
             relaunches: sum(|c| c.relaunches),

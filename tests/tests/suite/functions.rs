@@ -389,7 +389,7 @@ fn a_retry_is_the_hosts_where_no_function_may_be() {
         rows.view_mut().row_mut(0).fill(7.0);
         drop(rows);
         let (thread, answered, attempt) = next(&mut pool);
-        assert_eq!((thread, attempt, pool.bill().unwrap().invocations), (Some(0), Attempt(1), 0));
+        assert_eq!((thread, attempt, pool.usage().bill.unwrap().invocations), (Some(0), Attempt(1), 0));
         let Answered::Apart(answer) = answered else { panic!("in place") };
         assert_ne!(bits(&product.y), wanted);
         answer.into_targets(product.call().rows_out, Vec::new()).unwrap();
@@ -398,7 +398,7 @@ fn a_retry_is_the_hosts_where_no_function_may_be() {
             pool.set_limit(1);
             pool.submit(product.job(&opened.layer, 1, 2));
             let (thread, _, attempt) = next(&mut pool);
-            assert_eq!((thread, attempt, pool.bill().unwrap().invocations), (None, Attempt(2), 1));
+            assert_eq!((thread, attempt, pool.usage().bill.unwrap().invocations), (None, Attempt(2), 1));
         }
     }
 }
@@ -453,7 +453,8 @@ fn the_clients_bill_is_the_services() {
             let mut cloud = Cloud::start(worker.to_str().unwrap(), "slow", &product, executor, 0.0);
             cloud.run(&product);
             cloud.run(&product);
-            let (service, mut client) = (cloud.cloud.bill().unwrap(), cloud.cloud.client_bill().unwrap());
+            let (service, mut client) =
+                (cloud.cloud.usage().bill.unwrap(), cloud.cloud.client_bill().unwrap());
             assert_eq!(service.invocations, 2);
             // A product of two sums, or a sum of products.
             assert!((client.gb_seconds - service.gb_seconds).abs() < 1e-9);

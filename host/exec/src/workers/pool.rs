@@ -16,12 +16,12 @@ use super::connections::let_in;
 use super::link::{Flight, Link};
 use super::objects::Objects;
 use super::shared::{Shared, State};
-use crate::audit::{Answerer, Audit, Audited};
+use crate::audit::{Answerer, Audit};
 use crate::framed::Framing;
 use crate::functions;
 use crate::scratch::Scratch;
 use crate::ticket::Ticket;
-use crate::{Completion, Executor, Job, Load, LocalPool, Work};
+use crate::{Cancel, Capabilities, Completion, Executor, Job, Load, LocalPool, Usage, Work};
 
 /// Settings of a pool of workers.
 #[derive(Debug)]
@@ -212,6 +212,28 @@ impl WorkerPool {
     }
 }
 
+impl WorkerPool {
+    /// Ends all tasks. Returns how many were under way.
+    fn end(&mut self) -> u64 {
+        self.at_home = true;
+        self.audit.cancel();
+        let mut state = self.shared.lock();
+        let links = state.links.iter_mut().flatten();
+        let flights: Vec<Flight> =
+            links.flat_map(|link| std::mem::take(&mut link.flights)).map(|(_, f)| f).collect();
+        let deserted = std::mem::take(&mut state.deserted);
+        state.closed = true;
+        drop(state);
+        let count = flights.len() + self.shared.inbox.withdraw();
+        // Tickets that are dropped take themselves back.
+        drop(flights);
+        if deserted {
+            self.shared.inbox.forget();
+        }
+        count as u64
+    }
+}
+
 impl Executor for WorkerPool {
     fn submit(&mut self, job: Job) {
         let job = match (job.work, job.lane) {
@@ -263,19 +285,11 @@ impl Executor for WorkerPool {
         under_way
     }
 
-    fn is_apart(&self) -> bool {
-        !self.at_home
-    }
-
-    fn keeps(&self) -> bool {
-        self.shared.settings.lanes && !self.at_home
-    }
-
     fn prepare(&mut self, tell: &mut dyn FnMut(&str)) -> Result<Vec<bool>, String> {
         if !std::mem::replace(&mut self.gathered, true) {
             if self.children.is_empty() {
                 let Rendezvous { address, tokens, written } = &self.rendezvous;
-                let (tokens, count) = (tokens.display(), self.most());
+                let (tokens, count) = (tokens.display(), self.shared.settings.count);
                 let copy = match written {
                     0 => "; copies of an earlier run's tokens are valid".to_owned(),
                     written if *written == count => String::new(),
@@ -292,59 +306,39 @@ impl Executor for WorkerPool {
         Ok(self.shared.lock().links.iter().map(is_there).collect())
     }
 
-    fn exclude(&mut self, place: u32, reason: &str) {
-        self.shared.exclude(place, None, reason);
-    }
-
-    fn abandon(&mut self) {
-        self.shared.abandon();
-    }
-
-    fn traffic(&self) -> Vec<Traffic> {
-        self.shared.lock().traffic.clone()
-    }
-
-    fn most(&self) -> u32 {
-        self.shared.settings.count
+    fn cancel(&mut self, what: Cancel<'_>) -> u64 {
+        match what {
+            Cancel::All => self.end(),
+            Cancel::Lanes => {
+                self.shared.abandon();
+                0
+            }
+            Cancel::Worker { place, reason } => {
+                self.shared.exclude(place, None, reason);
+                0
+            }
+        }
     }
 
     fn set_limit(&mut self, _: u32) {}
 
-    fn load(&self) -> Load {
+    fn capabilities(&self) -> Capabilities<'_> {
+        let settings = &self.shared.settings;
+        let (is_apart, keeps_rows) = (!self.at_home, settings.lanes && !self.at_home);
+        Capabilities { is_apart, keeps_rows, most: settings.count, ..Capabilities::default() }
+    }
+
+    fn usage(&self) -> Usage {
+        let waiting = self.local.usage().load.waiting;
         let state = self.shared.lock();
         let in_flight = state.links.iter().flatten().map(|link| link.flights.len() as u32).sum();
-        Load { waiting: self.local.load().waiting, in_flight }
-    }
-
-    fn cancel(&mut self) -> u64 {
-        self.at_home = true;
-        self.audit.cancel();
-        let mut state = self.shared.lock();
-        let flights: Vec<Flight> = state
-            .links
-            .iter_mut()
-            .flatten()
-            .flat_map(|link| std::mem::take(&mut link.flights))
-            .map(|(_, f)| f)
-            .collect();
-        let deserted = std::mem::take(&mut state.deserted);
-        state.closed = true;
-        drop(state);
-        let count = flights.len() + self.shared.inbox.withdraw();
-        // Tickets that are dropped take themselves back.
-        drop(flights);
-        if deserted {
-            self.shared.inbox.forget();
+        Usage {
+            load: Load { waiting, in_flight },
+            bill: None,
+            numeric_classes: state.classes.iter().cloned().collect(),
+            traffic: state.traffic.clone(),
+            audited: self.audit.counts().cloned(),
         }
-        count as u64
-    }
-
-    fn audited(&self) -> Option<&Audited> {
-        self.audit.counts()
-    }
-
-    fn numeric_classes(&self) -> Vec<String> {
-        self.shared.lock().classes.iter().cloned().collect()
     }
 }
 

@@ -2,7 +2,7 @@
 //! failure.
 
 use eciton_engine::Engine;
-use eciton_exec::{Completion, Executor};
+use eciton_exec::{Cancel, Completion, Executor};
 use eciton_plan::{Optimiser, Round, Version};
 
 use super::epochs::Sum;
@@ -181,7 +181,7 @@ pub(crate) fn restore<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'
 /// Waits for what is under way, whose answers are of no use any more, and where nobody is there for somebody.
 fn settle<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>) -> Result<()> {
     let mut ended = std::mem::take(&mut state.passes.aside.completions);
-    machine.abandon();
+    machine.cancel(Cancel::Lanes);
     loop {
         for completion in ended.drain(..) {
             match completion {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use eciton_engine::{Action, Engine, Event, Reason, WaitsFor};
-use eciton_exec::{Answered, Completion, Executor, Job, WorkError};
+use eciton_exec::{Answered, Cancel, Completion, Executor, Job, WorkError};
 use eciton_kernel::Finished;
 use eciton_kernel::wire::Answer;
 use eciton_plan::{Attempt, Round, StageId, Step, Task, TaskKey, Version};
@@ -116,7 +116,7 @@ pub(super) struct Pass<'m, M: ?Sized> {
 impl<'m, M: Executor + ?Sized> Pass<'m, M> {
     /// `ends`: whether a stop ends tasks under way, where that can be done.
     pub(super) fn new(machine: &'m mut M, stop: Option<&'m Stop>, ends: bool) -> Self {
-        let stop = stop.filter(|_| ends && machine.is_apart());
+        let stop = stop.filter(|_| ends && machine.capabilities().is_apart);
         let (actions, pending) = (Vec::new(), VecDeque::new());
         let (done, apart) = (Vec::new(), BTreeMap::new());
         let (held, failure, epochs, meter) = (Vec::new(), None, None, None);
@@ -387,7 +387,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
             tuning.ended(timing.thread);
         }
         // The engine's averages make deadlines, which are for functions.
-        let here = timing.thread.is_some() && self.machine.is_apart();
+        let here = timing.thread.is_some() && self.machine.capabilities().is_apart;
         match answered {
             Answered::InPlace(finished) => log(stages, state, key.stage, finished),
             Answered::Apart(answer) => {
@@ -488,7 +488,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
 
     /// Ends what is under way. Everything reports or is gone before another pass begins.
     fn cancel(&mut self, counts: &mut Counts) {
-        counts.cancelled += self.machine.cancel();
+        counts.cancelled += self.machine.cancel(Cancel::All);
         loop {
             // Answered, but no longer of use: the epoch will not be whole.
             counts.late += self.done.drain(..).filter(Completion::is_answer).count() as u64;

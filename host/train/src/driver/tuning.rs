@@ -113,7 +113,8 @@ impl Tuning {
         self.committed = committed.unwrap_or(self.committed);
         let seconds = self.begun.elapsed().as_secs_f64();
         let Money { prices, host_second_usd, helper_second_usd } = &self.money;
-        let charged = machine.bill().zip(prices.as_ref());
+        let eciton_exec::Usage { load, bill, .. } = machine.usage();
+        let charged = bill.zip(prices.as_ref());
         let usd =
             |(bill, (prices, architecture, host)): (eciton_exec::Bill, &(Prices, Architecture, Host))| {
                 bill.cost(prices, *architecture, host).usd
@@ -121,7 +122,6 @@ impl Tuning {
         let charged = charged.map_or(0.0, usd);
         let helped =
             self.helped.0 + (seconds - self.helped.1) * f64::from(self.used.last) * helper_second_usd;
-        let load = machine.load();
         let seen = Observation {
             time_us: (seconds * 1e6) as u64,
             waiting: load.waiting,

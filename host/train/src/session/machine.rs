@@ -55,9 +55,8 @@ pub(super) fn tuning(
     intervals: u32,
     threads: u32,
 ) -> Option<Tuning> {
-    let tasks = program.tasks() as u64 * u64::from(intervals);
-    let auto =
-        |round_trip_us| TunerSettings { least: 0, most: machine.most(), intervals, tasks, round_trip_us };
+    let (can, tasks) = (machine.capabilities(), program.tasks() as u64 * u64::from(intervals));
+    let auto = |round_trip_us| TunerSettings { least: 0, most: can.most, intervals, tasks, round_trip_us };
     let executor = &config.executor;
     let round_trip_us = match executor.kind {
         ExecutorKind::Local => {
@@ -77,11 +76,11 @@ pub(super) fn tuning(
         ExecutorKind::Workers => return None,
     };
     let hour = executor.host_hour_usd.unwrap_or(CORE_HOUR_USD * f64::from(threads));
-    let charged = || Some((prices?.clone(), machine.architecture()?, machine.host()?.clone()));
+    let charged = || Some((prices?.clone(), can.architecture?, can.host?.clone()));
     let money = Money { prices: charged(), host_second_usd: hour / 3600.0, helper_second_usd: 0.0 };
     let tuning = match executor.functions {
-        FunctionCount::Fixed(_) => Tuning::fixed(Helpers::Functions, machine.most(), money),
+        FunctionCount::Fixed(_) => Tuning::fixed(Helpers::Functions, can.most, money),
         FunctionCount::Auto => Tuning::auto(Helpers::Functions, auto(round_trip_us), money),
     };
-    Some(tuning.cut(machine.cut()))
+    Some(tuning.cut(can.cut))
 }

@@ -136,7 +136,7 @@ impl Cloud {
     /// Milliseconds charged for one warm task, and the worker's times.
     pub(crate) fn run(&mut self, product: &Product) -> (f64, Times) {
         self.passes += 1;
-        let before = self.cloud.bill().unwrap().billed_ms;
+        let before = self.cloud.usage().bill.unwrap().billed_ms;
         self.cloud.submit(product.job(&self.opened.layer, self.passes, 0));
         let mut done = Vec::new();
         while done.is_empty() {
@@ -147,6 +147,6 @@ impl Cloud {
             other => panic!("{other:?}"),
         };
         let times = answer.meta().times;
-        ((self.cloud.bill().unwrap().billed_ms - before) as f64, times)
+        ((self.cloud.usage().bill.unwrap().billed_ms - before) as f64, times)
     }
 }
