@@ -198,8 +198,8 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
 }
 
 /// The rounds of wrong answers.
-fn rounds(rounds: &[u32]) -> String {
-    let mut rounds: Vec<String> = rounds.iter().map(u32::to_string).collect();
+fn rounds(rounds: &[(u64, u32)]) -> String {
+    let mut rounds: Vec<String> = rounds.iter().map(|(_, round)| round.to_string()).collect();
     rounds.dedup();
     format!("round{} {}", if rounds.len() > 1 { "s" } else { "" }, rounds.join(", "))
 }

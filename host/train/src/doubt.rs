@@ -39,8 +39,8 @@ pub struct AuditReport {
 pub struct Excluded {
     /// The worker or the function, for instance `worker 1`.
     pub process: String,
-    /// Rounds of the wrong answers that were found.
-    pub rounds: Vec<u32>,
+    /// Seed and round of each wrong answer that was found.
+    pub rounds: Vec<(u64, u32)>,
     /// The seed and the epoch that were trained when it answered for the first time: everything
     /// since then is in doubt.
     pub since: (u64, u32),
@@ -90,7 +90,7 @@ impl Doubts {
         match verdict {
             Verdict::Wrong(by) => {
                 let since = self.first.get(by).copied().unwrap_or(self.now);
-                let (process, round) = (by.to_string(), step.round.0);
+                let (process, round) = (by.to_string(), (self.now.0, step.round.0));
                 // Several answers were on their way.
                 if let Some(known) = self.excluded.iter_mut().find(|known| known.process == process) {
                     known.rounds.push(round);
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(since(doubts.found(step, &wrong(0)).unwrap_err()), (4, 1));
         let report = doubts.report(Some(&Audited::default())).unwrap();
         let named = |at: usize| (&report.excluded[at].process[..], &report.excluded[at].rounds[..]);
-        assert_eq!((named(0), named(1)), (("worker 1", &[7][..]), ("worker 0", &[7][..])));
+        assert_eq!((named(0), named(1)), (("worker 1", &[(5, 7)][..]), ("worker 0", &[(5, 7)][..])));
         assert_eq!(doubts.found(step, &wrong(1)).unwrap(), None, "it was on its way");
         assert!(!report.unverified && doubts.report(None).is_none());
         // Other settings, under which the run goes on.

@@ -14,11 +14,13 @@ use serde_json::Value;
 
 use crate::common::works;
 use crate::liars::hello;
-use crate::workers::{Cluster, DIGITS, ended, summary, worker};
+use crate::workers::{Cluster, DIGITS, LISTENS, binary, ended, summary, worker};
 
 /// Changes a bit of a value in some of the answers that pass.
 struct Liar {
     random: SplitMix64,
+    /// Number of the answer from which on some are wrong.
+    first: u64,
     /// Answers between two wrong ones, on average.
     every: u64,
     answers: u64,
@@ -29,7 +31,7 @@ impl Liar {
     /// Returns an answer, or one that differs from it in a bit.
     fn passes(&mut self, frame: Bytes) -> Bytes {
         self.answers += 1;
-        if self.random.below(self.every) > 0 {
+        if self.answers < self.first || self.random.below(self.every) > 0 {
             return frame;
         }
         let lie = self.lie(&frame);
@@ -107,7 +109,7 @@ fn run(rest: &[&str], (every, seed): (u64, u64)) -> Outcome {
     let folder = place.path().to_owned();
     let (cluster, address) = Cluster::start(&folder, &[rest, &["--workers", "2"]].concat());
     let lies = Arc::new(AtomicU64::new(0));
-    let liar = Liar { random: SplitMix64::new(seed), every, answers: 0, lies: lies.clone() };
+    let liar = Liar { random: SplitMix64::new(seed), first: 1, every, answers: 0, lies: lies.clone() };
     let (started, child) = std::sync::mpsc::channel();
     let (of, at) = (folder.clone(), address.clone());
     let proxy = runtime.spawn(async move { between(&of, &at, liar, started).await });
@@ -149,6 +151,60 @@ fn a_worker_with_wrong_bits_is_found_and_the_digest_is_the_honest_one() {
     let Outcome { summary: kept, err, .. } =
         found(&["--audit", "0.5", "--set", "executor.keep_doubtful=true"]);
     assert_eq!((&kept["audit"]["unverified"], &kept["audit"]["returns"]), (&true.into(), &0.into()), "{err}");
+}
+
+/// A worker that comes late and is wrong later, of two seeds in the second one.
+#[test]
+fn a_run_goes_back_to_the_checkpoint_before_the_first_answer_of_a_wrong_worker() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().to_owned();
+    let base = ["train", "digits", "--layers", "6", "--batch", "600", "--micro", "4", "--json"];
+    let base = [&base[..], &["--epochs", "20", "--seeds", "2"]].concat();
+    let alone = summary(&works(&folder, &[&base[..], &["--out", "alone"]].concat()));
+    let saved = ["--out", "run", "--set", "checkpoint.every=1", "--set", "checkpoint.keep=100"];
+    let over = [&LISTENS[..], &["--workers", "2", "--audit", "0.5"]].concat();
+    let (mut cluster, address) = Cluster::of(binary(&folder, &[&base[..], &saved, &over].concat()));
+    let mut first = worker(&folder, &address, "worker-0.token", &[]);
+    let honest = worker(&folder, &address, "worker-1.token", &[]);
+    cluster.wait_for_epochs(4);
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let lies = Arc::new(AtomicU64::new(0));
+    // An epoch has about 70 answers of this worker.
+    let liar = Liar { random: SplitMix64::new(5), first: 1500, every: 3, answers: 0, lies: lies.clone() };
+    let (started, child) = std::sync::mpsc::channel();
+    let (of, at) = (folder.clone(), address.clone());
+    let proxy = runtime.spawn(async move { between(&of, &at, liar, started).await });
+    let (code, out, err) = cluster.end();
+    proxy.abort();
+    assert_eq!(code, Some(0), "{err}");
+    ended(child.recv().unwrap());
+    assert_eq!(ended(honest).0, Some(0), "{err}");
+    let found = summary(&out);
+    assert_eq!(excluded(&found), ["worker 0"], "{err}");
+    let since = &found["audit"]["excluded"][0]["since"];
+    let (seed, epoch) = (since[0].as_u64().unwrap(), since[1].as_u64().unwrap());
+    println!("in doubt since epoch {epoch} of seed {seed}: {}", found["audit"]);
+    assert!(seed == 0 && epoch > 4, "{err}");
+    assert_eq!(found["audit"]["excluded"][0]["rounds"][0][0], 1, "the other seed");
+    assert!(err.contains(&format!("goes back to epoch {} of seed 0", epoch - 1)), "{err}");
+    let digests = |summary: &Value| {
+        let seeds = summary["seeds"].as_array().unwrap();
+        seeds.iter().map(|seed| seed["model_digest"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(digests(&found), digests(&alone), "{err}");
+    // What is recorded is that of the run without the worker.
+    let losses = |run: &str| {
+        let text = std::fs::read_to_string(folder.join(run).join("metrics.jsonl")).unwrap();
+        let of = |line: &str| {
+            let line: Value = serde_json::from_str(line).unwrap();
+            (line["seed"].as_u64(), line["epoch"].as_u64(), line["loss"].to_string())
+        };
+        text.lines().map(of).collect::<Vec<_>>()
+    };
+    assert_eq!(losses("run"), losses("alone"));
+    assert!(!folder.join("run.checkpoint").exists(), "the run has finished");
 }
 
 #[test]

@@ -186,7 +186,7 @@ impl Cluster {
         self.wait_for_epochs(1);
     }
 
-    fn wait_for_epochs(&mut self, count: usize) {
+    pub(crate) fn wait_for_epochs(&mut self, count: usize) {
         while self.told.matches("\"event\":\"epoch\"").count() < count {
             assert_ne!(self.out.read_line(&mut self.told).unwrap(), 0, "{count} epochs: {}", self.told);
         }
