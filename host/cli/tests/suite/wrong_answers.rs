@@ -41,6 +41,8 @@ enum Fault {
     Passing,
     /// The kernel of each task has logged 50 lines.
     Log,
+    /// Values of a parameter differ after an update.
+    Digest,
 }
 
 const FAULTS: [(Fault, &str); 10] = [
@@ -112,6 +114,15 @@ fn logged(frame: &Bytes, answers: u64) -> Option<Bytes> {
     Some(writer.finish().unwrap().into())
 }
 
+/// Returns the answer to an update with another digest; `None` for any other answer.
+fn other_digest(frame: &Bytes) -> Option<Bytes> {
+    let read = Frame::parse(frame).unwrap();
+    let mut meta: serde_json::Value = serde_json::from_slice(&read.header().meta).ok()?;
+    let digest = meta.get_mut("digests")?.get_mut(0)?;
+    *digest = (digest.as_u64()? ^ 1).into();
+    Some(Writer::new(serde_json::to_vec(&meta).unwrap()).finish().unwrap().into())
+}
+
 /// Messages between the run and the faulty worker.
 #[derive(Default)]
 struct Passed {
@@ -143,6 +154,10 @@ impl Passed {
             }
             Fault::Trap | Fault::Passing => {
                 let frame = failed(&frame, fault).unwrap_or(frame);
+                Message::Answer { number, frame, passed }
+            }
+            Fault::Digest => {
+                let frame = other_digest(&frame).unwrap_or(frame);
                 Message::Answer { number, frame, passed }
             }
             Fault::Log => {
@@ -266,6 +281,41 @@ fn trapped(workers: &str, settings: &[&str]) -> String {
     let (code, _, err) = eciton(place.path(), &[&DIGITS[..], &line, settings].concat());
     assert_eq!(code, Some(1), "{workers} {settings:?}: {err}");
     err
+}
+
+/// Owner and replica are compared after each update. The run goes back to the log's entry.
+#[test]
+fn a_replica_with_other_values_is_excluded() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let alone = summary(&works(place.path(), &[&DIGITS[..], &["--epochs", "4", "--lanes", "3"]].concat()));
+    for replicas in ["workers.replicas=1", "workers.replicas=2"] {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().to_owned();
+        let line = ["--epochs", "4", "--lanes", "3", "--workers", "3", "--set", "workers.owner=worker"];
+        let (cluster, address) = Cluster::start(&folder, &[&line[..], &["--set", replicas]].concat());
+        let (started, child) = std::sync::mpsc::channel();
+        let (of, at) = (folder.clone(), address.clone());
+        let proxy = runtime.spawn(async move { between(&of, &at, Fault::Digest, started).await });
+        let honest = [1, 2].map(|at| worker(&folder, &address, &format!("worker-{at}.token"), &[]));
+        let (code, out, err) = cluster.end();
+        assert_eq!(code, Some(0), "{err}");
+        let found = summary(&out);
+        assert_eq!(found["seeds"], alone["seeds"], "{replicas}: {err}");
+        assert!(err.contains("differ from those of") && lost(&found) >= 1, "{replicas}: {err}");
+        if replicas.ends_with('2') {
+            // Two of three agree.
+            assert!(
+                err.contains("the worker at place 0 is gone: wrong answer") && lost(&found) == 1,
+                "{err}"
+            );
+        }
+        ended(child.recv().unwrap());
+        for child in honest {
+            assert_eq!(ended(child).0, Some(0), "{replicas}: {err}");
+        }
+        proxy.abort();
+    }
 }
 
 #[test]

@@ -87,6 +87,8 @@ pub(super) enum Instruction {
         most: Option<f32>,
         /// Numbers.
         parameters: Vec<u32>,
+        /// Numbers of those that other workers update as well, whose digests the reply has.
+        compared: Vec<u32>,
     },
     /// Answers with a matrix: values of a parameter, a moment, or the sum of a use whose parameter
     /// lives elsewhere.
@@ -102,6 +104,11 @@ pub(super) enum Instruction {
 pub(super) enum Reply {
     /// It is done.
     Done,
+    /// The parameters are updated.
+    Updated {
+        /// CRC-32 of the values and moments of each one that is compared.
+        digests: Vec<u32>,
+    },
     /// Parameters that are there, and the update that each is of.
     Owned {
         /// Numbers, updates, matrices.

@@ -155,10 +155,16 @@ impl Ledger {
                 self.parameters.retain(&parameters);
                 done
             }
-            Instruction::Update { round, version, algorithm, rate, factor, most, parameters } => {
+            Instruction::Update { round, version, algorithm, rate, factor, most, parameters, compared } => {
                 let step = Step::new((algorithm, rate), version, (factor, most))?;
                 let refused = self.update(round, &step, &parameters)?;
-                let reply = refused.map_or(Reply::Done, |parameter| Reply::Refused { parameter });
+                let reply = match refused {
+                    Some(parameter) => Reply::Refused { parameter },
+                    None => {
+                        let digest = |&number: &u32| self.parameters.get(number)?.digest();
+                        Reply::Updated { digests: compared.iter().map(digest).collect::<Result<_, _>>()? }
+                    }
+                };
                 Ok((reply, Vec::new()))
             }
             Instruction::Give { key } => Ok((Reply::Done, vec![self.given(&key)?])),
@@ -287,12 +293,17 @@ mod tests {
         TensorKey::Sum { of: ParameterId(of), round: Round(round), node }
     }
 
+    const UPDATED: Reply = Reply::Updated { digests: Vec::new() };
     const SEVEN: (ParameterId, Round) = (ParameterId(7), Round(1));
 
-    fn update(version: u64, parameters: Vec<u32>) -> Instruction {
+    fn update_of(round: u32, version: u64, parameters: Vec<u32>, compared: Vec<u32>) -> Instruction {
         let algorithm = Algorithm::Sgd { momentum: 0.5, nesterov: false };
         let (rate, factor, most) = (0.25, None, None);
-        Instruction::Update { round: 1, version, algorithm, rate, factor, most, parameters }
+        Instruction::Update { round, version, algorithm, rate, factor, most, parameters, compared }
+    }
+
+    fn update(version: u64, parameters: Vec<u32>) -> Instruction {
+        update_of(1, version, parameters, Vec::new())
     }
 
     #[test]
@@ -317,7 +328,7 @@ mod tests {
             asked(&mut ledger, &Instruction::Norm { round: 1, sum: 1.0, parameters: vec![7] }, &[]);
         assert_eq!(norm, Reply::Norm { sum: 1.0 + 6.0 * 16.0 });
         let held = ledger.bytes();
-        assert_eq!(asked(&mut ledger, &update(5, vec![7]), &[]).0, Reply::Done);
+        assert_eq!(asked(&mut ledger, &update(5, vec![7]), &[]).0, UPDATED);
         assert!(ledger.bytes() < held, "gradients are gone");
         let give = |matrix, version| Instruction::Give { key: matrix_key(7, version, matrix) };
         let given =
@@ -373,18 +384,13 @@ mod tests {
                 ledger.add(of, IntervalId(interval), parts(&[[value; 6]])).unwrap();
             }
         }
-        let update = |round: u32| match update(round.into(), vec![7]) {
-            Instruction::Update { version, algorithm, rate, factor, most, parameters, .. } => {
-                Instruction::Update { round, version, algorithm, rate, factor, most, parameters }
-            }
-            other => other,
-        };
+        let update = |round: u32| update_of(round, round.into(), vec![7], Vec::new());
         let values =
             |ledger: &Ledger, of| instruction::values(&ledger.matrix(&weight(of)).unwrap()).unwrap()[0];
-        assert_eq!(asked(&mut ledger, &update(5), &[]).0, Reply::Done);
+        assert_eq!(asked(&mut ledger, &update(5), &[]).0, UPDATED);
         assert_eq!((values(&ledger, 4), values(&ledger, 5)), (1.0, 1.0 - 0.25 * 8.0));
         assert!(ledger.matrix(&weight(3)).is_none());
-        assert_eq!(asked(&mut ledger, &update(6), &[]).0, Reply::Done);
+        assert_eq!(asked(&mut ledger, &update(6), &[]).0, UPDATED);
         assert_eq!((values(&ledger, 5), values(&ledger, 6)), (-1.0, -1.0 - 0.25 * 20.0));
         let give = |matrix| Instruction::Give { key: matrix_key(7, 5, matrix) };
         assert_eq!(instruction::values(&asked(&mut ledger, &give(0), &[]).1[0]).unwrap()[0], -1.0);
@@ -438,14 +444,17 @@ mod tests {
         assert!(is_there(first, 1, false).is_some() && is_there(second, 0, false).is_some());
         drop(passed);
         let held = first.bytes();
-        for ledger in [&mut *first, &mut *second] {
-            assert_eq!(asked(ledger, &update(5, vec![7]), &[]).0, Reply::Done);
-        }
+        let update = update_of(1, 5, vec![7], vec![7]);
+        let replies = [&mut *first, &mut *second].map(|ledger| asked(ledger, &update, &[]).0);
         assert!(first.bytes() < held, "the sums are gone");
         let all = |ledger: &mut Ledger| {
             let give = |matrix| Instruction::Give { key: matrix_key(7, 5, matrix) };
             [0, 1].map(|at| instruction::values(&asked(ledger, &give(at), &[]).1[0]).unwrap())
         };
+        let values: Vec<u8> =
+            all(first).concat().iter().flat_map(|value: &f32| value.to_le_bytes()).collect();
+        let digests = vec![crc32fast::hash(&values)];
+        assert_eq!(replies, [0, 1].map(|_| Reply::Updated { digests: digests.clone() }));
         assert_eq!(all(first), all(second));
         // Momentum 0.5, and a gradient of 0.1 + 1.1.
         assert_eq!(all(first)[1], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0].map(|before| 0.5 * before + (0.1 + 1.1)));

@@ -144,27 +144,69 @@ impl Owners {
         let factor = crate::weights::clip_factor(optimiser, norm);
         let most = optimiser.clip_value.map(|most| most as f32);
         let algorithm = optimiser.algorithm;
-        let update = |(place, parameters): (u32, Vec<u32>)| {
+        // Numbers of the parameters of each place, and of those that other places have as well.
+        let mut held: BTreeMap<u32, (Vec<u32>, Vec<u32>)> = BTreeMap::new();
+        for (number, one) in (0u32..).zip(&self.parameters) {
+            let holders = self.holders(one)?;
+            for &place in &holders {
+                let (parameters, compared) = held.entry(place).or_default();
+                parameters.push(number);
+                compared.extend((holders.len() > 1).then_some(number));
+            }
+        }
+        let update = |(&place, (parameters, compared)): (&u32, &(Vec<u32>, Vec<u32>))| {
             let (round, version) = (round.0, version.0);
-            let update = Instruction::Update { round, version, algorithm, rate, factor, most, parameters };
+            let (parameters, compared) = (parameters.clone(), compared.clone());
+            let update =
+                Instruction::Update { round, version, algorithm, rate, factor, most, parameters, compared };
             Ok((place, instruction::write(&update, &[]).map_err(failed)?))
         };
-        let mut held: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-        for (number, one) in (0u32..).zip(&self.parameters) {
-            self.holders(one)?.into_iter().for_each(|place| held.entry(place).or_default().push(number));
-        }
-        let updates = held.into_iter().map(update).collect::<Result<_>>()?;
+        let updates = held.iter().map(update).collect::<Result<_>>()?;
+        let mut digests: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
         for Answered { place, reply, .. } in ask(asking, updates, false)? {
+            let compared = held.get(&place).map_or(&[][..], |(_, compared)| compared);
             match reply {
-                Reply::Done => {}
+                Reply::Updated { digests: found } if found.len() == compared.len() => {
+                    for (&number, digest) in compared.iter().zip(found) {
+                        digests.entry(number).or_default().push((place, digest));
+                    }
+                }
                 Reply::Refused { parameter } if (parameter as usize) < self.parameters.len() => {
                     return Ok(Err(Refused::Gradient(parameter as usize)));
                 }
                 other => return Err(exclude(asking, place, format!("{other:?} in place of an update"))),
             }
         }
+        self.compare(asking, &digests)?;
         self.copy(asking, version)?;
         Ok(Ok(norm))
+    }
+
+    /// Compares the digests of parameters at all places that update them. The digest of most places,
+    /// or that of the owner, counts: another place is excluded, and the run goes back to a version
+    /// from before the difference.
+    fn compare<M: Executor + ?Sized>(
+        &self,
+        asking: &mut Asking<'_, M>,
+        digests: &BTreeMap<u32, Vec<(u32, u32)>>,
+    ) -> Result<()> {
+        for (&number, found) in digests {
+            let owner = self.owner(self.parameter(number)?)?;
+            let votes = |digest: u32| {
+                let equal = found.iter().filter(|(_, other)| *other == digest);
+                (equal.clone().count(), equal.clone().any(|(place, _)| *place == owner))
+            };
+            let counts = found.iter().map(|(_, digest)| *digest).max_by_key(|digest| votes(*digest));
+            let differs = found.iter().find(|(_, digest)| Some(*digest) != counts);
+            if let Some(&(place, _)) = differs {
+                let reason = format!(
+                    "its values of parameter {number} differ from those of {} other places after the same update",
+                    found.len() - 1
+                );
+                return Err(exclude(asking, place, reason));
+            }
+        }
+        Ok(())
     }
 
     /// Has workers pass their sums to all that update the parameter, and waits until these have them.

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use eciton_plan::{Algorithm, Optimiser};
-use eciton_tensor::{Buffer, Matrix, stride_for};
+use eciton_tensor::{Buffer, Matrix, bytes_of, stride_for};
 
 use super::{GradientSums, Rule};
 
@@ -192,6 +192,18 @@ impl Parameter {
     pub(crate) fn clear_moments(&mut self, algorithm: Algorithm) -> Result<()> {
         self.moments = (0..algorithm.moments()).map(|_| self.buffer()).collect::<Result<_>>()?;
         Ok(())
+    }
+
+    /// CRC-32 of its newest values and its moments.
+    pub(crate) fn digest(&self) -> Result<u32> {
+        let newest = self.newest().and_then(|version| self.values(version)).ok_or("no values")?;
+        let mut hasher = crc32fast::Hasher::new();
+        for matrix in std::iter::once(newest).chain(self.moments()) {
+            let rows = matrix.read(0..matrix.rows()).map_err(said)?;
+            let view = rows.view();
+            (0..view.rows()).for_each(|row| hasher.update(bytes_of(view.row(row))));
+        }
+        Ok(hasher.finalize())
     }
 
     /// A buffer of its shape with zeros.
