@@ -318,7 +318,7 @@ impl given::Host for State {
     }
 }
 
-// Called where kernels run as native code; components call what `log.rs` puts in its place.
+// The bindings ask for it. Components call what `log.rs` puts in its place.
 impl log::Host for State {
     fn write(&mut self, level: log::Level, text: String) -> wasmtime::Result<()> {
         self.log_line(level, &text);

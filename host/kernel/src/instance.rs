@@ -407,8 +407,6 @@ fn trap(kernel: &str, place: &str, e: &wasmtime::Error, state: &State) -> Error 
 pub struct Instances {
     warm: Vec<(Arc<Kernel>, Instance)>,
     fresh: bool,
-    #[cfg(feature = "native-kernels")]
-    native: crate::native::Natives,
 }
 
 impl Instances {
@@ -428,10 +426,6 @@ impl Instances {
             AnyCall::Span(span) => return self.run_span(*span),
             call => call,
         };
-        #[cfg(feature = "native-kernels")]
-        if layer.kernel().runtime().is_native() {
-            return self.native.run(layer, call);
-        }
         self.on(layer, |instance| instance.run(layer, call))
     }
 

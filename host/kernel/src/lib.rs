@@ -29,8 +29,6 @@ mod instance;
 mod lend;
 mod limits;
 mod log;
-#[cfg(feature = "native-kernels")]
-pub mod native;
 mod operations;
 mod outs;
 mod runtime;

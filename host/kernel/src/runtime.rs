@@ -44,8 +44,6 @@ pub struct Runtime {
     cache: Option<Cache>,
     /// Why compiled code was not kept, the first time.
     cache_fault: Arc<OnceLock<Error>>,
-    #[cfg(feature = "native-kernels")]
-    native: bool,
 }
 
 impl std::fmt::Debug for Runtime {
@@ -69,15 +67,7 @@ impl Runtime {
             clock: Arc::default(),
             cache: settings.cache,
             cache_fault: Arc::default(),
-            #[cfg(feature = "native-kernels")]
-            native: crate::native::is_on(),
         })
-    }
-
-    /// Whether its kernels run as native code.
-    #[cfg(feature = "native-kernels")]
-    pub(crate) fn is_native(&self) -> bool {
-        self.native
     }
 
     /// The bounds on every kernel.
