@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use eciton_exec::{Architecture, Host};
 use eciton_plan::cost::{self, Asked, Functions, Kind, Line, MAX_AGE_DAYS, Row, Table, Verdict};
-use eciton_plan::{Cloud, Config, ExecutorKind, FunctionCount, Preset, Prices, Processor};
+use eciton_plan::{Cloud, Config, FunctionCount, Preset, Prices, Processor};
 use eciton_train::cost::{Forecast, Trials};
 use serde::Serialize;
 
@@ -133,9 +133,10 @@ impl Book {
 
 /// Returns the functions that the settings ask for.
 fn functions(place: &Config) -> Functions {
-    let processor = place.emulator.architecture.unwrap_or(match place.executor.kind {
+    let is_emulated = place.executor.kind.is_emulated();
+    let processor = place.emulator.architecture.unwrap_or(match is_emulated {
         // The stand-in runs programs of this machine.
-        ExecutorKind::Emulated if cfg!(target_arch = "aarch64") => Processor::Arm64,
+        true if cfg!(target_arch = "aarch64") => Processor::Arm64,
         _ => Architecture::X86_64.into(),
     });
     let count = match place.executor.functions {
@@ -143,9 +144,9 @@ fn functions(place: &Config) -> Functions {
         FunctionCount::Auto => u32::MAX,
     };
     let memory_mb = place.executor.memory_mb;
-    let count = match place.executor.kind {
-        ExecutorKind::Emulated => count.min(place.emulator.account_concurrency.max(1)),
-        _ => count,
+    let count = match is_emulated {
+        true => count.min(place.emulator.account_concurrency.max(1)),
+        false => count,
     };
     Functions { processor, memory_mb, count }
 }

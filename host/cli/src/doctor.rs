@@ -161,7 +161,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     row("contract", format!("eciton:kernel@{newest}; kernels of {oldest} to {newest} run"));
     row(
         "aws",
-        match eciton_exec::functions::check(eciton_plan::ExecutorKind::Lambda) {
+        match eciton_exec::functions::check_lambda() {
             Ok(()) => "in this build".to_owned(),
             Err(error) => format!("not in this build: {error}"),
         },
@@ -277,7 +277,7 @@ fn report(
         "version": env!("CARGO_PKG_VERSION"),
         "contract": eciton_author::VERSION,
         "contract_oldest": eciton_author::OLDEST,
-        "aws": eciton_exec::functions::check(eciton_plan::ExecutorKind::Lambda).is_ok(),
+        "aws": eciton_exec::functions::check_lambda().is_ok(),
         "numeric_class": eciton_tensor::numeric_class(),
         "architecture": std::env::consts::ARCH,
         "processor_features": processor_features(),

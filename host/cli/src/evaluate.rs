@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use eciton_plan::{Config, Data, ExecutorKind};
+use eciton_plan::{Config, Data};
 use eciton_train::sweep::evaluate_on_function;
 use eciton_train::{Evaluation, Metrics, Options, Quality};
 use serde::Serialize;
@@ -65,7 +65,7 @@ impl AsTask {
         let kind = format!("executor.kind={executor}");
         let all = std::iter::once(kind).chain(self.set.iter().cloned());
         let place = recipe::settle(Config::default(), all, "--as-task")?;
-        if place.executor.kind == ExecutorKind::Local {
+        if place.executor.kind.is_here() {
             return Err(Failure::Usage("--as-task: this machine's threads are no functions".to_owned()));
         }
         Ok(Some(place))

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use eciton_deploy::{Choices, LOG_DAYS, Located, MAX_TRAINERS, Reserve, Target};
 use eciton_exec::{Architecture, Host};
-use eciton_plan::{Config, ExecutorKind, FunctionCount, HostPlace};
+use eciton_plan::{Config, FunctionCount, HostPlace};
 use eciton_train::Stop;
 
 use crate::cost::Book;
@@ -164,7 +164,7 @@ impl Aws {
     /// Returns the settings of the functions, without a memory size.
     fn place(&self) -> Config {
         let mut place = Config::default();
-        place.executor.kind = ExecutorKind::Lambda;
+        place.run_on_lambda();
         place.executor.functions = self.functions;
         place.executor.deployment = Some(self.stack.clone());
         place.executor.timeout_s = TIMEOUT_S;

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use eciton_plan::{Config, Error, ExecutorKind, Layers, ModelKind, ModelSettings};
+use eciton_plan::{Config, Error, Layers, ModelKind, ModelSettings};
 
 use crate::failure::Failure;
 use crate::train::Arguments;
@@ -46,7 +46,7 @@ pub(crate) fn configure(arguments: &Arguments) -> Result<Config, Failure> {
     read_model(&mut config)?;
     if arguments.workers.is_some() {
         config.choices.ask("workers.count");
-        config.run_on(ExecutorKind::Workers);
+        config.run_on_workers();
     }
     for (flag, key, value) in flags(arguments) {
         let Some(value) = value else { continue };

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use eciton_exec::bucket::{Address, Bucket};
 use eciton_plan::sweep::{Halving, Rung, Trial};
-use eciton_plan::{Config, Error, ExecutorKind, Part, Sweep};
+use eciton_plan::{Config, Error, Part, Sweep};
 use eciton_train::sweep::{
     Functions, Group, Halved, Jobs, Lot, Missing, Outcome, Row, Spent, choices, csv, groups, halve, picture,
     trial_folder, unranked,
@@ -169,7 +169,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let address = address(arguments)?;
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
     let workers = arguments.workers.unwrap_or(cores).min(configs.len() as u32);
-    let local = place.executor.kind == ExecutorKind::Local;
+    let local = place.executor.kind.is_here();
     if local && arguments.max_usd.is_some() {
         return Err(Failure::Usage("--max-usd: nothing is charged here; add --executor lambda".to_owned()));
     }
@@ -419,7 +419,7 @@ fn base(sweep: &Sweep, arguments: &Arguments) -> Result<(Config, Config), Failur
         recipe::configure(&train::Arguments { what, recipe, set, ..train::Arguments::default() })?;
     let mut place = Config::default();
     (place.executor, place.emulator) = (config.executor.clone(), config.emulator.clone());
-    config.run_on(ExecutorKind::Local);
+    config.run_here();
     // Jobs are trainings of the machine that does them.
     let executor = arguments.executor.clone().filter(|name| name != JOBS);
     let flags = [

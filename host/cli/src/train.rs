@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use eciton_plan::{Config, ExecutorKind};
+use eciton_plan::Config;
 use eciton_train::sweep::{Functions, Lot, Outcome};
 use eciton_train::{Error, Observer, Options, Recording, Summary, checkpoint};
 use indicatif::ProgressBar;
@@ -299,7 +299,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
 /// Trains on a function. A training that needs longer than the function's time limit takes several
 /// calls.
 fn as_task(arguments: &Arguments, config: &Config, out: &Path, output: &mut Output) -> Result<(), Failure> {
-    if config.executor.kind == ExecutorKind::Local {
+    if config.executor.kind.is_here() {
         let remedy = "add --executor emulated or --executor lambda";
         return Err(Failure::Usage(format!("--as-task: this machine's threads are no functions; {remedy}")));
     }

@@ -252,6 +252,14 @@ pub fn check(kind: ExecutorKind) -> Result<(), Error> {
     }
 }
 
+/// Refuses AWS Lambda in a build without it.
+///
+/// # Errors
+/// A build without the feature `aws`.
+pub fn check_lambda() -> Result<(), Error> {
+    check(ExecutorKind::Lambda)
+}
+
 /// The numeric class that a deployment's functions are pinned to; `None` where nothing says so.
 #[must_use]
 pub fn numeric_class(executor: &Executor) -> Option<String> {

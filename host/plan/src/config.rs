@@ -22,7 +22,7 @@ use crate::batch::{Batch, Sampler};
 use crate::checkpoint::Checkpoint;
 use crate::document;
 use crate::error::Error;
-use crate::executor::{Emulator, Executor, ExecutorKind, RowFormat, SpanChoice};
+use crate::executor::{Emulator, Executor, RowFormat, SpanChoice};
 use crate::keys;
 use crate::lanes::LaneSettings;
 use crate::links::Links;
@@ -399,44 +399,6 @@ impl Config {
         Ok(())
     }
 
-    /// Runs tasks elsewhere. Settings that only another executor reads are put back to their defaults: so a
-    /// recipe for functions can be run on this machine.
-    pub fn run_on(&mut self, kind: ExecutorKind) {
-        let reads = |key| ExecutorKind::readers(key).is_none_or(|readers| readers.contains(&kind));
-        let executor = std::mem::take(&mut self.executor);
-        self.executor = match reads("executor.functions") {
-            true => Executor { kind, ..executor },
-            false => Executor { kind, host_hour_usd: executor.host_hour_usd, ..Executor::default() },
-        };
-        if !reads("executor.deployment") {
-            self.executor.deployment = None;
-        }
-        if !reads("executor.host") {
-            self.executor.host = None;
-        }
-        if !reads("emulator.seed") {
-            self.emulator = Emulator::default();
-        }
-        if !reads("workers.count") {
-            self.workers = Workers::default();
-        }
-        self.run.tune_threads &= reads("run.tune_threads");
-    }
-
-    /// Whether the run's executor reads a key. `found` is its value, for the message.
-    ///
-    /// # Errors
-    /// [`Error::Unread`] if it does not.
-    pub fn check_read(&self, key: &str, found: &str) -> Result<(), Error> {
-        let kind = self.executor.kind;
-        match ExecutorKind::readers(key) {
-            Some(readers) if !readers.contains(&kind) => {
-                Err(Error::Unread { key: key.to_owned(), found: found.to_owned(), kind: kind.name() })
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// Whether what is not as by default is read by the run's executor.
     fn check_executor(&self) -> Result<(), Error> {
         let sections = [
@@ -487,7 +449,7 @@ impl Config {
         }
         self.pipeline.check()?;
         match self.executor.kind {
-            ExecutorKind::Local => Ok(()),
+            kind if kind.is_here() => Ok(()),
             kind => Err(Error::Together {
                 key: "pipeline.staleness",
                 found: "\"auto\"".to_owned(),
@@ -537,7 +499,7 @@ impl Config {
     /// Whether rows within spans are those that functions would get.
     fn check_spans(&self) -> Result<(), Error> {
         let executor = &self.executor;
-        let rounds = executor.kind != ExecutorKind::Local && executor.rows == RowFormat::Bf16;
+        let rounds = !executor.kind.is_here() && executor.rows == RowFormat::Bf16;
         if rounds && executor.spans != SpanChoice::None {
             return Err(Error::Together {
                 key: "executor.spans",

@@ -1,7 +1,6 @@
 //! What can be wrong with a recipe, a model, a kernel's signature or a plan.
 
 use crate::atoms::Node;
-use crate::executor::ExecutorKind;
 use crate::ids::Layer;
 
 /// Everything that this crate refuses. Nothing here is worth a retry: the same input fails again.
@@ -307,9 +306,8 @@ pub enum Error {
 
 /// What to run on for a key to be read; the executor that is for tests is not recommended.
 fn readers(key: &str, kind: &str) -> String {
-    let readers = ExecutorKind::readers(key).unwrap_or_default().iter();
-    let readers = readers.filter(|reader| **reader != ExecutorKind::Loopback);
-    let names: Vec<String> = readers.map(|reader| format!("\"{}\"", reader.name())).collect();
+    let names: Vec<String> =
+        crate::executor::names_of_readers(key).map(|name| format!("\"{name}\"")).collect();
     let why = match (kind, key) {
         ("local", "executor.functions") => "it has no functions: ",
         _ => "",

@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::config::Config;
+use crate::error::Error;
 use crate::prices::{HostPlace, Processor};
+use crate::workers::Workers;
 
 /// Who runs tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +41,37 @@ impl ExecutorKind {
         self == Self::Local
     }
 
+    /// Returns whether workers do the tasks.
+    #[must_use]
+    pub fn has_workers(self) -> bool {
+        self == Self::Workers
+    }
+
+    /// Returns whether functions of the stand-in for AWS do the tasks.
+    #[must_use]
+    pub fn is_emulated(self) -> bool {
+        self == Self::Emulated
+    }
+
+    /// Returns whether the tasks have a bill.
+    #[must_use]
+    pub fn is_charged(self) -> bool {
+        matches!(self, Self::Emulated | Self::Lambda)
+    }
+
+    /// Returns the least time of a task on a helper, in microseconds; of threads a quarter of an epoch
+    /// that is too short for a second one. `None` if the number of helpers is not chosen.
+    #[must_use]
+    pub fn round_trip_us(self) -> Option<u64> {
+        match self {
+            Self::Local => Some(250),
+            Self::Loopback => Some(500),
+            Self::Emulated => Some(2_000),
+            Self::Lambda => Some(10_000),
+            Self::Workers => None,
+        }
+    }
+
     /// Name in recipes, for instance `local`.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -64,6 +98,67 @@ impl ExecutorKind {
             _ => None,
         }
     }
+}
+
+impl Config {
+    /// Runs tasks on threads of this machine; see [`Config::run_on`].
+    pub fn run_here(&mut self) {
+        self.run_on(ExecutorKind::Local);
+    }
+
+    /// Runs tasks on workers; see [`Config::run_on`].
+    pub fn run_on_workers(&mut self) {
+        self.run_on(ExecutorKind::Workers);
+    }
+
+    /// Runs tasks on Lambda; see [`Config::run_on`].
+    pub fn run_on_lambda(&mut self) {
+        self.run_on(ExecutorKind::Lambda);
+    }
+
+    /// Runs tasks elsewhere. Settings that only another executor reads are put back to their
+    /// defaults, so that a recipe for functions can be run on this machine.
+    pub fn run_on(&mut self, kind: ExecutorKind) {
+        let reads = |key| ExecutorKind::readers(key).is_none_or(|readers| readers.contains(&kind));
+        let executor = std::mem::take(&mut self.executor);
+        self.executor = match reads("executor.functions") {
+            true => Executor { kind, ..executor },
+            false => Executor { kind, host_hour_usd: executor.host_hour_usd, ..Executor::default() },
+        };
+        if !reads("executor.deployment") {
+            self.executor.deployment = None;
+        }
+        if !reads("executor.host") {
+            self.executor.host = None;
+        }
+        if !reads("emulator.seed") {
+            self.emulator = Emulator::default();
+        }
+        if !reads("workers.count") {
+            self.workers = Workers::default();
+        }
+        self.run.tune_threads &= reads("run.tune_threads");
+    }
+
+    /// Whether the run's executor reads a key. `found` is its value, for the message.
+    ///
+    /// # Errors
+    /// [`Error::Unread`] if it does not.
+    pub fn check_read(&self, key: &str, found: &str) -> Result<(), Error> {
+        let kind = self.executor.kind;
+        match ExecutorKind::readers(key) {
+            Some(readers) if !readers.contains(&kind) => {
+                Err(Error::Unread { key: key.to_owned(), found: found.to_owned(), kind: kind.name() })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Returns the names of the executors that read a key, without the one for tests.
+pub(crate) fn names_of_readers(key: &str) -> impl Iterator<Item = &'static str> {
+    let readers = ExecutorKind::readers(key).unwrap_or_default().iter();
+    readers.filter(|reader| **reader != ExecutorKind::Loopback).map(|reader| reader.name())
 }
 
 /// How frames travel between host and functions.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use eciton_exec::trainers::REQUESTS;
 use eciton_exec::{Architecture, Scratch};
 use eciton_plan::cost::{Origin, Requests, Task, Work};
-use eciton_plan::{Config, Data, ExecutorKind};
+use eciton_plan::{Config, Data};
 use eciton_transport::{Counts, put_requests};
 use serde::Serialize;
 
@@ -126,7 +126,7 @@ impl<'a> Study<'a> {
     /// Plans a training as a function would.
     fn plan(&self, config: &Config) -> Result<Plan> {
         let mut config = config.clone();
-        config.run_on(ExecutorKind::Local);
+        config.run_here();
         config.run.threads = Some(eciton_plan::cloud::threads(self.place.executor.memory_mb));
         let options = Options { cache: CachePolicy::User, ..Options::default() };
         plan_on(self.published.of(&config.data)?, &config, &options)
@@ -357,7 +357,7 @@ pub fn train(trials: Trials<'_>, pilot: bool) -> Result<Forecast> {
 fn time_limit(place: &Config) -> Result<(Duration, Option<(f64, Duration)>)> {
     let executor = &place.executor;
     let limit = Duration::from_secs(u64::from(executor.timeout_s));
-    if executor.kind != ExecutorKind::Emulated {
+    if !executor.kind.is_emulated() {
         return Ok((limit, None));
     }
     let cloud = eciton_exec::cloud()?;

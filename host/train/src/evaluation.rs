@@ -12,8 +12,7 @@ use eciton_engine::{Engine, MAX_INTERVALS};
 use eciton_graph::metrics::{Folded, Terms};
 use eciton_kernel::{Layer, Targets};
 use eciton_plan::{
-    Config, ExecutorKind, Lanes, Metric, Pipeline, Placement, Program, Round, RowFormat, SpanChoice, Spans,
-    TaskType,
+    Config, Lanes, Metric, Pipeline, Placement, Program, Round, RowFormat, SpanChoice, Spans, TaskType,
 };
 use eciton_tensor::{Buffer, Grid};
 
@@ -88,12 +87,9 @@ impl EvaluationPlan {
     pub(crate) fn new(training: &Program, config: &Config, inputs: &Inputs, keeps: Keeps) -> Result<Self> {
         let program = training.evaluation();
         let program = if keeps.embeddings { program } else { program.without_embeddings() };
-        let local = match config.executor.kind {
-            ExecutorKind::Local => true,
-            // Workers do lanes' tasks alone.
-            ExecutorKind::Workers => config.lanes.lanes.count > 0,
-            _ => false,
-        };
+        let kind = config.executor.kind;
+        // Workers do the tasks of lanes alone.
+        let local = kind.is_here() || kind.has_workers() && config.lanes.lanes.count > 0;
         // Where no row reads another, nothing but scores need outlast an interval's turn.
         let alone = program.relations.is_empty()
             && !keeps.strips

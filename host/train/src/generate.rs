@@ -12,7 +12,7 @@ use eciton_graph::adjacency::{Graph, Options as GraphOptions};
 use eciton_graph::dataset::{Dataset, Features, Labels, Split};
 use eciton_graph::metrics::best;
 use eciton_graph::random::SplitMix64;
-use eciton_plan::{Batch, Config, ExecutorKind};
+use eciton_plan::{Batch, Config};
 use eciton_tensor::{Buffer, Matrix};
 
 use crate::error::{Error, Result, at};
@@ -110,7 +110,7 @@ impl Writer {
             }
         };
         let mut config = opened.config.clone();
-        config.run_on(ExecutorKind::Local);
+        config.run_here();
         config.batch = Batch::default();
         let prompt = sequence(length, vocabulary.symbols.len())?;
         let session = Session::new(&config, options, Some(prompt), Asked::Scores)?;

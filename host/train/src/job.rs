@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use eciton_plan::{Config, ExecutorKind};
+use eciton_plan::Config;
 use eciton_transport::Counts;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -246,7 +246,7 @@ impl Job {
         files: &mut Files,
     ) -> Result<Self> {
         let mut config = config.clone();
-        config.run_on(ExecutorKind::Local);
+        config.run_here();
         config.run.threads = None;
         let mut named = BTreeMap::new();
         if let Some((path, name)) = data::located(&config.data)? {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use eciton_graph::dataset::{Dataset, VertexIds};
-use eciton_plan::{Config, Data, ExecutorKind, LaneSettings, TaskType};
+use eciton_plan::{Config, Data, LaneSettings, TaskType};
 use ndarray::Array2;
 use serde::{Deserialize, Serialize};
 
@@ -81,7 +81,7 @@ fn restore(
 ) -> Result<(Session, Config)> {
     let mut config = run.config.clone();
     // Looking at a run costs nothing, wherever it was trained.
-    config.run_on(ExecutorKind::Local);
+    config.run_here();
     Session::settle_class(&config)?;
     let (mut own, mut own_split) = (matches!(data, Shown::Run), true);
     if let Shown::Named(data) = data {
@@ -109,7 +109,7 @@ fn restore(
         }
     }
     if let Some(workers) = &options.workers {
-        config.run_on(ExecutorKind::Workers);
+        config.run_on_workers();
         config.workers = workers.clone();
         config.check()?;
     }

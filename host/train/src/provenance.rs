@@ -5,7 +5,7 @@ use std::path::Path;
 
 use eciton_graph::checksum::{self, Part};
 use eciton_graph::dataset::Dataset;
-use eciton_plan::{Config, ExecutorKind};
+use eciton_plan::Config;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -179,7 +179,7 @@ pub(crate) fn recipe_digest(config: &Config) -> Result<String> {
 /// Returns the settings that count in [`recipe_digest`].
 fn portable(config: &Config) -> Config {
     let mut own = config.clone();
-    own.run_on(ExecutorKind::Local);
+    own.run_here();
     let usual = Config::default();
     (own.executor, own.emulator) = (usual.executor, usual.emulator);
     (own.data.source, own.data.name) = (String::new(), None);
@@ -247,7 +247,7 @@ mod tests {
         let mut other = config.clone();
         (other.run.threads, other.run.memory_bytes) = (Some(1), Some(1 << 30));
         other.data.source = "elsewhere".to_owned();
-        other.run_on(ExecutorKind::Emulated);
+        other.run_on_lambda();
         assert_eq!(recipe_digest(&config).unwrap(), recipe_digest(&other).unwrap());
         other.optimiser.lr *= 2.0;
         other.run.seed = 7;

@@ -14,8 +14,8 @@ use eciton_exec::{Completion, Executor, LocalPool, Prices};
 use eciton_graph::dataset::Dataset;
 use eciton_kernel::Layer;
 use eciton_plan::{
-    Config, Domain, ExecutorKind, LEAKY_SLOPE, Lanes, Layers, Mode, ModelSettings, NormaliseFeatures,
-    Program, Readout, Round, SlotId, Spans, WeightVersions, Workers,
+    Config, Domain, LEAKY_SLOPE, Lanes, Layers, Mode, ModelSettings, NormaliseFeatures, Program, Readout,
+    Round, SlotId, Spans, WeightVersions, Workers,
 };
 
 use self::draft::sums;
@@ -196,24 +196,24 @@ impl Session {
         settings.eval_every = config.run.eval_every.saturating_mul(epochs.rounds());
         settings.pipeline = config.pipeline;
         settings.lanes = config.lanes.lanes;
-        settings.residence = match (config.executor.kind, config.workers.shadows) {
-            (ExecutorKind::Workers, false) => Residence::Places,
-            (ExecutorKind::Workers, true) => Residence::Shadowed,
-            _ => Residence::Host,
+        settings.residence = match (config.executor.kind.has_workers(), config.workers.shadows) {
+            (true, false) => Residence::Places,
+            (true, true) => Residence::Shadowed,
+            (false, _) => Residence::Host,
         };
-        if config.executor.kind == ExecutorKind::Workers {
+        if config.executor.kind.has_workers() {
             settings.credit = eciton_exec::workers::CREDIT;
         }
         if config.pipeline.mode == Mode::Async {
             let most = config.pipeline.in_flight.unwrap_or(threads.saturating_mul(2));
             settings.in_flight = (most > 0).then_some(most);
-            settings.only_host_steps = config.executor.kind != ExecutorKind::Local;
+            settings.only_host_steps = !config.executor.kind.is_here();
         }
         if let Some(attempts) = config.limits.attempts {
             settings.attempts = attempts;
         }
         let executor = &config.executor;
-        if executor.kind != ExecutorKind::Local {
+        if !executor.kind.is_here() {
             let floor_us = (executor.deadline_ms * 1000).max(1);
             let maximum_us = (u64::from(executor.timeout_s) * 1_000_000).max(floor_us);
             settings.deadlines = Some(Deadlines { floor_us, ratio: executor.deadline_ratio, maximum_us });
@@ -256,11 +256,11 @@ impl Session {
         let (fresh_instances, newest_first) = (options.fresh_instances, options.newest_first);
         // Each lane has a thread, or a worker, and the driver another thread, which no lane waits
         // for.
-        let lanes = if executor.kind == ExecutorKind::Workers { 0 } else { config.lanes.lanes.count };
+        let lanes = if executor.kind.has_workers() { 0 } else { config.lanes.lanes.count };
         let threads = threads.max(if lanes == 0 { 0 } else { lanes.saturating_add(1) });
         let pool_settings = eciton_exec::Settings { threads, fresh_instances, newest_first, lanes };
         let local = LocalPool::new(pool_settings).map_err(Error::Threads)?;
-        let charged = matches!(executor.kind, ExecutorKind::Emulated | ExecutorKind::Lambda);
+        let charged = executor.kind.is_charged();
         // Before anything is spent: a price list that cannot be read must not end a run.
         let prices = charged.then(eciton_exec::prices).transpose()?;
         let lanes = (config.lanes.lanes.count > 0).then(|| {

@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use eciton_graph::metrics::MAX_MATRIX_CLASSES;
-use eciton_plan::{ExecutorKind, Keep};
+use eciton_plan::Keep;
 
 pub use self::sweep::{ranking, sweep};
 use self::table::Table;
@@ -56,7 +56,7 @@ pub fn page(path: &Path, trace: Option<&Path>, data: bool, options: &Options) ->
     if data {
         let mut here = run.config.clone();
         // Looking at a run costs nothing, wherever it was trained.
-        here.run_on(ExecutorKind::Local);
+        here.run_here();
         match plan::plan(&here, options) {
             Ok(plan) => memory = Some(plan.memory),
             Err(error) => left_out.push(format!("memory by purpose: {error}")),

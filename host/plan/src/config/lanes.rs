@@ -2,7 +2,7 @@
 
 use super::Config;
 use crate::error::Error;
-use crate::executor::{ExecutorKind, SpanChoice};
+use crate::executor::SpanChoice;
 use crate::lanes::Lanes;
 use crate::pipeline::Mode;
 use crate::workers::Workers;
@@ -31,7 +31,7 @@ impl Config {
                               only tasks of which everything leaves it can be compared";
                 refuse("executor.audit", self.executor.audit.to_string(), remedy)
             }
-            () if self.executor.kind == ExecutorKind::Workers => {
+            () if self.executor.kind.has_workers() => {
                 let workers = self.workers.count;
                 match workers == count {
                     true => Ok(()),
@@ -41,7 +41,7 @@ impl Config {
                     }
                 }
             }
-            () if self.executor.kind != ExecutorKind::Local => {
+            () if !self.executor.kind.is_here() => {
                 let found = self.executor.kind.name().to_owned();
                 let remedy = "say executor.kind = \"local\" or \"workers\": lanes are threads, or workers";
                 refuse("executor.kind", found, remedy)
@@ -57,7 +57,7 @@ impl Config {
         };
         let Workers { count, listen, tokens, shadows, vanish_at, .. } = &self.workers;
         match () {
-            () if self.executor.kind != ExecutorKind::Workers => Ok(()),
+            () if !self.executor.kind.has_workers() => Ok(()),
             () if *count == 0 => {
                 let remedy = "say how many there are: workers.count, or --workers";
                 together("executor.kind", "\"workers\"".to_owned(), "workers.count", "0", remedy)
@@ -108,7 +108,7 @@ impl Config {
     /// Returns whether lanes are workers.
     #[must_use]
     pub fn has_worker_lanes(&self) -> bool {
-        self.executor.kind == ExecutorKind::Workers && self.lanes.lanes.count > 0
+        self.executor.kind.has_workers() && self.lanes.lanes.count > 0
     }
 
     /// Whether what workers own goes with the rest.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use eciton_plan::program::Parameter;
-use eciton_plan::{Config, ExecutorKind, ParameterId, Place, Residents, RowFormat, SlotId, Stage, StageId};
+use eciton_plan::{Config, ParameterId, Place, Residents, RowFormat, SlotId, Stage, StageId};
 use serde::Serialize;
 
 use super::lanes::Cut;
@@ -29,7 +29,7 @@ pub struct UpdateBytes {
 pub(super) fn of(draft: &Draft, config: &Config, rows: &[usize]) -> Option<Vec<UpdateBytes>> {
     let planned = &draft.planned;
     let half = [config.run.row_storage, config.executor.rows].contains(&RowFormat::Bf16);
-    if config.executor.kind != ExecutorKind::Workers
+    if !config.executor.kind.has_workers()
         || half
         || draft.inputs.stored() < 1.0
         || !planned.program.relations.is_empty()

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use eciton_graph::dataset::Dataset;
 use eciton_kernel::{Kernel, Layer};
 use eciton_plan::{
-    Attribute, Config, EdgeColumn, EdgePlace, ExecutorKind, GROUP, GatherFeatures, Layers, Model,
-    ModelSettings, NormaliseFeatures, Place, Placement, Program, Readout, Savings, Spans, Value,
+    Attribute, Config, EdgeColumn, EdgePlace, GROUP, GatherFeatures, Layers, Model, ModelSettings,
+    NormaliseFeatures, Place, Placement, Program, Readout, Savings, Spans, Value,
 };
 
 use super::Options;
@@ -206,7 +206,7 @@ impl Planned {
         let mut program = Program::build(model, inputs.shape, savings, &open)
             .map_err(|plan| failure.borrow_mut().take().unwrap_or(Error::Plan(plan)))?;
         let executor = &config.executor;
-        if executor.edge_kernels == EdgePlace::Functions && executor.kind != ExecutorKind::Local {
+        if executor.edge_kernels == EdgePlace::Functions && !executor.kind.is_here() {
             program.place_edges(Place::Anywhere);
         }
         let evaluation = EvaluationPlan::new(&program, config, inputs, keeps)?;

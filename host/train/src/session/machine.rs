@@ -7,7 +7,7 @@ use eciton_exec::functions::{self, Wanted};
 use eciton_exec::{Executor, LocalPool, Prices};
 use eciton_kernel::Layer;
 use eciton_plan::executor::CORE_HOUR_USD;
-use eciton_plan::{Config, ExecutorKind, FunctionCount, Program};
+use eciton_plan::{Config, FunctionCount, Program};
 
 use crate::driver::{Money, Tuning};
 use crate::error::Result;
@@ -22,7 +22,7 @@ pub(super) fn machine(
     layers: &[Option<Arc<Layer>>],
     (intervals, lanes): (u32, Option<Vec<(u64, u64)>>),
 ) -> Result<Box<dyn Executor>> {
-    if config.executor.kind == ExecutorKind::Local {
+    if config.executor.kind.is_here() {
         return Ok(Box::new(local));
     }
     let wanted = Wanted {
@@ -33,18 +33,11 @@ pub(super) fn machine(
         intervals,
         weight_versions: config.pipeline.weight_versions(),
     };
-    if config.executor.kind == ExecutorKind::Workers {
+    if config.executor.kind.has_workers() {
         return Ok(Box::new(eciton_exec::workers::start(wanted, &config.workers, lanes)?));
     }
     Ok(functions::start(wanted, &config.emulator)?)
 }
-
-/// What no task on functions takes less than, microseconds; and a quarter of an epoch that is too short for
-/// a second thread.
-const LAMBDA_ROUND_TRIP_US: u64 = 10_000;
-const EMULATED_ROUND_TRIP_US: u64 = 2_000;
-const LOOPBACK_ROUND_TRIP_US: u64 = 500;
-const THREAD_ROUND_TRIP_US: u64 = 250;
 
 /// How many functions, or, where an autotuner is wanted for them, threads.
 pub(super) fn tuning(
@@ -58,23 +51,14 @@ pub(super) fn tuning(
     let (can, tasks) = (machine.capabilities(), program.tasks() as u64 * u64::from(intervals));
     let auto = |round_trip_us| TunerSettings { least: 0, most: can.most, intervals, tasks, round_trip_us };
     let executor = &config.executor;
-    let round_trip_us = match executor.kind {
-        ExecutorKind::Local => {
-            // Threads that do not work cost nothing; the driver's own always does.
-            let second =
-                executor.host_hour_usd.map_or(CORE_HOUR_USD, |usd| usd / f64::from(threads)) / 3600.0;
-            let money = Money { prices: None, host_second_usd: second, helper_second_usd: second };
-            return config
-                .run
-                .tune_threads
-                .then(|| Tuning::auto(Helpers::Threads, auto(THREAD_ROUND_TRIP_US), money));
-        }
-        ExecutorKind::Loopback => LOOPBACK_ROUND_TRIP_US,
-        ExecutorKind::Emulated => EMULATED_ROUND_TRIP_US,
-        ExecutorKind::Lambda => LAMBDA_ROUND_TRIP_US,
-        // As many as there are.
-        ExecutorKind::Workers => return None,
-    };
+    // Of workers there are as many as there are.
+    let round_trip_us = executor.kind.round_trip_us()?;
+    if executor.kind.is_here() {
+        // Threads that do not work cost nothing; the driver's own always does.
+        let second = executor.host_hour_usd.map_or(CORE_HOUR_USD, |usd| usd / f64::from(threads)) / 3600.0;
+        let money = Money { prices: None, host_second_usd: second, helper_second_usd: second };
+        return config.run.tune_threads.then(|| Tuning::auto(Helpers::Threads, auto(round_trip_us), money));
+    }
     let hour = executor.host_hour_usd.unwrap_or(CORE_HOUR_USD * f64::from(threads));
     let charged = || Some((prices?.clone(), can.architecture?, can.host?.clone()));
     let money = Money { prices: charged(), host_second_usd: hour / 3600.0, helper_second_usd: 0.0 };

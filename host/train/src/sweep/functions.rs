@@ -7,7 +7,7 @@ use std::time::Duration;
 use eciton_exec::functions::{self, Cut};
 use eciton_exec::trainers::{Call, Ended, Rules, Trainers};
 use eciton_exec::{Architecture, Bill, Cost};
-use eciton_plan::{Config, Data, ExecutorKind};
+use eciton_plan::{Config, Data};
 use eciton_transport::Key;
 
 use super::{Lot, Outcome, reached};
@@ -314,13 +314,11 @@ fn one<T>(
 /// Emulated functions have this machine's, or that of the architecture that their program was built for.
 pub(crate) fn class(place: &Config) -> Option<String> {
     let pinned = |processor| Architecture::from(processor).numeric_class();
-    match place.executor.kind {
-        ExecutorKind::Emulated => {
-            let other = place.emulator.architecture.map(pinned);
-            Some(other.unwrap_or_else(eciton_tensor::simd::usual_class).to_owned())
-        }
-        _ => functions::numeric_class(&place.executor),
+    if place.executor.kind.is_emulated() {
+        let other = place.emulator.architecture.map(pinned);
+        return Some(other.unwrap_or_else(eciton_tensor::simd::usual_class).to_owned());
     }
+    functions::numeric_class(&place.executor)
 }
 
 /// Jobs, and what they need in the store.
