@@ -223,6 +223,12 @@ impl Session {
         let in_flight = settings.in_flight.unwrap_or(0);
         let header = Header::of(config, sizes, intervals, in_flight, options.seeds.max(1));
         let logs = Logs::new(&options.recording, &header)?;
+        let compared = config.executor.audit >= 1.0 || config.executor.keep_doubtful;
+        if config.executor.audit > 0.0 && !compared && logs.events.is_some() {
+            let reason = "a run whose events are recorded or repeated cannot go back to a checkpoint; set \
+                          executor.audit to 1, or record without an audit";
+            return Err(Error::Audit(reason.to_owned()));
+        }
         let owners = match config.sums_stay() {
             false => Owners::default(),
             true => {
