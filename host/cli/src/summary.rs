@@ -263,7 +263,7 @@ fn of_workers(workers: &WorkersUsed) -> Vec<(&'static str, String)> {
 /// Places that are printed; `--json` has all.
 const MAX_PLACES: usize = 16;
 
-/// How many functions or threads, and why.
+/// Row on the number of functions or threads, and its reason.
 fn at_work(helpers: &HelpersUsed) -> String {
     let HelpersUsed { what, least, last, most, changes, why, cut, tasks, own_tasks, .. } = helpers;
     let (one, own) = match what {

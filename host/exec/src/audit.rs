@@ -82,7 +82,7 @@ struct Open {
     state: State,
 }
 
-/// What has been computed of a task that may be compared.
+/// Computations of a task that may be compared.
 enum State {
     /// Nothing.
     Asked,
@@ -166,7 +166,7 @@ impl Audit {
         self.open.retain(|_, open| !matches!(open.state, State::Asked));
     }
 
-    /// As [`Executor::drain`], without the answers that are still to be compared.
+    /// Drains the pool as [`Executor::drain`] does, without answers that are still to be compared.
     pub(crate) fn drain(
         &mut self,
         local: &mut LocalPool,

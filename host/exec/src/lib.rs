@@ -331,7 +331,7 @@ pub struct Capabilities<'a> {
     pub architecture: Option<Architecture>,
     /// The place of this machine as seen from its functions, if these are charged for.
     pub host: Option<&'a Host>,
-    /// What cut the number of functions, if something did.
+    /// Limit that cut the number of functions, if one did.
     pub cut: Option<&'a Cut>,
 }
 
@@ -350,7 +350,7 @@ pub struct Usage {
     pub audited: Option<Audited>,
 }
 
-/// What is to be cancelled.
+/// Tasks that are to be cancelled.
 #[derive(Debug, Clone, Copy)]
 pub enum Cancel<'a> {
     /// All tasks under way that can be ended. Later tasks run on this machine, so that the rest of
@@ -391,13 +391,13 @@ pub trait Executor {
     /// go.
     ///
     /// # Errors
-    /// Which workers are missing, in words, with what to do.
+    /// Names the workers that are missing, and says what to do.
     fn prepare(&mut self, _tell: &mut dyn FnMut(&str)) -> Result<Vec<bool>, String> {
         Ok(Vec::new())
     }
 
     /// Sets the number of helpers that work, at most [`Capabilities::most`], which is where it begins.
-    /// What is under way goes on.
+    /// Tasks under way are finished.
     fn set_limit(&mut self, count: u32);
 
     /// The properties of the executor. Cancelling changes them.

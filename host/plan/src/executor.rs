@@ -140,7 +140,7 @@ impl Config {
         self.run.tune_threads &= reads("run.tune_threads");
     }
 
-    /// Whether the run's executor reads a key. `found` is its value, for the message.
+    /// Checks that the run's executor reads a key. `found` is its value, for the message.
     ///
     /// # Errors
     /// [`Error::Unread`] if it does not.

@@ -272,7 +272,7 @@ impl RunFolder {
     /// Removes all lines of `metrics.jsonl` but a number of first ones. Returns these.
     ///
     /// # Errors
-    /// What the operating system refuses.
+    /// A file that cannot be read or written.
     pub(crate) fn rewind_metrics(&mut self, count: usize) -> Result<Vec<u8>> {
         let real = self.flush_metrics()?;
         let path = self.path.join(METRICS);

@@ -194,7 +194,7 @@ fn a_run_goes_back_to_the_checkpoint_before_the_first_answer_of_a_wrong_worker()
         seeds.iter().map(|seed| seed["model_digest"].clone()).collect::<Vec<_>>()
     };
     assert_eq!(digests(&found), digests(&alone), "{err}");
-    // What is recorded is that of the run without the worker.
+    // The records are those of the run without the worker.
     let losses = |run: &str| {
         let text = std::fs::read_to_string(folder.join(run).join("metrics.jsonl")).unwrap();
         let of = |line: &str| {
@@ -226,6 +226,9 @@ fn honest_workers_stay_and_an_audit_without_tasks_to_compare_is_refused() {
         let (code, _, err) = crate::common::eciton(folder, &[&DIGITS[..], rest].concat());
         assert!(code == Some(2) && err.contains(words), "{rest:?}: {code:?} {err}");
     }
+    let recorded = ["--audit", "0.1", "--workers", "2", "--record-events", "events.jsonl"];
+    let (code, _, err) = crate::common::eciton(folder, &[&DIGITS[..], &recorded].concat());
+    assert!(code == Some(1) && err.contains("cannot go back"), "{code:?} {err}");
 }
 
 /// A short run. The campaign: `ECITON_AUDIT_RUNS=50 ECITON_AUDIT_EPOCHS=200`.

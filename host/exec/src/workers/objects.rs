@@ -22,7 +22,7 @@ pub(super) struct Written {
     pub(super) frame: Bytes,
     /// Objects that it reads.
     pub(super) keys: Vec<TensorKey>,
-    /// Those that no later task reads.
+    /// Objects that no later task reads.
     pub(super) frees: Vec<TensorKey>,
     /// Parts that the answer must have.
     pub(super) expected: Expected,

@@ -109,7 +109,7 @@ impl Room {
         self.kept.get(&key.place()).is_some_and(|kept| kept.key == *key)
     }
 
-    /// One of the parts of a tensor.
+    /// Returns a part of a tensor.
     pub(super) fn part(&self, key: &TensorKey, part: u32) -> Option<Decoded> {
         let kept = self.kept.get(&key.place()).filter(|kept| kept.key == *key);
         kept?.parts.get(part as usize).cloned()
