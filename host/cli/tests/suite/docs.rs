@@ -192,7 +192,7 @@ fn binary() {
 #[test]
 fn pipelines() {
     assert!(check("docs/PIPELINES.md") >= 3);
-    assert_eq!(check("docs/WORKERS.md"), 5);
+    assert_eq!(check("docs/WORKERS.md"), 6);
 }
 
 #[test]
