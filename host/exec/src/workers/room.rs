@@ -18,7 +18,7 @@ pub(super) struct Room {
     /// Bytes of what the worker owns, which go from the room.
     beside: u64,
     peak: u64,
-    /// By address without the round.
+    /// Tensors by address without the round.
     kept: HashMap<TensorKey, Kept>,
     /// Addresses without their rounds, the oldest first.
     order: VecDeque<TensorKey>,

@@ -63,9 +63,9 @@ impl KernelRef {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Object {
-    /// In an object store, by its name there.
+    /// Name in an object store.
     Stored(String),
-    /// With the worker, by its address.
+    /// Address of a tensor that the worker has.
     Held(TensorKey),
 }
 
