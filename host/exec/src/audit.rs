@@ -15,14 +15,11 @@ use std::time::Duration;
 
 use eciton_kernel::Error;
 use eciton_kernel::wire::Answer;
-use eciton_plan::{Step, TaskKey};
+use eciton_plan::TaskKey;
 use serde::{Deserialize, Serialize};
 
 use crate::framed::{Framed, Framing};
 use crate::{Answered, Completion, Executor, LocalPool, Order, Timing};
-
-/// Maximum number of wrong answers that are remembered.
-const WRONG: usize = 1000;
 
 /// Another process that answers tasks.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -69,8 +66,6 @@ pub struct Audited {
     pub answers: u64,
     /// Answers that were compared with the host's.
     pub compared: u64,
-    /// Wrong answers: who gave them, and to which steps.
-    pub wrong: Vec<(Answerer, Step)>,
 }
 
 /// A task that may be compared.
@@ -257,9 +252,6 @@ impl Audit {
                         if self.excluded.insert(by.clone()) {
                             self.caught.push(by.clone());
                         }
-                        if self.counts.wrong.len() < WRONG {
-                            self.counts.wrong.push((by.clone(), key.step()));
-                        }
                         Verdict::Wrong(by)
                     }
                     false => Verdict::Host,
@@ -397,7 +389,7 @@ mod tests {
         all.ended(end(5, 1.0, None));
         assert_eq!((all.take(), all.audit.open.len()), ((Some(1.0), vec![]), 0));
         let counts = all.audit.counts().unwrap();
-        assert_eq!((counts.answers, counts.compared, counts.wrong.len()), (4, 2, 1));
+        assert_eq!((counts.answers, counts.compared), (4, 2));
     }
 
     #[test]

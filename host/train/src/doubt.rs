@@ -56,6 +56,8 @@ pub(crate) struct Doubts {
     /// The value of `now` at the first answer of a process.
     first: BTreeMap<Answerer, (u64, u32)>,
     excluded: Vec<Excluded>,
+    /// Seeds and epochs since which answers are in doubt that no return has met yet.
+    late: Vec<(u64, u32)>,
     returns: u32,
 }
 
@@ -124,6 +126,18 @@ impl Doubts {
         }
     }
 
+    /// Hears of a difference after the run has begun to go back.
+    pub(crate) fn found_late(&mut self, step: Step, verdict: &Verdict) {
+        if let Err(Error::Doubtful { seed, epoch, .. }) = self.found(step, verdict) {
+            self.late.push((seed, epoch));
+        }
+    }
+
+    /// Takes the seeds and epochs that were found in doubt late.
+    pub(crate) fn take_late(&mut self) -> Vec<(u64, u32)> {
+        std::mem::take(&mut self.late)
+    }
+
     /// Counts a return.
     ///
     /// # Errors
@@ -178,6 +192,9 @@ mod tests {
         let wrong = |place| Verdict::Wrong(worker(place));
         assert_eq!(since(doubts.found(step, &wrong(1)).unwrap_err()), (4, 6));
         assert_eq!(since(doubts.found(step, &wrong(0)).unwrap_err()), (4, 1));
+        doubts.answered(&worker(2));
+        doubts.found_late(step, &wrong(2));
+        assert_eq!((doubts.take_late(), doubts.take_late()), (vec![(5, 1)], vec![]));
         let report = doubts.report(Some(&Audited::default())).unwrap();
         let named = |at: usize| (&report.excluded[at].process[..], &report.excluded[at].rounds[..]);
         assert_eq!((named(0), named(1)), (("worker 1", &[(5, 7)][..]), ("worker 0", &[(5, 7)][..])));

@@ -491,8 +491,17 @@ impl Session {
     /// Waits for what a failure left under way: its leases are over then.
     pub(crate) fn settle(&mut self) {
         let mut late = Vec::new();
-        while self.machine.drain(&mut late, None) {
-            self.counts.late += late.drain(..).filter(Completion::is_answer).count() as u64;
+        loop {
+            let under_way = self.machine.drain(&mut late, None);
+            for completion in late.drain(..) {
+                self.counts.late += u64::from(completion.is_answer());
+                if let Completion::Audited { step, verdict } = completion {
+                    self.doubts.found_late(step, &verdict);
+                }
+            }
+            if !under_way {
+                return;
+            }
         }
     }
 

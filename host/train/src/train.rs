@@ -316,14 +316,20 @@ impl Run<'_> {
     ) -> Result<(usize, Option<Position>)> {
         self.session.settle();
         self.session.doubts.returned()?;
-        let n = self.seeds().iter().position(|of| *of == seed);
-        let n = n.ok_or_else(|| Error::Internal(format!("seed {seed} is none of the run's")))?;
+        // Another process may have been found wrong meanwhile, with earlier answers.
+        let all = std::iter::once((seed, epoch)).chain(self.session.doubts.take_late());
+        let seeds = self.seeds();
+        let index = |seed: u64| seeds.iter().position(|of| *of == seed);
+        let earliest = all.filter_map(|(seed, epoch)| Some((index(seed)?, epoch))).min();
+        let (n, epoch) =
+            earliest.ok_or_else(|| Error::Internal(format!("seed {seed} is none of the run's")))?;
+        let seed = seeds[n];
         let found = self.recorder.rewind(n, (seed, epoch))?;
         let epochs: usize = self.recorder.finished.iter().map(|report| report.epochs as usize).sum();
         epoch_seconds.truncate(epochs);
         let to = found.as_ref().map_or(0, |(point, _)| point.mark.epoch);
         observer.warning(&format!(
-            "{text}; its answers from epoch {epoch} on are in doubt, so the run goes back to epoch {to} of seed {seed}"
+            "{text}; answers from epoch {epoch} on are in doubt, so the run goes back to epoch {to} of seed {seed}"
         ));
         let position = found.map(|(point, epochs)| {
             let trained = Trained { epochs, best: point.best(), ..Trained::default() };
