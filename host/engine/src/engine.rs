@@ -167,13 +167,15 @@ impl Engine {
             let mut needed = program.dependencies(StageId(id));
             let all = needed.iter().filter(|(_, scope)| *scope == Scope::All);
             let reads = all.map(|(stage, _)| stage.0).collect();
-            if let (Mode::Sync, Some(before)) = (settings.pipeline.mode, id.checked_sub(1)) {
+            let before = id.checked_sub(1).filter(|_| program.sampling != Some(StageId(id)));
+            if let (Mode::Sync, Some(before)) = (settings.pipeline.mode, before) {
                 needed.retain(|&(stage, _)| stage.0 != before);
                 needed.push((StageId(before), Scope::All));
             }
             for &(before, scope) in &needed {
                 let (stage, needs) = (StageId(id), before);
-                let earlier = if before < stage { after.get_mut(before.index()) } else { None };
+                let is_earlier = before < stage || Some(before) == program.sampling;
+                let earlier = if is_earlier { after.get_mut(before.index()) } else { None };
                 earlier.ok_or(Error::Order { stage, needs })?.push((id, scope));
             }
             // A program has at most 2^16 stages.

@@ -153,6 +153,7 @@ impl<'o> Lowering<'o> {
             embeddings: None,
             losses: Vec::new(),
             apart: None,
+            sampling: None,
         };
         let values = network.values.len();
         let mut slots = vec![None; values];

@@ -298,7 +298,7 @@ impl Policy {
     #[must_use]
     pub fn from_program(program: &Program, lanes: Lanes, intervals: u32) -> Self {
         let loss = program.loss().map_or(usize::MAX, StageId::index);
-        let roles = program.stages.iter().enumerate().map(|(at, stage)| match stage.place {
+        let roles = program.computing().iter().enumerate().map(|(at, stage)| match stage.place {
             Place::Lane(lane) => Role { lane, chunk: stage.chunk, back: at >= loss },
             _ => Role { back: at >= loss, ..Role::default() },
         });

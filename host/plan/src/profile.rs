@@ -152,7 +152,7 @@ impl Default for Profile {
 /// The names of a program's stages, in order.
 #[must_use]
 pub fn stage_names(program: &Program) -> Vec<String> {
-    (0u16..).take(program.stages.len()).map(|stage| program.stage_name(StageId(stage))).collect()
+    program.computing().iter().map(|stage| stage.name.clone()).collect()
 }
 
 impl Profile {
@@ -210,7 +210,7 @@ impl Profile {
         self.check()?;
         self.check_program(program)?;
         let mut stages: Vec<StageProfile> = (0u16..)
-            .zip(&program.stages)
+            .zip(program.computing())
             .map(|(id, stage)| count(program, StageId(id), stage, stored))
             .collect();
         for measured in &self.stages {

@@ -88,6 +88,9 @@ pub struct Program {
     /// Parts of a batch, which stand where intervals do: each has a graph of its own, and what a stage reads of all
     /// rows are those of its part. `None`: intervals of one graph.
     pub apart: Option<u32>,
+    /// The stage that chooses the rows of parts ([`Program::sample`]). `None`: rows are the data
+    /// set's.
+    pub sampling: Option<StageId>,
 }
 
 /// A part of the loss, which is the sum of all.
@@ -101,7 +104,7 @@ pub struct LossOf {
 
 /// One stage: an operation's function over rows that lie in slots. Whoever schedules, stores, counts or
 /// draws stages reads these fields; what the function does, its operator alone knows.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stage {
     /// What it does, in words: `linear 1 backward`, `gather 0 transposed`. The same in evaluations.
     pub name: String,
@@ -155,9 +158,10 @@ pub enum Port {
 }
 
 /// Which of an operation's functions a stage is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Phase {
     /// Forward.
+    #[default]
     Forward,
     /// Loss: forward, loss and backward in one. Yields parameter gradients and a loss.
     Loss,
@@ -499,6 +503,13 @@ impl Program {
         self.stages.iter().filter(|stage| stage.place.is_task()).count()
     }
 
+    /// The stages that compute.
+    #[must_use]
+    pub fn computing(&self) -> &[Stage] {
+        let end = self.sampling.map_or(self.stages.len(), StageId::index);
+        self.stages.get(..end).unwrap_or_default()
+    }
+
     /// A stage's operation.
     #[must_use]
     pub fn operation(&self, stage: StageId) -> Option<&Operation> {
@@ -556,6 +567,18 @@ impl Program {
         }
     }
 
+    /// Adds the stage that chooses the rows of each part of a round. Its number is the last, and
+    /// all other steps of a part come after it. It has no operation. A step of it ends when the
+    /// rows of all parts of the round are there, because what a row weighs depends on these. Parts
+    /// enter a round one after the other, so none waits here for another part's steps.
+    pub fn sample(&mut self) {
+        // Ids are 16 bits.
+        let stage = self.stages.len() as u16;
+        let operation = OperationId(u16::MAX);
+        self.stages.push(Stage { name: "sample".to_owned(), operation, ..Stage::default() });
+        self.sampling = Some(StageId(stage));
+    }
+
     /// Sets where the stages of edge kernels may be done.
     pub fn place_edges(&mut self, place: Place) {
         for stage in &mut self.stages {
@@ -581,6 +604,9 @@ impl Program {
         needed.reverse();
         needed.dedup_by_key(|(stage, _)| *stage);
         needed.reverse();
+        if needed.is_empty() {
+            needed.extend(self.sampling.filter(|&first| first != stage).map(|first| (first, Scope::Own)));
+        }
         needed
     }
 

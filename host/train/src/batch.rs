@@ -40,18 +40,11 @@ impl Default for RoundRows {
 
 /// A round's parts.
 #[derive(Debug)]
-pub(crate) struct Batch {
-    parts: Vec<Arc<Part>>,
-    /// What each training row, or each known value of one, adds to the loss: 1 / their number.
-    pub weight: f32,
-    rows: RoundRows,
-}
-
-/// Parts of a round as far as they are there.
-#[derive(Debug)]
-enum Made {
-    Some { parts: Vec<Option<Arc<Part>>>, missing: usize },
-    All(Batch),
+struct Batch {
+    parts: Vec<Option<Arc<Part>>>,
+    /// What each training row, or each known value of one, adds to the loss, and the rows of the
+    /// round. `None` until all parts are there.
+    weighed: Option<(f32, RoundRows)>,
 }
 
 /// What threads leave.
@@ -64,7 +57,7 @@ pub(crate) struct Batches {
     seed: u64,
     /// The last round.
     until: Round,
-    rounds: RefCell<BTreeMap<Round, Made>>,
+    rounds: RefCell<BTreeMap<Round, Batch>>,
     left: Left,
     /// Memory of samplers, used again.
     rooms: Arc<Mutex<Vec<Room>>>,
@@ -75,9 +68,14 @@ impl Batches {
         Self { source, seed, until, rounds: RefCell::default(), left: Left::default(), rooms: Arc::default() }
     }
 
-    /// Parts of a round.
-    fn count(&self) -> usize {
-        self.source.parts()
+    /// Begins a pass: parts that are under way for an earlier one are not waited for.
+    ///
+    /// # Errors
+    /// As [`Batches::take`].
+    pub(crate) fn begin(&self) -> Result<()> {
+        self.take()?;
+        self.rounds.borrow_mut().retain(|_, batch| batch.weighed.is_some());
+        Ok(())
     }
 
     /// The work of parts that are wanted for a round, and ahead of it, and that nobody has begun.
@@ -88,10 +86,9 @@ impl Batches {
         let mut rounds = self.rounds.borrow_mut();
         for round in (round.0..=last.0).map(Round) {
             rounds.entry(round).or_insert_with(|| {
-                for number in 0..self.count() as u32 {
-                    works.push((round, IntervalId(number), self.work(round, IntervalId(number))));
-                }
-                Made::Some { parts: (0..self.count()).map(|_| None).collect(), missing: self.count() }
+                let numbers = (0..self.source.parts() as u32).map(IntervalId);
+                works.extend(numbers.map(|number| (round, number, self.work(round, number))));
+                Batch { parts: vec![None; self.source.parts()], weighed: None }
             });
         }
         works
@@ -118,37 +115,32 @@ impl Batches {
         let left = std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner));
         let mut rounds = self.rounds.borrow_mut();
         for ((round, number), part) in left {
-            let Some(made) = rounds.get_mut(&round) else { continue };
-            let Made::Some { parts, missing } = made else { continue };
-            if let Some(place @ None) = parts.get_mut(number.index()) {
+            let Some(batch) = rounds.get_mut(&round) else { continue };
+            if let Some(place @ None) = batch.parts.get_mut(number.index()) {
                 *place = Some(part?);
-                *missing -= 1;
             }
-            if *missing == 0 {
-                let parts: Vec<Arc<Part>> = parts.drain(..).flatten().collect();
-                let (weight, rows) = self.source.weight(&parts);
-                *made = Made::All(Batch { parts, weight, rows });
+            if let Some(parts) = batch.parts.iter().cloned().collect::<Option<Vec<_>>>() {
+                batch.weighed = Some(self.source.weight(&parts));
             }
         }
         Ok(())
     }
 
-    /// Whether a round may begin.
-    pub(crate) fn is_ready(&self, round: Round) -> bool {
-        matches!(self.rounds.borrow().get(&round), Some(Made::All(_)))
+    /// Whether all parts of a round are there.
+    pub(crate) fn is_whole(&self, round: Round) -> bool {
+        self.rounds.borrow().get(&round).is_some_and(|batch| batch.weighed.is_some())
     }
 
     /// A round's part, and the weight of its rows.
     ///
     /// # Errors
-    /// [`Error::Internal`] where it is not there.
+    /// [`Error::Internal`] where parts of the round are missing.
     pub(crate) fn part(&self, round: Round, number: IntervalId) -> Result<(Arc<Part>, f32)> {
         let rounds = self.rounds.borrow();
-        let batch = match rounds.get(&round) {
-            Some(Made::All(batch)) => Some(batch),
-            _ => None,
-        };
-        let found = batch.and_then(|batch| Some((batch.parts.get(number.index())?.clone(), batch.weight)));
+        let found = rounds.get(&round).and_then(|batch| {
+            let part = batch.parts.get(number.index())?.clone()?;
+            Some((part, batch.weighed?.0))
+        });
         found.ok_or_else(|| Error::Internal(format!("round {round} has no part {number}")))
     }
 
@@ -157,10 +149,8 @@ impl Batches {
     /// # Errors
     /// [`Error::Internal`] if the round has not begun, or is over.
     pub(crate) fn rows(&self, round: Round) -> Result<RoundRows> {
-        match self.rounds.borrow().get(&round) {
-            Some(Made::All(batch)) => Ok(batch.rows),
-            _ => Err(Error::Internal(format!("round {round} has no parts"))),
-        }
+        let weighed = self.rounds.borrow().get(&round).and_then(|batch| batch.weighed);
+        weighed.map(|(_, rows)| rows).ok_or_else(|| Error::Internal(format!("round {round} has no parts")))
     }
 
     /// A round is over.

@@ -319,7 +319,7 @@ impl Training<'_> {
             }
             // To the log's entry, from where the same follows once more.
             trained.stopped &= first.is_some();
-            sum = returns.back(machine, (engine, stages), state, first.map(|(_, end)| end))?;
+            sum = returns.back(machine, engine, state, first.map(|(_, end)| end))?;
         };
         // A seed that has ended pauses as well: its results are still to be computed and written.
         let is_over = budget.is_some_and(Budget::is_over);

@@ -38,6 +38,10 @@ fn program(layers: u32, branches: bool, lanes: Lanes) -> Program {
     let spans = Spans::of(&program, &placement.spans(&program)).unwrap();
     let mut fused = spans.fuse(&program);
     placement.place(&mut fused, &spans);
+    if !layers.is_multiple_of(2) {
+        // Rounds of batches: no lane begins before the parts of its round are there.
+        fused.sample();
+    }
     fused
 }
 
@@ -208,6 +212,14 @@ impl<'a> World<'a> {
 
     fn take(&mut self, action: Action) {
         match action {
+            Action::Submit(task) if Some(task.stage) == self.program.sampling => {
+                let key = task.key();
+                self.store.begin(task.step());
+                self.attempts.insert(key, (0, 0));
+                // Parts of later rounds are made ahead of need.
+                let delay = if task.round == Round(1) { 1 + self.random.below(40) } else { 0 };
+                self.put(delay, Event::Completed { key, took_us: 0 });
+            }
             Action::Submit(task) => {
                 self.check(task);
                 self.launch(task);
@@ -252,7 +264,8 @@ impl<'a> World<'a> {
 
     /// Steps of a visit: those of an interval's round in a chunk of a lane.
     fn steps(&self, part: (u32, u16), round: Round, interval: u32) -> Vec<Step> {
-        let stages = (0..self.program.stages.len() as u16).map(StageId).filter(|&s| self.part(s) == part);
+        let stages =
+            (0..self.program.computing().len() as u16).map(StageId).filter(|&s| self.part(s) == part);
         stages.map(|stage| Step { round, stage, interval: IntervalId(interval) }).collect()
     }
 
@@ -310,12 +323,13 @@ impl<'a> World<'a> {
         let depth = self.settings.lanes.depth();
         for interval in 0..self.settings.intervals {
             let round = self.rounds[interval as usize];
-            for stage in (0..self.program.stages.len() as u16).map(StageId) {
+            for stage in (0..self.program.computing().len() as u16).map(StageId) {
                 let step = Step { round, stage, interval: IntervalId(interval) };
                 let (lane, chunk) = self.part(stage);
                 let place = self.replica(interval) * depth + lane;
                 let has = self.doing.get(&place).map_or(0, Vec::len);
-                let first = self.program.dependencies(stage).is_empty();
+                let mut needed = self.program.dependencies(stage).into_iter();
+                let first = needed.all(|(stage, _)| Some(stage) == self.program.sampling);
                 let waits = !first && !self.begun.contains(&step) && self.is_ready(step);
                 if has as u32 == self.settings.credit || !waits {
                     continue;
@@ -372,7 +386,7 @@ impl<'a> World<'a> {
         // Nothing that goes back waits on this lane while something goes forward, or the other way round.
         let first = order == Order::BackwardFirst;
         if self.is_back(step.stage) != first {
-            for stage in (0..self.program.stages.len() as u16).map(StageId) {
+            for stage in (0..self.program.computing().len() as u16).map(StageId) {
                 let on_lane = self.lane(stage) == lane && self.is_back(stage) == first;
                 for other in self.share(self.replica(interval)) {
                     let round = self.rounds[other as usize];
@@ -479,7 +493,9 @@ impl<'a> World<'a> {
         let mut read = vec![step.stage.0.into(), step.interval.0.into()];
         for (stage, scope) in self.program.dependencies(step.stage) {
             assert_eq!(scope, Scope::Own);
-            read.push(self.store.own(stage, step));
+            if Some(stage) != self.program.sampling {
+                read.push(self.store.own(stage, step));
+            }
         }
         read.push(self.store.read_weights(task.weights));
         if key.attempt.0 == 0 {
@@ -629,7 +645,9 @@ fn a_shadow_makes_a_loss_cheaper() {
 #[test]
 fn two_buffers_keep_lanes_busy_where_a_flush_drains_them() {
     let of = lanes(4, 1, Order::BackwardFirst);
-    let program = program(6, false, of);
+    let mut program = program(6, false, of);
+    // A part that enters a round does not wait until all others have left the one before.
+    program.sample();
     let time = |weights| {
         let settings = Settings { last: Round(20), ..settings(of, 4, weights) };
         let mut world = World::new(&program, settings, 3, None);

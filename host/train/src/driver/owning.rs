@@ -7,7 +7,6 @@ use eciton_plan::{Optimiser, Round, Version};
 
 use super::epochs::Sum;
 use super::pass::State;
-use super::stages::Stages;
 use crate::error::{Error, Result};
 use crate::owned::{Asking, Owners};
 use crate::weights::Refused;
@@ -105,7 +104,7 @@ impl Returns {
     pub(super) fn back<M: Executor + ?Sized>(
         &mut self,
         machine: &mut M,
-        (engine, stages): (&mut Engine, &Stages<'_>),
+        engine: &mut Engine,
         state: &mut State<'_>,
         end: Option<Version>,
     ) -> Result<Sum> {
@@ -118,9 +117,6 @@ impl Returns {
             )));
         }
         settle(machine, state)?;
-        if let Some(batches) = &stages.batches {
-            batches.take()?;
-        }
         let logged = restore(machine, state)?;
         // A round is an update.
         let round = |version: u64| u32::try_from(version).unwrap_or(u32::MAX);

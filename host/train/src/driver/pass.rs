@@ -7,12 +7,13 @@ use eciton_engine::{Action, Engine, Event, Reason, WaitsFor};
 use eciton_exec::{Answered, Cancel, Completion, Executor, Job, WorkError};
 use eciton_kernel::Finished;
 use eciton_kernel::wire::Answer;
-use eciton_plan::{Attempt, Round, StageId, Step, Task, TaskKey, Version};
+use eciton_plan::{Round, StageId, Task, TaskKey};
 
 use super::meter::Meter;
 use super::stages::Stages;
 use super::tuning::Tuning;
 use super::{Counts, Epochs};
+use crate::batch::Batches;
 use crate::doubt::Doubts;
 use crate::error::{Error, Result};
 use crate::logs::{Arrived, Events, Logs, Span};
@@ -103,8 +104,8 @@ pub(super) struct Pass<'m, M: ?Sized> {
     apart: BTreeMap<TaskKey, Box<Answer>>,
     /// Where tasks can be cancelled: checked while waiting.
     stop: Option<&'m Stop>,
-    /// Attempts that wait for the parts of their round.
-    held: Vec<Action>,
+    /// Attempts at the sampling of rounds whose parts are not all there.
+    sampling: Vec<TaskKey>,
     /// Why the run will fail.
     failure: Option<Error>,
     /// The rounds of an epoch; `None` for an evaluation.
@@ -119,8 +120,8 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         let stop = stop.filter(|_| ends && machine.capabilities().is_apart);
         let (actions, pending) = (Vec::new(), VecDeque::new());
         let (done, apart) = (Vec::new(), BTreeMap::new());
-        let (held, failure, epochs, meter) = (Vec::new(), None, None, None);
-        Self { machine, number: 0, actions, pending, done, apart, stop, held, failure, epochs, meter }
+        let (sampling, failure, epochs, meter) = (Vec::new(), None, None, None);
+        Self { machine, number: 0, actions, pending, done, apart, stop, sampling, failure, epochs, meter }
     }
 
     /// Makes it a pass of training.
@@ -141,6 +142,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         self.number = state.counts.passes;
         state.passes.numbers.push(self.number);
         stages.rows.forget();
+        stages.batches.as_ref().map_or(Ok(()), Batches::begin)?;
         let ended = self.carry_out(engine, stages, state, &mut other);
         state.passes.numbers.pop();
         ended
@@ -238,16 +240,10 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
             if let Some(progress) = progress {
                 state.observer.progress(&progress);
             }
-            let mut sampled = false;
             for completion in std::mem::take(&mut self.done) {
-                sampled |= matches!(&completion, Completion::Ended { pass, key, .. }
-                    if *pass == self.number && key.stage == stages.sampling());
                 if let Some(event) = self.event(completion, stages, state)? {
                     self.arrived(event, stages, state);
                 }
-            }
-            if sampled {
-                self.sampled(engine, stages, state)?;
             }
         }
     }
@@ -278,8 +274,8 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
     ) -> Result<Option<Action>> {
         match action {
             Action::Submit(task) | Action::Retry(task) | Action::Relaunch(task) => {
-                if !self.is_ready(stages, task, state.weights.newest()) {
-                    self.held.push(action);
+                if stages.samples(task.stage) {
+                    self.sample(stages, task, state);
                     return Ok(None);
                 }
                 let (step, ages) = (task.step(), engine.ages(task.step()));
@@ -312,6 +308,9 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
                 }
                 stages.publish(key.step())?;
                 tracing::trace!(pass = self.number, attempt = %key, "step committed");
+                if stages.samples(key.stage) {
+                    return Ok(None);
+                }
                 stages.look(key.step(), state.weights)?;
                 state.weights.commit(&stages.sums(key.stage), (key.round, key.interval))?;
                 stages.rows.over(key.step());
@@ -321,26 +320,24 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         Ok(None)
     }
 
-    /// Whether a task's rows can be read; asks for the parts of its round, and of those after it.
-    fn is_ready(&mut self, stages: &Stages<'_>, task: Task, weights: Version) -> bool {
-        let Some(batches) = &stages.batches else { return true };
+    /// Has the parts of a round made, and those of later rounds ahead of need. The step is over
+    /// when all parts of its round are there.
+    fn sample(&mut self, stages: &Stages<'_>, task: Task, state: &mut State<'_>) {
+        let Some(batches) = &stages.batches else { return };
         for (round, interval, work) in batches.wanted(task.round) {
-            let stage = stages.sampling();
-            let task = Task { round, stage, interval, attempt: Attempt(0), weights };
-            let job = Job { pass: self.number, task, work, deadline: None, lane: None };
-            self.machine.submit(job);
+            let task = Task { round, interval, ..task };
+            self.machine.submit(Job { pass: self.number, task, work, deadline: None, lane: None });
         }
-        batches.is_ready(task.round)
+        self.sampling.push(task.key());
+        self.end_sampling(batches, stages, state);
     }
 
-    /// Parts of batches are there: goes on with what waited for them.
-    fn sampled(&mut self, engine: &Engine, stages: &Stages<'_>, state: &mut State<'_>) -> Result<()> {
-        let Some(batches) = &stages.batches else { return Ok(()) };
-        batches.take()?;
-        for action in std::mem::take(&mut self.held) {
-            self.step(engine, stages, state, action)?;
+    /// Ends the sampling of rounds whose parts are all there.
+    fn end_sampling(&mut self, batches: &Batches, stages: &Stages<'_>, state: &mut State<'_>) {
+        let ended: Vec<_> = self.sampling.extract_if(.., |key| batches.is_whole(key.round)).collect();
+        for key in ended {
+            self.arrived(Event::Completed { key, took_us: 0 }, stages, state);
         }
-        Ok(())
     }
 
     /// What the engine is told of a completion.
@@ -364,14 +361,18 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
                 (stages.schedule, key.step(), *timing, !stages.training);
             trace.ended(&Span { program, step, timing, bytes: stages.bytes(step), evaluation })?;
         }
-        if let Completion::Ended { key, result, .. } = &completion
-            && key.stage == stages.sampling()
-        {
-            return match result {
-                Ok(_) => Ok(None),
-                Err(error) => Err(Error::Internal(format!("{}: sampling: {error:?}", key.step()))),
-            };
-        }
+        let completion = match completion {
+            Completion::Ended { key, result, .. } if stages.samples(key.stage) => {
+                let failed = |error| Error::Internal(format!("{}: sampling: {error:?}", key.step()));
+                result.map_err(failed)?;
+                if let Some(batches) = &stages.batches {
+                    batches.take()?;
+                    self.end_sampling(batches, stages, state);
+                }
+                return Ok(None);
+            }
+            other => other,
+        };
         self.profile(&completion, stages, state);
         let (key, timing, by, result) = match completion {
             Completion::Ended { key, timing, by, result, .. } => (key, timing, by, result),
@@ -473,14 +474,12 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
     /// Counts what a step of training took.
     fn profile(&self, completion: &Completion, stages: &Stages<'_>, state: &mut State<'_>) {
         let Some(profile) = state.logs.profile.as_mut().filter(|_| stages.training) else { return };
-        let rows = |step: Step| stages.rows_of(step);
-        match completion {
-            Completion::Ended { key, timing, result: Ok(_), .. } if timing.thread.is_some() => {
-                profile.step(key.step(), timing.took, rows(key.step()));
-            }
-            Completion::Ended { key, result: Ok(Answered::Apart(answer)), .. } => {
-                let took = Duration::from_micros(answer.meta().times.compute_us);
-                profile.function(key.step(), took, rows(key.step()));
+        let Completion::Ended { key, timing, result: Ok(answered), .. } = completion else { return };
+        let (step, rows) = (key.step(), stages.rows_of(key.step()));
+        match answered {
+            _ if timing.thread.is_some() => profile.step(step, timing.took, rows, true),
+            Answered::Apart(answer) => {
+                profile.step(step, Duration::from_micros(answer.meta().times.compute_us), rows, false);
             }
             _ => {}
         }

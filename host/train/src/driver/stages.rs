@@ -284,9 +284,9 @@ impl<'a> Stages<'a> {
         Ok(Job { pass, task, work, deadline: None, lane: None })
     }
 
-    /// What sampling counts as: the stage after the last.
-    pub(super) fn sampling(&self) -> StageId {
-        StageId(u16::try_from(self.schedule.stages.len()).unwrap_or(u16::MAX))
+    /// Whether a stage chooses the rows of parts.
+    pub(super) fn samples(&self, stage: StageId) -> bool {
+        self.schedule.sampling == Some(stage)
     }
 
     /// How many gathers lie between a stage's rows and the loss.

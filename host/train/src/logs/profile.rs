@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use eciton_plan::profile::{FunctionPace, HostPace, stage_names};
-use eciton_plan::{Profile, Program, Round, StageId, Step};
+use eciton_plan::{Profile, Program, Round, Step};
 
 use crate::error::{Error, Result};
 
@@ -91,23 +91,13 @@ impl Profiler {
         usize::from(*self.first.get_or_insert(epoch) != epoch)
     }
 
-    /// A step of training has ended on this machine.
-    pub(crate) fn step(&mut self, step: Step, took: Duration, rows: usize) {
-        let part = self.part(step.round);
-        Self::add(&mut self.here, part, step.stage, took, rows);
+    /// Counts a step of training, on this machine or in a function, where it took so long.
+    pub(crate) fn step(&mut self, step: Step, took: Duration, rows: usize, is_here: bool) {
+        let (part, stage) = (self.part(step.round), step.stage.index());
+        let sums = if is_here { &mut self.here } else { &mut self.there };
+        sums.resize(sums.len().max(stage + 1), Sums::default());
+        sums[stage][part].add(took.as_secs_f64(), rows as f64);
         self.driver[part].count += 1.0;
-    }
-
-    /// One has ended in a function, where it took so long.
-    pub(crate) fn function(&mut self, step: Step, took: Duration, rows: usize) {
-        let part = self.part(step.round);
-        Self::add(&mut self.there, part, step.stage, took, rows);
-        self.driver[part].count += 1.0;
-    }
-
-    fn add(sums: &mut Vec<Sums>, part: usize, stage: StageId, took: Duration, rows: usize) {
-        sums.resize(sums.len().max(stage.index() + 1), Sums::default());
-        sums[stage.index()][part].add(took.as_secs_f64(), rows as f64);
     }
 
     /// The driver begins to see to steps.

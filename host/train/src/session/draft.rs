@@ -258,6 +258,9 @@ impl Planned {
                 // Steps whose sums go with a worker are done again from these rows.
                 schedule.keep_rows();
             }
+            if chooser.is_some() {
+                schedule.sample();
+            }
             Ok((spans, schedule))
         };
         let placed = lanes.is_some().then(|| fuse(&program)).transpose()?;
