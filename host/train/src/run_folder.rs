@@ -187,16 +187,8 @@ impl RunFolder {
         self.write(SCHEMA, &bytes)
     }
 
-    /// Writes what makes the run: digests by kernel name, hexadecimal, and the numeric class.
-    ///
-    /// # Errors
-    /// What the operating system refuses; more than [`MAX_RECORD_BYTES`].
-    pub fn write_versions(&mut self, kernels: &BTreeMap<String, String>, numeric_class: &str) -> Result<()> {
-        self.write_versions_as(&Versions::of(kernels, numeric_class)).map(drop)
-    }
-
     /// Writes what makes the run, and returns the file's content.
-    pub(crate) fn write_versions_as(&mut self, versions: &Versions) -> Result<Vec<u8>> {
+    pub(crate) fn write_versions(&mut self, versions: &Versions) -> Result<Vec<u8>> {
         let bytes = record::json(versions, &self.path.join(VERSIONS))?;
         self.write(VERSIONS, &bytes)?;
         Ok(bytes)

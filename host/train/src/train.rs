@@ -140,7 +140,7 @@ impl Run<'_> {
         let schema = session.inputs.schema.clone().with_tokens(vocabulary.as_ref());
         folder.write_schema(&schema)?;
         let versions = Versions::of(&session.kernels.digests(), eciton_tensor::simd::numeric_class());
-        let versions = folder.write_versions_as(&versions)?;
+        let versions = folder.write_versions(&versions)?;
         folder.reserve(session.program.parameters.iter().map(|p| p.len() as u64 * 4).sum())?;
         let Some(fingerprint) = &session.fingerprint else { return Ok(None) };
         let record = RunRecord {

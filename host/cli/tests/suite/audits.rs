@@ -4,16 +4,15 @@ use std::path::Path;
 use std::process::Child;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use bytes::Bytes;
-use eciton_connect::{Certificate, Dialled, Joined, Listener, Message, Receiver, Sender, Token, dial};
+use eciton_connect::{Message, Receiver, Sender};
 use eciton_graph::random::SplitMix64;
 use eciton_tensor::frame::{Decoded, Encoding, Frame, Writer};
 use serde_json::Value;
 
 use crate::common::works;
-use crate::liars::hello;
+use crate::liars::stand_between;
 use crate::workers::{Cluster, DIGITS, LISTENS, binary, ended, summary, worker};
 
 /// Changes a bit of a value in some of the answers that pass.
@@ -81,17 +80,8 @@ async fn carry(mut from: Receiver, mut to: Sender, mut liar: Option<Liar>) {
 
 /// Stands between the run and the worker that it starts, whose answers it changes.
 async fn between(folder: &Path, address: &str, liar: Liar, started: std::sync::mpsc::Sender<Child>) {
-    let token = Token::read(&folder.join("tokens/worker-0.token")).unwrap();
-    let dialled = dial(address, &token, hello(), Duration::ZERO).await;
-    let Dialled { welcome, receiver, sender, .. } = dialled.unwrap();
-    let certificate = Certificate::new().unwrap();
-    let own = certificate.token(0).unwrap();
-    own.write(&folder.join("tokens/between.token")).unwrap();
-    let listener = Listener::bind("127.0.0.1:0", &certificate, vec![own], welcome).await;
-    let mut listener = listener.unwrap();
-    let at = listener.address.to_string();
-    started.send(worker(folder, &at, "between.token", &[])).unwrap();
-    let Joined { receiver: heard, sender: told, .. } = listener.next().await.unwrap();
+    let between = stand_between(folder, address, started).await;
+    let ((receiver, sender), (heard, told)) = (between.run, between.worker);
     tokio::join!(carry(receiver, told, None), carry(heard, sender, Some(liar)));
 }
 

@@ -137,6 +137,34 @@ pub(crate) fn some_key(seed: u64) -> TensorKey {
     }
 }
 
+/// Connections to a run and to a worker, for something that stands between both.
+pub(crate) struct Between {
+    pub run: (Receiver, Sender),
+    pub worker: (Receiver, Sender),
+    welcome: Welcome,
+    _listener: Listener,
+}
+
+/// Connects to a run as its worker 0, and starts a worker that connects to this process instead.
+pub(crate) async fn stand_between(
+    folder: &Path,
+    address: &str,
+    started: std::sync::mpsc::Sender<Child>,
+) -> Between {
+    let token = Token::read(&folder.join("tokens/worker-0.token")).unwrap();
+    let dialled = dial(address, &token, hello(), Duration::ZERO).await;
+    let Dialled { welcome, receiver, sender, .. } = dialled.unwrap();
+    let certificate = Certificate::new().unwrap();
+    let own = certificate.token(0).unwrap();
+    own.write(&folder.join("tokens/between.token")).unwrap();
+    let listener = Listener::bind("127.0.0.1:0", &certificate, vec![own], welcome.clone()).await;
+    let mut listener = listener.unwrap();
+    let at = listener.address.to_string();
+    started.send(worker(folder, &at, "between.token", &[])).unwrap();
+    let Joined { receiver: heard, sender: told, .. } = listener.next().await.unwrap();
+    Between { run: (receiver, sender), worker: (heard, told), welcome, _listener: listener }
+}
+
 pub(crate) fn hello() -> Hello {
     let numeric_classes = vec![eciton_tensor::simd::numeric_class().to_owned()];
     Hello { version: 0, place: 0, proof: String::new(), numeric_classes, pid: 1, keeps_bytes: 1 << 30 }
@@ -252,16 +280,8 @@ async fn between(
     (seed, way): (u64, Way),
     worker_at: std::sync::mpsc::Sender<Child>,
 ) {
-    let token = Token::read(&folder.join("tokens/worker-0.token")).unwrap();
-    let Dialled { welcome, receiver, sender, .. } =
-        dial(address, &token, hello(), Duration::ZERO).await.unwrap();
-    let certificate = Certificate::new().unwrap();
-    let own = certificate.token(0).unwrap();
-    own.write(&folder.join("tokens/between.token")).unwrap();
-    let mut listener = Listener::bind("127.0.0.1:0", &certificate, vec![own], welcome.clone()).await.unwrap();
-    let at = listener.address.to_string();
-    worker_at.send(worker(folder, &at, "between.token", &[])).unwrap();
-    let Joined { receiver: heard, sender: told, .. } = listener.next().await.unwrap();
+    let Between { run: (receiver, sender), worker: (heard, told), welcome, _listener } =
+        stand_between(folder, address, worker_at).await;
     let spoiler = |changed: Way| (way == changed).then(|| Spoiler::new(seed, 60));
     let peers = (way == Way::Peers).then_some((seed, Welcome { numeric_class: None, peers: 0, ..welcome }));
     tokio::join!(

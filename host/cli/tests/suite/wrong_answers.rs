@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use eciton_connect::{Certificate, Dialled, Joined, Listener, Message, Receiver, Sender, Token, dial};
+use eciton_connect::{Message, Receiver, Sender, Token, dial};
 use eciton_kernel::wire::{Answer, AnswerMeta, encode_failure};
 use eciton_plan::{TensorKey, Version};
 use eciton_tensor::frame::{Decoded, Encoding, Frame, Writer};
 
 use crate::common::{eciton, works};
-use crate::liars::{hello, some_key};
+use crate::liars::{hello, some_key, stand_between};
 use crate::workers::{Cluster, DIGITS, ended, lost, summary, worker};
 
 /// A fault of an answer.
@@ -214,17 +214,8 @@ async fn carry(mut from: Receiver, mut to: Sender, fault: Fault, passed: Arc<Mut
 
 /// Stands between the run and the worker that it starts.
 async fn between(folder: &Path, address: &str, fault: Fault, started: std::sync::mpsc::Sender<Child>) {
-    let token = Token::read(&folder.join("tokens/worker-0.token")).unwrap();
-    let dialled = dial(address, &token, hello(), Duration::ZERO).await;
-    let Dialled { welcome, receiver, sender, .. } = dialled.unwrap();
-    let certificate = Certificate::new().unwrap();
-    let own = certificate.token(0).unwrap();
-    own.write(&folder.join("tokens/between.token")).unwrap();
-    let listener = Listener::bind("127.0.0.1:0", &certificate, vec![own], welcome).await;
-    let mut listener = listener.unwrap();
-    let at = listener.address.to_string();
-    started.send(worker(folder, &at, "between.token", &[])).unwrap();
-    let Joined { receiver: heard, sender: told, .. } = listener.next().await.unwrap();
+    let between = stand_between(folder, address, started).await;
+    let ((receiver, sender), (heard, told)) = (between.run, between.worker);
     let passed = Arc::<Mutex<Passed>>::default();
     tokio::join!(carry(receiver, told, fault, passed.clone()), carry(heard, sender, fault, passed));
 }
@@ -342,7 +333,7 @@ async fn pester(folder: &Path, address: &str) {
             tokio::time::sleep(Duration::from_millis(5)).await;
             continue;
         };
-        let Dialled { mut sender, .. } = dialled;
+        let mut sender = dialled.sender;
         drop(sender.send(&Message::Bye("noise ".repeat(100))).await);
         sender.close().await;
     }

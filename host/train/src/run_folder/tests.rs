@@ -133,7 +133,8 @@ fn written(path: &Path, seeds: &[u64], ids: &VertexIds) -> RunFolder {
     config.set("run.epochs=2").unwrap();
     folder.write_config(&config, &[]).unwrap();
     folder.write_schema(&schema()).unwrap();
-    folder.write_versions(&[("linear".to_owned(), "ab".repeat(32))].into(), "portable-1").unwrap();
+    let versions = Versions::of(&[("linear".to_owned(), "ab".repeat(32))].into(), "portable-1");
+    folder.write_versions(&versions).unwrap();
     for (at, &seed) in seeds.iter().enumerate() {
         folder.append_metrics(&epoch(seed, 1, 1.25)).unwrap();
         folder.append_metrics(&epoch(seed, 2, f64::NAN)).unwrap();
