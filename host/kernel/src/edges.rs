@@ -272,7 +272,7 @@ impl EdgeRun {
         for target in std::mem::take(&mut call.sums_out) {
             let Target::Sums { parts, shape } = target else { continue };
             let (rows, columns) = parts.first().map_or((0, 1), |part| (part.rows(), part.columns()));
-            let tree = Tree::new(Vec::new(), rows * columns);
+            let tree = Tree::new(rows * columns);
             let pieces = (0..most_pieces).map(|_| Buffer::zeroed(rows, columns));
             sums.push(Sum { pieces: pieces.collect::<eciton_tensor::Result<_>>()?, tree, parts, shape });
         }

@@ -22,11 +22,11 @@ pub const FEW_ATOMS: u32 = 64;
 /// Rows for each atom beyond [`FEW_ATOMS`]. Each atom may need a partial sum of every weight gradient, so
 /// a graph gets more atoms only while they are large.
 pub const ROWS_PER_LATER_ATOM: u32 = 1024;
-/// Most atoms of a batch of rows without a graph, and so most parts that have rows. A partial sum of a gradient
-/// costs as much memory traffic as the gradient, so few are better.
-pub const MAX_BATCH_ATOMS: u32 = 16;
-/// Rows for each atom of a batch beyond the second.
-pub const ROWS_PER_BATCH_ATOM: u32 = 128;
+/// Most atoms of a batch of rows without a graph, and so most micro-batches of an update: three
+/// levels of the tree.
+pub const MAX_BATCH_ATOMS: u32 = 512;
+/// Rows for each atom of a batch, and so of the smallest micro-batch.
+pub const ROWS_PER_BATCH_ATOM: u32 = 8;
 /// Below this much work (edges, stored features, and [`ROW_WORK`] for each row) one interval is the default.
 pub const SMALL_WORK: u64 = 200_000;
 /// The products of a row are about as much work as this many edges. It counts where a graph is small: of larger
@@ -239,17 +239,18 @@ impl Atoms {
         Self { starts, work }
     }
 
-    /// Atoms of a batch: one for [`ROWS_PER_BATCH_ATOM`] rows, at most [`MAX_BATCH_ATOMS`], and two as soon as a graph of
-    /// so many rows would have two.
+    /// Returns the number of atoms of a batch: the largest power of two up to rows /
+    /// [`ROWS_PER_BATCH_ATOM`], at least 1 and at most [`MAX_BATCH_ATOMS`], and no more than there
+    /// are groups of rows that stay together.
     #[must_use]
     pub fn count_of_batch(rows: u32, group: u32) -> u32 {
-        let wanted = (rows / ROWS_PER_BATCH_ATOM).clamp(2, MAX_BATCH_ATOMS);
-        Self::count_of(rows, group).min(1 << wanted.ilog2())
+        let wanted = (rows / ROWS_PER_BATCH_ATOM).min(rows / group.max(1));
+        1 << wanted.clamp(1, MAX_BATCH_ATOMS).ilog2()
     }
 
     /// [`Atoms::count_for`] rows in groups that stay together: no more than there are groups.
     #[must_use]
-    pub fn count_of(rows: u32, group: u32) -> u32 {
+    fn count_of(rows: u32, group: u32) -> u32 {
         let groups = (rows / group.max(1)).max(1);
         Self::count_for(rows).min(1 << groups.ilog2())
     }
@@ -503,8 +504,9 @@ mod tests {
         let error = Atoms::of_groups(&[0; 8], 3).unwrap_err().to_string();
         assert!(error.contains("whole sequences of 3 rows"), "{error}");
         assert_eq!(
-            [(2048, 64), (64, 1), (512, 1), (64, 64), (63, 1)].map(|(r, g)| Atoms::count_of_batch(r, g)),
-            [16, 2, 4, 1, 1]
+            [(2048, 64), (64, 1), (512, 1), (64, 64), (15, 1), (10_000, 1)]
+                .map(|(r, g)| Atoms::count_of_batch(r, g)),
+            [32, 8, 64, 1, 1, 512]
         );
     }
 

@@ -74,10 +74,10 @@ pub enum Error {
         /// What it weighs.
         weight: f32,
     },
-    /// More parts than a batch has groups of rows that are summed together.
+    /// More parts than a batch has atoms.
     #[error(
         "`batch.micro` is {parts}, and an update of {rows} rows has at most {most}: say --micro {possible}, or more rows an \
-         update with --batch (128 for each part, 16 parts at most)",
+         update with --batch (8 for each part, 512 parts at most)",
         possible = if *most == 1 { "1".to_owned() } else { format!("1 to {most}") }
     )]
     Parts {

@@ -33,8 +33,8 @@ use crate::weights::Sums;
 const PROGRAM_BYTES: u64 = 24 << 20;
 /// What a thread was seen to hold beyond what is counted: its instances, its part of the allocator.
 const THREAD_BYTES: u64 = 4 << 20;
-/// Copies of the largest parameter in a thread that computes gradients: a sum for each level of the
-/// tree.
+/// Copies of the largest parameter in a thread that computes gradients of intervals: a sum for each
+/// level of the tree.
 const THREAD_SUMS: u64 = 4;
 
 /// A part of a run. What is held at its peak is what the parts hold, one after the other: the largest.
@@ -117,12 +117,13 @@ pub(crate) struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// Returns how many copies of the largest parameter each thread of this process holds.
-    fn thread_copies(&self) -> u64 {
+    /// Returns how many copies of the largest parameter each thread of this process holds, of which
+    /// `sums` are sums of products.
+    fn thread_copies(&self, sums: u64) -> u64 {
         // A copy that is packed for a product.
         let packed = u64::from(!self.evaluation.is_placed());
         match self.config.has_worker_lanes() {
-            false => THREAD_SUMS + packed,
+            false => sums + packed,
             true => packed,
         }
     }
@@ -321,12 +322,14 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
         let copies = state + before + u64::from(config.run.keep.is_by_validation());
         item("checkpoint", "copies of weights, while one is written".to_owned(), values * 4 * copies * 2);
     }
-    let sums = match program.apart {
+    let (sums, in_products) = match program.apart {
         Some(_) if config.batch.sampler.has_targets() && Hops::of(program).most() == 0 => {
-            Sums::of_runs(RowBatches::new(&config.batch, inputs).sums())
+            let sums = Sums::of_runs(RowBatches::new(&config.batch, inputs).sums());
+            let in_products = sums.in_products();
+            (sums, in_products)
         }
-        Some(parts) => Sums::of_parts(parts),
-        None => Sums::of_intervals(&inputs.intervals, inputs.atoms.tree()),
+        Some(parts) => (Sums::of_parts(parts), THREAD_SUMS),
+        None => (Sums::of_intervals(&inputs.intervals, inputs.atoms.tree()), THREAD_SUMS),
     };
     let sums = if config.sums_stay() { sums.of_replicas(&config.lanes.lanes) } else { sums };
     // Tasks elsewhere are all in flight at once.
@@ -346,7 +349,7 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
     // A gather's copy of source rows: a large page of which a block fills a part, if there are so many.
     let block = (Pages::LARGE as u64).min(rows * GATHER_LANES * 4);
     let widened = if format == RowFormat::Bf16 { widened_bytes(wanted) } else { 0 };
-    let copies = wanted.thread_copies();
+    let copies = wanted.thread_copies(in_products);
     let each = block + copies * largest + THREAD_BYTES.min(rows * 1024) + widened;
     if program.apart.is_some() {
         let rows = program.rows(Domain::VERTICES);

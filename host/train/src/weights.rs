@@ -99,7 +99,7 @@ impl Sums {
         if parts <= 1 {
             return [parts, 0];
         }
-        let levels = u64::from(self.tree.root().level);
+        let levels = self.levels_above();
         match steps {
             // A step that is late makes others wait for their turn.
             Some(steps) => {
@@ -137,7 +137,19 @@ impl Sums {
 
     /// Number of partial sums that a location with all parts holds at once, if parts come in order.
     pub(crate) fn levels(&self) -> u64 {
-        u64::from(self.tree.root().level.max(1))
+        self.levels_above().max(1)
+    }
+
+    /// Number of sums that a product over an interval has at once: one for each level of its
+    /// highest node, and one of the atom.
+    pub(crate) fn in_products(&self) -> u64 {
+        1 + self.nodes.iter().flatten().map(|node| u64::from(node.level)).max().unwrap_or(0)
+    }
+
+    /// Number of the tree's levels above the lowest part.
+    fn levels_above(&self) -> u64 {
+        let lowest = self.nodes.iter().flatten().map(|node| node.level).min().unwrap_or(0);
+        u64::from(self.tree.root().level.saturating_sub(lowest))
     }
 
     /// The sums of replicas, as parts of the whole.

@@ -51,7 +51,8 @@ fn a_batch_may_have_fewer_rows_than_parts_have_atoms() {
 
 #[test]
 fn more_parts_than_a_batch_has_are_refused_with_the_possible_numbers() {
-    for (rows, most, possible) in [(1430, 8, "1 to 8"), (512, 4, "1 to 4"), (511, 2, "1 to 2"), (63, 1, "1,")]
+    for (rows, most, possible) in
+        [(1430, 128, "1 to 128"), (512, 64, "1 to 64"), (511, 32, "1 to 32"), (15, 1, "1,")]
     {
         let (batch, more) = (format!("batch.rows={rows}"), format!("batch.micro={}", most + 1));
         let text = refused("digits", &["model.kind=mlp", &batch, &more]);

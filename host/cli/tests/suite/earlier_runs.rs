@@ -12,9 +12,14 @@ use tempfile::TempDir;
 
 /// Finished runs; all but `columns` have a half-done one beside them.
 const RUNS: [&str; 7] = ["char-lm", "columns", "gcn", "leaky-relu", "links", "owned", "sage"];
+/// Half-done runs of batches, whose gradients are summed along another tree since. They end with
+/// the model of the unbroken run up to rounding.
+const OTHER_TREE: [&str; 2] = ["char-lm", "owned"];
 /// Largest difference of a predicted number, relative to the larger of it and 1. Scaling of columns has
 /// become more exact since 0.1.0.
 const TOLERANCE: f64 = 1e-5;
+/// The same for [`OTHER_TREE`].
+const TOLERANCE_OF_TREE: f64 = 1e-3;
 
 /// A copy of everything that a version wrote.
 struct Earlier {
@@ -77,7 +82,7 @@ fn rows(path: &Path) -> Vec<Vec<String>> {
 
 /// Compares the columns and rows that `expected` has.
 #[track_caller]
-fn assert_predictions(name: &str, found: &Path, expected: &Path) {
+fn assert_predictions(name: &str, tolerance: f64, found: &Path, expected: &Path) {
     let (found, expected) = (rows(found), rows(expected));
     assert!(expected.len() > 20 && found.len() >= expected.len(), "{name}: {} rows", found.len());
     // The classes of a text were numbers, and are its characters now. Columns have the same order.
@@ -92,7 +97,7 @@ fn assert_predictions(name: &str, found: &Path, expected: &Path) {
         for (row, (found, expected)) in found.iter().zip(&expected).enumerate().skip(1) {
             let (found, expected) = (&found[here], &expected[at]);
             let same = match (found.parse::<f64>(), expected.parse::<f64>()) {
-                (Ok(a), Ok(b)) => (a - b).abs() <= TOLERANCE * b.abs().max(1.0),
+                (Ok(a), Ok(b)) => (a - b).abs() <= tolerance * b.abs().max(1.0),
                 (Err(_), Ok(class)) if text => classes.get(class as usize) == Some(&found.as_str()),
                 _ => found == expected,
             };
@@ -117,7 +122,8 @@ fn finished_runs_are_evaluated_predicted_shown_and_reported() {
             }
         }
         earlier.works(&["predict", name, "--out", "predicted.csv"]);
-        assert_predictions(name, &earlier.path("predicted.csv"), &earlier.path(&format!("{name}.csv")));
+        let expected = earlier.path(&format!("{name}.csv"));
+        assert_predictions(name, TOLERANCE, &earlier.path("predicted.csv"), &expected);
         std::fs::remove_file(earlier.path("predicted.csv")).unwrap();
         let shown = earlier.works(&["runs", "show", name]);
         assert!(shown.contains("made by        eciton 0.1.0"), "{name}: {shown}");
@@ -138,10 +144,13 @@ fn checkpoints_are_resumed_to_the_model_of_the_unbroken_run() {
         let whole = epochs(earlier.path(&format!("{name}/metrics.jsonl")));
         assert!(0 < before && before < whole, "{name}: the checkpoint is of epoch {before} of {whole}");
         let summary = earlier.json(&["resume", &part, "--json"]);
-        assert_eq!(summary["model_digest"], earlier.expected(name)["model_digest"], "{name}");
+        let same = summary["model_digest"] == earlier.expected(name)["model_digest"];
+        let tolerance = if OTHER_TREE.contains(&name) { TOLERANCE_OF_TREE } else { TOLERANCE };
+        assert_eq!(same, tolerance == TOLERANCE, "{name}");
         assert_eq!(epochs(earlier.path(&format!("{part}/metrics.jsonl"))), whole, "{name}");
         earlier.works(&["predict", &part, "--out", "predicted.csv"]);
-        assert_predictions(&part, &earlier.path("predicted.csv"), &earlier.path(&format!("{name}.csv")));
+        let expected = earlier.path(&format!("{name}.csv"));
+        assert_predictions(&part, tolerance, &earlier.path("predicted.csv"), &expected);
         std::fs::remove_file(earlier.path("predicted.csv")).unwrap();
     }
 }

@@ -6,6 +6,7 @@
 //! costs more than they do. Wide ones go to `matrixmultiply`, whose results do not depend on how rows are cut.
 #![allow(unsafe_code)]
 
+mod atoms;
 mod batched;
 mod narrow;
 #[cfg(target_arch = "x86_64")]
@@ -18,8 +19,8 @@ pub use tree::Tree;
 use super::activation::Activation;
 use super::permute::{Lies, transpose as transpose_block};
 use super::prologue::{Prologue, epilogue};
-use crate::grid::Grid;
-use crate::simd::dispatch;
+use crate::grid::{Atom, Grid};
+use crate::simd::{Level, dispatch, level};
 use crate::view::{View, ViewMut};
 
 /// Lanes that a narrow product may have: measured, `matrixmultiply` is quicker from 33 on
@@ -34,6 +35,8 @@ const NARROW_GRADIENT: usize = 512;
 const BLOCK_ROWS: usize = 512;
 /// Rows of a block of a sum over rows.
 const SUM_BLOCK_ROWS: usize = 256;
+/// Rows of an atom from which on its product is added to memory by itself.
+const LARGE_ATOM: usize = 24;
 
 fn lanes(columns: usize) -> usize {
     if columns <= 8 { 8 } else { columns.next_multiple_of(16) }
@@ -49,9 +52,12 @@ fn is_narrow(k: usize, n: usize) -> bool {
 pub struct Scratch {
     rows: Vec<f32>,
     packed: Vec<f32>,
-    sums: [Vec<f32>; 5],
+    grad_rows: Vec<f32>,
+    /// Sums of a weight, of the bias before it, and of the bias after it.
+    trees: [Tree; 3],
+    batched: Vec<f32>,
     pub(crate) stored: Vec<f32>,
-    pub(crate) sparse_sums: Vec<f32>,
+    pub(crate) sparse_sums: Tree,
     pub(crate) kept: super::kept::Kept,
 }
 
@@ -225,17 +231,15 @@ pub fn linear_backward(
 ) {
     let (k, m) = (w.rows(), w.columns());
     let Wanted { x: mut grad_x, mut before_bias, w: mut grad_w, mut after_bias } = wanted;
-    let mut tree_w = Tree::new(std::mem::take(&mut scratch.sums[0]), k * lanes(m));
-    let mut tree_before = Tree::new(std::mem::take(&mut scratch.sums[1]), k);
-    let mut tree_after = Tree::new(std::mem::take(&mut scratch.sums[2]), m);
-    let mut u_rows = std::mem::take(&mut scratch.rows);
-    let mut grad_rows = std::mem::take(&mut scratch.sums[3]);
-    let transposed =
-        (grad_x.is_some() || before_bias.is_some()).then(|| Laid::new(w, true, &mut scratch.packed));
+    let Scratch { rows: u_rows, grad_rows, trees: [tree_w, tree_before, tree_after], packed, .. } = scratch;
+    tree_w.begin(k * lanes(m));
+    tree_before.begin(k);
+    tree_after.begin(m);
+    let transposed = (grad_x.is_some() || before_bias.is_some()).then(|| Laid::new(w, true, packed));
     let identity = before.is_identity();
     for (p, part) in grid.parts().iter().enumerate() {
-        for atom in &part.atoms {
-            let (mut at, end) = (atom.rows.start as usize, atom.rows.end as usize);
+        for run in runs(&part.atoms) {
+            let (mut at, end) = run.rows();
             while at < end {
                 let count = SUM_BLOCK_ROWS.min(end - at);
                 let d_block = d.slice(at, count);
@@ -249,11 +253,14 @@ pub fn linear_backward(
                         before.forward(x, at, &mut u);
                         View::new(&u_rows[..count * k], count, k)
                     };
-                    transposed_product(u, d_block, tree_w.leaf());
+                    match run.is_whole() {
+                        true => run.products(u, d_block, tree_w),
+                        false => transposed_product(u, d_block, tree_w.leaf()),
+                    }
                     u_block = Some(u);
                 }
                 if after_bias.is_some() {
-                    column_sums(d_block, tree_after.leaf());
+                    run.column_sums(d_block, tree_after);
                 }
                 if let Some(w) = transposed {
                     let needs_rows = grad_x.is_none();
@@ -278,14 +285,14 @@ pub fn linear_backward(
                         _ => before.backward(x, at, &mut target),
                     }
                     if before_bias.is_some() {
-                        column_sums(target.as_view(), tree_before.leaf());
+                        run.column_sums(target.as_view(), tree_before);
                     }
                 }
                 at += count;
             }
-            tree_w.close(atom.closes);
-            tree_before.close(atom.closes);
-            tree_after.close(atom.closes);
+            for tree in [&mut *tree_w, &mut *tree_before, &mut *tree_after] {
+                tree.close(run.closes());
+            }
         }
         if let Some(parts) = &mut grad_w {
             tree_w.finish(lanes(m), &mut parts[p]);
@@ -297,11 +304,80 @@ pub fn linear_backward(
             tree_after.finish(m, &mut parts[p]);
         }
     }
-    scratch.sums[0] = tree_w.into_memory();
-    scratch.sums[1] = tree_before.into_memory();
-    scratch.sums[2] = tree_after.into_memory();
-    scratch.sums[3] = grad_rows;
-    scratch.rows = u_rows;
+}
+
+/// Atoms that are worked on together: one, or several of a group that fit a block.
+struct Run<'a> {
+    atoms: &'a [Atom],
+}
+
+/// Cuts the atoms of a part into runs.
+fn runs(mut atoms: &[Atom]) -> impl Iterator<Item = Run<'_>> {
+    std::iter::from_fn(move || {
+        let start = atoms.first()?.rows.start;
+        let fits = |atom: &&Atom| (atom.rows.end - start) as usize <= SUM_BLOCK_ROWS;
+        let fitting = atoms.iter().take_while(fits).count();
+        // The atom that ends a group is the last of its run.
+        let group = atoms.iter().take_while(|atom| atom.closes == 0).count() + 1;
+        let (run, rest) = atoms.split_at(fitting.min(group).max(1).min(atoms.len()));
+        atoms = rest;
+        Some(Run { atoms: run })
+    })
+}
+
+impl Run<'_> {
+    /// The first row, and the row after the last.
+    fn rows(&self) -> (usize, usize) {
+        let end = self.atoms.last().map_or(0, |atom| atom.rows.end);
+        (self.atoms.first().map_or(0, |atom| atom.rows.start) as usize, end as usize)
+    }
+
+    /// Whether it is one block.
+    fn is_whole(&self) -> bool {
+        let (start, end) = self.rows();
+        end - start <= SUM_BLOCK_ROWS
+    }
+
+    /// How many levels above its group end with it.
+    fn closes(&self) -> u8 {
+        self.atoms.last().map_or(0, |atom| atom.closes)
+    }
+
+    /// Adds u^T d of each atom to the sum of the group. u and d have the rows of the run.
+    fn products(&self, u: View<'_>, d: View<'_>, tree: &mut Tree) {
+        let (first, end) = self.rows();
+        let stride = lanes(d.columns());
+        if self.atoms.len() > 1 && end - first < LARGE_ATOM * self.atoms.len() {
+            let atoms: Vec<usize> = self.atoms.iter().map(|atom| atom.rows.len()).collect();
+            if transposed_atoms(u, d, &atoms, tree.group(), stride) {
+                return;
+            }
+        }
+        for atom in self.atoms {
+            let (start, count) = (atom.rows.start as usize - first, atom.rows.len());
+            let (u, d) = (u.slice(start, count), d.slice(start, count));
+            match adds_chains(u.columns(), d.columns()) {
+                true => transposed_product(u, d, tree.group()),
+                false => {
+                    transposed_product(u, d, tree.leaf());
+                    tree.close(0);
+                }
+            }
+        }
+    }
+
+    /// Adds the rows of a block to the sums of their atoms, and ends atoms that are not the last.
+    fn column_sums(&self, block: View<'_>, tree: &mut Tree) {
+        let [before @ .., _] = self.atoms else { return };
+        let first = self.rows().0;
+        let mut done = 0;
+        for atom in before {
+            column_sums(block.slice(done, atom.rows.len()), tree.leaf());
+            tree.close(0);
+            done = atom.rows.end as usize - first;
+        }
+        column_sums(block.slice(done, block.rows() - done), tree.leaf());
+    }
 }
 
 dispatch! {
@@ -323,6 +399,35 @@ fn pass_positive_body<const FMA: bool>(u: View<'_>, scale: f32, rows: &mut ViewM
     }
 }
 
+/// Whether [`transposed_product`] sums its rows first, and then adds that to what is there.
+fn adds_chains(k: usize, m: usize) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if tiles::available() {
+        return true;
+    }
+    !is_narrow_gradient(k, m)
+}
+
+fn is_narrow_gradient(k: usize, m: usize) -> bool {
+    lanes(m) <= NARROW_LANES && k * lanes(m) <= NARROW_GRADIENT
+}
+
+/// sums [k, stride] += u^T d of each atom, in their order; `atoms` are their numbers of rows.
+/// Returns whether it did: not every processor has a routine for it.
+fn transposed_atoms(u: View<'_>, d: View<'_>, atoms: &[usize], sums: &mut [f32], stride: usize) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if tiles::available() {
+        tiles::transposed_atoms(u, d, atoms, sums, stride);
+        return true;
+    }
+    // Without fused multiply-adds a wide product may be that of another library, which has them.
+    let chains = adds_chains(u.columns(), d.columns()) && level() != Level::Portable;
+    if chains {
+        atoms::transposed(u, d, atoms, sums, stride);
+    }
+    chains
+}
+
 /// sums [k, lanes(m)] += u^T d over the rows of u [rows, k] and d [rows, m].
 pub(crate) fn transposed_product(u: View<'_>, d: View<'_>, sums: &mut [f32]) {
     let (k, m) = (u.columns(), d.columns());
@@ -330,7 +435,7 @@ pub(crate) fn transposed_product(u: View<'_>, d: View<'_>, sums: &mut [f32]) {
     if tiles::available() {
         return tiles::transposed(u, d, sums, lanes(m));
     }
-    if lanes(m) > NARROW_LANES || k * lanes(m) > NARROW_GRADIENT {
+    if !is_narrow_gradient(k, m) {
         let mut out = ViewMut::padded(sums, k, m, lanes(m));
         // SAFETY of the addresses is as in `wide`: u^T has row stride 1 and column stride u.stride().
         let stride = out.stride();

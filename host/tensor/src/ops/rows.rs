@@ -15,7 +15,7 @@ use crate::view::{View, ViewMut};
 
 /// parts x [1, m] (or [m]) = the sum of all rows of x over the grid.
 pub fn sum_rows(x: View<'_>, grid: &Grid, parts: &mut [ViewMut<'_>]) {
-    let mut tree = Tree::new(Vec::new(), x.columns());
+    let mut tree = Tree::new(x.columns());
     for (part, out) in grid.parts().iter().zip(parts) {
         for atom in &part.atoms {
             column_sums(x.slice(atom.rows.start as usize, atom.rows.len()), tree.leaf());

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::activation::Activation;
 use super::kept::Kept;
-use super::product::{Scratch, Tree};
+use super::product::Scratch;
 use super::prologue::{Prologue, drop_stored, epilogue};
 use crate::grid::{Grid, MAX_LEVEL};
 use crate::simd::{dispatch, madd};
@@ -270,7 +270,8 @@ fn by_rows(
     let m = d.columns();
     let lanes = if m <= 8 { 8 } else { m.next_multiple_of(16) };
     let fits = d.stride() == lanes && d.reaches(0, lanes);
-    let mut tree = Tree::new(std::mem::take(&mut scratch.sparse_sums), x.columns() * lanes);
+    let mut tree = std::mem::take(&mut scratch.sparse_sums);
+    tree.begin(x.columns() * lanes);
     for (part, out) in grid.parts().iter().zip(parts) {
         for atom in &part.atoms {
             for block in blocks(x, rows.start, atom.rows.start as usize..atom.rows.end as usize) {
@@ -289,7 +290,7 @@ fn by_rows(
         }
         tree.finish(lanes, out);
     }
-    scratch.sparse_sums = tree.into_memory();
+    scratch.sparse_sums = tree;
 }
 
 dispatch! {

@@ -5,10 +5,11 @@
 //! the earlier version.
 
 /// All changes since 0.1.0, in their order. CHANGELOG.md lists each of them.
-pub(crate) const CHANGES: [&str; 3] = [
+pub(crate) const CHANGES: [&str; 4] = [
     "edges: repeated entries are added up, weights of 0 are no edges, and self-loops follow data.self_loops",
     "scaling: with data.normalise_features = \"columns\", means and deviations are computed in f64",
     "leaky-relu: the default slope is 0.01; a run of 0.1.0 continues with 0.2",
+    "batches: gradients of rows without a graph are summed along a tree of up to 512 atoms of at least 8 rows",
 ];
 
 /// Returns the changes that a checkpoint crosses whose writer knew the first `known` of them.

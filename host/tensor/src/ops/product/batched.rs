@@ -89,7 +89,7 @@ fn sum(
         transposed_product(a, b, to);
         return;
     }
-    let sums = &mut scratch.sums[4];
+    let sums = &mut scratch.batched;
     sums.clear();
     sums.resize(p * stride, 0.0);
     transposed_product(a, b, sums);

@@ -8,7 +8,7 @@
 
 use std::arch::x86_64::{
     __m512, _mm512_add_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps,
-    _mm512_set1_ps, _mm512_setzero_ps,
+    _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps,
 };
 
 use crate::simd::{Level, level};
@@ -22,6 +22,13 @@ const WIDEST: usize = 4;
 const DEPTH: usize = 1024;
 /// Values of the left side that stay in the second-level cache while all panels pass.
 const BLOCK_VALUES: usize = 1 << 16;
+
+/// Rows of atoms that are added up at once: 32 columns of them stay in the first-level cache.
+const ATOMS_ROWS: usize = 64;
+
+/// Columns of one panel, in rows that begin with a line of the cache.
+#[repr(align(64))]
+struct Panel([f32; ATOMS_ROWS * 2 * LANES]);
 
 /// Whether this processor has them.
 pub(super) fn available() -> bool {
@@ -66,7 +73,7 @@ pub(super) fn multiply(x: View<'_>, w: View<'_>, accumulate: bool, out: &mut Vie
             assert!(holds(left) && holds(right) && holds(into.as_view()));
             let stride = into.stride();
             let left = Side { first: left.data().as_ptr(), stride: left.stride() };
-            for (column, width, mask) in panels(m) {
+            for (column, width, mask) in panels::<WIDEST>(m) {
                 // SAFETY: the tile's columns are columns of w and of out, and all rows are there.
                 unsafe {
                     let right = Side { first: right.data().as_ptr().add(column), stride: right.stride() };
@@ -94,7 +101,7 @@ pub(super) fn transposed(u: View<'_>, d: View<'_>, sums: &mut [f32], stride: usi
         return;
     }
     let left = Side { first: u.data().as_ptr(), stride: u.stride() };
-    for (column, width, mask) in panels(m) {
+    for (column, width, mask) in panels::<WIDEST>(m) {
         // SAFETY: the tile's columns are columns of d and of sums, and all rows are there.
         unsafe {
             let right = Side { first: d.data().as_ptr().add(column), stride: d.stride() };
@@ -110,13 +117,69 @@ pub(super) fn transposed(u: View<'_>, d: View<'_>, sums: &mut [f32], stride: usi
     }
 }
 
+/// sums + u^T d of each atom, written to sums: as [`transposed`] atom by atom, with the same bits.
+/// `atoms` are their numbers of rows.
+pub(super) fn transposed_atoms(
+    u: View<'_>,
+    d: View<'_>,
+    mut atoms: &[usize],
+    sums: &mut [f32],
+    stride: usize,
+) {
+    let mut first = 0;
+    while !atoms.is_empty() {
+        let mut rows = 0;
+        let fit = |atom: &&usize| {
+            rows += **atom;
+            rows <= ATOMS_ROWS
+        };
+        let count = atoms.iter().take_while(fit).count();
+        let (now, later) = atoms.split_at(count.max(1));
+        let rows = now.iter().sum();
+        let (u, d) = (u.slice(first, rows), d.slice(first, rows));
+        match count {
+            0 => transposed(u, d, sums, stride),
+            _ => block_of_atoms(u, d, now, sums, stride),
+        }
+        (first, atoms) = (first + rows, later);
+    }
+}
+
+/// [`transposed_atoms`] of at most [`ATOMS_ROWS`] rows.
+fn block_of_atoms(u: View<'_>, d: View<'_>, atoms: &[usize], sums: &mut [f32], stride: usize) {
+    let (n, k, m) = (u.rows(), u.columns(), d.columns());
+    // As in `multiply`.
+    assert!(available() && d.rows() == n && holds(u) && holds(d));
+    assert!(m <= stride && (k == 0 || sums.len() >= (k - 1) * stride + m));
+    assert!(n <= ATOMS_ROWS && atoms.iter().sum::<usize>() == n);
+    let left = Side { first: u.data().as_ptr(), stride: u.stride() };
+    // Rows of `d` are often a power of two apart, and a few of them fill a set of the first-level
+    // cache.
+    let mut panel = Panel([0.0; ATOMS_ROWS * 2 * LANES]);
+    for (column, width, mask) in panels::<2>(m) {
+        // SAFETY: the panel's columns are columns of d, the tile's columns those of the panel and
+        // of sums, and all rows are there.
+        unsafe {
+            let from = Side { first: d.data().as_ptr().add(column), stride: d.stride() };
+            pack(from, (width, mask), n, &mut panel.0);
+            let right = Side { first: panel.0.as_ptr(), stride: width * LANES };
+            let first = sums.as_mut_ptr().add(column);
+            let target = Target { first, stride, mask, accumulate: true };
+            match width {
+                1 => strip_of_atoms::<1, 12, 4>(left, right, target, k, atoms),
+                _ => strip_of_atoms::<2, 6, 2>(left, right, target, k, atoms),
+            }
+        }
+    }
+}
+
 /// Whether a view's memory has all of its values.
 fn holds(view: View<'_>) -> bool {
     view.rows() == 0 || view.data().len() >= (view.rows() - 1) * view.stride() + view.columns()
 }
 
 /// Columns cut into panels: the first column, registers, and the mask of the last register.
-fn panels(columns: usize) -> impl Iterator<Item = (usize, usize, u16)> {
+fn panels<const WIDEST: usize>(columns: usize) -> impl Iterator<Item = (usize, usize, u16)> {
     (0..columns).step_by(WIDEST * LANES).map(move |first| {
         let count = (columns - first).min(WIDEST * LANES);
         let width = count.div_ceil(LANES);
@@ -150,6 +213,109 @@ unsafe fn strip<const V: usize, const R: usize, const S: usize, const TRANSPOSED
             };
         }
     }
+}
+
+/// Copies the columns of a panel, so many registers and the mask of the last, row after row.
+///
+/// # Safety
+/// There are so many rows of these columns, and the panel has room for them.
+#[target_feature(enable = "avx512f")]
+unsafe fn pack(from: Side, (width, last): (usize, u16), rows: usize, panel: &mut [f32]) {
+    debug_assert!(panel.len() >= rows * width * LANES);
+    for row in 0..rows {
+        for v in 0..width {
+            let mask = if v + 1 == width { last } else { u16::MAX };
+            // SAFETY: the caller's; a masked load touches no value that its mask leaves out.
+            unsafe {
+                let values = _mm512_maskz_loadu_ps(mask, from.first.add(row * from.stride + v * LANES));
+                _mm512_storeu_ps(panel.as_mut_ptr().add((row * width + v) * LANES), values);
+            }
+        }
+    }
+}
+
+/// Computes tiles of R rows, then of S, then of one. Rows are columns of the left side.
+///
+/// # Safety
+/// As [`tile_of_atoms`], for all rows.
+#[target_feature(enable = "avx512f")]
+unsafe fn strip_of_atoms<const V: usize, const R: usize, const S: usize>(
+    left: Side,
+    right: Side,
+    into: Target,
+    rows: usize,
+    atoms: &[usize],
+) {
+    let mut row = 0;
+    while row < rows {
+        // SAFETY: the caller's.
+        unsafe {
+            let left = Side { first: left.first.add(row), ..left };
+            let target = Target { first: into.first.add(row * into.stride), ..into };
+            row += match rows - row {
+                left_over if left_over >= R => tile_of_atoms::<V, R>(left, right, target, atoms),
+                left_over if left_over >= S => tile_of_atoms::<V, S>(left, right, target, atoms),
+                _ => tile_of_atoms::<V, 1>(left, right, target, atoms),
+            };
+        }
+    }
+}
+
+/// One tile of a transposed product: the sums before, plus one chain an atom. The sums stay in
+/// registers, as the chains do. Returns R.
+///
+/// # Safety
+/// As [`tile`]: both sides have as many terms as the atoms have together, and the right side all V
+/// registers.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn tile_of_atoms<const V: usize, const R: usize>(
+    left: Side,
+    right: Side,
+    into: Target,
+    atoms: &[usize],
+) -> usize {
+    let mask = |v: usize| if v + 1 == V { into.mask } else { u16::MAX };
+    let mut sums = [[_mm512_setzero_ps(); V]; R];
+    for (r, sums) in sums.iter_mut().enumerate() {
+        for (v, sum) in sums.iter_mut().enumerate() {
+            // SAFETY: the caller's; a masked load touches no value that its mask leaves out.
+            *sum = unsafe { _mm512_maskz_loadu_ps(mask(v), into.first.add(r * into.stride + v * LANES)) };
+        }
+    }
+    let mut i = 0;
+    for &count in atoms {
+        let mut chains = [[_mm512_setzero_ps(); V]; R];
+        for _ in 0..count {
+            // SAFETY: as above.
+            unsafe {
+                let from = right.first.add(i * right.stride);
+                let mut values: [__m512; V] = [_mm512_setzero_ps(); V];
+                for (v, value) in values.iter_mut().enumerate() {
+                    *value = _mm512_loadu_ps(from.add(v * LANES));
+                }
+                for (r, chains) in chains.iter_mut().enumerate() {
+                    let factor = _mm512_set1_ps(*left.first.add(i * left.stride + r));
+                    for (chain, value) in chains.iter_mut().zip(values) {
+                        *chain = _mm512_fmadd_ps(factor, value, *chain);
+                    }
+                }
+            }
+            i += 1;
+        }
+        for (sums, chains) in sums.iter_mut().zip(chains) {
+            for (sum, chain) in sums.iter_mut().zip(chains) {
+                *sum = _mm512_add_ps(*sum, chain);
+            }
+        }
+    }
+    for (r, sums) in sums.iter().enumerate() {
+        for (v, &sum) in sums.iter().enumerate() {
+            // SAFETY: as above.
+            unsafe { _mm512_mask_storeu_ps(into.first.add(r * into.stride + v * LANES), mask(v), sum) };
+        }
+    }
+    R
 }
 
 /// One tile of R rows and V registers: the sum over `depth` terms. Value (r, term) of the left side lies at
@@ -289,6 +455,31 @@ mod tests {
                     let close = (f64::from(found) - wanted).abs() < 1e-6 * (n as f64 + 1.0);
                     assert!(close && (j < m || found.to_bits() == old.to_bits()), "shape {seed}, {i} {j}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn sums_of_atoms_have_the_bits_of_one_call_an_atom() {
+        if !available() {
+            return;
+        }
+        for (seed, &[n, k, m, us, ds, ss]) in (1..).zip(&SHAPES) {
+            let (u, d) = (values(seed, n * us), values(seed + 100, n * ds));
+            let (u, d) = (view(&u, n, k, us), view(&d, n, m, ds));
+            for each in [1, 8, 13, 70] {
+                let mut atoms = vec![each; n / each];
+                atoms.extend([n % each, 0]);
+                let mut sums = values(seed + 200, k * ss);
+                let mut wanted = sums.clone();
+                transposed_atoms(u, d, &atoms, &mut sums, ss);
+                let mut start = 0;
+                for &rows in &atoms {
+                    transposed(u.slice(start, rows), d.slice(start, rows), &mut wanted, ss);
+                    start += rows;
+                }
+                let same = sums.iter().zip(&wanted).all(|(a, b)| a.to_bits() == b.to_bits());
+                assert!(same, "shape {seed}, atoms of {each} rows");
             }
         }
     }

@@ -1,64 +1,89 @@
 //! A sum over rows on its way up the grid's tree.
 
+use crate::grid::MAX_LEVEL;
 use crate::view::ViewMut;
 
-/// One accumulator a level ([`crate::Grid`]).
-#[derive(Debug)]
+/// The sum of a part, with one accumulator for each level of the grid's tree ([`crate::Grid`]).
+///
+/// Memory is allocated for the levels that are in use at the same time, and kept for later sums.
+#[derive(Debug, Default)]
 pub struct Tree {
-    levels: Vec<f32>,
+    /// Sums by level, atoms first. The content of a level that is not in use has no meaning.
+    levels: [Vec<f32>; MAX_LEVEL + 1],
+    in_use: [bool; MAX_LEVEL + 1],
     len: usize,
 }
 
 impl Tree {
-    /// A tree over sums of `len` values, reusing memory.
-    pub fn new(mut memory: Vec<f32>, len: usize) -> Self {
-        memory.clear();
-        memory.resize((crate::grid::MAX_LEVEL + 1) * len, 0.0);
-        Self { levels: memory, len }
+    /// Returns a tree for sums of `len` values.
+    pub fn new(len: usize) -> Self {
+        Self { len, ..Self::default() }
     }
 
-    /// The memory, for another tree.
-    pub fn into_memory(self) -> Vec<f32> {
-        self.levels
+    /// Starts sums of `len` values, in the memory of earlier ones.
+    pub(crate) fn begin(&mut self, len: usize) {
+        (self.len, self.in_use) = (len, [false; MAX_LEVEL + 1]);
     }
 
-    /// The atom's accumulator.
+    /// The accumulator of the atom, which may come in several pieces. [`Tree::close`] ends the
+    /// atom.
     pub fn leaf(&mut self) -> &mut [f32] {
-        &mut self.levels[..self.len]
+        self.level(0)
     }
 
-    /// An atom ends, and with it `closes` levels above it.
+    /// The accumulator of the atom's group, for a routine that adds up whole atoms itself.
+    pub(crate) fn group(&mut self) -> &mut [f32] {
+        self.level(1)
+    }
+
+    /// The accumulator of a level, 0 at first.
+    fn level(&mut self, level: usize) -> &mut [f32] {
+        if !self.in_use[level] {
+            let free = (0..=MAX_LEVEL).find(|&l| !self.in_use[l] && self.levels[l].len() >= self.len);
+            self.levels.swap(level, free.unwrap_or(level));
+            self.levels[level].clear();
+            self.levels[level].resize(self.len, 0.0);
+            self.in_use[level] = true;
+        }
+        &mut self.levels[level]
+    }
+
+    /// Ends an atom, and `closes` levels above it.
     pub fn close(&mut self, closes: u8) {
-        for level in 0..=(closes as usize).min(crate::grid::MAX_LEVEL - 1) {
-            let (low, high) = self.levels[level * self.len..].split_at_mut(self.len);
-            add_and_clear(low, &mut high[..self.len]);
+        for level in 0..=(closes as usize).min(MAX_LEVEL - 1) {
+            self.lift(level);
         }
     }
 
-    /// Writes the part's sum (rows of `stride` values) and starts anew.
-    pub fn finish(&mut self, stride: usize, into: &mut ViewMut<'_>) {
-        for level in 0..crate::grid::MAX_LEVEL {
-            let (low, high) = self.levels[level * self.len..].split_at_mut(self.len);
-            add_and_clear(low, &mut high[..self.len]);
-        }
-        let root = &mut self.levels[crate::grid::MAX_LEVEL * self.len..];
-        let columns = into.columns();
-        if columns == 1 && into.stride() == 1 && into.rows() == self.len {
-            // A vector of one extent: its values are its rows.
-            into.data_mut()[..self.len].copy_from_slice(root);
-            root.fill(0.0);
+    /// Adds the sum of a level to that of the level above.
+    fn lift(&mut self, level: usize) {
+        if !std::mem::take(&mut self.in_use[level]) {
             return;
         }
-        for i in 0..into.rows() {
-            into.row_mut(i).copy_from_slice(&root[i * stride..i * stride + columns]);
+        // A sum starts at +0 and is never -0, so that adding it to 0 changes no bit.
+        if !self.in_use[level + 1] {
+            self.levels.swap(level, level + 1);
+            self.in_use[level + 1] = true;
+        } else if let [from, to, ..] = &mut self.levels[level..] {
+            to.iter_mut().zip(from).for_each(|(to, from)| *to += *from);
         }
-        root.fill(0.0);
     }
-}
 
-fn add_and_clear(from: &mut [f32], to: &mut [f32]) {
-    for (f, t) in from.iter_mut().zip(to) {
-        *t += *f;
-        *f = 0.0;
+    /// Writes the part's sum, whose rows have `stride` values here, and starts the next sum.
+    pub fn finish(&mut self, stride: usize, into: &mut ViewMut<'_>) {
+        for level in 0..MAX_LEVEL {
+            self.lift(level);
+        }
+        let root = self.level(MAX_LEVEL);
+        let columns = into.columns();
+        if columns == 1 && into.stride() == 1 && into.rows() == root.len() {
+            // A vector of one extent: its values are its rows.
+            into.data_mut()[..root.len()].copy_from_slice(root);
+        } else {
+            for i in 0..into.rows() {
+                into.row_mut(i).copy_from_slice(&root[i * stride..i * stride + columns]);
+            }
+        }
+        self.in_use = [false; MAX_LEVEL + 1];
     }
 }

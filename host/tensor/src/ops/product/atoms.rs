@@ -1,0 +1,75 @@
+//! Sums of small atoms in tiles that the compiler makes of registers of any width.
+
+use crate::simd::{dispatch, madd};
+use crate::view::View;
+
+/// Values of a row of a tile.
+const LANES: usize = 16;
+
+/// A row of a panel, which is one line of the cache.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Line([f32; LANES]);
+
+dispatch! {
+    /// sums [k, stride] += u^T d of each atom, in their order. u [n, k], d [n, m]; `atoms` are numbers of rows, whose sum
+    /// is n. Each value is the sum before plus one chain of multiply-adds an atom.
+    pub(super) fn transposed(u: View<'_>, d: View<'_>, atoms: &[usize], sums: &mut [f32], stride: usize) = body
+}
+
+#[inline(always)]
+fn body<const FMA: bool>(u: View<'_>, d: View<'_>, atoms: &[usize], sums: &mut [f32], stride: usize) {
+    let (k, m) = (u.columns(), d.columns());
+    let mut panel = vec![Line([0.0; LANES]); d.rows()];
+    for column in (0..m).step_by(LANES) {
+        let columns = column..(column + LANES).min(m);
+        for (i, row) in panel.iter_mut().enumerate() {
+            row.0[..columns.len()].copy_from_slice(&d.row(i)[columns.clone()]);
+        }
+        let mut first = 0;
+        while first < k {
+            let sums = &mut sums[first * stride + column..];
+            first += match k - first {
+                3.. => tile::<3, FMA>(u, first, &panel, atoms, (sums, stride, columns.len())),
+                _ => tile::<1, FMA>(u, first, &panel, atoms, (sums, stride, columns.len())),
+            };
+        }
+    }
+}
+
+/// Adds R columns of u times a panel. Returns R.
+#[inline(always)]
+fn tile<const R: usize, const FMA: bool>(
+    u: View<'_>,
+    first: usize,
+    panel: &[Line],
+    atoms: &[usize],
+    (into, stride, columns): (&mut [f32], usize, usize),
+) -> usize {
+    let mut sums = [[0.0; LANES]; R];
+    for (r, sum) in sums.iter_mut().enumerate() {
+        sum[..columns].copy_from_slice(&into[r * stride..r * stride + columns]);
+    }
+    let mut row = 0;
+    for &count in atoms {
+        let mut chains = [[0.0; LANES]; R];
+        for (i, values) in (row..).zip(&panel[row..row + count]) {
+            let factors = &u.row(i)[first..first + R];
+            for r in 0..R {
+                for l in 0..LANES {
+                    chains[r][l] = madd::<FMA>(factors[r], values.0[l], chains[r][l]);
+                }
+            }
+        }
+        for r in 0..R {
+            for l in 0..LANES {
+                sums[r][l] += chains[r][l];
+            }
+        }
+        row += count;
+    }
+    for (r, sum) in sums.iter().enumerate() {
+        into[r * stride..r * stride + columns].copy_from_slice(&sum[..columns]);
+    }
+    R
+}
