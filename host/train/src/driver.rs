@@ -327,14 +327,11 @@ impl Training<'_> {
         if trained.stopped
             && let Some(recorder) = &mut state.recorder
         {
-            let warned = recorder.save(
-                (&trained, true),
-                (state.weights, epochs),
-                state.counts,
-                machine.usage().bill,
-            )?;
+            let bill = machine.usage().bill;
+            let warned = recorder.save((&trained, true), (state.weights, epochs), state.counts, bill)?;
             warned.iter().for_each(|text| state.observer.warning(text));
         }
+        state.weights.free_buffers();
         Ok(trained)
     }
 }

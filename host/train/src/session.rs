@@ -204,7 +204,9 @@ impl Session {
         if config.executor.kind.has_workers() {
             settings.credit = eciton_exec::workers::CREDIT;
         }
-        if config.pipeline.mode == Mode::Async {
+        // A step has a buffer for its gradients from when it is handed out.
+        let is_batched = chooser.is_some() && config.executor.kind.is_here() && settings.lanes.count == 0;
+        if config.pipeline.mode == Mode::Async || is_batched {
             let most = config.pipeline.in_flight.unwrap_or(threads.saturating_mul(2));
             settings.in_flight = (most > 0).then_some(most);
             settings.only_host_steps = !config.executor.kind.is_here();

@@ -279,6 +279,11 @@ impl Weights {
         self.newest
     }
 
+    /// Frees the memory that gradients of further steps would use again.
+    pub(crate) fn free_buffers(&mut self) {
+        self.gradients.get_mut().free_buffers();
+    }
+
     /// Removes all gradients, so that their rounds can be computed again.
     pub(crate) fn forget_gradients(&mut self) {
         self.gradients.get_mut().clear();

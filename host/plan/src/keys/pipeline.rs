@@ -39,7 +39,7 @@ pub(super) const PIPELINE: &[Key<Pipeline>] = &[
     key(
         "in_flight",
         &["outstanding"],
-        "steps handed out at once in async, 0: no limit; left out: two for each compute thread",
+        "steps handed out at once in async and of batches here, 0: no limit; left out: two for each compute thread",
         |pipeline, field| {
             pipeline.in_flight = Some(field.integer32(0..=1_000_000)?);
             Ok(())

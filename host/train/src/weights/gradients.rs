@@ -105,6 +105,11 @@ impl Gradients {
         self.updated = None;
     }
 
+    /// Frees the buffers that no step and no sum has.
+    pub(super) fn free_buffers(&mut self) {
+        self.free.clear();
+    }
+
     fn release(&mut self, buffers: Vec<Buffer>) {
         // Without shapes workers make the gradients, and no step here takes a buffer.
         for buffer in buffers.into_iter().filter(|_| !self.shapes.is_empty()) {
