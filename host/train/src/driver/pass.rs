@@ -275,7 +275,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         match action {
             Action::Submit(task) | Action::Retry(task) | Action::Relaunch(task) => {
                 if stages.samples(task.stage) {
-                    self.sample(stages, task, state);
+                    self.sample(stages, task);
                     return Ok(None);
                 }
                 let (step, ages) = (task.step(), engine.ages(task.step()));
@@ -322,22 +322,20 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
 
     /// Has the parts of a round made, and those of later rounds ahead of need. The step is over
     /// when all parts of its round are there.
-    fn sample(&mut self, stages: &Stages<'_>, task: Task, state: &mut State<'_>) {
+    fn sample(&mut self, stages: &Stages<'_>, task: Task) {
         let Some(batches) = &stages.batches else { return };
         for (round, interval, work) in batches.wanted(task.round) {
             let task = Task { round, interval, ..task };
             self.machine.submit(Job { pass: self.number, task, work, deadline: None, lane: None });
         }
         self.sampling.push(task.key());
-        self.end_sampling(batches, stages, state);
+        self.end_sampling(batches);
     }
 
-    /// Ends the sampling of rounds whose parts are all there.
-    fn end_sampling(&mut self, batches: &Batches, stages: &Stages<'_>, state: &mut State<'_>) {
-        let ended: Vec<_> = self.sampling.extract_if(.., |key| batches.is_whole(key.round)).collect();
-        for key in ended {
-            self.arrived(Event::Completed { key, took_us: 0 }, stages, state);
-        }
+    /// Ends the sampling of rounds whose parts are all there. Records of events leave it out.
+    fn end_sampling(&mut self, batches: &Batches) {
+        let ended = self.sampling.extract_if(.., |key| batches.is_whole(key.round));
+        self.pending.extend(ended.map(|key| Event::Completed { key, took_us: 0 }));
     }
 
     /// What the engine is told of a completion.
@@ -367,7 +365,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
                 result.map_err(failed)?;
                 if let Some(batches) = &stages.batches {
                     batches.take()?;
-                    self.end_sampling(batches, stages, state);
+                    self.end_sampling(batches);
                 }
                 return Ok(None);
             }
