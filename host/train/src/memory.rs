@@ -332,8 +332,8 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
         None => (Sums::of_intervals(&inputs.intervals, inputs.atoms.tree()), THREAD_SUMS),
     };
     let sums = if config.sums_stay() { sums.of_replicas(&config.lanes.lanes) } else { sums };
-    // Tasks elsewhere are all in flight at once. Here there are two for each thread.
-    let steps = config.executor.kind.is_here().then_some(2 * u64::from(threads));
+    // Tasks elsewhere are all in flight at once. Here those that wait for a thread have written nothing.
+    let steps = config.executor.kind.is_here().then_some(u64::from(threads));
     let [whole, written] = sums.buffers(steps).map(|count| count * u64::from(pipeline.gradient_versions()));
     // A further use of a parameter has sums of its own.
     let uses = program.uses.iter().filter_map(|&id| program.parameter(id));
