@@ -66,6 +66,7 @@ pub use clock::{Advanced, Clock, Times};
 pub use emulator::{Emulator, InstanceInfo};
 pub use error::{Error, Result};
 pub use faults::Faults;
+pub use processor::time_of as processor_time;
 pub use role::Role;
 pub use settings::{
     ASYNCHRONOUS_PAYLOAD_BYTES, BUCKETS, FUNCTIONS, Function, LOG_LINE_BYTES, LogLine, LogSink,

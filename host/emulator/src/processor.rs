@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Returns the processor time that all threads of a process have used, those that have ended included.
 /// Returns `None` if the process has ended, or on a system without such a clock.
 #[cfg(target_os = "linux")]
-pub(crate) fn time_of(pid: u32) -> Option<Duration> {
+pub fn time_of(pid: u32) -> Option<Duration> {
     let mut clock: libc::clockid_t = 0;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let pid = libc::pid_t::try_from(pid).ok()?;
@@ -23,7 +23,7 @@ pub(crate) fn time_of(pid: u32) -> Option<Duration> {
 
 /// Returns `None`: the system has no clock for the processor time of another process.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn time_of(_pid: u32) -> Option<Duration> {
+pub fn time_of(_pid: u32) -> Option<Duration> {
     None
 }
 
