@@ -42,7 +42,7 @@ impl Default for RoundRows {
 #[derive(Debug)]
 struct Batch {
     parts: Vec<Option<Arc<Part>>>,
-    /// What each training row, or each known value of one, adds to the loss, and the rows of the
+    /// Weight of each training row in the loss, or of each known value of one, and the rows of the
     /// round. `None` until all parts are there.
     weighed: Option<(f32, RoundRows)>,
 }
@@ -126,7 +126,7 @@ impl Batches {
         Ok(())
     }
 
-    /// Whether all parts of a round are there.
+    /// Returns whether all parts of a round are there.
     pub(crate) fn is_whole(&self, round: Round) -> bool {
         self.rounds.borrow().get(&round).is_some_and(|batch| batch.weighed.is_some())
     }

@@ -306,7 +306,7 @@ pub fn linear_backward(
     }
 }
 
-/// Atoms that are worked on together: one, or several of a group that fit a block.
+/// Atoms that a product takes together: one, or several of a group that fit a block.
 struct Run<'a> {
     atoms: &'a [Atom],
 }
@@ -332,13 +332,13 @@ impl Run<'_> {
         (self.atoms.first().map_or(0, |atom| atom.rows.start) as usize, end as usize)
     }
 
-    /// Whether it is one block.
+    /// Returns whether the run is one block.
     fn is_whole(&self) -> bool {
         let (start, end) = self.rows();
         end - start <= SUM_BLOCK_ROWS
     }
 
-    /// How many levels above its group end with it.
+    /// Returns the number of levels above its group that end with the run.
     fn closes(&self) -> u8 {
         self.atoms.last().map_or(0, |atom| atom.closes)
     }
@@ -399,7 +399,7 @@ fn pass_positive_body<const FMA: bool>(u: View<'_>, scale: f32, rows: &mut ViewM
     }
 }
 
-/// Whether [`transposed_product`] sums its rows first, and then adds that to what is there.
+/// Returns whether [`transposed_product`] sums its rows first and adds the result to the sums before.
 fn adds_chains(k: usize, m: usize) -> bool {
     #[cfg(target_arch = "x86_64")]
     if tiles::available() {

@@ -284,7 +284,7 @@ impl<'a> Stages<'a> {
         Ok(Job { pass, task, work, deadline: None, lane: None })
     }
 
-    /// Whether a stage chooses the rows of parts.
+    /// Returns whether a stage chooses the rows of parts.
     pub(super) fn samples(&self, stage: StageId) -> bool {
         self.schedule.sampling == Some(stage)
     }
