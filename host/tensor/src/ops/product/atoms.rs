@@ -52,19 +52,17 @@ fn tile<const R: usize, const FMA: bool>(
     }
     let mut row = 0;
     for &count in atoms {
-        let mut chains = [[0.0; LANES]; R];
+        let mut chains = [[0.0_f32; LANES]; R];
         for (i, values) in (row..).zip(&panel[row..row + count]) {
             let factors = &u.row(i)[first..first + R];
-            for r in 0..R {
-                for l in 0..LANES {
-                    chains[r][l] = madd::<FMA>(factors[r], values.0[l], chains[r][l]);
+            for (chain, &factor) in chains.iter_mut().zip(factors) {
+                for (sum, &value) in chain.iter_mut().zip(&values.0) {
+                    *sum = madd::<FMA>(factor, value, *sum);
                 }
             }
         }
-        for r in 0..R {
-            for l in 0..LANES {
-                sums[r][l] += chains[r][l];
-            }
+        for (sum, chain) in sums.iter_mut().flatten().zip(chains.iter().flatten()) {
+            *sum += chain;
         }
         row += count;
     }
