@@ -204,9 +204,11 @@ impl Session {
         if config.executor.kind.has_workers() {
             settings.credit = eciton_exec::workers::CREDIT;
         }
-        // A step has a buffer for its gradients from when it is handed out.
-        let is_batched = chooser.is_some() && config.executor.kind.is_here() && settings.lanes.count == 0;
-        if config.pipeline.mode == Mode::Async || is_batched {
+        // A step has a buffer for its gradients from when it is handed out. A record of events is
+        // repeated with any number of threads, so all its steps are handed out.
+        let is_recorded = options.recording.events.is_some() || options.recording.replay.is_some();
+        let is_limited = chooser.is_some() && settings.lanes.count == 0 && !is_recorded;
+        if config.pipeline.mode == Mode::Async || is_limited && config.executor.kind.is_here() {
             let most = config.pipeline.in_flight.unwrap_or(threads.saturating_mul(2));
             settings.in_flight = (most > 0).then_some(most);
             settings.only_host_steps = !config.executor.kind.is_here();
@@ -221,7 +223,7 @@ impl Session {
             settings.deadlines = Some(Deadlines { floor_us, ratio: executor.deadline_ratio, maximum_us });
         }
         let sums = sums(config, &inputs, chooser.as_ref(), intervals);
-        let sizes = (inputs.shape.rows.into(), inputs.dataset.graph.edges(), schedule.stages.len());
+        let sizes = (inputs.shape.rows.into(), inputs.dataset.graph.edges(), schedule.computing().len());
         let in_flight = settings.in_flight.unwrap_or(0);
         let header = Header::of(config, sizes, intervals, in_flight, options.seeds.max(1));
         let logs = Logs::new(&options.recording, &header)?;
