@@ -10,6 +10,7 @@ use std::sync::Arc;
 use eciton_kernel::cache::Cache;
 use eciton_kernel::{
     Call, Instance, Instances, Kernel, Kind, Labelled, Layer, RowNumbers, Runtime, Settings, Target, Targets,
+    VertexCall,
 };
 use eciton_plan::signature::{Attribute, Value};
 use eciton_tensor::{Buffer, Grid, Matrix};
@@ -67,8 +68,8 @@ impl Forward {
         kernel.open(&[vec![n]], &attributes).unwrap()
     }
 
-    fn call(&self) -> Call {
-        Call {
+    fn call(&self) -> VertexCall {
+        VertexCall {
             kind: Kind::Forward,
             seed: SEED,
             epoch: 0,
@@ -119,8 +120,8 @@ impl Loss {
         kernel.open(&[vec![self.x.columns() as u32]], &[attribute("bias", Value::Flag(false))]).unwrap()
     }
 
-    fn call(&self) -> Call {
-        Call {
+    fn call(&self) -> VertexCall {
+        VertexCall {
             kind: Kind::Loss,
             seed: SEED,
             epoch: 0,
@@ -151,17 +152,18 @@ fn parts(runtime: &Runtime) {
     let forward = Forward::new(4);
     let layer = forward.layer(&linear);
     let mut instances = Instances::new(false);
-    let spread = seconds(samples, size(2000, 2), || instances.run(&layer, forward.call()).unwrap());
+    let spread =
+        seconds(samples, size(2000, 2), || instances.run(Call::vertex(&layer, forward.call())).unwrap());
     spread.times(1e6).row("a call, forward on 4 x 4, warm", "us");
     let made = seconds(samples, size(200, 2), || Instance::new(&linear).unwrap());
     made.times(1e6).row("an instance", "us");
     let mut fresh = Instances::new(true);
-    let spread = seconds(samples, size(200, 2), || fresh.run(&layer, forward.call()).unwrap());
+    let spread = seconds(samples, size(200, 2), || fresh.run(Call::vertex(&layer, forward.call())).unwrap());
     spread.times(1e6).row("a call on a fresh instance", "us");
     let (rows, classes) = (size(16384, 64), 64);
     let loss = Loss::new(rows, classes);
     let layer = loss.layer(&cross_entropy);
-    let spread = seconds(samples, size(5, 1), || instances.run(&layer, loss.call()).unwrap());
+    let spread = seconds(samples, size(5, 1), || instances.run(Call::vertex(&layer, loss.call())).unwrap());
     let what = format!("a tile pass, head on {rows} x {classes}");
     spread.times(1e3).row(&what, "ms");
     spread.rate((2 * rows * classes * 4) as f64 / 1e9).row("    the same, rows read and written", "GB/s");

@@ -14,7 +14,7 @@ use eciton_exec::{
     Answered, Clock, Completion, Executor as _, Job, KernelWork, LocalPool, Settings as Threads, Work,
     WorkError,
 };
-use eciton_kernel::{Call, Error, Kind, Layer, Limits, RowNumbers, Runtime, Settings, Target};
+use eciton_kernel::{Call, Error, Kind, Layer, Limits, RowNumbers, Runtime, Settings, Target, VertexCall};
 use eciton_plan::signature::Value;
 use eciton_plan::{Attempt, Attribute, IntervalId, OperationId, Place, Round, StageId, Task, Version};
 use eciton_tensor::{Buffer, Grid, Matrix};
@@ -112,7 +112,7 @@ fn kernels() -> ([Runtime; 2], Vec<Tried>) {
 
 fn job(tried: &Tried, number: u32, into: &Buffer) -> Job {
     let rows = into.rows();
-    let call = Call {
+    let call = VertexCall {
         kind: Kind::Forward,
         seed: 11,
         epoch: 0,
@@ -140,8 +140,7 @@ fn job(tried: &Tried, number: u32, into: &Buffer) -> Job {
     let work = KernelWork {
         operation: OperationId(0),
         generation: 1,
-        layer: tried.layer.clone(),
-        call: call.into(),
+        call: Call::vertex(&tried.layer, call).into(),
         shared: Vec::new(),
         place: Place::Anywhere,
     };

@@ -198,21 +198,31 @@ fn message(path: &Path) {
 
 /// Returns a call of one matrix of five rows, with `change` applied.
 fn call(change: impl FnOnce(&mut Value)) -> Value {
-    let limits = json!({
-        "guest_memory_bytes": 1 << 20, "task_time_ms": 1000, "matrix_bytes": 1 << 30, "handles": 9,
-        "call_bytes": 1 << 20, "call_work": 1 << 20, "arrival_ms": 1000, "log_bytes": 99
-    });
     let mut made = json!({
-        "version": VERSION, "run": "r", "key": { "round": 1, "stage": 0, "interval": 0, "attempt": 0 },
         "kernel": { "name": "k", "digest": "0".repeat(64) }, "inputs_extents": [[4]], "attributes": [],
         "kind": "forward", "seed": 0, "epoch": 0, "layer": 0, "training": false,
         "grid": [{ "level": 0, "ends": [5], "closes": [0] }], "row_numbers": { "from": 0 },
         "inputs": [matrix()], "outputs": [], "kept": [], "parameters": [], "gradients": [],
-        "output_count": 1, "rows_out": [[4]], "sums_out": [], "labelled": null, "objects": [],
-        "limits": limits, "encoding": "f32"
+        "output_count": 1, "rows_out": [{ "slot": 0, "extents": [4] }], "sums_out": [], "labelled": null
     });
     change(&mut made);
     made
+}
+
+/// Returns a request of calls, with `change` applied.
+fn several(calls: Vec<Value>, change: impl FnOnce(&mut Value)) -> Files {
+    let limits = json!({
+        "guest_memory_bytes": 1 << 20, "task_time_ms": 1000, "matrix_bytes": 1 << 30, "handles": 9,
+        "call_bytes": 1 << 20, "call_work": 1 << 20, "arrival_ms": 1000, "log_bytes": 99
+    });
+    let slot = json!({ "rows": 5, "columns": 4, "half": false });
+    let mut made = json!({
+        "version": VERSION, "run": "r", "key": { "round": 1, "stage": 0, "interval": 0, "attempt": 0 },
+        "limits": limits, "encoding": "f32", "objects": [], "slots": vec![slot; calls.len()], "outs": [],
+        "steps": calls.into_iter().map(|call| json!({ "kernel": call })).collect::<Value>()
+    });
+    change(&mut made);
+    one(serde_json::to_vec(&made).unwrap())
 }
 
 fn matrix() -> Value {
@@ -220,19 +230,7 @@ fn matrix() -> Value {
 }
 
 fn request(change: impl FnOnce(&mut Value)) -> Files {
-    one(serde_json::to_vec(&call(change)).unwrap())
-}
-
-/// Returns a request of one span with `steps` calls.
-fn span(steps: usize) -> Files {
-    let slot = json!({ "rows": 5, "columns": 4, "half": false });
-    let step = json!({ "kernel": [call(|_| {}), [1]] });
-    request(|call| {
-        call["span"] =
-            json!({ "slots": vec![slot; 2 * steps], "lists": [], "outs": [], "steps": vec![step; steps] });
-        (call["inputs"], call["rows_out"], call["output_count"]) = (json!([]), json!([]), json!(0));
-        call["grid"][0]["ends"] = json!([0]);
-    })
+    several(vec![call(change)], |_| {})
 }
 
 fn requested(path: &Path) {
@@ -415,7 +413,7 @@ cases! {
         }, message;
 
     request_inputs [4, 16], |n| request(|call| call["inputs"] = vec![matrix(); n].into()), requested;
-    request_objects [4, 32], |n| request(|call| call["objects"] = vec!["o"; n].into()), requested;
+    request_objects [4, 32], |n| several(vec![call(|_| {})], |whole| whole["objects"] = vec!["o"; n].into()), requested;
     request_atoms [4, 128],
         |n| request(|call| {
             call["grid"][0]["ends"] = (1..=n).collect();
@@ -425,7 +423,7 @@ cases! {
         |n| request(|call| {
             call["attributes"] = (0..n).map(|at| json!({ "name": format!("a{at}"), "value": { "integer": 1 } })).collect();
         }), |path| drop(Request::parse(&bytes(path)));
-    request_steps [2, 8], span, requested;
+    request_steps [2, 8], |n| several(vec![call(|_| {}); n], |_| {}), requested;
     request_nesting [1_000, 20_000],
         |n| one(format!("{{\"version\":{}{}}}", "[".repeat(n), "]".repeat(n))), |path| {
             Request::parse(&bytes(path)).unwrap_err();

@@ -13,7 +13,7 @@ use crate::limits::HEAD_BYTES;
 use crate::secret::Token;
 
 /// The version of this protocol.
-pub(crate) const VERSION: u32 = 6;
+pub(crate) const VERSION: u32 = 7;
 
 /// A worker's first message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

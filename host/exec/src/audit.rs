@@ -348,7 +348,7 @@ mod tests {
                         let buffer = Buffer::zeroed(1, 1).unwrap();
                         let rows = buffer.write(0..1).unwrap();
                         let target = eciton_kernel::Target::Rows { rows, extents: vec![1] };
-                        answer.into_targets(vec![Some(target)], Vec::new()).unwrap();
+                        answer.into_targets(vec![target], Vec::new()).unwrap();
                         assert_eq!(value.replace(buffer.read(0..1).unwrap().view().row(0)[0]), None);
                     }
                     other => assert!(matches!(other, Completion::Ended { result: Err(_), .. })),

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use eciton_kernel::wire::{Answer, AnswerMeta, Constants, Decoded, Places, Request, Source, encode};
-use eciton_kernel::{AnyCall, Error, Instances, Layer, Limits};
+use eciton_kernel::wire::{Answer, AnswerMeta, Decoded, Places, Request, Source, encode};
+use eciton_kernel::{Error, Instances, Layer, Limits};
 use eciton_plan::TaskKey;
 use eciton_tensor::frame::{Encoding, Frame};
 
-use crate::{KernelWork, Order};
+use crate::Order;
 
 /// How an order becomes a frame that names no other object.
 #[derive(Debug, Clone)]
@@ -33,9 +33,9 @@ impl Framing {
     /// Writes an order.
     pub(crate) fn write(&self, order: &Order) -> Result<Framed, Error> {
         let (pass, key) = (order.pass, order.task.key());
-        let (none, objects, work) = (Constants::default(), Vec::new(), &order.work);
-        let frame = encode("", key, &work.layer, &work.call, self.rows, &self.limits, objects, &none)?;
-        Ok(Framed { pass, key, layers: layers(work), frame })
+        let call = &order.work.call;
+        let frame = encode("", key, call, self.rows, &self.limits, Vec::new(), &[])?;
+        Ok(Framed { pass, key, layers: call.layers().cloned().collect(), frame })
     }
 }
 
@@ -55,14 +55,6 @@ impl Framed {
             Some(error) => Err(error),
             None => Ok(answer),
         }
-    }
-}
-
-/// The layers of a task's calls, in order.
-fn layers(work: &KernelWork) -> Vec<Arc<Layer>> {
-    match &work.call {
-        AnyCall::Span(span) => span.kernels().map(|kernel| kernel.layer.clone()).collect(),
-        AnyCall::Rows(_) | AnyCall::Edges(_) => vec![work.layer.clone()],
     }
 }
 
@@ -104,12 +96,8 @@ pub(crate) fn compute(
 ) -> Result<(AnswerMeta, Places), Error> {
     let begun = Instant::now();
     let key = request.key;
-    let (call, places) = request.into_task(layers, resolve)?;
-    let layer = layers.first().ok_or_else(|| Error::Wire {
-        place: "a request".to_owned(),
-        reason: "no layer is open for it".to_owned(),
-    })?;
-    let result = instances.run(layer, call);
+    let (call, places) = request.into_call(layers, resolve)?;
+    let result = instances.run(call);
     let mut meta = AnswerMeta::new(key, &result);
     meta.times.compute_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
     Ok((meta, places))

@@ -55,12 +55,11 @@ pub use remote::{RemotePool, RemoteSettings, Transport};
 pub use scratch::Scratch;
 pub use without::NoAws;
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use eciton_kernel::wire::Answer;
-use eciton_kernel::{AnyCall, Finished, Layer};
+use eciton_kernel::{Call, Finished};
 use eciton_plan::{OperationId, Place, SlotId, Step, Task, TaskKey};
 
 /// An attempt at a step, for an executor.
@@ -103,19 +102,17 @@ pub struct Instruction {
     pub begins: bool,
 }
 
-/// A call of a kernel.
+/// A call of kernels.
 #[derive(Debug)]
 pub struct KernelWork {
-    /// The layer's operation in its program: whose parameters it reads.
+    /// The operation of its first kernel in its program: whose parameters it reads.
     pub operation: OperationId,
     /// Which values the parameters have: another number means other values.
     pub generation: u64,
-    /// The kernel, opened; of a span its first.
-    pub layer: Arc<Layer>,
-    /// What it works on.
-    pub call: AnyCall,
-    /// Inputs that other tasks read as well. Of a kernel's call: rows of the data set's features, or gathered of
-    /// them, the same in every pass. Of a span: rows that other steps of its lane, interval and round read.
+    /// What is done.
+    pub call: Box<Call>,
+    /// Matrices of the call that other tasks read as well: rows of the data set's features, or gathered of
+    /// them, the same in every pass; or rows that other steps of a lane, interval and round read.
     pub shared: Vec<SharedInput>,
     /// Where the call may be made.
     pub place: Place,
@@ -124,7 +121,7 @@ pub struct KernelWork {
 /// Rows that several tasks of an interval read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SharedInput {
-    /// Their place among the call's inputs, or among what a span is given.
+    /// Their place in [`Call::given`].
     pub at: usize,
     /// Their slot.
     pub slot: SlotId,
@@ -138,7 +135,7 @@ impl std::fmt::Debug for Work {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Host(_) => f.write_str("Work::Host"),
-            Self::Kernel(work) => write!(f, "Work::Kernel({})", work.layer.kernel().name()),
+            Self::Kernel(work) => write!(f, "Work::Kernel({:?})", work.operation),
             Self::Instruction(_) => f.write_str("Work::Instruction"),
         }
     }

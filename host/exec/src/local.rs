@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use eciton_kernel::{AnyCall, Finished, Instances};
+use eciton_kernel::{Finished, Instances};
 use eciton_plan::Place;
 
 use crate::framed::{Framed, Framing};
@@ -61,11 +61,11 @@ impl Waiting {
                     }
                     Work::Kernel(work) => guarded(instances, |instances| match rounding {
                         // Rows of edge kernels are never rounded.
-                        Some(rounding) if matches!(work.call, AnyCall::Rows(_)) => {
+                        Some(rounding) if work.call.only_vertex().is_some() => {
                             let job = Job { pass, task, work, deadline, lane };
                             rounding.write(&job)?.run(instances).map(apart)
                         }
-                        _ => instances.run(&work.layer, work.call).map(Answered::InPlace),
+                        _ => instances.run(*work.call).map(Answered::InPlace),
                     }),
                 }
             }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use eciton_kernel::wire::Request;
+use eciton_kernel::wire::{CallRef, Request};
 use eciton_kernel::{Error, Instances, Kernel};
 use eciton_plan::Transport;
 use eciton_tensor::frame::Frame;
@@ -84,7 +84,7 @@ impl Loopback {
         let others: Vec<Frame<'_>> =
             objects.iter().map(|bytes| framed::parse(bytes)).collect::<Result<_, _>>()?;
         let request = Request::parse(&own.header().meta)?;
-        let open = |call: &Request| {
+        let open = |call: &CallRef| {
             let digest = call.kernel.digest_bytes()?;
             let kernel = self.kernels.iter().find(|k| *k.digest() == digest);
             let kernel = kernel.ok_or_else(|| Error::Wire {

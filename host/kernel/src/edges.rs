@@ -67,9 +67,9 @@ pub trait EdgeLists: Send + Sync + std::fmt::Debug {
 /// Rows of all other ends: pieces, in order, that cover them.
 pub type OtherRows = Vec<(Range<usize>, ReadRows)>;
 
-/// One task of an edge kernel.
+/// What an edge kernel is called with: `M` is a matrix or names one, `W` is a place for rows or names one.
 #[derive(Debug)]
-pub struct EdgeCall {
+pub struct EdgeCall<M = Matrix, W = Target> {
     /// Which function.
     pub kind: EdgeKind,
     /// The run's seed.
@@ -87,14 +87,45 @@ pub struct EdgeCall {
     /// `source`; for sources, `passed`.
     pub other: OtherRows,
     /// forward: target. targets: target, what was kept, gradient. sources: source.
-    pub own: Vec<Matrix>,
+    pub own: Vec<M>,
     /// In the signature's order; each with its own extents.
-    pub parameters: Vec<Matrix>,
+    pub parameters: Vec<M>,
     /// forward: output, then kept. targets: the target's gradient, then what is passed. sources: the
     /// source's gradient.
-    pub rows_out: Vec<Option<Target>>,
+    pub rows_out: Vec<Option<W>>,
     /// targets: gradients of the parameters.
     pub sums_out: Vec<Target>,
+}
+
+impl<M, W> EdgeCall<M, W> {
+    /// The same call with other matrices and places for rows; `write` is told how many rows are written.
+    pub(crate) fn with<S, N, X, E>(
+        self,
+        on: &mut S,
+        matrix: impl Fn(&mut S, M) -> Result<N, E>,
+        write: impl Fn(&mut S, W, usize) -> Result<X, E>,
+    ) -> Result<EdgeCall<N, X>, E> {
+        let mut all = |matrices: Vec<M>| -> Result<Vec<N>, E> {
+            matrices.into_iter().map(|one| matrix(on, one)).collect()
+        };
+        let (own, parameters) = (all(self.own)?, all(self.parameters)?);
+        let rows = self.grid.rows();
+        let rows_out = self.rows_out.into_iter().map(|one| one.map(|one| write(on, one, rows)).transpose());
+        Ok(EdgeCall {
+            kind: self.kind,
+            seed: self.seed,
+            epoch: self.epoch,
+            layer: self.layer,
+            training: self.training,
+            lists: self.lists,
+            other: self.other,
+            own,
+            parameters,
+            rows_out: rows_out.collect::<Result<_, E>>()?,
+            grid: self.grid,
+            sums_out: self.sums_out,
+        })
+    }
 }
 
 /// A block's task as handles.

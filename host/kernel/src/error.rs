@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 /// The result of working with a kernel.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A typed error that a kernel returned, or that a host call gave it.
 #[derive(Debug, Clone, PartialEq)]

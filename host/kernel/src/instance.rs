@@ -11,12 +11,13 @@ use wasmtime::{ResourceLimiter, Store};
 use crate::bindings::VertexKernel;
 use crate::bindings::eciton::kernel::types;
 use crate::bindings::edge::EdgeKernel;
-use crate::call::{AnyCall, Call, Kind};
+use crate::call::{Call, CallStep, Kind, VertexCall};
 use crate::edges::{EdgeCall, EdgeKind, EdgeRun};
 use crate::error::{Error, GuestError, Result};
 use crate::lend::{lend, promise, settle};
 use crate::limits::Limits;
 use crate::runtime::{Kernel, Layer, Pre, plain_attributes, plain_edge_signature, plain_signature};
+use crate::slots::Slots;
 use crate::state::State;
 
 impl ResourceLimiter for State {
@@ -223,8 +224,9 @@ impl Instance {
         Ok(handle)
     }
 
-    /// Runs one task of an edge kernel, block by block, each within the limits of a call.
-    fn run_edges(&mut self, layer: &Arc<Layer>, call: EdgeCall) -> Result<Finished> {
+    /// Runs an edge kernel, block by block, each within the limits of a call. After an error the instance must
+    /// not be used again.
+    pub(crate) fn run_edges(&mut self, layer: &Arc<Layer>, call: EdgeCall) -> Result<Finished> {
         let handle = self.layer(layer)?;
         let (name, place) = (layer.kernel().name(), call.kind.name());
         let at = || format!("kernel `{name}`, {place}");
@@ -271,17 +273,8 @@ impl Instance {
         Ok(run.finish(self.store.data_mut()))
     }
 
-    /// Runs one task. After an error the instance must not be used again.
-    pub fn run(&mut self, layer: &Arc<Layer>, call: impl Into<AnyCall>) -> Result<Finished> {
-        match call.into() {
-            AnyCall::Rows(call) => self.run_rows(layer, *call),
-            AnyCall::Edges(call) => self.run_edges(layer, *call),
-            AnyCall::Span(_) => Err(several(layer)),
-        }
-    }
-
-    /// Runs one task of a vertex kernel.
-    fn run_rows(&mut self, layer: &Arc<Layer>, call: Call) -> Result<Finished> {
+    /// Runs a vertex kernel. After an error the instance must not be used again.
+    pub(crate) fn run_vertex(&mut self, layer: &Arc<Layer>, call: VertexCall) -> Result<Finished> {
         call.check_row_weights(layer.kernel())?;
         let handle = self.layer(layer)?;
         self.store.data_mut().reset();
@@ -344,11 +337,6 @@ impl Instance {
 
 fn wrong_kind(kernel: &str, place: &str) -> Error {
     promise(kernel, place, "it is of the other kind: rows or edges".to_owned())
-}
-
-/// A span has several kernels; one instance is of one.
-pub(crate) fn several(layer: &Layer) -> Error {
-    promise(layer.kernel().name(), "a span", "one instance of a kernel runs calls, not spans".to_owned())
 }
 
 fn ticks(time: Duration) -> u64 {
@@ -420,13 +408,29 @@ impl Instances {
         self.warm.clear();
     }
 
-    /// Runs a task on a warm instance; drops the instance where the task failed.
-    pub fn run(&mut self, layer: &Arc<Layer>, call: impl Into<AnyCall>) -> Result<Finished> {
-        let call = match call.into() {
-            AnyCall::Span(span) => return self.run_span(*span),
-            call => call,
-        };
-        self.on(layer, |instance| instance.run(layer, call))
+    /// Runs a call's steps one after the other on warm instances; drops the instance of a step that failed.
+    ///
+    /// # Errors
+    /// [`Error::Wire`] for a call that contradicts itself or wants rows kept here; the failed step's error.
+    pub fn run(&mut self, call: Call) -> Result<Finished> {
+        let (mut slots, steps) = Slots::new(call)?;
+        let mut all = Finished::default();
+        for (at, step) in steps.into_iter().enumerate() {
+            match step {
+                CallStep::Gather(gather) => slots.gather(&gather)?,
+                CallStep::Vertex(layer, call) => {
+                    let call = call.with(&mut slots, Slots::matrix, Slots::target)?;
+                    all.add(self.on(&layer, |instance| instance.run_vertex(&layer, call))?);
+                }
+                CallStep::Edges(layer, call) => {
+                    let call = call.with(&mut slots, Slots::matrix, Slots::target)?;
+                    all.add(self.on(&layer, |instance| instance.run_edges(&layer, call))?);
+                }
+            }
+            slots.end(at);
+        }
+        slots.finish()?;
+        Ok(all)
     }
 
     fn on(&mut self, layer: &Layer, run: impl FnOnce(&mut Instance) -> Result<Finished>) -> Result<Finished> {

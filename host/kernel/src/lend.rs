@@ -5,7 +5,7 @@ use eciton_tensor::{Matrix, WriteRows};
 use wasmtime::component::Resource;
 
 use crate::bindings::exports::eciton::kernel::vertex as wv;
-use crate::call::{Call, Target, Targets};
+use crate::call::{Target, Targets, VertexCall};
 use crate::error::{Error, Result};
 use crate::instance::Finished;
 use crate::outs::{Laid, Place};
@@ -26,7 +26,7 @@ pub(crate) struct Args {
 }
 
 /// Moves a call's matrices into the task's tables.
-pub(crate) fn lend(state: &mut State, call: Call) -> std::result::Result<Args, eciton_tensor::Error> {
+pub(crate) fn lend(state: &mut State, call: VertexCall) -> std::result::Result<Args, eciton_tensor::Error> {
     state.grid = call.grid;
     state.row_numbers = call.row_numbers;
     (state.seed, state.epoch, state.layer, state.training) =

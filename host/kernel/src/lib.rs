@@ -6,9 +6,9 @@
 //! [`artefact`]: code that was compiled ahead of time, elsewhere, and signed. [`Kernel::open`]
 //! configures a [`Layer`] and yields its signature.
 //!
-//! A [`Call`] is one task: matrices in, places to write, labels. An [`Instance`] runs calls, one at a
-//! time; it stays warm between them, loses all handles after each, and is thrown away after any trap.
-//! [`Instances`] keeps one for each kernel on a thread.
+//! A [`Call`] is one task: steps, each with matrices in, places to write, labels. An [`Instance`] runs
+//! steps of one kernel, one at a time; it stays warm between them, loses all handles after each, and is
+//! thrown away after any trap. [`Instances`] keeps one for each kernel on a thread, and runs calls.
 //!
 //! [`wire`] is a call as bytes and back, for kernels that run on another machine.
 //!
@@ -35,19 +35,21 @@ mod runtime;
 mod secret;
 #[cfg(feature = "compiler")]
 mod size;
-mod span;
+mod slots;
 mod state;
 pub mod trial;
 pub mod wire;
 
-pub use call::{AnyCall, Call, Kind, Labelled, RowNumbers, Target, Targets};
+pub use call::{
+    Call, CallStep, GatherLists, GatherStep, Given, Kept, Kind, Labelled, Local, Operand, RowNumbers, Target,
+    Targets, VertexCall, Write,
+};
 pub use check::CONTRACT;
 pub use edges::{BLOCK_EDGES, EdgeCall, EdgeKind, EdgeLists, OtherRows};
 pub use error::{Error, GuestError, Result};
 pub use instance::{Finished, Instance, Instances, Peak};
 pub use limits::Limits;
 pub use runtime::{Kernel, Layer, Runtime, Settings};
-pub use span::{GatherStep, Given, Kept, KernelStep, Local, Operand, SpanCall, SpanLists, SpanStep};
 
 /// The generated side of the contract.
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]

@@ -19,7 +19,7 @@ pub use check::{Found, Judgement};
 use graph::RandomLists;
 pub use usage::{Usage, Used};
 
-use crate::call::{Call, Kind, Labelled, RowNumbers, Target, Targets};
+use crate::call::{Kind, Labelled, RowNumbers, Target, Targets, VertexCall};
 use crate::edges::{EdgeCall, EdgeKind};
 use crate::error::{Error, Result};
 use crate::instance::{Finished, Instance};
@@ -293,8 +293,8 @@ impl Trial {
         places.iter().map(|place| place.values().map_err(|e| self.at(e))).collect()
     }
 
-    fn call(&self, kind: Kind, training: bool) -> Result<Call> {
-        Ok(Call {
+    fn call(&self, kind: Kind, training: bool) -> Result<VertexCall> {
+        Ok(VertexCall {
             kind,
             seed: self.seed,
             epoch: 3,
@@ -355,7 +355,7 @@ impl Trial {
         call.inputs = self.streamed(&self.inputs)?;
         call.rows_out = self.open(&outputs)?;
         call.rows_out.extend(self.open(&kept)?);
-        then(Kind::Forward.name(), Box::new(|| instance.run(&self.layer, call)))?;
+        then(Kind::Forward.name(), Box::new(|| instance.run_vertex(&self.layer, call)))?;
         let (outputs, kept) = (self.read(&outputs)?, self.read(&kept)?);
         let (to_inputs, to_parameters) = (self.places(&signature.inputs)?, self.sums()?);
         let needs = signature.backward_needs;
@@ -365,7 +365,7 @@ impl Trial {
         (call.kept, call.gradients) = (self.matrices(&kept)?, self.streamed(&self.up)?);
         call.rows_out = self.open(&to_inputs)?;
         call.sums_out = to_parameters.iter().map(Place::sums).collect();
-        then(Kind::Backward.name(), Box::new(|| instance.run(&self.layer, call)))?;
+        then(Kind::Backward.name(), Box::new(|| instance.run_vertex(&self.layer, call)))?;
         let mut gradients = self.read(&to_inputs)?;
         gradients.extend(self.read(&to_parameters)?);
         Ok(Outcome { outputs, gradients })
@@ -386,7 +386,7 @@ impl Trial {
             Some(values) => Targets::Values(values.matrix().map_err(|e| self.at(e))?),
         };
         call.labelled = Some(Labelled { targets, rows, weight, row_weights: row_weights.transpose()? });
-        then(Kind::Loss.name(), Box::new(|| instance.run(&self.layer, call)))?;
+        then(Kind::Loss.name(), Box::new(|| instance.run_vertex(&self.layer, call)))?;
         let mut gradients = self.read(&to_inputs)?;
         gradients.extend(self.read(&to_parameters)?);
         Ok(Outcome { outputs: self.read(&[loss])?, gradients })
@@ -406,7 +406,7 @@ impl Trial {
         call.own = self.matrices(std::slice::from_ref(target))?;
         call.rows_out = self.open(&outputs)?;
         call.rows_out.extend(self.open(&kept)?);
-        then(EdgeKind::Forward.name(), Box::new(|| instance.run(&self.layer, call)))?;
+        then(EdgeKind::Forward.name(), Box::new(|| instance.run_edges(&self.layer, call)))?;
         let (outputs, kept) = (self.read(&outputs)?, self.read(&kept)?);
         let to_inputs = self.places(&signature.inputs)?;
         let (passed, to_parameters) = (self.places(std::slice::from_ref(&edges.passed))?, self.sums()?);
@@ -417,12 +417,12 @@ impl Trial {
         call.rows_out = self.open(&to_inputs[1..])?;
         call.rows_out.extend(self.open(&passed)?);
         call.sums_out = to_parameters.iter().map(Place::sums).collect();
-        then(EdgeKind::Targets.name(), Box::new(|| instance.run(&self.layer, call)))?;
+        then(EdgeKind::Targets.name(), Box::new(|| instance.run_edges(&self.layer, call)))?;
         let passed = self.read(&passed)?;
         let mut call = self.edge_call(EdgeKind::Sources, training, &passed[0])?;
         call.own = self.matrices(std::slice::from_ref(source))?;
         call.rows_out = self.open(&to_inputs[..1])?;
-        then(EdgeKind::Sources.name(), Box::new(|| instance.run(&self.layer, call)))?;
+        then(EdgeKind::Sources.name(), Box::new(|| instance.run_edges(&self.layer, call)))?;
         let mut gradients = self.read(&to_inputs)?;
         gradients.extend(self.read(&to_parameters)?);
         Ok(Outcome { outputs, gradients })

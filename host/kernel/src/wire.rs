@@ -2,14 +2,14 @@
 //!
 //! Both are frames ([`eciton_tensor::frame`]) whose meta is JSON: a [`Request`] or an
 //! [`AnswerMeta`], and whose parts are the matrices. A caller writes a call with [`encode`];
-//! what many calls share (weights, features) it puts into frames of its own ([`encode_parameters`],
-//! [`encode_input`]), which requests name by key. A worker reads it back with [`Request::into_call`],
+//! what many calls share (weights, features) it puts into frames of its own ([`encode_matrices`]), which
+//! requests name by key. A worker reads it back with [`Request::into_call`],
 //! runs it, and writes its [`Places`] as the answer; [`Answer::into_targets`] copies that into the
 //! caller's places, all of it or nothing.
 //!
 //! ```text
-//! AnyCall ─encode─> request's frame ─Request::parse, into_call─> AnyCall + Places ─Instances::run─┐
-//! Targets <─into_targets─ Answer <─parse─ answer's frame <─Places::encode─────────────────────────┘
+//! Call ─encode─> request's frame ─Request::parse, into_call─> Call + Places ─Instances::run─┐
+//! Targets <─into_targets─ Answer <─parse─ answer's frame <─Places::encode───────────────────┘
 //! ```
 //!
 //! A request is not trusted: whatever it says is checked before it is used, and what it makes a
@@ -18,13 +18,14 @@
 //! With [`Encoding::F32`] a call gives the same bits here and there.
 
 mod answer;
-mod call;
 mod edges;
 mod encode;
 mod fit;
 mod places;
+mod read;
 mod request;
-mod span;
+mod steps;
+mod tensors;
 mod text;
 
 use serde::{Deserialize, Serialize};
@@ -35,17 +36,17 @@ pub use answer::{
 };
 pub use eciton_tensor::frame::{Decoded, Encoding};
 pub use edges::EdgesRef;
-pub use encode::{Constants, encode, encode_input, encode_matrix, encode_parameters, encode_rows};
+pub use encode::{encode, encode_matrices};
 pub use places::{HeldSums, KeptRows, Places};
 pub use request::{
     GridPart, KernelRef, LabelledRef, MatrixRef, Numbers, Object, Request, TargetsRef, WireLimits,
 };
-pub use span::{GatherRef, HoldRef, KeepRef, ListsRef, OutRef, SlotRef, SpanRef, StepRef};
+pub use steps::{CallRef, GatherRef, HoldRef, KeepRef, ListsRef, OutRef, SlotRef, StepRef, WriteRef};
 
 use crate::error::Error;
 
 /// The version of requests and answers.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Matrices of one kind (inputs, outputs, ...) in a request.
 pub const MAX_MATRICES: usize = 512;
 /// Constant frames that a request names.

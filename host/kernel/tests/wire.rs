@@ -20,7 +20,7 @@ mod round_trips;
 use std::sync::Arc;
 
 use case::{Case, LINEAR, LOSS, Numbers, load};
-use eciton_kernel::wire::{Constants, Encoding};
+use eciton_kernel::wire::Encoding;
 use eciton_kernel::{Kernel, Kind};
 use eciton_tensor::frame::Header;
 use serde_json::Value;
@@ -47,7 +47,7 @@ fn kernels() -> [Arc<Kernel>; 2] {
 
 /// A request as JSON, with the frame that it belongs to.
 fn as_json(case: &Case) -> (Vec<u8>, Value) {
-    let bytes = case.frame(Encoding::F32, vec!["o".to_owned().into()], &Constants::default());
+    let bytes = case.frame(Encoding::F32, vec!["o".to_owned().into()], &[]);
     let meta = serde_json::from_slice(&Header::parse(&bytes).unwrap().meta).unwrap();
     (bytes, meta)
 }

@@ -4,7 +4,7 @@ use std::fmt::{self, Display};
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{IntervalId, OperationId, ParameterId, Round, SlotId, Version};
+use crate::ids::{IntervalId, ParameterId, Round, SlotId, Version};
 
 /// Address of a tensor: in stores and caches, in frames and messages. Equal keys stand for equal
 /// bits wherever they are.
@@ -36,13 +36,6 @@ pub enum TensorKey {
         /// The parameter.
         parameter: ParameterId,
         /// The update that made them; of weights that live on the host, their generation.
-        version: Version,
-    },
-    /// Values of all parameters of an operation, a part for each.
-    Weights {
-        /// The operation.
-        operation: OperationId,
-        /// Their generation.
         version: Version,
     },
     /// A moment that the optimiser keeps of a parameter's gradients.
@@ -123,9 +116,6 @@ impl Display for TensorKey {
                 write!(f, "rows of slot {slot}, interval {interval}, round {round}")
             }
             Self::Weight { parameter, version } => write!(f, "weight {parameter} of update {version}"),
-            Self::Weights { operation, version } => {
-                write!(f, "weights of operation {operation}, update {version}")
-            }
             Self::Moment { parameter, which, version } => {
                 write!(f, "moment {which} of weight {parameter}, update {version}")
             }
@@ -151,7 +141,6 @@ mod tests {
             rows(Via::Host(7)),
             TensorKey::of_matrix(of, Version(5), 0),
             TensorKey::of_matrix(of, Version(5), 2),
-            TensorKey::Weights { operation: OperationId(1), version: Version(5) },
             TensorKey::Sum { of, round: Round(9), node: 1 },
         ];
         for key in all {

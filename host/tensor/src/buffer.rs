@@ -281,6 +281,12 @@ impl WriteRows {
         ViewMut::padded(data, self.rows.len(), inner.columns, inner.stride)
     }
 
+    /// Returns the buffer, and which of its rows are leased.
+    #[must_use]
+    pub fn place(&self) -> (Buffer, Range<usize>) {
+        (self.buffer.clone(), self.rows.clone())
+    }
+
     /// The rows, to read back.
     pub fn view(&self) -> View<'_> {
         let inner = &*self.buffer.0;

@@ -213,6 +213,13 @@ pub struct WriteHalf {
 }
 
 impl WriteHalf {
+    /// Returns the buffer, and which of its rows are leased.
+    #[must_use]
+    pub fn place(&self) -> (HalfBuffer, Range<usize>) {
+        let (words, rows) = self.words.place();
+        (HalfBuffer { words, columns: self.columns }, rows)
+    }
+
     /// How many rows are leased.
     pub fn len(&self) -> usize {
         self.words.view().rows()

@@ -54,12 +54,17 @@ impl Task {
                 }
             });
         }
-        let name = request.span.is_none().then(|| request.kernel.name.clone());
+        let mut calls = request.calls();
+        let only = calls.next().filter(|_| calls.next().is_none()).map(|call| call.kernel.name.clone());
+        drop(calls);
         let begun = Instant::now();
         let mut layers = Vec::with_capacity(kernels.len());
         for (call, kernel) in request.calls().zip(&kernels) {
             match warm.layer(kernel, &call.inputs_extents, &call.attributes) {
-                Ok(layer) => layers.push(layer),
+                Ok(layer) => {
+                    call.fits(&layer).map_err(Error::Request)?;
+                    layers.push(layer);
+                }
                 Err(e) => {
                     return Ok(Ended {
                         result: Err(blame(e, Some(&call.kernel.name))?),
@@ -69,12 +74,11 @@ impl Task {
                     });
                 }
             }
-            call.fits(layers.last().ok_or_else(no_layer)?).map_err(Error::Request)?;
         }
         let opened = begun.elapsed();
         // Errors of frames are the worker's own; they pass through the kernel host's as texts.
         let mut broken = None;
-        let resolved = request.into_task(&layers, &mut |source: &Source| {
+        let resolved = request.into_call(&layers, &mut |source: &Source| {
             let part = match source.object.map(|o| decoded.get(o as usize)) {
                 None => frame.part(source.part),
                 Some(object) => object.and_then(|o| o.part(source.part)).ok_or_else(|| missing(source)),
@@ -89,12 +93,12 @@ impl Task {
         // What was decoded is copied: a large frame's bytes go before the kernel takes its memory.
         drop((frame, decoded));
         let begun = Instant::now();
-        let result = warm.run(layers.first().ok_or_else(no_layer)?, call);
+        let result = warm.run(call);
         let computed = opened + begun.elapsed();
         let result = match result {
             Ok(finished) => Ok(finished),
-            // Kernels of a span go by the names that they were loaded under.
-            Err(e) => Err(blame(e, name.as_deref())?),
+            // Several kernels go by the names that they were loaded under.
+            Err(e) => Err(blame(e, only.as_deref())?),
         };
         Ok(Ended { result, places: Some(places), computed, fresh })
     }
@@ -113,11 +117,6 @@ fn blame(mut error: eciton_kernel::Error, name: Option<&str>) -> Result<eciton_k
         }
         _ => Err(Error::Host(error)),
     }
-}
-
-fn no_layer() -> Error {
-    let reason = "the request makes no call".to_owned();
-    Error::Request(eciton_kernel::Error::Wire { place: "request".to_owned(), reason })
 }
 
 fn missing(source: &Source) -> Error {

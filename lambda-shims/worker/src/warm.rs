@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use eciton_kernel::artefact::{Baseline, MAX_BYTES, Verifier};
 use eciton_kernel::wire::KernelRef;
-use eciton_kernel::{AnyCall, Finished, Instances, Kernel, Layer, Limits, Runtime};
+use eciton_kernel::{Call, Finished, Instances, Kernel, Layer, Limits, Runtime};
 use eciton_plan::signature::{Attribute, Value};
 
 use crate::cache::Cache;
@@ -151,15 +151,11 @@ impl Warm {
         Ok(layer)
     }
 
-    /// Runs a task on the kernel's warm instance.
-    pub(crate) fn run(
-        &self,
-        layer: &Arc<Layer>,
-        call: AnyCall,
-    ) -> std::result::Result<Finished, eciton_kernel::Error> {
+    /// Runs a call on its kernels' warm instances.
+    pub(crate) fn run(&self, call: Call) -> std::result::Result<Finished, eciton_kernel::Error> {
         let mut instances = self.instances();
         let _ticking = self.clock.tick();
-        instances.run(layer, call)
+        instances.run(call)
     }
 }
 

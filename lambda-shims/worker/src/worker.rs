@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use eciton_kernel::artefact::{Baseline, MAX_BYTES, Verifier, store_key};
 use eciton_kernel::wire::{
-    AnswerMeta, KernelRef, Places, Request, Source, StoreCounts, WorkerInfo, encode_failure,
+    AnswerMeta, CallRef, KernelRef, Places, Request, Source, StoreCounts, WorkerInfo, encode_failure,
 };
 use eciton_kernel::{Kernel, Limits};
 use eciton_transport::{Carrier, Counts, Invocation, Key, Reply, Stored};
@@ -170,7 +170,7 @@ impl Worker {
 
 /// The kernels of a request's calls, in order, each with its digest.
 fn kernels(request: &Request) -> Result<Vec<(KernelRef, [u8; 32])>> {
-    let one = |call: &Request| Ok((call.kernel.clone(), call.kernel.digest_bytes().map_err(Error::Request)?));
+    let one = |call: &CallRef| Ok((call.kernel.clone(), call.kernel.digest_bytes().map_err(Error::Request)?));
     request.calls().map(one).collect()
 }
 

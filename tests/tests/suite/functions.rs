@@ -392,7 +392,7 @@ fn a_retry_is_the_hosts_where_no_function_may_be() {
         assert_eq!((thread, attempt, pool.usage().bill.unwrap().invocations), (Some(0), Attempt(1), 0));
         let Answered::Apart(answer) = answered else { panic!("in place") };
         assert_ne!(bits(&product.y), wanted);
-        answer.into_targets(product.call().rows_out, Vec::new()).unwrap();
+        answer.into_targets(product.call().rows_out.into_iter().flatten().collect(), Vec::new()).unwrap();
         assert_eq!(bits(&product.y), wanted);
         if most > 0 {
             pool.set_limit(1);

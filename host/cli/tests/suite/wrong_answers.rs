@@ -174,10 +174,7 @@ impl Passed {
 }
 
 fn is_of_third_generation(key: &TensorKey) -> bool {
-    matches!(
-        key,
-        TensorKey::Weight { version: Version(3), .. } | TensorKey::Weights { version: Version(3), .. }
-    )
+    matches!(key, TensorKey::Weight { version: Version(3), .. })
 }
 
 async fn carry(mut from: Receiver, mut to: Sender, fault: Fault, passed: Arc<Mutex<Passed>>) {

@@ -193,10 +193,10 @@ const CLASSES: usize = 16;
 mod tests {
     #![allow(clippy::unwrap_used)]
     use eciton_kernel::wire::{AnswerMeta, encode_failure};
-    use eciton_kernel::{Call, Finished, Kind, Limits, RowNumbers, Target};
+    use eciton_kernel::{Call, Finished, Limits, Target};
     use eciton_plan::{IntervalId, Round, StageId};
+    use eciton_tensor::Buffer;
     use eciton_tensor::frame::{Encoding, Frame, Writer};
-    use eciton_tensor::{Buffer, Grid, Matrix};
     use eciton_transport::MemoryStore;
 
     use super::*;
@@ -281,28 +281,10 @@ mod tests {
 
     /// Returns the parts of the answer to a product of 2 rows and 3 columns.
     fn expected() -> Expected {
-        let zeros = |rows, columns| Buffer::zeroed(rows, columns).unwrap();
-        let (x, w, y) = (zeros(2, 1), zeros(1, 3), zeros(2, 3));
-        let rows = y.write(0..2).unwrap();
-        let call = Call {
-            kind: Kind::Forward,
-            seed: 1,
-            epoch: 0,
-            layer: 0,
-            training: true,
-            grid: Arc::new(Grid::single(2)),
-            row_numbers: RowNumbers::From(0),
-            inputs: vec![Matrix::from(x.read(0..2).unwrap())],
-            outputs: Vec::new(),
-            kept: Vec::new(),
-            parameters: vec![Matrix::from(w.read(0..1).unwrap())],
-            gradients: Vec::new(),
-            output_count: 1,
-            rows_out: vec![Some(Target::Rows { rows, extents: vec![3] })],
-            sums_out: Vec::new(),
-            labelled: None,
-        };
-        Expected::new(&call.into())
+        let rows = Buffer::zeroed(2, 3).and_then(|rows| rows.write(0..2)).unwrap();
+        let outs = vec![(0, Target::Rows { rows, extents: vec![3] })];
+        let call = Call { outs, ..Call::default() };
+        Expected::new(&call)
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What a run keeps in the object store, and frames that name it.
 
-use eciton_kernel::wire::{Constants, Expected, Source, encode, encode_input, encode_parameters};
-use eciton_kernel::{AnyCall, Error};
+use eciton_kernel::wire::{Encoding, Expected, Source, encode, encode_matrices};
+use eciton_kernel::{Error, Operand};
 use eciton_plan::Version;
 use eciton_transport::Key;
 
@@ -41,46 +41,39 @@ impl Objects {
         let key = order.task.key();
         let names_of = &wire.keys;
         let (mut names, mut uploads) = (Vec::new(), Vec::new());
-        let mut inputs: Vec<(usize, Source)> = Vec::new();
-        let mut parameters = None;
-        // An edge kernel's rows and parameters travel with its lists.
-        if let (Some(_), AnyCall::Rows(call)) = (&wire.store, &work.call) {
+        let mut elsewhere: Vec<(usize, Source)> = Vec::new();
+        // What an edge kernel or several steps read travels along.
+        if let (Some(_), Some((_, step))) = (&wire.store, work.call.only_vertex()) {
             for &SharedInput { at, slot, .. } in &work.shared {
                 let constant = Constant::Features(slot, key.interval);
                 let name = || names_of.features(&format!("s{:03}/i{:05}", slot.0, key.interval.0));
-                let write = || encode_input(call, at, settings.rows);
+                let write = || encode_matrices(work.call.matrix(at), settings.rows);
                 if let Some(upload) = self.constants.get(constant, name, write)? {
-                    inputs.push((at, Source { object: Some(names.len() as u32), part: 0 }));
+                    elsewhere.push((at, Source { object: Some(names.len() as u32), part: 0 }));
                     names.push(upload.key.to_string().into());
                     uploads.push(upload);
                 }
             }
-            let size: usize = call.parameters.iter().map(|p| p.rows() * p.columns() * 4).sum();
+            let parameters = || step.parameters.iter().filter_map(Operand::given);
+            let all = || parameters().filter_map(|at| work.call.matrix(at));
+            let size: usize = all().map(|p| p.rows() * p.columns() * 4).sum();
             // One reader would fetch what it might have been sent.
             let shared_by = if settings.transport == Transport::S3 { 2 } else { settings.intervals };
             if size as u64 >= OBJECT_BYTES && shared_by > 1 {
                 let (operation, generation) = (work.operation, work.generation);
                 let constant = Constant::Weights { operation, generation };
                 let name = || names_of.weights(Version(generation), operation);
-                let write = || encode_parameters(call);
+                let write = || encode_matrices(all(), Encoding::F32);
                 if let Some(upload) = self.constants.get(constant, name, write)? {
-                    parameters = Some(names.len() as u32);
+                    let object = Some(names.len() as u32);
+                    elsewhere.extend(parameters().zip(0..).map(|(at, part)| (at, Source { object, part })));
                     names.push(upload.key.to_string().into());
                     uploads.push(upload);
                 }
             }
         }
-        let constants = Constants { inputs: &inputs, parameters, given: &[] };
-        let frame = encode(
-            &settings.run,
-            key,
-            &work.layer,
-            &work.call,
-            settings.rows,
-            &settings.limits,
-            names,
-            &constants,
-        )?;
+        let (rows, limits) = (settings.rows, &settings.limits);
+        let frame = encode(&settings.run, key, &work.call, rows, limits, names, &elsewhere)?;
         let expected = Expected::new(&work.call);
         Ok(Attempt {
             pass: order.pass,

@@ -4,10 +4,8 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use eciton_kernel::wire::{
-    Constants, Expected, Object, Source, encode, encode_input, encode_matrix, encode_parameters, encode_rows,
-};
-use eciton_kernel::{AnyCall, Error, Given};
+use eciton_kernel::Error;
+use eciton_kernel::wire::{Encoding, Expected, Object, Source, encode, encode_matrices};
 use eciton_plan::{TensorKey, Version, Via};
 
 use crate::framed::Framing;
@@ -118,56 +116,37 @@ impl Objects {
     pub(super) fn write(&mut self, run: &str, framing: &Framing, order: &Order) -> Result<Written, Error> {
         let (work, key) = (&order.work, order.task.key());
         let mut names = Names::default();
-        let (mut inputs, mut given, mut parameters) = (Vec::new(), Vec::new(), None);
-        let mut frees = Vec::new();
+        let (mut elsewhere, mut frees) = (Vec::new(), Vec::new());
         let generation = work.generation;
-        match &work.call {
-            AnyCall::Rows(call) => {
-                for &SharedInput { at, slot, .. } in &work.shared {
-                    let input = TensorKey::Inputs { slot, interval: key.interval };
-                    if let Entry::Vacant(entry) = self.known.entry(input) {
-                        entry.insert(encode_input(call, at, framing.rows)?.into());
-                    }
-                    inputs.push((at, names.add(input)));
-                }
-                let size: usize = call.parameters.iter().map(|p| p.rows() * p.columns() * 4).sum();
-                if size >= OBJECT_BYTES {
-                    let all = TensorKey::Weights { operation: work.operation, version: Version(generation) };
-                    let all = self.weights(generation, all, || encode_parameters(call))?;
-                    parameters = names.add(all).object;
-                }
+        for &(at, parameter) in &work.call.parameters {
+            let Some(matrix) = work.call.matrix(at as usize) else { continue };
+            if matrix.rows() * matrix.columns() * 4 < OBJECT_BYTES {
+                continue;
             }
-            AnyCall::Span(span) => {
-                for &(at, parameter) in &span.parameters {
-                    let at = at as usize;
-                    let Some(Given::Here(matrix)) = span.given.get(at) else { continue };
-                    if matrix.rows() * matrix.columns() * 4 < OBJECT_BYTES {
-                        continue;
-                    }
-                    let one = TensorKey::Weight { parameter, version: Version(generation) };
-                    let one = self.weights(generation, one, || encode_matrix(matrix))?;
-                    given.push((at, names.add(one)));
-                }
-                for &SharedInput { at, slot, lane, last } in &work.shared {
-                    let Some(Given::Here(matrix)) = span.given.get(at) else { continue };
-                    let (round, interval) = (key.round, key.interval);
-                    let (pass, via) = (order.pass, Via::Host(lane.unwrap_or_default()));
-                    let rows = TensorKey::Rows { pass, slot, round, interval, via };
-                    if let Entry::Vacant(entry) = self.known.entry(rows) {
-                        entry.insert(encode_rows(matrix, framing.rows)?.into());
-                        self.rows.entry(round.0).or_default().insert(rows);
-                    }
-                    frees.extend(last.then_some(rows));
-                    given.push((at, names.add(rows)));
-                }
-            }
-            AnyCall::Edges(_) => {}
+            let weight = TensorKey::Weight { parameter, version: Version(generation) };
+            let weight = self.weights(generation, weight, || encode_matrices([matrix], Encoding::F32))?;
+            elsewhere.push((at as usize, names.add(weight)));
         }
-        let constants = Constants { inputs: &inputs, parameters, given: &given };
+        for &SharedInput { at, slot, lane, last } in &work.shared {
+            let Some(matrix) = work.call.matrix(at) else { continue };
+            let (pass, round, interval) = (order.pass, key.round, key.interval);
+            let rows = match lane {
+                None => TensorKey::Inputs { slot, interval },
+                Some(lane) => TensorKey::Rows { pass, slot, round, interval, via: Via::Host(lane) },
+            };
+            if let Entry::Vacant(entry) = self.known.entry(rows) {
+                entry.insert(encode_matrices([matrix], framing.rows)?.into());
+                if lane.is_some() {
+                    self.rows.entry(round.0).or_default().insert(rows);
+                }
+            }
+            frees.extend(last.then_some(rows));
+            elsewhere.push((at, names.add(rows)));
+        }
         let keys = names.0.clone();
         let (rows, limits) = (framing.rows, &framing.limits);
         let objects = names.0.into_iter().map(Object::from).collect();
-        let frame = encode(run, key, &work.layer, &work.call, rows, limits, objects, &constants)?;
+        let frame = encode(run, key, &work.call, rows, limits, objects, &elsewhere)?;
         Ok(Written { frame: frame.into(), keys, frees, expected: Expected::new(&work.call) })
     }
 }

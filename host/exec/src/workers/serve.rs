@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use eciton_connect::{Dialled, Error as ConnectError, Hello, Message, Token, dial};
-use eciton_kernel::wire::{AnswerMeta, Decoded, KeptRows, Object, Outcome, Request, Source, encode_failure};
+use eciton_kernel::wire::{
+    AnswerMeta, CallRef, Decoded, KeptRows, Object, Outcome, Request, Source, encode_failure,
+};
 use eciton_kernel::{Error, Instances, Kernel, Layer, Limits};
 use eciton_plan::{TaskKey, TensorKey};
 use eciton_tensor::frame::Frame;
@@ -393,7 +395,7 @@ impl Worker {
 }
 
 /// The layer of a call, opened once for all that call it alike.
-fn open(worker: &mut Worker, call: &Request) -> Result<Arc<Layer>, Error> {
+fn open(worker: &mut Worker, call: &CallRef) -> Result<Arc<Layer>, Error> {
     let attributes = serde_json::to_string(&(&call.kernel.digest, &call.inputs_extents));
     let attributes = attributes.map_err(|e| refused("a request", e.to_string()))?;
     let name = format!("{attributes} {:?}", call.attributes);

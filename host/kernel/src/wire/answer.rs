@@ -7,7 +7,7 @@ use eciton_tensor::{Buffer, WriteRows};
 use serde::{Deserialize, Serialize};
 
 use super::{VERSION, at, check_version, parse_meta, wire};
-use crate::call::{AnyCall, Target};
+use crate::call::{Call, Target};
 use crate::error::{Error, GuestError, Result};
 use crate::instance::Finished;
 
@@ -342,13 +342,13 @@ impl Answer {
     /// # Errors
     /// The call's own error if it failed, [`Error::Host`] for bytes that were changed,
     /// [`Error::Wire`] for rows or sums of other shapes, or places that are being used.
-    pub fn into_targets(self, rows_out: Vec<Option<Target>>, sums_out: Vec<Target>) -> Result<Finished> {
+    pub fn into_targets(self, rows_out: Vec<Target>, sums_out: Vec<Target>) -> Result<Finished> {
         if let Some(error) = self.meta.error() {
             return Err(error);
         }
         let frame = Frame::parse(&self.bytes).map_err(at(ANSWER))?;
         let mut targets: Vec<Goal> = Vec::new();
-        for target in rows_out.into_iter().flatten().chain(sums_out) {
+        for target in rows_out.into_iter().chain(sums_out) {
             targets.push(match target {
                 Target::Rows { rows, .. } => Goal { leases: vec![rows], sums: false, rounds: None },
                 Target::Half { rows, .. } => {
@@ -411,31 +411,15 @@ pub struct Expected(Vec<Shape>);
 impl Expected {
     /// Returns the parts of the answer to a call.
     #[must_use]
-    pub fn new(call: &AnyCall) -> Self {
-        let shape = |target: &Target| match target {
-            Target::Rows { rows, .. } => {
-                let rows = rows.view();
-                Shape { rows: rows.rows() as u64, columns: rows.columns() as u64, sums: false }
-            }
-            Target::Half { rows, .. } => {
-                Shape { rows: rows.len() as u64, columns: rows.columns() as u64, sums: false }
-            }
-            Target::Sums { parts, .. } => Shape {
-                rows: parts.iter().map(|part| part.rows() as u64).sum(),
-                columns: parts.first().map_or(0, |part| part.columns() as u64),
-                sums: true,
-            },
+    pub fn new(call: &Call) -> Self {
+        let shape = |target: &Target| {
+            let (rows, columns) = target.shape();
+            Shape { rows: rows as u64, columns: columns as u64, sums: matches!(target, Target::Sums { .. }) }
         };
-        Self(match call {
-            AnyCall::Rows(call) => call.rows_out.iter().flatten().chain(&call.sums_out).map(shape).collect(),
-            AnyCall::Edges(call) => call.rows_out.iter().flatten().chain(&call.sums_out).map(shape).collect(),
-            AnyCall::Span(span) => {
-                // The worker adds these sums to what it owns.
-                let held = |sum: usize| span.holds.iter().any(|(at, _)| *at as usize == sum);
-                let sums = span.sums().enumerate().filter(|(sum, _)| !held(*sum)).map(|(_, target)| target);
-                span.outs.iter().map(|(_, target)| target).chain(sums).map(shape).collect()
-            }
-        })
+        // The worker adds these sums to what it owns.
+        let held = |sum: usize| call.holds.iter().any(|(at, _)| *at as usize == sum);
+        let sums = call.sums().enumerate().filter(|(sum, _)| !held(*sum)).map(|(_, target)| target);
+        Self(call.outs.iter().map(|(_, target)| target).chain(sums).map(shape).collect())
     }
 
     /// Compares the parts of an answer. Sums are always f32.

@@ -4,19 +4,20 @@
 use std::sync::Arc;
 
 use eciton_tensor::frame::{Encoding, Writer};
-use eciton_tensor::{Buffer, Matrix, ReadRows};
+use eciton_tensor::{Buffer, Grid, Matrix, ReadRows};
 use serde::{Deserialize, Serialize};
 
-use super::call::Tensors;
-use super::encode::{CALL, Parts, refer};
-use super::{MatrixRef, Numbers, Places, Request, Source, at, text, wire};
-use crate::call::{Kind, RowNumbers};
+use super::encode::{CALL, ids, refer};
+use super::read::Reading;
+use super::steps::CallRef;
+use super::{MatrixRef, Numbers, Source, at, text, wire};
+use crate::call::{Kind, Operand, RowNumbers, Write};
 use crate::edges::{BLOCK_EDGES, EdgeCall, EdgeKind, EdgeLists, gather};
 use crate::error::Result;
 
 const EDGES: &str = "request, edges";
 
-/// The lists of an edge kernel's call. Own rows are the request's inputs, their vertices its row numbers.
+/// The lists of an edge kernel's call. Own rows are the call's inputs, their vertices its row numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EdgesRef {
@@ -37,7 +38,7 @@ pub struct EdgesRef {
 
 impl EdgesRef {
     /// Which function of a vertex kernel it is most like: what it writes follows from that.
-    fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> Kind {
         match self.function {
             EdgeKind::Forward => Kind::Forward,
             EdgeKind::Targets | EdgeKind::Sources => Kind::Backward,
@@ -50,10 +51,10 @@ impl EdgesRef {
         lists.into_iter().chain(self.known.as_ref().map(|known| known.source))
     }
 
-    /// Whether the rest of the request is an edge kernel's.
-    pub(super) fn check(&self, request: &Request) -> Result<()> {
-        let none = request.outputs.is_empty() && request.kept.is_empty() && request.gradients.is_empty();
-        if request.kind != self.kind() || request.labelled.is_some() || !none {
+    /// Checks that the rest of the call is an edge kernel's.
+    pub(super) fn check(&self, call: &CallRef) -> Result<()> {
+        let none = call.outputs.is_empty() && call.kept.is_empty() && call.gradients.is_empty();
+        if call.kind != self.kind() || call.labelled.is_some() || !none {
             let reason = "a call on edges has own rows, parameters and lists only";
             return Err(wire(EDGES, format!("{reason}, and is `{}`", self.kind().name())));
         }
@@ -120,7 +121,7 @@ struct Lists {
 }
 
 impl Lists {
-    fn of(call: &EdgeCall) -> Result<Self> {
+    fn of(call: &EdgeCall<Operand, Write>) -> Result<Self> {
         let (lists, count) = (&*call.lists, call.grid.rows());
         let total = call.other.last().map_or(0, |(rows, _)| rows.end);
         let mut offsets = Vec::with_capacity(count + 1);
@@ -146,56 +147,39 @@ impl Lists {
     }
 }
 
-/// Writes the matrices and lists of an edge kernel's call, all rows as f32.
-pub(super) fn parts(writer: &mut Writer<'_>, call: &EdgeCall) -> Result<Parts> {
+/// Writes the lists of an edge kernel's call and the rows of other ends, as f32. Returns the numbers of own
+/// rows besides.
+pub(super) fn write(writer: &mut Writer<'_>, call: &EdgeCall<Operand, Write>) -> Result<(EdgesRef, Numbers)> {
     let lists = Lists::of(call)?;
     let columns = call.other.first().map_or(1, |(_, rows)| rows.buffer().columns());
     let chosen = Buffer::zeroed(lists.rows.len(), columns).map_err(at(CALL))?;
     let mut rows = chosen.write(0..lists.rows.len()).map_err(at(CALL))?;
     gather(&call.other, &lists.rows, &mut rows.view_mut()).map_err(at(CALL))?;
-    let other = Matrix::from(rows.into_read());
     let known = known(call, &lists)?;
     let vertices: Vec<u32> = lists.rows.iter().map(|&row| call.lists.vertex(row)).collect();
 
     let mut matrix = |matrix: &Matrix| refer(writer, matrix, Encoding::F32, None);
-    let inputs = call.own.iter().map(&mut matrix).collect::<Result<Vec<_>>>()?;
-    let parameters = call.parameters.iter().map(&mut matrix).collect::<Result<Vec<_>>>()?;
-    let other = matrix(&other)?;
+    let other = matrix(&rows.into_read().into())?;
     let known = known.as_ref().map(matrix).transpose()?;
-    let mut ids = |list: Vec<u32>| -> Result<Source> {
-        Ok(Source { object: None, part: writer.ids(list).map_err(at(CALL))? })
-    };
     let own: Vec<u32> = (0..call.grid.rows()).map(|own| call.lists.own_vertex(own)).collect();
     let consecutive = own.windows(2).all(|pair| pair[0].checked_add(1) == Some(pair[1]));
     let row_numbers = match consecutive {
         true => Numbers::From(own.first().map_or(0, |&first| u64::from(first))),
-        false => Numbers::List(ids(own.iter().flat_map(|&vertex| [vertex, 0]).collect())?),
+        false => Numbers::List(ids(writer, own.iter().flat_map(|&vertex| [vertex, 0]).collect())?),
     };
     let edges = EdgesRef {
         function: call.kind,
         other,
-        vertices: ids(vertices)?,
-        offsets: ids(lists.offsets)?,
-        others: ids(lists.others)?,
+        vertices: ids(writer, vertices)?,
+        offsets: ids(writer, lists.offsets)?,
+        others: ids(writer, lists.others)?,
         known,
     };
-    Ok(Parts {
-        kind: edges.kind(),
-        row_numbers,
-        inputs,
-        outputs: Vec::new(),
-        kept: Vec::new(),
-        parameters,
-        gradients: Vec::new(),
-        output_count: usize::from(call.kind == EdgeKind::Forward),
-        labelled: None,
-        edges: Some(edges),
-        answered: Encoding::F32,
-    })
+    Ok((edges, row_numbers))
 }
 
 /// What is known of each edge, one list after the other.
-fn known(call: &EdgeCall, lists: &Lists) -> Result<Option<Matrix>> {
+fn known(call: &EdgeCall<Operand, Write>, lists: &Lists) -> Result<Option<Matrix>> {
     let features = call.lists.features();
     if features == 0 {
         return Ok(None);
@@ -211,13 +195,18 @@ fn known(call: &EdgeCall, lists: &Lists) -> Result<Option<Matrix>> {
     Ok(Some(rows.into_read().into()))
 }
 
-impl Request {
-    /// The call on edges, and the places that it writes to.
-    pub(super) fn edge_call(self, edges: &EdgesRef, tensors: &mut Tensors<'_>) -> Result<(EdgeCall, Places)> {
-        let grid = self.grid()?;
-        let (rows, limit) = (grid.rows(), self.limits.matrix_bytes);
-        let own = tensors.matrices("input", &self.inputs, Some(rows), limit)?;
-        let parameters = tensors.matrices("parameter", &self.parameters, None, limit)?;
+impl Reading<'_> {
+    /// An edge kernel's call without places to write.
+    pub(super) fn edge_call(
+        &mut self,
+        call: &CallRef,
+        edges: &EdgesRef,
+        grid: Arc<Grid>,
+    ) -> Result<EdgeCall<Operand, Write>> {
+        let (rows, limit) = (grid.rows(), self.limit);
+        let own = self.operands("input", &call.inputs, rows)?;
+        let parameters = self.parameters(&call.parameters)?;
+        let tensors = &mut self.tensors;
         let other = dense("other", tensors.matrix("other", &edges.other, None, limit)?)?;
         let vertices = tensors.ids("vertices", edges.vertices)?;
         let offsets = tensors.ids("offsets", edges.offsets)?;
@@ -245,25 +234,22 @@ impl Request {
             let reason = format!("limit matrix-bytes: {asked} bytes for a block of edges, {limit} allowed");
             return Err(wire(EDGES, reason));
         }
-        let lists =
-            Listed { offsets, others, own: tensors.numbers(self.row_numbers, rows)?, vertices, known };
-        let places = self.places(rows)?;
-        let (rows_out, sums_out) = places.targets()?;
-        let call = EdgeCall {
+        let own_rows = tensors.numbers(call.row_numbers, rows)?;
+        let lists = Listed { offsets, others, own: own_rows, vertices, known };
+        Ok(EdgeCall {
             kind: edges.function,
-            seed: self.seed,
-            epoch: self.epoch,
-            layer: self.layer,
-            training: self.training,
-            grid: Arc::new(grid),
+            seed: call.seed,
+            epoch: call.epoch,
+            layer: call.layer,
+            training: call.training,
+            grid,
             lists: Arc::new(lists),
             other: vec![(0..there, other)],
             own,
             parameters,
-            rows_out,
-            sums_out,
-        };
-        Ok((call, places))
+            rows_out: Vec::new(),
+            sums_out: Vec::new(),
+        })
     }
 }
 

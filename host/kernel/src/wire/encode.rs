@@ -1,35 +1,36 @@
 //! A call to a frame, and what many calls share to frames of their own.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use eciton_plan::TaskKey;
 use eciton_plan::signature::{Attribute, Value};
 use eciton_tensor::Matrix;
 use eciton_tensor::frame::{Encoding, Packed, Writer};
 
-use super::edges::{self, EdgesRef};
+use super::edges;
 use super::request::grid_parts;
-use super::span;
+use super::steps::{
+    CallRef, GatherRef, HoldRef, KeepRef, ListsRef, OutRef, SlotRef, StepRef, WriteRef, small,
+};
 use super::{
     KernelRef, LabelledRef, MatrixRef, Numbers, Object, Request, STREAM_BYTES, Source, TargetsRef, VERSION,
     WireLimits, at, wire,
 };
 use crate::bindings::exports::eciton::kernel::vertex as wv;
-use crate::call::{AnyCall, Call, Common, Kind, Labelled, RowNumbers, Target, Targets};
+use crate::call::{
+    Call, CallStep, GatherLists, GatherStep, Given, Kind, Labelled, Operand, RowNumbers, Target, Targets,
+    VertexCall, Write,
+};
+use crate::edges::{EdgeCall, EdgeKind};
 use crate::error::Result;
 use crate::limits::Limits;
 use crate::runtime::Layer;
 
 pub(super) const CALL: &str = "call";
 
-/// What the caller has put into constant frames already: it is not written again.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Constants<'a> {
-    /// Inputs by their place among the call's, and where they lie.
-    pub inputs: &'a [(usize, Source)],
-    /// The object that holds all parameters: part i is parameter i.
-    pub parameters: Option<u32>,
-    /// Of a span: matrices by their place among those from outside, and where they lie.
-    pub given: &'a [(usize, Source)],
-}
+/// The place of a matrix that is written last, until then.
+const LATER: Source = Source { object: None, part: u32::MAX };
 
 /// How a matrix is written: sparse rows keep their values, which are few; what is stored as bfloat16
 /// travels so, which changes nothing.
@@ -41,20 +42,14 @@ fn written(matrix: &Matrix, encoding: Encoding) -> Encoding {
     }
 }
 
-/// How an answer's rows are written: as bfloat16 too where all of them are stored so.
+/// How an answer's rows are written: as bfloat16 too where all of them are stored so; an edge kernel's as f32.
 fn answered(call: &Call, encoding: Encoding) -> Encoding {
-    let mut rows = call.rows_out.iter().flatten().peekable();
-    match rows.peek().is_some() && rows.all(|target| matches!(target, Target::Half { .. })) {
-        true => Encoding::Bf16,
+    let half = |(_, target): &(u32, Target)| matches!(target, Target::Half { .. });
+    match call.steps.iter().any(|step| matches!(step, CallStep::Edges(..))) {
+        true => Encoding::F32,
+        false if !call.outs.is_empty() && call.outs.iter().all(half) => Encoding::Bf16,
         false => encoding.of_numbers(),
     }
-}
-
-/// The reference of rows that were packed.
-fn refer_packed(writer: &mut Writer<'_>, matrix: &Matrix, packed: Packed) -> Result<MatrixRef> {
-    let encoding = Some(packed.encoding());
-    let source = Source { object: None, part: writer.packed(packed).map_err(at(CALL))? };
-    Ok(MatrixRef { source, extents: matrix.shape().get(1..).unwrap_or_default().to_vec(), encoding })
 }
 
 /// A matrix's reference; its rows are written if `source` is none.
@@ -76,6 +71,13 @@ pub(super) fn refer(
     Ok(MatrixRef { source, extents, encoding })
 }
 
+/// The reference of rows that were packed.
+fn refer_packed(writer: &mut Writer<'_>, matrix: &Matrix, packed: Packed) -> Result<MatrixRef> {
+    let encoding = Some(packed.encoding());
+    let source = Source { object: None, part: writer.packed(packed).map_err(at(CALL))? };
+    Ok(MatrixRef { source, extents: matrix.shape().get(1..).unwrap_or_default().to_vec(), encoding })
+}
+
 fn rows_bytes(matrix: &Matrix, encoding: Encoding) -> u64 {
     match matrix {
         Matrix::Dense(_) => {
@@ -86,212 +88,352 @@ fn rows_bytes(matrix: &Matrix, encoding: Encoding) -> u64 {
     }
 }
 
-/// A call as a request's frame. Dense rows of a vertex kernel are written with `encoding`, or as
-/// bfloat16 where they are stored so; as signs, inputs alone that the layer reads no more of, all
-/// others then as f32. Parameters, sparse rows and all rows of an edge kernel are
-/// written as f32. A part that may be streamed ([`Request::streamable`]) is the frame's last, so that
-/// everything else can be fetched at once before it.
+/// A call as a request's frame: each matrix and list once, but those that lie `elsewhere`, by their place
+/// in [`Call::given`]: in one of the objects.
+///
+/// Dense rows of vertex kernels are written with `encoding`, or as bfloat16 where they are stored so; as
+/// signs, inputs alone that the layer reads no more of, all others then as f32. Parameters, sparse rows and
+/// all rows of edge kernels are written as f32. A part that may be streamed ([`Request::streamable`]) is the
+/// frame's last, so that everything else can be fetched at once before it.
 ///
 /// # Errors
-/// [`Error::Wire`](crate::Error::Wire) past a limit of frames or requests, and for constants of an
-/// edge kernel; [`Error::Host`](crate::Error::Host) for rows that have not arrived.
-#[allow(clippy::too_many_arguments)]
+/// [`Error::Wire`](crate::Error::Wire) past a limit of frames or requests;
+/// [`Error::Host`](crate::Error::Host) for rows that have not arrived.
 pub fn encode(
     run: &str,
     key: TaskKey,
-    layer: &Layer,
-    call: &AnyCall,
+    call: &Call,
     encoding: Encoding,
     limits: &Limits,
-    objects: Vec<Object>,
-    constants: &Constants<'_>,
+    mut objects: Vec<Object>,
+    elsewhere: &[(usize, Source)],
 ) -> Result<Vec<u8>> {
+    for (given, source) in elsewhere {
+        if source.object.is_none() || *given >= call.given.len() {
+            let reason = format!("matrix {given} at {source} is none in an object that this call is given");
+            return Err(wire(CALL, reason));
+        }
+    }
     let mut writer = Writer::new(Vec::new());
-    let (parts, common) = match call {
-        AnyCall::Rows(call) => (parts(&mut writer, layer, call, encoding, constants)?, call.common()),
-        _ if constants.parameters.is_some() || !constants.inputs.is_empty() => {
-            return Err(wire(CALL, "constants of an edge kernel, or of one call of a span"));
+    let mut matrices = Matrices::of(call, encoding, elsewhere)?;
+    let given = matrices.write(&mut writer, &mut objects)?;
+    let locals = objects.len();
+    let mut slots = Vec::with_capacity(call.slots.len());
+    for slot in &call.slots {
+        let from = slot.from.as_ref().map(|from| refer(&mut writer, from, encoding, None)).transpose()?;
+        slots.push(SlotRef { rows: small(slot.rows)?, columns: small(slot.columns)?, half: slot.half, from });
+    }
+    let (lists, known, rows) = (Vec::new(), Vec::new(), HashMap::new());
+    let mut writing = Writing { writer, given, locals, lists, known, rows };
+    let mut steps = Vec::with_capacity(call.steps.len());
+    for step in &call.steps {
+        steps.push(match step {
+            CallStep::Gather(gather) => StepRef::Gather(writing.gather(gather)?),
+            CallStep::Vertex(layer, step) => StepRef::Kernel(Box::new(writing.vertex(layer, step)?)),
+            CallStep::Edges(layer, step) => StepRef::Kernel(Box::new(writing.edges(layer, step)?)),
+        });
+    }
+    let Writing { mut writer, lists, .. } = writing;
+    if let Some(last) = matrices.write_last(&mut writer)? {
+        let calls = steps.iter_mut().filter_map(|step| match step {
+            StepRef::Kernel(call) => Some(call),
+            StepRef::Gather(_) => None,
+        });
+        for call in calls {
+            let rows = call.inputs.iter_mut().chain(&mut call.outputs).chain(&mut call.kept);
+            let later = rows.chain(&mut call.gradients).filter(|matrix| matrix.source == LATER);
+            later.for_each(|matrix| last.clone_into(matrix));
         }
-        AnyCall::Edges(call) => (edges::parts(&mut writer, call)?, call.common()),
-        AnyCall::Span(call) => {
-            let (task, given) = (Task { run, key, limits }, constants.given);
-            let request = span::request(&mut writer, &task, call, encoding.of_numbers(), objects, given)?;
-            return finish(writer, &request);
-        }
+    }
+    let out = |(slot, target): &(u32, Target)| match target {
+        Target::Sums { .. } => Err(wire(CALL, "sums where rows are written")),
+        _ => Ok(OutRef { slot: *slot, rows: small(target.shape().0)?, extents: target.extents().to_vec() }),
     };
-    let task = Task { run, key, limits };
-    finish(writer, &request(&task, layer, &common, parts, objects)?)
-}
-
-/// What all calls of a task say alike.
-pub(super) struct Task<'a> {
-    pub(super) run: &'a str,
-    pub(super) key: TaskKey,
-    pub(super) limits: &'a Limits,
-}
-
-/// A frame of what was written and its request.
-fn finish(mut writer: Writer<'_>, request: &Request) -> Result<Vec<u8>> {
+    let mut keeps = Vec::with_capacity(call.keeps.len());
+    for (slot, kept) in &call.keeps {
+        let rows = OutRef { slot: *slot, rows: small(kept.rows)?, extents: kept.extents.clone() };
+        keeps.push(KeepRef { rows, key: kept.key, to: kept.to.clone() });
+    }
+    let request = Request {
+        version: VERSION,
+        run: run.to_owned(),
+        key,
+        limits: WireLimits::from(limits),
+        encoding: answered(call, encoding),
+        objects,
+        slots,
+        lists,
+        steps,
+        outs: call.outs.iter().map(out).collect::<Result<_>>()?,
+        keeps,
+        frees: call.frees.clone(),
+        holds: call.holds.iter().map(|&(sum, of)| HoldRef { sum, of }).collect(),
+    };
     // What a worker would refuse is found here, by whose fault it is.
     request.check()?;
-    let meta = serde_json::to_vec(request).map_err(|e| wire(CALL, e.to_string()))?;
-    writer.set_meta(meta);
+    writer.set_meta(serde_json::to_vec(&request).map_err(|e| wire(CALL, e.to_string()))?);
     writer.finish().map_err(at(CALL))
 }
 
-/// The request of one call whose matrices were written.
-pub(super) fn request(
-    task: &Task<'_>,
-    layer: &Layer,
-    common: &Common<'_>,
-    parts: Parts,
-    objects: Vec<Object>,
-) -> Result<Request> {
-    Ok(Request {
-        version: VERSION,
-        run: task.run.to_owned(),
-        key: task.key,
-        kernel: KernelRef::new(layer.kernel()),
-        inputs_extents: layer.inputs().to_vec(),
-        attributes: plain(layer.attributes()),
-        kind: parts.kind,
-        seed: common.seed,
-        epoch: common.epoch,
-        layer: common.layer,
-        training: common.training,
-        grid: grid_parts(common.grid)?,
-        row_numbers: parts.row_numbers,
-        inputs: parts.inputs,
-        outputs: parts.outputs,
-        kept: parts.kept,
-        parameters: parts.parameters,
-        gradients: parts.gradients,
-        output_count: u32::try_from(parts.output_count).unwrap_or(u32::MAX),
-        rows_out: common
-            .rows_out
-            .iter()
-            .map(|t| t.as_ref().map(extents_out).transpose())
-            .collect::<Result<_>>()?,
-        sums_out: common.sums_out.iter().map(shape_out).collect::<Result<_>>()?,
-        labelled: parts.labelled,
-        edges: parts.edges,
-        span: None,
-        objects,
-        limits: WireLimits::from(task.limits),
-        encoding: parts.answered,
-    })
+/// How each of a call's matrices is written.
+struct Matrices<'a> {
+    call: &'a Call,
+    elsewhere: &'a [(usize, Source)],
+    encodings: Vec<Encoding>,
+    packed: Vec<Option<Packed>>,
+    /// The one that is written last.
+    streamed: Option<usize>,
 }
 
-/// The parts of a request that the two kinds of kernels write differently.
-pub(super) struct Parts {
-    pub(super) kind: Kind,
-    pub(super) row_numbers: Numbers,
-    pub(super) inputs: Vec<MatrixRef>,
-    pub(super) outputs: Vec<MatrixRef>,
-    pub(super) kept: Vec<MatrixRef>,
-    pub(super) parameters: Vec<MatrixRef>,
-    pub(super) gradients: Vec<MatrixRef>,
-    pub(super) output_count: usize,
-    pub(super) labelled: Option<LabelledRef>,
-    pub(super) edges: Option<EdgesRef>,
-    /// How the answer's rows are written.
-    pub(super) answered: Encoding,
-}
+impl<'a> Matrices<'a> {
+    fn of(call: &'a Call, encoding: Encoding, elsewhere: &'a [(usize, Source)]) -> Result<Self> {
+        let mut encodings = vec![encoding.of_numbers(); call.given.len()];
+        // How often each is read, and the only reader's layer if it reads nothing but signs.
+        let mut readers = vec![(0, None); call.given.len()];
+        for step in &call.steps {
+            let exact = match step {
+                CallStep::Vertex(layer, step) => {
+                    for at in step.operands().filter_map(Operand::given) {
+                        if let Some((count, _)) = readers.get_mut(at) {
+                            *count += 1;
+                        }
+                    }
+                    for (at, input) in step.inputs.iter().zip(&layer.signature().inputs) {
+                        let reader = at.given().and_then(|at| readers.get_mut(at));
+                        if let (Some((_, within)), true) = (reader, layer.reads_signs(&input.name)) {
+                            *within = Some(step.kind == Kind::Backward);
+                        }
+                    }
+                    step.parameters.iter().chain(&[])
+                }
+                // Exact whatever rows are written as.
+                CallStep::Edges(_, step) => step.parameters.iter().chain(&step.own),
+                CallStep::Gather(_) => [].iter().chain(&[]),
+            };
+            for at in exact.filter_map(Operand::given) {
+                if let Some(encoding) = encodings.get_mut(at) {
+                    *encoding = Encoding::F32;
+                }
+            }
+        }
+        let mut made = Self { call, elsewhere, encodings, packed: Vec::new(), streamed: None };
+        for (at, (given, reader)) in call.given.iter().zip(readers).enumerate() {
+            made.packed.push(match (given, encoding, reader) {
+                (Given::Here(matrix), Encoding::Bits(_), (1, Some(within))) if made.source(at).is_none() => {
+                    Packed::of(matrix, within).map_err(super::at(CALL))?
+                }
+                _ => None,
+            });
+        }
+        if let Some((_, step)) = call.only_vertex() {
+            let mut rows = step.inputs.iter().chain(&step.gradients).filter_map(Operand::given);
+            made.streamed = rows.find(|at| made.source(*at).is_none() && made.bytes(*at) > STREAM_BYTES);
+        }
+        Ok(made)
+    }
 
-/// Writes the matrices of a vertex kernel's call.
-fn parts(
-    writer: &mut Writer<'_>,
-    layer: &Layer,
-    call: &Call,
-    encoding: Encoding,
-    constants: &Constants<'_>,
-) -> Result<Parts> {
-    for (at, source) in constants.inputs {
-        if source.object.is_none() || *at >= call.inputs.len() {
-            return Err(wire(CALL, format!("input {at} at {source} is no constant input of this call")));
+    fn source(&self, given: usize) -> Option<Source> {
+        self.elsewhere.iter().find(|(at, _)| *at == given).map(|(_, source)| *source)
+    }
+
+    fn bytes(&self, at: usize) -> u64 {
+        match (self.call.given.get(at), self.packed.get(at), self.encodings.get(at)) {
+            (_, Some(Some(packed)), _) => packed.bytes_len(),
+            (Some(Given::Here(matrix)), _, Some(encoding)) => rows_bytes(matrix, *encoding),
+            _ => 0,
         }
     }
-    let constant = |i: usize| constants.inputs.iter().find(|(at, _)| *at == i).map(|(_, s)| *s);
-    let signs = |(i, m): (usize, &Matrix)| -> Result<Option<Packed>> {
-        let read = layer.signature().inputs.get(i).is_some_and(|input| layer.reads_signs(&input.name));
-        match encoding {
-            Encoding::Bits(_) if read && constant(i).is_none() => {
-                Packed::of(m, call.kind == Kind::Backward).map_err(at(CALL))
-            }
+
+    fn write(&mut self, writer: &mut Writer<'_>, objects: &mut Vec<Object>) -> Result<Vec<MatrixRef>> {
+        let mut written = Vec::with_capacity(self.call.given.len());
+        for (at, given) in self.call.given.iter().enumerate() {
+            written.push(match given {
+                Given::Kept(kept) => {
+                    let source = Source { object: Some(small(objects.len())?), part: 0 };
+                    objects.push(kept.key.into());
+                    MatrixRef { source, extents: kept.extents.clone(), encoding: Some(Encoding::F32) }
+                }
+                Given::Here(matrix) if self.streamed == Some(at) => {
+                    refer(writer, matrix, self.encodings[at], Some(LATER))?
+                }
+                Given::Here(matrix) => self.one(writer, at, matrix)?,
+            });
+        }
+        Ok(written)
+    }
+
+    fn one(&mut self, writer: &mut Writer<'_>, at: usize, matrix: &Matrix) -> Result<MatrixRef> {
+        match self.packed.get_mut(at).and_then(Option::take) {
+            Some(packed) => refer_packed(writer, matrix, packed),
+            None => refer(writer, matrix, self.encodings[at], self.source(at)),
+        }
+    }
+
+    fn write_last(&mut self, writer: &mut Writer<'_>) -> Result<Option<MatrixRef>> {
+        match self.streamed.and_then(|at| Some((at, self.call.given.get(at)?))) {
+            Some((at, Given::Here(matrix))) => self.one(writer, at, matrix).map(Some),
             _ => Ok(None),
         }
-    };
-    let mut packed = call.inputs.iter().enumerate().map(signs).collect::<Result<Vec<_>>>()?;
-    let bytes = |(i, m): (usize, &Matrix)| match packed.get(i) {
-        Some(Some(packed)) => packed.bytes_len(),
-        _ => rows_bytes(m, encoding),
-    };
-    let streamed_input = call
-        .inputs
-        .iter()
-        .enumerate()
-        .position(|(i, m)| bytes((i, m)) > STREAM_BYTES && constant(i).is_none());
-    let streamed_gradient = match streamed_input {
-        Some(_) => None,
-        None => call.gradients.iter().position(|m| rows_bytes(m, encoding) > STREAM_BYTES),
-    };
-    // A streamed matrix gets its place last; until then it has none.
-    let later = Some(Source { object: None, part: u32::MAX });
-    let mut all = |matrices: &[Matrix], source: &dyn Fn(usize) -> Option<Source>, encoding| {
-        let refer = |(i, m): (usize, &Matrix)| refer(writer, m, encoding, source(i));
-        matrices.iter().enumerate().map(refer).collect::<Result<Vec<_>>>()
-    };
-    let is_packed: Vec<bool> = packed.iter().map(Option::is_some).collect();
-    let place = |i: usize| match is_packed.get(i) {
-        Some(true) => later,
-        _ if Some(i) == streamed_input => later,
-        _ => constant(i),
-    };
-    let mut inputs = all(&call.inputs, &place, encoding)?;
-    let outputs = all(&call.outputs, &|_| None, encoding)?;
-    let kept = all(&call.kept, &|_| None, encoding)?;
-    let parameter = |i: usize| constants.parameters.map(|o| Source { object: Some(o), part: i as u32 });
-    let parameters = all(&call.parameters, &parameter, Encoding::F32)?;
-    let mut gradients =
-        all(&call.gradients, &|i| if Some(i) == streamed_gradient { later } else { None }, encoding)?;
-    let labelled = call.labelled.as_ref().map(|known| labelled(writer, known)).transpose()?;
-    let row_numbers = numbers(writer, &call.row_numbers)?;
-    let packed_now = packed.iter_mut().enumerate().filter(|(i, _)| Some(*i) != streamed_input);
-    for (i, packed) in packed_now {
-        if let (Some(packed), Some(matrix), Some(place)) =
-            (packed.take(), call.inputs.get(i), inputs.get_mut(i))
-        {
-            *place = refer_packed(writer, matrix, packed)?;
+    }
+}
+
+/// A call being written.
+struct Writing<'d> {
+    writer: Writer<'d>,
+    given: Vec<MatrixRef>,
+    /// The number of the first slot among objects.
+    locals: usize,
+    lists: Vec<ListsRef>,
+    /// The lists that were written.
+    known: Vec<Arc<GatherLists>>,
+    /// Lists of row numbers that were written, by where they lie.
+    rows: HashMap<*const u64, Numbers>,
+}
+
+impl Writing<'_> {
+    fn operand(&self, operand: &Operand) -> Result<MatrixRef> {
+        match operand {
+            Operand::Given(at) => {
+                let known = self.given.get(*at as usize).cloned();
+                known.ok_or_else(|| wire(CALL, format!("matrix {at} is not there")))
+            }
+            Operand::Local { slot, extents, .. } => {
+                let object = small(self.locals + *slot as usize)?;
+                let source = Source { object: Some(object), part: 0 };
+                Ok(MatrixRef { source, extents: extents.clone(), encoding: None })
+            }
         }
     }
-    let last =
-        [(streamed_input, &call.inputs, &mut inputs), (streamed_gradient, &call.gradients, &mut gradients)];
-    for (streamed, matrices, refs) in last {
-        if let Some((matrix, place)) = streamed.and_then(|i| matrices.get(i).zip(refs.get_mut(i))) {
-            let packed = streamed_input.and_then(|i| packed.get_mut(i)).and_then(Option::take);
-            *place = match packed {
-                Some(packed) => refer_packed(writer, matrix, packed)?,
-                None => refer(writer, matrix, encoding, None)?,
-            };
-        }
+
+    fn all(&self, operands: &[Operand]) -> Result<Vec<MatrixRef>> {
+        operands.iter().map(|operand| self.operand(operand)).collect()
     }
-    Ok(Parts {
-        kind: call.kind,
-        row_numbers,
-        inputs,
-        outputs,
-        kept,
-        parameters,
-        gradients,
-        output_count: call.output_count,
-        labelled,
-        edges: None,
-        answered: answered(call, encoding),
-    })
+
+    fn numbers(&mut self, of: &RowNumbers) -> Result<Numbers> {
+        let list = match of {
+            RowNumbers::From(first) => return Ok(Numbers::From(*first)),
+            RowNumbers::List(list) => list,
+        };
+        if let Some(known) = self.rows.get(&list.as_ptr()) {
+            return Ok(*known);
+        }
+        let halves = list.iter().flat_map(|&n| [n as u32, (n >> 32) as u32]).collect();
+        let written = Numbers::List(ids(&mut self.writer, halves)?);
+        self.rows.insert(list.as_ptr(), written);
+        Ok(written)
+    }
+
+    fn vertex(&mut self, layer: &Layer, step: &VertexCall<Operand, Write>) -> Result<CallRef> {
+        let row_numbers = self.numbers(&step.row_numbers)?;
+        let known = step.labelled.as_ref();
+        Ok(CallRef {
+            kernel: KernelRef::new(layer.kernel()),
+            inputs_extents: layer.inputs().to_vec(),
+            attributes: plain(layer.attributes()),
+            kind: step.kind,
+            seed: step.seed,
+            epoch: step.epoch,
+            layer: step.layer,
+            training: step.training,
+            grid: grid_parts(&step.grid)?,
+            row_numbers,
+            inputs: self.all(&step.inputs)?,
+            outputs: self.all(&step.outputs)?,
+            kept: self.all(&step.kept)?,
+            parameters: self.all(&step.parameters)?,
+            gradients: self.all(&step.gradients)?,
+            output_count: u32::try_from(step.output_count).unwrap_or(u32::MAX),
+            rows_out: writes(&step.rows_out),
+            sums_out: step.sums_out.iter().map(shape_out).collect::<Result<_>>()?,
+            labelled: known.map(|known| labelled(&mut self.writer, known)).transpose()?,
+            edges: None,
+        })
+    }
+
+    fn edges(&mut self, layer: &Layer, step: &EdgeCall<Operand, Write>) -> Result<CallRef> {
+        let (edges, row_numbers) = edges::write(&mut self.writer, step)?;
+        Ok(CallRef {
+            kernel: KernelRef::new(layer.kernel()),
+            inputs_extents: layer.inputs().to_vec(),
+            attributes: plain(layer.attributes()),
+            kind: edges.kind(),
+            seed: step.seed,
+            epoch: step.epoch,
+            layer: step.layer,
+            training: step.training,
+            grid: grid_parts(&step.grid)?,
+            row_numbers,
+            inputs: self.all(&step.own)?,
+            outputs: Vec::new(),
+            kept: Vec::new(),
+            parameters: self.all(&step.parameters)?,
+            gradients: Vec::new(),
+            output_count: u32::from(step.kind == EdgeKind::Forward),
+            rows_out: writes(&step.rows_out),
+            sums_out: step.sums_out.iter().map(shape_out).collect::<Result<_>>()?,
+            labelled: None,
+            edges: Some(edges),
+        })
+    }
+
+    fn gather(&mut self, step: &GatherStep) -> Result<GatherRef> {
+        let known = self.known.iter().position(|known| known.is_same(&step.lists));
+        let lists = match known {
+            Some(known) => known,
+            None => {
+                let lists = self.write(&step.lists)?;
+                self.known.push(step.lists.clone());
+                self.lists.push(lists);
+                self.lists.len() - 1
+            }
+        };
+        Ok(GatherRef {
+            normalisation: step.normalisation.name().to_owned(),
+            reversed: step.reversed,
+            lists: small(lists)?,
+            from: step.from,
+            into: step.into,
+            rows: small(step.rows)?,
+        })
+    }
+
+    fn write(&mut self, lists: &GatherLists) -> Result<ListsRef> {
+        let adjacency = lists.adjacency();
+        let offsets =
+            adjacency.offsets().iter().map(|&offset| small(usize::try_from(offset).unwrap_or(usize::MAX)));
+        let offsets = ids(&mut self.writer, offsets.collect::<Result<_>>()?)?;
+        let neighbours = ids(&mut self.writer, adjacency.neighbours().to_vec())?;
+        let mut column = |values: &Option<Arc<Vec<f32>>>| -> Result<Option<Source>> {
+            // Bits, as lists are written: they are no rows of a kernel.
+            let Some(values) = values else { return Ok(None) };
+            Ok(Some(ids(&mut self.writer, values.iter().map(|value| value.to_bits()).collect())?))
+        };
+        let (factors, weights) = (column(&lists.factors)?, column(&lists.weights)?);
+        Ok(ListsRef { offsets, neighbours, factors, weights })
+    }
+}
+
+fn writes(writes: &[Option<Write>]) -> Vec<Option<WriteRef>> {
+    let one = |write: &Write| WriteRef { slot: write.slot, extents: write.extents.clone() };
+    writes.iter().map(|write| write.as_ref().map(one)).collect()
+}
+
+impl GatherLists {
+    fn is_same(&self, other: &Self) -> bool {
+        let alike = |a: &Option<Arc<Vec<f32>>>, b: &Option<Arc<Vec<f32>>>| match (a, b) {
+            (None, None) => true,
+            (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        };
+        Arc::ptr_eq(&self.graph, &other.graph)
+            && self.outgoing == other.outgoing
+            && alike(&self.factors, &other.factors)
+            && alike(&self.weights, &other.weights)
+    }
 }
 
 /// Writes what is known of rows, for `loss`.
-pub(super) fn labelled(writer: &mut Writer<'_>, known: &Labelled) -> Result<LabelledRef> {
+fn labelled(writer: &mut Writer<'_>, known: &Labelled) -> Result<LabelledRef> {
     let targets = match &known.targets {
         Targets::Values(values) => TargetsRef::Values(refer(writer, values, Encoding::F32, None)?),
         Targets::Classes(classes) => TargetsRef::Classes(ids(writer, classes.to_vec())?),
@@ -302,72 +444,25 @@ pub(super) fn labelled(writer: &mut Writer<'_>, known: &Labelled) -> Result<Labe
     Ok(LabelledRef { targets, rows, weight: known.weight, row_weights })
 }
 
-/// Writes the numbers of rows.
-pub(super) fn numbers(writer: &mut Writer<'_>, numbers: &RowNumbers) -> Result<Numbers> {
-    Ok(match numbers {
-        RowNumbers::From(first) => Numbers::From(*first),
-        RowNumbers::List(list) => {
-            let halves: Vec<u32> = list.iter().flat_map(|&n| [n as u32, (n >> 32) as u32]).collect();
-            Numbers::List(ids(writer, halves)?)
-        }
-    })
-}
-
 /// Writes a list.
 pub(super) fn ids(writer: &mut Writer<'_>, list: Vec<u32>) -> Result<Source> {
     Ok(Source { object: None, part: writer.ids(list).map_err(at(CALL))? })
 }
 
-/// A constant frame of a call's parameters, in order, as f32.
+/// A frame of matrices that several calls read, one a part; sparse rows always as f32. Parameters are
+/// written as f32.
 ///
 /// # Errors
 /// As [`encode`].
-pub fn encode_parameters(call: &Call) -> Result<Vec<u8>> {
+pub fn encode_matrices<'a>(
+    matrices: impl IntoIterator<Item = &'a Matrix>,
+    encoding: Encoding,
+) -> Result<Vec<u8>> {
     let mut writer = Writer::new(Vec::new());
-    for matrix in &call.parameters {
-        writer.matrix(matrix, Encoding::F32).map_err(at("parameters"))?;
+    for matrix in matrices {
+        writer.matrix(matrix, written(matrix, encoding)).map_err(at("a shared matrix"))?;
     }
-    writer.finish().map_err(at("parameters"))
-}
-
-/// A constant frame of one matrix as its only part, as f32.
-///
-/// # Errors
-/// As [`encode`].
-pub fn encode_matrix(matrix: &Matrix) -> Result<Vec<u8>> {
-    let mut writer = Writer::new(Vec::new());
-    writer.matrix(matrix, Encoding::F32).map_err(at("a matrix"))?;
-    writer.finish().map_err(at("a matrix"))
-}
-
-/// A frame of rows as its only part; sparse rows always as f32.
-///
-/// # Errors
-/// As [`encode`].
-pub fn encode_rows(matrix: &Matrix, encoding: Encoding) -> Result<Vec<u8>> {
-    let mut writer = Writer::new(Vec::new());
-    writer.matrix(matrix, written(matrix, encoding)).map_err(at("rows"))?;
-    writer.finish().map_err(at("rows"))
-}
-
-/// A constant frame of one input as its only part; sparse rows always as f32.
-///
-/// # Errors
-/// As [`encode`].
-pub fn encode_input(call: &Call, at_input: usize, encoding: Encoding) -> Result<Vec<u8>> {
-    let place = || format!("input {at_input}");
-    let matrix = call.inputs.get(at_input);
-    let matrix = matrix.ok_or_else(|| wire(place(), format!("the call has {}", call.inputs.len())))?;
-    let mut writer = Writer::new(Vec::new());
-    writer.matrix(matrix, written(matrix, encoding)).map_err(at(place()))?;
-    writer.finish().map_err(at(place()))
-}
-
-pub(super) fn extents_out(target: &Target) -> Result<Vec<u32>> {
-    match target {
-        Target::Rows { extents, .. } | Target::Half { extents, .. } => Ok(extents.clone()),
-        Target::Sums { .. } => Err(wire(CALL, "sums where rows are written")),
-    }
+    writer.finish().map_err(at("a shared matrix"))
 }
 
 fn shape_out(target: &Target) -> Result<Vec<u32>> {

@@ -1,9 +1,10 @@
-//! Whether a request is a call of its layer: counts and extents against the signature.
+//! Whether a call of a request is one of its layer: counts and extents against the signature.
 
 use eciton_plan::signature::{RowsSpec, Signature, TargetKind};
 
 use super::edges::EdgesRef;
-use super::{MatrixRef, Request, TargetsRef, width, wire};
+use super::steps::{CallRef, WriteRef};
+use super::{MatrixRef, TargetsRef, width, wire};
 use crate::call::Kind;
 use crate::edges::EdgeKind;
 use crate::error::{Error, Result};
@@ -16,46 +17,46 @@ enum Given {
     None,
 }
 
-pub(super) fn fits(request: &Request, s: &Signature) -> Result<()> {
+pub(super) fn fits(call: &CallRef, s: &Signature) -> Result<()> {
     use Given::{All, AllOrNone, None};
-    match (&request.edges, &s.edges) {
-        (Some(edges), Some(signature)) => return on_edges(request, edges, s, &signature.passed),
+    match (&call.edges, &s.edges) {
+        (Some(edges), Some(signature)) => return on_edges(call, edges, s, &signature.passed),
         (Option::None, Option::None) => {}
         _ => {
-            let reason = format!("kernel `{}` is of the other kind, rows or edges", request.kernel.name);
+            let reason = format!("kernel `{}` is of the other kind, rows or edges", call.kernel.name);
             return Err(wire("request", reason));
         }
     }
-    let kind = request.kind;
+    let kind = call.kind;
     let needed = |needed| if needed { All } else { AllOrNone };
     let (inputs, outputs, passed) = match kind {
         Kind::Forward | Kind::Loss => (All, None, None),
         Kind::Backward => (needed(s.backward_needs.inputs), needed(s.backward_needs.outputs), All),
     };
     if kind == Kind::Loss && s.loss.is_none() {
-        return Err(wire("loss", format!("kernel `{}` has none", request.kernel.name)));
+        return Err(wire("loss", format!("kernel `{}` has none", call.kernel.name)));
     }
-    if let Some(labelled) = &request.labelled {
-        targets(request, &labelled.targets, s)?;
+    if let Some(labelled) = &call.labelled {
+        targets(call, &labelled.targets, s)?;
     }
-    rows("inputs", &request.inputs, &s.inputs, inputs)?;
-    rows("outputs", &request.outputs, &s.outputs, outputs)?;
-    rows("kept", &request.kept, &s.kept, passed)?;
-    rows("gradients", &request.gradients, &s.outputs, passed)?;
-    parameters(request, s)?;
+    rows("inputs", &call.inputs, &s.inputs, inputs)?;
+    rows("outputs", &call.outputs, &s.outputs, outputs)?;
+    rows("kept", &call.kept, &s.kept, passed)?;
+    rows("gradients", &call.gradients, &s.outputs, passed)?;
+    parameters(call, s)?;
     let places: Vec<&RowsSpec> = match kind {
         Kind::Forward => s.outputs.iter().chain(&s.kept).collect(),
         Kind::Backward | Kind::Loss => s.inputs.iter().collect(),
     };
-    let written = &request.rows_out;
-    let alike = |(found, spec): (&Option<Vec<u32>>, &&RowsSpec)| {
-        found.as_ref().is_none_or(|extents| width(extents) == spec.width())
+    let written = &call.rows_out;
+    let alike = |(found, spec): (&Option<WriteRef>, &&RowsSpec)| {
+        found.as_ref().is_none_or(|write| width(&write.extents) == spec.width())
     };
     if written.len() != places.len() || !written.iter().zip(&places).all(alike) {
         return Err(differs("rows_out", written, &places));
     }
-    if kind == Kind::Forward && request.output_count as usize != s.outputs.len() {
-        return Err(differs("output_count", &request.output_count, &s.outputs.len()));
+    if kind == Kind::Forward && call.output_count as usize != s.outputs.len() {
+        return Err(differs("output_count", &call.output_count, &s.outputs.len()));
     }
     let mut sums: Vec<Vec<u32>> = Vec::new();
     if kind != Kind::Forward {
@@ -64,11 +65,11 @@ pub(super) fn fits(request: &Request, s: &Signature) -> Result<()> {
     if kind == Kind::Loss {
         sums.push(vec![1]);
     }
-    same("sums_out", &request.sums_out, &sums)
+    same("sums_out", &call.sums_out, &sums)
 }
 
 /// An edge kernel's call: own rows, rows of other ends, and what it writes.
-fn on_edges(request: &Request, edges: &EdgesRef, s: &Signature, passed: &RowsSpec) -> Result<()> {
+fn on_edges(call: &CallRef, edges: &EdgesRef, s: &Signature, passed: &RowsSpec) -> Result<()> {
     let [source, target] = &s.inputs[..] else {
         return Err(wire("request", "an edge kernel's signature has two inputs"));
     };
@@ -81,7 +82,7 @@ fn on_edges(request: &Request, edges: &EdgesRef, s: &Signature, passed: &RowsSpe
         EdgeKind::Sources => (vec![source], passed, vec![source]),
     };
     let alike = |extents: &Vec<u32>, spec: &RowsSpec| width(extents) == spec.width();
-    let given: Vec<_> = request.inputs.iter().map(|m| &m.extents).collect();
+    let given: Vec<_> = call.inputs.iter().map(|m| &m.extents).collect();
     if given.len() != own.len() || !given.iter().zip(&own).all(|(found, spec)| alike(found, spec)) {
         return Err(differs("inputs", &given, &own));
     }
@@ -89,14 +90,14 @@ fn on_edges(request: &Request, edges: &EdgesRef, s: &Signature, passed: &RowsSpe
         return Err(differs("other", &edges.other.extents, other));
     }
     let known = edges.known.as_ref().map(|known| known.extents.clone());
-    let told = request.inputs_extents.get(2).filter(|extents| width(extents) != Some(0)).cloned();
+    let told = call.inputs_extents.get(2).filter(|extents| width(extents) != Some(0)).cloned();
     if known != told {
         return Err(differs("known", &known, &told));
     }
-    parameters(request, s)?;
-    let written = &request.rows_out;
-    let fit = |(found, spec): (&Option<Vec<u32>>, &&RowsSpec)| match found {
-        Some(extents) => alike(extents, spec),
+    parameters(call, s)?;
+    let written = &call.rows_out;
+    let fit = |(found, spec): (&Option<WriteRef>, &&RowsSpec)| match found {
+        Some(write) => alike(&write.extents, spec),
         // Only a target's own gradient may be unwanted.
         None => edges.function == EdgeKind::Targets && std::ptr::eq(*spec, target),
     };
@@ -107,17 +108,17 @@ fn on_edges(request: &Request, edges: &EdgesRef, s: &Signature, passed: &RowsSpe
         EdgeKind::Targets => s.parameters.iter().map(|p| p.shape.clone()).collect(),
         _ => Vec::new(),
     };
-    same("sums_out", &request.sums_out, &sums)
+    same("sums_out", &call.sums_out, &sums)
 }
 
-fn parameters(request: &Request, s: &Signature) -> Result<()> {
+fn parameters(call: &CallRef, s: &Signature) -> Result<()> {
     let shape = |found: &MatrixRef| found.extents.clone();
     let parameters: Vec<_> =
         s.parameters.iter().map(|p| p.shape.get(1..).unwrap_or_default().to_vec()).collect();
-    same("extents of parameters", &request.parameters.iter().map(shape).collect(), &parameters)
+    same("extents of parameters", &call.parameters.iter().map(shape).collect(), &parameters)
 }
 
-fn targets(request: &Request, found: &TargetsRef, s: &Signature) -> Result<()> {
+fn targets(call: &CallRef, found: &TargetsRef, s: &Signature) -> Result<()> {
     match (found, s.loss) {
         (TargetsRef::Classes(_), Some(TargetKind::Classes)) => Ok(()),
         (TargetsRef::Values(values), Some(TargetKind::Values)) => {
@@ -125,7 +126,7 @@ fn targets(request: &Request, found: &TargetsRef, s: &Signature) -> Result<()> {
             same("extents of targets", &vec![values.extents.clone()], &vec![columns])
         }
         _ => {
-            let reason = format!("kernel `{}` compares with targets of the other kind", request.kernel.name);
+            let reason = format!("kernel `{}` compares with targets of the other kind", call.kernel.name);
             Err(wire("targets", reason))
         }
     }

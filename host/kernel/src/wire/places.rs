@@ -11,11 +11,7 @@ use super::{Outcome, at, encode_failure, wire};
 use crate::error::Result;
 
 /// One sum: a buffer for each part of the grid.
-#[derive(Debug)]
-pub(super) struct Sums {
-    pub(super) parts: Vec<Buffer>,
-    pub(super) shape: Vec<u32>,
-}
+pub(super) type Sums = Vec<Buffer>;
 
 /// Rows that stay with the worker, or go to others.
 #[derive(Debug, Clone)]
@@ -34,8 +30,7 @@ pub type HeldSums = (ParameterId, Vec<Buffer>);
 /// The buffers that a call writes to, on the worker's side.
 #[derive(Debug)]
 pub struct Places {
-    /// With the extents of one row.
-    pub(super) rows: Vec<Option<(Buffer, Vec<u32>)>>,
+    pub(super) rows: Vec<Buffer>,
     pub(super) sums: Vec<Sums>,
     /// Rows that stay or go to other workers: addresses, these, rows.
     pub(super) kept: Vec<(TensorKey, Vec<u32>, Buffer)>,
@@ -66,7 +61,7 @@ impl Places {
         // From the last on, so that places before it stay.
         for (at, of) in std::mem::take(&mut self.held).into_iter().rev() {
             if at < self.sums.len() {
-                held.push((of, self.sums.remove(at).parts));
+                held.push((of, self.sums.remove(at)));
             }
         }
         held.reverse();
@@ -75,9 +70,9 @@ impl Places {
 
     /// Bytes allocated.
     pub fn bytes(&self) -> u64 {
-        let rows = self.rows.iter().flatten().map(|(buffer, _)| buffer.bytes() as u64);
+        let rows = self.rows.iter().map(|buffer| buffer.bytes() as u64);
         let kept = self.kept.iter().map(|(_, _, buffer)| buffer.bytes() as u64);
-        rows.chain(self.sums.iter().flat_map(|s| &s.parts).map(|b| b.bytes() as u64)).chain(kept).sum()
+        rows.chain(self.sums.iter().flatten().map(|b| b.bytes() as u64)).chain(kept).sum()
     }
 
     /// The answer: its frame's parts are the rows that were wanted, with `encoding`, then the sums as
@@ -98,8 +93,8 @@ impl Places {
         }
         let begun = Instant::now();
         let lease = |b: &Buffer| b.read(0..b.rows()).map_err(at("answer"));
-        let rows = self.rows.iter().flatten().map(|(b, _)| lease(b)).collect::<Result<Vec<_>>>()?;
-        let sums = self.sums.iter().map(|s| s.parts.iter().map(lease).collect::<Result<Vec<_>>>());
+        let rows = self.rows.iter().map(lease).collect::<Result<Vec<_>>>()?;
+        let sums = self.sums.iter().map(|parts| parts.iter().map(lease).collect::<Result<Vec<_>>>());
         let sums = sums.collect::<Result<Vec<Vec<ReadRows>>>>()?;
         let mut writer = Writer::new(Vec::new());
         for lease in &rows {

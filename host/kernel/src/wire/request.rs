@@ -1,26 +1,17 @@
-//! A request: everything about a call but its matrices' values.
+//! A request: everything about a call but its matrices' values. What it does is in [`steps`](super::steps).
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use eciton_plan::signature::Attribute;
 use eciton_plan::{TaskKey, TensorKey};
-use eciton_tensor::frame::{Encoding, padded_bytes};
-use eciton_tensor::grid::MAX_LEVEL;
-use eciton_tensor::{Atom, Grid, Part};
+use eciton_tensor::frame::Encoding;
+use eciton_tensor::{Grid, Part};
 use serde::{Deserialize, Serialize};
 
-use super::edges::EdgesRef;
-use super::fit::fits;
-use super::span::SpanRef;
-use super::{
-    MAX_ATOMS, MAX_ATTRIBUTES, MAX_MATRICES, MAX_NAME_BYTES, MAX_OBJECTS, STREAM_BYTES, Source,
-    check_version, parse_meta, text, width, wire,
-};
-use crate::call::Kind;
+use super::steps::{CallRef, HoldRef, KeepRef, ListsRef, OutRef, SlotRef, StepRef};
+use super::{STREAM_BYTES, Source, parse_meta, text, width, wire};
 use crate::error::Result;
 use crate::limits::Limits;
-use crate::runtime::{Kernel, Layer};
+use crate::runtime::Kernel;
 
 pub(super) const REQUEST: &str = "request";
 
@@ -70,7 +61,7 @@ pub enum Object {
 }
 
 impl Object {
-    fn named(&self) -> Option<(&'static str, &String)> {
+    pub(super) fn named(&self) -> Option<(&'static str, &String)> {
         match self {
             Self::Stored(name) => Some(("object", name)),
             Self::Held(_) => None,
@@ -225,6 +216,9 @@ impl From<&WireLimits> for Limits {
 }
 
 /// One call, without the values of its matrices.
+///
+/// Sources of rows that lie in a slot name an object past those of the request: slot `i` is the object of number
+/// `objects + i`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
@@ -234,58 +228,30 @@ pub struct Request {
     pub run: String,
     /// What the answer is filed under.
     pub key: TaskKey,
-    /// The kernel.
-    pub kernel: KernelRef,
-    /// What its layer is opened with: extents of one row of each input.
-    pub inputs_extents: Vec<Vec<u32>>,
-    /// And its attributes, defaults filled in.
-    #[serde(with = "text::attributes")]
-    pub attributes: Vec<Attribute>,
-    /// Which function of the layer.
-    #[serde(with = "text::kind")]
-    pub kind: Kind,
-    /// The run's seed.
-    pub seed: u64,
-    /// [`Call::epoch`](crate::Call::epoch)
-    pub epoch: u32,
-    /// [`Call::layer`](crate::Call::layer)
-    pub layer: u32,
-    /// Whether dropout applies.
-    pub training: bool,
-    /// The parts in which sums over rows are delivered.
-    pub grid: Vec<GridPart>,
-    /// Global ids of the rows.
-    pub row_numbers: Numbers,
-    /// Forward inputs.
-    pub inputs: Vec<MatrixRef>,
-    /// Forward outputs, in backward.
-    pub outputs: Vec<MatrixRef>,
-    /// What forward kept, in backward.
-    pub kept: Vec<MatrixRef>,
-    /// Parameters.
-    pub parameters: Vec<MatrixRef>,
-    /// Gradients of the outputs, in backward.
-    pub gradients: Vec<MatrixRef>,
-    /// How many of `rows_out` are outputs, in forward.
-    pub output_count: u32,
-    /// Extents of one row of each place to write, where it is wanted.
-    pub rows_out: Vec<Option<Vec<u32>>>,
-    /// Shapes of the sums to write, rows first.
-    pub sums_out: Vec<Vec<u32>>,
-    /// For `loss`.
-    pub labelled: Option<LabelledRef>,
-    /// Of a call on edges.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub edges: Option<EdgesRef>,
-    /// Of several calls as one task: what is said of the call itself holds for none of them then.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub span: Option<Box<SpanRef>>,
-    /// Tensors outside of the frame, by their number in [`Source::object`].
-    pub objects: Vec<Object>,
     /// Bounds on the task.
     pub limits: WireLimits,
     /// How rows travel back; sums are always f32.
     pub encoding: Encoding,
+    /// Tensors outside of the frame, by their number in [`Source::object`].
+    pub objects: Vec<Object>,
+    /// Rows that steps leave for later ones, or for the answer.
+    pub slots: Vec<SlotRef>,
+    /// What gathers follow.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lists: Vec<ListsRef>,
+    /// What is done, in order.
+    pub steps: Vec<StepRef>,
+    /// Rows of the answer.
+    pub outs: Vec<OutRef>,
+    /// Rows that stay with the worker.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keeps: Vec<KeepRef>,
+    /// Rows that stayed there, and that no later task reads.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub frees: Vec<TensorKey>,
+    /// Sums that the worker keeps.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub holds: Vec<HoldRef>,
 }
 
 impl Request {
@@ -312,35 +278,12 @@ impl Request {
         own.log_bytes = own.log_bytes.min(most.log_bytes);
     }
 
-    /// Opens its layer, which it [fits](Request::fits).
-    ///
-    /// # Errors
-    /// [`Error::Wire`](crate::Error::Wire) if it is another kernel or the request does not fit, else as
-    /// [`Kernel::open`].
-    pub fn open(&self, kernel: &Arc<Kernel>) -> Result<Arc<Layer>> {
-        if self.kernel.digest_bytes()? != *kernel.digest() {
-            let found = KernelRef::new(kernel);
-            let reason = format!("kernel `{}` is {}, not {}", found.name, found.digest, self.kernel.digest);
-            return Err(wire(REQUEST, reason));
-        }
-        let layer = kernel.open(&self.inputs_extents, &self.attributes)?;
-        self.fits(&layer)?;
-        Ok(layer)
-    }
-
-    /// Whether it calls `layer` with what its signature says; a worker that has kept the layer asks
-    /// this before it runs the call.
-    ///
-    /// # Errors
-    /// [`Error::Wire`](crate::Error::Wire): the list that does not fit, and both sides.
-    pub fn fits(&self, layer: &Layer) -> Result<()> {
-        fits(self, layer.signature())
-    }
-
-    /// The calls that it makes, in order: itself, or those of its span.
-    pub fn calls(&self) -> impl Iterator<Item = &Self> {
-        let span = self.span.as_deref();
-        span.into_iter().flat_map(SpanRef::calls).chain(span.is_none().then_some(self))
+    /// Its calls of kernels, in order.
+    pub fn calls(&self) -> impl Iterator<Item = &CallRef> {
+        self.steps.iter().filter_map(|step| match step {
+            StepRef::Kernel(call) => Some(&**call),
+            StepRef::Gather(_) => None,
+        })
     }
 
     /// The matrix whose rows are worth streaming: the first of [`Request::streamables`].
@@ -348,176 +291,23 @@ impl Request {
         self.streamables().next()
     }
 
-    /// Dense inputs and gradients of more than [`STREAM_BYTES`], in a frame or an object. A worker
-    /// that has kept an object may take the next one.
+    /// Dense inputs and gradients of more than [`STREAM_BYTES`] of the only step, in a frame or an object. A
+    /// worker that has kept an object may take the next one.
     pub fn streamables(&self) -> impl Iterator<Item = Source> {
-        // An edge kernel's rows are brought to edges in any order.
-        let rows = if self.edges.is_some() || self.span.is_some() { 0 } else { self.rows() };
-        let large = move |m: &&MatrixRef| {
+        let only = match &self.steps[..] {
+            // An edge kernel's rows are brought to edges in any order.
+            [StepRef::Kernel(call)] if call.edges.is_none() => Some(call),
+            _ => None,
+        };
+        let large = |rows: u64, m: &MatrixRef| {
             let (Some(encoding), Some(columns)) = (m.encoding, width(&m.extents)) else { return false };
             rows.saturating_mul(encoding.row_bytes(columns as usize) as u64) > STREAM_BYTES
         };
-        self.inputs.iter().chain(&self.gradients).filter(large).map(|m| m.source)
-    }
-
-    /// Rows of the interval.
-    pub fn rows(&self) -> u64 {
-        self.grid.last().and_then(|p| p.ends.last()).copied().map_or(0, u64::from)
-    }
-
-    /// Checks everything that needs no bytes of a matrix.
-    ///
-    /// # Errors
-    /// [`Error::Wire`](crate::Error::Wire).
-    pub fn check(&self) -> Result<()> {
-        self.check_among(self.objects.len())?;
-        self.span.as_ref().map_or(Ok(()), |span| span.check(self))
-    }
-
-    /// The same of one call, whose sources lie in the frame or in so many objects.
-    pub(super) fn check_among(&self, objects: usize) -> Result<()> {
-        check_version(REQUEST, self.version)?;
-        self.kernel.digest_bytes()?;
-        let names = [("run", &self.run), ("kernel", &self.kernel.name)];
-        for (what, name) in names.into_iter().chain(self.objects.iter().filter_map(Object::named)) {
-            bounded(&format!("bytes of the {what}'s name"), name.len(), MAX_NAME_BYTES)?;
-        }
-        bounded("objects", self.objects.len(), MAX_OBJECTS)?;
-        bounded("attributes", self.attributes.len(), MAX_ATTRIBUTES)?;
-        bounded("inputs of the layer", self.inputs_extents.len(), MAX_MATRICES)?;
-        for extents in &self.inputs_extents {
-            check_extents("inputs_extents", extents)?;
-        }
-        for (what, matrices) in [
-            ("inputs", &self.inputs),
-            ("outputs", &self.outputs),
-            ("kept", &self.kept),
-            ("parameters", &self.parameters),
-            ("gradients", &self.gradients),
-        ] {
-            bounded(what, matrices.len(), MAX_MATRICES)?;
-            for matrix in matrices {
-                check_extents(what, &matrix.extents)?;
-                check_source(objects, what, matrix.source)?;
-            }
-        }
-        if let Numbers::List(source) = self.row_numbers {
-            check_source(objects, "row_numbers", source)?;
-        }
-        if let Some(labelled) = &self.labelled {
-            match &labelled.targets {
-                TargetsRef::Classes(source) => check_source(objects, "targets", *source)?,
-                TargetsRef::Values(matrix) => {
-                    check_extents("targets", &matrix.extents)?;
-                    check_source(objects, "targets", matrix.source)?;
-                }
-            }
-            check_source(objects, "labelled rows", labelled.rows)?;
-            if let Some(weights) = &labelled.row_weights {
-                if width(&weights.extents) != Some(1) {
-                    let reason = format!("extents {:?} of a row; each row has one", weights.extents);
-                    return Err(wire(format!("{REQUEST}, row weights"), reason));
-                }
-                check_source(objects, "row weights", weights.source)?;
-            }
-        }
-        if let Some(edges) = &self.edges {
-            edges.check(self)?;
-            for source in edges.sources() {
-                check_source(objects, "edges", source)?;
-            }
-            for matrix in [&edges.other].into_iter().chain(&edges.known) {
-                check_extents("edges", &matrix.extents)?;
-            }
-        }
-        self.grid()?;
-        self.check_places()
-    }
-
-    /// What is written: counts that fit the function, bytes within the limit.
-    fn check_places(&self) -> Result<()> {
-        let refuse = |reason: &str| Err(wire(format!("{REQUEST}, {}", self.kind.name()), reason));
-        bounded("rows_out", self.rows_out.len(), MAX_MATRICES)?;
-        bounded("sums_out", self.sums_out.len(), MAX_MATRICES)?;
-        if self.output_count as usize > MAX_MATRICES {
-            return refuse("more outputs than a call may have");
-        }
-        match self.kind {
-            Kind::Forward => {
-                if self.output_count as usize > self.rows_out.len() {
-                    return refuse("more outputs than places to write");
-                }
-                if self.rows_out.iter().any(Option::is_none) || !self.sums_out.is_empty() {
-                    return refuse("it writes all outputs, and no sums");
-                }
-            }
-            Kind::Backward => {}
-            Kind::Loss => {
-                if self.sums_out.last().is_none_or(|shape| *shape != [1]) {
-                    return refuse("the last sum is the loss, of shape [1]");
-                }
-            }
-        }
-        if (self.kind == Kind::Loss) != self.labelled.is_some() {
-            return refuse("targets belong to `loss`, and only to it");
-        }
-        let mut bytes = Some(0u64);
-        let mut add = |count: u64, rows: u64, columns: u64| {
-            let one = padded_bytes(rows, columns).and_then(|b| b.checked_mul(count));
-            bytes = bytes.zip(one).and_then(|(sum, one)| sum.checked_add(one));
-        };
-        for extents in self.rows_out.iter().flatten() {
-            add(1, self.rows(), u64::from(check_extents("rows_out", extents)?));
-        }
-        for shape in &self.sums_out {
-            let Some((&rows, rest)) = shape.split_first() else {
-                return Err(wire(format!("{REQUEST}, sums_out"), "a shape without extents"));
-            };
-            add(self.grid.len() as u64, u64::from(rows), u64::from(check_extents("sums_out", rest)?));
-        }
-        let allowed = self.limits.matrix_bytes;
-        match bytes {
-            Some(asked) if asked <= allowed => Ok(()),
-            asked => {
-                let asked = asked.map_or("more than 2^64".to_owned(), |b| b.to_string());
-                let reason = format!("limit matrix-bytes: {asked} bytes to write, {allowed} allowed");
-                Err(wire(REQUEST, reason))
-            }
-        }
-    }
-
-    /// The grid, checked.
-    ///
-    /// # Errors
-    /// [`Error::Wire`](crate::Error::Wire) for parts without atoms, atoms that go backwards, levels that do not exist.
-    pub fn grid(&self) -> Result<Grid> {
-        let refuse = |part: usize, reason: String| wire(format!("{REQUEST}, grid part {part}"), reason);
-        let atoms: usize = self.grid.iter().map(|p| p.ends.len()).sum();
-        bounded("atoms", atoms, MAX_ATOMS)?;
-        if self.grid.is_empty() {
-            return Err(refuse(0, "there is none".to_owned()));
-        }
-        let (mut parts, mut next) = (Vec::with_capacity(self.grid.len()), 0);
-        for (i, part) in self.grid.iter().enumerate() {
-            if part.ends.is_empty() || part.ends.len() != part.closes.len() {
-                let reason = format!("{} atoms, {} ends of levels", part.ends.len(), part.closes.len());
-                return Err(refuse(i, reason));
-            }
-            if usize::from(part.level) > MAX_LEVEL {
-                return Err(refuse(i, format!("level {}; up to {MAX_LEVEL} there are", part.level)));
-            }
-            let mut atoms = Vec::with_capacity(part.ends.len());
-            for (&end, &closes) in part.ends.iter().zip(&part.closes) {
-                if end < next || closes > part.level.saturating_sub(1) {
-                    let reason = format!("an atom to row {end} after row {next}, {closes} levels ending");
-                    return Err(refuse(i, reason));
-                }
-                atoms.push(Atom { rows: next..end, closes });
-                next = end;
-            }
-            parts.push(Part { level: part.level, atoms });
-        }
-        Ok(Grid::new(parts))
+        let rows = |call: &CallRef| call.rows();
+        only.into_iter().flat_map(move |call| {
+            let all = call.inputs.iter().chain(&call.gradients);
+            all.filter(move |m| large(rows(call), m)).map(|m| m.source)
+        })
     }
 }
 

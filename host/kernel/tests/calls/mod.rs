@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use eciton_kernel::{Call, Instances, Kernel, Kind, Labelled, Layer, Result, RowNumbers, Target, Targets};
+use eciton_kernel::{
+    Call, Instances, Kernel, Kind, Labelled, Layer, Result, RowNumbers, Target, Targets, VertexCall,
+};
 use eciton_plan::{Attribute, Value};
 use eciton_tensor::{Atom, Buffer, Grid, Matrix, Part};
 
@@ -87,7 +89,7 @@ pub fn call(
     let gradients = matrices(s.outputs.iter().map(|r| &r.extents).collect(), 1.0);
     let parameters = s.parameters.iter().map(|p| numbers.matrix(p.shape[0], &p.shape[1..], 1.0)).collect();
     let classes = s.outputs[0].extents[0];
-    let task = Call {
+    let task = VertexCall {
         kind,
         seed: numbers.next(),
         epoch: 3,
@@ -118,7 +120,7 @@ pub fn call(
             row_weights: None,
         }),
     };
-    instances.run(layer, task)?;
+    instances.run(Call::vertex(layer, task))?;
     Ok(places.iter().chain(&sums).flat_map(|b| b.to_vec().unwrap()).map(f32::to_bits).collect())
 }
 

@@ -1,7 +1,7 @@
 //! Answers: what they say of failures, and that they are taken whole or not at all.
 
 use eciton_kernel::wire::{
-    self, Answer, AnswerMeta, Constants, Encoding, Failure, FailureKind, Outcome, encode_failure,
+    self, Answer, AnswerMeta, Encoding, Failure, FailureKind, Outcome, encode_failure,
 };
 use eciton_kernel::{Error, Finished, GuestError, Instances, Kind};
 use eciton_tensor::View;
@@ -71,7 +71,7 @@ fn an_answer_tells_how_long_it_took_to_write() {
     let kernels = kernels();
     let numbers = &mut Numbers(4);
     let case = Case::linear(numbers, &kernels[0], Kind::Forward, 5000, 60);
-    let frame = case.frame(Encoding::F32, vec![], &Constants::default());
+    let frame = case.frame(Encoding::F32, vec![], &[]);
     let answer = Answer::parse(work(&kernels[0], &mut Instances::new(false), &frame, &[])).unwrap();
     let meta = answer.meta();
     assert!((1..10_000_000).contains(&meta.times.encode_us), "{:?}", meta.times);
@@ -91,7 +91,7 @@ fn answers_are_taken_whole_or_not_at_all() {
             break case;
         }
     };
-    let frame = case.frame(Encoding::F32, vec![], &Constants::default());
+    let frame = case.frame(Encoding::F32, vec![], &[]);
     let answer = work(&kernels[0], instances, &frame, &[]);
     let header = Header::parse(&answer).unwrap();
     let untouched =
@@ -135,7 +135,9 @@ fn answers_are_taken_whole_or_not_at_all() {
     let (call, written) = case.call();
     let eciton_kernel::Target::Sums { parts, .. } = &call.sums_out[0] else { panic!("a sum") };
     let lease = parts[0].read(0..1).unwrap();
-    let result = Answer::parse(answer.clone()).unwrap().into_targets(call.rows_out, call.sums_out);
+    let result = Answer::parse(answer.clone())
+        .unwrap()
+        .into_targets(call.rows_out.into_iter().flatten().collect(), call.sums_out);
     assert!(matches!(result, Err(Error::Wire { .. })), "{result:?}");
     drop(lease);
     assert!(untouched(&written.bits()));
@@ -152,13 +154,13 @@ fn an_interval_s_answer_leaves_the_others_alone() {
     let numbers = &mut Numbers(31);
     let case = Case::linear(numbers, &kernels[0], Kind::Forward, 24, 20);
     let expected = case.direct(instances);
-    let answer = work(&kernels[0], instances, &case.frame(Encoding::F32, vec![], &Constants::default()), &[]);
+    let answer = work(&kernels[0], instances, &case.frame(Encoding::F32, vec![], &[]), &[]);
     let columns = case.layer.signature().outputs[0].extents[0] as usize;
     let all = eciton_tensor::Buffer::zeroed(60, columns).unwrap();
     let other = all.write(0..10).unwrap();
     let target =
         eciton_kernel::Target::Rows { rows: all.write(10..34).unwrap(), extents: vec![columns as u32] };
-    Answer::parse(answer).unwrap().into_targets(vec![Some(target)], vec![]).unwrap();
+    Answer::parse(answer).unwrap().into_targets(vec![target], vec![]).unwrap();
     drop(other);
     let values: Vec<u32> = all.to_vec().unwrap().iter().map(|v| v.to_bits()).collect();
     assert_eq!(values[10 * columns..34 * columns], expected.rows[0]);

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use eciton_kernel::wire::{
-    Answer, AnswerMeta, Constants, Decoded, Encoding, Object, Request, Source, encode, encode_failure,
+    Answer, AnswerMeta, Decoded, Encoding, Object, Request, Source, encode, encode_failure,
 };
 use eciton_kernel::{
     Call, Error, Finished, Instances, Kernel, Kind, Labelled, Layer, Limits, RowNumbers, Runtime, Settings,
-    Target, Targets,
+    Target, Targets, VertexCall,
 };
 use eciton_plan::{Attempt, Attribute, IntervalId, Round, StageId, TargetKind, TaskKey, Value};
 use eciton_tensor::frame::Frame;
@@ -271,7 +271,7 @@ impl Case {
     }
 
     /// A call, and where it writes to.
-    pub(crate) fn call(&self) -> (Call, Written) {
+    pub(crate) fn call(&self) -> (VertexCall, Written) {
         let s = self.layer.signature();
         let rows = self.grid.rows();
         let width = |extents: &[u32]| extents.iter().map(|&e| e as usize).product::<usize>();
@@ -303,7 +303,7 @@ impl Case {
         let matrices = |all: &[Rows], if_: bool| -> Vec<Matrix> {
             all.iter().filter(|_| if_).map(Rows::matrix).collect()
         };
-        let call = Call {
+        let call = VertexCall {
             kind: self.kind,
             seed: self.seed,
             epoch: 3,
@@ -333,23 +333,24 @@ impl Case {
         &self,
         encoding: Encoding,
         objects: Vec<Object>,
-        constants: &Constants<'_>,
+        elsewhere: &[(usize, Source)],
     ) -> Vec<u8> {
-        let (call, limits) = (self.call().0.into(), Limits::default());
-        encode("run-1", KEY, &self.layer, &call, encoding, &limits, objects, constants).unwrap()
+        let (call, limits) = (Call::vertex(&self.layer, self.call().0), Limits::default());
+        encode("run-1", KEY, &call, encoding, &limits, objects, elsewhere).unwrap()
     }
 
     /// Run here.
     pub(crate) fn direct(&self, instances: &mut Instances) -> Bits {
         let (call, written) = self.call();
-        instances.run(&self.layer, call).unwrap();
+        instances.run(Call::vertex(&self.layer, call)).unwrap();
         written.bits()
     }
 
     /// An answer, copied into a call's targets.
     pub(crate) fn take(&self, answer: Vec<u8>) -> (Result<Finished, Error>, Bits) {
         let (call, written) = self.call();
-        let result = Answer::parse(answer).and_then(|a| a.into_targets(call.rows_out, call.sums_out));
+        let rows_out = call.rows_out.into_iter().flatten().collect();
+        let result = Answer::parse(answer).and_then(|a| a.into_targets(rows_out, call.sums_out));
         (result, written.bits())
     }
 }
@@ -387,9 +388,10 @@ pub(crate) fn perform(
 ) -> Vec<u8> {
     let (key, encoding) = (request.key, request.encoding);
     let mut made = None;
-    let result = request.open(kernel).and_then(|layer| {
-        let (call, places) = request.into_call(&mut |s| find(s, frame, objects))?;
-        let finished = instances.run(&layer, call);
+    let layers: Result<Vec<_>, _> = request.calls().map(|call| call.open(kernel)).collect();
+    let result = layers.and_then(|layers| {
+        let (call, places) = request.into_call(&layers, &mut |s| find(s, frame, objects))?;
+        let finished = instances.run(call);
         made = Some(places);
         finished
     });

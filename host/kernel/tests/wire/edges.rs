@@ -3,9 +3,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use eciton_kernel::wire::{Answer, Constants, Encoding, Request, encode};
+use eciton_kernel::wire::{Answer, Encoding, Request, encode};
 use eciton_kernel::{
-    EdgeCall, EdgeKind, EdgeLists, Error, Instances, Kernel, Layer, Limits, OtherRows, Target,
+    Call, EdgeCall, EdgeKind, EdgeLists, Error, Instances, Kernel, Layer, Limits, OtherRows, Target,
 };
 use eciton_plan::{Attribute, RowsSpec, Value as Setting};
 use eciton_tensor::frame::{Frame, Header};
@@ -172,13 +172,14 @@ impl Edges {
     }
 
     fn frame(&self) -> Vec<u8> {
-        let (call, limits, none) = (self.call().0.into(), Limits::default(), Constants::default());
-        encode("run-1", KEY, &self.layer, &call, Encoding::Bf16, &limits, Vec::new(), &none).unwrap()
+        let (call, limits) = (Call::edges(&self.layer, self.call().0), Limits::default());
+        encode("run-1", KEY, &call, Encoding::Bf16, &limits, Vec::new(), &[]).unwrap()
     }
 
     fn take(&self, answer: Vec<u8>) -> (Result<(), Error>, Vec<Vec<u32>>) {
         let (call, written) = self.call();
-        let result = Answer::parse(answer).and_then(|a| a.into_targets(call.rows_out, call.sums_out));
+        let rows_out = call.rows_out.into_iter().flatten().collect();
+        let result = Answer::parse(answer).and_then(|a| a.into_targets(rows_out, call.sums_out));
         (result.map(drop), bits(&written))
     }
 }
@@ -195,7 +196,7 @@ fn calls_on_edges_through_frames_give_the_same_bits() {
     for i in 0..90 {
         let edges = Edges::new(&mut Numbers(seed + i), &kernel, KINDS[i as usize % 3], 60);
         let (call, written) = edges.call();
-        Instances::new(false).run(&edges.layer, call).unwrap();
+        Instances::new(false).run(Call::edges(&edges.layer, call)).unwrap();
         let wanted = bits(&written);
         let answer = work(&kernel, &mut Instances::new(false), &edges.frame(), &[]);
         let (result, found) = edges.take(answer);
@@ -219,7 +220,8 @@ fn rows_that_no_edge_names_stay_at_home() {
     let bytes = edges.frame();
     let header = Header::parse(&bytes).unwrap();
     let request = Request::parse(&header.meta).unwrap();
-    let part = request.edges.unwrap().other.source.part;
+    let edges = request.calls().next().unwrap().edges.clone();
+    let part = edges.unwrap().other.source.part;
     assert_eq!(header.part(part).unwrap().rows, named.len() as u64);
     assert!(named.len() > 5);
 }
@@ -233,11 +235,12 @@ fn lists_that_contradict_themselves_are_refused() {
     let admit = |json: &Value| {
         let frame = Frame::parse(&bytes).unwrap();
         let request = Request::parse(&serde_json::to_vec(json).unwrap())?;
-        request.open(&kernel)?;
-        request.into_call(&mut |s| find(s, &frame, &[])).map(drop)
+        let layers = [request.calls().next().unwrap().open(&kernel)?];
+        request.into_call(&layers, &mut |s| find(s, &frame, &[])).map(drop)
     };
     admit(&good).unwrap();
-    let of = |name: &str| good["edges"][name].clone();
+    let first = "/steps/0/kernel";
+    let of = |name: &str| good.pointer(&format!("{first}/edges/{name}")).unwrap().clone();
     let changes: [(&str, Value, &str); 12] = [
         ("/edges/function", json!("backward"), "backward-targets"),
         ("/edges/function", json!("forward"), "and is `forward`"),
@@ -249,12 +252,17 @@ fn lists_that_contradict_themselves_are_refused() {
         ("/edges/others", json!({"object": null, "part": 0}), "is a matrix, not a list"),
         ("/edges/other/source", of("others"), "is a list, not a matrix"),
         ("/edges/other/extents", json!([7777]), "other"),
-        ("/gradients", json!([good["inputs"][0]]), "own rows, parameters and lists only"),
+        (
+            "/gradients",
+            json!([good.pointer("/steps/0/kernel/inputs/0").unwrap()]),
+            "own rows, parameters and lists only",
+        ),
         ("/limits/matrix_bytes", json!(3000), "limit matrix-bytes"),
     ];
     for (at, value, text) in changes {
         let mut json = good.clone();
-        *json.pointer_mut(at).unwrap() = value;
+        let place = if at.starts_with("/limits") { at.to_owned() } else { format!("{first}{at}") };
+        *json.pointer_mut(&place).unwrap() = value;
         let error = admit(&json).expect_err(at).to_string();
         assert!(error.contains(text), "{at}: {error}");
     }
@@ -275,7 +283,7 @@ fn mutated_calls_on_edges_are_refused_or_taken() {
         for _ in 0..40 {
             let mut json = good.clone();
             match numbers.below(2) {
-                0 => mutate(numbers, &mut json["edges"]),
+                0 => mutate(numbers, &mut json["steps"][0]["kernel"]["edges"]),
                 _ => mutate(numbers, &mut json),
             }
             let Ok(mut request) = Request::parse(&serde_json::to_vec(&json).unwrap()) else {

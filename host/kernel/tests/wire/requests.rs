@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use eciton_kernel::wire::{self, Decoded, Request};
-use eciton_kernel::{AnyCall, Error, Kind, Limits};
+use eciton_kernel::{CallStep, Error, Kind, Layer, Limits};
 use eciton_tensor::Matrix;
 use eciton_tensor::frame::Frame;
 use serde_json::{Value, json};
@@ -13,10 +13,15 @@ use crate::case::{Case, Numbers, find, seed};
 use crate::{any_case, as_json, kernels};
 
 /// Parses and makes a call of what `json` says.
-fn admit(bytes: &[u8], json: &Value) -> Result<(), Error> {
+fn admit(layer: &Arc<Layer>, bytes: &[u8], json: &Value) -> Result<(), Error> {
     let frame = Frame::parse(bytes).unwrap();
     let request = Request::parse(&serde_json::to_vec(json).unwrap())?;
-    request.into_call(&mut |s| find(s, &frame, &[])).map(drop)
+    request.into_call(std::slice::from_ref(layer), &mut |s| find(s, &frame, &[])).map(drop)
+}
+
+/// The only call of a request.
+fn call(json: &mut Value) -> &mut Value {
+    &mut json["steps"][0]["kernel"]
 }
 
 #[test]
@@ -24,9 +29,9 @@ fn targets_are_of_the_kind_that_the_kernel_compares_with() {
     let kernels = kernels();
     let open = |of: &str, target: Value| {
         let (_, mut json) = as_json(&Case::loss(&mut Numbers(5), &kernels[1], Kind::Loss, 40, 6, of));
-        json["labelled"]["targets"] = target;
+        call(&mut json)["labelled"]["targets"] = target;
         let request = Request::parse(&serde_json::to_vec(&json).unwrap()).unwrap();
-        request.open(&kernels[1]).map(drop).unwrap_err().to_string()
+        request.calls().next().unwrap().open(&kernels[1]).map(drop).unwrap_err().to_string()
     };
     let own = json!({"object": null, "part": 0});
     let values = |columns: u32| json!({"values": {"source": own, "extents": [columns], "encoding": "f32"}});
@@ -43,18 +48,19 @@ fn requests_that_contradict_themselves_are_refused() {
     let kernels = kernels();
     let loss = Case::loss(&mut Numbers(5), &kernels[1], Kind::Loss, 40, 6, "cross-entropy").weighed();
     let (bytes, good) = as_json(&loss);
-    admit(&bytes, &good).unwrap();
+    admit(&loss.layer, &bytes, &good).unwrap();
+    let said = call(&mut good.clone()).clone();
     let rows =
-        good["grid"].as_array().unwrap().last().unwrap()["ends"].as_array().unwrap().last().unwrap().clone();
+        said["grid"].as_array().unwrap().last().unwrap()["ends"].as_array().unwrap().last().unwrap().clone();
     assert_eq!(rows, 40);
     let grid =
         |ends: Value, closes: Value, level: u32| json!([{"level": level, "ends": ends, "closes": closes}]);
     let many = |n: usize, v: Value| Value::Array(vec![v; n]);
     let own = |part: u32| json!({"object": null, "part": part});
-    let labels = good["labelled"]["targets"]["classes"]["part"].as_u64().unwrap() as u32;
+    let labels = said["labelled"]["targets"]["classes"]["part"].as_u64().unwrap() as u32;
     let matrix =
         |source: Value, extents: Value| json!([{"source": source, "extents": extents, "encoding": "f32"}]);
-    let columns = good["inputs"][0]["extents"][0].as_u64().unwrap();
+    let columns = said["inputs"][0]["extents"][0].as_u64().unwrap();
     let changes: Vec<(&str, Value, &str)> = vec![
         ("/version", json!(1), "version 1"),
         ("/run", json!("x".repeat(1025)), "1024 are allowed"),
@@ -73,19 +79,25 @@ fn requests_that_contradict_themselves_are_refused() {
         ("/grid", grid(json!([40]), json!([0]), 4), "level 4"),
         ("/grid", grid(many(4097, json!(40)), many(4097, json!(0)), 3), "4096 are allowed"),
         ("/grid", grid(json!([39]), json!([0]), 0), "40 rows, the interval 39"),
-        ("/grid", grid(json!([u32::MAX]), json!([0]), 0), "matrix-bytes"),
+        ("/grid", grid(json!([u32::MAX]), json!([0]), 0), "in slot 0"),
         ("/row_numbers", json!({"from": u64::MAX - 38}), "past 2^64"),
         ("/row_numbers", json!({"list": own(labels)}), "40 halves"),
         ("/row_numbers", json!({"list": own(0)}), "is a matrix"),
         ("/inputs", matrix(own(labels), json!([columns])), "not a matrix"),
         ("/inputs", matrix(own(99), json!([columns])), "part 99"),
-        ("/inputs", matrix(json!({"object": 1, "part": 0}), json!([columns])), "of 1 objects"),
+        ("/inputs", matrix(json!({"object": 9, "part": 0}), json!([columns])), "object 9"),
         ("/inputs", matrix(own(0), json!([columns + 1])), "extents"),
         ("/inputs", matrix(own(0), json!([1, 1, 1, columns])), "up to three"),
         ("/inputs", matrix(own(0), json!([65536, 65536])), "below 2^32"),
         ("/inputs", many(513, matrix(own(0), json!([columns]))[0].clone()), "512 are allowed"),
-        ("/rows_out", json!([[65536, 65536]]), "below 2^32"),
-        ("/rows_out", json!([[u32::MAX]]), "matrix-bytes"),
+        ("/rows_out", json!([{"slot": 0, "extents": [65536, 65536]}]), "below 2^32"),
+        ("/rows_out", json!([{"slot": 0, "extents": [u32::MAX]}]), "in slot 0"),
+        ("/rows_out", json!([{"slot": 9, "extents": [columns]}]), "in slot 9"),
+        ("/slots", json!([{"rows": u32::MAX, "columns": columns, "half": false}]), "matrix-bytes"),
+        ("/slots", json!([]), "in slot 0"),
+        ("/outs/0/slot", json!(5), "in slot 5"),
+        ("/outs/0/rows", json!(41), "41 rows"),
+        ("/steps", json!([]), "at least one call"),
         ("/rows_out", many(513, json!(null)), "512 are allowed"),
         ("/sums_out", json!([]), "the loss"),
         ("/sums_out", json!([[2]]), "the loss"),
@@ -109,11 +121,17 @@ fn requests_that_contradict_themselves_are_refused() {
         ("/seed", json!(-1), "cannot be read"),
         ("/key/round", json!("x"), "cannot be read"),
     ];
+    // The other fields are the call's.
+    let whole = ["version", "run", "key", "encoding", "limits", "objects", "slots", "outs", "steps"];
+    let place = |pointer: &str| match pointer.split('/').nth(1).is_some_and(|first| whole.contains(&first)) {
+        true => pointer.to_owned(),
+        false => format!("/steps/0/kernel{pointer}"),
+    };
     for (pointer, value, words) in changes {
         let mut json = good.clone();
-        *json.pointer_mut(pointer).unwrap() = value.clone();
+        *json.pointer_mut(&place(pointer)).unwrap() = value.clone();
         let shown: String = value.to_string().chars().take(60).collect();
-        match admit(&bytes, &json) {
+        match admit(&loss.layer, &bytes, &json) {
             Err(e @ Error::Wire { .. }) => {
                 assert!(e.to_string().contains(words), "{pointer} = {shown}: {e}");
                 assert!(!e.is_retryable());
@@ -123,7 +141,7 @@ fn requests_that_contradict_themselves_are_refused() {
     }
     let mut json = good.clone();
     json["extra"] = json!(1);
-    assert!(admit(&bytes, &json).unwrap_err().to_string().contains("extra"));
+    assert!(admit(&loss.layer, &bytes, &json).unwrap_err().to_string().contains("extra"));
     // Forward's own rules.
     let forward = Case::loss(&mut Numbers(5), &kernels[1], Kind::Forward, 40, 6, "cross-entropy");
     let (bytes, good) = as_json(&forward);
@@ -131,8 +149,8 @@ fn requests_that_contradict_themselves_are_refused() {
         [("/output_count", json!(2), "more outputs"), ("/rows_out", json!([null]), "all outputs")]
     {
         let mut json = good.clone();
-        *json.pointer_mut(pointer).unwrap() = value;
-        assert!(admit(&bytes, &json).unwrap_err().to_string().contains(words), "{pointer}");
+        *json.pointer_mut(&place(pointer)).unwrap() = value;
+        assert!(admit(&forward.layer, &bytes, &json).unwrap_err().to_string().contains(words), "{pointer}");
     }
 }
 
@@ -148,13 +166,13 @@ fn sparse_rows_of_endless_width_are_refused() {
         }
     };
     let (bytes, mut json) = as_json(&case);
-    json["inputs"][0]["extents"] = json!([u32::MAX - 1]);
+    call(&mut json)["inputs"][0]["extents"] = json!([u32::MAX - 1]);
     let wide = eciton_tensor::SparseRows::new(u32::MAX - 1, vec![0; 11], vec![], vec![]).unwrap();
     let wide = Matrix::from(Arc::new(wide));
     let frame = Frame::parse(&bytes).unwrap();
     let request = Request::parse(&serde_json::to_vec(&json).unwrap()).unwrap();
-    let first = request.inputs[0].source;
-    let made = request.into_call(&mut |s| {
+    let first = request.calls().next().unwrap().inputs[0].source;
+    let made = request.into_call(&[case.layer], &mut |s| {
         if *s == first { Ok(Decoded::Matrix(wide.clone())) } else { find(s, &frame, &[]) }
     });
     assert!(made.unwrap_err().to_string().contains("matrix-bytes"));
@@ -192,18 +210,20 @@ fn requests_fit_their_layer() {
     let numbers = &mut Numbers(seed(400));
     for _ in 0..60 {
         let (which, case) = any_case(numbers, &kernels, 20);
-        let (_, good) = as_json(&case);
+        let (_, mut good) = as_json(&case);
+        // So that every slot fits: the signature alone refuses what follows.
+        let said = call(&mut good).clone();
         let fits = |json: &Value| {
             let request = Request::parse(&serde_json::to_vec(json).unwrap())?;
-            request.open(&kernels[which]).map(drop)
+            request.calls().next().unwrap().open(&kernels[which]).map(drop)
         };
         fits(&good).unwrap();
         for field in ["inputs", "outputs", "kept", "gradients", "parameters", "rows_out", "sums_out"] {
-            let list = good[field].as_array().unwrap();
+            let list = said[field].as_array().unwrap();
             let mut wrong = Vec::new();
             // One more; one of another width.
             let more = list.first().cloned().unwrap_or_else(|| match field {
-                "rows_out" => json!([1]),
+                "rows_out" => json!({"slot": 0, "extents": [1]}),
                 "sums_out" => json!([1]),
                 _ => json!({"source": {"object": 0, "part": 0}, "extents": [1], "encoding": null}),
             });
@@ -212,16 +232,16 @@ fn requests_fit_their_layer() {
                 let mut other = list.clone();
                 match first {
                     Value::Array(shape) => other[0] = json!([&shape[..], &[json!(3)]].concat()),
-                    Value::Null => other[0] = json!([7777]),
+                    Value::Null => other[0] = json!({"slot": 0, "extents": [7777]}),
                     _ => other[0]["extents"] = json!([7777]),
                 }
                 wrong.push(other);
             }
             for list in wrong {
                 let mut json = good.clone();
-                json[field] = Value::Array(list);
+                call(&mut json)[field] = Value::Array(list);
                 let result = fits(&json);
-                assert!(matches!(result, Err(Error::Wire { .. })), "{field} = {}: {result:?}", json[field]);
+                assert!(matches!(result, Err(Error::Wire { .. })), "{field} of {json}: {result:?}");
             }
         }
     }
@@ -233,10 +253,10 @@ fn requests_fit_their_layer() {
         }
     };
     let (_, mut json) = as_json(&case);
-    let shape = json["sums_out"][0].as_array().unwrap().clone();
-    json["sums_out"][0] = json!([shape[1], shape[0]]);
+    let shape = call(&mut json)["sums_out"][0].as_array().unwrap().clone();
+    call(&mut json)["sums_out"][0] = json!([shape[1], shape[0]]);
     let request = Request::parse(&serde_json::to_vec(&json).unwrap()).unwrap();
-    assert_eq!(request.fits(&case.layer).is_err(), shape[0] != shape[1]);
+    assert_eq!(request.calls().next().unwrap().fits(&case.layer).is_err(), shape[0] != shape[1]);
 }
 
 /// A part that is named often is made once: memory follows the bytes, not the names.
@@ -245,20 +265,20 @@ fn a_tensor_named_often_is_made_once() {
     let kernels = kernels();
     let case = Case::loss(&mut Numbers(5), &kernels[1], Kind::Loss, 40, 6, "cross-entropy");
     let (bytes, mut json) = as_json(&case);
-    let input = json["inputs"][0].clone();
+    let input = call(&mut json)["inputs"][0].clone();
     for field in ["inputs", "outputs", "kept", "gradients", "parameters"] {
-        json[field] = Value::Array(vec![input.clone(); wire::MAX_MATRICES]);
+        call(&mut json)[field] = Value::Array(vec![input.clone(); wire::MAX_MATRICES]);
     }
     let frame = Frame::parse(&bytes).unwrap();
     let mut asked = Vec::new();
     let request = Request::parse(&serde_json::to_vec(&json).unwrap()).unwrap();
     let (call, _) = request
-        .into_call(&mut |s| {
+        .into_call(&[case.layer], &mut |s| {
             asked.push(s.part);
             find(s, &frame, &[])
         })
         .unwrap();
-    let AnyCall::Rows(call) = call else { panic!("{call:?}") };
+    let [CallStep::Vertex(_, call)] = &call.steps[..] else { panic!("{call:?}") };
     assert_eq!((call.inputs.len(), call.parameters.len()), (wire::MAX_MATRICES, wire::MAX_MATRICES));
     asked.dedup();
     assert!(asked.len() <= frame.header().parts.len(), "{asked:?}");

@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use eciton_kernel::wire::{
-    self, Constants, Encoding, Request, Source, encode, encode_input, encode_parameters,
-};
-use eciton_kernel::{AnyCall, Error, Instances, Kind, Limits, Targets};
+use eciton_kernel::wire::{self, Encoding, Request, Source, StepRef, encode, encode_matrices};
+use eciton_kernel::{Call, CallStep, Error, Instances, Kind, Limits, Targets};
 use eciton_tensor::Matrix;
 use eciton_tensor::frame::{Frame, Header};
 
@@ -36,15 +34,13 @@ fn a_call_through_frames_gives_the_same_bits() {
         sparse += u32::from(case.inputs[0].sparse);
         let place = format!("case {}: {:?} of kernel {which}", seed + i, case.kind);
         let expected = case.direct(instances);
-        let answer =
-            work(&kernels[which], instances, &case.frame(Encoding::F32, vec![], &Constants::default()), &[]);
+        let answer = work(&kernels[which], instances, &case.frame(Encoding::F32, vec![], &[]), &[]);
         let (finished, found) = case.take(answer);
         assert!(finished.unwrap().guest_memory_bytes > 0, "{place}");
         assert_eq!(found, expected, "{place}");
         // With bf16: as if all dense rows had been rounded before, and the rows afterwards.
         let expected = case.rounded().direct(instances);
-        let answer =
-            work(&kernels[which], instances, &case.frame(Encoding::Bf16, vec![], &Constants::default()), &[]);
+        let answer = work(&kernels[which], instances, &case.frame(Encoding::Bf16, vec![], &[]), &[]);
         let (finished, found) = case.take(answer);
         finished.unwrap();
         assert_eq!(found, Bits { rows: rounded(&expected.rows), sums: expected.sums }, "{place}, bf16");
@@ -61,16 +57,18 @@ fn constants_are_left_out_and_found() {
         let (which, case) = any_case(numbers, &kernels, 60);
         let (call, _) = case.call();
         let with_input = !call.inputs.is_empty();
-        let mut objects = vec![encode_parameters(&call).unwrap()];
+        let mut objects = vec![encode_matrices(&call.parameters, Encoding::F32).unwrap()];
+        let mut constants = Vec::new();
         if with_input {
-            objects.push(encode_input(&call, 0, Encoding::F32).unwrap());
+            objects.push(encode_matrices([&call.inputs[0]], Encoding::F32).unwrap());
+            constants.push((0, Source { object: Some(1), part: 0 }));
         }
-        let inputs = [(0, Source { object: Some(1), part: 0 })];
-        let constants =
-            Constants { inputs: if with_input { &inputs } else { &[] }, parameters: Some(0), given: &[] };
+        let before = call.inputs.len() + call.outputs.len() + call.kept.len();
+        let source = |part: usize| Source { object: Some(0), part: part as u32 };
+        constants.extend((0..call.parameters.len()).map(|at| (before + at, source(at))));
         let names = (0..objects.len()).map(|i| format!("runs/r/weights/{i}").into()).collect();
         let frame = case.frame(Encoding::F32, names, &constants);
-        let whole = case.frame(Encoding::F32, vec![], &Constants::default());
+        let whole = case.frame(Encoding::F32, vec![], &[]);
         let parts = |bytes: &[u8]| Header::parse(bytes).unwrap().parts.len();
         let left_out = call.parameters.len() + usize::from(with_input);
         assert_eq!(parts(&frame) + left_out, parts(&whole), "case {}", seed + i);
@@ -79,11 +77,10 @@ fn constants_are_left_out_and_found() {
         finished.unwrap();
         assert_eq!(found, expected, "case {}", seed + i);
         // Only what lies in an object is a constant, and only what the call has.
-        for bad in [(0, Source { object: None, part: 0 }), (9, Source { object: Some(0), part: 0 })] {
-            let constants = Constants { inputs: &[bad], parameters: None, given: &[] };
+        for bad in [(0, Source { object: None, part: 0 }), (99, Source { object: Some(0), part: 0 })] {
             let limits = Limits::default();
-            let (objects, call) = (vec!["a".to_owned().into()], case.call().0.into());
-            let made = encode("r", KEY, &case.layer, &call, Encoding::F32, &limits, objects, &constants);
+            let (objects, call) = (vec!["a".to_owned().into()], Call::vertex(&case.layer, case.call().0));
+            let made = encode("r", KEY, &call, Encoding::F32, &limits, objects, &[bad]);
             assert!(matches!(made, Err(Error::Wire { .. })), "{bad:?}");
         }
     }
@@ -96,7 +93,7 @@ fn everything_but_matrices_survives_exactly() {
     for _ in 0..50 {
         let (_, case) = any_case(numbers, &kernels, 40);
         let (call, _) = case.call();
-        let bytes = case.frame(Encoding::Bf16, vec!["a/b".to_owned().into()], &Constants::default());
+        let bytes = case.frame(Encoding::Bf16, vec!["a/b".to_owned().into()], &[]);
         let frame = Frame::parse(&bytes).unwrap();
         let request = Request::parse(&frame.header().meta).unwrap();
         assert_eq!(
@@ -105,12 +102,13 @@ fn everything_but_matrices_survives_exactly() {
         );
         assert_eq!(Limits::from(&request.limits), Limits::default());
         assert_eq!((request.key, request.objects.clone()), (KEY, vec!["a/b".to_owned().into()]));
-        let layer = request.open(case.layer.kernel()).unwrap();
+        let asked = request.calls().next().unwrap();
+        let layer = asked.open(case.layer.kernel()).unwrap();
         assert_eq!(layer.signature(), case.layer.signature());
         let other = &kernels[usize::from(Arc::ptr_eq(case.layer.kernel(), &kernels[0]))];
-        assert!(matches!(request.open(other), Err(Error::Wire { .. })), "another kernel");
-        let (back, places) = request.into_call(&mut |s| find(s, &frame, &[])).unwrap();
-        let AnyCall::Rows(back) = back else { panic!("{back:?}") };
+        assert!(matches!(asked.open(other), Err(Error::Wire { .. })), "another kernel");
+        let (made, places) = request.into_call(&[layer], &mut |s| find(s, &frame, &[])).unwrap();
+        let [CallStep::Vertex(_, back)] = &made.steps[..] else { panic!("{made:?}") };
         let rows = call.grid.rows() > 0 && call.rows_out.iter().any(Option::is_some);
         let some = rows || !call.sums_out.is_empty();
         assert_eq!(places.bytes() > 0, some);
@@ -135,9 +133,9 @@ fn everything_but_matrices_survives_exactly() {
             }
             (b, c) => assert_eq!(b.is_some(), c.is_some()),
         }
-        let shapes = |all: &[Matrix]| all.iter().map(Matrix::shape).collect::<Vec<_>>();
         for (b, c) in [(&back.inputs, &call.inputs), (&back.parameters, &call.parameters)] {
-            assert_eq!(shapes(b), shapes(c));
+            let found = b.iter().map(|operand| made.matrix(operand.given().unwrap()).unwrap().shape());
+            assert!(found.eq(c.iter().map(Matrix::shape)));
         }
     }
 }
@@ -147,23 +145,24 @@ fn everything_but_matrices_survives_exactly() {
 fn odd_numbers_survive() {
     let kernels = kernels();
     let (_, case) = any_case(&mut Numbers(1), &kernels, 4);
-    let bytes = case.frame(Encoding::F32, vec![], &Constants::default());
+    let bytes = case.frame(Encoding::F32, vec![], &[]);
     let mut request = Request::parse(&Header::parse(&bytes).unwrap().meta).unwrap();
+    let StepRef::Kernel(asked) = &mut request.steps[0] else { panic!("{request:?}") };
     use eciton_plan::{Attribute, Value as V};
     for (i, value) in [0.1, -0.0, f64::MAX, 5e-324, f64::INFINITY, 1.0, f64::from_bits(0x3ff0_0000_0000_0001)]
         .into_iter()
         .enumerate()
     {
-        request.attributes.push(Attribute::new(&format!("n{i}"), V::Number(value)));
+        asked.attributes.push(Attribute::new(&format!("n{i}"), V::Number(value)));
     }
-    request.attributes.push(Attribute::new("i", V::Integer(i64::MIN)));
-    request.attributes.push(Attribute::new("t", V::Text("1.0 \u{1f980} \0 \"".to_owned())));
-    request.seed = u64::MAX;
+    asked.attributes.push(Attribute::new("i", V::Integer(i64::MIN)));
+    asked.attributes.push(Attribute::new("t", V::Text("1.0 \u{1f980} \0 \"".to_owned())));
+    asked.seed = u64::MAX;
     let back: Request = serde_json::from_slice(&serde_json::to_vec(&request).unwrap()).unwrap();
     assert_eq!(back, request);
     let bits = |r: &Request| {
         let bits = |a: &Attribute| if let V::Number(v) = a.value { v.to_bits() } else { 0 };
-        r.attributes.iter().map(bits).collect::<Vec<_>>()
+        r.calls().flat_map(|call| call.attributes.iter().map(bits)).collect::<Vec<_>>()
     };
     assert_eq!(bits(&back), bits(&request));
 }
@@ -179,14 +178,14 @@ fn what_may_be_streamed_comes_last() {
         while case.inputs[0].sparse || case.inputs[0].extents[0] < 30 {
             case = Case::linear(numbers, &kernel, kind, rows, 40);
         }
-        let bytes = case.frame(Encoding::F32, vec![], &Constants::default());
+        let bytes = case.frame(Encoding::F32, vec![], &[]);
         let header = Header::parse(&bytes).unwrap();
         let request = Request::parse(&header.meta).unwrap();
         let last = header.parts.len() as u32 - 1;
         let streamed = request.streamable();
         assert_eq!(streamed, expected.then_some(Source { object: None, part: last }), "{kind:?} {rows}");
         if expected {
-            assert_eq!(request.inputs[0].source.part, last);
+            assert_eq!(request.calls().next().unwrap().inputs[0].source.part, last);
             assert!(header.parts[last as usize].bytes_len > wire::STREAM_BYTES);
         }
     }
@@ -200,13 +199,10 @@ fn what_may_be_streamed_comes_last() {
             break case;
         }
     };
-    let bytes = case.frame(
-        Encoding::F32,
-        vec!["x".to_owned().into()],
-        &Constants { inputs: &[(0, Source { object: Some(0), part: 0 })], parameters: None, given: &[] },
-    );
+    let bytes =
+        case.frame(Encoding::F32, vec!["x".to_owned().into()], &[(0, Source { object: Some(0), part: 0 })]);
     let header = Header::parse(&bytes).unwrap();
     let request = Request::parse(&header.meta).unwrap();
     assert_eq!(request.streamable(), Some(Source { object: None, part: header.parts.len() as u32 - 1 }));
-    assert_eq!(request.streamable(), Some(request.gradients[0].source));
+    assert_eq!(request.streamable(), Some(request.calls().next().unwrap().gradients[0].source));
 }

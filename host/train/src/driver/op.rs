@@ -15,11 +15,11 @@ mod norms;
 use std::ops::Range;
 use std::sync::Arc;
 
-use eciton_exec::{KernelWork, SharedInput, Work};
+use eciton_exec::Work;
 use eciton_graph::gather::{Rows, Sources};
 use eciton_graph::order::Permutation;
 use eciton_kernel::wire::Answer;
-use eciton_kernel::{AnyCall, Finished, Layer, Target};
+use eciton_kernel::{Finished, Layer, Target};
 use eciton_plan::{
     IntervalId, Normalisation, Operation, Over, Program, Round, Scope, SlotId, Stage, StageId, Step, Task, op,
 };
@@ -42,12 +42,12 @@ pub(crate) trait Operator: std::fmt::Debug {
     /// [`Error::Internal`] where rows are not there, or another step has them.
     fn work(&self, on: &On<'_>) -> Result<Work>;
 
-    /// Adds one step to a span's work; only of operators whose stages may be inside of one.
+    /// Adds one step to a call: of kernels, and of gathers that may be inside a run of stages.
     ///
     /// # Errors
     /// As [`Operator::work`]; [`Error::Internal`] of an operator that cannot be inside.
-    fn inside(&self, on: &On<'_>, _span: &mut Building) -> Result<()> {
-        Err(Error::Internal(format!("{} is within a span", on.stage.name)))
+    fn inside(&self, on: &On<'_>, _call: &mut Building) -> Result<()> {
+        Err(Error::Internal(format!("{} is within a call", on.stage.name)))
     }
 }
 
@@ -308,10 +308,10 @@ impl On<'_> {
         }
     }
 
-    /// Where a kernel writes its rows.
-    fn targets(&self) -> Result<Vec<Option<Target>>> {
-        let target = |slot: SlotId| Ok(self.write_slot(slot)?.target(self.stages.extents(slot)));
-        self.stage.writes.iter().map(|slot| slot.map(target).transpose()).collect()
+    /// Where a kernel's rows go, by slot.
+    pub(super) fn targets(&self) -> Result<Vec<(SlotId, Target)>> {
+        let target = |slot| Ok((slot, self.write_slot(slot)?.target(self.stages.extents(slot))));
+        self.stage.writes().map(target).collect()
     }
 
     /// Where a kernel writes its sums: gradients of parameters, then the loss.
@@ -341,25 +341,6 @@ impl On<'_> {
     pub(super) fn commit(&self, answer: Answer) -> Result<Finished> {
         put(answer, self.task, self.targets()?, self.sums()?)
     }
-
-    /// A kernel's work: a call, and which of its inputs are the same in every round.
-    pub(super) fn kernel(&self, call: AnyCall, constant_inputs: Vec<(usize, SlotId)>) -> Result<Work> {
-        let shared = |(at, slot)| SharedInput { at, slot, lane: None, last: false };
-        Ok(Work::Kernel(KernelWork {
-            operation: self.stage.operation,
-            generation: self.weights.generation(self.task.weights)?,
-            layer: self.stages.layer(self.stage.operation)?.clone(),
-            call,
-            shared: constant_inputs.into_iter().map(shared).collect(),
-            place: self.stage.place,
-        }))
-    }
-
-    /// The values of a kernel's parameters.
-    fn parameters(&self) -> Result<Vec<Matrix>> {
-        let operation = self.stages.operation(self.stage.operation)?;
-        operation.parameters.iter().map(|p| self.weights.matrix(p.index(), self.task.weights)).collect()
-    }
 }
 
 /// Work that puts zeros into sums.
@@ -383,12 +364,12 @@ pub(super) fn nothing(sums: Vec<Target>) -> Result<Work> {
 pub(super) fn put(
     answer: Answer,
     task: Task,
-    rows: Vec<Option<Target>>,
+    rows: Vec<(SlotId, Target)>,
     mut sums: Vec<Target>,
 ) -> Result<Finished> {
     // What has no parts here stayed with the worker.
     sums.retain(|sum| !matches!(sum, Target::Sums { parts, .. } if parts.is_empty()));
-    let put = answer.into_targets(rows, sums);
+    let put = answer.into_targets(rows.into_iter().map(|(_, target)| target).collect(), sums);
     put.map_err(|source| Error::Step { step: task.key().to_string(), source: Box::new(source) })
 }
 

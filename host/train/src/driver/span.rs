@@ -1,25 +1,25 @@
-//! Spans on their way: the steps of a run of stages as one task, and where its rows go.
+//! Calls on their way: the steps of one stage or a run of several as one task, and where its rows go.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use eciton_exec::{KernelWork, SharedInput, Work};
 use eciton_kernel::wire::Answer;
-use eciton_kernel::{Finished, GatherStep, Given, Kept, Layer, Local, Operand, SpanCall, SpanStep, Target};
+use eciton_kernel::{Call, CallStep, Finished, Given, Kept, Local, Operand, Target, Write};
 use eciton_plan::{
     Buffers, OperationId, ParameterId, Passed, Place, RowFormat, SlotId, Span, StageId, Task, TensorKey, Via,
 };
+use eciton_tensor::Matrix;
 
-use super::op::{self, On};
+use super::op::{self, On, Operator};
 use super::stages::Stages;
 use crate::error::{Error, Result};
 use crate::owned::Owners;
 use crate::weights::Weights;
 
-/// A span's work as far as it is made.
+/// A call as far as it is made.
 #[derive(Debug, Default)]
 pub(crate) struct Building {
-    call: SpanCall,
+    call: Call,
     /// Slots of the program that steps have written.
     slots: BTreeMap<SlotId, u32>,
     /// Rows from outside that gathers read.
@@ -28,11 +28,14 @@ pub(crate) struct Building {
     given: BTreeMap<(SlotId, usize), u32>,
     parameters: BTreeMap<ParameterId, u32>,
     shared: Vec<SharedInput>,
-    first: Option<(OperationId, Arc<Layer>)>,
+    /// The operation of the first kernel.
+    first: Option<OperationId>,
+    /// Whether it is of one stage, outside of any run of several.
+    alone: bool,
 }
 
 fn number(count: usize) -> Result<u32> {
-    u32::try_from(count).map_err(|_| Error::Internal(format!("{count} parts of a span")))
+    u32::try_from(count).map_err(|_| Error::Internal(format!("{count} parts of a call")))
 }
 
 impl Building {
@@ -63,11 +66,21 @@ impl Building {
                 let again = on.stages.last_again(slot, stage);
                 let shared = |(lane, last)| SharedInput { at, slot, lane: Some(lane), last: last == stage };
                 self.shared.extend(again.map(shared));
+                // A part's are others in every round.
+                if self.alone && on.part.is_none() && on.constant(slot).is_some() {
+                    self.shared.push(SharedInput { at, slot, lane: None, last: false });
+                }
                 Given::Here(on.read(slot)?)
             }
         });
         self.given.insert((slot, rows), place);
         Ok(Operand::Given(place))
+    }
+
+    /// Rows that a kernel reads and no slot has.
+    pub(super) fn give(&mut self, matrix: Matrix) -> Result<Operand> {
+        self.call.given.push(Given::Here(matrix));
+        Ok(Operand::Given(number(self.call.given.len() - 1)?))
     }
 
     /// The first rows of a slot, for a gather.
@@ -84,18 +97,20 @@ impl Building {
 
     /// A slot that a step writes.
     pub(super) fn written(&mut self, on: &On<'_>, slot: SlotId) -> Result<u32> {
-        let place = self.local(on, slot, on.slot_rows(slot)?, None)?;
+        let rows = if self.alone { on.rows()?.len() } else { on.slot_rows(slot)? };
+        let place = self.local(on, slot, rows, None)?;
         self.slots.insert(slot, place);
         Ok(place)
     }
 
-    fn local(
-        &mut self,
-        on: &On<'_>,
-        slot: SlotId,
-        rows: usize,
-        from: Option<eciton_tensor::Matrix>,
-    ) -> Result<u32> {
+    /// The slots that a kernel writes.
+    pub(super) fn writes(&mut self, on: &On<'_>) -> Result<Vec<Option<Write>>> {
+        let mut write =
+            |slot: SlotId| Ok(Write { slot: self.written(on, slot)?, extents: on.stages.extents(slot) });
+        on.stage.writes.iter().map(|slot| slot.map(&mut write).transpose()).collect()
+    }
+
+    fn local(&mut self, on: &On<'_>, slot: SlotId, rows: usize, from: Option<Matrix>) -> Result<u32> {
         let program = on.stages.program;
         let columns = program.slots.get(slot.index()).map_or(0, |spec| spec.width as usize);
         let half = Buffers::format(program, slot, on.stages.rows.format) == RowFormat::Bf16;
@@ -104,7 +119,7 @@ impl Building {
     }
 
     /// The values of the parameters of a stage's kernel.
-    pub(super) fn parameters(&mut self, on: &On<'_>) -> Result<Vec<u32>> {
+    pub(super) fn parameters(&mut self, on: &On<'_>) -> Result<Vec<Operand>> {
         let operation = on.stages.operation(on.stage.operation)?;
         let mut places = Vec::with_capacity(operation.parameters.len());
         for id in operation.parameters.iter().map(|&id| on.stages.program.owner(id)) {
@@ -120,20 +135,52 @@ impl Building {
                     place
                 }
             };
-            places.push(place);
+            places.push(Operand::Given(place));
         }
         Ok(places)
     }
 
-    /// Adds a step.
-    pub(super) fn kernel(&mut self, on: &On<'_>, step: eciton_kernel::KernelStep) {
-        self.first.get_or_insert_with(|| (on.stage.operation, step.layer.clone()));
-        self.call.steps.push(SpanStep::Kernel(Box::new(step)));
+    /// Adds a stage's step.
+    pub(super) fn step(&mut self, on: &On<'_>, step: CallStep) {
+        if !matches!(step, CallStep::Gather(_)) {
+            self.first.get_or_insert(on.stage.operation);
+        }
+        self.call.steps.push(step);
     }
 
-    /// Adds a step.
-    pub(super) fn gather(&mut self, step: GatherStep) {
-        self.call.steps.push(SpanStep::Gather(step));
+    fn place(&self, slot: SlotId) -> Result<u32> {
+        let place = self.slots.get(&slot).copied();
+        place.ok_or_else(|| Error::Internal(format!("slot {slot} is not written")))
+    }
+
+    /// Returns the work of one stage alone.
+    pub(super) fn alone(operator: &dyn Operator, on: &On<'_>) -> Result<Work> {
+        let mut building = Self { alone: true, ..Self::default() };
+        operator.inside(on, &mut building)?;
+        let targets = on.targets()?;
+        building.work(on.task, on.weights, targets, on.stage.place)
+    }
+
+    /// Returns the work of its steps, whose rows go to `targets`.
+    fn work(
+        mut self,
+        task: Task,
+        weights: &Weights,
+        targets: Vec<(SlotId, Target)>,
+        place: Place,
+    ) -> Result<Work> {
+        for (slot, target) in targets {
+            self.call.outs.push((self.place(slot)?, target));
+        }
+        self.call.parameters = self.parameters.iter().map(|(&id, &given)| (given, id)).collect();
+        let first = self.first.ok_or_else(|| Error::Internal("a call without a kernel".to_owned()))?;
+        Ok(Work::Kernel(KernelWork {
+            operation: first,
+            generation: weights.generation(task.weights)?,
+            call: self.call.into(),
+            shared: self.shared,
+            place,
+        }))
     }
 }
 
@@ -210,38 +257,20 @@ impl<'a> Thick<'a> {
         for on in &self.each {
             self.stages.operator(on.stage.operation)?.inside(on, &mut building)?;
         }
-        let place = |slot: SlotId| {
-            let place = building.slots.get(&slot).copied();
-            place.ok_or_else(|| Error::Internal(format!("slot {slot} is not written")))
-        };
-        let mut outs = Vec::new();
-        for (slot, target) in if again { Vec::new() } else { self.targets()? } {
-            outs.push((place(slot)?, target));
-        }
-        let mut keeps = Vec::with_capacity(stay.len());
         for slot in stay {
             let on = self.writer(slot)?;
             for kept in on.leaves(slot, on.slot_rows(slot)?)? {
-                keeps.push((place(slot)?, kept));
+                building.call.keeps.push((building.place(slot)?, kept));
             }
         }
-        (building.call.outs, building.call.keeps, building.call.holds) = (outs, keeps, holds);
-        building.call.parameters = building.parameters.iter().map(|(&id, &given)| (given, id)).collect();
-        let first = building.first.ok_or_else(|| Error::Internal("a span without a kernel".to_owned()))?;
-        Ok(Work::Kernel(KernelWork {
-            operation: first.0,
-            generation: weights.generation(self.task.weights)?,
-            layer: first.1,
-            call: building.call.into(),
-            shared: building.shared,
-            place: Place::Anywhere,
-        }))
+        building.call.holds = holds;
+        let targets = if again { Vec::new() } else { self.targets()? };
+        building.work(self.task, weights, targets, Place::Anywhere)
     }
 
     /// Puts an answer that came in a message where its rows and sums go.
     pub(super) fn commit(&self, answer: Answer) -> Result<Finished> {
-        let rows = self.targets()?.into_iter().map(|(_, target)| Some(target)).collect();
-        op::put(answer, self.task, rows, self.sums()?)
+        op::put(answer, self.task, self.targets()?, self.sums()?)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::fixture::{
 };
 use bytes::Bytes;
 use eciton_kernel::artefact::{Baseline, compile};
-use eciton_kernel::wire::{Answer, Constants, Encoding, FailureKind, Outcome, encode};
+use eciton_kernel::wire::{Answer, Encoding, FailureKind, Outcome};
 use eciton_kernel::{Kind, cache};
 use eciton_plan::{Attempt, IntervalId, OperationId, Version};
 use eciton_tensor::frame::{Header, PartInfo};
@@ -149,22 +149,17 @@ async fn frames_replayed_under_other_names_are_refused() {
 async fn constants_of_others_are_refused() {
     let fixture = Fixture::new();
     let case = small();
-    let call = case.call().0.into();
-    let none = Constants { inputs: &[], parameters: Some(0), given: &[] };
     let foreign = RunKeys::new("cora-2").unwrap().weights(Version(1), OperationId(1)).unwrap().to_string();
     let absolute = "/etc/passwd".to_owned();
     let upwards = format!("runs/{RUN}/weights/../../../etc/passwd");
     for key in [foreign, absolute, upwards, kernel_key("linear").to_string(), case.task_key().to_string()] {
-        let frame =
-            encode(RUN, case.key, &case.layer, &call, Encoding::F32, &limits(), vec![key.into()], &none)
-                .unwrap();
+        let frame = case.frame_with(Encoding::F32, &limits(), vec![key.into()], &case.parameters());
         let (name, text) = refusal(fixture.ask(&case.inline(frame)).await);
         assert_eq!(name, "Eciton.Key", "{text}");
     }
     // Its own, which is not there.
     let own = RunKeys::new(RUN).unwrap().weights(Version(1), OperationId(1)).unwrap().to_string();
-    let frame =
-        encode(RUN, case.key, &case.layer, &call, Encoding::F32, &limits(), vec![own.into()], &none).unwrap();
+    let frame = case.frame_with(Encoding::F32, &limits(), vec![own.into()], &case.parameters());
     assert_eq!(refusal(fixture.ask(&case.inline(frame)).await).0, "Eciton.Store");
     is_well(&fixture).await;
 }
@@ -386,9 +381,7 @@ async fn what_a_kernel_does_wrong_is_an_answer() {
         fixture.store.put(&kernel_key(kernel), sealed(kernel), Condition::Always).await.unwrap();
         let case = Case::new(Shape { kernel, ..Shape::linear(Kind::Forward, 6000, 65, 16) });
         let short = eciton_kernel::Limits { task_time: Duration::from_millis(300), ..limits() };
-        let none = Constants { inputs: &[], parameters: None, given: &[] };
-        let call = case.call().0.into();
-        let frame = encode(RUN, case.key, &case.layer, &call, Encoding::F32, &short, vec![], &none).unwrap();
+        let frame = case.frame_with(Encoding::F32, &short, vec![], &[]);
         for event in [case.inline(frame.clone()), case.stored(&*fixture.store, frame.clone(), true).await] {
             let begun = Instant::now();
             let answer = fixture.answer(&event).await.unwrap();
@@ -463,11 +456,9 @@ async fn what_was_kept_is_not_read_again() {
 async fn other_limits_begin_anew_and_stay_right() {
     let fixture = Fixture::new();
     let case = small();
-    let call = case.call().0.into();
-    let none = Constants { inputs: &[], parameters: None, given: &[] };
     for (megabytes, cached) in [(64, 0), (64, 1), (32, 0), (64, 0)] {
         let limits = eciton_kernel::Limits { guest_memory_bytes: megabytes << 20, ..limits() };
-        let frame = encode(RUN, case.key, &case.layer, &call, Encoding::F32, &limits, vec![], &none).unwrap();
+        let frame = case.frame_with(Encoding::F32, &limits, vec![], &[]);
         let answer = fixture.answer(&case.inline(frame)).await.unwrap();
         assert_eq!(answer.meta().worker.cached_kernels, cached, "{megabytes}");
         assert_eq!(case.read(answer).0, case.direct());

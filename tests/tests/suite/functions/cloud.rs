@@ -6,7 +6,7 @@ use eciton_exec::emulated::Emulated;
 use eciton_exec::functions::Wanted;
 use eciton_exec::{Answered, Clock, Completion, Executor as _, Job, KernelWork, LocalPool, Work};
 use eciton_kernel::wire::Times;
-use eciton_kernel::{Call, Kernel, Kind, Layer, Limits, RowNumbers, Runtime, Settings, Target};
+use eciton_kernel::{Call, Kernel, Kind, Layer, Limits, RowNumbers, Runtime, Settings, Target, VertexCall};
 use eciton_plan::signature::{Attribute, Value};
 use eciton_plan::{
     Attempt, Emulator, Executor, ExecutorKind, IntervalId, OperationId, Place, Round, StageId, Task, Version,
@@ -33,10 +33,10 @@ impl Product {
         }
     }
 
-    pub(crate) fn call(&self) -> Call {
+    pub(crate) fn call(&self) -> VertexCall {
         let read = |b: &Buffer| Matrix::from(b.read(0..b.rows()).unwrap());
         let rows = self.y.write(0..self.y.rows()).unwrap();
-        Call {
+        VertexCall {
             kind: Kind::Forward,
             seed: 1,
             epoch: 0,
@@ -69,8 +69,7 @@ impl Product {
             operation: OperationId(0),
             // The weights are the same in every round, and are kept.
             generation: 1,
-            layer: layer.clone(),
-            call: self.call().into(),
+            call: Call::vertex(layer, self.call()).into(),
             shared: Vec::new(),
             place: Place::Anywhere,
         };

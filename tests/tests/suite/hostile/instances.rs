@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use eciton_kernel::{Call, Instances, Kind, Layer, RowNumbers, Runtime, Settings, Target};
+use eciton_kernel::{Call, Instances, Kind, Layer, RowNumbers, Runtime, Settings, Target, VertexCall};
 use eciton_plan::Attribute;
 use eciton_plan::signature::Value;
 use eciton_tensor::{Buffer, Grid, Matrix};
@@ -32,8 +32,8 @@ fn layer(runtime: &Runtime, component: &std::path::Path) -> Arc<Layer> {
     kernel.open(&[vec![IN as u32]], &attributes).unwrap()
 }
 
-fn call(into: &Buffer) -> Call {
-    Call {
+fn call(layer: &Arc<Layer>, into: &Buffer) -> Call {
+    let call = VertexCall {
         kind: Kind::Forward,
         seed: 11,
         epoch: 0,
@@ -50,7 +50,8 @@ fn call(into: &Buffer) -> Call {
         rows_out: vec![Some(Target::Rows { rows: into.write(0..ROWS).unwrap(), extents: vec![OUT as u32] })],
         sums_out: Vec::new(),
         labelled: None,
-    }
+    };
+    Call::vertex(layer, call)
 }
 
 fn bits(buffer: &Buffer) -> Vec<u32> {
@@ -82,7 +83,7 @@ fn calls_of_which_half_trap(runtime: &Runtime) {
         .into();
     let mut instances = Instances::new(false);
     let into = Buffer::zeroed(ROWS, OUT).unwrap();
-    instances.run(&good, call(&into)).unwrap();
+    instances.run(call(&good, &into)).unwrap();
     let wanted = bits(&into);
     assert!(wanted.iter().any(|&b| b != 0));
     let mut memory = 0;
@@ -90,13 +91,13 @@ fn calls_of_which_half_trap(runtime: &Runtime) {
         let into = Buffer::zeroed(ROWS, OUT).unwrap();
         if n % 2 == 0 {
             let bad = &bad[n / 2 % bad.len()];
-            let error = instances.run(bad, call(&into)).unwrap_err();
+            let error = instances.run(call(bad, &into)).unwrap_err();
             assert!(!error.is_retryable(), "call {n}: {error}");
             assert!(error.to_string().contains("kernel `linear`"), "call {n}: {error}");
             // Nothing of the failed task still holds the rows it was to write.
             assert!(into.write(0..ROWS).is_ok(), "call {n}");
         } else {
-            let finished = instances.run(&good, call(&into)).unwrap();
+            let finished = instances.run(call(&good, &into)).unwrap();
             assert_eq!(bits(&into), wanted, "call {n}");
             if n > 100 {
                 assert!(
@@ -119,14 +120,14 @@ fn calls_of_fresh_instances(runtime: &Runtime) {
     let bad = layer(runtime, &test_kernel("trapping"));
     let (mut fresh, mut warm) = (Instances::new(true), Instances::new(false));
     let into = Buffer::zeroed(ROWS, OUT).unwrap();
-    warm.run(&good, call(&into)).unwrap();
+    warm.run(call(&good, &into)).unwrap();
     let wanted = bits(&into);
     for n in 0..200 {
         let into = Buffer::zeroed(ROWS, OUT).unwrap();
         if n % 2 == 0 {
-            fresh.run(&bad, call(&into)).unwrap_err();
+            fresh.run(call(&bad, &into)).unwrap_err();
         } else {
-            fresh.run(&good, call(&into)).unwrap();
+            fresh.run(call(&good, &into)).unwrap();
             assert_eq!(bits(&into), wanted, "call {n}");
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use eciton_kernel::{
     Call, Error, Instances, Kernel, Kind, Labelled, Layer, Limits, RowNumbers, Runtime, Settings, Target,
-    Targets,
+    Targets, VertexCall,
 };
 use eciton_sdk::reference::{Context, Reference};
 use eciton_sdk::{Backward, Forward, LastLayer};
@@ -174,7 +174,7 @@ impl Case {
         let backward = kind == Kind::Backward;
         let matrices = |tensors: &[Tensor]| tensors.iter().map(Tensor::matrix).collect::<Vec<_>>();
         let (outputs, kept) = passed.split_at(s.outputs.len().min(passed.len()));
-        let call = Call {
+        let call = VertexCall {
             kind,
             seed: self.context.seed,
             epoch: self.context.epoch,
@@ -205,7 +205,7 @@ impl Case {
                 row_weights: None,
             }),
         };
-        instances.run(&self.layer, call)?;
+        instances.run(Call::vertex(&self.layer, call))?;
         let add = |parts: &Vec<Buffer>| {
             let all: Vec<Vec<f32>> = parts.iter().map(|p| p.to_vec().unwrap()).collect();
             (0..all[0].len()).map(|i| all.iter().map(|p| f64::from(p[i])).sum::<f64>() as f32).collect()

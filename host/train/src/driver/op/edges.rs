@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use eciton_exec::Work;
 use eciton_graph::adjacency::Adjacency;
-use eciton_kernel::{EdgeCall, EdgeKind, EdgeLists, OtherRows};
+use eciton_kernel::{CallStep, EdgeCall, EdgeKind, EdgeLists, Operand, OtherRows};
 use eciton_plan::{Along, Operation, Over, Phase};
-use eciton_tensor::{Buffer, Matrix};
+use eciton_tensor::Buffer;
 
-use super::{Numbers, On, Operator};
+use super::{Building, Numbers, On, Operator};
 use crate::driver::rows::Lease;
 use crate::edge_data::KnownEdges;
 use crate::error::{Error, Result, at};
@@ -102,12 +102,15 @@ pub(super) fn open(operation: &Operation, along: Along) -> Box<dyn Operator> {
 impl Edges {
     /// Rows of own ends. Those of graphs as targets are zeros: kernel `maximum`, which reads graphs out,
     /// reads none.
-    fn own(&self, on: &On<'_>, kind: EdgeKind) -> Result<Vec<Matrix>> {
-        let mut own: Vec<Matrix> = on.stage.own().map(|slot| on.read(slot)).collect::<Result<_>>()?;
+    fn own(&self, on: &On<'_>, kind: EdgeKind, call: &mut Building) -> Result<Vec<Operand>> {
+        let mut own = Vec::new();
         if self.along.over == Over::Graphs && kind != EdgeKind::Sources {
             let rows = on.rows()?.len();
             let zeros = Buffer::zeroed(rows, self.target as usize).and_then(|zeros| zeros.read(0..rows));
-            own.insert(0, Matrix::from(zeros.map_err(at("rows of graphs"))?));
+            own.push(call.give(zeros.map_err(at("rows of graphs"))?.into())?);
+        }
+        for slot in on.stage.own() {
+            own.push(call.operand(on, slot)?);
         }
         Ok(own)
     }
@@ -115,6 +118,10 @@ impl Edges {
 
 impl Operator for Edges {
     fn work(&self, on: &On<'_>) -> Result<Work> {
+        Building::alone(self, on)
+    }
+
+    fn inside(&self, on: &On<'_>, call: &mut Building) -> Result<()> {
         let interval = on.interval()?;
         let kind = match on.stage.phase {
             Phase::BackwardTargets => EdgeKind::Targets,
@@ -125,7 +132,7 @@ impl Operator for Edges {
             Lease::F32(lease) => Ok((rows, lease)),
             Lease::Bf16(_) => Err(Error::Internal(format!("{} reads rows that are not f32", on.step()))),
         });
-        let call = EdgeCall {
+        let step = EdgeCall {
             kind,
             seed: on.stages.seed,
             epoch: on.round(),
@@ -140,11 +147,12 @@ impl Operator for Edges {
                 rows: interval.rows.clone(),
             }),
             other: other.collect::<Result<OtherRows>>()?,
-            own: self.own(on, kind)?,
-            parameters: on.parameters()?,
-            rows_out: on.targets()?,
+            own: self.own(on, kind, call)?,
+            parameters: call.parameters(on)?,
+            rows_out: call.writes(on)?,
             sums_out: on.sums()?,
         };
-        on.kernel(call.into(), Vec::new())
+        call.step(on, CallStep::Edges(on.stages.layer(on.stage.operation)?.clone(), Box::new(step)));
+        Ok(())
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use eciton_exec::Work;
 use eciton_graph::gather::{EdgeWeights, Gather as Sums, Reduce, spread};
-use eciton_kernel::{GatherStep, SpanLists};
+use eciton_kernel::{CallStep, GatherLists, GatherStep};
 use eciton_plan::{Normalisation, Operation, Scope, op};
 use eciton_tensor::Buffer;
 
@@ -24,7 +24,7 @@ pub(super) fn open(operation: &Operation) -> Result<Box<dyn Operator>> {
 }
 
 impl Operator for Gather {
-    fn inside(&self, on: &On<'_>, span: &mut Building) -> Result<()> {
+    fn inside(&self, on: &On<'_>, call: &mut Building) -> Result<()> {
         let Some((part, _)) = &on.part else {
             return Err(Error::Internal(format!("{} gathers rows of other intervals", on.stage.name)));
         };
@@ -35,12 +35,12 @@ impl Operator for Gather {
         let factors = scales.then(|| on.factors(normalisation, relation.over)).transpose()?;
         let weights = lists.weights(normalisation == Normalisation::Mean, reversed).cloned();
         let graph = lists.graph.clone();
-        let from = span.source(on, on.slot(Scope::All, 0)?, on.count()?)?;
+        let from = call.source(on, on.slot(Scope::All, 0)?, on.count()?)?;
         let into =
             on.written(0).ok_or_else(|| Error::Internal(format!("{} writes nothing", on.stage.name)))?;
-        let (into, rows) = (span.written(on, into)?, on.rows()?.len());
-        let lists = Arc::new(SpanLists { graph, outgoing: reversed, factors, weights });
-        span.gather(GatherStep { normalisation, reversed, lists, from, into, rows });
+        let (into, rows) = (call.written(on, into)?, on.rows()?.len());
+        let lists = Arc::new(GatherLists { graph, outgoing: reversed, factors, weights });
+        call.step(on, CallStep::Gather(GatherStep { normalisation, reversed, lists, from, into, rows }));
         Ok(())
     }
 

@@ -1,14 +1,13 @@
-//! A request to a call, with buffers to write to.
+//! Tensors of a request, found by where they lie.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use eciton_tensor::Matrix;
 use eciton_tensor::frame::Decoded;
-use eciton_tensor::{Buffer, Matrix};
 
-use super::places::Sums;
-use super::{LabelledRef, MatrixRef, Numbers, Places, Request, Source, TargetsRef, at, width, wire};
-use crate::call::{AnyCall, Call, Labelled, RowNumbers, Target, Targets};
+use super::{LabelledRef, MatrixRef, Numbers, Source, TargetsRef, at, wire};
+use crate::call::{Labelled, RowNumbers, Targets};
 use crate::error::Result;
 
 /// Tensors by where they lie, each made once: a request that names one a thousand times costs no more.
@@ -121,103 +120,3 @@ impl<'a> Tensors<'a> {
 
 /// What a transpose of sparse rows holds for each column while it is made.
 const TRANSPOSE_BYTES: u64 = 64;
-
-impl Request {
-    /// The call, of rows or of edges, and the places it writes to. `resolve` finds each tensor, and is asked once for each;
-    /// what it gives is checked against the request. Rows of a matrix may still be arriving.
-    ///
-    /// # Errors
-    /// [`Error::Wire`](crate::Error::Wire) for a request that contradicts itself or its tensors, or
-    /// would write more than its limit `matrix_bytes`; what `resolve` answers.
-    pub fn into_call(self, resolve: &mut dyn FnMut(&Source) -> Result<Decoded>) -> Result<(AnyCall, Places)> {
-        self.check()?;
-        if self.span.is_some() {
-            return Err(wire("request", "several calls where one is run"));
-        }
-        let mut tensors = Tensors::new(resolve);
-        if let Some(edges) = self.edges.clone() {
-            let (call, places) = self.edge_call(&edges, &mut tensors)?;
-            return Ok((AnyCall::Edges(Box::new(call)), places));
-        }
-        let grid = self.grid()?;
-        let (rows, limit) = (grid.rows(), self.limits.matrix_bytes);
-        let inputs = tensors.matrices("input", &self.inputs, Some(rows), limit)?;
-        let outputs = tensors.matrices("output", &self.outputs, Some(rows), limit)?;
-        let kept = tensors.matrices("kept", &self.kept, Some(rows), limit)?;
-        let gradients = tensors.matrices("gradient", &self.gradients, Some(rows), limit)?;
-        let parameters = tensors.matrices("parameter", &self.parameters, None, limit)?;
-        let row_numbers = tensors.numbers(self.row_numbers, rows)?;
-        let labelled = self.labelled.as_ref().map(|l| tensors.labelled(l, rows, limit)).transpose()?;
-        // Checked against the limit, and allocated only for a request that is right otherwise.
-        let places = self.places(rows)?;
-        let (rows_out, sums_out) = places.targets()?;
-        let call = Call {
-            kind: self.kind,
-            seed: self.seed,
-            epoch: self.epoch,
-            layer: self.layer,
-            training: self.training,
-            grid: Arc::new(grid),
-            row_numbers,
-            inputs,
-            outputs,
-            kept,
-            parameters,
-            gradients,
-            output_count: self.output_count as usize,
-            rows_out,
-            sums_out,
-            labelled,
-        };
-        Ok((AnyCall::Rows(Box::new(call)), places))
-    }
-
-    pub(super) fn places(&self, rows: usize) -> Result<Places> {
-        let rows_out = self.rows_out.iter().map(|extents| {
-            let place = |e: &Vec<u32>| Ok((buffer(rows, e)?, e.clone()));
-            extents.as_ref().map(place).transpose()
-        });
-        Ok(Places {
-            rows: rows_out.collect::<Result<_>>()?,
-            sums: self.sums()?,
-            kept: Vec::new(),
-            freed: Vec::new(),
-            held: Vec::new(),
-        })
-    }
-
-    /// Places for sums.
-    pub(super) fn sums(&self) -> Result<Vec<Sums>> {
-        let sums = self.sums_out.iter().map(|shape| {
-            let (&first, rest) =
-                shape.split_first().ok_or_else(|| wire("sums", "a shape without extents"))?;
-            let parts = self.grid.iter().map(|_| buffer(first as usize, rest));
-            Ok(Sums { parts: parts.collect::<Result<_>>()?, shape: shape.clone() })
-        });
-        sums.collect()
-    }
-}
-
-fn buffer(rows: usize, extents: &[u32]) -> Result<Buffer> {
-    Buffer::zeroed(rows, width(extents).unwrap_or(0) as usize).map_err(at("places to write"))
-}
-
-impl Sums {
-    pub(super) fn target(&self) -> Target {
-        Target::Sums { parts: self.parts.clone(), shape: self.shape.clone() }
-    }
-}
-
-impl Places {
-    /// The places as a call's targets.
-    pub(super) fn targets(&self) -> Result<(Vec<Option<Target>>, Vec<Target>)> {
-        let rows = self.rows.iter().map(|place| {
-            let target = |(buffer, extents): &(Buffer, Vec<u32>)| {
-                let rows = buffer.write(0..buffer.rows()).map_err(at("places to write"))?;
-                Ok(Target::Rows { rows, extents: extents.clone() })
-            };
-            place.as_ref().map(target).transpose()
-        });
-        Ok((rows.collect::<Result<_>>()?, self.sums.iter().map(Sums::target).collect()))
-    }
-}

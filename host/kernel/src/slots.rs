@@ -1,0 +1,371 @@
+//! Rows between a call's steps: where they lie, and how they leave.
+//!
+//! A slot whose rows leave lies where they go, so that its step writes them in place. Others have memory
+//! from the first step that touches them to the last one.
+
+use std::ops::Range;
+
+use eciton_graph::gather::{EdgeWeights, Gather, Reduce, Sources};
+use eciton_plan::Normalisation;
+use eciton_tensor::half::{HalfBuffer, ReadHalf};
+use eciton_tensor::{Buffer, Matrix, ReadRows};
+
+use crate::call::{Call, CallStep, GatherStep, Given, Local, Operand, Target, Write};
+use crate::error::{Error, Result};
+use crate::instance::Finished;
+
+const PLACE: &str = "a call";
+
+fn tensor(source: eciton_tensor::Error) -> Error {
+    Error::Tensor { place: PLACE.to_owned(), source }
+}
+
+fn refuse<T>(reason: impl Into<String>) -> Result<T> {
+    Err(Error::Wire { place: PLACE.to_owned(), reason: reason.into() })
+}
+
+/// A slot's memory: some rows of a buffer.
+#[derive(Debug)]
+enum Stored {
+    F32(Buffer, Range<usize>),
+    Half(HalfBuffer, Range<usize>),
+}
+
+/// The slot's rows `wanted`, among its buffer's.
+fn among(slot: &Range<usize>, wanted: Range<usize>) -> Result<Range<usize>> {
+    match wanted.end <= slot.len() {
+        true => Ok(slot.start + wanted.start..slot.start + wanted.end),
+        false => Err(tensor(eciton_tensor::Error::OutOfRange { rows: wanted, available: slot.len() })),
+    }
+}
+
+/// Rows to read.
+enum Leased {
+    F32(ReadRows),
+    Half(ReadHalf),
+}
+
+/// Slots on their way, and what the call was given.
+#[derive(Debug)]
+pub(crate) struct Slots {
+    given: Vec<Given>,
+    specs: Vec<Local>,
+    made: Vec<Option<Stored>>,
+    /// Where a slot lies that leaves.
+    homes: Vec<Option<Stored>>,
+    /// By slot, the last step that touches it; `usize::MAX` for those that leave.
+    last: Vec<usize>,
+    /// Rows that are copied to where they go, after all steps.
+    outs: Vec<(u32, Target)>,
+}
+
+impl Slots {
+    /// Places the slots of a call. Returns its steps besides.
+    pub(crate) fn new(call: Call) -> Result<(Self, Vec<CallStep>)> {
+        if let Some((slot, kept)) = call.keeps.first() {
+            return refuse(format!("slot {slot} is to stay as {}, and this is no worker", kept.key));
+        }
+        if let Some((sum, of)) = call.holds.first() {
+            return refuse(format!("sum {sum} of weight {of} is to stay, and this is no worker"));
+        }
+        let count = call.slots.len();
+        let mut slots = Self {
+            given: call.given,
+            specs: call.slots,
+            made: (0..count).map(|_| None).collect(),
+            homes: (0..count).map(|_| None).collect(),
+            last: vec![0; count],
+            outs: Vec::new(),
+        };
+        for (at, step) in call.steps.iter().enumerate() {
+            step.slots(|slot| slots.note(slot, at));
+        }
+        for (slot, target) in call.outs {
+            slots.note(slot, usize::MAX);
+            slots.place(slot, target);
+        }
+        Ok((slots, call.steps))
+    }
+
+    fn note(&mut self, slot: u32, at: usize) {
+        if let Some(last) = self.last.get_mut(slot as usize) {
+            *last = at;
+        }
+    }
+
+    /// Lets a slot lie where its rows go, if they go as they are; else they are copied in the end.
+    fn place(&mut self, slot: u32, target: Target) {
+        let at = slot as usize;
+        let (rows, _) = target.shape();
+        let home = match (self.specs.get(at), self.homes.get(at)) {
+            (Some(spec), Some(None)) if spec.from.is_none() && spec.rows == rows => match &target {
+                Target::Rows { rows, .. } if !spec.half => {
+                    let (buffer, rows) = rows.place();
+                    Some(Stored::F32(buffer, rows))
+                }
+                Target::Half { rows, .. } if spec.half => {
+                    let (buffer, rows) = rows.place();
+                    Some(Stored::Half(buffer, rows))
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        match home {
+            // The lease ends here: steps take their own.
+            Some(home) => self.homes[at] = Some(home),
+            None => self.outs.push((slot, target)),
+        }
+    }
+
+    /// The memory of a slot. `writes` so many rows: of one that lies where it goes, the others become zeros.
+    fn get(&mut self, slot: u32, writes: Option<usize>) -> Result<&Stored> {
+        let at = slot as usize;
+        let Some((spec, place)) = self.specs.get_mut(at).zip(self.made.get_mut(at)) else {
+            return refuse(format!("slot {slot} is not there"));
+        };
+        if place.is_none() {
+            let home = self.homes.get_mut(at).and_then(Option::take);
+            *place = Some(match home {
+                Some(home) => home.cleared(writes.unwrap_or(0)..spec.rows)?,
+                None => Stored::new(spec)?,
+            });
+        }
+        match place {
+            Some(stored) => Ok(stored),
+            None => refuse(format!("slot {slot} is not there")),
+        }
+    }
+
+    pub(crate) fn matrix(&mut self, operand: Operand) -> Result<Matrix> {
+        match operand {
+            Operand::Given(at) => match self.given.get(at as usize) {
+                Some(Given::Here(matrix)) => Ok(matrix.clone()),
+                Some(Given::Kept(kept)) => refuse(format!("{} are a worker's", kept.key)),
+                None => refuse(format!("matrix {at} is not there")),
+            },
+            Operand::Local { slot, rows, extents } => {
+                let matrix: Matrix = match self.get(slot, None)?.read(rows)? {
+                    Leased::F32(rows) => rows.into(),
+                    Leased::Half(rows) => rows.into(),
+                };
+                matrix.with_extents(&extents).map_err(tensor)
+            }
+        }
+    }
+
+    pub(crate) fn target(&mut self, write: Write, rows: usize) -> Result<Target> {
+        let Write { slot, extents } = write;
+        Ok(match self.get(slot, Some(rows))? {
+            Stored::F32(buffer, slot) => {
+                Target::Rows { rows: buffer.write(among(slot, 0..rows)?).map_err(tensor)?, extents }
+            }
+            Stored::Half(buffer, slot) => {
+                Target::Half { rows: buffer.write(among(slot, 0..rows)?).map_err(tensor)?, extents }
+            }
+        })
+    }
+
+    pub(crate) fn gather(&mut self, step: &GatherStep) -> Result<()> {
+        let sums = step.sums()?;
+        // Its rows are leased, so that both slots may be held at once.
+        let from = self.get(step.from, None)?.read(step.lists.adjacency().vertices() as usize)?;
+        let sources: Sources<'_> = match &from {
+            Leased::F32(lease) => lease.view().into(),
+            Leased::Half(lease) => lease.view().into(),
+        };
+        match self.get(step.into, Some(step.rows))? {
+            Stored::F32(buffer, slot) => {
+                let mut to = buffer.write(among(slot, 0..step.rows)?).map_err(tensor)?;
+                sums.run(sources, 0..step.rows, &mut to.view_mut());
+            }
+            Stored::Half(buffer, slot) => {
+                let mut to = buffer.write(among(slot, 0..step.rows)?).map_err(tensor)?;
+                sums.run_half(sources, 0..step.rows, &mut to.view_mut()).map_err(tensor)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets go of slots that no step after number `at` touches.
+    pub(crate) fn end(&mut self, at: usize) {
+        for (place, _) in self.made.iter_mut().zip(&self.last).filter(|(_, last)| **last == at) {
+            *place = None;
+        }
+    }
+
+    /// Copies rows to where they go that do not lie there.
+    pub(crate) fn finish(mut self) -> Result<()> {
+        if let Some(slot) = self.homes.iter().position(Option::is_some) {
+            return refuse(format!("slot {slot} leaves it, and no step writes it"));
+        }
+        for (slot, target) in std::mem::take(&mut self.outs) {
+            self.put(slot, target)?;
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, slot: u32, target: Target) -> Result<()> {
+        let (count, _) = target.shape();
+        let from = self.get(slot, None)?.read(count)?;
+        match (from, target) {
+            (Leased::F32(from), Target::Rows { mut rows, .. }) => {
+                let (from, mut to) = (from.view(), rows.view_mut());
+                (0..count).for_each(|row| to.row_mut(row).copy_from_slice(from.row(row)));
+            }
+            (Leased::F32(from), Target::Half { mut rows, .. }) => {
+                rows.view_mut().round_from(from.view()).map_err(tensor)?;
+            }
+            (Leased::Half(from), Target::Half { mut rows, .. }) => {
+                let (from, mut to) = (from.view(), rows.view_mut());
+                (0..count).for_each(|row| to.row_mut(row).copy_from_slice(from.row(row)));
+            }
+            (Leased::Half(from), Target::Rows { mut rows, .. }) => {
+                from.view().widen_to(&mut rows.view_mut()).map_err(tensor)?;
+            }
+            (_, Target::Sums { .. }) => return refuse(format!("slot {slot} leaves it as a sum")),
+        }
+        Ok(())
+    }
+}
+
+impl Stored {
+    fn new(spec: &mut Local) -> Result<Self> {
+        let (rows, columns) = (spec.rows, spec.columns);
+        let Some(from) = spec.from.take() else {
+            return Ok(match spec.half {
+                false => Self::F32(Buffer::zeroed(rows, columns).map_err(tensor)?, 0..rows),
+                true => Self::Half(HalfBuffer::zeroed(rows, columns).map_err(tensor)?, 0..rows),
+            });
+        };
+        let mut values = Vec::new();
+        from.read_rows(0, rows, None, &mut values).map_err(tensor)?;
+        Ok(match spec.half {
+            false => Self::F32(Buffer::from_rows(rows, columns, &values).map_err(tensor)?, 0..rows),
+            true => Self::Half(HalfBuffer::from_rows(rows, columns, &values).map_err(tensor)?, 0..rows),
+        })
+    }
+
+    fn read(&self, rows: usize) -> Result<Leased> {
+        Ok(match self {
+            Self::F32(buffer, slot) => Leased::F32(buffer.read(among(slot, 0..rows)?).map_err(tensor)?),
+            Self::Half(buffer, slot) => Leased::Half(buffer.read(among(slot, 0..rows)?).map_err(tensor)?),
+        })
+    }
+
+    /// With zeros in some rows.
+    fn cleared(self, rows: Range<usize>) -> Result<Self> {
+        match &self {
+            _ if rows.is_empty() => {}
+            Self::F32(buffer, slot) => {
+                let mut rows = buffer.write(among(slot, rows)?).map_err(tensor)?;
+                let mut view = rows.view_mut();
+                (0..view.rows()).for_each(|row| view.row_mut(row).fill(0.0));
+            }
+            Self::Half(buffer, slot) => {
+                let mut rows = buffer.write(among(slot, rows)?).map_err(tensor)?;
+                let mut view = rows.view_mut();
+                (0..view.rows()).for_each(|row| view.row_mut(row).fill(0));
+            }
+        }
+        Ok(self)
+    }
+}
+
+impl GatherStep {
+    fn sums(&self) -> Result<Gather<'_>> {
+        let lists = self.lists.adjacency();
+        let factors = || match self.lists.factors.as_deref() {
+            Some(factors) => Ok(factors),
+            None => refuse(format!("a gather of normalisation {} has no factors", self.normalisation.name())),
+        };
+        let sums = match (self.normalisation, self.reversed) {
+            (Normalisation::Symmetric, _) => {
+                Gather::new(lists, Reduce::Sum).weighted(EdgeWeights::Symmetric(factors()?)).with_self()
+            }
+            (Normalisation::Mean, false) => Gather::new(lists, Reduce::Mean),
+            // Each target's share of the gradient, then the sum over targets.
+            (Normalisation::Mean, true) => Gather::new(lists, Reduce::Sum).with_source_scale(factors()?),
+            (Normalisation::Sum, _) => Gather::new(lists, Reduce::Sum),
+        };
+        Ok(match &self.lists.weights {
+            None => sums,
+            Some(values) => sums.weighted(EdgeWeights::Values(values, None)),
+        })
+    }
+}
+
+impl Finished {
+    /// Adds what a further step left.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.log.extend(other.log);
+        self.guest_memory_bytes = self.guest_memory_bytes.max(other.guest_memory_bytes);
+        self.copied_bytes += other.copied_bytes;
+        self.peak = self.peak.max(other.peak);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::Arc;
+
+    use eciton_graph::adjacency::{Adjacency, Graph};
+    use eciton_plan::Normalisation;
+
+    use super::*;
+    use crate::call::GatherLists;
+    use crate::instance::Instances;
+
+    const COLUMNS: usize = 3;
+
+    /// A gather of two of three rows, each the row after it, from slot 0 to slot 1 of `rows` rows.
+    fn call(rows: usize, half: bool, outs: Vec<(u32, Target)>) -> Call {
+        let lists = Adjacency::from_parts(vec![0, 1, 2, 3], vec![1, 2, 0]).unwrap();
+        let graph = Arc::new(Graph::from_parts(lists, None).unwrap());
+        let lists = Arc::new(GatherLists { graph, outgoing: false, factors: None, weights: None });
+        let values: Vec<f32> = (0..9u8).map(f32::from).collect();
+        let from = Buffer::from_rows(3, COLUMNS, &values).unwrap().read(0..3).unwrap().into();
+        let slot = |rows, half, from| Local { rows, columns: COLUMNS, half, from };
+        let (normalisation, reversed) = (Normalisation::Sum, false);
+        let gather = GatherStep { normalisation, reversed, lists, from: 0, into: 1, rows: 2 };
+        let slots = vec![slot(3, false, Some(from)), slot(rows, half, None)];
+        Call { slots, steps: vec![CallStep::Gather(gather)], outs, ..Call::default() }
+    }
+
+    fn target(into: &Buffer, rows: Range<usize>) -> Target {
+        Target::Rows { rows: into.write(rows).unwrap(), extents: vec![COLUMNS as u32] }
+    }
+
+    #[test]
+    fn rows_that_leave_are_written_where_they_go_and_the_others_are_zeros() {
+        let sums = [3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
+        for (rows, half) in [(2, false), (3, false), (3, true)] {
+            let (into, also) = (Buffer::zeroed(8, COLUMNS).unwrap(), Buffer::zeroed(2, COLUMNS).unwrap());
+            into.write(0..8).unwrap().view_mut().data_mut().fill(9.0);
+            let outs = vec![(1, target(&into, 4..4 + rows)), (1, target(&also, 0..2))];
+            Instances::new(false).run(call(rows, half, outs)).unwrap();
+            let zeros = vec![0.0; (rows - 2) * COLUMNS];
+            let around = |rows: usize| vec![9.0; rows * COLUMNS];
+            let wanted = [&around(4)[..], &sums, &zeros, &around(4 - rows)].concat();
+            assert_eq!(into.to_vec().unwrap(), wanted, "{rows} rows, half {half}");
+            assert_eq!(also.to_vec().unwrap(), sums);
+        }
+    }
+
+    #[test]
+    fn calls_that_contradict_themselves_are_refused() {
+        let into = Buffer::zeroed(4, COLUMNS).unwrap();
+        let refused = |call: Call, words: &str| {
+            let error = Instances::new(false).run(call).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        };
+        refused(call(1, false, Vec::new()), "rows 0..2");
+        // The neighbours of the rows where a slot goes are not its own.
+        refused(call(1, false, vec![(1, target(&into, 0..1))]), "rows 0..2");
+        refused(call(2, false, vec![(5, target(&into, 0..2))]), "slot 5 is not there");
+        let mut unwritten = call(2, false, vec![(2, target(&into, 0..2))]);
+        unwritten.slots.push(Local { rows: 2, columns: COLUMNS, half: false, from: None });
+        refused(unwritten, "no step writes it");
+    }
+}

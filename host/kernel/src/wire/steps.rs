@@ -1,0 +1,569 @@
+//! What a request does: steps, and the slots between them.
+
+use std::sync::Arc;
+
+use eciton_plan::signature::Attribute;
+use eciton_plan::{Normalisation, ParameterId, TensorKey};
+use eciton_tensor::frame::padded_bytes;
+use eciton_tensor::grid::MAX_LEVEL;
+use eciton_tensor::{Atom, Grid, Part};
+use serde::{Deserialize, Serialize};
+
+use super::edges::EdgesRef;
+use super::encode::CALL;
+use super::fit::fits;
+use super::request::{REQUEST, bounded, check_extents, check_source};
+use super::{
+    GridPart, KernelRef, LabelledRef, MAX_ATOMS, MAX_ATTRIBUTES, MAX_MATRICES, MAX_NAME_BYTES, MAX_OBJECTS,
+    MatrixRef, Numbers, Object, Request, Source, TargetsRef, check_version, text, width, wire,
+};
+use crate::call::Kind;
+use crate::error::Result;
+use crate::runtime::{Kernel, Layer};
+
+/// Steps, or slots, or lists of a request.
+const MAX_STEPS: usize = 512;
+
+/// One step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StepRef {
+    /// A call of a kernel.
+    Kernel(Box<CallRef>),
+    /// A gather.
+    Gather(GatherRef),
+}
+
+/// A call of one kernel.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CallRef {
+    /// The kernel.
+    pub kernel: KernelRef,
+    /// What its layer is opened with: extents of one row of each input.
+    pub inputs_extents: Vec<Vec<u32>>,
+    /// And its attributes, defaults filled in.
+    #[serde(with = "text::attributes")]
+    pub attributes: Vec<Attribute>,
+    /// Which function of the layer.
+    #[serde(with = "text::kind")]
+    pub kind: Kind,
+    /// The run's seed.
+    pub seed: u64,
+    /// [`VertexCall::epoch`](crate::VertexCall::epoch)
+    pub epoch: u32,
+    /// [`VertexCall::layer`](crate::VertexCall::layer)
+    pub layer: u32,
+    /// Whether dropout applies.
+    pub training: bool,
+    /// The parts in which sums over rows are delivered.
+    pub grid: Vec<GridPart>,
+    /// Global ids of the rows.
+    pub row_numbers: Numbers,
+    /// Forward inputs. Rows of an edge kernel's own ends.
+    pub inputs: Vec<MatrixRef>,
+    /// Forward outputs, in backward.
+    pub outputs: Vec<MatrixRef>,
+    /// What forward kept, in backward.
+    pub kept: Vec<MatrixRef>,
+    /// Parameters.
+    pub parameters: Vec<MatrixRef>,
+    /// Gradients of the outputs, in backward.
+    pub gradients: Vec<MatrixRef>,
+    /// How many of `rows_out` are outputs, in forward.
+    pub output_count: u32,
+    /// The slot of each place to write, where it is wanted.
+    pub rows_out: Vec<Option<WriteRef>>,
+    /// Shapes of the sums to write, rows first.
+    pub sums_out: Vec<Vec<u32>>,
+    /// For `loss`.
+    pub labelled: Option<LabelledRef>,
+    /// Of an edge kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edges: Option<EdgesRef>,
+}
+
+/// The first rows of a slot, to write.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WriteRef {
+    /// Which slot.
+    pub slot: u32,
+    /// Extents of one row.
+    pub extents: Vec<u32>,
+}
+
+/// A sum that the worker keeps.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HoldRef {
+    /// Its index among the sums of all steps, in order.
+    pub sum: u32,
+    /// The use of a parameter whose gradient it is.
+    pub of: ParameterId,
+}
+
+/// Rows that stay where the call is made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SlotRef {
+    /// Rows.
+    pub rows: u32,
+    /// Values a row.
+    pub columns: u32,
+    /// Whether they are rounded to bfloat16.
+    pub half: bool,
+    /// The first values; none: zeros.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<MatrixRef>,
+}
+
+/// What gathers follow.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListsRef {
+    /// Ids: where each list begins, and the end of the last.
+    pub offsets: Source,
+    /// Ids: the lists, one after the other.
+    pub neighbours: Source,
+    /// One column: a factor of each vertex.
+    pub factors: Option<Source>,
+    /// One column: a weight of each edge.
+    pub weights: Option<Source>,
+}
+
+/// A gather from one slot to another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GatherRef {
+    /// `symmetric`, `mean` or `sum`.
+    pub normalisation: String,
+    /// Whether it is a gather's gradient.
+    pub reversed: bool,
+    /// Which lists.
+    pub lists: u32,
+    /// The slot that it reads.
+    pub from: u32,
+    /// The slot that it writes.
+    pub into: u32,
+    /// Rows to write.
+    pub rows: u32,
+}
+
+/// Rows of the answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OutRef {
+    /// The slot that they are of.
+    pub slot: u32,
+    /// How many, from the first one on.
+    pub rows: u32,
+    /// Extents of one row.
+    pub extents: Vec<u32>,
+}
+
+/// Rows that stay with the worker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeepRef {
+    /// Which rows.
+    pub rows: OutRef,
+    /// Their address, by which later requests read them.
+    pub key: TensorKey,
+    /// Places of workers that they are sent to; none: they stay.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub to: Vec<u32>,
+}
+
+pub(super) fn refuse<T>(what: &str, reason: impl Into<String>) -> Result<T> {
+    Err(wire(format!("{REQUEST}, {what}"), reason))
+}
+
+pub(super) fn small(value: usize) -> Result<u32> {
+    u32::try_from(value).map_err(|_| wire(CALL, format!("{value} rows; below 2^32 are allowed")))
+}
+
+impl CallRef {
+    /// Opens its layer, which it [fits](CallRef::fits).
+    ///
+    /// # Errors
+    /// [`Error::Wire`](crate::Error::Wire) if it is another kernel or the call does not fit, else as
+    /// [`Kernel::open`].
+    pub fn open(&self, kernel: &Arc<Kernel>) -> Result<Arc<Layer>> {
+        if self.kernel.digest_bytes()? != *kernel.digest() {
+            let found = KernelRef::new(kernel);
+            let reason = format!("kernel `{}` is {}, not {}", found.name, found.digest, self.kernel.digest);
+            return Err(wire(REQUEST, reason));
+        }
+        let layer = kernel.open(&self.inputs_extents, &self.attributes)?;
+        self.fits(&layer)?;
+        Ok(layer)
+    }
+
+    /// Checks that it calls `layer` with what its signature says. A worker that has kept the layer asks
+    /// this before it makes the call.
+    ///
+    /// # Errors
+    /// [`Error::Wire`](crate::Error::Wire): the list that does not fit, and both sides.
+    pub fn fits(&self, layer: &Layer) -> Result<()> {
+        fits(self, layer.signature())
+    }
+
+    /// Rows of the interval.
+    pub fn rows(&self) -> u64 {
+        self.grid.last().and_then(|p| p.ends.last()).copied().map_or(0, u64::from)
+    }
+
+    /// Checks everything that needs no bytes of a matrix. Sources lie in the frame or in so many objects.
+    fn check(&self, objects: usize) -> Result<()> {
+        self.kernel.digest_bytes()?;
+        bounded("bytes of the kernel's name", self.kernel.name.len(), MAX_NAME_BYTES)?;
+        bounded("attributes", self.attributes.len(), MAX_ATTRIBUTES)?;
+        bounded("inputs of the layer", self.inputs_extents.len(), MAX_MATRICES)?;
+        for extents in &self.inputs_extents {
+            check_extents("inputs_extents", extents)?;
+        }
+        for (what, matrices) in [
+            ("inputs", &self.inputs),
+            ("outputs", &self.outputs),
+            ("kept", &self.kept),
+            ("parameters", &self.parameters),
+            ("gradients", &self.gradients),
+        ] {
+            bounded(what, matrices.len(), MAX_MATRICES)?;
+            for matrix in matrices {
+                check_extents(what, &matrix.extents)?;
+                check_source(objects, what, matrix.source)?;
+            }
+        }
+        if let Numbers::List(source) = self.row_numbers {
+            check_source(objects, "row_numbers", source)?;
+        }
+        if let Some(labelled) = &self.labelled {
+            match &labelled.targets {
+                TargetsRef::Classes(source) => check_source(objects, "targets", *source)?,
+                TargetsRef::Values(matrix) => {
+                    check_extents("targets", &matrix.extents)?;
+                    check_source(objects, "targets", matrix.source)?;
+                }
+            }
+            check_source(objects, "labelled rows", labelled.rows)?;
+            if let Some(weights) = &labelled.row_weights {
+                if width(&weights.extents) != Some(1) {
+                    let reason = format!("extents {:?} of a row; each row has one", weights.extents);
+                    return refuse("row weights", reason);
+                }
+                check_source(objects, "row weights", weights.source)?;
+            }
+        }
+        if let Some(edges) = &self.edges {
+            edges.check(self)?;
+            for source in edges.sources() {
+                check_source(objects, "edges", source)?;
+            }
+            for matrix in [&edges.other].into_iter().chain(&edges.known) {
+                check_extents("edges", &matrix.extents)?;
+            }
+        }
+        self.grid()?;
+        self.check_places()
+    }
+
+    /// Checks what is written: counts that fit the function.
+    fn check_places(&self) -> Result<()> {
+        let refuse = |reason: &str| refuse(self.kind.name(), reason);
+        bounded("rows_out", self.rows_out.len(), MAX_MATRICES)?;
+        bounded("sums_out", self.sums_out.len(), MAX_MATRICES)?;
+        if self.output_count as usize > MAX_MATRICES {
+            return refuse("more outputs than a call may have");
+        }
+        match self.kind {
+            Kind::Forward => {
+                if self.output_count as usize > self.rows_out.len() {
+                    return refuse("more outputs than places to write");
+                }
+                if self.rows_out.iter().any(Option::is_none) || !self.sums_out.is_empty() {
+                    return refuse("it writes all outputs, and no sums");
+                }
+            }
+            Kind::Backward => {}
+            Kind::Loss => {
+                if self.sums_out.last().is_none_or(|shape| *shape != [1]) {
+                    return refuse("the last sum is the loss, of shape [1]");
+                }
+            }
+        }
+        if (self.kind == Kind::Loss) != self.labelled.is_some() {
+            return refuse("targets belong to `loss`, and only to it");
+        }
+        Ok(())
+    }
+
+    /// The grid, checked.
+    ///
+    /// # Errors
+    /// [`Error::Wire`](crate::Error::Wire) for parts without atoms, atoms that go backwards, levels that do not exist.
+    pub fn grid(&self) -> Result<Grid> {
+        let refuse = |part: usize, reason: String| wire(format!("{REQUEST}, grid part {part}"), reason);
+        let atoms: usize = self.grid.iter().map(|p| p.ends.len()).sum();
+        bounded("atoms", atoms, MAX_ATOMS)?;
+        if self.grid.is_empty() {
+            return Err(refuse(0, "there is none".to_owned()));
+        }
+        let (mut parts, mut next) = (Vec::with_capacity(self.grid.len()), 0);
+        for (i, part) in self.grid.iter().enumerate() {
+            if part.ends.is_empty() || part.ends.len() != part.closes.len() {
+                let reason = format!("{} atoms, {} ends of levels", part.ends.len(), part.closes.len());
+                return Err(refuse(i, reason));
+            }
+            if usize::from(part.level) > MAX_LEVEL {
+                return Err(refuse(i, format!("level {}; up to {MAX_LEVEL} there are", part.level)));
+            }
+            let mut atoms = Vec::with_capacity(part.ends.len());
+            for (&end, &closes) in part.ends.iter().zip(&part.closes) {
+                if end < next || closes > part.level.saturating_sub(1) {
+                    let reason = format!("an atom to row {end} after row {next}, {closes} levels ending");
+                    return Err(refuse(i, reason));
+                }
+                atoms.push(Atom { rows: next..end, closes });
+                next = end;
+            }
+            parts.push(Part { level: part.level, atoms });
+        }
+        Ok(Grid::new(parts))
+    }
+}
+
+/// Bytes to write, of all slots and sums.
+struct Bytes(Option<u64>);
+
+impl Bytes {
+    fn add(&mut self, count: usize, rows: u32, columns: u32) {
+        let one = padded_bytes(rows.into(), columns.into()).and_then(|one| one.checked_mul(count as u64));
+        self.0 = self.0.zip(one).and_then(|(sum, one)| sum.checked_add(one));
+    }
+
+    fn check(self, allowed: u64) -> Result<()> {
+        match self.0 {
+            Some(asked) if asked <= allowed => Ok(()),
+            asked => {
+                let asked = asked.map_or("more than 2^64".to_owned(), |b| b.to_string());
+                let reason = format!("limit matrix-bytes: {asked} bytes to write, {allowed} allowed");
+                Err(wire(REQUEST, reason))
+            }
+        }
+    }
+}
+
+impl Request {
+    /// Checks everything that needs no bytes of a matrix.
+    ///
+    /// # Errors
+    /// [`Error::Wire`](crate::Error::Wire).
+    pub fn check(&self) -> Result<()> {
+        check_version(REQUEST, self.version)?;
+        let named = self.objects.iter().filter_map(Object::named);
+        for (what, name) in [("run", &self.run)].into_iter().chain(named) {
+            bounded(&format!("bytes of the {what}'s name"), name.len(), MAX_NAME_BYTES)?;
+        }
+        bounded("objects", self.objects.len(), MAX_OBJECTS)?;
+        for (what, count) in [
+            ("steps", self.steps.len()),
+            ("slots", self.slots.len()),
+            ("lists", self.lists.len()),
+            ("rows of the answer", self.outs.len()),
+            ("rows to keep", self.keeps.len()),
+            ("rows to forget", self.frees.len()),
+            ("sums to hold", self.holds.len()),
+        ] {
+            bounded(what, count, MAX_STEPS)?;
+        }
+        if self.calls().next().is_none() {
+            return refuse("steps", "at least one call of a kernel is needed");
+        }
+        let mut bytes = Bytes(Some(0));
+        for slot in &self.slots {
+            bytes.add(1, slot.rows, slot.columns);
+            if let Some(from) = &slot.from {
+                check_source(self.objects.len(), "slots", from.source)?;
+            }
+        }
+        // A slot that leaves lies where it goes, the first time.
+        let mut leave = vec![false; self.slots.len()];
+        for (what, out) in self.leaving() {
+            let columns = check_extents(what, &out.extents)?;
+            self.fits_slot(what, out.slot, out.rows, Some(columns))?;
+            let (at, spec) = (out.slot as usize, self.slots.get(out.slot as usize));
+            let whole = spec.is_some_and(|spec| !spec.half && spec.from.is_none() && spec.rows == out.rows);
+            if !whole || std::mem::replace(&mut leave[at], true) {
+                bytes.add(1, out.rows, columns);
+            }
+        }
+        for keep in &self.keeps {
+            bounded("places that rows go to", keep.to.len(), MAX_STEPS)?;
+        }
+        self.check_lists()?;
+        for step in &self.steps {
+            match step {
+                StepRef::Gather(gather) => self.check_gather(gather)?,
+                StepRef::Kernel(call) => self.check_call(call, &mut bytes)?,
+            }
+        }
+        let sums: usize = self.calls().map(|call| call.sums_out.len()).sum();
+        let mut before = None;
+        for HoldRef { sum, .. } in &self.holds {
+            if *sum as usize >= sums || before.is_some_and(|before| before >= *sum) {
+                return refuse("sums to hold", format!("sum {sum} after {before:?}, of {sums}"));
+            }
+            before = Some(*sum);
+        }
+        bytes.check(self.limits.matrix_bytes)
+    }
+
+    /// Rows that leave slots, in the order of the worker's places.
+    fn leaving(&self) -> impl Iterator<Item = (&'static str, &OutRef)> {
+        let outs = self.outs.iter().map(|out| ("rows of the answer", out));
+        outs.chain(self.keeps.iter().map(|keep| ("rows to keep", &keep.rows)))
+    }
+
+    fn check_lists(&self) -> Result<()> {
+        for lists in &self.lists {
+            let columns = [lists.factors, lists.weights].into_iter().flatten();
+            for source in columns.chain([lists.offsets, lists.neighbours]) {
+                check_source(self.objects.len(), "lists", source)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_gather(&self, gather: &GatherRef) -> Result<()> {
+        if Normalisation::named(&gather.normalisation).is_none() {
+            return refuse("a gather", format!("normalisation `{}`", gather.normalisation));
+        }
+        if gather.lists as usize >= self.lists.len() || gather.from == gather.into {
+            return refuse("a gather", "its lists are not there, or it writes what it reads");
+        }
+        let into = self.slots.get(gather.into as usize).map(|slot| slot.columns);
+        self.fits_slot("a gather", gather.into, gather.rows, None)?;
+        self.fits_slot("a gather", gather.from, 0, into)
+    }
+
+    fn check_call(&self, call: &CallRef, bytes: &mut Bytes) -> Result<()> {
+        call.check(self.objects.len() + self.slots.len())?;
+        for shape in &call.sums_out {
+            let Some((&rows, rest)) = shape.split_first() else {
+                return refuse("sums_out", "a shape without extents");
+            };
+            bytes.add(call.grid.len(), rows, check_extents("sums_out", rest)?);
+        }
+        let rows = u32::try_from(call.rows()).unwrap_or(u32::MAX);
+        for write in call.rows_out.iter().flatten() {
+            let columns = check_extents("rows_out", &write.extents)?;
+            self.fits_slot("rows_out", write.slot, rows, Some(columns))?;
+        }
+        Ok(())
+    }
+
+    /// Checks that a slot has so many rows, of so many values.
+    fn fits_slot(&self, what: &str, slot: u32, rows: u32, columns: Option<u32>) -> Result<()> {
+        match self.slots.get(slot as usize) {
+            Some(spec) if rows <= spec.rows && columns.is_none_or(|columns| columns == spec.columns) => {
+                Ok(())
+            }
+            found => refuse(what, format!("{rows} rows of {columns:?} values in slot {slot}: {found:?}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::VERSION;
+    use super::*;
+    use serde_json::{Value, json};
+
+    /// A forward of one matrix from slot 0 to slot 1, and a gather from there to slot 2, which leaves.
+    fn request() -> Value {
+        let limits = json!({
+            "guest_memory_bytes": 1 << 20, "task_time_ms": 1000, "matrix_bytes": 1 << 10, "handles": 9,
+            "call_bytes": 1 << 20, "call_work": 1 << 20, "arrival_ms": 1000, "log_bytes": 99
+        });
+        let call = json!({
+            "kernel": { "name": "k", "digest": "0".repeat(64) }, "inputs_extents": [[4]],
+            "attributes": [], "kind": "forward", "seed": 0, "epoch": 0, "layer": 0, "training": false,
+            "grid": [{ "level": 0, "ends": [5], "closes": [0] }], "row_numbers": { "from": 0 },
+            "inputs": [{ "source": { "object": 0, "part": 0 }, "extents": [4], "encoding": null }],
+            "outputs": [], "kept": [], "parameters": [], "gradients": [], "output_count": 1,
+            "rows_out": [{ "slot": 1, "extents": [4] }], "sums_out": [], "labelled": null
+        });
+        let slot = json!({ "rows": 5, "columns": 4, "half": false });
+        let lists = json!({
+            "offsets": { "object": null, "part": 0 }, "neighbours": { "object": null, "part": 1 },
+            "factors": null, "weights": null
+        });
+        let gather =
+            json!({ "normalisation": "sum", "reversed": false, "lists": 0, "from": 1, "into": 2, "rows": 5 });
+        let key = json!({ "rows": { "pass": 0, "slot": 1, "round": 1, "interval": 0, "via": "stay" } });
+        let leaves = |slot: u32| json!({ "slot": slot, "rows": 5, "extents": [4] });
+        json!({
+            "version": VERSION, "run": "r", "key": { "round": 1, "stage": 0, "interval": 0, "attempt": 0 },
+            "limits": limits, "encoding": "f32", "objects": [], "slots": [slot, slot, slot],
+            "lists": [lists], "steps": [{ "kernel": call }, { "gather": gather }],
+            "outs": [leaves(2)], "keeps": [{ "rows": leaves(1), "key": key }], "frees": [key], "holds": []
+        })
+    }
+
+    fn checked(request: &Value) -> std::result::Result<Request, String> {
+        Request::parse(&serde_json::to_vec(request).unwrap()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn steps_that_contradict_their_slots_are_refused() {
+        let whole = checked(&request()).unwrap();
+        assert_eq!(whole.calls().count(), 1);
+        for (place, value, words) in [
+            ("/steps/0/kernel/rows_out/0/slot", json!(3), "slot 3"),
+            ("/steps/0/kernel/inputs/0/source/object", json!(3), "object 3"),
+            ("/steps/0/kernel/grid/0/ends/0", json!(6), "6 rows"),
+            ("/steps/1/gather/lists", json!(1), "lists are not there"),
+            ("/steps/1/gather/into", json!(1), "writes what it reads"),
+            ("/steps/1/gather/rows", json!(6), "6 rows"),
+            ("/steps/1/gather/normalisation", json!("median"), "median"),
+            ("/slots/2/columns", json!(5), "slot 2"),
+            ("/slots/0/rows", json!(1 << 20), "matrix-bytes"),
+            ("/outs/0/rows", json!(6), "6 rows"),
+            ("/keeps/0/rows/slot", json!(3), "slot 3"),
+            ("/keeps/0/rows/rows", json!(6), "6 rows"),
+            ("/keeps/0/rows/extents", json!([5]), "slot 1"),
+            ("/keeps/0/key", json!("kept/1"), "kept/1"),
+            ("/frees/0/rows/via", json!("sea"), "sea"),
+            ("/holds", json!([{ "sum": 0, "of": 1 }]), "sum 0 after None, of 0"),
+            ("/lists/0/offsets/object", json!(0), "object 0"),
+            ("/steps", json!([]), "at least one call"),
+        ] {
+            let mut wrong = request();
+            *wrong.pointer_mut(place).unwrap() = value;
+            let error = checked(&wrong).unwrap_err();
+            assert!(error.contains(words), "{place}: {error}");
+        }
+    }
+
+    /// A slot lies where it goes: only a second place for its rows, or another number of rows, needs memory.
+    #[test]
+    fn bytes_to_write_are_those_of_slots_and_of_copies() {
+        let of_rows = |rows| padded_bytes(rows, 4).unwrap();
+        let asked = |change: &dyn Fn(&mut Value)| {
+            let mut request = request();
+            request["limits"]["matrix_bytes"] = json!(1);
+            change(&mut request);
+            let error = checked(&request).unwrap_err();
+            let words: Vec<&str> = error.split_whitespace().collect();
+            words.iter().rev().find_map(|word| word.parse::<u64>().ok().filter(|bytes| *bytes > 1)).unwrap()
+        };
+        let slots = asked(&|_| {});
+        assert_eq!(slots, 3 * of_rows(5));
+        assert_eq!(asked(&|request| request["keeps"][0]["rows"]["slot"] = json!(2)), slots + of_rows(5));
+        assert_eq!(asked(&|request| request["outs"][0]["rows"] = json!(3)), slots + of_rows(3));
+        assert_eq!(asked(&|request| request["slots"][2]["half"] = json!(true)), slots + of_rows(5));
+    }
+}
