@@ -143,6 +143,7 @@ fn job(tried: &Tried, number: u32, into: &Buffer) -> Job {
         call: Call::vertex(&tried.layer, call).into(),
         shared: Vec::new(),
         place: Place::Anywhere,
+        twin: None,
     };
     Job { pass: 1, task, work: Work::Kernel(work), deadline: None, lane: None }
 }

@@ -19,7 +19,7 @@ use eciton_plan::TaskKey;
 use serde::{Deserialize, Serialize};
 
 use crate::framed::{Framed, Framing};
-use crate::{Answered, Completion, Executor, LocalPool, Order, Timing};
+use crate::{Answered, Completion, Executor, LocalPool, Order, Timing, WorkError};
 
 /// Another process that answers tasks.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -74,6 +74,8 @@ struct Open {
     twin: Arc<Framed>,
     /// True if the task is one of those that are audited.
     chosen: bool,
+    /// True if the worker keeps rows of the task, so that the host's answer cannot replace its.
+    stays: bool,
     state: State,
 }
 
@@ -137,16 +139,17 @@ impl Audit {
 
     /// Hears of a task that is handed out, and keeps a copy of it if it may have to be compared.
     pub(crate) fn submitted(&mut self, order: &Order) {
-        if self.share <= 0.0 || order.lane.is_some() {
+        if self.share <= 0.0 {
             return;
         }
         let id = (order.pass, order.task.key());
-        let chosen = self.is_chosen(id);
+        let (chosen, call) = (self.is_chosen(id), &order.work.call);
+        let stays = !call.keeps.is_empty();
         // Answers of an excluded process may still come: the host then computes their tasks.
-        if (chosen || !self.excluded.is_empty())
-            && let Ok(twin) = self.framing.write(order)
+        if (chosen || !self.excluded.is_empty() && !stays)
+            && let Ok(twin) = self.framing.write_call(order, order.work.twin.as_deref().unwrap_or(call))
         {
-            self.open.insert(id, Open { twin: Arc::new(twin), chosen, state: State::Asked });
+            self.open.insert(id, Open { twin: Arc::new(twin), chosen, stays, state: State::Asked });
         }
     }
 
@@ -196,17 +199,13 @@ impl Audit {
         let push = |done: &mut Vec<Completion>, timing, by, result| {
             done.push(Completion::Ended { pass, key, place, timing, by, result });
         };
-        if by.is_some() && result.is_ok() {
+        if by.is_some() && matches!(result, Ok(Answered::Apart(_))) {
             self.counts.answers += 1;
         }
         let Some(mut open) = self.open.remove(&id) else {
             let of_excluded = by.as_ref().is_some_and(|by| self.excluded.contains(by));
             let result = match of_excluded {
-                true => Err(Error::Host {
-                    place: key.to_string(),
-                    reason: "an earlier answer of the same process was wrong".to_owned(),
-                }
-                .into()),
+                true => Err(untrue(key)),
                 false => result,
             };
             return push(done, timing, by, result);
@@ -222,6 +221,7 @@ impl Audit {
                     });
                 }
                 open.state = match self.excluded.contains(&by) {
+                    true if open.stays => return push(done, timing, None, Err(untrue(key))),
                     true => State::Alone,
                     false if open.chosen => State::Second(Withheld { answer, by, timing }),
                     false => return push(done, timing, Some(by), Ok(Answered::Apart(answer))),
@@ -257,7 +257,11 @@ impl Audit {
                     false => Verdict::Host,
                 };
                 done.push(Completion::Audited { step: key.step(), verdict });
-                push(done, timing, None, Ok(Answered::Apart(again)));
+                let result = match open.stays {
+                    true => Err(untrue(key)),
+                    false => Ok(Answered::Apart(again)),
+                };
+                push(done, timing, None, result);
             }
             // The host cannot compute it: that is what counts.
             (State::Second(_) | State::Third(..), result, _) => {
@@ -273,6 +277,12 @@ impl Audit {
         self.comparing += 1;
         self.open.insert(id, open);
     }
+}
+
+/// The end of a task whose answer does not count: another attempt may succeed.
+fn untrue(key: TaskKey) -> WorkError {
+    let reason = "this answer of its process, or an earlier one, was wrong".to_owned();
+    Error::Host { place: key.to_string(), reason }.into()
 }
 
 #[cfg(test)]
@@ -296,10 +306,16 @@ mod tests {
 
     /// The end of a task whose answer is one value. `by`: the process of a function, or this one.
     fn end(round: u32, value: f32, by: Option<&str>) -> Completion {
+        end_with(round, value, by, "")
+    }
+
+    /// The same with the digest of rows that stay.
+    fn end_with(round: u32, value: f32, by: Option<&str>, left: &str) -> Completion {
         let mut meta = AnswerMeta::new(key(round), &Ok(Finished::default()));
         if by == Some("foreign") {
             meta.numeric_class = "another-1".to_owned();
         }
+        meta.left = vec![left.to_owned()];
         let mut writer = Writer::new(serde_json::to_vec(&meta).unwrap());
         let buffer = Buffer::from_rows(1, 1, &[value]).unwrap();
         let matrix = buffer.read(0..1).unwrap().into();
@@ -330,8 +346,13 @@ mod tests {
         }
 
         fn submitted(&mut self, round: u32) {
+            self.submitted_with(round, false);
+        }
+
+        fn submitted_with(&mut self, round: u32, stays: bool) {
             let twin = Arc::new(Framed::empty(PASS, key(round)));
-            self.audit.open.insert((PASS, key(round)), Open { twin, chosen: true, state: State::Asked });
+            let open = Open { twin, chosen: true, stays, state: State::Asked };
+            self.audit.open.insert((PASS, key(round)), open);
         }
 
         fn ended(&mut self, completion: Completion) {
@@ -390,6 +411,24 @@ mod tests {
         assert_eq!((all.take(), all.audit.open.len()), ((Some(1.0), vec![]), 0));
         let counts = all.audit.counts().unwrap();
         assert_eq!((counts.answers, counts.compared), (4, 2));
+    }
+
+    /// The host's answer cannot take the place of a worker's that keeps rows: the task is tried again.
+    #[test]
+    fn rows_that_stay_are_compared_and_made_again_by_another_worker() {
+        let mut all = Audited::new();
+        for (round, left) in [(1, "a"), (2, "b")] {
+            all.submitted_with(round, true);
+            all.ended(end_with(round, 0.5, Some("f"), left));
+            all.ended(end_with(round, 0.5, None, "a"));
+        }
+        assert_eq!((all.take(), all.computed), ((Some(0.5), vec![]), 3));
+        all.ended(end_with(2, 0.5, None, "a"));
+        let wrong = Verdict::Wrong(Answerer::Function { id: "f".to_owned() });
+        assert_eq!(all.take(), (None, vec![wrong]));
+        all.submitted_with(3, true);
+        all.ended(end_with(3, 0.5, Some("f"), "a"));
+        assert_eq!((all.take(), all.computed, all.audit.comparing), ((None, vec![]), 3, 0));
     }
 
     #[test]

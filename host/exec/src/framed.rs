@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use eciton_kernel::wire::{Answer, AnswerMeta, Decoded, Places, Request, Source, encode};
-use eciton_kernel::{Error, Instances, Layer, Limits};
+use eciton_kernel::{Call, Error, Instances, Layer, Limits};
 use eciton_plan::TaskKey;
 use eciton_tensor::frame::{Encoding, Frame};
 
@@ -32,8 +32,12 @@ pub(crate) struct Framed {
 impl Framing {
     /// Writes an order.
     pub(crate) fn write(&self, order: &Order) -> Result<Framed, Error> {
+        self.write_call(order, &order.work.call)
+    }
+
+    /// Writes an order with a call that does the same.
+    pub(crate) fn write_call(&self, order: &Order, call: &Call) -> Result<Framed, Error> {
         let (pass, key) = (order.pass, order.task.key());
-        let call = &order.work.call;
         let frame = encode("", key, call, self.rows, &self.limits, Vec::new(), &[])?;
         Ok(Framed { pass, key, layers: call.layers().cloned().collect(), frame })
     }
@@ -76,14 +80,19 @@ pub(crate) fn run(
     layers: &[Arc<Layer>],
     instances: &mut Instances,
 ) -> Result<Vec<u8>, Error> {
-    let encoding = request.encoding;
-    let (meta, places) = compute(request, layers, instances, &mut |&Source { object, part }| {
+    let (encoding, digests) = (request.encoding, request.digests);
+    let (meta, mut places) = compute(request, layers, instances, &mut |&Source { object, part }| {
         let frame = match object {
             None => own,
             Some(at) => others.get(at as usize).unwrap_or(own),
         };
         frame.part(part).map_err(tensor)
     })?;
+    if digests {
+        // What would stay with a worker: of rows, digests are all that is asked for here.
+        places.take_held();
+        places.take_kept()?;
+    }
     places.encode(&meta, encoding)
 }
 
@@ -100,5 +109,8 @@ pub(crate) fn compute(
     let result = instances.run(call);
     let mut meta = AnswerMeta::new(key, &result);
     meta.times.compute_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+    if result.is_ok() {
+        meta.left = places.digests()?;
+    }
     Ok((meta, places))
 }

@@ -116,6 +116,8 @@ pub struct KernelWork {
     pub shared: Vec<SharedInput>,
     /// Where the call may be made.
     pub place: Place,
+    /// A call of the same results that reads no rows of a worker's, if they are to be compared.
+    pub twin: Option<Box<Call>>,
 }
 
 /// Rows that several tasks of an interval read.
@@ -322,6 +324,8 @@ pub struct Capabilities<'a> {
     pub is_apart: bool,
     /// True if workers of lanes keep rows between steps ([`eciton_kernel::Kept`]).
     pub keeps_rows: bool,
+    /// True if answers of workers of lanes are compared, so that work needs a [twin](KernelWork::twin).
+    pub audits_lanes: bool,
     /// Maximum number of helpers.
     pub most: u32,
     /// The processors of its functions, if it has functions.

@@ -199,7 +199,16 @@ impl<I: Invoker> Executor for RemotePool<I> {
         let RemoteSettings { most, architecture, host, cut, .. } = &self.shared.wire.settings;
         let (is_apart, keeps_rows) = (!self.at_home, false);
         let (host, cut) = (host.as_ref(), cut.as_ref());
-        Capabilities { is_apart, keeps_rows, most: *most, architecture: *architecture, host, cut }
+        let audits_lanes = false;
+        Capabilities {
+            is_apart,
+            keeps_rows,
+            audits_lanes,
+            most: *most,
+            architecture: *architecture,
+            host,
+            cut,
+        }
     }
 
     fn usage(&self) -> Usage {

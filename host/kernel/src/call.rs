@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use eciton_graph::adjacency::{Adjacency, Graph};
 use eciton_plan::{Normalisation, ParameterId, TensorKey};
-use eciton_tensor::half::WriteHalf;
+use eciton_tensor::half::{HalfBuffer, WriteHalf};
 use eciton_tensor::{Buffer, Grid, Matrix, WriteRows};
 
 use crate::edges::EdgeCall;
@@ -58,6 +58,8 @@ pub struct Call {
     /// Sums that the worker keeps: index in [`Call::sums`], and the use of a parameter whose gradient it
     /// is. Their targets have no parts.
     pub holds: Vec<(u32, ParameterId)>,
+    /// Whether the answer has a digest of each slot's rows that stay.
+    pub digests: bool,
 }
 
 /// A matrix from outside.
@@ -301,6 +303,21 @@ pub enum Target {
 }
 
 impl Target {
+    /// Returns another target of the same form, for rows that nobody reads.
+    ///
+    /// # Errors
+    /// [`eciton_tensor::Error`] if it does not fit in memory.
+    pub fn alike(&self) -> eciton_tensor::Result<Self> {
+        let ((rows, columns), extents) = (self.shape(), self.extents().to_vec());
+        Ok(match self {
+            Self::Rows { .. } => Self::Rows { rows: Buffer::zeroed(rows, columns)?.write(0..rows)?, extents },
+            Self::Half { .. } => {
+                Self::Half { rows: HalfBuffer::zeroed(rows, columns)?.write(0..rows)?, extents }
+            }
+            Self::Sums { parts, shape } => Self::Sums { parts: parts.clone(), shape: shape.clone() },
+        })
+    }
+
     /// Rows and values a row, of all parts together.
     pub(crate) fn shape(&self) -> (usize, usize) {
         match self {

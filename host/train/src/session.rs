@@ -193,6 +193,7 @@ impl Session {
         let last = config.run.epochs.checked_mul(epochs.rounds());
         let last = last.ok_or(Error::Rounds { epochs: config.run.epochs, rounds: epochs.rounds() })?;
         let mut settings = eciton_engine::Settings::new(intervals, last);
+        settings.sums_travel = !config.sums_stay();
         settings.eval_every = config.run.eval_every.saturating_mul(epochs.rounds());
         settings.pipeline = config.pipeline;
         settings.lanes = config.lanes.lanes;
@@ -431,6 +432,7 @@ impl Session {
             stages: stages
                 .with_spans(&self.spans, &self.schedule)
                 .with_places(self.machine.capabilities().keeps_rows)
+                .with_audit(self.machine.capabilities().audits_lanes)
                 .with_passing(self.weights.owners().have_parameters())
                 .with_batches(batches),
             evaluation: plan.stages(&self.inputs, rows, &self.layers)?,

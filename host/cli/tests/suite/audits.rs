@@ -41,8 +41,15 @@ impl Liar {
     fn lie(&mut self, frame: &[u8]) -> Option<Bytes> {
         let read = Frame::parse(frame).unwrap();
         let count = read.header().parts.len() as u32;
-        let wrong = self.random.below(count.into()) as u32;
-        let mut writer = Writer::new(read.header().meta.to_vec());
+        let mut meta: Value = serde_json::from_slice(&read.header().meta).unwrap();
+        let left = meta.get_mut("left").and_then(Value::as_array_mut);
+        let stayed = left.as_ref().map_or(0, |left| left.len() as u64);
+        let wrong = self.random.below(u64::from(count) + stayed) as u32;
+        if let Some(digest) = left.and_then(|left| left.get_mut(wrong.checked_sub(count)? as usize)) {
+            // What stays with the worker has a wrong bit.
+            *digest = "0".repeat(64).into();
+        }
+        let mut writer = Writer::new(serde_json::to_vec(&meta).unwrap());
         for part in 0..count {
             let Decoded::Matrix(matrix) = read.part(part).unwrap() else { return None };
             let (rows, columns) = (matrix.rows(), matrix.columns());
@@ -143,6 +150,28 @@ fn a_worker_with_wrong_bits_is_found_and_the_digest_is_the_honest_one() {
     assert_eq!((&kept["audit"]["unverified"], &kept["audit"]["returns"]), (&true.into(), &0.into()), "{err}");
 }
 
+/// Answers of lanes are compared with their rows and sums that stay with the worker.
+#[test]
+fn a_worker_of_a_lane_with_wrong_bits_is_found() {
+    let place = tempfile::tempdir().unwrap();
+    let epochs = ["--epochs", "3"];
+    let alone = summary(&works(place.path(), &[&DIGITS[..], &epochs].concat()));
+    for (schedule, audit, returns) in [("1f1b", "1", 0), ("1f1b", "0.5", 1), ("gpipe", "1", 0)] {
+        let rest = ["--lanes", "2", "--schedule", schedule, "--audit", audit];
+        let Outcome { summary, err, lies } = run(&[&epochs[..], &rest].concat(), (4, 3));
+        assert!(lies > 0, "{err}");
+        assert_eq!(excluded(&summary), ["worker 0"], "{err}");
+        assert_eq!(
+            (&summary["seeds"], &summary["audit"]["returns"]),
+            (&alone["seeds"], &returns.into()),
+            "{err}"
+        );
+        if audit == "1" {
+            assert_eq!(summary["audit"]["answers"], summary["audit"]["compared"]);
+        }
+    }
+}
+
 /// A worker that comes late and is wrong later, of two seeds in the second one.
 #[test]
 fn a_run_goes_back_to_the_checkpoint_before_the_first_answer_of_a_wrong_worker() {
@@ -208,9 +237,25 @@ fn honest_workers_stay_and_an_audit_without_tasks_to_compare_is_refused() {
     assert_eq!(excluded(&audited), Vec::<&str>::new());
     let count = |key: &str| audited["audit"][key].as_u64().unwrap();
     assert!(count("compared") > 0 && count("compared") < count("answers"), "{audited}");
+    for more in [
+        &["--lanes", "2", "--audit", "1"][..],
+        &["--lanes", "2", "--schedule", "interleaved", "--audit", "1"],
+    ] {
+        let lanes = summary(&works(folder, &[&DIGITS[..], &epochs, &["--workers", "2"], more].concat()));
+        assert_eq!(lanes["seeds"], alone["seeds"]);
+        assert_eq!(excluded(&lanes), Vec::<&str>::new());
+        assert_eq!(lanes["audit"]["answers"], lanes["audit"]["compared"]);
+    }
     for (rest, words) in [
         (&["--audit", "0.1"][..], "executor.kind"),
-        (&["--audit", "0.1", "--workers", "2", "--lanes", "2"], "stay with its worker"),
+        (
+            &["--audit", "0.1", "--workers", "2", "--lanes", "2", "--schedule", "2bw"],
+            "one version of the weights",
+        ),
+        (
+            &["--audit", "0.1", "--workers", "2", "--lanes", "2", "--set", "workers.owner=worker"],
+            "compute a lane's",
+        ),
         (&["--audit", "1.5", "--workers", "2"], "a share from 0 to 1"),
     ] {
         let (code, _, err) = crate::common::eciton(folder, &[&DIGITS[..], rest].concat());

@@ -205,6 +205,9 @@ pub struct AnswerMeta {
     pub worker: WorkerInfo,
     /// What was asked of the store.
     pub store: StoreCounts,
+    /// SHA-256 of each slot's rows that stay with the worker, where the request asks for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<String>,
 }
 
 impl AnswerMeta {
@@ -224,6 +227,7 @@ impl AnswerMeta {
             times: Times::default(),
             worker: WorkerInfo::default(),
             store: StoreCounts::default(),
+            left: Vec::new(),
         }
     }
 
@@ -322,7 +326,8 @@ impl Answer {
         self.bytes.len() as u64
     }
 
-    /// Returns whether all values are those of another answer, bit for bit.
+    /// Returns whether all values are those of another answer, bit for bit, and the digests of rows
+    /// that stay.
     #[must_use]
     pub fn has_values_of(&self, other: &Self) -> bool {
         let (Ok(own), Ok(of_other)) = (Frame::parse(&self.bytes), Frame::parse(&other.bytes)) else {
@@ -330,7 +335,8 @@ impl Answer {
         };
         let shape = |part: &PartInfo| (part.kind, part.rows, part.columns);
         let [mine, others] = [&self.header.parts, &other.header.parts];
-        mine.iter().map(shape).eq(others.iter().map(shape))
+        self.meta.left == other.meta.left
+            && mine.iter().map(shape).eq(others.iter().map(shape))
             && (0..).zip(mine).all(|(part, _)| match (own.bytes(part), of_other.bytes(part)) {
                 (Ok(own), Ok(of_other)) => own == of_other,
                 _ => false,

@@ -168,6 +168,7 @@ pub fn encode(
         keeps,
         frees: call.frees.clone(),
         holds: call.holds.iter().map(|&(sum, of)| HoldRef { sum, of }).collect(),
+        digests: call.digests,
     };
     // What a worker would refuse is found here, by whose fault it is.
     request.check()?;

@@ -5,6 +5,7 @@ use std::time::Instant;
 use eciton_plan::{ParameterId, TensorKey};
 use eciton_tensor::frame::{Encoding, Writer};
 use eciton_tensor::{Buffer, Matrix, ReadRows};
+use sha2::{Digest, Sha256};
 
 use super::answer::AnswerMeta;
 use super::{Outcome, at, encode_failure, wire};
@@ -38,9 +39,29 @@ pub struct Places {
     pub(super) freed: Vec<TensorKey>,
     /// Sums that stay with the worker: indices in `sums`, ascending, and uses.
     pub(super) held: Vec<(usize, ParameterId)>,
+    /// Whether the answer has a digest of the rows that stay.
+    pub(super) digests: bool,
 }
 
 impl Places {
+    /// Returns the digest of each slot's rows that stay, if they were asked for: SHA-256 of their values
+    /// as little-endian f32, row by row.
+    ///
+    /// # Errors
+    /// [`Error::Wire`](crate::Error::Wire) while a call still writes.
+    pub fn digests(&self) -> Result<Vec<String>> {
+        let mut digests = Vec::new();
+        for (_, _, buffer) in self.kept.iter().filter(|_| self.digests) {
+            let lease = buffer.read(0..buffer.rows()).map_err(at("rows to keep"))?;
+            let mut digest = Sha256::new();
+            for row in 0..buffer.rows() {
+                lease.view().row(row).iter().for_each(|value| digest.update(value.to_le_bytes()));
+            }
+            digests.push(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect());
+        }
+        Ok(digests)
+    }
+
     /// Takes the rows that stay with the worker or go to others, and the keys of those that no later
     /// task reads.
     ///

@@ -63,7 +63,7 @@ impl Request {
         }
         let call = Call { given: reading.given, slots, steps, outs, ..Call::default() };
         let held = self.holds.into_iter().map(|hold| (hold.sum as usize, hold.of)).collect();
-        Ok((call, Places { rows, sums, kept, freed: self.frees, held }))
+        Ok((call, Places { rows, sums, kept, freed: self.frees, held, digests: self.digests }))
     }
 }
 

@@ -252,6 +252,9 @@ pub struct Request {
     /// Sums that the worker keeps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub holds: Vec<HoldRef>,
+    /// Whether the answer has a digest of the rows that stay ([`AnswerMeta::left`](super::AnswerMeta)).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub digests: bool,
 }
 
 impl Request {

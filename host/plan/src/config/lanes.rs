@@ -4,7 +4,7 @@ use super::Config;
 use crate::error::Error;
 use crate::executor::SpanChoice;
 use crate::lanes::Lanes;
-use crate::pipeline::Mode;
+use crate::pipeline::{Mode, WeightVersions};
 use crate::workers::Workers;
 
 impl Config {
@@ -26,9 +26,9 @@ impl Config {
                 let remedy = "leave executor.spans out: a lane's layers are one task";
                 refuse("executor.spans", "given".to_owned(), remedy)
             }
-            () if self.executor.audit > 0.0 => {
-                let remedy = "leave executor.audit out: rows and sums of a lane stay with its worker, and \
-                              only tasks of which everything leaves it can be compared";
+            () if self.executor.audit > 0.0 && !self.audits_lanes() => {
+                let remedy = "leave executor.audit out: the host can compute a lane's task again only with \
+                              workers.owner = \"host\" and one version of the weights";
                 refuse("executor.audit", self.executor.audit.to_string(), remedy)
             }
             () if self.executor.kind.has_workers() => {
@@ -48,6 +48,11 @@ impl Config {
             }
             () => Ok(()),
         }
+    }
+
+    /// Whether the host has all that it needs to compute a lane's task again.
+    fn audits_lanes(&self) -> bool {
+        !self.workers.own() && self.pipeline.weights() == WeightVersions::Latest
     }
 
     /// Whether there are workers, where they are to do the work.
@@ -91,15 +96,23 @@ impl Config {
 
     /// Returns whether the workers of lanes have the sums of gradients until the update. If the host
     /// has the parameters, rounds must not overlap: a failed worker's sums are computed again from
-    /// the round's rows.
+    /// the round's rows. With an audit they go to the host, which compares them.
     #[must_use]
     pub fn sums_stay(&self) -> bool {
-        self.has_worker_lanes() && (self.workers.own() || self.pipeline.gradient_versions() == 1)
+        let one_version = self.pipeline.gradient_versions() == 1;
+        self.has_worker_lanes() && (self.workers.own() || one_version && self.executor.audit <= 0.0)
+    }
+
+    /// Returns whether steps of lanes are done again from the rows of an update: where a worker that had
+    /// sums is gone, or an answer is compared.
+    #[must_use]
+    pub fn repeats_steps(&self) -> bool {
+        self.sums_stay() || self.has_worker_lanes() && self.executor.audit > 0.0
     }
 
     /// Returns the lanes whose rows are stored for as many micro-batches as are in flight. There are
     /// none if lanes are workers: after a failure a lane may exceed its cap, and steps may be done
-    /// again from the rows of the update ([`Config::sums_stay`]).
+    /// again from the rows of the update ([`Config::repeats_steps`]).
     #[must_use]
     pub fn ring_lanes(&self) -> Lanes {
         if self.has_worker_lanes() { Lanes::default() } else { self.lanes.lanes }

@@ -12,7 +12,7 @@ use eciton_tensor::Matrix;
 
 use super::op::{self, On, Operator};
 use super::stages::Stages;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, at};
 use crate::owned::Owners;
 use crate::weights::Weights;
 
@@ -180,6 +180,7 @@ impl Building {
             call: self.call.into(),
             shared: self.shared,
             place,
+            twin: None,
         }))
     }
 }
@@ -253,19 +254,50 @@ impl<'a> Thick<'a> {
         if empty.contains(&true) {
             return Err(Error::Internal(format!("some stages of {} have no row", self.task.step())));
         }
+        let mut building = self.building(&[], &stay)?;
+        building.call.holds = holds;
+        let reads_kept = building.call.given.iter().any(|given| matches!(given, Given::Kept(_)));
+        let targets = if again { Vec::new() } else { self.targets()? };
+        let twin = match self.stages.audits_lanes && reads_kept {
+            true => Some(self.twin(&stay, &targets)?),
+            false => None,
+        };
+        let mut work = building.work(self.task, weights, targets, Place::Anywhere)?;
+        if let Work::Kernel(work) = &mut work {
+            work.call.digests = self.stages.audits_lanes;
+            work.twin = twin.map(Box::new);
+        }
+        Ok(work)
+    }
+
+    /// The call of its stages, after those of others, without the rows that leave it for the host.
+    fn building(&self, before: &[On<'_>], stay: &[SlotId]) -> Result<Building> {
         let mut building = Building::default();
-        for on in &self.each {
+        for on in before.iter().chain(&self.each) {
             self.stages.operator(on.stage.operation)?.inside(on, &mut building)?;
         }
-        for slot in stay {
+        for &slot in stay {
             let on = self.writer(slot)?;
             for kept in on.leaves(slot, on.slot_rows(slot)?)? {
                 building.call.keeps.push((building.place(slot)?, kept));
             }
         }
-        building.call.holds = holds;
-        let targets = if again { Vec::new() } else { self.targets()? };
-        building.work(self.task, weights, targets, Place::Anywhere)
+        Ok(building)
+    }
+
+    /// The call that computes the rows again that a worker keeps, and then does the same.
+    fn twin(&self, stay: &[SlotId], targets: &[(SlotId, Target)]) -> Result<Call> {
+        let on = self.each.first().ok_or_else(|| Error::Internal("a run without a stage".to_owned()))?;
+        let before = self.stages.before(on, self.span)?;
+        let building = self.building(&before, stay)?;
+        // Sums of these stages are in the answers to their own tasks.
+        let sums = before.iter().map(On::sums).collect::<Result<Vec<_>>>()?;
+        let holds = (0..number(sums.iter().flatten().count())?).map(|sum| (sum, ParameterId(0))).collect();
+        let mut outs = Vec::with_capacity(targets.len());
+        for (slot, target) in targets {
+            outs.push((building.place(*slot)?, target.alike().map_err(at("rows to compare"))?));
+        }
+        Ok(Call { outs, holds, digests: true, ..building.call })
     }
 
     /// Puts an answer that came in a message where its rows and sums go.

@@ -3,6 +3,7 @@
 //! A step leases the rows that it reads and writes, so two steps that would touch the same rows are
 //! refused rather than torn.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use super::op::{self, On, Operator};
 use super::rows::RowStore;
 use super::span::Thick;
 use super::watch::Watch;
-use crate::batch::Batches;
+use crate::batch::{Batches, Part};
 use crate::data::{Inputs, Interval};
 use crate::error::{Error, Result};
 use crate::weights::Weights;
@@ -47,6 +48,8 @@ pub(crate) struct Stages<'a> {
     pub fold: Option<Fold>,
     /// Which rows stay on lanes' places, where these keep any.
     residents: Option<Residents>,
+    /// Whether answers of lanes' workers are compared with the host's.
+    pub(super) audits_lanes: bool,
     /// The watch that looks at what steps write; `None`: nobody looks.
     pub(super) watch: Option<&'a Watch>,
 }
@@ -80,6 +83,7 @@ impl<'a> Stages<'a> {
             pieces,
             fold,
             residents: None,
+            audits_lanes: false,
             watch: None,
         })
     }
@@ -121,6 +125,12 @@ impl<'a> Stages<'a> {
             Some(spans) => Some(Residents::of(self.program, spans, self.schedule)),
             None => None,
         };
+        self
+    }
+
+    /// With answers of lanes' workers that are compared with the host's.
+    pub(crate) fn with_audit(mut self, audits_lanes: bool) -> Self {
+        self.audits_lanes = audits_lanes;
         self
     }
 
@@ -236,12 +246,37 @@ impl<'a> Stages<'a> {
             None => None,
             Some(batches) => Some(batches.part(task.round, task.interval)?),
         };
-        let one = |id: StageId| {
-            let stage = self.program.stage(id);
-            let stage = stage.ok_or_else(|| Error::Internal(format!("{}: no stage {id}", task.step())))?;
-            Ok(On { stages: self, stage, id, pass, task, ages, weights, part: part.clone() })
-        };
+        let one = |id: StageId| self.of_stage(id, (pass, task), ages, weights, part.clone());
         self.ids(task.stage).into_iter().map(one).collect()
+    }
+
+    fn of_stage<'s>(
+        &'s self,
+        id: StageId,
+        (pass, task): (u32, Task),
+        ages: Option<&'s [u8]>,
+        weights: &'s Weights,
+        part: Option<(Arc<Part>, f32)>,
+    ) -> Result<On<'s>> {
+        let stage = self.program.stage(id);
+        let stage = stage.ok_or_else(|| Error::Internal(format!("{}: no stage {id}", task.step())))?;
+        Ok(On { stages: self, stage, id, pass, task, ages, weights, part })
+    }
+
+    /// The stages of earlier runs that write the rows of a run's own worker that it reads, in order.
+    pub(super) fn before<'s>(&'s self, on: &On<'s>, span: &Span) -> Result<Vec<On<'s>>> {
+        let spans = self.spans.map_or(&[][..], Spans::as_slice);
+        let (mut wanted, mut runs) = (vec![span], BTreeSet::new());
+        while let Some(span) = wanted.pop() {
+            for (slot, _) in span.reads.iter().filter(|(slot, _)| self.stays(*slot).is_some()) {
+                let writer = spans.iter().position(|span| span.writes.contains(slot));
+                let writer = writer.filter(|writer| runs.insert(*writer));
+                wanted.extend(writer.and_then(|writer| spans.get(writer)));
+            }
+        }
+        let ids = runs.into_iter().filter_map(|run| spans.get(run)).flat_map(Span::ids);
+        let (of, part) = ((on.pass, on.task), &on.part);
+        ids.map(|id| self.of_stage(id, of, on.ages, on.weights, part.clone())).collect()
     }
 
     /// The only stage of a step.

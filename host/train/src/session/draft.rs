@@ -254,8 +254,7 @@ impl Planned {
             if let Some(lanes) = &lanes {
                 lanes.place(&mut schedule, &spans);
             }
-            if config.sums_stay() {
-                // Steps whose sums go with a worker are done again from these rows.
+            if config.repeats_steps() {
                 schedule.keep_rows();
             }
             if chooser.is_some() {

@@ -72,6 +72,7 @@ impl Product {
             call: Call::vertex(layer, self.call()).into(),
             shared: Vec::new(),
             place: Place::Anywhere,
+            twin: None,
         };
         Job { pass, task, work: Work::Kernel(work), deadline: None, lane: None }
     }
