@@ -246,16 +246,21 @@ impl Call {
 impl CallStep {
     /// Calls `see` with every slot that it touches.
     pub(crate) fn slots(&self, mut see: impl FnMut(u32)) {
-        let (read, written) = match self {
-            Self::Gather(gather) => return [gather.from, gather.into].into_iter().for_each(see),
-            Self::Vertex(_, step) => (step.operands().collect::<Vec<_>>(), &step.rows_out),
-            Self::Edges(_, step) => (step.own.iter().collect(), &step.rows_out),
+        let mut read = |operand: &Operand| match operand {
+            Operand::Local { slot, .. } => see(*slot),
+            Operand::Given(_) => {}
         };
-        for operand in read {
-            if let Operand::Local { slot, .. } = operand {
-                see(*slot);
+        let written = match self {
+            Self::Gather(gather) => return [gather.from, gather.into].into_iter().for_each(see),
+            Self::Vertex(_, step) => {
+                step.operands().for_each(&mut read);
+                &step.rows_out
             }
-        }
+            Self::Edges(_, step) => {
+                step.own.iter().for_each(&mut read);
+                &step.rows_out
+            }
+        };
         written.iter().flatten().for_each(|write| see(write.slot));
     }
 }

@@ -45,16 +45,22 @@ enum Leased {
     Half(ReadHalf),
 }
 
+/// A slot on its way.
+#[derive(Debug)]
+struct Slot {
+    spec: Local,
+    made: Option<Stored>,
+    /// Where it lies if it leaves.
+    home: Option<Stored>,
+    /// The last step that touches it; `usize::MAX` if it leaves.
+    last: usize,
+}
+
 /// Slots on their way, and what the call was given.
 #[derive(Debug)]
 pub(crate) struct Slots {
     given: Vec<Given>,
-    specs: Vec<Local>,
-    made: Vec<Option<Stored>>,
-    /// Where a slot lies that leaves.
-    homes: Vec<Option<Stored>>,
-    /// By slot, the last step that touches it; `usize::MAX` for those that leave.
-    last: Vec<usize>,
+    slots: Vec<Slot>,
     /// Rows that are copied to where they go, after all steps.
     outs: Vec<(u32, Target)>,
 }
@@ -68,15 +74,9 @@ impl Slots {
         if let Some((sum, of)) = call.holds.first() {
             return refuse(format!("sum {sum} of weight {of} is to stay, and this is no worker"));
         }
-        let count = call.slots.len();
-        let mut slots = Self {
-            given: call.given,
-            specs: call.slots,
-            made: (0..count).map(|_| None).collect(),
-            homes: (0..count).map(|_| None).collect(),
-            last: vec![0; count],
-            outs: Vec::new(),
-        };
+        let new = |spec| Slot { spec, made: None, home: None, last: 0 };
+        let all = call.slots.into_iter().map(new).collect();
+        let mut slots = Self { given: call.given, slots: all, outs: Vec::new() };
         for (at, step) in call.steps.iter().enumerate() {
             step.slots(|slot| slots.note(slot, at));
         }
@@ -88,17 +88,19 @@ impl Slots {
     }
 
     fn note(&mut self, slot: u32, at: usize) {
-        if let Some(last) = self.last.get_mut(slot as usize) {
-            *last = at;
+        if let Some(slot) = self.slots.get_mut(slot as usize) {
+            slot.last = at;
         }
     }
 
     /// Lets a slot lie where its rows go, if they go as they are; else they are copied in the end.
     fn place(&mut self, slot: u32, target: Target) {
-        let at = slot as usize;
         let (rows, _) = target.shape();
-        let home = match (self.specs.get(at), self.homes.get(at)) {
-            (Some(spec), Some(None)) if spec.from.is_none() && spec.rows == rows => match &target {
+        if let Some(Slot { spec, home: home @ None, .. }) = self.slots.get_mut(slot as usize)
+            && spec.from.is_none()
+            && spec.rows == rows
+        {
+            *home = match &target {
                 Target::Rows { rows, .. } if !spec.half => {
                     let (buffer, rows) = rows.place();
                     Some(Stored::F32(buffer, rows))
@@ -108,33 +110,28 @@ impl Slots {
                     Some(Stored::Half(buffer, rows))
                 }
                 _ => None,
-            },
-            _ => None,
-        };
-        match home {
-            // The lease ends here: steps take their own.
-            Some(home) => self.homes[at] = Some(home),
-            None => self.outs.push((slot, target)),
+            };
+            // Its lease ends here: steps take their own.
+            if home.is_some() {
+                return;
+            }
         }
+        self.outs.push((slot, target));
     }
 
     /// The memory of a slot. `writes` so many rows: of one that lies where it goes, the others become zeros.
     fn get(&mut self, slot: u32, writes: Option<usize>) -> Result<&Stored> {
-        let at = slot as usize;
-        let Some((spec, place)) = self.specs.get_mut(at).zip(self.made.get_mut(at)) else {
+        let Some(Slot { spec, made, home, .. }) = self.slots.get_mut(slot as usize) else {
             return refuse(format!("slot {slot} is not there"));
         };
-        if place.is_none() {
-            let home = self.homes.get_mut(at).and_then(Option::take);
-            *place = Some(match home {
+        let stored = match made.take() {
+            Some(stored) => stored,
+            None => match home.take() {
                 Some(home) => home.cleared(writes.unwrap_or(0)..spec.rows)?,
                 None => Stored::new(spec)?,
-            });
-        }
-        match place {
-            Some(stored) => Ok(stored),
-            None => refuse(format!("slot {slot} is not there")),
-        }
+            },
+        };
+        Ok(made.insert(stored))
     }
 
     pub(crate) fn matrix(&mut self, operand: Operand) -> Result<Matrix> {
@@ -189,14 +186,12 @@ impl Slots {
 
     /// Lets go of slots that no step after number `at` touches.
     pub(crate) fn end(&mut self, at: usize) {
-        for (place, _) in self.made.iter_mut().zip(&self.last).filter(|(_, last)| **last == at) {
-            *place = None;
-        }
+        self.slots.iter_mut().filter(|slot| slot.last == at).for_each(|slot| slot.made = None);
     }
 
     /// Copies rows to where they go that do not lie there.
     pub(crate) fn finish(mut self) -> Result<()> {
-        if let Some(slot) = self.homes.iter().position(Option::is_some) {
+        if let Some(slot) = self.slots.iter().position(|slot| slot.home.is_some()) {
             return refuse(format!("slot {slot} leaves it, and no step writes it"));
         }
         for (slot, target) in std::mem::take(&mut self.outs) {

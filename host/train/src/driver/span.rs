@@ -1,6 +1,6 @@
 //! Calls on their way: the steps of one stage or a run of several as one task, and where its rows go.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use eciton_exec::{KernelWork, SharedInput, Work};
 use eciton_kernel::wire::Answer;
@@ -21,17 +21,37 @@ use crate::weights::Weights;
 pub(crate) struct Building {
     call: Call,
     /// Slots of the program that steps have written.
-    slots: BTreeMap<SlotId, u32>,
+    slots: Places<SlotId>,
     /// Rows from outside that gathers read.
-    loaded: BTreeMap<(SlotId, usize), u32>,
+    loaded: Places<(SlotId, usize)>,
     /// Rows from outside that kernels read: the first so many.
-    given: BTreeMap<(SlotId, usize), u32>,
-    parameters: BTreeMap<ParameterId, u32>,
+    given: Places<(SlotId, usize)>,
     shared: Vec<SharedInput>,
     /// The operation of the first kernel.
     first: Option<OperationId>,
     /// Whether it is of one stage, outside of any run of several.
     alone: bool,
+}
+
+/// Places in a call. A call has few.
+#[derive(Debug)]
+struct Places<K>(Vec<(K, u32)>);
+
+impl<K> Default for Places<K> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<K: PartialEq> Places<K> {
+    /// The newest place of a key.
+    fn get(&self, key: &K) -> Option<u32> {
+        self.0.iter().rev().find(|(known, _)| known == key).map(|(_, place)| *place)
+    }
+
+    fn insert(&mut self, key: K, place: u32) {
+        self.0.push((key, place));
+    }
 }
 
 fn number(count: usize) -> Result<u32> {
@@ -42,10 +62,10 @@ impl Building {
     /// Rows that a kernel reads.
     pub(super) fn operand(&mut self, on: &On<'_>, slot: SlotId) -> Result<Operand> {
         let rows = on.rows()?.len();
-        if let Some(&slot_here) = self.slots.get(&slot) {
+        if let Some(slot_here) = self.slots.get(&slot) {
             return Ok(Operand::Local { slot: slot_here, rows, extents: on.stages.extents(slot) });
         }
-        if let Some(&known) = self.given.get(&(slot, rows)) {
+        if let Some(known) = self.given.get(&(slot, rows)) {
             return Ok(Operand::Given(known));
         }
         let place = number(self.call.given.len())?;
@@ -85,7 +105,7 @@ impl Building {
 
     /// The first rows of a slot, for a gather.
     pub(super) fn source(&mut self, on: &On<'_>, slot: SlotId, rows: usize) -> Result<u32> {
-        if let Some(&known) = self.slots.get(&slot).or_else(|| self.loaded.get(&(slot, rows))) {
+        if let Some(known) = self.slots.get(&slot).or_else(|| self.loaded.get(&(slot, rows))) {
             return Ok(known);
         }
         let (round, interval) = on.at();
@@ -123,15 +143,15 @@ impl Building {
         let operation = on.stages.operation(on.stage.operation)?;
         let mut places = Vec::with_capacity(operation.parameters.len());
         for id in operation.parameters.iter().map(|&id| on.stages.program.owner(id)) {
-            let place = match self.parameters.get(&id) {
-                Some(&known) => known,
+            let place = match self.call.parameters.iter().find(|(_, known)| *known == id) {
+                Some((known, _)) => *known,
                 None => {
                     self.call.given.push(match on.weights.owning_workers() {
                         Some(owners) => Given::Kept(owners.kept(id, on.task.weights)?),
                         None => Given::Here(on.weights.matrix(id.index(), on.task.weights)?),
                     });
                     let place = number(self.call.given.len() - 1)?;
-                    self.parameters.insert(id, place);
+                    self.call.parameters.push((place, id));
                     place
                 }
             };
@@ -149,7 +169,7 @@ impl Building {
     }
 
     fn place(&self, slot: SlotId) -> Result<u32> {
-        let place = self.slots.get(&slot).copied();
+        let place = self.slots.get(&slot);
         place.ok_or_else(|| Error::Internal(format!("slot {slot} is not written")))
     }
 
@@ -172,7 +192,6 @@ impl Building {
         for (slot, target) in targets {
             self.call.outs.push((self.place(slot)?, target));
         }
-        self.call.parameters = self.parameters.iter().map(|(&id, &given)| (given, id)).collect();
         let first = self.first.ok_or_else(|| Error::Internal("a call without a kernel".to_owned()))?;
         Ok(Work::Kernel(KernelWork {
             operation: first,
