@@ -54,15 +54,16 @@ fn tile<const R: usize, const FMA: bool>(
     for &count in atoms {
         let mut chains = [[0.0_f32; LANES]; R];
         for (i, values) in (row..).zip(&panel[row..row + count]) {
-            let factors = &u.row(i)[first..first + R];
+            // Of a length that the compiler knows, so that it keeps the chains in registers.
+            let Some(factors) = u.row(i)[first..].first_chunk::<R>() else { continue };
             for (chain, &factor) in chains.iter_mut().zip(factors) {
                 for (sum, &value) in chain.iter_mut().zip(&values.0) {
                     *sum = madd::<FMA>(factor, value, *sum);
                 }
             }
         }
-        for (sum, chain) in sums.iter_mut().flatten().zip(chains.iter().flatten()) {
-            *sum += chain;
+        for (sums, chain) in sums.iter_mut().zip(&chains) {
+            sums.iter_mut().zip(chain).for_each(|(sum, &value)| *sum += value);
         }
         row += count;
     }
