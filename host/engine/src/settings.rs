@@ -79,7 +79,7 @@ pub struct Settings {
     pub lanes: Lanes,
     /// Who holds what their forward steps keep.
     pub residence: Residence,
-    /// Whether the sums of gradients go to the host with each answer, whoever makes them.
+    /// True if sums of gradients go to the host with each answer.
     pub sums_travel: bool,
     /// Steps that a place has at once, which it does in the order in which it got them: the one that it is at, and
     /// those whose data come meanwhile.

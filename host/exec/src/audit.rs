@@ -138,19 +138,22 @@ impl Audit {
     }
 
     /// Hears of a task that is handed out, and keeps a copy of it if it may have to be compared.
-    pub(crate) fn submitted(&mut self, order: &Order) {
+    ///
+    /// # Errors
+    /// The task is to be compared, and the host cannot write its own computation of it.
+    pub(crate) fn submitted(&mut self, order: &Order) -> Result<(), Error> {
         if self.share <= 0.0 {
-            return;
+            return Ok(());
         }
         let id = (order.pass, order.task.key());
         let (chosen, call) = (self.is_chosen(id), &order.work.call);
         let stays = !call.keeps.is_empty();
         // Answers of an excluded process may still come: the host then computes their tasks.
-        if (chosen || !self.excluded.is_empty() && !stays)
-            && let Ok(twin) = self.framing.write_call(order, order.work.twin.as_deref().unwrap_or(call))
-        {
+        if chosen || !self.excluded.is_empty() && !stays {
+            let twin = self.framing.write_call(order, order.work.twin.as_deref().unwrap_or(call))?;
             self.open.insert(id, Open { twin: Arc::new(twin), chosen, stays, state: State::Asked });
         }
+        Ok(())
     }
 
     fn is_chosen(&self, (pass, key): (u32, TaskKey)) -> bool {

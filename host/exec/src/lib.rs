@@ -109,7 +109,7 @@ pub struct KernelWork {
     pub operation: OperationId,
     /// Which values the parameters have: another number means other values.
     pub generation: u64,
-    /// What is done.
+    /// The call.
     pub call: Box<Call>,
     /// Matrices of the call that other tasks read as well: rows of the data set's features, or gathered of
     /// them, the same in every pass; or rows that other steps of a lane, interval and round read.

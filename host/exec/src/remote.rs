@@ -30,6 +30,7 @@ use self::objects::Objects;
 use crate::audit::Audit;
 use crate::framed::Framing;
 use crate::invoker::Invoker;
+use crate::ticket::Ticket;
 use crate::{
     Architecture, Cancel, Capabilities, Completion, Cut, Executor, Host, Job, Load, LocalPool, Order, Usage,
 };
@@ -161,7 +162,10 @@ impl<I: Invoker> Executor for RemotePool<I> {
             Ok(order) => order,
             Err(job) => return self.local.submit(job),
         };
-        self.audit.submitted(&order);
+        if let Err(error) = self.audit.submitted(&order) {
+            self.shared.inbox.begin();
+            return Ticket::new(&self.shared.inbox).fail(&order, error);
+        }
         if order.task.attempt.0 > 0 {
             self.submit_again(&order);
         } else if self.shared.has_room() {

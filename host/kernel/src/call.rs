@@ -45,20 +45,20 @@ pub struct Call {
     pub given: Vec<Given>,
     /// Rows that steps leave for later ones.
     pub slots: Vec<Local>,
-    /// What is done, in order.
+    /// Steps, in order.
     pub steps: Vec<CallStep>,
     /// Slots whose rows leave the call, and where they go. One step writes each.
     pub outs: Vec<(u32, Target)>,
     /// Slots whose rows stay with the worker that makes the call, for a later one there.
     pub keeps: Vec<(u32, Kept)>,
-    /// Which of `given` are which of the program's parameters.
+    /// Places in `given` of the program's parameters.
     pub parameters: Vec<(u32, ParameterId)>,
     /// Kept rows that nobody reads after this call.
     pub frees: Vec<TensorKey>,
     /// Sums that the worker keeps: index in [`Call::sums`], and the use of a parameter whose gradient it
     /// is. Their targets have no parts.
     pub holds: Vec<(u32, ParameterId)>,
-    /// Whether the answer has a digest of each slot's rows that stay.
+    /// True if the answer has a digest of each slot's rows that stay.
     pub digests: bool,
 }
 
@@ -91,7 +91,7 @@ pub struct Local {
     pub rows: usize,
     /// Values a row.
     pub columns: usize,
-    /// Whether they are rounded to bfloat16.
+    /// True if they are rounded to bfloat16.
     pub half: bool,
     /// The first values, where they come from outside: of as many rows.
     pub from: Option<Matrix>,
@@ -149,7 +149,7 @@ pub struct Write {
 pub struct GatherStep {
     /// Weights of edges.
     pub normalisation: Normalisation,
-    /// Whether it is the gradient of a gather.
+    /// True if it is the gradient of a gather.
     pub reversed: bool,
     /// Lists of as many vertices as there are source rows.
     pub lists: Arc<GatherLists>,
@@ -166,7 +166,7 @@ pub struct GatherStep {
 pub struct GatherLists {
     /// The graph.
     pub graph: Arc<Graph>,
-    /// Whether its out-lists are followed, not its in-lists.
+    /// True if its out-lists are followed, not its in-lists.
     pub outgoing: bool,
     /// A factor of each vertex: `1 / sqrt(degree + 1)` or `1 / degree`; none for sums.
     pub factors: Option<Arc<Vec<f32>>>,
@@ -389,17 +389,17 @@ pub struct VertexCall<M = Matrix, W = Target> {
     pub epoch: u32,
     /// The layer's number for the kernel and its random numbers, from 0.
     pub layer: u32,
-    /// Whether dropout applies.
+    /// True if dropout applies.
     pub training: bool,
     /// The parts in which sums over rows are delivered; covers the interval's rows.
     pub grid: Arc<Grid>,
-    /// What random numbers are addressed by.
+    /// Numbers of the rows, which address random numbers.
     pub row_numbers: RowNumbers,
     /// Forward inputs (in backward: if the signature needs them).
     pub inputs: Vec<M>,
     /// Forward outputs, in backward if the signature needs them.
     pub outputs: Vec<M>,
-    /// What forward kept, in backward.
+    /// Rows that forward kept, in backward.
     pub kept: Vec<M>,
     /// In the signature's order; each with its own extents.
     pub parameters: Vec<M>,

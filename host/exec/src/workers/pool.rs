@@ -249,7 +249,10 @@ impl Executor for WorkerPool {
             Ok(order) => order,
             Err(job) => return self.local.submit(Job { lane: None, ..job }),
         };
-        self.audit.submitted(&order);
+        if let Err(error) = self.audit.submitted(&order) {
+            self.shared.inbox.begin();
+            return Ticket::new(&self.shared.inbox).fail(&order, error);
+        }
         if let Some(place) = order.lane {
             return self.shared.hand(place, &order);
         }

@@ -39,7 +39,7 @@ pub struct Places {
     pub(super) freed: Vec<TensorKey>,
     /// Sums that stay with the worker: indices in `sums`, ascending, and uses.
     pub(super) held: Vec<(usize, ParameterId)>,
-    /// Whether the answer has a digest of the rows that stay.
+    /// True if the answer has a digest of the rows that stay.
     pub(super) digests: bool,
 }
 

@@ -236,10 +236,10 @@ pub struct Request {
     pub objects: Vec<Object>,
     /// Rows that steps leave for later ones, or for the answer.
     pub slots: Vec<SlotRef>,
-    /// What gathers follow.
+    /// Lists that gathers follow.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lists: Vec<ListsRef>,
-    /// What is done, in order.
+    /// Steps, in order.
     pub steps: Vec<StepRef>,
     /// Rows of the answer.
     pub outs: Vec<OutRef>,
@@ -252,7 +252,7 @@ pub struct Request {
     /// Sums that the worker keeps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub holds: Vec<HoldRef>,
-    /// Whether the answer has a digest of the rows that stay ([`AnswerMeta::left`](super::AnswerMeta)).
+    /// True if the answer has a digest of the rows that stay ([`AnswerMeta::left`](super::AnswerMeta)).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub digests: bool,
 }

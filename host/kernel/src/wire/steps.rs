@@ -40,9 +40,9 @@ pub enum StepRef {
 pub struct CallRef {
     /// The kernel.
     pub kernel: KernelRef,
-    /// What its layer is opened with: extents of one row of each input.
+    /// Extents of one row of each input, for opening the layer.
     pub inputs_extents: Vec<Vec<u32>>,
-    /// And its attributes, defaults filled in.
+    /// Attributes of the layer, defaults filled in.
     #[serde(with = "text::attributes")]
     pub attributes: Vec<Attribute>,
     /// Which function of the layer.
@@ -54,7 +54,7 @@ pub struct CallRef {
     pub epoch: u32,
     /// [`VertexCall::layer`](crate::VertexCall::layer)
     pub layer: u32,
-    /// Whether dropout applies.
+    /// True if dropout applies.
     pub training: bool,
     /// The parts in which sums over rows are delivered.
     pub grid: Vec<GridPart>,
@@ -64,7 +64,7 @@ pub struct CallRef {
     pub inputs: Vec<MatrixRef>,
     /// Forward outputs, in backward.
     pub outputs: Vec<MatrixRef>,
-    /// What forward kept, in backward.
+    /// Rows that forward kept, in backward.
     pub kept: Vec<MatrixRef>,
     /// Parameters.
     pub parameters: Vec<MatrixRef>,
@@ -111,14 +111,14 @@ pub struct SlotRef {
     pub rows: u32,
     /// Values a row.
     pub columns: u32,
-    /// Whether they are rounded to bfloat16.
+    /// True if they are rounded to bfloat16.
     pub half: bool,
     /// The first values; none: zeros.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<MatrixRef>,
 }
 
-/// What gathers follow.
+/// Lists that gathers follow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListsRef {
@@ -138,7 +138,7 @@ pub struct ListsRef {
 pub struct GatherRef {
     /// `symmetric`, `mean` or `sum`.
     pub normalisation: String,
-    /// Whether it is a gather's gradient.
+    /// True if it is a gather's gradient.
     pub reversed: bool,
     /// Which lists.
     pub lists: u32,
