@@ -11,12 +11,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use eciton_exec::{
-    Answered, Clock, Completion, Executor as _, Job, KernelWork, LocalPool, Settings as Threads, Work,
-    WorkError,
+    Affinity, Answered, Clock, Completion, Executor as _, Job, KernelWork, LocalPool, Settings as Threads,
+    Work, WorkError,
 };
 use eciton_kernel::{Call, Error, Kind, Layer, Limits, RowNumbers, Runtime, Settings, Target, VertexCall};
 use eciton_plan::signature::Value;
-use eciton_plan::{Attempt, Attribute, IntervalId, OperationId, Place, Round, StageId, Task, Version};
+use eciton_plan::{Attempt, Attribute, IntervalId, OperationId, Round, StageId, Task, Version};
 use eciton_tensor::{Buffer, Grid, Matrix};
 use eciton_tests::{Numbers, root, status_kb, test_kernel};
 
@@ -142,10 +142,9 @@ fn job(tried: &Tried, number: u32, into: &Buffer) -> Job {
         generation: 1,
         call: Call::vertex(&tried.layer, call).into(),
         shared: Vec::new(),
-        place: Place::Anywhere,
         twin: None,
     };
-    Job { pass: 1, task, work: Work::Kernel(work), deadline: None, lane: None }
+    Job { pass: 1, task, work: Work::Kernel(work), deadline: None, affinity: Affinity::Any }
 }
 
 fn bits(buffer: &Buffer) -> Vec<u32> {

@@ -16,7 +16,7 @@
 //!   ── Drain ──────────────────────>       no further tasks, please
 //!   <── Instruction {number} + frame ───    about what the worker owns; answered as a task is
 //!   ── Door {address, tokens} ─────>       where it listens for others
-//!   <── Peer {place, ...} ─────────        which are told, and send it objects
+//!   <── Peer {at, ...} ────────────        which are told, and send it objects
 //!   <── Abandon ───────────────────        no answers to the tasks so far, please
 //!   <── Bye ───────────────────────        or the end of the connection
 //! ```

@@ -4,7 +4,7 @@
 //! the length counts all that follows it.
 
 use bytes::Bytes;
-use eciton_plan::TensorKey;
+use eciton_plan::{Location, TensorKey};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ use crate::limits::HEAD_BYTES;
 use crate::secret::Token;
 
 /// The version of this protocol.
-pub(crate) const VERSION: u32 = 7;
+pub(crate) const VERSION: u32 = 8;
 
 /// A worker's first message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -121,8 +121,8 @@ pub enum Message {
     },
     /// Another worker, and what lets this one in there.
     Peer {
-        /// Its place.
-        place: u32,
+        /// The worker.
+        at: Location,
         /// `HOST:PORT`
         address: String,
         /// The token.
@@ -186,7 +186,7 @@ struct Doored {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Peered {
-    place: u32,
+    at: Location,
     address: String,
     token: Token,
 }
@@ -298,8 +298,8 @@ impl Message {
             Self::Door { address, tokens } => {
                 (head(kind, &Doored { address: address.clone(), tokens: tokens.clone() })?, Bytes::new())
             }
-            Self::Peer { place, address, token } => {
-                let peer = Peered { place: *place, address: address.clone(), token: token.clone() };
+            Self::Peer { at, address, token } => {
+                let peer = Peered { at: *at, address: address.clone(), token: token.clone() };
                 (head(kind, &peer)?, Bytes::new())
             }
             Self::Alive | Self::Drain | Self::Abandon => (Vec::new(), Bytes::new()),
@@ -368,8 +368,8 @@ impl Message {
                 Self::Door { address, tokens }
             }
             13 => {
-                let Peered { place, address, token } = parse(kind, &head)?;
-                Self::Peer { place, address, token }
+                let Peered { at, address, token } = parse(kind, &head)?;
+                Self::Peer { at, address, token }
             }
             14 => Self::Abandon,
             15 => return Ok(Self::Kernel { digest: parse::<Digested>(kind, &head)?.digest, bytes: body }),
@@ -414,7 +414,7 @@ mod tests {
             Message::Bye("done".to_owned()),
             Message::Instruction { number: 8, frame: Bytes::from_static(b"frame") },
             Message::Door { address: "127.0.0.1:9".to_owned(), tokens: vec![token.clone()] },
-            Message::Peer { place: 1, address: "127.0.0.1:9".to_owned(), token },
+            Message::Peer { at: Location::worker(1), address: "127.0.0.1:9".to_owned(), token },
             Message::Abandon,
             Message::Kernel { digest: "ab".to_owned(), bytes: Bytes::from_static(b"component") },
         ]

@@ -14,7 +14,9 @@ use crate::settings::{
     Deadlines, MAX_APART_INTERVALS, MAX_ATTEMPTS, MAX_DEADLINE_RATIO, MAX_DEADLINE_US, MAX_INTERVALS,
     MAX_STEPS, Settings,
 };
-use eciton_plan::{IntervalId, Mode, Place, Program, Round, Scope, StageId, Step, TaskKey, Version};
+use eciton_plan::{
+    IntervalId, Location, Mode, Place, Program, Round, Scope, StageId, Step, TaskKey, Version,
+};
 use readings::Readings;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -287,9 +289,9 @@ impl Engine {
             Event::Synchronise => self.synchronise(),
             Event::StopRequested => self.stop_requested(),
             Event::Cancelled => self.cancelled(),
-            Event::PlaceLost { place } => self.place_lost(place),
-            Event::PlaceForgot { place } => self.place_forgot(place),
-            Event::PlaceJoined { place } => self.place_joined(place),
+            Event::Lost { at } => self.worker_lost(at),
+            Event::Forgot { at } => self.worker_forgot(at),
+            Event::Joined { at } => self.worker_joined(at),
         }
         self.hand_out();
         self.hand_out_lanes();
@@ -348,9 +350,9 @@ impl Engine {
         self.phase == Phase::Finished
     }
 
-    /// Returns the place of each lane. Without lanes it is empty.
+    /// Returns the worker of each lane. Without lanes it is empty.
     #[must_use]
-    pub fn homes(&self) -> Vec<u32> {
+    pub fn homes(&self) -> Vec<Location> {
         self.lanes.as_ref().map_or_else(Vec::new, lanes::Lanes::homes)
     }
 

@@ -1,6 +1,6 @@
 //! What goes in and what comes out.
 
-use eciton_plan::{Round, Task, TaskKey};
+use eciton_plan::{Location, Round, Task, TaskKey};
 
 /// What happened. Rows, gradients and losses stay with the driver.
 ///
@@ -43,22 +43,22 @@ pub enum Event {
     /// Rounds that no interval has entered yet read rows of their own only, and run one by one: what
     /// asynchronous training does near its target. Before the start: all rounds do.
     Synchronise,
-    /// A place is gone that lanes ran on. Its lanes go on elsewhere, and the step that it did is done once
-    /// more; an answer of the lost attempt counts if it comes first.
-    PlaceLost {
-        /// Which.
-        place: u32,
+    /// A worker of lanes failed. Its lanes continue at other workers, and the steps that it was doing
+    /// are done again. An answer of a lost attempt counts if it comes first.
+    Lost {
+        /// The worker.
+        at: Location,
     },
-    /// A worker no longer has the rows that a step reads. The steps that it did are done once more,
-    /// and so are those whose rows are gone. It has its sums still.
-    PlaceForgot {
-        /// Which.
-        place: u32,
+    /// A worker no longer has the rows that a step reads. The steps that it was doing are done again,
+    /// and so are those whose rows are gone. It still has its sums.
+    Forgot {
+        /// The worker.
+        at: Location,
     },
-    /// A place is there again: its own lanes come back.
-    PlaceJoined {
-        /// Which.
-        place: u32,
+    /// A worker is back, and gets its own lanes again.
+    Joined {
+        /// The worker.
+        at: Location,
     },
     /// Finish the rounds under way, evaluate, and end the run.
     StopRequested,
@@ -83,8 +83,8 @@ pub enum Action {
     /// it was, ages included. Earlier attempts stay alive beside it, so each writes to a place of its
     /// own until one is committed.
     Relaunch(Task),
-    /// Do a step of a lane that is done once more, at the place that [`crate::Engine::place_of`]
-    /// returns, for the rows that it keeps there or the gradients that it adds to the sums there
+    /// Do a finished step of a lane again, at the worker that [`crate::Engine::location_of`] returns,
+    /// for the rows that it keeps there or the gradients that it adds to the sums there
     /// ([`crate::Residence`]). Nothing of it is committed.
     Again(Task),
     /// This answer is the first to its step: its rows, gradients and loss count from now on. What is

@@ -15,36 +15,29 @@ use std::time::Duration;
 
 use eciton_kernel::Error;
 use eciton_kernel::wire::Answer;
-use eciton_plan::TaskKey;
-use serde::{Deserialize, Serialize};
+use eciton_plan::{Location, TaskKey};
 
 use crate::framed::{Framed, Framing};
 use crate::{Answered, Completion, Executor, LocalPool, Order, Timing, WorkError};
 
-/// Another process that answers tasks.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Answerer {
-    /// A worker.
-    Worker {
-        /// Its index.
-        place: u32,
-        /// Number of its connection in the run.
-        connection: u64,
-    },
-    /// The process of a function.
-    Function {
-        /// The identity that the process has drawn at its start.
-        id: String,
-    },
+/// A process that does jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Process {
+    /// Its location.
+    pub at: Location,
+    /// Number of its connection in the run, if it is a worker: a location may have several workers, one
+    /// after another. Otherwise 0.
+    pub connection: u64,
 }
 
-impl Display for Answerer {
+impl Process {
+    /// This process.
+    pub const HOST: Self = Self { at: Location::HOST, connection: 0 };
+}
+
+impl Display for Process {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Worker { place, .. } => write!(f, "worker {place}"),
-            Self::Function { id } => write!(f, "function {id}"),
-        }
+        self.at.fmt(f)
     }
 }
 
@@ -52,7 +45,7 @@ impl Display for Answerer {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// Two computations of the host are equal, and the answer differs from them.
-    Wrong(Answerer),
+    Wrong(Process),
     /// Two computations of the host differ.
     Host,
     /// The answerer computes in another numeric class, so its bits are others.
@@ -93,7 +86,7 @@ enum State {
 
 struct Withheld {
     answer: Box<Answer>,
-    by: Answerer,
+    by: Process,
     timing: Timing,
 }
 
@@ -106,9 +99,9 @@ pub(crate) struct Audit {
     open: BTreeMap<(u32, TaskKey), Open>,
     /// Number of tasks that the host computes a second or third time.
     comparing: usize,
-    excluded: BTreeSet<Answerer>,
-    /// Answerers that are to be excluded.
-    caught: Vec<Answerer>,
+    excluded: BTreeSet<Process>,
+    /// Processes that are to be excluded.
+    caught: Vec<Process>,
     counts: Audited,
 }
 
@@ -133,7 +126,7 @@ impl Audit {
     }
 
     /// Takes the answerers that are to be excluded.
-    pub(crate) fn take_caught(&mut self) -> Vec<Answerer> {
+    pub(crate) fn take_caught(&mut self) -> Vec<Process> {
         std::mem::take(&mut self.caught)
     }
 
@@ -197,24 +190,24 @@ impl Audit {
         compute: &mut dyn FnMut(Arc<Framed>),
         done: &mut Vec<Completion>,
     ) {
-        let Completion::Ended { pass, key, place, timing, by, result } = completion else { return };
+        let Completion::Ended { pass, key, affinity, timing, by, result } = completion else { return };
         let id = (pass, key);
         let push = |done: &mut Vec<Completion>, timing, by, result| {
-            done.push(Completion::Ended { pass, key, place, timing, by, result });
+            done.push(Completion::Ended { pass, key, affinity, timing, by, result });
         };
-        if by.is_some() && matches!(result, Ok(Answered::Apart(_))) {
+        let elsewhere = by != Process::HOST;
+        if elsewhere && matches!(result, Ok(Answered::Apart(_))) {
             self.counts.answers += 1;
         }
         let Some(mut open) = self.open.remove(&id) else {
-            let of_excluded = by.as_ref().is_some_and(|by| self.excluded.contains(by));
-            let result = match of_excluded {
+            let result = match self.excluded.contains(&by) {
                 true => Err(untrue(key)),
                 false => result,
             };
             return push(done, timing, by, result);
         };
         match (open.state, result, by) {
-            (State::Asked, Ok(Answered::Apart(answer)), Some(by)) => {
+            (State::Asked, Ok(Answered::Apart(answer)), by) if elsewhere => {
                 let own = eciton_tensor::numeric_class();
                 let found = &answer.meta().numeric_class;
                 if found != own {
@@ -224,10 +217,10 @@ impl Audit {
                     });
                 }
                 open.state = match self.excluded.contains(&by) {
-                    true if open.stays => return push(done, timing, None, Err(untrue(key))),
+                    true if open.stays => return push(done, timing, Process::HOST, Err(untrue(key))),
                     true => State::Alone,
                     false if open.chosen => State::Second(Withheld { answer, by, timing }),
-                    false => return push(done, timing, Some(by), Ok(Answered::Apart(answer))),
+                    false => return push(done, timing, by, Ok(Answered::Apart(answer))),
                 };
                 self.compare(id, open, compute);
             }
@@ -242,7 +235,7 @@ impl Audit {
                 self.counts.compared += 1;
                 if own.has_values_of(&withheld.answer) {
                     let Withheld { answer, by, timing } = withheld;
-                    return push(done, timing, Some(by), Ok(Answered::Apart(answer)));
+                    return push(done, timing, by, Ok(Answered::Apart(answer)));
                 }
                 open.state = State::Third(withheld, own);
                 self.compare(id, open, compute);
@@ -252,8 +245,8 @@ impl Audit {
                 let verdict = match own.has_values_of(&again) {
                     true => {
                         let by = withheld.by;
-                        if self.excluded.insert(by.clone()) {
-                            self.caught.push(by.clone());
+                        if self.excluded.insert(by) {
+                            self.caught.push(by);
                         }
                         Verdict::Wrong(by)
                     }
@@ -264,12 +257,12 @@ impl Audit {
                     true => Err(untrue(key)),
                     false => Ok(Answered::Apart(again)),
                 };
-                push(done, timing, None, result);
+                push(done, timing, Process::HOST, result);
             }
             // The host cannot compute it: that is what counts.
             (State::Second(_) | State::Third(..), result, _) => {
                 self.comparing -= 1;
-                push(done, timing, None, result);
+                push(done, timing, Process::HOST, result);
             }
         }
     }
@@ -295,13 +288,14 @@ mod tests {
 
     use eciton_kernel::wire::AnswerMeta;
     use eciton_kernel::{Finished, Limits};
-    use eciton_plan::{Attempt, IntervalId, Place, Round, StageId};
+    use eciton_plan::{Attempt, IntervalId, Round, StageId};
     use eciton_tensor::Buffer;
     use eciton_tensor::frame::{Encoding, Writer};
 
     use super::*;
 
     const PASS: u32 = 3;
+    const FUNCTION: Process = Process { at: Location::function(0), connection: 0 };
 
     fn key(round: u32) -> TaskKey {
         TaskKey { round: Round(round), stage: StageId(0), interval: IntervalId(0), attempt: Attempt(0) }
@@ -327,9 +321,9 @@ mod tests {
         Completion::Ended {
             pass: PASS,
             key: key(round),
-            place: Place::Anywhere,
+            affinity: crate::Affinity::Any,
             timing: Timing::since(Instant::now(), by.is_none().then_some(0)),
-            by: by.map(|id| Answerer::Function { id: id.to_owned() }),
+            by: by.map_or(Process::HOST, |_| FUNCTION),
             result: Ok(Answered::Apart(Box::new(answer))),
         }
     }
@@ -396,7 +390,7 @@ mod tests {
         all.ended(end(2, -0.0, None));
         assert_eq!((all.take(), all.computed), ((None, vec![]), 3));
         all.ended(end(2, -0.0, None));
-        let wrong = Verdict::Wrong(Answerer::Function { id: "f".to_owned() });
+        let wrong = Verdict::Wrong(FUNCTION);
         assert_eq!(all.take(), (Some(-0.0), vec![wrong]));
         assert_eq!(all.audit.take_caught().len(), 1);
         // The process still answers: the host computes its tasks, and those that were handed out
@@ -427,7 +421,7 @@ mod tests {
         }
         assert_eq!((all.take(), all.computed), ((Some(0.5), vec![]), 3));
         all.ended(end_with(2, 0.5, None, "a"));
-        let wrong = Verdict::Wrong(Answerer::Function { id: "f".to_owned() });
+        let wrong = Verdict::Wrong(FUNCTION);
         assert_eq!(all.take(), (None, vec![wrong]));
         all.submitted_with(3, true);
         all.ended(end_with(3, 0.5, Some("f"), "a"));

@@ -5,7 +5,7 @@
 //! the driver's thread does jobs too while it has nothing else to do.
 //!
 //! A [`workers::WorkerPool`] hands them to processes that have dialled this one ([`eciton_connect`]), lanes to
-//! those at their places. Places may be lost ([`Completion::Lost`]) and come back.
+//! the workers that they name. Workers may be lost ([`Completion::Lost`]) and come back.
 //!
 //! A [`RemotePool`] hands out kernels' jobs that may be done anywhere, as frames, through an
 //! [`Invoker`]: AWS Lambda ([`lambda`]), the same behind endpoints of this machine ([`emulated`]), or
@@ -41,7 +41,7 @@ pub mod worker;
 pub mod workers;
 
 pub use architecture::Architecture;
-pub use audit::{Answerer, Audited, Verdict};
+pub use audit::{Audited, Process, Verdict};
 pub use bill::{Bill, Cost, TimeOrigin};
 pub use clock::Clock;
 pub use cloud::{cloud, cloud_digest, prices};
@@ -60,7 +60,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use eciton_kernel::wire::Answer;
 use eciton_kernel::{Call, Finished};
-use eciton_plan::{OperationId, Place, SlotId, Step, Task, TaskKey};
+use eciton_plan::{Location, OperationId, SlotId, Step, Task, TaskKey};
 
 /// An attempt at a step, for an executor.
 #[derive(Debug)]
@@ -74,8 +74,38 @@ pub struct Job<W = Work> {
     pub work: W,
     /// After how long, from the start of the attempt, to report [`Completion::Overdue`] once.
     pub deadline: Option<Duration>,
-    /// The lane whose thread does it; `None`: any thread.
-    pub lane: Option<u32>,
+    /// Where it may run.
+    pub affinity: Affinity,
+}
+
+/// Where a job may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Affinity {
+    /// On this host, at any worker and by any function: a pure task, at which there may be several
+    /// attempts.
+    Any,
+    /// At one location only. This host runs the job of a worker on the worker's thread if it has
+    /// [lanes of its own](Settings::lanes).
+    On(Location),
+}
+
+impl Affinity {
+    /// Only on this host.
+    pub const HOST: Self = Self::On(Location::HOST);
+
+    /// Returns the worker that the job is bound to, as an index of workers. For other jobs the result is
+    /// beyond any table.
+    fn worker(self) -> usize {
+        match self {
+            Self::Any => usize::MAX,
+            Self::On(at) => at.index(),
+        }
+    }
+
+    /// Returns whether the job is bound to a worker.
+    fn is_bound(self) -> bool {
+        matches!(self, Self::On(at) if at.is_worker())
+    }
 }
 
 /// A kernel's job that may be done anywhere.
@@ -87,8 +117,7 @@ pub enum Work {
     Host(Box<dyn FnOnce() -> Result<(), String> + Send>),
     /// A call of a kernel.
     Kernel(KernelWork),
-    /// An instruction to the worker at the place that [`Job::lane`] names. No other location can do
-    /// it, and the executor does not repeat it.
+    /// An instruction to the worker that [`Job::affinity`] names. The executor does not repeat it.
     Instruction(Instruction),
 }
 
@@ -114,8 +143,6 @@ pub struct KernelWork {
     /// Matrices of the call that other tasks read as well: rows of the data set's features, or gathered of
     /// them, the same in every pass; or rows that other steps of a lane, interval and round read.
     pub shared: Vec<SharedInput>,
-    /// Where the call may be made.
-    pub place: Place,
     /// A call of the same results that reads no rows of a worker's, if they are to be compared.
     pub twin: Option<Box<Call>>,
 }
@@ -143,32 +170,32 @@ impl std::fmt::Debug for Work {
     }
 }
 
-impl Work {
-    fn place(&self) -> Place {
-        match self {
-            Self::Host(_) | Self::Instruction(_) => Place::Host,
-            Self::Kernel(work) => work.place,
+impl Job {
+    /// Binds a pure task to a worker, if `at` is one.
+    #[must_use]
+    pub fn bound(self, at: Location) -> Self {
+        match self.affinity {
+            Affinity::Any if at.is_worker() => Self { affinity: Affinity::On(at), ..self },
+            _ => self,
         }
     }
-}
 
-impl Job {
-    /// The job as one for anybody; `Err` where only this machine may do it.
+    /// Returns the job as one that other processes may do, or `Err` with the job if only this host may.
     fn anywhere(self) -> Result<Order, Self> {
-        let Self { pass, task, work, deadline, lane } = self;
+        let Self { pass, task, work, deadline, affinity } = self;
         match work {
-            Work::Kernel(work) if work.place == Place::Anywhere => {
-                Ok(Job { pass, task, work, deadline, lane })
+            Work::Kernel(work) if affinity != Affinity::HOST => {
+                Ok(Job { pass, task, work, deadline, affinity })
             }
-            work => Err(Self { pass, task, work, deadline, lane }),
+            work => Err(Self { pass, task, work, deadline, affinity }),
         }
     }
 }
 
 impl From<Order> for Job {
     fn from(order: Order) -> Self {
-        let Job { pass, task, work, deadline, lane } = order;
-        Self { pass, task, work: Work::Kernel(work), deadline, lane }
+        let Job { pass, task, work, deadline, affinity } = order;
+        Self { pass, task, work: Work::Kernel(work), deadline, affinity }
     }
 }
 
@@ -233,12 +260,12 @@ pub enum Completion {
         pass: u32,
         /// Which attempt of which step.
         key: TaskKey,
-        /// Where it might be done.
-        place: Place,
-        /// When and where it was.
+        /// Where it was allowed to run.
+        affinity: Affinity,
+        /// When it ran, and on which thread.
         timing: Timing,
-        /// The process that answered, if it is another one.
-        by: Option<Answerer>,
+        /// The process that did it.
+        by: Process,
         /// What came of it.
         result: Result<Answered, WorkError>,
     },
@@ -252,13 +279,13 @@ pub enum Completion {
     /// A worker has failed, with all that it kept. The steps of its lanes are not reported any
     /// more.
     Lost {
-        /// Index of the worker.
-        place: u32,
+        /// The worker.
+        at: Location,
     },
     /// A fact about a worker that the user is to know, such as the reason of its failure.
     Warned {
-        /// Index of the worker.
-        place: u32,
+        /// The worker.
+        at: Location,
         /// One line for the user.
         text: String,
     },
@@ -272,13 +299,13 @@ pub enum Completion {
     /// A worker lacks rows that a step reads. The steps of its lanes are not reported any more. It
     /// still has what it owns.
     Forgot {
-        /// Index of the worker.
-        place: u32,
+        /// The worker.
+        at: Location,
     },
     /// A worker is there, and has nothing yet.
     Joined {
-        /// Index of the worker.
-        place: u32,
+        /// The worker.
+        at: Location,
     },
     /// Nobody is left who could do what waits.
     Deserted {
@@ -303,7 +330,7 @@ impl Completion {
 
     /// Whether it is a task's answer.
     pub fn is_answer(&self) -> bool {
-        matches!(self, Self::Ended { place: Place::Anywhere, result: Ok(_), .. })
+        matches!(self, Self::Ended { affinity, result: Ok(_), .. } if *affinity != Affinity::HOST)
     }
 }
 
@@ -362,8 +389,8 @@ pub enum Cancel<'a> {
     /// The tasks of a worker whose answer is wrong, and its connection. Its loss is reported with the
     /// reason.
     Worker {
-        /// Index of the worker.
-        place: u32,
+        /// The worker.
+        at: Location,
         /// The reason.
         reason: &'a str,
     },

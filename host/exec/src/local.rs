@@ -8,10 +8,13 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use eciton_kernel::{Finished, Instances};
-use eciton_plan::Place;
 
 use crate::framed::{Framed, Framing};
-use crate::{Answered, Capabilities, Completion, Executor, Job, Load, Order, Timing, Usage, Work, WorkError};
+use crate::ticket::Ticket;
+use crate::{
+    Affinity, Answered, Capabilities, Completion, Executor, Job, Load, Order, Process, Timing, Usage, Work,
+    WorkError,
+};
 
 /// How long an idle thread looks for work before it sleeps: a small graph's stages are shorter than
 /// the time it takes to wake a thread.
@@ -42,15 +45,15 @@ impl Waiting {
     /// leave the driver waiting for ever.
     fn run(self, instances: &mut Instances, thread: u32, rounding: Option<&Framing>) -> Completion {
         let begun = Instant::now();
-        let (pass, key, place) = match &self {
-            Self::Job(job) => (job.pass, job.task.key(), job.work.place()),
-            Self::Framed(framed) => (framed.pass, framed.key, Place::Anywhere),
+        let (pass, key, affinity) = match &self {
+            Self::Job(job) => (job.pass, job.task.key(), job.affinity),
+            Self::Framed(framed) => (framed.pass, framed.key, Affinity::Any),
         };
         let apart = |answer| Answered::Apart(Box::new(answer));
         let result = match self {
             Self::Framed(framed) => guarded(instances, |instances| framed.run(instances).map(apart)),
             Self::Job(job) => {
-                let Job { pass, task, work, deadline, lane } = *job;
+                let Job { pass, task, work, deadline, affinity } = *job;
                 match work {
                     Work::Host(work) => catch_unwind(AssertUnwindSafe(work))
                         .unwrap_or_else(|panic| Err(caught(panic)))
@@ -62,7 +65,7 @@ impl Waiting {
                     Work::Kernel(work) => guarded(instances, |instances| match rounding {
                         // Rows of edge kernels are never rounded.
                         Some(rounding) if work.call.only_vertex().is_some() => {
-                            let job = Job { pass, task, work, deadline, lane };
+                            let job = Job { pass, task, work, deadline, affinity };
                             rounding.write(&job)?.run(instances).map(apart)
                         }
                         _ => instances.run(*work.call).map(Answered::InPlace),
@@ -70,7 +73,8 @@ impl Waiting {
                 }
             }
         };
-        Completion::Ended { pass, key, place, timing: Timing::since(begun, Some(thread)), by: None, result }
+        let timing = Timing::since(begun, Some(thread));
+        Completion::Ended { pass, key, affinity, timing, by: Process::HOST, result }
     }
 }
 
@@ -292,6 +296,14 @@ impl LocalPool {
         self.push(Waiting::Framed(framed));
     }
 
+    /// Writes a task down and takes it, or reports that it cannot be written.
+    pub(crate) fn submit_written(&mut self, framing: &Framing, order: &Order) {
+        match framing.write(order) {
+            Ok(framed) => self.submit_framed(Arc::new(framed)),
+            Err(error) => Ticket::refuse(&self.inbox(), order, error),
+        }
+    }
+
     fn push(&mut self, waiting: Waiting) {
         let mut queues = self.shared.lock();
         queues.waiting.push_back(waiting);
@@ -358,10 +370,10 @@ impl Inbox {
 
 impl Executor for LocalPool {
     fn submit(&mut self, job: Job) {
-        let lane = job.lane;
+        let lane = job.affinity.worker();
         let waiting = Waiting::Job(Box::new(job));
         let mut queues = self.shared.lock();
-        match lane.and_then(|lane| queues.lanes.get_mut(lane as usize)) {
+        match queues.lanes.get_mut(lane) {
             Some(own) => own.push_back(waiting),
             None => queues.waiting.push_back(waiting),
         }
@@ -459,7 +471,7 @@ mod tests {
     fn job(n: u32, work: impl FnOnce() -> Result<(), String> + Send + 'static) -> Job {
         let (round, stage, interval) = (Round(1), StageId(0), IntervalId(n));
         let task = Task { round, stage, interval, attempt: Attempt(0), weights: Version(0) };
-        Job { pass: 1, task, work: Work::Host(Box::new(work)), deadline: None, lane: None }
+        Job { pass: 1, task, work: Work::Host(Box::new(work)), deadline: None, affinity: Affinity::HOST }
     }
 
     #[test]
@@ -498,7 +510,8 @@ mod tests {
             assert_eq!(done.len(), before, "the time-out ends the wait");
             let (timing, result) = (Timing::since(Instant::now(), None), Err(WorkError::Host(String::new())));
             let key = job(7, || Ok(())).task.key();
-            inbox.end(Completion::Ended { pass: 1, key, place: Place::Anywhere, timing, by: None, result });
+            let (affinity, by) = (Affinity::Any, Process::HOST);
+            inbox.end(Completion::Ended { pass: 1, key, affinity, timing, by, result });
             pool.drain(&mut done, None);
             assert_eq!(done.len(), before + 1);
         }

@@ -128,7 +128,7 @@ impl<I: Invoker> RemotePool<I> {
         let audit = Audit::new(settings.audit, framing.clone());
         let (bill, classes) = (Mutex::default(), Mutex::default());
         let objects = Mutex::new(Objects::new(settings.weight_versions));
-        let flights = Mutex::new(Flights::new(settings.most));
+        let flights = Mutex::new(Flights { limit: settings.most, ..Flights::default() });
         let wire = Wire { invoker, store, keys, settings, bill, classes };
         let shared = Arc::new(Shared {
             wire,
@@ -146,10 +146,7 @@ impl<I: Invoker> RemotePool<I> {
         if lock(&self.shared.flights).limit > 0 {
             return self.shared.write(order);
         }
-        match self.framing.write(order) {
-            Ok(framed) => self.local.submit_framed(Arc::new(framed)),
-            Err(error) => self.shared.fail(order, error),
-        }
+        self.local.submit_written(&self.framing, order);
     }
 }
 
@@ -163,8 +160,7 @@ impl<I: Invoker> Executor for RemotePool<I> {
             Err(job) => return self.local.submit(job),
         };
         if let Err(error) = self.audit.submitted(&order) {
-            self.shared.inbox.begin();
-            return Ticket::new(&self.shared.inbox).fail(&order, error);
+            return Ticket::refuse(&self.shared.inbox, &order, error);
         }
         if order.task.attempt.0 > 0 {
             self.submit_again(&order);

@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use eciton_kernel::Error;
-use eciton_plan::{Place, TaskKey};
+use eciton_plan::TaskKey;
 
 use crate::local::Inbox;
-use crate::{Answered, Answerer, Completion, Order, Timing, WorkError};
+use crate::{Affinity, Answered, Completion, Order, Process, Timing, WorkError};
 
 /// Something under way: reports once, or takes itself back when it is dropped before.
 pub(crate) struct Ticket {
@@ -18,9 +18,15 @@ impl Ticket {
         Self { inbox: Some(inbox.clone()) }
     }
 
+    /// Reports an order that cannot be written.
+    pub(crate) fn refuse(inbox: &Inbox, order: &Order, error: Error) {
+        inbox.begin();
+        Self::new(inbox).fail(order, error);
+    }
+
     /// An order that cannot be written.
     pub(crate) fn fail(self, order: &Order, error: Error) {
-        self.end(order.pass, order.task.key(), Instant::now(), None, Err(error));
+        self.end(order.pass, order.task.key(), Instant::now(), Process::HOST, Err(error));
     }
 
     /// Reports the end. `by` is the process that answered.
@@ -29,13 +35,13 @@ impl Ticket {
         pass: u32,
         key: TaskKey,
         begun: Instant,
-        by: Option<Answerer>,
+        by: Process,
         result: Result<Answered, Error>,
     ) {
-        let (place, timing) = (Place::Anywhere, Timing::since(begun, None));
+        let (affinity, timing) = (Affinity::Any, Timing::since(begun, None));
         let result = result.map_err(WorkError::from);
         if let Some(inbox) = self.inbox.take() {
-            inbox.end(Completion::Ended { pass, key, place, timing, by, result });
+            inbox.end(Completion::Ended { pass, key, affinity, timing, by, result });
         }
     }
 }

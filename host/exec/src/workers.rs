@@ -1,12 +1,12 @@
-//! Workers: processes that have dialled this one, each at a place of its own.
+//! Workers: processes that connect to this host, each with an index of its own.
 //!
-//! A [`WorkerPool`] lets them in ([`eciton_connect::Listener`]), sends each what it has to do, and keeps on
-//! it what later steps read: weights under their generation, rows of lanes' forward steps until their
-//! backward steps. A worker ([`serve`]) is one place: it does one task at a time. Which task is whose, a lane
-//! says; a task without one is anybody's who is free.
+//! A [`WorkerPool`] admits them ([`eciton_connect::Listener`]), sends them tasks, and keeps on them what
+//! later steps read: weights under their generation, and rows of forward steps of lanes until their backward
+//! steps. A worker ([`serve`]) does one task at a time. A task of a lane names its worker
+//! ([`crate::Affinity`]). Other tasks go to the worker with the fewest.
 //!
-//! All that a place keeps is a copy, or can be computed again: a place may vanish at any time. What it owns
-//! ([`Owned`]) is the caller's to log, and to give to another place.
+//! A worker may fail at any time: all that it keeps is a copy, or can be computed again. What it owns
+//! ([`Owned`]) is logged by the caller, who gives it to another worker.
 
 mod children;
 mod connections;
@@ -33,10 +33,10 @@ pub use start::start;
 /// Tasks that a worker may have at once: the one that it is at and the next, whose data come meanwhile.
 pub const CREDIT: u32 = 2;
 
-/// Messages of a place.
+/// Messages of a worker.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traffic {
-    /// The place.
+    /// Its index.
     pub place: u32,
     /// Tasks that it has answered.
     pub tasks: u64,

@@ -8,7 +8,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use eciton_graph::adjacency::{Adjacency, Graph};
-use eciton_plan::{Normalisation, ParameterId, TensorKey};
+use eciton_plan::{Location, Normalisation, ParameterId, TensorKey};
 use eciton_tensor::half::{HalfBuffer, WriteHalf};
 use eciton_tensor::{Buffer, Grid, Matrix, WriteRows};
 
@@ -80,8 +80,8 @@ pub struct Kept {
     pub rows: usize,
     /// Extents of one row.
     pub extents: Vec<u32>,
-    /// Places of workers that they are sent to; none: they stay.
-    pub to: Vec<u32>,
+    /// Workers that they are sent to. If there is none, they stay.
+    pub to: Vec<Location>,
 }
 
 /// Rows that a call makes for itself: zeros until a step writes them.

@@ -46,7 +46,7 @@ pub use steps::{CallRef, GatherRef, HoldRef, KeepRef, ListsRef, OutRef, SlotRef,
 use crate::error::Error;
 
 /// The version of requests and answers.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// Matrices of one kind (inputs, outputs, ...) in a request.
 pub const MAX_MATRICES: usize = 512;
 /// Constant frames that a request names.
@@ -57,7 +57,7 @@ pub const MAX_ATOMS: usize = 4096;
 pub const MAX_ATTRIBUTES: usize = 1024;
 /// Bytes of a name: a run's, a kernel's, an object's key.
 pub const MAX_NAME_BYTES: usize = 1024;
-/// Rows of more bytes than this are worth streaming ([`Request::streamable`]).
+/// Rows of more bytes than this are worth streaming ([`Request::streamables`]).
 pub const STREAM_BYTES: u64 = 256 << 10;
 
 /// Where a tensor lies.

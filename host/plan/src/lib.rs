@@ -55,6 +55,7 @@ pub mod ids;
 mod keys;
 pub mod lanes;
 pub mod links;
+pub mod location;
 mod lower;
 pub mod model;
 mod network;
@@ -105,6 +106,7 @@ pub use ids::{
 pub use keys::{KeyInfo, keys};
 pub use lanes::{LaneSettings, Lanes, Placement};
 pub use links::Links;
+pub use location::Location;
 pub use model::{
     Activation, Aggregator, Attention, Conv2d, DeepSettings, EdgeColumn, Embedding, FeatureGather, First,
     FirstKind, FirstWeights, Image, Init, Jumping, KindSettings, LEAKY_SLOPE, LayerKind, LayerSettings,

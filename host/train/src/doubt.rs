@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use eciton_exec::{Answerer, Audited, Verdict};
+use eciton_exec::{Audited, Process, Verdict};
 use eciton_plan::{Config, Step};
 use serde::{Deserialize, Serialize};
 
@@ -54,7 +54,7 @@ pub(crate) struct Doubts {
     /// The seed that is trained, and its earliest epoch that is not finished.
     now: (u64, u32),
     /// The value of `now` at the first answer of a process.
-    first: BTreeMap<Answerer, (u64, u32)>,
+    first: BTreeMap<Process, (u64, u32)>,
     excluded: Vec<Excluded>,
     /// Seeds and epochs since which answers are in doubt that no return has met yet.
     late: Vec<(u64, u32)>,
@@ -77,10 +77,10 @@ impl Doubts {
         self.now.1 = epoch + 1;
     }
 
-    /// Hears of an answer of another process.
-    pub(crate) fn answered(&mut self, by: &Answerer) {
-        if self.share > 0.0 && !self.first.contains_key(by) {
-            self.first.insert(by.clone(), self.now);
+    /// Hears of an answer of a process.
+    pub(crate) fn answered(&mut self, by: Process) {
+        if self.share > 0.0 && by != Process::HOST {
+            self.first.entry(by).or_insert(self.now);
         }
     }
 
@@ -170,20 +170,20 @@ impl Doubts {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use eciton_plan::{IntervalId, Round, StageId};
+    use eciton_plan::{IntervalId, Location, Round, StageId};
 
     #[test]
     fn a_run_goes_back_to_the_first_answer_of_a_wrong_process() {
         let mut config = Config::default();
         config.executor.audit = 0.1;
         let step = Step { round: Round(7), stage: StageId(0), interval: IntervalId(1) };
-        let worker = |place| Answerer::Worker { place, connection: 1 + u64::from(place) };
+        let worker = |index| Process { at: Location::worker(index), connection: 1 + u64::from(index) };
         let mut doubts = Doubts::new(&config);
         doubts.begin(4, 1);
-        doubts.answered(&worker(0));
+        doubts.answered(worker(0));
         doubts.finished(5);
-        doubts.answered(&worker(0));
-        doubts.answered(&worker(1));
+        doubts.answered(worker(0));
+        doubts.answered(worker(1));
         doubts.begin(5, 1);
         let since = |error| match error {
             Error::Doubtful { seed, epoch, .. } => (seed, epoch),
@@ -192,7 +192,7 @@ mod tests {
         let wrong = |place| Verdict::Wrong(worker(place));
         assert_eq!(since(doubts.found(step, &wrong(1)).unwrap_err()), (4, 6));
         assert_eq!(since(doubts.found(step, &wrong(0)).unwrap_err()), (4, 1));
-        doubts.answered(&worker(2));
+        doubts.answered(worker(2));
         doubts.found_late(step, &wrong(2));
         assert_eq!((doubts.take_late(), doubts.take_late()), (vec![(5, 1)], vec![]));
         let report = doubts.report(Some(&Audited::default())).unwrap();

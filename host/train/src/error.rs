@@ -541,10 +541,10 @@ pub enum Error {
     #[error(transparent)]
     Connection(#[from] eciton_exec::workers::ConnectError),
     /// A worker that owns weights is gone: the run goes back to its log.
-    #[error("the worker at place {place} is gone, with what it owned")]
+    #[error("{at} is gone, with what it owned")]
     Gone {
-        /// The place.
-        place: u32,
+        /// The worker.
+        at: eciton_plan::Location,
     },
     /// The log of what workers own.
     #[error("the log of the workers' weights, in {folder}: {source}; have room there", folder = folder.display())]

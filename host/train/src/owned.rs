@@ -37,11 +37,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use eciton_exec::{self as exec, Cancel, Completion, Executor, Job, Work};
+use eciton_exec::{self as exec, Affinity, Cancel, Completion, Executor, Job, Work};
 use eciton_kernel::Kept;
 use eciton_plan::{
-    Attempt, IntervalId, Lanes, Node, Optimiser, ParameterId, Program, Round, StageId, Task, TensorKey,
-    Version,
+    Attempt, IntervalId, Lanes, Location, Node, Optimiser, ParameterId, Program, Round, StageId, Task,
+    TensorKey, Version,
 };
 use eciton_tensor::Matrix;
 use eciton_tensor::frame::Frame;
@@ -93,11 +93,12 @@ pub(crate) struct Owners {
     replicas: Vec<u32>,
     /// The update that all were at when a round was over.
     noted: Option<Version>,
-    /// Whether a worker was there when lanes were given out, by place; places, by lane.
+    /// Whether a worker was there when lanes were given out, by worker.
     there: Vec<bool>,
-    places: Vec<u32>,
-    /// The place of a worker that has come since.
-    joined: Option<u32>,
+    /// Workers, by lane.
+    homes: Vec<Location>,
+    /// A worker that has come since.
+    joined: Option<Location>,
     /// Times that the run has gone back to the log's entry.
     returns: u64,
     /// Rounds, and intervals of these that have no row: their gradients are zero.
@@ -266,14 +267,14 @@ impl Owners {
     }
 
     /// Hears that a worker has come; whether lanes were given out without it.
-    pub(crate) fn joins(&mut self, place: u32) {
-        if !self.counts_on(place) {
-            self.joined = Some(place);
+    pub(crate) fn joins(&mut self, at: Location) {
+        if !self.counts_on(at) {
+            self.joined = Some(at);
         }
     }
 
-    /// The place of a worker that has come since lanes were given out.
-    pub(crate) fn waits(&self) -> Option<u32> {
+    /// A worker that has come since lanes were given out.
+    pub(crate) fn waits(&self) -> Option<Location> {
         self.joined
     }
 
@@ -288,27 +289,28 @@ impl Owners {
         self.empty.borrow_mut().insert((round, interval.0));
     }
 
-    /// Whether lanes were given out while a worker was at a place.
-    pub(crate) fn counts_on(&self, place: u32) -> bool {
-        self.there.get(place as usize) == Some(&true)
+    /// Returns whether a worker was there when lanes were given out.
+    pub(crate) fn counts_on(&self, at: Location) -> bool {
+        self.there.get(at.index()) == Some(&true)
     }
 
     /// Checks that the workers are those that lanes were given out to.
     ///
     /// # Errors
-    /// [`Error::Gone`] for the first place where they are not.
+    /// [`Error::Gone`] for the first that differs.
     pub(crate) fn check(&self, there: &[bool]) -> Result<()> {
         if !self.have_parameters() || self.there == there {
             return Ok(());
         }
-        let place = (0u32..).zip(there).find(|(at, now)| self.there.get(*at as usize) != Some(now));
-        Err(Error::Gone { place: place.map_or(0, |(at, _)| at) })
+        let differs = |(at, now): &(Location, &bool)| self.there.get(at.index()) != Some(now);
+        let first = Location::workers().zip(there).find(differs);
+        Err(Error::Gone { at: first.map_or(Location::worker(0), |(at, _)| at) })
     }
 
-    /// Records the place of each lane, if the engine decides on them.
-    pub(crate) fn at(&mut self, places: Vec<u32>) {
+    /// Records the worker of each lane, if the engine decides on them.
+    pub(crate) fn at(&mut self, homes: Vec<Location>) {
         if !self.have_parameters() {
-            self.places = places;
+            self.homes = homes;
         }
     }
 
@@ -327,58 +329,60 @@ impl Owners {
     pub(crate) fn begin_sums<M: Executor + ?Sized>(
         &self,
         asking: &mut Asking<'_, M>,
-        place: u32,
+        at: Location,
     ) -> Result<()> {
         if !self.sums || self.have_parameters() {
             return Ok(());
         }
-        ask(asking, vec![(place, self.begin()?)], true).map(drop)
+        ask(asking, vec![(at, self.begin()?)], true).map(drop)
     }
 
     fn parameter(&self, number: u32) -> Result<&Owned> {
         self.parameters.get(number as usize).ok_or_else(|| failed(format!("parameter {number}")))
     }
 
-    /// The place of a program's lane, for an interval.
-    pub(crate) fn place_of(&self, lane: u16, interval: IntervalId) -> Result<u32> {
+    /// Returns the worker of a program's lane, for an interval.
+    pub(crate) fn location_of(&self, lane: u16, interval: IntervalId) -> Result<Location> {
         // At most as many as there may be intervals.
         let replica = self.lanes.replica(interval.0, self.nodes.len() as u32);
-        self.place(lane.into(), replica as usize)
+        self.home(lane.into(), replica as usize)
     }
 
-    /// The place of a lane of a replica of the pipeline.
-    fn place(&self, lane: usize, replica: usize) -> Result<u32> {
-        let place = self.places.get(replica * self.lanes.depth() as usize + lane).copied();
-        place.ok_or_else(|| failed(format!("lane {lane} is nowhere")))
+    /// Returns the worker of a lane of a replica of the pipeline.
+    fn home(&self, lane: usize, replica: usize) -> Result<Location> {
+        let home = self.homes.get(replica * self.lanes.depth() as usize + lane).copied();
+        home.ok_or_else(|| failed(format!("lane {lane} is nowhere")))
     }
 
-    /// The places that have values and moments of a parameter, and update it. The first is its
-    /// owner's: that of the first lane that reads it. Then come those of the lane in other replicas
-    /// of the pipeline, and the nearest places before the owner's that have replicas.
-    fn holders(&self, one: &Owned) -> Result<Vec<u32>> {
+    /// Returns the workers that have values and moments of a parameter, and update it. The first is its
+    /// owner: that of the first lane that reads it. Then come those of the lane in other replicas
+    /// of the pipeline, and the nearest workers before the owner that have replicas.
+    fn holders(&self, one: &Owned) -> Result<Vec<Location>> {
         let (lane, count) = (one.lanes.first().copied().unwrap_or(0), self.there.len());
-        let of_replicas = (0..self.tops.len()).map(|replica| self.place(lane, replica));
-        let mut holders = of_replicas.collect::<Result<Vec<u32>>>()?;
-        let owner = holders.first().map_or(0, |&owner| owner as usize);
+        let of_replicas = (0..self.tops.len()).map(|replica| self.home(lane, replica));
+        let mut holders = of_replicas.collect::<Result<Vec<Location>>>()?;
+        let owner = holders.first().map_or(0, |owner| owner.index());
         let before = (1..count).map(|by| (owner + count - by) % count);
         let most = self.replicas.get(lane).copied().unwrap_or(0);
         // At most as many as there may be workers.
-        holders.extend(before.filter(|&at| self.there[at]).take(most as usize).map(|at| at as u32));
+        holders.extend(
+            before.filter(|&at| self.there[at]).take(most as usize).map(|at| Location::worker(at as u32)),
+        );
         let mut known = BTreeSet::new();
-        holders.retain(|place| known.insert(*place));
+        holders.retain(|at| known.insert(*at));
         Ok(holders)
     }
 
-    /// The places of lanes that read a parameter and have values alone.
-    fn copies(&self, one: &Owned, holders: &[u32]) -> Result<BTreeSet<u32>> {
-        let lanes = |replica| one.lanes.iter().map(move |&lane| self.place(lane, replica));
-        let mut copies = (0..self.tops.len()).flat_map(lanes).collect::<Result<BTreeSet<u32>>>()?;
-        copies.retain(|place| !holders.contains(place));
+    /// Returns the workers of lanes that read a parameter and have values alone.
+    fn copies(&self, one: &Owned, holders: &[Location]) -> Result<BTreeSet<Location>> {
+        let lanes = |replica| one.lanes.iter().map(move |&lane| self.home(lane, replica));
+        let mut copies = (0..self.tops.len()).flat_map(lanes).collect::<Result<BTreeSet<Location>>>()?;
+        copies.retain(|at| !holders.contains(at));
         Ok(copies)
     }
 
-    /// The place that owns a parameter.
-    fn owner(&self, one: &Owned) -> Result<u32> {
+    /// Returns the worker that owns a parameter.
+    fn owner(&self, one: &Owned) -> Result<Location> {
         self.holders(one)?.first().copied().ok_or_else(|| failed("a parameter that is nowhere"))
     }
 
@@ -394,11 +398,11 @@ impl Owners {
         version: Version,
     ) -> Result<()> {
         for (parameter, one) in (0u32..).zip(&self.parameters) {
-            let place = self.owner(one)?;
+            let owner = self.owner(one)?;
             let mut get = |(version, matrix): (u64, usize), at: usize| {
                 let wanted = matrix_key(parameter, version, matrix);
                 let values =
-                    instruction::values(&take(asking, place, wanted, one.shape())?).map_err(failed)?;
+                    instruction::values(&take(asking, owner, wanted, one.shape())?).map_err(failed)?;
                 self.log_file()?.put(parameter as usize, at, &values)
             };
             (0..self.matrices()).try_for_each(|matrix| get((version.0, matrix), matrix))?;
@@ -482,17 +486,17 @@ impl Pieces for Owners {
     }
 }
 
-/// The place of each lane: its own, or the nearest before it that is there, as the engine has it.
-fn places(there: &[bool]) -> Vec<u32> {
+/// Returns the worker of each lane: its own, or the nearest before it that is there, as the engine has it.
+fn homes(there: &[bool]) -> Vec<Location> {
     let count = there.len();
     let home = |lane: usize| (0..count).map(|by| (lane + count - by) % count).find(|&at| there[at]);
     // At most as many as there may be workers.
-    (0..count).map(|lane| home(lane).unwrap_or(lane) as u32).collect()
+    (0..count).map(|lane| Location::worker(home(lane).unwrap_or(lane) as u32)).collect()
 }
 
 /// The answer of a worker to an instruction.
 struct Answered {
-    place: u32,
+    at: Location,
     reply: Reply,
     /// The frame of the reply, which may have a matrix.
     frame: Vec<u8>,
@@ -518,20 +522,21 @@ pub(crate) struct Asking<'a, M: ?Sized> {
 /// [`Error::Gone`] for a worker that has failed, whose answer is not a reply, or which reports a failure.
 fn ask<M: Executor + ?Sized>(
     asking: &mut Asking<'_, M>,
-    instructions: Vec<(u32, Vec<u8>)>,
+    instructions: Vec<(Location, Vec<u8>)>,
     begins: bool,
 ) -> Result<Vec<Answered>> {
-    let places: Vec<u32> = instructions.iter().map(|(place, _)| *place).collect();
+    let workers: Vec<Location> = instructions.iter().map(|(at, _)| *at).collect();
     let first = asking.aside.asked;
-    for (place, frame) in instructions {
+    for (at, frame) in instructions {
         let (round, stage, weights) = (Round(0), StageId(u16::MAX), Version(0));
         let task =
             Task { round, stage, interval: IntervalId(asking.aside.asked), attempt: Attempt(0), weights };
         asking.aside.asked = asking.aside.asked.wrapping_add(1);
         let work = Work::Instruction(exec::Instruction { frame: frame.into(), begins });
-        asking.machine.submit(Job { pass: NO_PASS, task, work, deadline: None, lane: Some(place) });
+        let affinity = Affinity::On(at);
+        asking.machine.submit(Job { pass: NO_PASS, task, work, deadline: None, affinity });
     }
-    let mut frames: Vec<Option<Vec<u8>>> = vec![None; places.len()];
+    let mut frames: Vec<Option<Vec<u8>>> = vec![None; workers.len()];
     let mut done = Vec::new();
     while frames.iter().any(Option::is_none) {
         asking.machine.drain(&mut done, Some(LOOK));
@@ -541,33 +546,32 @@ fn ask<M: Executor + ?Sized>(
                 Completion::Ended { pass: NO_PASS, key, result, .. } => {
                     let at = key.interval.0.wrapping_sub(first) as usize;
                     // There is none of an earlier call that failed.
-                    let Some((frame, place)) = frames.get_mut(at).zip(places.get(at)) else { continue };
+                    let Some((frame, worker)) = frames.get_mut(at).zip(workers.get(at)) else { continue };
                     match result {
                         Ok(eciton_exec::Answered::Frame(bytes)) => *frame = Some(bytes.into()),
-                        _ => gone = gone.or(Some(*place)),
+                        _ => gone = gone.or(Some(*worker)),
                     }
                 }
                 other => {
-                    if let Completion::Lost { place } | Completion::Forgot { place } = other {
-                        let mut open = places.iter().zip(&frames);
-                        gone =
-                            gone.or(open.find(|(at, frame)| **at == place && frame.is_none()).map(|_| place));
+                    if let Completion::Lost { at } | Completion::Forgot { at } = other {
+                        let mut open = workers.iter().zip(&frames);
+                        gone = gone.or(open.find(|(of, frame)| **of == at && frame.is_none()).map(|_| at));
                     }
                     asking.aside.completions.push(other);
                 }
             }
         }
-        if let Some(place) = gone {
-            return Err(Error::Gone { place });
+        if let Some(at) = gone {
+            return Err(Error::Gone { at });
         }
     }
-    let mut answers = Vec::with_capacity(places.len());
-    for (place, frame) in places.into_iter().zip(frames.into_iter().flatten()) {
+    let mut answers = Vec::with_capacity(workers.len());
+    for (at, frame) in workers.into_iter().zip(frames.into_iter().flatten()) {
         let parsed = Frame::parse(&frame).map_err(|error| error.to_string());
         match parsed.and_then(|parsed| instruction::meta(&parsed)) {
-            Ok(Reply::Failed { reason }) => return Err(exclude(asking, place, reason)),
-            Ok(reply) => answers.push(Answered { place, reply, frame }),
-            Err(reason) => return Err(exclude(asking, place, reason)),
+            Ok(Reply::Failed { reason }) => return Err(exclude(asking, at, reason)),
+            Ok(reply) => answers.push(Answered { at, reply, frame }),
+            Err(reason) => return Err(exclude(asking, at, reason)),
         }
     }
     Ok(answers)
@@ -576,19 +580,22 @@ fn ask<M: Executor + ?Sized>(
 /// Excludes a worker whose answer is not an answer to its instruction. The run resumes without it.
 fn exclude<M: Executor + ?Sized>(
     asking: &mut Asking<'_, M>,
-    place: u32,
+    at: Location,
     reason: impl std::fmt::Display,
 ) -> Error {
     let reason = format!("wrong answer to a request about its parameters: {reason}");
-    asking.machine.cancel(Cancel::Worker { place, reason: &reason });
-    Error::Gone { place }
+    asking.machine.cancel(Cancel::Worker { at, reason: &reason });
+    Error::Gone { at }
 }
 
 /// Has workers do instructions whose only answer is that they are done.
-fn tell<M: Executor + ?Sized>(asking: &mut Asking<'_, M>, instructions: Vec<(u32, Vec<u8>)>) -> Result<()> {
-    for Answered { place, reply, .. } in ask(asking, instructions, false)? {
+fn tell<M: Executor + ?Sized>(
+    asking: &mut Asking<'_, M>,
+    instructions: Vec<(Location, Vec<u8>)>,
+) -> Result<()> {
+    for Answered { at, reply, .. } in ask(asking, instructions, false)? {
         if reply != Reply::Done {
-            return Err(exclude(asking, place, format!("{reply:?}")));
+            return Err(exclude(asking, at, format!("{reply:?}")));
         }
     }
     Ok(())
@@ -597,16 +604,16 @@ fn tell<M: Executor + ?Sized>(asking: &mut Asking<'_, M>, instructions: Vec<(u32
 /// Has a worker give a matrix of a shape: rows, columns.
 fn take<M: Executor + ?Sized>(
     asking: &mut Asking<'_, M>,
-    place: u32,
+    at: Location,
     key: TensorKey,
     shape: (usize, usize),
 ) -> Result<Matrix> {
     let instruction = instruction::write(&Instruction::Give { key }, &[]).map_err(failed)?;
-    let answers = ask(asking, vec![(place, instruction)], false)?;
+    let answers = ask(asking, vec![(at, instruction)], false)?;
     let answer = answers.first().ok_or_else(|| failed("no answer"))?;
     match given(answer, shape) {
         Ok(matrix) => Ok(matrix),
-        Err(reason) => Err(exclude(asking, place, reason)),
+        Err(reason) => Err(exclude(asking, at, reason)),
     }
 }
 

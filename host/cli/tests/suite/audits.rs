@@ -266,7 +266,8 @@ fn honest_workers_stay_and_an_audit_without_tasks_to_compare_is_refused() {
     assert!(code == Some(1) && err.contains("cannot go back"), "{code:?} {err}");
 }
 
-/// A short run. The campaign: `ECITON_AUDIT_RUNS=50 ECITON_AUDIT_EPOCHS=200`.
+/// A short run. The campaign: `ECITON_AUDIT_RUNS=50 ECITON_AUDIT_EPOCHS=200`, over lanes with
+/// `ECITON_AUDIT_LANES=2`.
 #[test]
 fn an_audit_of_a_tenth_finds_a_worker_that_is_seldom_wrong() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
@@ -275,9 +276,12 @@ fn an_audit_of_a_tenth_finds_a_worker_that_is_seldom_wrong() {
     let place = tempfile::tempdir().unwrap();
     let epochs = ["--epochs", &epochs];
     let alone = summary(&works(place.path(), &[&DIGITS[..], &epochs].concat()));
+    let lanes = std::env::var("ECITON_AUDIT_LANES").ok();
+    let lanes = lanes.iter().flat_map(|count| ["--lanes", count]).collect::<Vec<_>>();
+    let rest = [&epochs[..], &["--audit", "0.1"], &lanes].concat();
     let (mut named, mut wrong) = (0, 0);
     for seed in seed..seed + runs {
-        let Outcome { summary, lies, err } = run(&[&epochs[..], &["--audit", "0.1"]].concat(), (200, seed));
+        let Outcome { summary, lies, err } = run(&rest, (200, seed));
         let (who, honest) = (excluded(&summary), summary["seeds"] == alone["seeds"]);
         let audit = &summary["audit"];
         println!("seed {seed}: {lies} lies, excluded {who:?}, honest digest {honest}, {audit}");

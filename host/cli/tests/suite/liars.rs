@@ -13,7 +13,7 @@ use eciton_connect::{
     Certificate, Dialled, Hello, Joined, Listener, Message, Receiver, Sender, Token, Welcome, dial,
 };
 use eciton_graph::random::SplitMix64;
-use eciton_plan::{IntervalId, ParameterId, Round, SlotId, TensorKey, Version, Via};
+use eciton_plan::{IntervalId, Location, ParameterId, Round, SlotId, TensorKey, Version, Via};
 
 use crate::common::works;
 use crate::workers::{binary, summary, worker};
@@ -98,8 +98,9 @@ impl Spoiler {
                 Message::Answer { number, frame: self.bytes(&frame), passed }
             }
             Message::Missing { number, .. } => Message::Missing { number, keys: vec![some_key(0)] },
-            Message::Peer { place, token, .. } => {
-                Message::Peer { place: place + 7, address: "nowhere".to_owned(), token }
+            Message::Peer { at, token, .. } => {
+                let at = Location::worker(at.index() as u32 + 7);
+                Message::Peer { at, address: "nowhere".to_owned(), token }
             }
             other => other,
         }
@@ -229,9 +230,9 @@ async fn carry_and_lead(
                 let (address, tokens) = stand_in(address, tokens, peers.clone()).await;
                 Message::Door { address, tokens }
             }
-            (Some(peers), Message::Peer { place, address, token }) => {
+            (Some(peers), Message::Peer { at, address, token }) => {
                 let (address, tokens) = stand_in(address, vec![token], peers.clone()).await;
-                Message::Peer { place, address, token: tokens[0].clone() }
+                Message::Peer { at, address, token: tokens[0].clone() }
             }
             (_, message) => message,
         };

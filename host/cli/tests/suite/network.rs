@@ -102,7 +102,7 @@ fn disturbed(after: u64, failure: Failure, settings: &[&str]) -> (Value, Duratio
     let proxy = Proxy::start(&address, after, failure);
     let mut first = worker(folder, &proxy.address, "worker-0.token", &[]);
     let second = worker(folder, &address, "worker-1.token", &[]);
-    cluster.wait_for("worker at place 0 is gone");
+    cluster.wait_for("worker 0 is gone");
     let noticed = proxy.failed.get().unwrap().elapsed();
     let (code, out, err) = cluster.end();
     assert_eq!(code, Some(0), "{after} {failure:?}: {err}");

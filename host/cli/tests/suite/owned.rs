@@ -322,7 +322,7 @@ fn a_spare_owns_what_the_lost_one_did() {
     let (mut cluster, address) = Cluster::start(folder, &line);
     let first = worker(folder, &address, "worker-0.token", &["--vanish-at", "40"]);
     let second = worker(folder, &address, "worker-1.token", &[]);
-    cluster.wait_for("worker at place 0 is gone");
+    cluster.wait_for("worker 0 is gone");
     let spare = worker(folder, &address, "worker-0.token", &[]);
     let (code, out, err) = cluster.end();
     assert_eq!(code, Some(0), "{err}");

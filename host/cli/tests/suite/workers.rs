@@ -222,7 +222,7 @@ fn workers_that_others_start_come_go_and_are_replaced() {
     let (mut cluster, address) = Cluster::start(folder, &[&epochs[..], &["--workers", "2"]].concat());
     let first = worker(folder, &address, "worker-0.token", &["--vanish-at", "9"]);
     let second = worker(folder, &address, "worker-1.token", &[]);
-    cluster.wait_for("worker at place 0 is gone");
+    cluster.wait_for("worker 0 is gone");
     // A spare at the place that is free; nobody at one that is taken.
     let spare = worker(folder, &address, "worker-0.token", &[]);
     let (code, told) = ended(worker(folder, &address, "worker-1.token", &["--wait", "0"]));
@@ -395,7 +395,7 @@ fn a_worker_keeps_what_was_planned_and_no_run_begins_where_it_cannot() {
         eciton(folder, &[&DIGITS[..], &lanes, &["--set", "workers.vanish_at=[0,5]"]].concat());
     assert_eq!(code, Some(0), "{err}");
     assert_eq!(summary(&out)["seeds"], alone["seeds"]);
-    assert!(err.contains("the worker at place 0 had no room for rows"), "{err}");
+    assert!(err.contains("worker 0 had no room for rows"), "{err}");
     assert!(summary(&out)["workers"]["again"].as_u64().unwrap() > 0, "{out}");
     let little = (planned[0] - 1).to_string();
     let rest = ["--hidden", "256", "--epochs", "2", "--lanes", "2", "--workers", "2", "--set"];

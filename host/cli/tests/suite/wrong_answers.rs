@@ -240,7 +240,7 @@ fn a_worker_with_a_wrong_answer_is_excluded_and_the_digest_is_the_same() {
         let found = summary(&out);
         assert_eq!(found["seeds"], alone["seeds"], "{what}");
         assert_eq!(lost(&found), 1, "{what}: {err}");
-        assert!(err.contains("the worker at place 0 is gone") && err.contains(words), "{what}: {err}");
+        assert!(err.contains("worker 0 is gone") && err.contains(words), "{what}: {err}");
         ended(child.recv().unwrap());
         assert_eq!(ended(honest).0, Some(0), "{what}");
         proxy.abort();
@@ -293,10 +293,7 @@ fn a_replica_with_other_values_is_excluded() {
         assert!(err.contains("differ from those of") && lost(&found) >= 1, "{replicas}: {err}");
         if replicas.ends_with('2') {
             // Two of three agree.
-            assert!(
-                err.contains("the worker at place 0 is gone: wrong answer") && lost(&found) == 1,
-                "{err}"
-            );
+            assert!(err.contains("worker 0 is gone: wrong answer") && lost(&found) == 1, "{err}");
         }
         ended(child.recv().unwrap());
         for child in honest {

@@ -3,7 +3,7 @@
 mod held;
 
 use eciton_plan::policy::Lane;
-use eciton_plan::{Place, Policy, Program, Round, Step, TaskKey};
+use eciton_plan::{Location, Place, Policy, Program, Round, Step, TaskKey};
 
 use super::{Engine, planted};
 use crate::attempts::{Progress, Report};
@@ -83,11 +83,11 @@ impl Lanes {
         self.homes[before].extend(moved);
     }
 
-    /// The home of each lane.
-    pub(super) fn homes(&self) -> Vec<u32> {
+    /// The worker of each lane.
+    pub(super) fn homes(&self) -> Vec<Location> {
         let home = |number: usize| self.homes.iter().position(|lanes| lanes.contains(&number));
         // At most as many as there are lanes.
-        (0..self.lanes.len()).map(|number| home(number).unwrap_or(number) as u32).collect()
+        (0..self.lanes.len()).map(|number| Location::worker(home(number).unwrap_or(number) as u32)).collect()
     }
 
     /// Gives each lane to its own place, or to the nearest before it that is there. A lane whose
@@ -105,16 +105,17 @@ impl Lanes {
 }
 
 impl Engine {
-    /// The place of a step under way that is on a lane.
+    /// Returns the worker of the newest attempt at a step of a lane, and this host for a step that is
+    /// not a lane's or not under way.
     #[must_use]
-    pub fn place_of(&self, step: Step) -> Option<u32> {
-        let lanes = self.lanes.as_ref()?;
+    pub fn location_of(&self, step: Step) -> Location {
         let newest = |doing: &Vec<TaskKey>| {
             let of = doing.iter().filter(|key| key.step() == step);
             of.map(|key| key.attempt).max()
         };
-        let places = (0u32..).zip(&lanes.doing).filter_map(|(at, doing)| Some((newest(doing)?, at)));
-        places.max().map(|(_, at)| at)
+        let doing = self.lanes.iter().flat_map(|lanes| Location::workers().zip(&lanes.doing));
+        let newest = doing.filter_map(|(at, doing)| Some((newest(doing)?, at))).max();
+        newest.map_or(Location::HOST, |(_, at)| at)
     }
 
     pub(super) fn lane_of(&self, stage: usize) -> Option<u16> {
@@ -250,9 +251,9 @@ impl Engine {
         Some(())
     }
 
-    /// A place is gone.
-    pub(super) fn place_lost(&mut self, place: u32) {
-        let place = place as usize;
+    /// A worker failed.
+    pub(super) fn worker_lost(&mut self, at: Location) {
+        let place = at.index();
         let Some(mut lanes) = self.lanes.take() else { return self.counters.unexpected += 1 };
         if lanes.alive.get(place) == Some(&true) {
             lanes.alive[place] = false;
@@ -268,9 +269,9 @@ impl Engine {
         self.lanes = Some(lanes);
     }
 
-    /// A place lacks the rows of a step.
-    pub(super) fn place_forgot(&mut self, place: u32) {
-        let place = place as usize;
+    /// A worker lacks the rows of a step.
+    pub(super) fn worker_forgot(&mut self, at: Location) {
+        let place = at.index();
         let Some(mut lanes) = self.lanes.take() else { return self.counters.unexpected += 1 };
         if lanes.alive.get(place) == Some(&true) {
             lanes.held.forgot(place);
@@ -313,9 +314,9 @@ impl Engine {
         self.steps[at].attempts.newest()
     }
 
-    /// A place is there again.
-    pub(super) fn place_joined(&mut self, place: u32) {
-        let place = place as usize;
+    /// A worker is back.
+    pub(super) fn worker_joined(&mut self, at: Location) {
+        let place = at.index();
         let split = planted!(self, SumSplit);
         let Some(lanes) = &mut self.lanes else { return self.counters.unexpected += 1 };
         if lanes.alive.get(place) != Some(&false) {

@@ -1,12 +1,12 @@
-//! Pipelines: lanes that do one step at a time, places that are lost and come back. What is checked is
+//! Pipelines: lanes that do one step at a time, workers that are lost and come back. What is checked is
 //! written from the program and the events; the result must be that of one lane without faults.
 
 use super::store::Store;
 use super::{Context, Planted, Random, hash, seeds, signature};
 use crate::{Action, Engine, Event, Reason, Residence, Settings};
 use eciton_plan::{
-    DataShape, IntervalId, LaneSettings, Lanes, Model, ModelSettings, Order, Pipeline, Place, Placement,
-    Program, Round, Scope, Spans, StageId, Step, Task, TaskKey, TaskType, Version, WeightVersions,
+    DataShape, IntervalId, LaneSettings, Lanes, Location, Model, ModelSettings, Order, Pipeline, Place,
+    Placement, Program, Round, Scope, Spans, StageId, Step, Task, TaskKey, TaskType, Version, WeightVersions,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -45,12 +45,12 @@ fn program(layers: u32, branches: bool, lanes: Lanes) -> Program {
     fused
 }
 
-/// What may happen to places.
+/// What may happen to workers.
 #[derive(Clone, Copy, Debug, Default)]
 struct Losses {
-    /// Before which event, and which places.
+    /// Before which event, and which workers.
     at: Option<(u64, u32, u32)>,
-    /// Percent of events before which any place is lost, or comes back.
+    /// Percent of events before which any worker is lost, or comes back.
     chance: u64,
 }
 
@@ -63,18 +63,18 @@ struct World<'a> {
     now: u64,
     coming: BTreeMap<(u64, u64), Event>,
     /// Attempts: what each comes to, and where it is.
-    attempts: BTreeMap<TaskKey, (u64, u32)>,
-    /// Attempts of each place, as submitted here.
-    doing: BTreeMap<u32, Vec<TaskKey>>,
-    /// Time at which each place is through with them.
-    through: BTreeMap<u32, u64>,
-    /// The time to a place and back.
+    attempts: BTreeMap<TaskKey, (u64, Location)>,
+    /// Attempts of each worker, as submitted here.
+    doing: BTreeMap<Location, Vec<TaskKey>>,
+    /// Time at which each worker is through with them.
+    through: BTreeMap<Location, u64>,
+    /// The time to a worker and back.
     way: u64,
-    gone: BTreeSet<u32>,
+    gone: BTreeSet<Location>,
     /// Whether one was lost ever.
     lost: bool,
     /// Where what a forward step keeps is.
-    holds: BTreeSet<(Step, u32)>,
+    holds: BTreeSet<(Step, Location)>,
     /// Finished steps that were done again.
     again: u64,
     done: BTreeSet<Step>,
@@ -82,7 +82,7 @@ struct World<'a> {
     rounds: Vec<Round>,
     weights: BTreeMap<(Round, u32), Version>,
     caps: Vec<u32>,
-    /// Check of each event for places that wait, if it is wanted.
+    /// Check of each event for workers that wait, if it is wanted.
     watched: bool,
     end: Option<Reason>,
     ended: u64,
@@ -121,8 +121,8 @@ impl<'a> World<'a> {
     }
 
     fn put(&mut self, delay: u64, event: Event) {
-        let place = (self.now + delay, self.random.next());
-        self.coming.insert(place, event);
+        let when = (self.now + delay, self.random.next());
+        self.coming.insert(when, event);
     }
 
     /// To the end. False: nothing will ever come.
@@ -131,14 +131,14 @@ impl<'a> World<'a> {
         let count = u64::from(self.settings.lanes.count);
         for at in 0.. {
             if let Some((_, first, last)) = losses.at.filter(|(when, ..)| *when == at) {
-                (first..=last).for_each(|place| self.lose(place));
+                (first..=last).for_each(|worker| self.lose(Location::worker(worker)));
             }
             if losses.chance > 0 && self.random.percent(losses.chance) {
-                let place = self.random.below(count) as u32;
-                match self.gone.contains(&place) {
-                    true => self.join(place),
-                    false if self.random.percent(30) => self.forget(place),
-                    false if self.gone.len() as u64 + 1 < count => self.lose(place),
+                let worker = Location::worker(self.random.below(count) as u32);
+                match self.gone.contains(&worker) {
+                    true => self.join(worker),
+                    false if self.random.percent(30) => self.forget(worker),
+                    false if self.gone.len() as u64 + 1 < count => self.lose(worker),
                     false => {}
                 }
             }
@@ -153,17 +153,17 @@ impl<'a> World<'a> {
         false
     }
 
-    fn lose(&mut self, place: u32) {
-        if !self.gone.insert(place) {
+    fn lose(&mut self, worker: Location) {
+        if !self.gone.insert(worker) {
             return;
         }
         self.lost = true;
-        let doing = self.doing.remove(&place).unwrap_or_default();
-        self.through.remove(&place);
-        self.holds.retain(|(_, at)| *at != place);
+        let doing = self.doing.remove(&worker).unwrap_or_default();
+        self.through.remove(&worker);
+        self.holds.retain(|(_, at)| *at != worker);
         let of = |event: &Event| matches!(event, Event::Completed { key, .. } if doing.contains(key));
         self.coming.retain(|_, event| !of(event));
-        self.deliver(Event::PlaceLost { place });
+        self.deliver(Event::Lost { at: worker });
         // What it did is never heard of, reported lost, or was answered in the last moment.
         for key in doing {
             match self.random.below(3) {
@@ -174,31 +174,31 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A place lacks rows. What it does is never heard of, or was answered in the last moment.
-    fn forget(&mut self, place: u32) {
+    /// A worker lacks rows. What it does is never heard of, or was answered in the last moment.
+    fn forget(&mut self, worker: Location) {
         let loss = self.program.loss().unwrap();
-        let doing = self.doing.remove(&place).unwrap_or_default();
-        self.holds.retain(|(step, at)| *at != place || step.stage >= loss);
+        let doing = self.doing.remove(&worker).unwrap_or_default();
+        self.holds.retain(|(step, at)| *at != worker || step.stage >= loss);
         let of = |event: &Event| matches!(event, Event::Completed { key, .. } if doing.contains(key));
         self.coming.retain(|_, event| !of(event));
-        self.deliver(Event::PlaceForgot { place });
+        self.deliver(Event::Forgot { at: worker });
         for key in doing.into_iter().filter(|_| self.random.percent(50)).collect::<Vec<_>>() {
             self.put(3, Event::Completed { key, took_us: 3 });
         }
     }
 
-    fn join(&mut self, place: u32) {
-        self.gone.remove(&place);
-        self.deliver(Event::PlaceJoined { place });
+    fn join(&mut self, worker: Location) {
+        self.gone.remove(&worker);
+        self.deliver(Event::Joined { at: worker });
     }
 
     fn deliver(&mut self, event: Event) {
         if let Event::Completed { key, .. } | Event::Failed { key, .. } = event {
-            let place = self.doing.iter().find(|(_, doing)| doing.contains(&key)).map(|(&place, _)| place);
+            let worker = self.doing.iter().find(|(_, doing)| doing.contains(&key)).map(|(&worker, _)| worker);
             self.doing.values_mut().for_each(|doing| doing.retain(|of| *of != key));
-            if let (Event::Completed { .. }, Some(place)) = (event, place) {
-                self.holds.insert((key.step(), place));
-                self.free(key.step(), place);
+            if let (Event::Completed { .. }, Some(worker)) = (event, worker) {
+                self.holds.insert((key.step(), worker));
+                self.free(key.step(), worker);
             }
         }
         let actions: Vec<Action> = self.engine.step(event).collect();
@@ -215,7 +215,7 @@ impl<'a> World<'a> {
             Action::Submit(task) if Some(task.stage) == self.program.sampling => {
                 let key = task.key();
                 self.store.begin(task.step());
-                self.attempts.insert(key, (0, 0));
+                self.attempts.insert(key, (0, Location::HOST));
                 // Parts of later rounds are made ahead of need.
                 let delay = if task.round == Round(1) { 1 + self.random.below(40) } else { 0 };
                 self.put(delay, Event::Completed { key, took_us: 0 });
@@ -286,9 +286,9 @@ impl<'a> World<'a> {
     }
 
     /// Visits of a lane that are between first and last step, by a count of its own. A visit whose
-    /// last step a place has is over before another one begins there.
-    fn open(&self, lane: u32, replica: u32, place: u32, rounds: &[Round]) -> u32 {
-        let ahead = self.doing.get(&place).cloned().unwrap_or_default();
+    /// last step a worker has is over before another one begins there.
+    fn open(&self, lane: u32, replica: u32, worker: Location, rounds: &[Round]) -> u32 {
+        let ahead = self.doing.get(&worker).cloned().unwrap_or_default();
         let mut open = 0;
         for &round in rounds {
             for other in self.share(replica) {
@@ -314,7 +314,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// No place waits that may take a ready step of its lane: checked of steps that read others,
+    /// No worker waits that may take a ready step of its lane: checked of steps that read others,
     /// without failures.
     fn check_busy(&self) {
         if self.lost || self.settings.residence != Residence::Host || self.end.is_some() {
@@ -326,8 +326,8 @@ impl<'a> World<'a> {
             for stage in (0..self.program.computing().len() as u16).map(StageId) {
                 let step = Step { round, stage, interval: IntervalId(interval) };
                 let (lane, chunk) = self.part(stage);
-                let place = self.replica(interval) * depth + lane;
-                let has = self.doing.get(&place).map_or(0, Vec::len);
+                let worker = Location::worker(self.replica(interval) * depth + lane);
+                let has = self.doing.get(&worker).map_or(0, Vec::len);
                 let mut needed = self.program.dependencies(stage).into_iter();
                 let first = needed.all(|(stage, _)| Some(stage) == self.program.sampling);
                 let waits = !first && !self.begun.contains(&step) && self.is_ready(step);
@@ -336,10 +336,11 @@ impl<'a> World<'a> {
                 }
                 let is_open = self.visit((lane, chunk), round, interval).0;
                 let rounds = [round.0.saturating_sub(1), round.0, round.0 + 1].map(Round);
-                let room = self.open(lane, self.replica(interval), place, &rounds) < self.caps[lane as usize];
+                let room =
+                    self.open(lane, self.replica(interval), worker, &rounds) < self.caps[lane as usize];
                 let next = self.earlier((lane, chunk), round, interval).is_none();
                 let may = is_open || room && next;
-                assert!(!may, "{step} waits while place {place} has {has} steps");
+                assert!(!may, "{step} waits while {worker} has {has} steps");
             }
         }
     }
@@ -372,15 +373,15 @@ impl<'a> World<'a> {
         let Lanes { order, .. } = self.settings.lanes;
         let ((lane, chunk), interval) = (self.part(step.stage), step.interval.0);
         let rounds = [step.round.0.saturating_sub(1), step.round.0, step.round.0 + 1].map(Round);
-        let place = self.engine.place_of(step).unwrap();
-        let open = self.open(lane, self.replica(interval), place, &rounds);
+        let worker = self.engine.location_of(step);
+        let open = self.open(lane, self.replica(interval), worker, &rounds);
         if self.steps((lane, chunk), step.round, interval).iter().filter(|of| self.begun.contains(of)).count()
             == 1
         {
             let before = self.earlier((lane, chunk), step.round, interval);
             assert!(before.is_none(), "{step} before visit {before:?}");
         }
-        // One that was let in behind a last step stays where that step went with its place.
+        // One that was let in behind a last step stays where that step went with its worker.
         let most = self.caps[lane as usize] + if self.lost { self.settings.credit - 1 } else { 0 };
         assert!(open <= most, "{open} visits on lane {lane}, {:?}", self.caps);
         // Nothing that goes back waits on this lane while something goes forward, or the other way round.
@@ -402,20 +403,21 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The place of an attempt that begins.
-    fn occupy(&mut self, task: Task) -> u32 {
+    /// The worker of an attempt that begins.
+    fn occupy(&mut self, task: Task) -> Location {
         let (step, key) = (task.step(), task.key());
-        let place = self.engine.place_of(step).unwrap_or_else(|| panic!("{step} has no place"));
-        assert!(!self.gone.contains(&place), "{step} on place {place}, which is gone");
-        let doing = self.doing.entry(place).or_default();
+        let worker = self.engine.location_of(step);
+        assert!(worker.is_worker(), "{step} is at {worker}");
+        assert!(!self.gone.contains(&worker), "{step} on {worker}, which is gone");
+        let doing = self.doing.entry(worker).or_default();
         doing.push(key);
-        assert!(doing.len() <= self.settings.credit as usize, "place {place} does {doing:?}");
-        place
+        assert!(doing.len() <= self.settings.credit as usize, "{worker} does {doing:?}");
+        worker
     }
 
-    /// The time until a place has done a step behind those that it has.
-    fn behind(&mut self, place: u32, took: u64) -> u64 {
-        let through = self.through.entry(place).or_default();
+    /// The time until a worker has done a step behind those that it has.
+    fn behind(&mut self, worker: Location, took: u64) -> u64 {
+        let through = self.through.entry(worker).or_default();
         *through = (*through).max(self.now + self.way) + took;
         *through + self.way - self.now
     }
@@ -424,37 +426,37 @@ impl<'a> World<'a> {
     fn again(&mut self, task: Task) {
         let (step, key) = (task.step(), task.key());
         assert!(self.done.contains(&step), "{step} again before it is done");
-        let place = self.occupy(task);
+        let worker = self.occupy(task);
         // What redundant computation has left of a visit that is over does not count.
         let is_over = self.visit(self.part(step.stage), step.round, step.interval.0).1.is_empty();
-        let held = (!is_over || self.is_back(step.stage)) && self.holds.contains(&(step, place));
-        assert!(!held, "{step} again at place {place}, which holds it");
-        self.check_stash(step, place);
-        self.attempts.insert(key, (0, place));
+        let held = (!is_over || self.is_back(step.stage)) && self.holds.contains(&(step, worker));
+        assert!(!held, "{step} again at {worker}, which holds it");
+        self.check_stash(step, worker);
+        self.attempts.insert(key, (0, worker));
         self.again += 1;
-        let delay = self.behind(place, 10);
+        let delay = self.behind(worker, 10);
         self.put(delay, Event::Completed { key, took_us: 10 });
     }
 
     /// The stash of a visit is freed with its last step, also if that is done again at a worker.
-    fn free(&mut self, step: Step, at: u32) {
+    fn free(&mut self, step: Step, at: Location) {
         let part = self.part(step.stage);
         if self.is_back(step.stage) && self.visit(part, step.round, step.interval.0).1.is_empty() {
             let stash: Vec<Step> = self.steps(part, step.round, step.interval.0);
             let loss = self.program.loss().unwrap();
-            self.holds.retain(|(of, place)| of.stage >= loss || !stash.contains(of) || at != *place);
+            self.holds.retain(|(of, worker)| of.stage >= loss || !stash.contains(of) || at != *worker);
         }
     }
 
     /// A backward step runs where the stash of its visit is.
-    fn check_stash(&self, step: Step, place: u32) {
+    fn check_stash(&self, step: Step, worker: Location) {
         if self.settings.residence == Residence::Host || !self.is_back(step.stage) {
             return;
         }
         let part = self.part(step.stage);
         for stage in (0..self.program.loss().unwrap().0).map(StageId).filter(|&s| self.part(s) == part) {
             let kept = Step { stage, ..step };
-            assert!(self.holds.contains(&(kept, place)), "{step} at place {place} without {kept}");
+            assert!(self.holds.contains(&(kept, worker)), "{step} at {worker} without {kept}");
         }
     }
 
@@ -463,14 +465,14 @@ impl<'a> World<'a> {
         if !self.settings.sums_stay() {
             return;
         }
-        let mut places: BTreeMap<(u32, u32), u32> = BTreeMap::new();
+        let mut workers: BTreeMap<(u32, u32), Location> = BTreeMap::new();
         for (at, stage) in self.program.stages.iter().enumerate().filter(|(_, of)| !of.sums.is_empty()) {
             for interval in 0..self.settings.intervals {
                 let step = Step { round, stage: StageId(at as u16), interval: IntervalId(interval) };
-                let found = self.holds.iter().filter(|(of, _)| *of == step).map(|(_, place)| *place).max();
+                let found = self.holds.iter().filter(|(of, _)| *of == step).map(|(_, worker)| *worker).max();
                 let found = found.unwrap_or_else(|| panic!("update of {round} without gradients of {step}"));
                 let lane = (self.replica(interval), self.lane(step.stage));
-                let known = *places.entry(lane).or_insert(found);
+                let known = *workers.entry(lane).or_insert(found);
                 assert_eq!(known, found, "{step}: sums of lane {lane:?} at two workers, {}", stage.name);
             }
         }
@@ -478,13 +480,13 @@ impl<'a> World<'a> {
 
     fn launch(&mut self, task: Task) {
         let (step, key) = (task.step(), task.key());
-        let place = self.occupy(task);
-        self.check_stash(step, place);
+        let worker = self.occupy(task);
+        self.check_stash(step, worker);
         if self.gone.is_empty() && !self.settings.sums_stay() {
             let depth = self.settings.lanes.depth();
             let lane = self.replica(step.interval.0) * depth + self.lane(step.stage);
             // Places that came back have their own lanes again.
-            assert_eq!(place, lane, "{step} on another's lane");
+            assert_eq!(worker, Location::worker(lane), "{step} on another's lane");
         }
         self.rounds[step.interval.index()] = step.round;
         let known = self.weights.entry((step.round, step.interval.0)).or_insert(task.weights);
@@ -502,8 +504,8 @@ impl<'a> World<'a> {
             self.store.begin(step);
         }
         let took = 10 + self.random.below(20) * u64::from(self.random.percent(30));
-        self.attempts.insert(key, (hash(&read), place));
-        let delay = self.behind(place, took);
+        self.attempts.insert(key, (hash(&read), worker));
+        let delay = self.behind(worker, took);
         self.put(delay, Event::Completed { key, took_us: took });
     }
 }
@@ -659,7 +661,7 @@ fn two_buffers_keep_lanes_busy_where_a_flush_drains_them() {
     assert!(two * 10 < flush * 8, "{two} {flush}");
 }
 
-/// A place that gets its next step while it is at one has no pause for the way there and back.
+/// A worker that gets its next step while it is at one has no pause for the way there and back.
 #[test]
 fn a_step_ahead_hides_the_way_to_a_place() {
     let of = lanes(2, 1, Order::BackwardFirst);

@@ -4,13 +4,14 @@
 //! thread at a submission, an I/O thread when an answer comes. So functions have work while the driver's
 //! thread computes.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use eciton_kernel::Error;
 use eciton_kernel::wire::Answer;
+use eciton_plan::Location;
 use eciton_transport::Key;
 use tokio::sync::watch;
 
@@ -21,24 +22,32 @@ use super::pace::Pace;
 use crate::invoker::Invoker;
 use crate::local::Inbox;
 use crate::ticket::Ticket;
-use crate::{Answered, Answerer, Completion, Order};
+use crate::{Answered, Completion, Order, Process};
 
 /// Counts of flights, and attempts that wait for one.
+#[derive(Default)]
 pub(super) struct Flights {
     /// As many as may be under way...
     pub(super) limit: u32,
     /// ...less what throttling takes.
-    pace: Pace,
+    pub(super) pace: Pace,
     pub(super) in_flight: u32,
     /// Written, and no longer anybody else's to do; bounded by the steps of an epoch times the attempts.
     pub(super) written: VecDeque<(Attempt, Ticket)>,
     /// Nothing is handed out any more.
-    closed: bool,
+    pub(super) closed: bool,
+    /// Processes of functions, numbered as they answer for the first time, by the identity that each draws
+    /// at its start.
+    pub(super) processes: BTreeMap<String, u32>,
 }
 
 impl Flights {
-    pub(super) fn new(limit: u32) -> Self {
-        Self { limit, pace: Pace::default(), in_flight: 0, written: VecDeque::new(), closed: false }
+    /// Returns the process of a function that has drawn an identity.
+    fn process(&mut self, id: &str) -> Process {
+        // At most as many as there are answers.
+        let next = self.processes.len() as u32;
+        let number = *self.processes.entry(id.to_owned()).or_insert(next);
+        Process { at: Location::function(number), connection: 0 }
     }
 }
 
@@ -115,12 +124,6 @@ impl<I: Invoker> Shared<I> {
         }
     }
 
-    /// Reports an attempt that cannot be written.
-    pub(super) fn fail(&self, order: &Order, error: Error) {
-        self.inbox.begin();
-        Ticket::new(&self.inbox).fail(order, error);
-    }
-
     fn attempt(&self, order: &Order) -> Result<Attempt, Error> {
         let (attempt, gone) = lock(&self.objects).attempt(&self.wire, order)?;
         self.delete(gone);
@@ -195,9 +198,8 @@ impl<I: Invoker> Shared<I> {
             match result {
                 None => drop(ticket),
                 Some(result) => {
-                    let function =
-                        |answer: &Answer| Answerer::Function { id: answer.meta().worker.id.clone() };
-                    let by = result.as_ref().ok().map(function);
+                    let id = |answer: &Answer| lock(&shared.flights).process(&answer.meta().worker.id);
+                    let by = result.as_ref().map_or(Process::HOST, id);
                     ticket.end(pass, key, begun, by, result.map(|answer| Answered::Apart(Box::new(answer))));
                 }
             }

@@ -5,6 +5,7 @@ use std::process::{Child, ChildStderr, ExitStatus};
 use std::thread::JoinHandle;
 
 use eciton_input::text::clean;
+use eciton_plan::Location;
 
 use crate::Completion;
 use crate::local::Inbox;
@@ -22,10 +23,10 @@ pub(super) struct Started {
 impl Started {
     /// Takes the worker with an index over. A thread passes its lines on as warnings of this run:
     /// the run may succeed without the worker, so the worker's error is not the run's.
-    pub(super) fn new(place: u32, mut process: Child, inbox: Inbox) -> Self {
+    pub(super) fn new(at: Location, mut process: Child, inbox: Inbox) -> Self {
         let read = |stderr| {
             let name = "eciton-lines".to_owned();
-            std::thread::Builder::new().name(name).spawn(move || pass_on(place, stderr, &inbox)).ok()
+            std::thread::Builder::new().name(name).spawn(move || pass_on(at, stderr, &inbox)).ok()
         };
         let lines = process.stderr.take().and_then(read);
         Self { process, lines }
@@ -47,7 +48,7 @@ impl Started {
 }
 
 /// Passes on each line of a worker. Returns the last one.
-fn pass_on(place: u32, stderr: ChildStderr, inbox: &Inbox) -> String {
+fn pass_on(at: Location, stderr: ChildStderr, inbox: &Inbox) -> String {
     let (mut stderr, mut last) = (BufReader::new(stderr), String::new());
     loop {
         let mut bytes = Vec::new();
@@ -61,8 +62,8 @@ fn pass_on(place: u32, stderr: ChildStderr, inbox: &Inbox) -> String {
         if text.is_empty() {
             continue;
         }
-        let warning = format!("the worker at place {place} reports: {text}");
-        inbox.note(Completion::Warned { place, text: warning });
+        let warning = format!("{at} reports: {text}");
+        inbox.note(Completion::Warned { at, text: warning });
         text.clone_into(&mut last);
     }
 }
@@ -83,7 +84,7 @@ mod tests {
         let script = "echo 'error: nothing came' >&2; head -c 3000 /dev/zero | tr '\\0' x >&2; exit 3";
         let mut command = Command::new("sh");
         let child = command.args(["-c", script]).stderr(Stdio::piped()).spawn().unwrap();
-        let mut started = Started::new(7, child, pool.inbox());
+        let mut started = Started::new(Location::worker(7), child, pool.inbox());
         let (status, last) = loop {
             match started.ended() {
                 Some(ended) => break ended,
@@ -96,11 +97,11 @@ mod tests {
         let warnings: Vec<_> = done
             .iter()
             .map(|completion| match completion {
-                Completion::Warned { place: 7, text } => &text[..],
+                Completion::Warned { at, text } if at.index() == 7 => &text[..],
                 _ => "",
             })
             .collect();
-        assert_eq!(warnings[0], "the worker at place 7 reports: nothing came");
+        assert_eq!(warnings[0], "worker 7 reports: nothing came");
         assert_eq!(warnings.len(), 4);
         assert!(warnings.iter().all(|text| text.len() < 2 * LINE_BYTES as usize && !text.is_empty()));
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use eciton_connect::{Error as ConnectError, Joined, Listener, Message, Receiver, Sender};
+use eciton_plan::Location;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
@@ -18,7 +19,7 @@ const FAREWELL: Duration = Duration::from_millis(500);
 /// Admits workers for as long as the pool lives.
 pub(super) async fn let_in(shared: Arc<Shared>, mut listener: Listener) {
     while let Some(joined) = listener.next().await {
-        let place = joined.seat.place;
+        let at = Location::worker(joined.seat.place);
         let (out, messages) = mpsc::unbounded_channel();
         let mut state = shared.lock();
         if state.closed {
@@ -29,12 +30,12 @@ pub(super) async fn let_in(shared: Arc<Shared>, mut listener: Listener) {
         let link = Link::new((id, joined.hello.keeps_bytes), joined.peer.ip(), out);
         for (digest, bytes) in &shared.kernels {
             link.say(Message::Kernel { digest: digest.clone(), bytes: bytes.clone() });
-            if let Some(traffic) = state.traffic.get_mut(place as usize) {
+            if let Some(traffic) = state.traffic.get_mut(at.index()) {
                 traffic.object_bytes += bytes.len() as u64;
             }
         }
         // The seat was free, so an earlier worker with this index has failed.
-        if let Some(slot) = state.links.get_mut(place as usize) {
+        if let Some(slot) = state.links.get_mut(at.index()) {
             *slot = Some(link);
         }
         // With peers, a worker counts once it listens for them.
@@ -44,7 +45,7 @@ pub(super) async fn let_in(shared: Arc<Shared>, mut listener: Listener) {
         state.writers.push(tokio::spawn(converse(shared.clone(), id, joined, messages)));
         drop(state);
         if counts {
-            shared.inbox.note(Completion::Joined { place });
+            shared.inbox.note(Completion::Joined { at });
         }
         if deserted {
             shared.inbox.forget();
@@ -57,7 +58,7 @@ pub(super) async fn let_in(shared: Arc<Shared>, mut listener: Listener) {
 /// Sends and receives a worker's messages until either direction ends or an answer is overdue.
 async fn converse(shared: Arc<Shared>, id: u64, joined: Joined, messages: mpsc::UnboundedReceiver<Message>) {
     let Joined { seat, receiver, sender, .. } = joined;
-    let at = (seat.place, id);
+    let at = (Location::worker(seat.place), id);
     let mut reading = pin!(read(&shared, at, receiver));
     let mut writing = pin!(write(&shared, at.0, sender, messages));
     let (reason, wrote) = tokio::select! {
@@ -79,9 +80,9 @@ async fn converse(shared: Arc<Shared>, id: u64, joined: Joined, messages: mpsc::
 }
 
 /// Returns once the worker has owed an answer for longer than `workers.answer_s`.
-async fn overdue(shared: &Shared, (place, id): (u32, u64)) -> String {
+async fn overdue(shared: &Shared, (at, id): (Location, u64)) -> String {
     loop {
-        match shared.time_to_answer(place, id) {
+        match shared.time_to_answer(at, id) {
             Some(left) => tokio::time::sleep(left).await,
             None => {
                 let most = shared.settings.answer.as_secs();
@@ -94,7 +95,7 @@ async fn overdue(shared: &Shared, (place, id): (u32, u64)) -> String {
 /// Sends a worker's messages. Sends a sign of life whenever no message is due.
 async fn write(
     shared: &Arc<Shared>,
-    place: u32,
+    at: Location,
     mut sender: Sender,
     mut messages: mpsc::UnboundedReceiver<Message>,
 ) -> Result<(), ConnectError> {
@@ -107,7 +108,7 @@ async fn write(
         };
         let last = matches!(message, Message::Bye(_));
         let bytes = sender.send(&message).await?;
-        shared.count(place, (0, bytes));
+        shared.count(at, (0, bytes));
         if last {
             break;
         }
@@ -117,28 +118,28 @@ async fn write(
 }
 
 /// Receives a worker's messages. Returns the reason of their end.
-async fn read(shared: &Arc<Shared>, (place, id): (u32, u64), mut receiver: Receiver) -> String {
+async fn read(shared: &Arc<Shared>, (at, id): (Location, u64), mut receiver: Receiver) -> String {
     loop {
         let (message, bytes) = match receiver.next().await {
             Ok(next) => next,
             Err(error) => return error.to_string(),
         };
-        shared.count(place, (bytes, 0));
+        shared.count(at, (bytes, 0));
         let name = message.name();
         let taken = match message {
-            Message::Answer { number, frame, passed } => shared.answered(place, id, (number, frame, passed)),
-            Message::Door { address, tokens } => shared.door(place, id, (address, tokens)),
-            Message::Missing { number, keys } => shared.missing(place, id, (number, &keys)),
+            Message::Answer { number, frame, passed } => shared.answered(at, id, (number, frame, passed)),
+            Message::Door { address, tokens } => shared.door(at, id, (address, tokens)),
+            Message::Missing { number, keys } => shared.missing(at, id, (number, &keys)),
             Message::Alive => Ok(()),
             Message::Drain => {
                 let mut state = shared.lock();
-                let through = state.link(place, id).is_none_or(|link| {
+                let through = state.link(at, id).is_none_or(|link| {
                     link.draining = true;
                     link.is_through()
                 });
                 drop(state);
                 if through {
-                    shared.lost((place, id), GOES);
+                    shared.lost((at, id), GOES);
                 }
                 Ok(())
             }
@@ -146,7 +147,7 @@ async fn read(shared: &Arc<Shared>, (place, id): (u32, u64), mut receiver: Recei
             _ => Err(format!("it sent the message `{name}`, which is the host's to send")),
         };
         if let Err(reason) = taken {
-            shared.exclude(place, Some(id), &reason);
+            shared.exclude(at, Some(id), &reason);
             return reason;
         }
     }

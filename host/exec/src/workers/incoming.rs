@@ -6,7 +6,7 @@ use bytes::Bytes;
 use eciton_connect::{Error as ConnectError, Message, Receiver, Sender, Token};
 use eciton_kernel::Error;
 use eciton_kernel::wire::Decoded;
-use eciton_plan::TensorKey;
+use eciton_plan::{Location, TensorKey};
 use tokio::sync::{mpsc, watch};
 
 use crate::framed;
@@ -28,7 +28,7 @@ pub(super) enum Incoming {
     Work(u64, Work),
     /// Rows or sums from another worker.
     Passed(TensorKey, Decoded),
-    Peer(u32, String, Token),
+    Peer(Location, String, Token),
     Abandon,
     /// Work has waited for as long as it may.
     Late(u64),
@@ -60,7 +60,7 @@ pub(super) async fn read(
             Message::Forget(keys) => Incoming::Forget(keys),
             Message::Task { number, frame } => Incoming::Work(number, Work::Task(frame)),
             Message::Instruction { number, frame } => Incoming::Work(number, Work::Instruction(frame)),
-            Message::Peer { place, address, token } => Incoming::Peer(place, address, token),
+            Message::Peer { at, address, token } => Incoming::Peer(at, address, token),
             Message::Abandon => Incoming::Abandon,
             Message::Alive => continue,
             Message::Bye(reason) => return Ok(reason),

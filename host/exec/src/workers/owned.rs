@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use eciton_plan::{IntervalId, ParameterId, Round, TensorKey};
+use eciton_plan::{IntervalId, Location, ParameterId, Round, TensorKey};
 use eciton_tensor::frame::Frame;
 use eciton_tensor::{Buffer, Matrix};
 
@@ -40,8 +40,8 @@ pub trait Owned: Debug + Send {
 /// A matrix for another worker.
 #[derive(Debug)]
 pub struct Passes {
-    /// The place of that worker.
-    pub place: u32,
+    /// That worker.
+    pub to: Location,
     /// Its address.
     pub key: TensorKey,
     /// The matrix.

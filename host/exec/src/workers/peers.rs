@@ -12,7 +12,7 @@ use eciton_connect::{
     Certificate, Dialled, Hello, Joined, Listener, Message, Receiver, Result, Sender, Token, Welcome, dial,
 };
 use eciton_kernel::wire::Decoded;
-use eciton_plan::TensorKey;
+use eciton_plan::{Location, TensorKey};
 use eciton_tensor::Matrix;
 use eciton_tensor::frame::{Encoding, Frame, Writer};
 use tokio::runtime::Handle;
@@ -29,7 +29,7 @@ pub(super) struct Peers {
     hello: Hello,
     /// The silence after which a sign of life is due.
     between: Duration,
-    out: HashMap<u32, mpsc::UnboundedSender<Message>>,
+    out: HashMap<Location, mpsc::UnboundedSender<Message>>,
 }
 
 impl Peers {
@@ -37,18 +37,18 @@ impl Peers {
         Self { runtime, hello, between, out: HashMap::new() }
     }
 
-    /// Hears of another worker, in the place of whoever was there before.
-    pub(super) fn meet(&mut self, place: u32, address: String, token: Token) {
+    /// Hears of another worker, which replaces an earlier one at the same location.
+    pub(super) fn meet(&mut self, worker: Location, address: String, token: Token) {
         let (out, messages) = mpsc::unbounded_channel();
-        self.out.insert(place, out);
+        self.out.insert(worker, out);
         let at = (address, token, self.hello.clone());
         self.runtime.spawn(send(at, self.between, messages));
     }
 
-    /// Sends rows or a sum to a place. A worker that is gone does not get them: the host hears of its
+    /// Sends rows or a sum to a worker. A worker that is gone does not get them: the host hears of its
     /// end.
-    pub(super) fn pass(&self, place: u32, key: TensorKey, rows: &Matrix) -> Result<(), String> {
-        let Some(out) = self.out.get(&place) else { return Err(format!("nobody is known at place {place}")) };
+    pub(super) fn pass(&self, to: Location, key: TensorKey, rows: &Matrix) -> Result<(), String> {
+        let Some(out) = self.out.get(&to) else { return Err(format!("{to} is unknown here")) };
         let mut writer = Writer::new(Vec::new());
         writer.matrix(rows, Encoding::F32).map_err(|e| e.to_string())?;
         let bytes = writer.finish().map_err(|e| e.to_string())?.into();

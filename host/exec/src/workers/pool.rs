@@ -9,6 +9,7 @@ use bytes::Bytes;
 use eciton_connect::{Error as ConnectError, Listener, Message, Tokens, Welcome, token_path};
 use eciton_kernel::Kernel;
 use eciton_kernel::wire::KernelRef;
+use eciton_plan::Location;
 
 use super::Traffic;
 use super::children::Started;
@@ -16,12 +17,12 @@ use super::connections::let_in;
 use super::link::{Flight, Link};
 use super::objects::Objects;
 use super::shared::{Shared, State};
-use crate::audit::{Answerer, Audit};
+use crate::audit::Audit;
 use crate::framed::Framing;
 use crate::functions;
 use crate::scratch::Scratch;
 use crate::ticket::Ticket;
-use crate::{Cancel, Capabilities, Completion, Executor, Job, Load, LocalPool, Usage, Work};
+use crate::{Affinity, Cancel, Capabilities, Completion, Executor, Job, Load, LocalPool, Usage, Work};
 
 /// Settings of a pool of workers.
 #[derive(Debug)]
@@ -175,8 +176,8 @@ impl WorkerPool {
     }
 
     /// Takes over the process of the worker with an index. The process ends with this pool.
-    pub(super) fn adopt(&mut self, place: u32, child: std::process::Child) {
-        self.children.push(Started::new(place, child, self.shared.inbox.clone()));
+    pub(super) fn adopt(&mut self, at: Location, child: std::process::Child) {
+        self.children.push(Started::new(at, child, self.shared.inbox.clone()));
     }
 
     /// Waits until all workers are there.
@@ -236,40 +237,33 @@ impl WorkerPool {
 
 impl Executor for WorkerPool {
     fn submit(&mut self, job: Job) {
-        let job = match (job.work, job.lane) {
-            (Work::Instruction(instruction), Some(place)) => {
-                return self.shared.instruct(place, (job.pass, job.task.key()), instruction);
+        let job = match (job.work, job.affinity) {
+            (Work::Instruction(instruction), Affinity::On(at)) => {
+                return self.shared.instruct(at, (job.pass, job.task.key()), instruction);
             }
             (work, _) => Job { work, ..job },
         };
         if self.at_home {
-            return self.local.submit(Job { lane: None, ..job });
+            return self.local.submit(job);
         }
         let order = match job.anywhere() {
             Ok(order) => order,
-            Err(job) => return self.local.submit(Job { lane: None, ..job }),
+            Err(job) => return self.local.submit(job),
         };
         if let Err(error) = self.audit.submitted(&order) {
-            self.shared.inbox.begin();
-            return Ticket::new(&self.shared.inbox).fail(&order, error);
+            return Ticket::refuse(&self.shared.inbox, &order, error);
         }
-        if let Some(place) = order.lane {
-            return self.shared.hand(place, &order);
+        if let Affinity::On(at) = order.affinity {
+            return self.shared.hand(at, &order);
         }
         if self.shared.settings.lanes {
             // An evaluation, which needs all weights.
             return self.local.submit(order.into());
         }
         match self.shared.free() {
-            Some(place) => self.shared.hand(place, &order),
+            Some(at) => self.shared.hand(at, &order),
             None if order.task.attempt.0 == 0 => self.shared.inbox.offer(Box::new(order)),
-            None => match self.shared.settings.framing.write(&order) {
-                Ok(framed) => self.local.submit_framed(Arc::new(framed)),
-                Err(error) => {
-                    self.shared.inbox.begin();
-                    Ticket::new(&self.shared.inbox).fail(&order, error);
-                }
-            },
+            None => self.local.submit_written(&self.shared.settings.framing, &order),
         }
         self.shared.dispatch();
     }
@@ -277,13 +271,7 @@ impl Executor for WorkerPool {
     fn drain(&mut self, done: &mut Vec<Completion>, timeout: Option<Duration>) -> bool {
         let under_way = self.audit.drain(&mut self.local, done, timeout);
         for caught in self.audit.take_caught() {
-            if let Answerer::Worker { place, connection } = caught {
-                self.shared.bar(
-                    place,
-                    connection,
-                    "wrong answer: two computations of the host differ from it",
-                );
-            }
+            self.shared.bar(caught, "wrong answer: two computations of the host differ from it");
         }
         under_way
     }
@@ -316,8 +304,8 @@ impl Executor for WorkerPool {
                 self.shared.abandon();
                 0
             }
-            Cancel::Worker { place, reason } => {
-                self.shared.exclude(place, None, reason);
+            Cancel::Worker { at, reason } => {
+                self.shared.exclude(at, None, reason);
                 0
             }
         }

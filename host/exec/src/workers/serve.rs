@@ -211,7 +211,7 @@ impl Worker {
                 }
                 Incoming::Object(key, parts) => self.room.put(key, parts),
                 Incoming::Forget(keys) => keys.iter().for_each(|key| self.room.free(key)),
-                Incoming::Peer(place, address, token) => self.peers.meet(place, address, token),
+                Incoming::Peer(at, address, token) => self.peers.meet(at, address, token),
                 Incoming::Ended => return false,
                 Incoming::Abandon => self.waiting.clear(),
                 Incoming::Passed(key, rows) => {
@@ -298,9 +298,9 @@ impl Worker {
             // One that cannot be read has no answer that could be.
             Err(_) => Some(Vec::new()),
         };
-        for Passes { place, key, matrix } in self.owned.passes() {
-            // A place that is unknown gets nothing, and its instruction is late.
-            let sent = self.peers.pass(place, key, &matrix);
+        for Passes { to, key, matrix } in self.owned.passes() {
+            // A worker that is unknown gets nothing, and its instruction is late.
+            let sent = self.peers.pass(to, key, &matrix);
             self.passed += sent.map_or(0, |()| value_bytes(&matrix));
         }
         answer.map(|answer| Message::Answer { number, frame: answer.into(), passed: 0 })
@@ -380,8 +380,8 @@ impl Worker {
                 if !key.is_made_by_workers() {
                     return Err(refused("a request", format!("rows that are kept as {key}")));
                 }
-                for place in &to {
-                    let passed = self.peers.pass(*place, key, &rows);
+                for worker in &to {
+                    let passed = self.peers.pass(*worker, key, &rows);
                     passed.map_err(|reason| Error::Host { place: key.to_string(), reason })?;
                     self.passed += value_bytes(&rows);
                 }

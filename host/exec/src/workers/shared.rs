@@ -1,4 +1,4 @@
-//! Places and tasks, as the pool's owner and its connections share them.
+//! Workers and tasks, as the pool's owner and its connections share them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use eciton_connect::{Message, Token};
 use eciton_kernel::Error;
-use eciton_plan::{Step, TaskKey, TensorKey};
+use eciton_plan::{Location, Step, TaskKey, TensorKey};
 use eciton_tensor::frame::{Frame, Header, Kind};
 
 use super::link::{Flight, Link};
@@ -17,7 +17,7 @@ use super::pool::Settings;
 use super::{CREDIT, Traffic};
 use crate::local::Inbox;
 use crate::ticket::Ticket;
-use crate::{Answered, Answerer, Completion, Instruction, Order};
+use crate::{Answered, Completion, Instruction, Order, Process};
 
 /// The reason of a worker that is through with its tasks.
 pub(super) const GOES: &str = "it was asked to go";
@@ -35,7 +35,7 @@ const FAILURE_ROUNDS: u32 = 16;
 /// Numeric classes that are remembered; there are four.
 const CLASSES: usize = 16;
 
-/// Tables of places and tasks.
+/// Tables of workers and tasks.
 pub(super) struct State {
     pub(super) links: Vec<Option<Link>>,
     pub(super) objects: Objects,
@@ -45,8 +45,8 @@ pub(super) struct State {
     pub(super) wrong: Vec<u32>,
     /// Failures since the last answer, by index.
     pub(super) silent: Vec<u32>,
-    /// Steps that a worker reported as failed: the index of the first such worker, and its reports.
-    pub(super) failures: BTreeMap<Step, (u32, u32)>,
+    /// Steps that a worker reported as failed: the first such worker, and its reports.
+    pub(super) failures: BTreeMap<Step, (Location, u32)>,
     /// Connections so far.
     pub(super) connections: u64,
     /// Tasks so far.
@@ -60,8 +60,8 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn link(&mut self, place: u32, id: u64) -> Option<&mut Link> {
-        self.links.get_mut(place as usize)?.as_mut().filter(|link| link.id == id)
+    pub(super) fn link(&mut self, at: Location, id: u64) -> Option<&mut Link> {
+        self.links.get_mut(at.index())?.as_mut().filter(|link| link.id == id)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -73,17 +73,17 @@ impl State {
     /// too, or the first report was wrong.
     ///
     /// A failure that another attempt may not have is left to the engine once.
-    fn is_doubtful(&mut self, place: u32, (key, of_lane): (TaskKey, bool), error: &Error) -> bool {
+    fn is_doubtful(&mut self, at: Location, (key, of_lane): (TaskKey, bool), error: &Error) -> bool {
         self.failures.retain(|step, _| step.round.0.saturating_add(FAILURE_ROUNDS) >= key.round.0);
-        let (first, reports) = self.failures.entry(key.step()).or_insert((place, 0));
-        if *first != place {
+        let (first, reports) = self.failures.entry(key.step()).or_insert((at, 0));
+        if *first != at {
             return false;
         }
         *reports += 1;
         if error.is_retryable() && *reports <= PASSING_FAILURES {
             return false;
         }
-        let others = (0u32..).zip(&self.links).filter(|(other, _)| *other != place);
+        let others = Location::workers().zip(&self.links).filter(|(other, _)| *other != at);
         let others = others.filter_map(|(_, link)| link.as_ref());
         // The host does what is not a lane's.
         !of_lane || others.into_iter().any(|link| !link.draining)
@@ -124,13 +124,14 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Refuses places that keep less than their lanes need.
+    /// Refuses workers that keep less than their lanes need.
     pub(super) fn check(&self, state: &State) -> Result<(), String> {
-        for (place, (&(weights, rows), link)) in self.settings.needs.iter().zip(&state.links).enumerate() {
+        let needs = self.settings.needs.iter().zip(&state.links);
+        for (at, (&(weights, rows), link)) in Location::workers().zip(needs) {
             let keeps = link.as_ref().map_or(u64::MAX, |link| link.keeps_bytes);
             if weights.saturating_add(rows) > keeps {
                 return Err(format!(
-                    "the worker at place {place} keeps {keeps} bytes, and its lane needs {} ({weights} of weights, {rows} \
+                    "{at} keeps {keeps} bytes, and its lane needs {} ({weights} of weights, {rows} \
                      of rows); have more lanes (--lanes), more parts (--micro), or workers that keep more (--keep, \
                      workers.keep_bytes)",
                     weights.saturating_add(rows)
@@ -140,11 +141,11 @@ impl Shared {
         Ok(())
     }
 
-    /// Gives a place a task. One whose worker has gone meanwhile is forgotten if it is a lane's: its loss is
-    /// told.
-    pub(super) fn hand(self: &Arc<Self>, place: u32, order: &Order) {
+    /// Gives a worker a task. If the worker is gone, the task fails, or is forgotten if it is a lane's: the
+    /// worker's loss is reported.
+    pub(super) fn hand(self: &Arc<Self>, at: Location, order: &Order) {
         let key = order.task.key();
-        let of_lane = order.lane.is_some();
+        let of_lane = order.affinity.is_bound();
         self.inbox.begin();
         let ticket = Ticket::new(&self.inbox);
         let mut state = self.lock();
@@ -152,17 +153,17 @@ impl Shared {
             return;
         }
         let State { links, objects, numbers, traffic, .. } = &mut *state;
-        let link = links.get(place as usize).and_then(Option::as_ref);
+        let link = links.get(at.index()).and_then(Option::as_ref);
         let stranger = |link: &Link| of_lane && self.settings.peers && !link.begun;
         if link.is_none_or(|link| link.draining || stranger(link)) {
             drop(state);
             if !of_lane {
-                let reason = format!("the worker at place {place} has gone");
+                let reason = format!("{at} has gone");
                 ticket.end(
                     order.pass,
                     key,
                     Instant::now(),
-                    None,
+                    Process::HOST,
                     Err(Error::Host { place: key.to_string(), reason }),
                 );
             }
@@ -172,7 +173,7 @@ impl Shared {
         let mut gone = objects.forget_before(order.work.generation);
         gone.extend(objects.forget_rounds(key.round.0));
         links.iter_mut().flatten().for_each(|link| link.forget(&gone));
-        let Some(link) = links.get_mut(place as usize).and_then(Option::as_mut) else { return };
+        let Some(link) = links.get_mut(at.index()).and_then(Option::as_mut) else { return };
         let written = match objects.write(&self.settings.run, &self.settings.framing, order) {
             Ok(written) => written,
             Err(error) => {
@@ -181,7 +182,7 @@ impl Shared {
             }
         };
         let sent = link.give(&written.keys, objects);
-        if let Some(traffic) = traffic.get_mut(place as usize) {
+        if let Some(traffic) = traffic.get_mut(at.index()) {
             traffic.object_bytes += sent;
             traffic.values_out += link.take_values() + values(&written.frame);
         }
@@ -191,17 +192,22 @@ impl Shared {
         link.begin(number, flight);
         drop(state);
         if let Some(deadline) = order.deadline.filter(|_| !of_lane) {
-            self.watch((order.pass, key), deadline, (place, number));
+            self.watch((order.pass, key), deadline, (at, number));
         }
     }
 
     /// Tells of a task that is not answered in time.
-    pub(super) fn watch(self: &Arc<Self>, (pass, key): (u32, TaskKey), deadline: Duration, at: (u32, u64)) {
-        let (shared, (place, number)) = (self.clone(), at);
+    pub(super) fn watch(
+        self: &Arc<Self>,
+        (pass, key): (u32, TaskKey),
+        deadline: Duration,
+        (at, number): (Location, u64),
+    ) {
+        let shared = self.clone();
         self.runtime.spawn(async move {
             tokio::time::sleep(deadline).await;
             let state = shared.lock();
-            let link = state.links.get(place as usize).and_then(Option::as_ref);
+            let link = state.links.get(at.index()).and_then(Option::as_ref);
             let under_way = link.is_some_and(|link| link.flights.contains_key(&number));
             drop(state);
             if under_way {
@@ -210,52 +216,51 @@ impl Shared {
         });
     }
 
-    /// The place that is free for a task without a lane.
-    pub(super) fn free(&self) -> Option<u32> {
+    /// Returns the worker with the fewest tasks, if any worker may get one more.
+    pub(super) fn free(&self) -> Option<Location> {
         let state = self.lock();
-        let free = (0u32..).zip(&state.links).filter_map(|(place, link)| {
+        let free = Location::workers().zip(&state.links).filter_map(|(at, link)| {
             let link = link.as_ref().filter(|link| !link.draining && link.flights.len() < CREDIT as usize)?;
-            Some((link.flights.len(), place))
+            Some((link.flights.len(), at))
         });
-        free.min().map(|(_, place)| place).filter(|_| !state.closed)
+        free.min().map(|(_, at)| at).filter(|_| !state.closed)
     }
 
     /// Hands out what waits for anybody.
     pub(super) fn dispatch(self: &Arc<Self>) {
-        while let Some(place) = self.free() {
+        while let Some(at) = self.free() {
             let Some(order) = self.inbox.take_offer() else { return };
-            self.hand(place, &order);
+            self.hand(at, &order);
             // Counted once more as it was handed out.
             self.inbox.forget();
         }
     }
 
     /// Returns the time until a worker owes an answer for too long; `None` if it does already.
-    pub(super) fn time_to_answer(&self, place: u32, id: u64) -> Option<Duration> {
+    pub(super) fn time_to_answer(&self, at: Location, id: u64) -> Option<Duration> {
         let mut state = self.lock();
-        let oldest =
-            state.link(place, id).and_then(|link| link.flights.values().map(|task| task.begun).min());
+        let oldest = state.link(at, id).and_then(|link| link.flights.values().map(|task| task.begun).min());
         let waited = oldest.map_or(Duration::ZERO, |begun| begun.elapsed());
         self.settings.answer.checked_sub(waited).filter(|left| !left.is_zero())
     }
 
     /// Gives a worker an instruction. It fails if the worker is gone, whose loss is reported by then. A
     /// worker that was asked to go still follows instructions, but begins nothing.
-    pub(super) fn instruct(&self, place: u32, (pass, key): (u32, TaskKey), instruction: Instruction) {
+    pub(super) fn instruct(&self, at: Location, (pass, key): (u32, TaskKey), instruction: Instruction) {
         self.inbox.begin();
         let ticket = Ticket::new(&self.inbox);
         let mut state = self.lock();
         let State { links, numbers, traffic, .. } = &mut *state;
-        let link = links.get_mut(place as usize).and_then(Option::as_mut);
+        let link = links.get_mut(at.index()).and_then(Option::as_mut);
         let may = |link: &&mut Link| if instruction.begins { !link.draining } else { link.begun };
         let Some(link) = link.filter(may) else {
             drop(state);
-            let reason = format!("the worker at place {place} has gone");
+            let reason = format!("{at} has gone");
             let error = Error::Host { place: key.to_string(), reason };
-            return ticket.end(pass, key, Instant::now(), None, Err(error));
+            return ticket.end(pass, key, Instant::now(), Process::HOST, Err(error));
         };
         link.begun = true;
-        if let Some(traffic) = traffic.get_mut(place as usize) {
+        if let Some(traffic) = traffic.get_mut(at.index()) {
             traffic.values_out += values(&instruction.frame);
         }
         *numbers += 1;
@@ -269,7 +274,7 @@ impl Shared {
     /// and other workers do its tasks.
     pub(super) fn answered(
         self: &Arc<Self>,
-        place: u32,
+        at: Location,
         id: u64,
         (number, frame, passed): (u64, Bytes, u64),
     ) -> Result<(), String> {
@@ -277,7 +282,7 @@ impl Shared {
         whole(&frame).map_err(|error| format!("wrong answer: {error}"))?;
         let mut state = self.lock();
         let known = number <= state.numbers;
-        let Some(link) = state.link(place, id) else { return Ok(()) };
+        let Some(link) = state.link(at, id) else { return Ok(()) };
         let Some(flight) = link.flights.get(&number) else {
             // The task was cancelled, or it never existed.
             let never = || format!("wrong answer: task {number} does not exist");
@@ -287,16 +292,16 @@ impl Shared {
         let of = (flight.key, flight.of_lane);
         let answer = flight.check(&frame).map_err(|reason| format!("wrong answer: {reason}"))?;
         if let Some(error) = answer.as_ref().and_then(|answer| answer.meta().error())
-            && state.is_doubtful(place, of, &error)
+            && state.is_doubtful(at, of, &error)
         {
             return Err(format!("it reports a failure, and {} is computed elsewhere: {error}", of.0.step()));
         }
-        let Some(link) = state.link(place, id) else { return Ok(()) };
+        let Some(link) = state.link(at, id) else { return Ok(()) };
         let Some(Flight { pass, key, begun, ticket, frees, .. }) = link.flights.remove(&number) else {
             return Ok(());
         };
         let through = link.is_through();
-        state.silent.get_mut(place as usize).into_iter().for_each(|silent| *silent = 0);
+        state.silent.get_mut(at.index()).into_iter().for_each(|silent| *silent = 0);
         let is_task = answer.is_some();
         let result = match answer {
             None => Ok(Answered::Frame(frame)),
@@ -310,16 +315,15 @@ impl Shared {
         };
         state.objects.free(&frees);
         state.links.iter_mut().flatten().for_each(|link| link.forget(&frees));
-        if let Some(traffic) = state.traffic.get_mut(place as usize) {
+        if let Some(traffic) = state.traffic.get_mut(at.index()) {
             traffic.tasks += u64::from(is_task);
             traffic.values_in += found;
             traffic.values_passed = traffic.values_passed.saturating_add(passed);
         }
         drop(state);
-        let by = Some(Answerer::Worker { place, connection: id });
-        ticket.end(pass, key, begun, by, result);
+        ticket.end(pass, key, begun, Process { at, connection: id }, result);
         if through {
-            self.lost((place, id), GOES);
+            self.lost((at, id), GOES);
         }
         self.dispatch();
         Ok(())
@@ -331,7 +335,7 @@ impl Shared {
     /// The reason why the worker cannot lack it. The worker is to be excluded.
     pub(super) fn missing(
         self: &Arc<Self>,
-        place: u32,
+        at: Location,
         id: u64,
         (number, keys): (u64, &[TensorKey]),
     ) -> Result<(), String> {
@@ -339,7 +343,7 @@ impl Shared {
         let rows = keys.iter().any(TensorKey::is_made_by_workers);
         let mut state = self.lock();
         let State { links, objects, traffic, .. } = &mut *state;
-        let link = links.get_mut(place as usize).and_then(Option::as_mut).filter(|link| link.id == id);
+        let link = links.get_mut(at.index()).and_then(Option::as_mut).filter(|link| link.id == id);
         let Some(link) = link else { return Ok(()) };
         // The task may have been cancelled meanwhile.
         let Some(round) = link.flights.get(&number).map(|flight| flight.key.round) else { return Ok(()) };
@@ -348,80 +352,81 @@ impl Shared {
                 return Err("it lacks the rows of earlier tasks again and again".to_owned());
             }
             // The engine has the rows computed again.
-            let gone: Vec<u64> = link.flights.iter().filter(|(_, f)| f.of_lane).map(|(at, _)| *at).collect();
-            let dropped: Vec<_> = gone.iter().filter_map(|at| link.flights.remove(at)).collect();
+            let gone: Vec<u64> =
+                link.flights.iter().filter(|(_, f)| f.of_lane).map(|(number, _)| *number).collect();
+            let dropped: Vec<_> = gone.iter().filter_map(|number| link.flights.remove(number)).collect();
             if link.is_through() {
                 drop(state);
-                self.lost((place, id), GOES);
+                self.lost((at, id), GOES);
                 drop(dropped);
                 return Ok(());
             }
             let text = match late {
-                true => format!("rows of another worker did not come to the worker at place {place}"),
+                true => format!("rows of another worker did not come to {at}"),
                 false => {
-                    format!("the worker at place {place} had no room for rows, which are computed again")
+                    format!("{at} had no room for rows, which are computed again")
                 }
             };
-            self.inbox.note(Completion::Warned { place, text });
-            self.inbox.note(Completion::Forgot { place });
+            self.inbox.note(Completion::Warned { at, text });
+            self.inbox.note(Completion::Forgot { at });
             drop(state);
             drop(dropped);
             return Ok(());
         }
         let sent = link.again(number, keys, objects)?;
-        if let Some(traffic) = traffic.get_mut(place as usize) {
+        if let Some(traffic) = traffic.get_mut(at.index()) {
             traffic.object_bytes += sent;
         }
         Ok(())
     }
 
     /// Excludes a worker whose answer is wrong: the one of a connection, or the one that has the index now.
-    pub(super) fn exclude(self: &Arc<Self>, place: u32, connection: Option<u64>, reason: &str) {
+    pub(super) fn exclude(self: &Arc<Self>, at: Location, connection: Option<u64>, reason: &str) {
         let mut state = self.lock();
-        let link = state.links.get(place as usize).and_then(Option::as_ref);
+        let link = state.links.get(at.index()).and_then(Option::as_ref);
         let id = link.map(|link| link.id).filter(|id| connection.is_none_or(|connection| connection == *id));
-        if let (Some(_), Some(wrong)) = (id, state.wrong.get_mut(place as usize)) {
+        if let (Some(_), Some(wrong)) = (id, state.wrong.get_mut(at.index())) {
             *wrong += 1;
         }
         drop(state);
         if let Some(id) = id {
-            self.lost((place, id), reason);
+            self.lost((at, id), reason);
         }
     }
 
     /// Excludes a worker for the rest of the run: no worker may have its index any more.
-    pub(super) fn bar(self: &Arc<Self>, place: u32, connection: u64, reason: &str) {
+    pub(super) fn bar(self: &Arc<Self>, Process { at, connection }: Process, reason: &str) {
         let mut state = self.lock();
-        state.wrong.get_mut(place as usize).into_iter().for_each(|wrong| *wrong = WRONG_ANSWERS);
+        state.wrong.get_mut(at.index()).into_iter().for_each(|wrong| *wrong = WRONG_ANSWERS);
         drop(state);
-        self.exclude(place, Some(connection), reason);
+        self.exclude(at, Some(connection), reason);
     }
 
     /// Returns whether an index has had too many wrong answers, or failures without an answer.
-    pub(super) fn is_closed(&self, place: u32) -> bool {
+    pub(super) fn is_closed(&self, at: Location) -> bool {
         let state = self.lock();
-        let reaches = |counts: &[u32], most| counts.get(place as usize).is_some_and(|count| *count >= most);
+        let reaches = |counts: &[u32], most| counts.get(at.index()).is_some_and(|count| *count >= most);
         reaches(&state.wrong, WRONG_ANSWERS) || reaches(&state.silent, SILENT_FAILURES)
     }
 
     /// A worker has gone, or is to go. Its loss is told before its tasks are forgotten: something is under way
     /// all the time.
-    pub(super) fn lost(self: &Arc<Self>, (place, id): (u32, u64), reason: &str) {
+    pub(super) fn lost(self: &Arc<Self>, (at, id): (Location, u64), reason: &str) {
         // A worker's farewell may have any length.
         let reason = cut(reason, REASON_BYTES);
         let mut state = self.lock();
-        let Some(slot) = state.links.get_mut(place as usize) else { return };
+        let Some(slot) = state.links.get_mut(at.index()) else { return };
         let Some(link) = slot.take_if(|link| link.id == id) else { return };
         let closed = state.closed;
         // The next answer starts the count anew.
-        state.silent.get_mut(place as usize).into_iter().for_each(|silent| *silent += 1);
-        if let Some(traffic) = state.traffic.get_mut(place as usize) {
+        state.silent.get_mut(at.index()).into_iter().for_each(|silent| *silent += 1);
+        if let Some(traffic) = state.traffic.get_mut(at.index()) {
             traffic.lost += u32::from(!closed);
         }
         if !closed {
-            let text = format!("the worker at place {place} is gone: {reason}");
-            self.inbox.note(Completion::Warned { place, text });
-            self.inbox.note(Completion::Lost { place });
+            let text = format!("{at} is gone: {reason}");
+            self.inbox.note(Completion::Warned { at, text });
+            self.inbox.note(Completion::Lost { at });
         }
         let deserted = state.is_empty() && !closed && !state.deserted && self.settings.lanes;
         if deserted {
@@ -437,8 +442,8 @@ impl Shared {
         link.say(Message::Bye(reason.to_owned()));
         for flight in link.flights.into_values().filter(|flight| !flight.of_lane) {
             let Flight { pass, key, begun, ticket, .. } = flight;
-            let reason = format!("the worker at place {place} has gone: {reason}");
-            ticket.end(pass, key, begun, None, Err(Error::Host { place: key.to_string(), reason }));
+            let reason = format!("{at} has gone: {reason}");
+            ticket.end(pass, key, begun, Process::HOST, Err(Error::Host { place: key.to_string(), reason }));
         }
         self.changed.notify_all();
     }
@@ -447,36 +452,36 @@ impl Shared {
     ///
     /// # Errors
     /// The reason why other workers must not dial the address: it is not the worker's, or not its first.
-    pub(super) fn door(&self, place: u32, id: u64, door: (String, Vec<Token>)) -> Result<(), String> {
+    pub(super) fn door(&self, at: Location, id: u64, door: (String, Vec<Token>)) -> Result<(), String> {
         let mut state = self.lock();
         let count = state.links.len();
         if !self.settings.peers || door.1.len() != count {
             return Err(format!("it has {} tokens for {count} workers", door.1.len()));
         }
-        let Some(link) = state.link(place, id) else { return Ok(()) };
+        let Some(link) = state.link(at, id) else { return Ok(()) };
         let own = |address: &SocketAddr| address.ip().to_canonical() == link.address.to_canonical();
         if link.door.is_some() || !door.0.parse::<SocketAddr>().is_ok_and(|address| own(&address)) {
             let (given, own) = (cut(&door.0, 64), link.address);
             return Err(format!("it listens at `{given}`; one address is allowed, at its own {own}"));
         }
-        let peer = |place: u32, (address, tokens): &(String, Vec<Token>), to: u32| {
-            let token = tokens.get(to as usize)?.clone();
-            Some(Message::Peer { place, address: address.clone(), token })
+        let peer = |at: Location, (address, tokens): &(String, Vec<Token>), to: Location| {
+            let token = tokens.get(to.index())?.clone();
+            Some(Message::Peer { at, address: address.clone(), token })
         };
-        let others = || (0u32..).zip(&state.links).filter(|(other, _)| *other != place);
+        let others = || Location::workers().zip(&state.links).filter(|(other, _)| *other != at);
         for (other, link) in others() {
             let Some(link) = link else { continue };
-            peer(place, &door, other).into_iter().for_each(|peer| link.say(peer));
+            peer(at, &door, other).into_iter().for_each(|peer| link.say(peer));
         }
         let doors = others().filter_map(|(other, link)| Some((other, link.as_ref()?.door.as_ref()?)));
-        let known: Vec<Message> = doors.filter_map(|(other, door)| peer(other, door, place)).collect();
-        if let Some(link) = state.link(place, id) {
+        let known: Vec<Message> = doors.filter_map(|(other, door)| peer(other, door, at)).collect();
+        if let Some(link) = state.link(at, id) {
             known.into_iter().for_each(|peer| link.say(peer));
             link.door = Some(door);
         }
         let deserted = std::mem::take(&mut state.deserted);
         drop(state);
-        self.inbox.note(Completion::Joined { place });
+        self.inbox.note(Completion::Joined { at });
         if deserted {
             self.inbox.forget();
         }
@@ -484,19 +489,19 @@ impl Shared {
         Ok(())
     }
 
-    /// Forgets what lanes' places are at.
+    /// Forgets the tasks of lanes.
     pub(super) fn abandon(self: &Arc<Self>) {
         let mut state = self.lock();
         let (mut gone, mut through) = (Vec::new(), Vec::new());
         let rows = state.objects.forget_rows();
-        for (place, link) in (0u32..).zip(&mut state.links) {
+        for (at, link) in Location::workers().zip(&mut state.links) {
             let Some(link) = link else { continue };
             link.forget(&rows);
             let of_lanes: Vec<u64> =
-                link.flights.iter().filter(|(_, flight)| flight.of_lane).map(|(at, _)| *at).collect();
-            gone.extend(of_lanes.iter().filter_map(|at| link.flights.remove(at)));
+                link.flights.iter().filter(|(_, flight)| flight.of_lane).map(|(number, _)| *number).collect();
+            gone.extend(of_lanes.iter().filter_map(|number| link.flights.remove(number)));
             link.say(Message::Abandon);
-            through.extend(Some((place, link.id)).filter(|_| link.is_through()));
+            through.extend(Some((at, link.id)).filter(|_| link.is_through()));
         }
         drop(state);
         through.into_iter().for_each(|of| self.lost(of, GOES));
@@ -521,8 +526,8 @@ impl Shared {
         });
     }
 
-    pub(super) fn count(&self, place: u32, (bytes_in, bytes_out): (u64, u64)) {
-        if let Some(traffic) = self.lock().traffic.get_mut(place as usize) {
+    pub(super) fn count(&self, at: Location, (bytes_in, bytes_out): (u64, u64)) {
+        if let Some(traffic) = self.lock().traffic.get_mut(at.index()) {
             traffic.bytes_in += bytes_in;
             traffic.bytes_out += bytes_out;
         }

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use eciton_connect::token_path;
-use eciton_plan::Workers;
+use eciton_plan::{Location, Workers};
 
 use super::pool::{Settings, WorkerPool};
 use crate::framed::Framing;
@@ -55,7 +55,7 @@ pub fn start(
             command.spawn().map_err(Error::file(program.clone(), "started"))
         };
         for number in 0..workers.count {
-            pool.adopt(number, one(number)?);
+            pool.adopt(Location::worker(number), one(number)?);
         }
     }
     Ok(pool)

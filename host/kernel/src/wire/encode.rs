@@ -93,7 +93,7 @@ fn rows_bytes(matrix: &Matrix, encoding: Encoding) -> u64 {
 ///
 /// Dense rows of vertex kernels are written with `encoding`, or as bfloat16 where they are stored so; as
 /// signs, inputs alone that the layer reads no more of, all others then as f32. Parameters, sparse rows and
-/// all rows of edge kernels are written as f32. A part that may be streamed ([`Request::streamable`]) is the
+/// all rows of edge kernels are written as f32. A part that may be streamed ([`Request::streamables`]) is the
 /// frame's last, so that everything else can be fetched at once before it.
 ///
 /// # Errors

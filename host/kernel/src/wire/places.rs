@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use eciton_plan::{ParameterId, TensorKey};
+use eciton_plan::{Location, ParameterId, TensorKey};
 use eciton_tensor::frame::{Encoding, Writer};
 use eciton_tensor::{Buffer, Matrix, ReadRows};
 use sha2::{Digest, Sha256};
@@ -19,8 +19,8 @@ pub(super) type Sums = Vec<Buffer>;
 pub struct KeptRows {
     /// Their address.
     pub key: TensorKey,
-    /// Places of workers that they go to. If empty, they stay.
-    pub to: Vec<u32>,
+    /// Workers that they go to. If empty, they stay.
+    pub to: Vec<Location>,
     /// The rows.
     pub rows: Matrix,
 }
@@ -34,7 +34,7 @@ pub struct Places {
     pub(super) rows: Vec<Buffer>,
     pub(super) sums: Vec<Sums>,
     /// Rows that stay or go to other workers: addresses, these, rows.
-    pub(super) kept: Vec<(TensorKey, Vec<u32>, Buffer)>,
+    pub(super) kept: Vec<(TensorKey, Vec<Location>, Buffer)>,
     /// Rows that no later task reads.
     pub(super) freed: Vec<TensorKey>,
     /// Sums that stay with the worker: indices in `sums`, ascending, and uses.
@@ -68,7 +68,7 @@ impl Places {
     /// # Errors
     /// [`Error::Wire`](crate::Error::Wire) while a call still writes.
     pub fn take_kept(&mut self) -> Result<(Vec<KeptRows>, Vec<TensorKey>)> {
-        let read = |(key, to, buffer): (TensorKey, Vec<u32>, Buffer)| {
+        let read = |(key, to, buffer): (TensorKey, Vec<Location>, Buffer)| {
             let rows = buffer.read(0..buffer.rows()).map_err(at("rows to keep"))?.into();
             Ok(KeptRows { key, to, rows })
         };

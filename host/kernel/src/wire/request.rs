@@ -289,11 +289,6 @@ impl Request {
         })
     }
 
-    /// The matrix whose rows are worth streaming: the first of [`Request::streamables`].
-    pub fn streamable(&self) -> Option<Source> {
-        self.streamables().next()
-    }
-
     /// Dense inputs and gradients of more than [`STREAM_BYTES`] of the only step, in a frame or an object. A
     /// worker that has kept an object may take the next one.
     pub fn streamables(&self) -> impl Iterator<Item = Source> {

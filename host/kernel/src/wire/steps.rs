@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use eciton_plan::signature::Attribute;
-use eciton_plan::{Normalisation, ParameterId, TensorKey};
+use eciton_plan::{Location, Normalisation, ParameterId, TensorKey};
 use eciton_tensor::frame::padded_bytes;
 use eciton_tensor::grid::MAX_LEVEL;
 use eciton_tensor::{Atom, Grid, Part};
@@ -170,9 +170,9 @@ pub struct KeepRef {
     pub rows: OutRef,
     /// Their address, by which later requests read them.
     pub key: TensorKey,
-    /// Places of workers that they are sent to; none: they stay.
+    /// Workers that they are sent to. If empty, they stay.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub to: Vec<u32>,
+    pub to: Vec<Location>,
 }
 
 pub(super) fn refuse<T>(what: &str, reason: impl Into<String>) -> Result<T> {

@@ -182,7 +182,7 @@ fn what_may_be_streamed_comes_last() {
         let header = Header::parse(&bytes).unwrap();
         let request = Request::parse(&header.meta).unwrap();
         let last = header.parts.len() as u32 - 1;
-        let streamed = request.streamable();
+        let streamed = request.streamables().next();
         assert_eq!(streamed, expected.then_some(Source { object: None, part: last }), "{kind:?} {rows}");
         if expected {
             assert_eq!(request.calls().next().unwrap().inputs[0].source.part, last);
@@ -203,6 +203,9 @@ fn what_may_be_streamed_comes_last() {
         case.frame(Encoding::F32, vec!["x".to_owned().into()], &[(0, Source { object: Some(0), part: 0 })]);
     let header = Header::parse(&bytes).unwrap();
     let request = Request::parse(&header.meta).unwrap();
-    assert_eq!(request.streamable(), Some(Source { object: None, part: header.parts.len() as u32 - 1 }));
-    assert_eq!(request.streamable(), Some(request.calls().next().unwrap().gradients[0].source));
+    assert_eq!(
+        request.streamables().next(),
+        Some(Source { object: None, part: header.parts.len() as u32 - 1 })
+    );
+    assert_eq!(request.streamables().next(), Some(request.calls().next().unwrap().gradients[0].source));
 }

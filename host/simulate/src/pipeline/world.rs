@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use eciton_engine::{Action, Engine, Event, Reason, Settings};
-use eciton_plan::{Round, StageId, Step, Task, TaskKey};
+use eciton_plan::{Location, Round, StageId, Step, Task, TaskKey};
 
 use super::program::program;
 use super::{Owner, Pipeline, PipelineReport, Places, Stage};
@@ -19,18 +19,18 @@ const MAX_ROUNDS: u32 = 10_000_000;
 /// What comes when its time has come.
 #[derive(Clone, Copy, Debug)]
 enum Item {
-    /// A step ends at a place, unless that was lost meanwhile.
+    /// A step ends at a worker, unless that was lost meanwhile.
     Ended {
         key: TaskKey,
-        place: u32,
+        at: Location,
         life: u32,
     },
     Told(Event),
     Lost {
-        place: u32,
+        at: Location,
     },
     Back {
-        place: u32,
+        at: Location,
     },
 }
 
@@ -42,12 +42,12 @@ pub(super) struct World<'a> {
     now: f64,
     coming: BTreeMap<(u64, u64), Item>,
     made: u64,
-    /// By place: how often it was lost, since when it is there, and whether.
+    /// By worker: how often it was lost, since when it is there, and whether.
     lives: Vec<u32>,
     alive: Vec<Option<f64>>,
     /// When rows of a step are at others, and where they were made.
-    rows: BTreeMap<Step, (f64, u32)>,
-    doing: BTreeSet<u32>,
+    rows: BTreeMap<Step, (f64, Location)>,
+    doing: BTreeSet<Location>,
     /// When the host's link is free: up, and down.
     host: [f64; 2],
     busy: f64,
@@ -97,10 +97,10 @@ impl<'a> World<'a> {
     pub(super) fn run(mut self, seconds: f64) -> Result<PipelineReport, Error> {
         let count = self.lives.len() as u32;
         for (time, places) in self.places.preemption.losses(count, seconds, self.seed) {
-            places.into_iter().for_each(|place| self.put(time, Item::Lost { place }));
+            places.into_iter().map(Location::worker).for_each(|at| self.put(time, Item::Lost { at }));
         }
-        for &(time, place) in &self.places.trace {
-            self.put(time, Item::Lost { place });
+        for &(time, worker) in &self.places.trace {
+            self.put(time, Item::Lost { at: Location::worker(worker) });
         }
         self.put(0.0, Item::Told(Event::Started));
         while let Some(((time, _), item)) = self.coming.pop_first() {
@@ -134,33 +134,33 @@ impl<'a> World<'a> {
 
     fn happen(&mut self, item: Item) {
         match item {
-            Item::Ended { key, place, life } => {
-                if self.lives.get(place as usize) == Some(&life) {
-                    self.doing.remove(&place);
+            Item::Ended { key, at, life } => {
+                if self.lives.get(at.index()) == Some(&life) {
+                    self.doing.remove(&at);
                     let (number, back) = self.stage_of(key.step());
                     let bytes = self.made(number, back);
                     let there = self.over(UP, self.now, bytes);
-                    self.rows.entry(key.step()).or_insert((there, place));
+                    self.rows.entry(key.step()).or_insert((there, at));
                     self.deliver(Event::Completed { key, took_us: 0 });
                 }
             }
             Item::Told(event) => self.deliver(event),
-            Item::Lost { place } => {
-                let Some(since) = self.alive.get_mut(place as usize).and_then(Option::take) else { return };
+            Item::Lost { at } => {
+                let Some(since) = self.alive.get_mut(at.index()).and_then(Option::take) else { return };
                 self.there += self.now - since;
-                self.doing.remove(&place);
-                if let Some(life) = self.lives.get_mut(place as usize) {
+                self.doing.remove(&at);
+                if let Some(life) = self.lives.get_mut(at.index()) {
                     *life += 1;
                 }
                 self.report.losses += 1;
-                self.put(self.now + self.places.preemption.back, Item::Back { place });
-                self.deliver(Event::PlaceLost { place });
+                self.put(self.now + self.places.preemption.back, Item::Back { at });
+                self.deliver(Event::Lost { at });
             }
-            Item::Back { place } => {
-                if let Some(alive) = self.alive.get_mut(place as usize) {
+            Item::Back { at } => {
+                if let Some(alive) = self.alive.get_mut(at.index()) {
                     *alive = Some(self.now);
                 }
-                self.deliver(Event::PlaceJoined { place });
+                self.deliver(Event::Joined { at });
             }
         }
     }
@@ -239,27 +239,30 @@ impl<'a> World<'a> {
     /// A step begins when its rows have come.
     fn begin(&mut self, task: Task) {
         let (step, key) = (task.step(), task.key());
-        let Some(place) = self.engine.place_of(step) else { return };
+        let at = self.engine.location_of(step);
+        if !at.is_worker() {
+            return;
+        }
         let (number, back) = self.stage_of(step);
         let Some(stage) = self.of.stages.get(usize::from(number)) else { return };
         let seconds = if back { stage.backward } else { stage.forward };
         let reads = self.reads(number, back);
         let arrive = |&(from, bytes): &(u16, f64)| {
-            let &(made, at) = self.rows.get(&Step { stage: StageId(from), ..step })?;
-            let direct = self.places.owner == Owner::Worker && at != place;
+            let &(made, from) = self.rows.get(&Step { stage: StageId(from), ..step })?;
+            let direct = self.places.owner == Owner::Worker && from != at;
             Some(made + if direct { bytes / self.places.link } else { 0.0 })
         };
         let ready = reads.iter().filter_map(arrive).fold(self.now, f64::max);
         let start = self.over(DOWN, ready, reads.iter().map(|(_, bytes)| bytes).sum());
         let paces = &self.places.paces;
-        let pace = paces.get(place as usize % paces.len().max(1)).copied().unwrap_or(1.0);
+        let pace = paces.get(at.index() % paces.len().max(1)).copied().unwrap_or(1.0);
         let numbers =
             [step.round.0.into(), step.stage.0.into(), step.interval.0.into(), key.attempt.0.into()];
         let longer = 1.0 + self.places.jitter * unit(self.seed, Purpose::Jitter, &numbers);
         let took = seconds * longer / pace;
         self.busy += took;
-        self.doing.insert(place);
-        let life = self.lives.get(place as usize).copied().unwrap_or_default();
-        self.put(start + took, Item::Ended { key, place, life });
+        self.doing.insert(at);
+        let life = self.lives.get(at.index()).copied().unwrap_or_default();
+        self.put(start + took, Item::Ended { key, at, life });
     }
 }

@@ -147,7 +147,7 @@ pub(crate) fn give<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>)
 pub(super) fn join(state: &State<'_>) -> Result<()> {
     let newest = state.weights.newest();
     let owners = Some(state.weights.owners()).filter(|owners| owners.has(newest));
-    owners.and_then(Owners::waits).map_or(Ok(()), |place| Err(Error::Gone { place }))
+    owners.and_then(Owners::waits).map_or(Ok(()), |at| Err(Error::Gone { at }))
 }
 
 /// Gives lanes out to the workers that are there, with values; the update that these are of.
@@ -182,7 +182,7 @@ fn settle<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>) -> Resul
         for completion in ended.drain(..) {
             match completion {
                 Completion::Deserted { reason } => return Err(Error::Workers(reason)),
-                Completion::Warned { place, text } => state.warn(place, &text),
+                Completion::Warned { at, text } => state.warn(at, &text),
                 Completion::Ended { .. } => state.counts.late += 1,
                 Completion::Lost { .. }
                 | Completion::Audited { .. }

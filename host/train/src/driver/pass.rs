@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use eciton_engine::{Action, Engine, Event, Reason, WaitsFor};
-use eciton_exec::{Answered, Cancel, Completion, Executor, Job, WorkError};
+use eciton_exec::{Affinity, Answered, Cancel, Completion, Executor, Job, WorkError};
 use eciton_kernel::Finished;
 use eciton_kernel::wire::Answer;
-use eciton_plan::{Round, StageId, Task, TaskKey};
+use eciton_plan::{Location, Round, StageId, Task, TaskKey};
 
 use super::meter::Meter;
 use super::stages::Stages;
@@ -57,8 +57,8 @@ impl<'a> State<'a> {
     }
 
     /// Prints a warning about a worker, within the worker's limits.
-    pub(super) fn warn(&mut self, place: u32, text: &str) {
-        self.logs.printed.warn(self.observer, place, text);
+    pub(super) fn warn(&mut self, at: Location, text: &str) {
+        self.logs.printed.warn(self.observer, at, text);
     }
 
     /// Tells the tuner of a completion. `committed`: steps of the training, where it was one of them.
@@ -161,10 +161,10 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         self.meter = Some(Meter::new(self.epochs, stages.seed, steps, over(engine), heard));
         let there = self.machine.prepare(&mut |text| state.observer.waiting(text)).map_err(Error::Workers)?;
         state.weights.owners().check(&there)?;
-        // Places first: nothing is handed to one that is gone, or that has other lanes by now.
-        for (place, there) in (0u32..).zip(there).filter(|_| stages.is_on_lanes()) {
-            let joined = if there { self.joined(place, state)? } else { None };
-            self.pending.push_back(joined.unwrap_or(Event::PlaceLost { place }));
+        // Workers first: nothing is handed to one that is gone, or that has other lanes by now.
+        for (at, there) in Location::workers().zip(there).filter(|_| stages.is_on_lanes()) {
+            let joined = if there { self.joined(at, state)? } else { None };
+            self.pending.push_back(joined.unwrap_or(Event::Lost { at }));
         }
         self.pending.push_back(Event::Started);
         loop {
@@ -290,12 +290,12 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
                 }
                 let deadline = engine.deadline_us(task.stage).map(Duration::from_micros);
                 let job = stages.job(self.number, task, ages, state.weights, deadline)?;
-                self.machine.submit(Job { lane: engine.place_of(step), ..job });
+                self.machine.submit(job.bound(engine.location_of(step)));
             }
             Action::Again(task) => {
                 let job = stages.again(self.number, task, state.weights)?;
                 state.counts.tasks += 1;
-                self.machine.submit(Job { lane: engine.place_of(task.step()), ..job });
+                self.machine.submit(job.bound(engine.location_of(task.step())));
             }
             Action::Commit(key) => {
                 if let Some(meter) = &mut self.meter {
@@ -326,7 +326,8 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         let Some(batches) = &stages.batches else { return };
         for (round, interval, work) in batches.wanted(task.round) {
             let task = Task { round, interval, ..task };
-            self.machine.submit(Job { pass: self.number, task, work, deadline: None, lane: None });
+            let affinity = Affinity::HOST;
+            self.machine.submit(Job { pass: self.number, task, work, deadline: None, affinity });
         }
         self.sampling.push(task.key());
         self.end_sampling(batches);
@@ -345,7 +346,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         stages: &Stages<'_>,
         state: &mut State<'_>,
     ) -> Result<Option<Event>> {
-        let Some(pass) = completion.pass() else { return self.place(completion, stages, state) };
+        let Some(pass) = completion.pass() else { return self.report(completion, stages, state) };
         if pass != self.number {
             if state.passes.numbers.contains(&pass) {
                 state.passes.aside.completions.push(completion);
@@ -377,7 +378,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
             Completion::Overdue { key, .. } => return Ok(Some(Event::Overdue(key))),
             other => return Err(Error::Internal(format!("{other:?} of a pass"))),
         };
-        by.iter().for_each(|by| state.doubts.answered(by));
+        state.doubts.answered(by);
         let answered = match result {
             Ok(answered) => answered,
             Err(error) => return Ok(Some(self.failed(key, error))),
@@ -398,8 +399,9 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         Ok(Some(Event::Completed { key, took_us: if here { 0 } else { took_us } }))
     }
 
-    /// What the engine is told of a place.
-    fn place(
+    /// Returns what the engine is told of a completion that belongs to no pass: a worker's state, or the
+    /// result of an audit.
+    fn report(
         &mut self,
         completion: Completion,
         stages: &Stages<'_>,
@@ -413,8 +415,8 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
                 }
                 Ok(None)
             }
-            Completion::Warned { place, text } => {
-                state.warn(place, &text);
+            Completion::Warned { at, text } => {
+                state.warn(at, &text);
                 Ok(None)
             }
             // A training's, which goes on when this pass is over.
@@ -422,30 +424,29 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
                 state.passes.aside.completions.push(other);
                 Ok(None)
             }
-            Completion::Lost { place } | Completion::Forgot { place } => match state.weights.owning_workers()
-            {
+            Completion::Lost { at } | Completion::Forgot { at } => match state.weights.owning_workers() {
                 // Rows that workers pass to each other, and parameters, went with it.
-                Some(owners) if owners.counts_on(place) => Err(Error::Gone { place }),
+                Some(owners) if owners.counts_on(at) => Err(Error::Gone { at }),
                 Some(_) => Ok(None),
-                None if matches!(completion, Completion::Lost { .. }) => Ok(Some(Event::PlaceLost { place })),
-                None => Ok(Some(Event::PlaceForgot { place })),
+                None if matches!(completion, Completion::Lost { .. }) => Ok(Some(Event::Lost { at })),
+                None => Ok(Some(Event::Forgot { at })),
             },
-            Completion::Joined { place } => match state.weights.owning_workers_mut() {
+            Completion::Joined { at } => match state.weights.owning_workers_mut() {
                 Some(owners) => {
-                    owners.joins(place);
+                    owners.joins(at);
                     Ok(None)
                 }
-                None => self.joined(place, state),
+                None => self.joined(at, state),
             },
             other => Err(Error::Internal(format!("{other:?} of no pass"))),
         }
     }
 
     /// Has a worker begin. Returns the event if it is still there.
-    fn joined(&mut self, place: u32, state: &mut State<'_>) -> Result<Option<Event>> {
+    fn joined(&mut self, at: Location, state: &mut State<'_>) -> Result<Option<Event>> {
         let mut asking = Asking { machine: &mut *self.machine, aside: &mut state.passes.aside };
-        match state.weights.owners().begin_sums(&mut asking, place) {
-            Ok(()) => Ok(Some(Event::PlaceJoined { place })),
+        match state.weights.owners().begin_sums(&mut asking, at) {
+            Ok(()) => Ok(Some(Event::Joined { at })),
             Err(Error::Gone { .. }) => Ok(None),
             Err(error) => Err(error),
         }

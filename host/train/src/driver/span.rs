@@ -6,7 +6,8 @@ use eciton_exec::{KernelWork, SharedInput, Work};
 use eciton_kernel::wire::Answer;
 use eciton_kernel::{Call, CallStep, Finished, Given, Kept, Local, Operand, Target, Write};
 use eciton_plan::{
-    Buffers, OperationId, ParameterId, Passed, Place, RowFormat, SlotId, Span, StageId, Task, TensorKey, Via,
+    Buffers, Location, OperationId, ParameterId, Passed, Place, RowFormat, SlotId, Span, StageId, Task,
+    TensorKey, Via,
 };
 use eciton_tensor::Matrix;
 
@@ -178,17 +179,11 @@ impl Building {
         let mut building = Self { alone: true, ..Self::default() };
         operator.inside(on, &mut building)?;
         let targets = on.targets()?;
-        building.work(on.task, on.weights, targets, on.stage.place)
+        building.work(on.task, on.weights, targets)
     }
 
     /// Returns the work of its steps, whose rows go to `targets`.
-    fn work(
-        mut self,
-        task: Task,
-        weights: &Weights,
-        targets: Vec<(SlotId, Target)>,
-        place: Place,
-    ) -> Result<Work> {
+    fn work(mut self, task: Task, weights: &Weights, targets: Vec<(SlotId, Target)>) -> Result<Work> {
         for (slot, target) in targets {
             self.call.outs.push((self.place(slot)?, target));
         }
@@ -198,7 +193,6 @@ impl Building {
             generation: weights.generation(task.weights)?,
             call: self.call.into(),
             shared: self.shared,
-            place,
             twin: None,
         }))
     }
@@ -281,7 +275,7 @@ impl<'a> Thick<'a> {
             true => Some(self.twin(&stay, &targets)?),
             false => None,
         };
-        let mut work = building.work(self.task, weights, targets, Place::Anywhere)?;
+        let mut work = building.work(self.task, weights, targets)?;
         if let Work::Kernel(work) = &mut work {
             work.call.digests = self.stages.audits_lanes;
             work.twin = twin.map(Box::new);
@@ -333,20 +327,20 @@ impl On<'_> {
         Kept { key, rows, extents: self.stages.extents(slot), to: Vec::new() }
     }
 
-    /// Rows of a slot that another lane writes, and the last stage at this place that reads them.
+    /// Rows of a slot that another lane writes, and the last stage at this worker that reads them.
     fn received(&self, slot: SlotId, rows: usize, passed: &Passed) -> Result<(Kept, StageId)> {
         let owners = self.owners()?;
         let here = match self.stages.schedule.place(self.task.stage) {
-            Place::Lane(lane) => owners.place_of(lane, self.task.interval)?,
+            Place::Lane(lane) => owners.location_of(lane, self.task.interval)?,
             _ => return Err(Error::Internal(format!("{} is on no lane", self.task.step()))),
         };
         let mut last = self.task.stage;
         for (lane, reader) in &passed.readers {
-            if owners.place_of(*lane, self.task.interval)? == here {
+            if owners.location_of(*lane, self.task.interval)? == here {
                 last = last.max(*reader);
             }
         }
-        let made_here = owners.place_of(passed.from, self.task.interval)? == here;
+        let made_here = owners.location_of(passed.from, self.task.interval)? == here;
         Ok((self.kept(slot, rows, if made_here { Via::Stay } else { Via::Peer }), last))
     }
 
@@ -355,12 +349,12 @@ impl On<'_> {
         let kept = self.kept(slot, rows, Via::Stay);
         let Some(passed) = self.stages.passes(slot) else { return Ok(vec![kept]) };
         let owners = self.owners()?;
-        let here = owners.place_of(passed.from, self.task.interval)?;
-        let places = passed.readers.keys().map(|lane| owners.place_of(*lane, self.task.interval));
-        let places = places.collect::<Result<BTreeSet<_>>>()?;
-        let to: Vec<u32> = places.iter().copied().filter(|place| *place != here).collect();
+        let here = owners.location_of(passed.from, self.task.interval)?;
+        let readers = passed.readers.keys().map(|lane| owners.location_of(*lane, self.task.interval));
+        let readers = readers.collect::<Result<BTreeSet<_>>>()?;
+        let to: Vec<Location> = readers.iter().copied().filter(|at| *at != here).collect();
         let sent = (!to.is_empty()).then(|| Kept { to, ..self.kept(slot, rows, Via::Peer) });
-        Ok(places.contains(&here).then_some(kept).into_iter().chain(sent).collect())
+        Ok(readers.contains(&here).then_some(kept).into_iter().chain(sent).collect())
     }
 
     fn owners(&self) -> Result<&Owners> {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use eciton_exec::Job;
+use eciton_exec::{Affinity, Job};
 use eciton_kernel::wire::Answer;
 use eciton_kernel::{Finished, Layer};
 use eciton_plan::{
@@ -297,14 +297,18 @@ impl<'a> Stages<'a> {
         let each = self.on((pass, task), ages, weights)?;
         if let Some(span) = self.thick(task.stage) {
             let work = Thick::new(self, span, each, task).work(weights, false)?;
-            return Ok(Job { pass, task, work, deadline, lane: None });
+            return Ok(Job { pass, task, work, deadline, affinity: Affinity::Any });
         }
         let on = self.one(each, task.step())?;
         let operator = self.operator(on.stage.operation)?;
         on.clear()?;
         // An interval of vertices may have no graph that stands in it, a part no row.
         let work = if on.rows()?.is_empty() { on.nothing()? } else { operator.work(&on)? };
-        Ok(Job { pass, task, work, deadline, lane: None })
+        let affinity = match on.stage.place {
+            Place::Host => Affinity::HOST,
+            Place::Anywhere | Place::Lane(_) => Affinity::Any,
+        };
+        Ok(Job { pass, task, work, deadline, affinity })
     }
 
     /// A step that was done, once more for the rows that stay where it is done.
@@ -316,7 +320,7 @@ impl<'a> Stages<'a> {
             }
             None => op::nothing(Vec::new())?,
         };
-        Ok(Job { pass, task, work, deadline: None, lane: None })
+        Ok(Job { pass, task, work, deadline: None, affinity: Affinity::Any })
     }
 
     /// Returns whether a stage chooses the rows of parts.

@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use eciton_plan::Location;
+
 use crate::report::Observer;
 
 /// Maximum number of lines that one source prints in a run.
@@ -16,8 +18,8 @@ const BYTES: u64 = 64 << 10;
 /// Source of lines.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Source {
-    /// Worker with this index.
-    Worker(u32),
+    /// A worker.
+    Worker(Location),
     /// Kernel of this name.
     Kernel(String),
 }
@@ -25,7 +27,7 @@ enum Source {
 impl std::fmt::Display for Source {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Worker(place) => write!(f, "about the worker at place {place}"),
+            Self::Worker(at) => write!(f, "about {at}"),
             Self::Kernel(name) => write!(f, "of kernel {name}"),
         }
     }
@@ -45,8 +47,8 @@ pub(crate) struct Printed(BTreeMap<Source, Count>);
 
 impl Printed {
     /// Prints a warning about a worker, within the worker's limits.
-    pub(crate) fn warn(&mut self, observer: &mut dyn Observer, place: u32, text: &str) {
-        if self.allows(Source::Worker(place), text) {
+    pub(crate) fn warn(&mut self, observer: &mut dyn Observer, at: Location, text: &str) {
+        if self.allows(Source::Worker(at), text) {
             observer.warning(text);
         }
     }
@@ -114,19 +116,19 @@ mod tests {
         // Other sources have limits of their own.
         let long = "x".repeat(500);
         for _ in 0..300 {
-            printed.warn(&mut lines, 1, &long);
+            printed.warn(&mut lines, Location::worker(1), &long);
             printed.log(&mut lines, "gat", &long);
         }
         let fits = BYTES / 500;
         assert_eq!(lines.0.len() as u64, LINES + 2 * fits);
         // A short line after a suppressed one is suppressed as well.
-        printed.warn(&mut lines, 1, "short");
-        printed.warn(&mut lines, 2, "short");
+        printed.warn(&mut lines, Location::worker(1), "short");
+        printed.warn(&mut lines, Location::worker(2), "short");
         assert_eq!(lines.0.len() as u64, LINES + 2 * fits + 1);
         lines.0.clear();
         printed.finish(&mut lines);
         let numbers = [301 - fits, 300 - fits, LINES];
-        let sources = ["about the worker at place 1", "of kernel gat", "of kernel linear"];
+        let sources = ["about worker 1", "of kernel gat", "of kernel linear"];
         assert_eq!(lines.0.len(), 3, "{:?}", lines.0);
         for (line, (number, source)) in lines.0.iter().zip(numbers.iter().zip(sources)) {
             assert!(line.starts_with(&format!("{number} further lines {source} are not shown")), "{line}");

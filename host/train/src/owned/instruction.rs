@@ -3,7 +3,7 @@
 //! A frame's meta is an [`Instruction`] or a [`Reply`] in JSON; its part is a matrix of one parameter:
 //! values, first moments or, where the optimiser has them, second ones.
 
-use eciton_plan::{Algorithm, Node, TensorKey};
+use eciton_plan::{Algorithm, Location, Node, TensorKey};
 use eciton_tensor::frame::{Decoded, Encoding, Frame, Writer};
 use eciton_tensor::{Buffer, Matrix};
 use serde::{Deserialize, Serialize};
@@ -58,8 +58,8 @@ pub(super) enum Instruction {
     },
     /// Passes sums to other workers that update the parameter.
     Share {
-        /// Sums, and places of the workers.
-        to: Vec<(TensorKey, u32)>,
+        /// Sums, and the workers that get them.
+        to: Vec<(TensorKey, Location)>,
     },
     /// Waits for such sums.
     Await {

@@ -138,10 +138,10 @@ impl Ledger {
                 Ok((Reply::Norm { sum }, Vec::new()))
             }
             Instruction::Share { to } => {
-                for (key, place) in to {
+                for (key, to) in to {
                     let (of, top) = sum_of(&key)?;
                     let matrix = self.sums()?.top(of, top)?.into();
-                    self.out.push(Passes { place, key, matrix });
+                    self.out.push(Passes { to, key, matrix });
                 }
                 done
             }
@@ -244,7 +244,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::super::matrix_key;
     use super::*;
-    use eciton_plan::Algorithm;
+    use eciton_plan::{Algorithm, Location};
 
     fn asked(ledger: &mut Ledger, instruction: &Instruction, matrices: &[Matrix]) -> (Reply, Vec<Matrix>) {
         let bytes = instruction::write(instruction, matrices).unwrap();
@@ -418,12 +418,12 @@ mod tests {
         }
         let mut passed = Vec::new();
         for (top, ledger) in (0..).zip(&mut both) {
-            let share = Instruction::Share { to: vec![(sum(7, 1, top), 3)] };
+            let share = Instruction::Share { to: vec![(sum(7, 1, top), Location::worker(3))] };
             assert_eq!(asked(ledger, &share, &[]).0, Reply::Done);
             passed.extend(ledger.passes());
             assert!(ledger.passes().is_empty());
         }
-        assert_eq!((passed.len(), passed[0].place, passed[0].key), (2, 3, sum(7, 1, 0)));
+        assert_eq!((passed.len(), passed[0].to, passed[0].key), (2, Location::worker(3), sum(7, 1, 0)));
         let waits =
             |top| instruction::write(&Instruction::Await { sums: vec![sum(7, 1, top)] }, &[]).unwrap();
         let is_there =

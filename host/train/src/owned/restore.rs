@@ -1,25 +1,25 @@
-//! Lanes given out: to the places that are there, with values of the log's entry or, where replicas have all of a
+//! Lanes given out: to the workers that are there, with values of the log's entry or, where replicas have all of a
 //! later update, of that one.
 
 use eciton_exec::Executor;
-use eciton_plan::Version;
+use eciton_plan::{Location, Version};
 use eciton_tensor::Matrix;
 
 use super::instruction::{self, Instruction, Reply};
-use super::{Answered, Asking, Owned, Owners, ask, exclude, failed, matrix_key, places, take, tell};
+use super::{Answered, Asking, Owned, Owners, ask, exclude, failed, homes, matrix_key, take, tell};
 use crate::error::Result;
 
-/// A parameter at a place, the update that it is of, and its matrices.
+/// A parameter at a worker, the update that it is of, and its matrices.
 type Held = (u32, u64, usize);
 
 /// The values that lanes are given.
 struct Source {
     version: u64,
-    /// The place that has all of a parameter, by parameter; `None`: the log has.
-    places: Option<Vec<u32>>,
+    /// The worker that has all of a parameter, by parameter. If `None`, the log has.
+    holders: Option<Vec<Location>>,
 }
 
-/// The matrices of a parameter that a place is to have.
+/// The matrices of a parameter that a worker is to have.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Share {
     /// Values, which others update.
@@ -29,59 +29,59 @@ enum Share {
 }
 
 impl Owners {
-    /// Gives lanes out to the places that are there, and their values to those that have others; the update that
+    /// Gives lanes out to the workers that are there, and their values to those that have others; the update that
     /// these are of.
     pub(crate) fn restore<M: Executor + ?Sized>(
         &mut self,
         asking: &mut Asking<'_, M>,
         there: Vec<bool>,
     ) -> Result<Version> {
-        self.places = places(&there);
+        self.homes = homes(&there);
         (self.there, self.joined) = (there, None);
         let wanted = self.shares()?;
-        let homes: Vec<u32> =
-            (0u32..).zip(&self.there).filter(|(_, there)| **there).map(|(at, _)| at).collect();
+        let all: Vec<Location> =
+            Location::workers().zip(&self.there).filter(|(_, there)| **there).map(|(at, _)| at).collect();
         // All parameters stay until it is known what has to move.
         let begin = self.begin()?;
-        let instructions = homes.iter().map(|place| (*place, begin.clone())).collect();
+        let instructions = all.iter().map(|at| (*at, begin.clone())).collect();
         let mut held: Vec<Vec<Held>> = vec![Vec::new(); self.there.len()];
-        for Answered { place, reply, .. } in ask(asking, instructions, true)? {
+        for Answered { at, reply, .. } in ask(asking, instructions, true)? {
             let Reply::Owned { parameters } = reply else {
-                return Err(exclude(asking, place, format!("{reply:?} in place of its parameters")));
+                return Err(exclude(asking, at, format!("{reply:?} in place of its parameters")));
             };
-            held.get_mut(place as usize).into_iter().for_each(|of| of.clone_from(&parameters));
+            held.get_mut(at.index()).into_iter().for_each(|of| of.clone_from(&parameters));
         }
         let source = self.source(&held);
         let given = self.given.get();
-        for ((place, of), held) in (0u32..).zip(wanted.iter()).zip(&held) {
+        for ((to, of), held) in Location::workers().zip(wanted.iter()).zip(&held) {
             for &(number, share) in of {
                 let count = self.count(share, source.version);
                 let has = |&(of, at, found): &Held| of == number && at == source.version && found >= count;
                 if given || !held.iter().any(has) {
-                    self.move_to(asking, (place, number, share), &source)?;
+                    self.move_to(asking, (to, number, share), &source)?;
                 }
             }
         }
-        let stay = |&place: &u32| {
-            let own = wanted.get(place as usize).into_iter().flatten();
+        let stay = |&at: &Location| {
+            let own = wanted.get(at.index()).into_iter().flatten();
             let stay = Instruction::Stay { parameters: own.map(|(number, _)| *number).collect() };
-            Ok((place, instruction::write(&stay, &[]).map_err(failed)?))
+            Ok((at, instruction::write(&stay, &[]).map_err(failed)?))
         };
-        tell(asking, homes.iter().map(stay).collect::<Result<_>>()?)?;
+        tell(asking, all.iter().map(stay).collect::<Result<_>>()?)?;
         self.given.set(false);
         self.noted = Some(Version(source.version)).filter(|_| self.replicates());
         Ok(Version(source.version))
     }
 
-    /// Parameters of each place, with their shares.
+    /// Returns the parameters of each worker, with their shares.
     fn shares(&self) -> Result<Vec<Vec<(u32, Share)>>> {
         let mut wanted: Vec<Vec<(u32, Share)>> = vec![Vec::new(); self.there.len()];
         for (number, one) in (0u32..).zip(&self.parameters) {
             let holders = self.holders(one)?;
             let copies = self.copies(one, &holders)?;
-            let all = holders.into_iter().map(|place| (place, Share::All));
-            for (place, share) in all.chain(copies.into_iter().map(|place| (place, Share::Values))) {
-                wanted.get_mut(place as usize).into_iter().for_each(|of| of.push((number, share)));
+            let all = holders.into_iter().map(|at| (at, Share::All));
+            for (at, share) in all.chain(copies.into_iter().map(|at| (at, Share::Values))) {
+                wanted.get_mut(at.index()).into_iter().for_each(|of| of.push((number, share)));
             }
         }
         Ok(wanted)
@@ -98,38 +98,38 @@ impl Owners {
         own + usize::from(self.is_before(version))
     }
 
-    /// The update of the last round that was over, where places have all of it, or else the log's entry.
+    /// The update of the last round that was over, where workers have all of it, or else the log's entry.
     fn source(&self, held: &[Vec<Held>]) -> Source {
         let of = |version: u64| -> Option<Source> {
             let count = self.count(Share::All, version);
             let has = |number: u32| {
                 let has = |&(of, at, found): &Held| of == number && at == version && found >= count;
-                (0u32..).zip(held).find(|(_, held)| held.iter().any(has)).map(|(place, _)| place)
+                Location::workers().zip(held).find(|(_, held)| held.iter().any(has)).map(|(at, _)| at)
             };
             // At most 2^16.
-            let places = (0..self.parameters.len() as u32).map(has).collect::<Option<Vec<u32>>>()?;
-            Some(Source { version, places: Some(places) })
+            let holders = (0..self.parameters.len() as u32).map(has).collect::<Option<Vec<Location>>>()?;
+            Some(Source { version, holders: Some(holders) })
         };
         let noted = self.noted.filter(|_| !self.given.get());
         let later = noted.map(|version| version.0).filter(|version| *version > self.logged().0);
-        later.and_then(of).unwrap_or(Source { version: self.logged().0, places: None })
+        later.and_then(of).unwrap_or(Source { version: self.logged().0, holders: None })
     }
 
-    /// Gives a place what it is to have of a parameter. One matrix at a time: the host has room for no more.
+    /// Gives a worker what it is to have of a parameter. One matrix at a time: the host has room for no more.
     fn move_to<M: Executor + ?Sized>(
         &self,
         asking: &mut Asking<'_, M>,
-        (place, number, share): (u32, u32, Share),
+        (to, number, share): (Location, u32, Share),
         source: &Source,
     ) -> Result<()> {
         let (one, version) = (self.parameter(number)?, source.version);
-        let from = source.places.as_ref().and_then(|places| places.get(number as usize)).copied();
+        let from = source.holders.as_ref().and_then(|holders| holders.get(number as usize)).copied();
         let mut give = |instruction: Instruction, (version, matrix): (u64, usize), logged: usize| {
             let given = match from {
                 Some(from) => take(asking, from, matrix_key(number, version, matrix), one.shape())?,
                 None => self.logged_matrix(one, number, logged)?,
             };
-            tell(asking, vec![(place, instruction::write(&instruction, &[given]).map_err(failed)?)])
+            tell(asking, vec![(to, instruction::write(&instruction, &[given]).map_err(failed)?)])
         };
         let before = usize::from(self.is_before(version));
         if before > 0 {

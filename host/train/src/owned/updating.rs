@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use eciton_exec::Executor;
-use eciton_plan::{Optimiser, Round, TensorKey, Version};
+use eciton_plan::{Location, Optimiser, Round, TensorKey, Version};
 use eciton_tensor::Buffer;
 
 use super::instruction::{self, Instruction, Reply};
@@ -28,24 +28,25 @@ impl Owners {
     /// Adds the gradients of a round's intervals without a row, which are zero, to workers' sums.
     fn fill<M: Executor + ?Sized>(&self, asking: &mut Asking<'_, M>, round: Round) -> Result<()> {
         let empty = self.empty.borrow();
-        let intervals: Vec<u32> = empty.iter().filter(|(of, _)| *of == round).map(|(_, at)| *at).collect();
+        let intervals: Vec<u32> =
+            empty.iter().filter(|(of, _)| *of == round).map(|(_, interval)| *interval).collect();
         if intervals.is_empty() {
             return Ok(());
         }
-        let mut made: BTreeMap<u32, Vec<(u32, usize, usize)>> = BTreeMap::new();
+        let mut made: BTreeMap<Location, Vec<(u32, usize, usize)>> = BTreeMap::new();
         for one in &self.parameters {
             let (rows, columns) = one.shape();
             for (number, lane) in one.made() {
                 let Some(lane) = lane else { continue };
                 for replica in 0..self.tops.len() {
-                    let place = self.place(lane, replica)?;
-                    made.entry(place).or_default().push((number, rows, columns));
+                    let at = self.home(lane, replica)?;
+                    made.entry(at).or_default().push((number, rows, columns));
                 }
             }
         }
-        let fill = |(place, uses)| {
+        let fill = |(at, uses)| {
             let fill = Instruction::Fill { round: round.0, intervals: intervals.clone(), uses };
-            Ok((place, instruction::write(&fill, &[]).map_err(failed)?))
+            Ok((at, instruction::write(&fill, &[]).map_err(failed)?))
         };
         tell(asking, made.into_iter().map(fill).collect::<Result<_>>()?)
     }
@@ -66,8 +67,8 @@ impl Owners {
             for one in self.parameters.iter().filter(|one| !one.of.is_frozen()) {
                 for (number, lane) in one.made() {
                     let Some(lane) = lane else { continue };
-                    let place = self.place(lane, replica)?;
-                    wanted.extend(tops.clone().map(|top| ((number, replica), top, place, one)));
+                    let at = self.home(lane, replica)?;
+                    wanted.extend(tops.clone().map(|top| ((number, replica), top, at, one)));
                 }
             }
         }
@@ -82,14 +83,14 @@ impl Owners {
                 before < COLLECTED_BYTES
             });
             let few: Vec<_> = wanted.drain(..few.count()).collect();
-            let request = |&((number, _), top, place, _): &((u32, usize), usize, u32, &Owned)| {
+            let request = |&((number, _), top, at, _): &((u32, usize), usize, Location, &Owned)| {
                 let give = Instruction::Give { key: sum_key(number, round, top) };
-                Ok((place, instruction::write(&give, &[]).map_err(failed)?))
+                Ok((at, instruction::write(&give, &[]).map_err(failed)?))
             };
             let answers = ask(asking, few.iter().map(request).collect::<Result<_>>()?, false)?;
-            for ((of, _, place, one), answer) in few.into_iter().zip(&answers) {
+            for ((of, _, at, one), answer) in few.into_iter().zip(&answers) {
                 let part = given(answer, one.shape()).and_then(|matrix| instruction::buffer(&matrix));
-                let part = part.map_err(|reason| exclude(asking, place, reason))?;
+                let part = part.map_err(|reason| exclude(asking, at, reason))?;
                 match collected.last_mut().filter(|(known, _)| *known == of) {
                     Some((_, parts)) => parts.push(part),
                     None => collected.push((of, vec![part])),
@@ -122,7 +123,7 @@ impl Owners {
             let Some(&owner) = holders.first().filter(|_| !copies.is_empty()) else { continue };
             let given = take(asking, owner, matrix_key(number, version, 0), one.shape())?;
             let own = instruction::write(&one.own(number, version, 0), &[given]).map_err(failed)?;
-            tell(asking, copies.into_iter().map(|place| (place, own.clone())).collect())?;
+            tell(asking, copies.into_iter().map(|at| (at, own.clone())).collect())?;
         }
         Ok(())
     }
@@ -144,37 +145,37 @@ impl Owners {
         let factor = crate::weights::clip_factor(optimiser, norm);
         let most = optimiser.clip_value.map(|most| most as f32);
         let algorithm = optimiser.algorithm;
-        // Numbers of the parameters of each place, and of those that other places have as well.
-        let mut held: BTreeMap<u32, (Vec<u32>, Vec<u32>)> = BTreeMap::new();
+        // Numbers of the parameters of each worker, and of those that other workers have as well.
+        let mut held: BTreeMap<Location, (Vec<u32>, Vec<u32>)> = BTreeMap::new();
         for (number, one) in (0u32..).zip(&self.parameters) {
             let holders = self.holders(one)?;
-            for &place in &holders {
-                let (parameters, compared) = held.entry(place).or_default();
+            for &at in &holders {
+                let (parameters, compared) = held.entry(at).or_default();
                 parameters.push(number);
                 compared.extend((holders.len() > 1).then_some(number));
             }
         }
-        let update = |(&place, (parameters, compared)): (&u32, &(Vec<u32>, Vec<u32>))| {
+        let update = |(&at, (parameters, compared)): (&Location, &(Vec<u32>, Vec<u32>))| {
             let (round, version) = (round.0, version.0);
             let (parameters, compared) = (parameters.clone(), compared.clone());
             let update =
                 Instruction::Update { round, version, algorithm, rate, factor, most, parameters, compared };
-            Ok((place, instruction::write(&update, &[]).map_err(failed)?))
+            Ok((at, instruction::write(&update, &[]).map_err(failed)?))
         };
         let updates = held.iter().map(update).collect::<Result<_>>()?;
-        let mut digests: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
-        for Answered { place, reply, .. } in ask(asking, updates, false)? {
-            let compared = held.get(&place).map_or(&[][..], |(_, compared)| compared);
+        let mut digests: BTreeMap<u32, Vec<(Location, u32)>> = BTreeMap::new();
+        for Answered { at, reply, .. } in ask(asking, updates, false)? {
+            let compared = held.get(&at).map_or(&[][..], |(_, compared)| compared);
             match reply {
                 Reply::Updated { digests: found } if found.len() == compared.len() => {
                     for (&number, digest) in compared.iter().zip(found) {
-                        digests.entry(number).or_default().push((place, digest));
+                        digests.entry(number).or_default().push((at, digest));
                     }
                 }
                 Reply::Refused { parameter } if (parameter as usize) < self.parameters.len() => {
                     return Ok(Err(Refused::Gradient(parameter as usize)));
                 }
-                other => return Err(exclude(asking, place, format!("{other:?} in place of an update"))),
+                other => return Err(exclude(asking, at, format!("{other:?} in place of an update"))),
             }
         }
         self.compare(asking, &digests)?;
@@ -182,28 +183,28 @@ impl Owners {
         Ok(Ok(norm))
     }
 
-    /// Compares the digests of parameters at all places that update them. The digest of most places,
-    /// or that of the owner, counts: another place is excluded, and the run goes back to a version
+    /// Compares the digests of parameters at all workers that update them. The digest of most workers,
+    /// or that of the owner, counts: another worker is excluded, and the run goes back to a version
     /// from before the difference.
     fn compare<M: Executor + ?Sized>(
         &self,
         asking: &mut Asking<'_, M>,
-        digests: &BTreeMap<u32, Vec<(u32, u32)>>,
+        digests: &BTreeMap<u32, Vec<(Location, u32)>>,
     ) -> Result<()> {
         for (&number, found) in digests {
             let owner = self.owner(self.parameter(number)?)?;
             let votes = |digest: u32| {
                 let equal = found.iter().filter(|(_, other)| *other == digest);
-                (equal.clone().count(), equal.clone().any(|(place, _)| *place == owner))
+                (equal.clone().count(), equal.clone().any(|(at, _)| *at == owner))
             };
             let counts = found.iter().map(|(_, digest)| *digest).max_by_key(|digest| votes(*digest));
             let differs = found.iter().find(|(_, digest)| Some(*digest) != counts);
-            if let Some(&(place, _)) = differs {
+            if let Some(&(at, _)) = differs {
                 let reason = format!(
-                    "its values of parameter {number} differ from those of {} other places after the same update",
+                    "its values of parameter {number} differ from those of {} other workers after the same update",
                     found.len() - 1
                 );
-                return Err(exclude(asking, place, reason));
+                return Err(exclude(asking, at, reason));
             }
         }
         Ok(())
@@ -212,14 +213,14 @@ impl Owners {
     /// Has workers pass their sums to all that update the parameter, and waits until these have them.
     /// No parameter is updated before: a failure meanwhile goes back to the last update.
     fn exchange<M: Executor + ?Sized>(&self, asking: &mut Asking<'_, M>, round: Round) -> Result<()> {
-        let mut shares: BTreeMap<u32, Vec<(TensorKey, u32)>> = BTreeMap::new();
-        let mut waits: BTreeMap<u32, Vec<TensorKey>> = BTreeMap::new();
+        let mut shares: BTreeMap<Location, Vec<(TensorKey, Location)>> = BTreeMap::new();
+        let mut waits: BTreeMap<Location, Vec<TensorKey>> = BTreeMap::new();
         for one in self.parameters.iter().filter(|one| !one.of.is_frozen()) {
             let holders = self.holders(one)?;
             for (number, lane) in one.made() {
                 let Some(lane) = lane else { continue };
                 for (replica, tops) in self.tops().enumerate() {
-                    let from = self.place(lane, replica)?;
+                    let from = self.home(lane, replica)?;
                     for (top, &to) in tops.flat_map(|top| holders.iter().map(move |to| (top, to))) {
                         if to != from {
                             let key = sum_key(number, round, top);
@@ -233,16 +234,16 @@ impl Owners {
         let shares = shares.into_iter().map(|(at, to)| (at, Instruction::Share { to }));
         let waits = waits.into_iter().map(|(at, sums)| (at, Instruction::Await { sums }));
         let all = shares.chain(waits).collect::<Vec<_>>();
-        let write = |(place, instruction): (u32, Instruction)| {
-            Ok((place, instruction::write(&instruction, &[]).map_err(failed)?))
+        let write = |(at, instruction): (Location, Instruction)| {
+            Ok((at, instruction::write(&instruction, &[]).map_err(failed)?))
         };
         let instructions = all.into_iter().map(write).collect::<Result<_>>()?;
-        for Answered { place, reply, .. } in ask(asking, instructions, false)? {
+        for Answered { at, reply, .. } in ask(asking, instructions, false)? {
             match reply {
                 Reply::Done => {}
                 // The worker that was to pass them has failed, or its connection to this one has.
-                Reply::Late => return Err(Error::Gone { place }),
-                other => return Err(exclude(asking, place, format!("{other:?} in place of a gradient"))),
+                Reply::Late => return Err(Error::Gone { at }),
+                other => return Err(exclude(asking, at, format!("{other:?} in place of a gradient"))),
             }
         }
         Ok(())
@@ -251,22 +252,22 @@ impl Owners {
     /// The norm of all gradients: a sum that goes from worker to worker, in the order of parameters.
     fn norm<M: Executor + ?Sized>(&self, asking: &mut Asking<'_, M>, round: Round) -> Result<f64> {
         let trained = (0u32..).zip(&self.parameters).filter(|(_, one)| !one.of.is_frozen());
-        let mut runs: Vec<(u32, Vec<u32>)> = Vec::new();
+        let mut runs: Vec<(Location, Vec<u32>)> = Vec::new();
         for (number, one) in trained {
-            let place = self.owner(one)?;
+            let at = self.owner(one)?;
             match runs.last_mut() {
-                Some((last, numbers)) if *last == place => numbers.push(number),
-                _ => runs.push((place, vec![number])),
+                Some((last, numbers)) if *last == at => numbers.push(number),
+                _ => runs.push((at, vec![number])),
             }
         }
         let mut sum = 0.0;
-        for (place, parameters) in runs {
+        for (at, parameters) in runs {
             let instruction = instruction::write(&Instruction::Norm { round: round.0, sum, parameters }, &[])
                 .map_err(failed)?;
-            for Answered { reply, .. } in ask(asking, vec![(place, instruction)], false)? {
+            for Answered { reply, .. } in ask(asking, vec![(at, instruction)], false)? {
                 match reply {
                     Reply::Norm { sum: found } => sum = found,
-                    other => return Err(exclude(asking, place, format!("{other:?} in place of a norm"))),
+                    other => return Err(exclude(asking, at, format!("{other:?} in place of a norm"))),
                 }
             }
         }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use eciton_exec::emulated::Emulated;
 use eciton_exec::functions::Wanted;
-use eciton_exec::{Answered, Clock, Completion, Executor as _, Job, KernelWork, LocalPool, Work};
+use eciton_exec::{Affinity, Answered, Clock, Completion, Executor as _, Job, KernelWork, LocalPool, Work};
 use eciton_kernel::wire::Times;
 use eciton_kernel::{Call, Kernel, Kind, Layer, Limits, RowNumbers, Runtime, Settings, Target, VertexCall};
 use eciton_plan::signature::{Attribute, Value};
 use eciton_plan::{
-    Attempt, Emulator, Executor, ExecutorKind, IntervalId, OperationId, Place, Round, StageId, Task, Version,
+    Attempt, Emulator, Executor, ExecutorKind, IntervalId, OperationId, Round, StageId, Task, Version,
 };
 use eciton_tensor::{Buffer, Grid, Matrix};
 
@@ -71,10 +71,9 @@ impl Product {
             generation: 1,
             call: Call::vertex(layer, self.call()).into(),
             shared: Vec::new(),
-            place: Place::Anywhere,
             twin: None,
         };
-        Job { pass, task, work: Work::Kernel(work), deadline: None, lane: None }
+        Job { pass, task, work: Work::Kernel(work), deadline: None, affinity: Affinity::Any }
     }
 }
 

@@ -1,0 +1,83 @@
+//! Locations: where work is done, and where tensors lie.
+
+use std::fmt::{self, Display};
+
+use serde::{Deserialize, Serialize};
+
+/// A process that computes or keeps tensors: this host, a worker, or the process of a function. All have
+/// numbers of one space, so that a record of where something is has one field, which is never empty.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Location(u32);
+
+/// Number of the first function. Those of workers lie between the host's and this one.
+const FUNCTIONS: u32 = 1 << 31;
+
+impl Location {
+    /// This host.
+    pub const HOST: Self = Self(0);
+
+    /// The worker of an index, that of its token. Indices from 2^31 - 2 on share a location.
+    #[must_use]
+    pub const fn worker(index: u32) -> Self {
+        let last = FUNCTIONS - 2;
+        Self(1 + if index < last { index } else { last })
+    }
+
+    /// The function's process that answered as the `index`-th, from 0.
+    #[must_use]
+    pub const fn function(index: u32) -> Self {
+        Self(FUNCTIONS.saturating_add(index))
+    }
+
+    /// The locations of workers, in order of their indices.
+    pub fn workers() -> impl Iterator<Item = Self> {
+        (0..FUNCTIONS - 1).map(Self::worker)
+    }
+
+    /// Returns whether this is a worker.
+    #[must_use]
+    pub const fn is_worker(self) -> bool {
+        1 <= self.0 && self.0 < FUNCTIONS
+    }
+
+    /// The index of a worker, for tables of workers. For other locations the result is beyond any table.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        if self.is_worker() { self.0 as usize - 1 } else { usize::MAX }
+    }
+}
+
+impl Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => f.write_str("this host"),
+            number if number < FUNCTIONS => write!(f, "worker {}", number - 1),
+            number => write!(f, "function {}", number - FUNCTIONS),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_location_has_a_number_of_its_own() {
+        let all = [
+            Location::HOST,
+            Location::worker(0),
+            Location::worker(7),
+            Location::worker(u32::MAX),
+            Location::function(0),
+            Location::function(u32::MAX),
+        ];
+        assert!(all.is_sorted_by(|a, b| a < b));
+        let names = all.map(|at| at.to_string());
+        assert_eq!(names[..3], ["this host", "worker 0", "worker 7"]);
+        assert_eq!(names[4], "function 0");
+        assert_eq!(all.map(Location::is_worker), [false, true, true, true, false, false]);
+        assert_eq!(all.map(|at| [0, 1].get(at.index()).copied()), [None, Some(0), None, None, None, None]);
+        assert_eq!(Location::workers().nth(7), Some(Location::worker(7)));
+    }
+}
