@@ -6,7 +6,7 @@
 //! nodes ([`Atoms::nodes`]) and [`crate::Combine`] says how the rest is added: the same additions for
 //! every number of intervals.
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::ids::IntervalId;
 use std::ops::Range;
 
@@ -163,7 +163,7 @@ impl Atoms {
     ///
     /// # Errors
     /// [`Error::Rows`] without a row, with 2^32 rows or more, or if `offsets` do not ascend.
-    pub fn new(offsets: &[u64]) -> Result<Self, Error> {
+    pub fn new(offsets: &[u64]) -> Result<Self> {
         Self::of_groups(offsets, 1)
     }
 
@@ -171,7 +171,7 @@ impl Atoms {
     ///
     /// # Errors
     /// As [`Atoms::new`], and [`Error::Rows`] where rows are no whole groups.
-    pub fn of_groups(offsets: &[u64], group: u32) -> Result<Self, Error> {
+    pub fn of_groups(offsets: &[u64], group: u32) -> Result<Self> {
         let rows = offsets.len().saturating_sub(1);
         let count_rows = u32::try_from(rows).ok().filter(|&rows| rows > 0 && rows < u32::MAX);
         let Some(row_count) = count_rows else {
@@ -314,7 +314,7 @@ impl Intervals {
     ///
     /// # Errors
     /// [`Error::IntervalCount`] for 0 or for more than there are atoms.
-    pub fn new(atoms: &Atoms, count: u32) -> Result<Self, Error> {
+    pub fn new(atoms: &Atoms, count: u32) -> Result<Self> {
         let most = atoms.count();
         if count == 0 || count > most {
             return Err(Error::IntervalCount { found: count, most, rows: atoms.rows() });

@@ -13,7 +13,7 @@
 //! | [`Sampler::Shadow`] | a sampled neighbourhood of each training row | Zeng et al., NeurIPS 2021 |
 //! | [`Sampler::Parts`] | a fixed part of a vertex cut; no row of another | Cao et al. 2023 (CoFree-GNN) |
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 /// Most parts of a round.
@@ -153,7 +153,7 @@ impl Batch {
     ///
     /// # Errors
     /// [`Error::Together`] for another number of fan-outs than one or as many as gathers.
-    pub fn fan_outs(&self, hops: usize, saved: usize) -> Result<Vec<u32>, Error> {
+    pub fn fan_outs(&self, hops: usize, saved: usize) -> Result<Vec<u32>> {
         match &self.fan_out[..] {
             [one] => Ok(vec![*one; hops]),
             many if many.len() == hops || many.len() == hops + saved => {
@@ -173,7 +173,7 @@ impl Batch {
     ///
     /// # Errors
     /// [`Error::Together`] for settings that nothing reads.
-    pub(crate) fn check(&self) -> Result<(), Error> {
+    pub(crate) fn check(&self) -> Result<()> {
         let (usual, sampler) = (Self::default(), self.sampler);
         let unread = |key, found: String, remedy| {
             let other_found = format!("\"{}\"", sampler.name());

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 
 /// How much the rows of each class count.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -51,7 +51,7 @@ impl ClassWeights {
     ///
     /// # Errors
     /// [`Error::ClassWeights`] for a list of another length, and where no training row would count.
-    pub fn of(&self, counts: &[u64]) -> Result<Vec<f32>, Error> {
+    pub fn of(&self, counts: &[u64]) -> Result<Vec<f32>> {
         let refuse = |found| Err(Error::ClassWeights { found, classes: counts.len() });
         let rows: u64 = counts.iter().sum();
         let present = counts.iter().filter(|&&count| count > 0).count();

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::prices::{Prices, Processor};
 
 /// Maximum length of a cloud file, bytes.
@@ -151,7 +151,7 @@ impl Cloud {
     /// # Errors
     /// [`Error::Content`] for a text that is no cloud file or is too long, and for a price, time or size
     /// that is out of range. The message names the table and the key.
-    pub fn parse(text: &str) -> Result<Self, Error> {
+    pub fn parse(text: &str) -> Result<Self> {
         if text.len() > MAX_CLOUD_BYTES {
             return Err(wrong(format!("{} bytes; the maximum is {MAX_CLOUD_BYTES}", text.len())));
         }
@@ -171,7 +171,7 @@ impl Cloud {
     ///
     /// # Errors
     /// [`Error::Content`] if the file has none for it; the message lists the regions of the file.
-    pub fn region(&self, name: &str) -> Result<&Prices, Error> {
+    pub fn region(&self, name: &str) -> Result<&Prices> {
         self.regions.get(name).ok_or_else(|| absent("region", "regions", name, self.regions.keys()))
     }
 
@@ -179,13 +179,13 @@ impl Cloud {
     ///
     /// # Errors
     /// [`Error::Content`] if the file has no such preset; the message lists the presets of the file.
-    pub fn preset(&self, name: &str) -> Result<&Preset, Error> {
+    pub fn preset(&self, name: &str) -> Result<&Preset> {
         self.presets.get(name).ok_or_else(|| absent("preset", "presets", name, self.presets.keys()))
     }
 }
 
 impl Fleet {
-    fn check(&self) -> Result<(), Error> {
+    fn check(&self) -> Result<()> {
         let Self { boot_s, boot_charged_s, minimum_s, gpu_boot_s, gpu_speed, .. } = *self;
         finite("fleet", &[("boot_s", boot_s), ("boot_charged_s", boot_charged_s), ("minimum_s", minimum_s)])?;
         finite("fleet", &[("gpu_boot_s", gpu_boot_s)])?;
@@ -194,7 +194,7 @@ impl Fleet {
 }
 
 impl Service {
-    fn check(&self, name: &str) -> Result<(), Error> {
+    fn check(&self, name: &str) -> Result<()> {
         let table = format!("services.{name}");
         let Self { vcpu_hour, gib_hour, start_s, minimum_s, cores, speed, .. } = *self;
         finite(&table, &[("vcpu_hour", vcpu_hour), ("gib_hour", gib_hour)])?;
@@ -236,7 +236,7 @@ impl Preset {
         before.map_or(f64::INFINITY, |(_, rate)| rate * 1e6)
     }
 
-    fn check(&self, name: &str) -> Result<(), Error> {
+    fn check(&self, name: &str) -> Result<()> {
         let table = format!("presets.{name}");
         let Self { invoke_ms, cold_start_ms, init_ms, first_byte_ms, keep_s, .. } = *self;
         finite(&table, &[("invoke_ms", invoke_ms), ("cold_start_ms", cold_start_ms), ("init_ms", init_ms)])?;
@@ -277,7 +277,7 @@ fn absent<'a>(kind: &str, table: &str, name: &str, known: impl Iterator<Item = &
 }
 
 /// Checks that each number is finite and at least 0.
-pub(crate) fn finite(table: &str, found: &[(&str, f64)]) -> Result<(), Error> {
+pub(crate) fn finite(table: &str, found: &[(&str, f64)]) -> Result<()> {
     match found.iter().find(|(_, number)| !(number.is_finite() && *number >= 0.0)) {
         Some((key, number)) => Err(wrong(format!("{table}: `{key}` is {number}, but must be 0 or more"))),
         None => Ok(()),
@@ -285,7 +285,7 @@ pub(crate) fn finite(table: &str, found: &[(&str, f64)]) -> Result<(), Error> {
 }
 
 /// Checks that each number is finite and above 0.
-pub(crate) fn positive(table: &str, found: &[(&str, f64)]) -> Result<(), Error> {
+pub(crate) fn positive(table: &str, found: &[(&str, f64)]) -> Result<()> {
     match found.iter().find(|(_, number)| !(number.is_finite() && *number > 0.0)) {
         Some((key, number)) => Err(wrong(format!("{table}: `{key}` is {number}, but must be above 0"))),
         None => Ok(()),

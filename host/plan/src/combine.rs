@@ -17,7 +17,7 @@
 //! ```
 
 use crate::atoms::{Node, Tree};
-use crate::error::Error;
+use crate::error::{Error, Result};
 
 /// One step of a sum. Accumulators are numbered by the level of the node that they hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl Combine {
     ///
     /// # Errors
     /// [`Error::Cover`] if the partials leave something out, overlap or are out of order.
-    pub fn new(tree: Tree, partials: &[Node], target: Node) -> Result<Self, Error> {
+    pub fn new(tree: Tree, partials: &[Node], target: Node) -> Result<Self> {
         let mut combine = Self { steps: Vec::new(), partials: partials.len(), level: target.level };
         let mut next = 0;
         if partials == [target] {
@@ -71,7 +71,7 @@ impl Combine {
         Ok(combine)
     }
 
-    fn add(&mut self, tree: Tree, partials: &[Node], node: Node, next: &mut usize) -> Result<(), Error> {
+    fn add(&mut self, tree: Tree, partials: &[Node], node: Node, next: &mut usize) -> Result<()> {
         let level = node.level;
         self.steps.push(Sum::Start { level });
         let mut children = tree.children(node).peekable();
@@ -121,12 +121,7 @@ impl Combine {
     ///
     /// # Errors
     /// [`Error::PartialLength`] if a slice is too short.
-    pub fn sum<'a>(
-        &self,
-        partials: &'a [f32],
-        width: usize,
-        scratch: &'a mut [f32],
-    ) -> Result<&'a [f32], Error> {
+    pub fn sum<'a>(&self, partials: &'a [f32], width: usize, scratch: &'a mut [f32]) -> Result<&'a [f32]> {
         let wanted = self.partials.saturating_mul(width);
         if partials.len() != wanted {
             return Err(Error::PartialLength { what: "partials", found: partials.len(), wanted });

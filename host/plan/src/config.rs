@@ -21,7 +21,7 @@ pub use normalise::NormaliseFeatures;
 use crate::batch::{Batch, Sampler};
 use crate::checkpoint::Checkpoint;
 use crate::document;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::executor::{Emulator, Executor, RowFormat, SpanChoice};
 use crate::keys;
 use crate::lanes::LaneSettings;
@@ -360,7 +360,7 @@ impl Config {
     /// [`Error::Syntax`] for what is not TOML, [`Error::UnknownKey`] for a key that nothing reads,
     /// [`Error::Value`] for a value out of range, [`Error::TooMany`] past 1 MiB of text; all with
     /// the line.
-    pub fn parse(text: &str, origin: &str) -> Result<Self, Error> {
+    pub fn parse(text: &str, origin: &str) -> Result<Self> {
         let mut config = Self::default();
         config.apply(text, origin)?;
         Ok(config)
@@ -370,7 +370,7 @@ impl Config {
     ///
     /// # Errors
     /// As [`Config::parse`].
-    pub fn apply(&mut self, text: &str, origin: &str) -> Result<(), Error> {
+    pub fn apply(&mut self, text: &str, origin: &str) -> Result<()> {
         let fields = document::parse(text, origin)?;
         let mut changed = self.clone();
         keys::write_config(&mut changed, &fields)?;
@@ -383,7 +383,7 @@ impl Config {
     ///
     /// # Errors
     /// As [`Config::parse`]; [`Error::Override`] for what is not `section.key=value`.
-    pub fn set(&mut self, argument: &str) -> Result<(), Error> {
+    pub fn set(&mut self, argument: &str) -> Result<()> {
         let mut changed = self.clone();
         let field = document::parse_override(argument)?;
         let key = field.path.clone();
@@ -400,7 +400,7 @@ impl Config {
     }
 
     /// Whether what is not as by default is read by the run's executor.
-    fn check_executor(&self) -> Result<(), Error> {
+    fn check_executor(&self) -> Result<()> {
         let sections = [
             ("executor", changes(&self.executor, &Executor::default())?),
             ("emulator", changes(&self.emulator, &Emulator::default())?),
@@ -420,7 +420,7 @@ impl Config {
         self.data.task == Some(TaskType::LinkPrediction)
     }
 
-    fn check_split(&self) -> Result<(), Error> {
+    fn check_split(&self) -> Result<()> {
         let together = |key, found, other, other_found: &str, remedy| {
             Err(Error::Together { key, found, other, other_found: other_found.to_owned(), remedy })
         };
@@ -443,7 +443,7 @@ impl Config {
         }
     }
 
-    fn check_auto(&self) -> Result<(), Error> {
+    fn check_auto(&self) -> Result<()> {
         if !self.pipeline.auto {
             return Ok(());
         }
@@ -460,7 +460,7 @@ impl Config {
         }
     }
 
-    fn check_init(&self) -> Result<(), Error> {
+    fn check_init(&self) -> Result<()> {
         let Run { init, init_fresh, init_digest, .. } = &self.run;
         let (key, found) = match (init_digest, &init_fresh[..]) {
             _ if init.is_some() => return Ok(()),
@@ -473,7 +473,7 @@ impl Config {
         Err(Error::Together { key, found, other, other_found, remedy })
     }
 
-    fn check_links(&self) -> Result<(), Error> {
+    fn check_links(&self) -> Result<()> {
         let links = &self.links;
         if !self.predicts_links() && !links.is_default() {
             return Err(Error::Together {
@@ -497,7 +497,7 @@ impl Config {
     }
 
     /// Whether rows within spans are those that functions would get.
-    fn check_spans(&self) -> Result<(), Error> {
+    fn check_spans(&self) -> Result<()> {
         let executor = &self.executor;
         let rounds = !executor.kind.is_here() && executor.rows == RowFormat::Bf16;
         if rounds && executor.spans != SpanChoice::None {
@@ -513,7 +513,7 @@ impl Config {
     }
 
     /// Whether sequences stay whole.
-    fn check_sequences(&self) -> Result<(), Error> {
+    fn check_sequences(&self) -> Result<()> {
         let together = |key, found: String, other, other_found: String, remedy| {
             Err(Error::Together { key, found, other, other_found, remedy })
         };
@@ -556,7 +556,7 @@ impl Config {
     }
 
     /// Whether what is asked of batches goes with the rest.
-    fn check_batch(&self) -> Result<(), Error> {
+    fn check_batch(&self) -> Result<()> {
         self.batch.check()?;
         let together = |key, found: String, other, other_found: String, remedy| {
             Err(Error::Together { key, found, other, other_found, remedy })
@@ -583,7 +583,7 @@ impl Config {
     /// [`Error::Together`] for a split of links' data or a seed of none, for settings of `run.init` without it, for settings of links without link prediction, or no link to train with; for `run.patience`, `run.until`, `run.keep = "best"` or `pipeline.synchronous_at` without
     /// evaluations to go by; [`Error::Unread`] for a setting of functions where the executor has none, and
     /// for others that it does not read.
-    pub fn check(&self) -> Result<(), Error> {
+    pub fn check(&self) -> Result<()> {
         let run = &self.run;
         let judged = match (run.patience, run.keep) {
             (Some(patience), _) => Some(("run.patience", patience.to_string())),
@@ -629,13 +629,13 @@ impl Config {
     ///
     /// # Errors
     /// [`Error::Write`] for what no recipe can hold: a seed above 2^63 - 1.
-    pub fn to_toml(&self) -> Result<String, Error> {
+    pub fn to_toml(&self) -> Result<String> {
         toml::to_string(self).map_err(|error| Error::Write { message: error.to_string() })
     }
 }
 
 /// The settings of a section that are not as by default, in the order of their names.
-fn changes<T: Serialize>(section: &T, default: &T) -> Result<Vec<(String, toml::Value)>, Error> {
+fn changes<T: Serialize>(section: &T, default: &T) -> Result<Vec<(String, toml::Value)>> {
     let table = |settings: &T| {
         toml::Table::try_from(settings).map_err(|error| Error::Write { message: error.to_string() })
     };

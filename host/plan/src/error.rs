@@ -3,6 +3,9 @@
 use crate::atoms::Node;
 use crate::ids::Layer;
 
+/// The result of a function of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
 /// Everything that this crate refuses. Nothing here is worth a retry: the same input fails again.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

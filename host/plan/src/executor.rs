@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::prices::{HostPlace, Processor};
 use crate::workers::Workers;
 
@@ -144,7 +144,7 @@ impl Config {
     ///
     /// # Errors
     /// [`Error::Unread`] if it does not.
-    pub fn check_read(&self, key: &str, found: &str) -> Result<(), Error> {
+    pub fn check_read(&self, key: &str, found: &str) -> Result<()> {
         let kind = self.executor.kind;
         match ExecutorKind::readers(key) {
             Some(readers) if !readers.contains(&kind) => {

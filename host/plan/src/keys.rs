@@ -16,7 +16,7 @@ mod workers;
 use self::model::MODEL;
 use crate::config::{Config, Data, Keep, Limits, MAX_SEQUENCE, NormaliseFeatures, Run, SelfLoops, Tokens};
 use crate::document::{Field, Fields, Found};
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::executor::RowFormat;
 use crate::model::ModelSettings;
 use crate::objective::{Metric, TaskType};
@@ -29,14 +29,14 @@ struct Key<T> {
     meaning: &'static str,
     /// What else people call it.
     synonyms: &'static [&'static str],
-    write: fn(&mut T, &Field) -> Result<(), Error>,
+    write: fn(&mut T, &Field) -> Result<()>,
 }
 
 const fn key<T>(
     name: &'static str,
     synonyms: &'static [&'static str],
     meaning: &'static str,
-    write: fn(&mut T, &Field) -> Result<(), Error>,
+    write: fn(&mut T, &Field) -> Result<()>,
 ) -> Key<T> {
     Key { name, meaning, synonyms, write }
 }
@@ -442,7 +442,7 @@ fn is_section(name: &str) -> bool {
 }
 
 /// Writes a recipe.
-pub(crate) fn write_config(config: &mut Config, fields: &Fields) -> Result<(), Error> {
+pub(crate) fn write_config(config: &mut Config, fields: &Fields) -> Result<()> {
     if let Some(field) = fields.0.iter().find(|field| !is_section(&field.name)) {
         return Err(unknown_section(field));
     }
@@ -456,7 +456,7 @@ pub(crate) fn write_config(config: &mut Config, fields: &Fields) -> Result<(), E
 }
 
 /// Writes one key, given with its section.
-pub(crate) fn write_override(config: &mut Config, mut field: Field) -> Result<(), Error> {
+pub(crate) fn write_override(config: &mut Config, mut field: Field) -> Result<()> {
     let path = field.path.clone();
     let Some((section, name)) = path.split_once('.') else {
         return Err(unknown_section(&field));
@@ -469,11 +469,11 @@ pub(crate) fn write_override(config: &mut Config, mut field: Field) -> Result<()
 }
 
 /// Writes a model file: the keys of `[model]` without `file`.
-pub(crate) fn write_model_file(model: &mut ModelSettings, fields: &Fields) -> Result<(), Error> {
+pub(crate) fn write_model_file(model: &mut ModelSettings, fields: &Fields) -> Result<()> {
     write(model, "", MODEL.get(1..).unwrap_or(MODEL), &fields.0)
 }
 
-fn write_section(config: &mut Config, section: &str, fields: &Fields) -> Result<(), Error> {
+fn write_section(config: &mut Config, section: &str, fields: &Fields) -> Result<()> {
     let fields = &fields.0;
     match section {
         "data" => write(&mut config.data, section, DATA, fields),
@@ -501,12 +501,12 @@ fn write_section(config: &mut Config, section: &str, fields: &Fields) -> Result<
 
 /// Writes fields in the order of the keys, which is fixed, not in that of the text. `section` is
 /// empty where no section of a recipe is written.
-fn write<T>(target: &mut T, section: &str, keys: &[Key<T>], fields: &[Field]) -> Result<(), Error> {
+fn write<T>(target: &mut T, section: &str, keys: &[Key<T>], fields: &[Field]) -> Result<()> {
     write_both(target, section, (keys, &[]), fields)
 }
 
 /// Writes fields by keys of two lists, outside of every section.
-fn write_with<T>(target: &mut T, keys: &[Key<T>], more: &[Key<T>], fields: &[Field]) -> Result<(), Error> {
+fn write_with<T>(target: &mut T, keys: &[Key<T>], more: &[Key<T>], fields: &[Field]) -> Result<()> {
     write_both(target, "", (keys, more), fields)
 }
 
@@ -515,7 +515,7 @@ fn write_both<T>(
     section: &str,
     (keys, more): (&[Key<T>], &[Key<T>]),
     fields: &[Field],
-) -> Result<(), Error> {
+) -> Result<()> {
     let keys = || keys.iter().chain(more);
     for field in fields {
         if !keys().any(|key| key.name == field.name) {

@@ -16,7 +16,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::executor::SpanChoice;
 use crate::ids::StageId;
 use crate::op::{batch_norm, pair_norm};
@@ -119,7 +119,7 @@ impl LaneSettings {
     ///
     /// # Errors
     /// [`Error::Together`] for a width that does not divide the count, or another number of cuts than lanes.
-    pub fn check(&self) -> Result<(), Error> {
+    pub fn check(&self) -> Result<()> {
         let Lanes { count, width, .. } = self.lanes;
         let refuse = |key, found: String, other, other_found, remedy| {
             Err(Error::Together { key, found, other, other_found, remedy })
@@ -215,7 +215,7 @@ impl Placement {
     /// # Errors
     /// [`Error::Together`] for a program whose stages read rows of other intervals or are the host's, or
     /// that has fewer forward stages than lanes.
-    pub fn of(program: &Program, settings: &LaneSettings) -> Result<Self, Error> {
+    pub fn of(program: &Program, settings: &LaneSettings) -> Result<Self> {
         let runs = settings.lanes.runs();
         let refuse = |other, other_found: String, remedy| {
             let found = settings.lanes.count.to_string();
@@ -270,7 +270,7 @@ impl Placement {
             plan.stages.iter().position(|stage| stage.operators.contains(&operator)).unwrap_or(0)
         };
         // A program has at most 2^16 stages.
-        Self { runs: owners.iter().map(|&owner| run(owner) as u16).collect(), depth: plan.depth as u16 }
+        Self { runs: owners.iter().map(|&owner| run(owner) as u16).collect(), depth: plan.shape.depth as u16 }
     }
 
     /// Forward stages up to `end` in runs from each of `firsts`; the others by what they belong to.
@@ -308,12 +308,7 @@ impl Placement {
     ///
     /// # Errors
     /// [`Error::Together`] for a lane that is not there, or whose layers are several tasks.
-    pub fn recompute(
-        &self,
-        program: &Program,
-        spans: Spans,
-        settings: &LaneSettings,
-    ) -> Result<Spans, Error> {
+    pub fn recompute(&self, program: &Program, spans: Spans, settings: &LaneSettings) -> Result<Spans> {
         let refuse = |other, other_found: String, remedy| {
             let (key, found) = ("lanes.recompute", format!("{:?}", settings.recompute));
             Err(Error::Together { key, found, other, other_found, remedy })

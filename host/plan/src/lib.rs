@@ -95,7 +95,7 @@ pub use config::{
     Choice, Choices, Config, Data, Keep, Limits, MAX_SEQUENCE, NormaliseFeatures, Run, SelfLoops, Tokens,
     origins,
 };
-pub use error::{Error, TextPlace};
+pub use error::{Error, Result, TextPlace};
 pub use executor::{
     EdgePlace, Emulator, Executor, ExecutorKind, FunctionCount, RowFormat, SpanChoice, Transport,
 };
@@ -117,7 +117,7 @@ pub use objective::{Loss, Metric, TaskType};
 pub use optimiser::{Algorithm, Optimiser, Schedule, WeightDecay};
 pub use order::VertexOrder;
 pub use pipeline::{Mode, Pipeline, WeightVersions};
-pub use policy::{Order, PipelineSchedule, Policy};
+pub use policy::{Order, Policy};
 pub use prices::{HostPlace, Moved, Prices, Processor};
 pub use profile::{Profile, StageProfile};
 pub use program::{

@@ -7,7 +7,7 @@
 
 mod first;
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::ids::{DomainId, Layer, OperationId, ParameterId, RelationId, SlotId, StageId};
 use crate::model::{FirstWeights, Model, On, short_name};
 use crate::network::{
@@ -37,12 +37,7 @@ const IN_GROUPS: [&str; 2] = [EMBEDDING, SELF_ATTENTION];
 type Open<'a> = &'a crate::program::Open<'a, Box<dyn std::error::Error + Send + Sync>>;
 
 /// The training program.
-pub(crate) fn training(
-    model: &Model,
-    shape: DataShape,
-    savings: Savings,
-    open: Open<'_>,
-) -> Result<Program, Error> {
+pub(crate) fn training(model: &Model, shape: DataShape, savings: Savings, open: Open<'_>) -> Result<Program> {
     let found = [shape.features, shape.classes];
     if found != [model.features, model.classes] || shape.rows == 0 {
         return Err(Error::Data {
@@ -70,7 +65,7 @@ pub(crate) fn training(
     Ok(program)
 }
 
-fn limit(what: &'static str, found: usize, most: usize) -> Result<(), Error> {
+fn limit(what: &'static str, found: usize, most: usize) -> Result<()> {
     match found <= most {
         true => Ok(()),
         false => Err(Error::TooMany { what, found: found as u64, most: most as u64 }),
@@ -166,7 +161,7 @@ impl<'o> Lowering<'o> {
     }
 
     /// Enters every node's operation, in order: a node has the number of its operation.
-    fn enter_all(&mut self, nodes: &[Node]) -> Result<(), Error> {
+    fn enter_all(&mut self, nodes: &[Node]) -> Result<()> {
         for node in nodes {
             match node.operator.opens() {
                 Opens::Kernel(of, along) => {
@@ -200,7 +195,7 @@ impl<'o> Lowering<'o> {
     }
 
     /// The number of a further use of another layer's weight, until all parameters are known.
-    fn further(&mut self, node: &Kernel, of: Layer, spec: &ParameterSpec) -> Result<ParameterId, Error> {
+    fn further(&mut self, node: &Kernel, of: Layer, spec: &ParameterSpec) -> Result<ParameterId> {
         let name = format!("layers.{of}.{WEIGHT}");
         let place = self.program.parameters.iter().position(|known| known.name == name);
         let shape = place.and_then(|place| self.program.parameters.get(place)).map(|known| &known.shape);
@@ -224,7 +219,7 @@ impl<'o> Lowering<'o> {
         (node, along): (&Kernel, Option<Along>),
         inputs: &[u32],
         output: u32,
-    ) -> Result<OperationId, Error> {
+    ) -> Result<OperationId> {
         let (kernel, layer) = (&node.kernel[..], node.layer);
         let mut attributes = node.attributes.clone();
         if IN_GROUPS.contains(&kernel) {
@@ -348,7 +343,7 @@ impl<'o> Lowering<'o> {
     }
 
     /// The stage of the last loss, then those of nodes, backward: other losses at their places.
-    fn backward(&mut self, nodes: &[Node], made: &[Made]) -> Result<(), Error> {
+    fn backward(&mut self, nodes: &[Node], made: &[Made]) -> Result<()> {
         let Some((last, before)) = nodes.split_last() else { return Ok(()) };
         let end = self.read_by(before.len(), last);
         last.operator.loss(self, last, &end)?;
@@ -436,11 +431,7 @@ impl<'o> Lowering<'o> {
     ///
     /// # Errors
     /// Those of opening kernel `sum`, which adds two gradients.
-    pub(crate) fn contribute(
-        &mut self,
-        values: &[ValueId],
-        gradients: &[Option<SlotId>],
-    ) -> Result<(), Error> {
+    pub(crate) fn contribute(&mut self, values: &[ValueId], gradients: &[Option<SlotId>]) -> Result<()> {
         for (value, gradient) in values.iter().zip(gradients) {
             let Some(gradient) = *gradient else { continue };
             let added = match self.gradients[value.index()] {
@@ -452,7 +443,7 @@ impl<'o> Lowering<'o> {
         Ok(())
     }
 
-    fn add(&mut self, value: ValueId, two: [SlotId; 2]) -> Result<SlotId, Error> {
+    fn add(&mut self, value: ValueId, two: [SlotId; 2]) -> Result<SlotId> {
         let crate::network::Value { width, layer, domain } = self.network.values[value.index()];
         let of = Kernel { adds: true, ..Kernel::new(SUM, (layer, "gradients"), Vec::new()) };
         let operation = self.open((&of, None), &[width; 2], width)?;
@@ -549,7 +540,7 @@ fn check(
     loss: Option<TargetKind>,
     inputs: &[u32],
     output: u32,
-) -> Result<(), Error> {
+) -> Result<()> {
     let refuse = |what, found: String, expected: String| {
         let kernel = kernel.to_owned();
         Err(Error::SignatureMismatch { kernel, layer, what, found, expected })

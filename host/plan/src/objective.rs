@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::signature::TargetKind;
 
 /// What is known of the data's vertices, and to be predicted of others.
@@ -101,7 +101,7 @@ impl Loss {
     ///
     /// # Errors
     /// [`Error::Objective`] where the task does not take what is wanted.
-    pub fn choose(wanted: Option<Self>, task: TaskType) -> Result<Self, Error> {
+    pub fn choose(wanted: Option<Self>, task: TaskType) -> Result<Self> {
         choose("model.loss", wanted, Self::of(task), task.name(), Self::name)
     }
 }
@@ -187,7 +187,7 @@ impl Metric {
     ///
     /// # Errors
     /// [`Error::Objective`] where the task does not take what is wanted.
-    pub fn choose(wanted: Option<Self>, task: TaskType, classes: u32) -> Result<Self, Error> {
+    pub fn choose(wanted: Option<Self>, task: TaskType, classes: u32) -> Result<Self> {
         let all: &[Self] = match task {
             TaskType::Classification if classes == 2 => &[
                 Self::Accuracy,
@@ -233,7 +233,7 @@ fn choose<T: Copy + PartialEq + Default>(
     all: &[T],
     task: &str,
     name: fn(T) -> &'static str,
-) -> Result<T, Error> {
+) -> Result<T> {
     match wanted {
         None => Ok(all.first().copied().unwrap_or_default()),
         Some(wanted) if all.contains(&wanted) => Ok(wanted),

@@ -13,7 +13,7 @@ pub mod links;
 mod moments;
 pub mod pair_norm;
 
-use crate::error::Error;
+use crate::error::Result;
 use crate::ids::{Layer, OperationId, SlotId};
 use crate::lower::Lowering;
 use crate::network::ValueId;
@@ -60,19 +60,13 @@ pub(crate) trait Operator: std::fmt::Debug {
     ///
     /// # Errors
     /// Those of [`Lowering::contribute`].
-    fn backward(
-        &self,
-        to: &mut Lowering<'_>,
-        node: &Node,
-        made: &Made,
-        gradient: SlotId,
-    ) -> Result<(), Error>;
+    fn backward(&self, to: &mut Lowering<'_>, node: &Node, made: &Made, gradient: SlotId) -> Result<()>;
 
     /// Adds the stage that computes the loss and the first gradients, for an operator that ends a network.
     ///
     /// # Errors
     /// Those of [`Lowering::contribute`].
-    fn loss(&self, _: &mut Lowering<'_>, _: &Node, _: &Made) -> Result<(), Error> {
+    fn loss(&self, _: &mut Lowering<'_>, _: &Node, _: &Made) -> Result<()> {
         Ok(())
     }
 }

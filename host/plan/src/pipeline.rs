@@ -26,7 +26,7 @@
 //! micro-batch, of which an epoch has as many as there are intervals:
 //! `W(t+1) = W(t) - lr grad f(W(t-1))`.
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 /// Largest S. Every row that is gathered is kept S + 2 times.
@@ -146,7 +146,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// [`Error::Pipeline`] for a staleness that the mode or the weights do not allow.
-    pub fn check(&self) -> Result<(), Error> {
+    pub fn check(&self) -> Result<()> {
         let Self { mode, staleness, synchronous_last, auto, .. } = *self;
         let refuse = |found: String, allowed| Err(Error::Pipeline { found, allowed });
         if auto {

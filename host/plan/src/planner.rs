@@ -34,7 +34,7 @@ mod search;
 mod tree;
 
 pub use graph::{Graph, MAX_OPERATORS, Operator, Pace};
-pub use machine::{Host, HostWork, Lane, Machine, Wanted};
+pub use machine::{Host, HostWork, Lane, Machine, Shape, Wanted};
 pub use partition::Planner;
 pub use plan::{Answer, Plan, PlannedStage};
 pub use search::plan;

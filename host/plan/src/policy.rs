@@ -100,6 +100,21 @@ impl PipelineSchedule {
         ("interleaved", Self::Interleaved),
     ];
 
+    /// Returns its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, schedule)| *schedule == self).map_or("", |(name, _)| name)
+    }
+
+    /// Returns the schedule of a name.
+    ///
+    /// # Errors
+    /// The names of all schedules, if none has this name.
+    pub fn named(name: &str) -> Result<Self, String> {
+        let found = Self::ALL.iter().find(|(known, _)| name.eq_ignore_ascii_case(known));
+        found.map(|(_, schedule)| *schedule).ok_or_else(|| Self::ALL.map(|(name, _)| name).join(", "))
+    }
+
     /// Returns its order and weights.
     #[must_use]
     pub const fn settings(self) -> (Order, WeightVersions) {
@@ -111,12 +126,6 @@ impl PipelineSchedule {
             Self::Interleaved => (Order::Interleaved, WeightVersions::Latest),
         }
     }
-
-    /// Returns the schedule of an order and weights.
-    #[must_use]
-    pub fn from_settings(settings: (Order, WeightVersions)) -> Option<Self> {
-        Self::ALL.into_iter().map(|(_, known)| known).find(|known| known.settings() == settings)
-    }
 }
 
 impl Config {
@@ -125,12 +134,27 @@ impl Config {
     /// # Errors
     /// The names of all schedules, if none has this name.
     pub fn choose_schedule(&mut self, name: &str) -> Result<(), String> {
-        let found = PipelineSchedule::ALL.iter().find(|(known, _)| name.eq_ignore_ascii_case(known));
-        let (_, schedule) = found.ok_or_else(|| PipelineSchedule::ALL.map(|(name, _)| name).join(", "))?;
-        let (order, weights) = schedule.settings();
+        let (order, weights) = PipelineSchedule::named(name)?.settings();
         (self.lanes.lanes.order, self.pipeline.weights) = (order, Some(weights));
         self.choices.ask("pipeline.weights");
         Ok(())
+    }
+
+    /// Returns the schedule of the order and the weights, or 1F1B if none has both.
+    #[must_use]
+    pub fn schedule(&self) -> PipelineSchedule {
+        let settings = (self.lanes.lanes.order, self.pipeline.weights());
+        let mut all = PipelineSchedule::ALL.into_iter().map(|(_, schedule)| schedule);
+        all.find(|schedule| schedule.settings() == settings).unwrap_or(PipelineSchedule::Flush)
+    }
+
+    /// Returns the schedules that a planner may choose: those that train with defined weights, and with
+    /// several chunks a lane only if the lanes have them.
+    #[must_use]
+    pub fn schedules(&self) -> Vec<PipelineSchedule> {
+        use PipelineSchedule::{Flush, GPipe, Interleaved, TwoBuffered};
+        let several = self.lanes.lanes.chunks() > 1;
+        [Flush, GPipe, TwoBuffered].into_iter().chain(several.then_some(Interleaved)).collect()
     }
 }
 

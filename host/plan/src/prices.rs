@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::cloud::{finite, positive};
-use crate::error::Error;
+use crate::error::{Error, Result};
 
 /// Prices of a region, USD.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -180,7 +180,7 @@ pub enum Processor {
 
 impl Prices {
     /// Checks all prices and machines of the region with this table name.
-    pub(crate) fn check(&self, table: &str) -> Result<(), Error> {
+    pub(crate) fn check(&self, table: &str) -> Result<()> {
         let Self { lambda, s3, transfer, logs, alarms, ec2, .. } = self;
         let prices = [
             ("x86_64_gb_second", lambda.x86_64_gb_second),
@@ -272,7 +272,7 @@ impl Prices {
     ///
     /// # Errors
     /// [`Error::Content`] if the list has none of that name; it says which there are.
-    pub fn machine(&self, name: &str) -> Result<Machine, Error> {
+    pub fn machine(&self, name: &str) -> Result<Machine> {
         self.ec2.get(name).copied().ok_or_else(|| {
             let known: Vec<&str> = self.ec2.keys().map(String::as_str).collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };

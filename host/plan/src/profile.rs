@@ -20,7 +20,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::ids::{ParameterId, SlotId, StageId};
 use crate::program::{Place, Program, SlotOf, Stage};
 
@@ -161,7 +161,7 @@ impl Profile {
     /// # Errors
     /// [`Error::Content`] for another version, a figure that is negative or not finite, or a stage given
     /// twice.
-    pub fn check(&self) -> Result<(), Error> {
+    pub fn check(&self) -> Result<()> {
         let wrong = |reason: String| Err(Error::Content { what: "a task profile", reason });
         if self.version != PROFILE_VERSION {
             return wrong(format!("version {}; this program reads {PROFILE_VERSION}", self.version));
@@ -206,7 +206,7 @@ impl Profile {
     ///
     /// # Errors
     /// As [`Profile::check`]; and for a stage that the program does not have, or stages of another program.
-    pub fn stages(&self, program: &Program, stored: f64) -> Result<Vec<StageProfile>, Error> {
+    pub fn stages(&self, program: &Program, stored: f64) -> Result<Vec<StageProfile>> {
         self.check()?;
         self.check_program(program)?;
         let mut stages: Vec<StageProfile> = (0u16..)
@@ -228,7 +228,7 @@ impl Profile {
     ///
     /// # Errors
     /// [`Error::Content`] with the first that is not.
-    pub fn check_program(&self, program: &Program) -> Result<(), Error> {
+    pub fn check_program(&self, program: &Program) -> Result<()> {
         let (measured, own) = (&self.program, stage_names(program));
         if measured.is_empty() || self.stages.is_empty() || *measured == own {
             return Ok(());

@@ -21,7 +21,7 @@
 //! needs of each slot that it reads the rows of its own interval; a gather needs those of all
 //! ([`Scope`]).
 
-use crate::error::Error;
+use crate::error::Result;
 use crate::ids::{DomainId, Layer, OperationId, ParameterId, RelationId, SlotId, StageId};
 use crate::lower;
 use crate::model::Model;
@@ -437,7 +437,7 @@ impl Program {
         shape: DataShape,
         savings: Savings,
         signature: &Open<'_, E>,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self> {
         lower::training(model, shape, savings, &|kernel, inputs, attributes| {
             signature(kernel, inputs, attributes).map_err(Into::into)
         })

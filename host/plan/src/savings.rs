@@ -14,7 +14,7 @@
 //! its output that the gathers saved, forward and back, are more than the rows that have to be made for
 //! them. The same result to rounding.
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::ids::StageId;
 use crate::model::{Aggregator, FeatureGather, LayerKind, Model};
 use crate::network::{ACTIVATE, CONCAT, CONV2D, HEAD, LINEAR, NORMALISE, POOL2D, PRODUCT, SLICE, SUM};
@@ -178,7 +178,7 @@ impl Savings {
     /// # Errors
     /// [`Error::Data`] if the features are to be gathered once and dropout stands before them: that
     /// would be another model.
-    pub fn choose(model: &Model, work: &Workload, wanted: GatherFeatures) -> Result<Self, Error> {
+    pub fn choose(model: &Model, work: &Workload, wanted: GatherFeatures) -> Result<Self> {
         let aggregate_first = aggregate_first(model, work);
         let Some(first) = model.layers.first() else {
             return Ok(Self::default());
@@ -274,7 +274,7 @@ mod tests {
     use super::*;
     use crate::objective::TaskType;
 
-    fn chosen(dropout: f64, work: Workload, wanted: GatherFeatures) -> Result<bool, Error> {
+    fn chosen(dropout: f64, work: Workload, wanted: GatherFeatures) -> Result<bool> {
         let model = Model::gcn(2, 16, dropout, 100, 7).unwrap();
         Savings::choose(&model, &work, wanted).map(|s| s.gathered_features)
     }

@@ -9,7 +9,7 @@
 
 use std::ops::Range;
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::executor::SpanChoice;
 use crate::ids::{ParameterId, SlotId, StageId};
 use crate::op;
@@ -40,7 +40,7 @@ impl Spans {
     ///
     /// # Errors
     /// [`Error::Together`] for first stages that the program has not, or for runs that cannot be one task.
-    pub fn of(program: &Program, wanted: &SpanChoice) -> Result<Self, Error> {
+    pub fn of(program: &Program, wanted: &SpanChoice) -> Result<Self> {
         let count = program.stages.len();
         let firsts: Vec<usize> = match wanted {
             SpanChoice::None => (0..count).collect(),

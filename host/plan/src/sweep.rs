@@ -19,7 +19,7 @@
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::until::Part;
 
 /// Most trials of a sweep.
@@ -94,7 +94,7 @@ impl Halving {
     ///
     /// # Errors
     /// [`Error::Content`] for a first rung that is as long as the recipe's training.
-    pub fn rungs(self, choices: u64, last: u32) -> Result<Vec<Rung>, Error> {
+    pub fn rungs(self, choices: u64, last: u32) -> Result<Vec<Rung>> {
         if self.epochs >= last {
             let reason = "trains no longer; choose fewer for the first rung, or raise run.epochs";
             return Err(wrong(format!("halving.epochs = {}: the recipe, of {last}, {reason}", self.epochs)));
@@ -207,7 +207,7 @@ fn wrong(reason: impl Into<String>) -> Error {
     Error::Content { what: "a sweep", reason: reason.into() }
 }
 
-fn limit(what: &'static str, found: u64, most: u64) -> Result<(), Error> {
+fn limit(what: &'static str, found: u64, most: u64) -> Result<()> {
     if found > most { Err(Error::TooMany { what, found, most }) } else { Ok(()) }
 }
 
@@ -217,7 +217,7 @@ impl Sweep {
     /// # Errors
     /// [`Error::Content`] for what is no sweep: not TOML, an unknown key, a parameter without
     /// values, a range where nothing is drawn; [`Error::TooMany`] past the stated limits.
-    pub fn parse(text: &str) -> Result<Self, Error> {
+    pub fn parse(text: &str) -> Result<Self> {
         limit("bytes of a sweep", text.len() as u64, MAX_BYTES)?;
         let found: Text = toml::from_str(text).map_err(|error| wrong(error.to_string().trim_end()))?;
         let mut parameters = Vec::new();
@@ -286,7 +286,7 @@ impl Sweep {
     ///
     /// # Errors
     /// [`Error::TooMany`] past [`MAX_TRIALS`].
-    pub fn trials(&self, seed: u64) -> Result<Vec<Trial>, Error> {
+    pub fn trials(&self, seed: u64) -> Result<Vec<Trial>> {
         let lengths = self.parameters.iter().map(|parameter| match &parameter.values {
             Values::List(values) => values.len() as u64,
             Values::Range { .. } => 1,
@@ -369,7 +369,7 @@ fn mixed(seed: u64, at: u64, place: u64) -> u64 {
 }
 
 /// The parameters of a table; a table in it is a section, unless it is a range.
-fn collect(into: &mut Vec<Parameter>, section: &str, table: &Table) -> Result<(), Error> {
+fn collect(into: &mut Vec<Parameter>, section: &str, table: &Table) -> Result<()> {
     for (name, value) in table {
         let key = if section.is_empty() { name.clone() } else { format!("{section}.{name}") };
         let values = match value {

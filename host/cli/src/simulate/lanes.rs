@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use eciton_engine::Residence;
-use eciton_plan::PipelineSchedule;
 use eciton_plan::planner::models::{Speed, published};
 use eciton_plan::planner::{Graph, Host, HostWork, Lane, Machine, Plan, Wanted, plan};
+use eciton_plan::policy::PipelineSchedule;
 use eciton_simulate::pipeline::{Owner, Pipeline, PipelineReport, Places, Preemption, checkpointed};
 use serde::Serialize;
 
@@ -110,9 +110,8 @@ enum HoldName {
 }
 
 fn schedule(text: &str) -> Result<PipelineSchedule, String> {
-    let found =
-        PipelineSchedule::ALL.iter().find(|(name, of)| *name == text && *of != PipelineSchedule::Naive);
-    found.map(|(_, of)| *of).ok_or_else(|| "gpipe, 1f1b, 2bw and interleaved are known".to_owned())
+    let found = PipelineSchedule::named(text).ok().filter(|schedule| *schedule != PipelineSchedule::Naive);
+    found.ok_or_else(|| "gpipe, 1f1b, 2bw and interleaved are known".to_owned())
 }
 
 /// Losses of a trace, in order.
@@ -250,7 +249,7 @@ pub(super) fn run(
     }
     let drawn = (preemption.per_hour > 0.0 || preemption.bursts_per_hour > 0.0) && places.trace.is_empty();
     let restarted = drawn.then(|| {
-        let count = planned.width * planned.depth;
+        let count = planned.shape.width * planned.shape.depth;
         let rounds = checkpointed(&preemption, (count, planned.round_seconds), CHECKPOINT, simulated, seed);
         f64::from(rounds) * f64::from(pipeline.rows) / simulated
     });
@@ -259,7 +258,7 @@ pub(super) fn run(
         output.json(&Line {
             event: "pipeline",
             model,
-            pipeline: planned.shape(),
+            pipeline: planned.summary(),
             stages: stages(&planned, &graph),
             planned_rows_per_s: planned.rows_a_second,
             checkpointed_rows_per_s: restarted,
@@ -274,7 +273,7 @@ pub(super) fn run(
     let mut row = |name: &str, text: String| output.line(format_args!("{name:<12} {text}"));
     row(
         "pipeline",
-        format!("{model}: {}, {} rows an update", planned.shape(), grouped(pipeline.rows.into())),
+        format!("{model}: {}, {} rows an update", planned.summary(), grouped(pipeline.rows.into())),
     );
     for (at, stage) in stages(&planned, &graph).iter().enumerate() {
         let operators = match &stage.operators[..] {
@@ -309,7 +308,7 @@ pub(super) fn run(
             counted(report.retries, "step"),
             report.again,
             report.places,
-            planned.width * planned.depth
+            planned.shape.width * planned.shape.depth
         ),
     );
     if let Some(rows) = restarted {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Config;
 use super::commented::settings;
 use crate::document;
-use crate::error::Error;
+use crate::error::Result;
 use crate::keys;
 
 /// Setting that follows from the data.
@@ -72,7 +72,7 @@ impl Config {
     ///
     /// # Errors
     /// As [`Config::parse`].
-    pub fn parse_asked(text: &str, origin: &str) -> Result<Self, Error> {
+    pub fn parse_asked(text: &str, origin: &str) -> Result<Self> {
         let mut config = Self::parse(text, origin)?;
         for section in document::parse(text, origin)?.0 {
             if let document::Found::Table(fields) = section.value {
@@ -87,7 +87,7 @@ impl Config {
     ///
     /// # Errors
     /// As [`Config::to_toml`].
-    pub fn recall_choices(&mut self, origins: &BTreeMap<String, String>) -> Result<(), Error> {
+    pub fn recall_choices(&mut self, origins: &BTreeMap<String, String>) -> Result<()> {
         let text = self.to_toml()?;
         self.choices.made.extend(settings(&text).filter_map(|(key, line)| {
             let reason = origins.get(&key)?.strip_prefix(ORIGIN)?.to_owned();
@@ -101,7 +101,7 @@ impl Config {
     ///
     /// # Errors
     /// A key or a value that does not exist.
-    pub fn choose(&mut self, choice: Choice) -> Result<bool, Error> {
+    pub fn choose(&mut self, choice: Choice) -> Result<bool> {
         if self.choices.is_asked(&choice.key) {
             return Ok(false);
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Config;
-use crate::error::Error;
+use crate::error::Result;
 use crate::keys;
 
 /// The widest line of comments.
@@ -15,7 +15,7 @@ impl Config {
     ///
     /// # Errors
     /// As [`Config::to_toml`].
-    pub fn to_commented_toml(&self, from: &dyn Fn(&str) -> Option<String>) -> Result<String, Error> {
+    pub fn to_commented_toml(&self, from: &dyn Fn(&str) -> Option<String>) -> Result<String> {
         let meanings: BTreeMap<String, &str> =
             keys::keys().into_iter().map(|info| (info.key, info.meaning)).collect();
         let default = Self::default().to_toml()?;

@@ -1,7 +1,7 @@
 //! Conditions that lanes and workers put on the rest of a configuration.
 
 use super::Config;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::executor::SpanChoice;
 use crate::lanes::Lanes;
 use crate::pipeline::{Mode, WeightVersions};
@@ -9,7 +9,7 @@ use crate::workers::Workers;
 
 impl Config {
     /// Whether lanes go with the rest.
-    pub(super) fn check_lanes(&self) -> Result<(), Error> {
+    pub(super) fn check_lanes(&self) -> Result<()> {
         self.lanes.check()?;
         let count = self.lanes.lanes.count;
         let refuse = |other, other_found: String, remedy| {
@@ -56,7 +56,7 @@ impl Config {
     }
 
     /// Whether there are workers, where they are to do the work.
-    pub(super) fn check_workers(&self) -> Result<(), Error> {
+    pub(super) fn check_workers(&self) -> Result<()> {
         let together = |key, found: String, other, other_found: &str, remedy| {
             Err(Error::Together { key, found, other, other_found: other_found.to_owned(), remedy })
         };
@@ -125,7 +125,7 @@ impl Config {
     }
 
     /// Whether what workers own goes with the rest.
-    fn check_owned(&self) -> Result<(), Error> {
+    fn check_owned(&self) -> Result<()> {
         let together = |other, other_found: &str, remedy| {
             let (key, found) = ("workers.owner", "\"worker\"".to_owned());
             Err(Error::Together { key, found, other, other_found: other_found.to_owned(), remedy })

@@ -2,7 +2,7 @@
 
 use super::{Key, key};
 use crate::document::Field;
-use crate::error::Error;
+use crate::error::Result;
 use crate::executor::{
     EdgePlace, Emulator, Executor, ExecutorKind, FunctionCount, MAX_FUNCTIONS, RowFormat, SpanChoice,
     Transport,
@@ -158,7 +158,7 @@ pub(super) const EXECUTOR: &[Key<Executor>] = &[
     }),
 ];
 
-fn share(field: &Field) -> Result<f64, Error> {
+fn share(field: &Field) -> Result<f64> {
     field.number("a share from 0 to 1", |v| (0.0..=1.0).contains(&v))
 }
 

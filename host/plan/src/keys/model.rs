@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::{FINITE, Key, PROBABILITY, is_probability, key, write_with};
 use crate::class_weights::ClassWeights;
 use crate::document::{Field, Fields, Found, number};
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::model::{
     Activation, Aggregator, EdgeColumn, FirstWeights, Jumping, LayerSettings, Layers, MAX_ATTRIBUTES,
     MAX_HEADS, MAX_HOPS, MAX_LAYERS, MAX_WIDTH, ModelKind, ModelSettings, Norm, On, Readout, wiring,
@@ -449,7 +449,7 @@ pub(super) const LAYER: &[Key<LayerSettings>] = &[
 ];
 
 /// A few names, or one by itself.
-fn names(field: &Field) -> Result<Vec<String>, Error> {
+fn names(field: &Field) -> Result<Vec<String>> {
     let name = |item: &Found| match item {
         Found::Text(text) => Some(text.clone()),
         _ => None,
@@ -463,7 +463,7 @@ fn names(field: &Field) -> Result<Vec<String>, Error> {
 }
 
 /// A layer's kernel by its name.
-fn kernel(field: &Field) -> Result<&'static str, Error> {
+fn kernel(field: &Field) -> Result<&'static str> {
     let names = LayerSettings::KERNELS;
     field.choice(&names.map(|name| (name, name))).map_err(|_| {
         let names = names.iter().chain(&LayerSettings::BUILT_IN);
@@ -473,7 +473,7 @@ fn kernel(field: &Field) -> Result<&'static str, Error> {
 }
 
 /// Weights of classes: a word, or a number a class.
-fn class_weights(field: &Field) -> Result<ClassWeights, Error> {
+fn class_weights(field: &Field) -> Result<ClassWeights> {
     let allowed = || field.refuse("\"balanced\", or a list of finite numbers, not negative, one a class");
     match &field.value {
         Found::Text(text) if text == "balanced" => Ok(ClassWeights::Balanced),
@@ -487,7 +487,7 @@ fn class_weights(field: &Field) -> Result<ClassWeights, Error> {
 }
 
 /// Attributes of a kernel, as a table.
-fn attributes(field: &Field) -> Result<BTreeMap<String, Value>, Error> {
+fn attributes(field: &Field) -> Result<BTreeMap<String, Value>> {
     let table = match &field.value {
         Found::Table(Fields(fields)) if fields.len() <= MAX_ATTRIBUTES as usize => fields,
         _ => return Err(field.refuse(format!("a table of at most {MAX_ATTRIBUTES} names and values"))),
@@ -505,7 +505,7 @@ fn attributes(field: &Field) -> Result<BTreeMap<String, Value>, Error> {
     table.iter().map(attribute).collect()
 }
 
-fn layers(field: &Field) -> Result<Layers, Error> {
+fn layers(field: &Field) -> Result<Layers> {
     let allowed = format!("a whole number from 1 to {MAX_LAYERS}, or a list of so many tables");
     match &field.value {
         Found::Integer(_) => {

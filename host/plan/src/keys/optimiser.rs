@@ -2,7 +2,7 @@
 
 use super::{Key, is_positive, is_probability, key};
 use crate::document::{Field, Found, number};
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::model::MAX_LAYERS;
 use crate::optimiser::{Algorithm, Optimiser, Schedule, WeightDecay};
 
@@ -152,7 +152,7 @@ pub(super) const OPTIMISER: &[Key<Optimiser>] = &[
     }),
 ];
 
-fn weight_decay(field: &Field) -> Result<WeightDecay, Error> {
+fn weight_decay(field: &Field) -> Result<WeightDecay> {
     let allowed = "a number >= 0, or a list of 1 to 64 such numbers";
     let refuse = || field.refuse(allowed);
     match &field.value {

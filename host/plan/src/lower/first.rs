@@ -1,6 +1,6 @@
 //! First values that a model or a layer says itself.
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::ids::Layer;
 use crate::model::{First, LayerKind, Model};
 use crate::program::Program;
@@ -44,7 +44,7 @@ fn sums(layer: &crate::model::ModelLayer) -> u32 {
 }
 
 /// Refuses a name in `init` that no parameter has: of a layer's among those of the layer.
-pub(super) fn check_names(program: &Program) -> Result<(), Error> {
+pub(super) fn check_names(program: &Program) -> Result<()> {
     let model = &program.model;
     let of_layers = (0u16..).map(Layer).zip(&model.layers).map(|(at, layer)| (Some(at), &layer.init));
     for (home, init) in of_layers.chain([(None, &model.init)]) {

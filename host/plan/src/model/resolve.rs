@@ -7,7 +7,7 @@ use super::{
     Activation, Attention, FirstWeights, LayerKind, MAX_HEADS, MAX_HOPS, MAX_LAYERS, MAX_WIDTH, Model,
     ModelLayer, Norm, On, Readout, Source, number, wiring,
 };
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::keys;
 use crate::objective::{Loss, TaskType};
 use crate::signature::Attribute;
@@ -41,12 +41,7 @@ impl Model {
     /// that does not fit (unknown kind, width out of range, an attribute that its kind has not, a last
     /// layer whose width is not the number of classes or which has an activation), [`Error::TooMany`]
     /// past [`MAX_LAYERS`].
-    pub fn resolve(
-        settings: &ModelSettings,
-        features: u32,
-        classes: u32,
-        task: TaskType,
-    ) -> Result<Self, Error> {
+    pub fn resolve(settings: &ModelSettings, features: u32, classes: u32, task: TaskType) -> Result<Self> {
         let data = |found: String, allowed| Err(Error::Data { found, allowed });
         if features == 0 || features > i32::MAX as u32 {
             return data(format!("{features} features a vertex"), "1 to 2^31 - 1 features a vertex");
@@ -114,7 +109,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::EdgeColumns`] where there are none, or no such column.
-    pub fn check_edges(&self, columns: u32) -> Result<(), Error> {
+    pub fn check_edges(&self, columns: u32) -> Result<()> {
         let asks = self.layers.iter().any(|layer| layer.edge_features);
         let asked = match (self.edge_weights, asks) {
             (Some(column), _) if column >= columns => format!("edge_weights = {column}"),
@@ -164,7 +159,7 @@ fn reads(model: &Model, layer: &LayerSettings, inputs: Option<&Vec<Source>>) -> 
 }
 
 /// Checks losses beside the last layer's: compared are the same rows with the same targets.
-fn check_losses(model: &Model) -> Result<(), Error> {
+fn check_losses(model: &Model) -> Result<()> {
     let last = model.layers.len().saturating_sub(1);
     for (at, layer) in model.layers.iter().enumerate() {
         let Some(weight) = layer.loss_weight else { continue };
@@ -225,7 +220,7 @@ fn own_keys(own: &KindSettings) -> [OwnKey; 10] {
 }
 
 /// The layers one by one.
-fn listed(settings: &ModelSettings, classes: u32) -> Result<Vec<LayerSettings>, Error> {
+fn listed(settings: &ModelSettings, classes: u32) -> Result<Vec<LayerSettings>> {
     let too_many = |found: u64| {
         let (what, most) = ("layers of a model (at least 1)", u64::from(MAX_LAYERS));
         Error::TooMany { what, found, most }
@@ -299,12 +294,12 @@ struct Resolving<'a> {
 }
 
 impl Resolving<'_> {
-    fn refuse<T>(&self, attribute: &'static str, found: String, allowed: &str) -> Result<T, Error> {
+    fn refuse<T>(&self, attribute: &'static str, found: String, allowed: &str) -> Result<T> {
         let layer = number(self.model.layers.len());
         Err(Error::Model { layer, attribute, found, allowed: allowed.to_owned() })
     }
 
-    fn layer(&self) -> Result<ModelLayer, Error> {
+    fn layer(&self) -> Result<ModelLayer> {
         let Self { settings, layer, classes, .. } = *self;
         self.check_sources()?;
         let input = self.input();
@@ -448,7 +443,7 @@ impl Resolving<'_> {
     }
 
     /// The layer's kind, with attributes of its own.
-    fn kind(&self) -> Result<LayerKind, Error> {
+    fn kind(&self) -> Result<LayerKind> {
         let Self { settings, layer, .. } = *self;
         let of: [OwnKey; 2] = [
             ("jumping", layer.jumping.is_some(), &["linear"]),
@@ -512,7 +507,7 @@ impl Resolving<'_> {
         })
     }
 
-    fn own_kernel(&self) -> Result<LayerKind, Error> {
+    fn own_kernel(&self) -> Result<LayerKind> {
         let layer = self.layer;
         let on = layer.on.unwrap_or_default();
         if on == On::Edges && !LayerSettings::is_path(&layer.kernel) {
@@ -532,7 +527,7 @@ impl Resolving<'_> {
         })
     }
 
-    fn attention(&self, width: u32, dropout: f64) -> Result<Attention, Error> {
+    fn attention(&self, width: u32, dropout: f64) -> Result<Attention> {
         let Self { settings, layer, classes, .. } = *self;
         let own = layer.own.or(settings.own);
         // What is said of the model is not of the last layer.
@@ -562,14 +557,14 @@ impl Resolving<'_> {
         Ok(Attention { heads, features, average, slope, dropout })
     }
 
-    fn hops(&self, hops: u32) -> Result<u32, Error> {
+    fn hops(&self, hops: u32) -> Result<u32> {
         if !(1..=MAX_HOPS).contains(&hops) {
             return self.refuse("hops", hops.to_string(), &format!("1 to {MAX_HOPS}"));
         }
         Ok(hops)
     }
 
-    fn check_jumping(&self) -> Result<(), Error> {
+    fn check_jumping(&self) -> Result<()> {
         let widths: Vec<u32> = self.sources.iter().map(|&source| self.model.width_of(source)).collect();
         if self.model.layers.is_empty() {
             return self.refuse("jumping", "given in the first layer".to_owned(), "behind other layers");

@@ -3,7 +3,7 @@
 use super::{Activation, Aggregator, FirstWeights, Image, Init, Jumping, Norm, On, PoolBy, Readout, SetKeys};
 use crate::class_weights::ClassWeights;
 use crate::document;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::keys;
 use crate::objective::Loss;
 use crate::signature::Value;
@@ -106,7 +106,7 @@ impl ModelSettings {
     ///
     /// # Errors
     /// As [`crate::Config::parse`].
-    pub fn parse(text: &str, origin: &str) -> Result<Self, Error> {
+    pub fn parse(text: &str, origin: &str) -> Result<Self> {
         let mut settings = Self::default();
         let fields = document::parse(text, origin)?;
         keys::write_model_file(&mut settings, &fields)?;
@@ -161,7 +161,7 @@ impl EdgeColumn {
     ///
     /// # Errors
     /// [`Error::EdgeColumn`] for a name that no column has, or two have.
-    pub fn number(&self, names: &[String]) -> Result<u32, Error> {
+    pub fn number(&self, names: &[String]) -> Result<u32> {
         match self {
             Self::Number(number) => Ok(*number),
             Self::Name(name) => {

@@ -4,7 +4,7 @@
 mod deep;
 
 use super::*;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::signature::Value;
 
 fn gcn(width: u32, activation: Activation, dropout: f64, bias: bool) -> ModelLayer {
@@ -80,7 +80,7 @@ fn models_that_do_not_fit_are_refused() {
     assert!(matches!(error, Error::UnknownKey { .. }), "{error}");
 }
 
-fn resolved(text: &str) -> Result<Model, Error> {
+fn resolved(text: &str) -> Result<Model> {
     Model::resolve(&ModelSettings::parse(text, "m.toml")?, 5, 3, TaskType::Classification)
 }
 

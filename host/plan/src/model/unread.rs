@@ -10,7 +10,7 @@ use super::{
     Activation, Aggregator, FirstWeights, LEAKY_SLOPE, MAX_HOPS, MAX_LAYERS, MAX_WIDTH, Model, ModelKind,
     Norm, Readout,
 };
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::objective::TaskType;
 
 /// Keys that were set one by one: by a flag, `--set`, a sweep or a caller. Two models are equal whatever set them.
@@ -148,7 +148,7 @@ impl ModelSettings {
     ///
     /// # Errors
     /// [`Error::UnreadKey`]. A model that cannot be resolved is no error here: [`Model::resolve`] reports it.
-    pub fn check_read(&self, features: u32, classes: u32, task: TaskType) -> Result<(), Error> {
+    pub fn check_read(&self, features: u32, classes: u32, task: TaskType) -> Result<()> {
         let resolve = |settings: &Self| Model::resolve(settings, features, classes, task);
         let Ok(model) = resolve(self) else { return Ok(()) };
         for (key, given, changes) in probes(self) {

@@ -4,7 +4,7 @@
 //! weights follow from s and t. Nothing of the size of all edges is kept.
 
 use super::{Made, Node, Opens, Operator, find};
-use crate::error::Error;
+use crate::error::Result;
 use crate::ids::{Layer, SlotId};
 use crate::lower::Lowering;
 use crate::model::Attention;
@@ -83,13 +83,7 @@ impl Operator for Attention {
         to.push(forward);
     }
 
-    fn backward(
-        &self,
-        to: &mut Lowering<'_>,
-        node: &Node,
-        made: &Made,
-        gradient: SlotId,
-    ) -> Result<(), Error> {
+    fn backward(&self, to: &mut Lowering<'_>, node: &Node, made: &Made, gradient: SlotId) -> Result<()> {
         let turned = to.kept(node, vec![self.turned()]);
         let mut targets = stage(to, node, made, (Phase::BackwardTargets, "turn"));
         targets.read([made.inputs[0]], Scope::Own, Port::Input);

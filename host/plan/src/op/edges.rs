@@ -7,7 +7,7 @@
 
 use super::kernel::Kernel;
 use super::{Made, Node, Opens, Operator};
-use crate::error::Error;
+use crate::error::Result;
 use crate::ids::{Layer, SlotId};
 use crate::lower::Lowering;
 use crate::network::{Network, ValueId};
@@ -83,13 +83,7 @@ impl Operator for Edges {
     }
 
     /// By target even where no target is trained, for the gradients of parameters and what sources need.
-    fn backward(
-        &self,
-        to: &mut Lowering<'_>,
-        node: &Node,
-        made: &Made,
-        gradient: SlotId,
-    ) -> Result<(), Error> {
+    fn backward(&self, to: &mut Lowering<'_>, node: &Node, made: &Made, gradient: SlotId) -> Result<()> {
         let signature = to.signature(made.operation);
         let passed = signature.edges.map_or_else(Vec::new, |edges| edges.passed.extents);
         let ([sources, targets], [source, _]) = (&node.inputs[..], &made.inputs[..]) else {

@@ -2,7 +2,7 @@
 //! itself where the normalisation says so. Backward is the same sum over the relation reversed.
 
 use super::{Made, Node, Opens, Operator, find};
-use crate::error::Error;
+use crate::error::Result;
 use crate::ids::{Layer, SlotId};
 use crate::lower::Lowering;
 use crate::network::{Network, ValueId};
@@ -71,13 +71,7 @@ impl Operator for Gather {
         self.stage(to, node, made, (made.inputs[0], made.outputs[0]));
     }
 
-    fn backward(
-        &self,
-        to: &mut Lowering<'_>,
-        node: &Node,
-        made: &Made,
-        gradient: SlotId,
-    ) -> Result<(), Error> {
+    fn backward(&self, to: &mut Lowering<'_>, node: &Node, made: &Made, gradient: SlotId) -> Result<()> {
         let width = to.network.width(node.inputs[0]);
         let back = to.back(node, vec![width]);
         self.stage(to, node, made, (gradient, back));

@@ -1,7 +1,7 @@
 //! Vertex kernels: a kernel's work on an interval's own rows.
 
 use super::{Made, Node, Opens, Operator, find};
-use crate::error::Error;
+use crate::error::Result;
 use crate::ids::{DomainId, Layer, OperationId, SlotId};
 use crate::lower::Lowering;
 use crate::network::{Bias, CONV2D, EMBEDDING, SELF_ATTENTION};
@@ -129,13 +129,7 @@ impl Operator for Kernel {
         forward(to, made.operation, to.domain(node), (&made.inputs, writes));
     }
 
-    fn backward(
-        &self,
-        to: &mut Lowering<'_>,
-        node: &Node,
-        made: &Made,
-        gradient: SlotId,
-    ) -> Result<(), Error> {
+    fn backward(&self, to: &mut Lowering<'_>, node: &Node, made: &Made, gradient: SlotId) -> Result<()> {
         if self.adds {
             let passed: Vec<Option<SlotId>> =
                 node.inputs.iter().map(|&input| to.is_trained(input).then_some(gradient)).collect();
@@ -155,7 +149,7 @@ impl Operator for Kernel {
         to.contribute(&node.inputs, &written)
     }
 
-    fn loss(&self, to: &mut Lowering<'_>, node: &Node, made: &Made) -> Result<(), Error> {
+    fn loss(&self, to: &mut Lowering<'_>, node: &Node, made: &Made) -> Result<()> {
         let written: Vec<Option<SlotId>> = node.inputs.iter().map(|&input| to.wanted(input)).collect();
         let name = to.kernel_stage_name(made.operation, "loss");
         let mut stage = to.stage(made.operation, Phase::Loss, name, to.domain(node));

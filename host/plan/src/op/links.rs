@@ -6,7 +6,7 @@
 //! rows of all intervals, as a gather does, and writes its own.
 
 use super::{Made, Node, Opens, Operator};
-use crate::error::Error;
+use crate::error::Result;
 use crate::ids::{Layer, SlotId};
 use crate::lower::Lowering;
 use crate::network::{Network, ValueId};
@@ -33,11 +33,11 @@ impl Operator for Links {
     /// An evaluation ends with the rows.
     fn forward(&self, _: &mut Lowering<'_>, _: &Node, _: &mut Made) {}
 
-    fn backward(&self, _: &mut Lowering<'_>, _: &Node, _: &Made, _: SlotId) -> Result<(), Error> {
+    fn backward(&self, _: &mut Lowering<'_>, _: &Node, _: &Made, _: SlotId) -> Result<()> {
         Ok(())
     }
 
-    fn loss(&self, to: &mut Lowering<'_>, node: &Node, made: &Made) -> Result<(), Error> {
+    fn loss(&self, to: &mut Lowering<'_>, node: &Node, made: &Made) -> Result<()> {
         let width = to.network.width(node.inputs[0]);
         let gradient = to.back(node, vec![width]);
         let name = format!("{NAME} {} loss", node.layer);

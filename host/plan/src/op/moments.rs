@@ -4,7 +4,7 @@
 //! all intervals. `driver/op/moments.rs` of `eciton-train` has their work.
 
 use super::{Made, Node, Opens, Operator};
-use crate::error::Error;
+use crate::error::Result;
 use crate::ids::SlotId;
 use crate::lower::Lowering;
 use crate::program::{Cost, Phase, Port, Scope, Stage};
@@ -52,13 +52,7 @@ impl Operator for OverRows {
         to.push(forward);
     }
 
-    fn backward(
-        &self,
-        to: &mut Lowering<'_>,
-        node: &Node,
-        made: &Made,
-        gradient: SlotId,
-    ) -> Result<(), Error> {
+    fn backward(&self, to: &mut Lowering<'_>, node: &Node, made: &Made, gradient: SlotId) -> Result<()> {
         let width = to.network.width(node.inputs[0]);
         let turned = to.kept(node, vec![(self.turned)(width)]);
         let mut targets = self.stage(to, node, made, (Phase::BackwardTargets, "turn"), turned);

@@ -52,5 +52,5 @@ pub(super) fn throughput(of: &Candidate<'_>) -> f64 {
         compute.max(of.update_of(stage, 0) / own)
     });
     let slowest = slowest.fold(0.0, f64::max);
-    if slowest > 0.0 { f64::from(setting.width) * setting.rows / slowest } else { f64::INFINITY }
+    if slowest > 0.0 { f64::from(setting.shape.width) * setting.rows / slowest } else { f64::INFINITY }
 }

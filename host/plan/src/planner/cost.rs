@@ -18,10 +18,10 @@
 //! 3.3, where W, K are of a d-th of the model, v = 2, c = 0, k = d.
 
 use super::graph::{Graph, Pace};
-use super::machine::{Host, HostWork, Lane, Machine, Wanted};
+use super::machine::{Host, HostWork, Lane, Machine, Shape, Wanted};
 use crate::lanes::Lanes;
 use crate::pipeline::WeightVersions;
-use crate::policy::{Order, PipelineSchedule};
+use crate::policy::Order;
 
 /// Sums over a set of operators.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -75,14 +75,8 @@ impl Sums {
 /// One choice of everything but the stages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Setting {
-    pub width: u32,
-    /// Lanes of a replica, and runs of stages of each.
-    pub depth: u32,
-    pub chunks: u32,
-    pub schedule: PipelineSchedule,
-    /// Micro-batches of an update, of all replicas.
-    pub micro: u32,
-    /// Rows of the largest of them.
+    pub shape: Shape,
+    /// Rows of the largest micro-batch.
     pub rows: f64,
     pub recompute: bool,
     pub copies: f64,
@@ -91,19 +85,10 @@ pub(super) struct Setting {
 }
 
 impl Setting {
-    pub(super) fn new(
-        machine: &Machine,
-        wanted: &Wanted,
-        schedule: PipelineSchedule,
-        (width, micro): (u32, u32),
-    ) -> Self {
+    pub(super) fn new(machine: &Machine, wanted: &Wanted, shape: Shape) -> Self {
         Self {
-            width,
-            depth: (machine.lanes.len() as u32 / width.max(1)).max(1),
-            chunks: wanted.chunks(schedule),
-            schedule,
-            micro,
-            rows: f64::from(wanted.rows.div_ceil(micro.max(1))),
+            shape,
+            rows: f64::from(wanted.rows.div_ceil(shape.micro.max(1))),
             recompute: wanted.recompute,
             copies: wanted.copies,
             host: machine.host,
@@ -113,21 +98,22 @@ impl Setting {
 
     /// Micro-batches of a replica.
     pub(super) fn own(&self) -> u32 {
-        self.micro / self.width.max(1)
+        self.shape.micro / self.shape.width.max(1)
     }
 
     pub(super) fn order(&self) -> Order {
-        self.schedule.settings().0
+        self.shape.schedule.settings().0
     }
 
     pub(super) fn lanes(&self) -> Lanes {
-        let (width, order, chunks) = (self.width, self.order(), Some(self.chunks).filter(|&of| of > 1));
-        Lanes { count: width * self.depth, width, order, chunks, cap: None }
+        let (width, order, chunks) =
+            (self.shape.width, self.order(), Some(self.shape.chunks).filter(|&of| of > 1));
+        Lanes { count: width * self.shape.depth, width, order, chunks, cap: None }
     }
 
     /// How many versions of the weights are alive.
     pub(super) fn versions(&self) -> f64 {
-        match self.schedule.settings().1 {
+        match self.shape.schedule.settings().1 {
             WeightVersions::Latest => 1.0,
             WeightVersions::TwoBuffered | WeightVersions::Stash | WeightVersions::Newest => 2.0,
         }
@@ -136,9 +122,9 @@ impl Setting {
     /// Micro-batches in flight in a run of stages from which the longest path to the last one has
     /// so many runs. Of several runs of a lane each has its share of the lane's visits.
     pub(super) fn in_flight(&self, path: u32) -> u32 {
-        match self.chunks {
+        match self.shape.chunks {
             1 => self.lanes().cap(path, self.own()),
-            chunks => self.lanes().cap((path - 1) % self.depth + 1, self.own()).div_ceil(chunks),
+            chunks => self.lanes().cap((path - 1) % self.shape.depth + 1, self.own()).div_ceil(chunks),
         }
     }
 
@@ -160,7 +146,9 @@ impl Setting {
 
     /// Whether a stage recomputes where the lane's memory has room for it; `None`: it has not.
     pub(super) fn fits(&self, sums: &Sums, lane: &Lane, in_flight: u32) -> Option<bool> {
-        let Some(most) = lane.memory.map(|most| most / f64::from(self.chunks)) else { return Some(false) };
+        let Some(most) = lane.memory.map(|most| most / f64::from(self.shape.chunks)) else {
+            return Some(false);
+        };
         let fits = |&recompute: &bool| self.memory(sums, in_flight, recompute) <= most;
         [false, true].into_iter().take(if self.recompute { 2 } else { 1 }).find(fits)
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Add;
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 
 /// Most operators of a graph.
 pub const MAX_OPERATORS: usize = 1024;
@@ -67,7 +67,7 @@ impl Graph {
     /// [`Error::TooMany`] above [`MAX_OPERATORS`]. [`Error::Content`] for none, for none that takes
     /// time, for one that reads itself or a later one, and for a figure that is negative or not
     /// finite.
-    pub fn new(mut operators: Vec<Operator>) -> Result<Self, Error> {
+    pub fn new(mut operators: Vec<Operator>) -> Result<Self> {
         let wrong = |reason: String| Err(Error::Content { what: "a graph of operators", reason });
         if operators.is_empty() {
             return wrong("no operator, where one is needed at least".to_owned());

@@ -1,7 +1,7 @@
 //! Operators of a training program.
 
 use super::graph::{Graph, Operator, Pace};
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::ids::{SlotId, StageId};
 use crate::lanes::{not_on_lanes, owners};
 use crate::profile::{Profile, StageProfile};
@@ -19,7 +19,7 @@ impl Graph {
     /// # Errors
     /// As [`Profile::stages`]; [`Error::Together`] for a program with stages of the host, which
     /// lanes do not take; as [`Graph::new`].
-    pub fn of(program: &Program, profile: &Profile, stored: f64) -> Result<Self, Error> {
+    pub fn of(program: &Program, profile: &Profile, stored: f64) -> Result<Self> {
         let stages = profile.stages(program, stored)?;
         if let Some(stage) = program.stages.iter().find(|stage| stage.place == Place::Host) {
             let (other, other_found, remedy) = not_on_lanes(program, stage);

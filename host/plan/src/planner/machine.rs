@@ -1,6 +1,6 @@
 //! What a planner plans for: lanes with their links, and what is wanted of them.
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::lanes::MAX_LANES;
 use crate::policy::PipelineSchedule;
 
@@ -47,7 +47,7 @@ impl Machine {
         Self { lanes: vec![lane; count as usize], host: None }
     }
 
-    fn check(&self) -> Result<(), Error> {
+    fn check(&self) -> Result<()> {
         let (found, most) = (self.lanes.len() as u64, u64::from(MAX_LANES));
         if found > most {
             return Err(Error::TooMany { what: "lanes of a machine", found, most });
@@ -70,6 +70,21 @@ impl Machine {
             None => Ok(()),
         }
     }
+}
+
+/// Schedule, lanes and micro-batches of a pipeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// What lanes do first, and which weights they read.
+    pub schedule: PipelineSchedule,
+    /// Replicas.
+    pub width: u32,
+    /// Lanes of a replica. Stage k is on lane k mod depth.
+    pub depth: u32,
+    /// Stages of a lane.
+    pub chunks: u32,
+    /// Micro-batches of an update, of all replicas.
+    pub micro: u32,
 }
 
 /// What a plan may be.
@@ -115,7 +130,7 @@ pub struct HostWork {
 
 impl Wanted {
     /// Whether there can be such plans for a machine.
-    pub(super) fn check(&self, machine: &Machine, operators: usize) -> Result<(), Error> {
+    pub(super) fn check(&self, machine: &Machine, operators: usize) -> Result<()> {
         machine.check()?;
         let wrong = |reason: String| Err(Error::Content { what: "a wish for a plan", reason });
         if self.rows == 0 {
@@ -141,10 +156,9 @@ impl Wanted {
         if let Some(link) = self.work.data.filter(|&link| !is_above_zero(link)) {
             return wrong(format!("a link of {link} bytes a second for the data: take a number above 0"));
         }
-        for (width, micro) in self.shapes(machine) {
-            let depth = machine.lanes.len() as u64 / u64::from(width);
-            let (what, found) =
-                ("steps of a prediction", STEPS_A_PLACE * u64::from(micro) * depth * u64::from(chunks));
+        for Shape { depth, micro, .. } in self.shapes(machine) {
+            let (what, stages) = ("steps of a prediction", u64::from(depth) * u64::from(chunks));
+            let found = STEPS_A_PLACE * u64::from(micro) * stages;
             if found > MAX_STEPS {
                 return Err(Error::TooMany { what, found, most: MAX_STEPS });
             }
@@ -163,18 +177,25 @@ impl Wanted {
     }
 
     /// Runs of stages of a lane in a schedule.
-    pub(super) fn chunks(&self, schedule: PipelineSchedule) -> u32 {
+    fn chunks(&self, schedule: PipelineSchedule) -> u32 {
         let own = schedule.settings().0.rules().chunks();
         self.chunks.filter(|_| own > 1).unwrap_or(own).max(1)
     }
 
-    /// Widths with their numbers of micro-batches that can be.
-    pub(super) fn shapes(&self, machine: &Machine) -> impl Iterator<Item = (u32, u32)> {
-        let fits = |&width: &u32| width > 0 && width as usize <= machine.lanes.len();
-        let widths = self.widths.iter().copied().filter(fits);
+    /// Returns the shapes to choose from that are possible on a machine.
+    pub(super) fn shapes(&self, machine: &Machine) -> impl Iterator<Item = Shape> {
+        let lanes = machine.lanes.len() as u32;
+        let widths = self.widths.iter().copied().filter(move |&width| 0 < width && width <= lanes);
         widths.flat_map(move |width| {
             let fits = move |&micro: &u32| micro > 0 && micro <= self.rows && micro.is_multiple_of(width);
-            self.micro.iter().copied().filter(fits).map(move |micro| (width, micro))
+            let micro = self.micro.iter().copied().filter(fits);
+            micro.flat_map(move |micro| {
+                let shape = move |&schedule: &PipelineSchedule| {
+                    let chunks = self.chunks(schedule);
+                    Shape { schedule, width, depth: lanes / width, chunks, micro }
+                };
+                self.schedules.iter().map(shape)
+            })
         })
     }
 }

@@ -25,7 +25,7 @@
 //! * `gpt-3.9b`: 48 layers of 2,560 with 40 heads, as BERT of 3.9 B (Shoeybi et al. 2019, Megatron-LM).
 
 use super::graph::{Graph, MAX_OPERATORS, Operator, Pace};
-use crate::error::Error;
+use crate::error::{Error, Result};
 
 /// Bytes of a value.
 const VALUE_BYTES: f64 = 2.0;
@@ -57,7 +57,7 @@ pub const NAMES: [&str; 8] = [
 ///
 /// # Errors
 /// [`Error::Content`] for another name than those of [`NAMES`], or a speed that is none.
-pub fn published(name: &str, speed: Speed) -> Result<Graph, Error> {
+pub fn published(name: &str, speed: Speed) -> Result<Graph> {
     let mut made = Making { speed, operators: Vec::new() };
     match name {
         "transformer-4x8" => made.transformer(4, 8),

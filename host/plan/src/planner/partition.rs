@@ -77,7 +77,7 @@ impl Partition {
             }
         }
         let edges: Vec<Vec<(usize, f64)>> = (0..self.stages.len())
-            .map(|at| self.edges(graph, &stage_of, at, parallel && setting.chunks == 1))
+            .map(|at| self.edges(graph, &stage_of, at, parallel && setting.shape.chunks == 1))
             .collect();
         let mut paths = vec![1u32; self.stages.len()];
         for (at, reads) in edges.iter().enumerate().rev() {

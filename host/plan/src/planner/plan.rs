@@ -1,25 +1,17 @@
 //! Plans: what `plan` answers, and why the second lost.
 
+use super::machine::Shape;
 use super::partition::Planner;
 use super::predict::{Candidate, Predicted};
-use crate::policy::PipelineSchedule;
 
 /// A pipeline that was chosen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// How its stages were found.
     pub planner: Planner,
-    /// Replicas.
-    pub width: u32,
-    /// Lanes of a replica. Stage k is on lane k mod depth.
-    pub depth: u32,
-    /// Stages of a lane.
-    pub chunks: u32,
-    /// What lanes do first, and which weights they read.
-    pub schedule: PipelineSchedule,
-    /// Micro-batches of an update, of all replicas.
-    pub micro: u32,
-    /// Rows of the largest of them.
+    /// Its schedule, lanes and micro-batches.
+    pub shape: Shape,
+    /// Rows of the largest micro-batch.
     pub rows: u32,
     /// The stages, in topological order.
     pub stages: Vec<PlannedStage>,
@@ -80,7 +72,7 @@ impl Plan {
         let setting = &candidate.setting;
         let stages = candidate.partition.stages.iter().zip(&candidate.counted).enumerate();
         let stages = stages.map(|(at, (stage, counted))| {
-            let replicas = (0..setting.width as usize).map(|replica| candidate.seconds(at, replica));
+            let replicas = (0..setting.shape.width as usize).map(|replica| candidate.seconds(at, replica));
             let slowest = replicas.max_by(|one, other| (one.0 + one.1).total_cmp(&(other.0 + other.1)));
             let (forward_seconds, backward_seconds) = slowest.unwrap_or_default();
             PlannedStage {
@@ -97,11 +89,7 @@ impl Plan {
         let (boundary_bytes, weight_bytes) = candidate.bytes();
         Self {
             planner: candidate.partition.planner,
-            width: setting.width,
-            depth: setting.depth.min(candidate.depth() as u32),
-            chunks: setting.chunks,
-            schedule: setting.schedule,
-            micro: setting.micro,
+            shape: Shape { depth: setting.shape.depth.min(candidate.depth() as u32), ..setting.shape },
             rows: setting.rows as u32,
             stages: stages.collect(),
             round_seconds: predicted.round,
@@ -115,13 +103,12 @@ impl Plan {
         }
     }
 
-    /// The pipeline in a few words: `1f1b, 2 wide, 4 deep, 8 micro-batches, stages of chain`.
+    /// Describes the pipeline: `1f1b, 2 wide, 4 deep, 8 micro-batches, stages of chain`.
     #[must_use]
-    pub fn shape(&self) -> String {
-        let schedule =
-            PipelineSchedule::ALL.iter().find(|(_, of)| *of == self.schedule).map_or("", |of| of.0);
-        let Self { width, depth, micro, chunks, .. } = self;
-        let runs = if *chunks > 1 { format!("{chunks} runs of stages a lane, ") } else { String::new() };
+    pub fn summary(&self) -> String {
+        let Shape { schedule, width, depth, micro, chunks } = self.shape;
+        let schedule = schedule.name();
+        let runs = if chunks > 1 { format!("{chunks} runs of stages a lane, ") } else { String::new() };
         format!(
             "{schedule}, {width} wide, {depth} deep, {runs}{micro} micro-batches, stages of {}",
             self.planner.name()

@@ -12,7 +12,7 @@
 //! ```
 
 use super::cost::Setting;
-use super::machine::{Lane, Machine};
+use super::machine::{Lane, Machine, Shape};
 use super::partition::{Counted, Partition};
 use crate::pipeline::WeightVersions;
 use crate::policy::{Policy, Role};
@@ -51,12 +51,13 @@ impl Candidate<'_> {
 
     /// Lanes of a replica: stage k is on lane k mod so many.
     fn lanes(&self) -> usize {
-        (self.depth() / self.setting.chunks as usize).max(1)
+        (self.depth() / self.setting.shape.chunks as usize).max(1)
     }
 
     /// Sums over the stages of each lane of each replica.
     fn by_lane(&self, of: impl Fn(usize, usize) -> f64) -> impl Iterator<Item = f64> {
-        let all = (0..self.lanes()).flat_map(|lane| (0..self.setting.width as usize).map(move |r| (lane, r)));
+        let all =
+            (0..self.lanes()).flat_map(|lane| (0..self.setting.shape.width as usize).map(move |r| (lane, r)));
         all.map(move |(lane, replica)| {
             (lane..self.depth()).step_by(self.lanes()).map(|stage| of(stage, replica)).sum()
         })
@@ -70,7 +71,7 @@ impl Candidate<'_> {
 
     /// Bytes an update, between stages and for weights.
     pub(super) fn bytes(&self) -> (f64, f64) {
-        let width = f64::from(self.setting.width);
+        let width = f64::from(self.setting.shape.width);
         let copies = if self.setting.host.is_some() { 1.0 + width } else { 2.0 * (width - 1.0) };
         (2.0 * f64::from(self.rows) * self.boundaries(), copies * self.weights())
     }
@@ -97,7 +98,7 @@ impl Candidate<'_> {
         let rows = self.counted.iter().flat_map(|stage| &stage.reads);
         let rows: f64 = rows.map(|&(read, bytes)| in_flight(read) * bytes).sum();
         (self.setting.versions() + self.setting.copies) * self.weights()
-            + f64::from(self.setting.width) * self.setting.rows * rows
+            + f64::from(self.setting.shape.width) * self.setting.rows * rows
     }
 
     /// Seconds forward and backward of a stage in a replica, a micro-batch.
@@ -114,7 +115,7 @@ impl Candidate<'_> {
     fn data(&self, stage: &Counted) -> f64 {
         let Some(link) = self.setting.work.data.filter(|_| stage.sums.data > 0.0) else { return 0.0 };
         let all: f64 = self.counted.iter().map(|stage| stage.sums.data).sum();
-        f64::from(self.setting.width) * self.setting.rows * all / link
+        f64::from(self.setting.shape.width) * self.setting.rows * all / link
     }
 
     /// Seconds that a stage of a replica works in a round.
@@ -130,7 +131,7 @@ impl Candidate<'_> {
 
     /// Seconds of the update between rounds: gradients to the owner, weights from it.
     pub(super) fn update(&self) -> f64 {
-        let width = f64::from(self.setting.width);
+        let width = f64::from(self.setting.shape.width);
         let of_lanes = self.by_lane(|stage, replica| self.update_of(stage, replica)).fold(0.0, f64::max);
         let host = self.setting.host.map_or(0.0, |host| (1.0 + width) * self.weights() / host.link);
         of_lanes.max(host) + self.setting.work.update
@@ -149,14 +150,14 @@ impl Candidate<'_> {
     }
 
     pub(super) fn update_of(&self, stage: usize, replica: usize) -> f64 {
-        let width = f64::from(self.setting.width);
+        let width = f64::from(self.setting.shape.width);
         let times = if self.setting.host.is_some() { 2.0 } else { 2.0 * (width - 1.0) / width };
         let weights = self.counted.get(stage).map_or(0.0, |of| of.sums.weights);
         self.lane(stage, replica).map_or(0.0, |lane| times * weights / lane.link)
     }
 
     fn overlaps(&self) -> bool {
-        self.setting.schedule.settings().1 != WeightVersions::Latest
+        self.setting.shape.schedule.settings().1 != WeightVersions::Latest
     }
 
     /// A round takes at least so long: the slowest lane's work, and where rounds do not overlap
@@ -168,7 +169,7 @@ impl Candidate<'_> {
         if self.overlaps() {
             return self.slowest().max(over(boundaries + weights)).max(self.shared());
         }
-        let work = (0..self.setting.width as usize).map(|replica| self.drained(replica));
+        let work = (0..self.setting.shape.width as usize).map(|replica| self.drained(replica));
         work.fold(0.0, f64::max).max(over(boundaries)) + self.update()
     }
 
@@ -216,9 +217,10 @@ impl Candidate<'_> {
             reads.push([stage].into_iter().chain(readers).collect());
             roles.push(role(stage, true));
         }
-        let intervals = self.setting.micro;
-        let setting = Setting { depth: lanes.into(), ..self.setting };
-        let cap = |(lane, stage): (u16, &Counted)| match setting.chunks {
+        let intervals = self.setting.shape.micro;
+        let shape = Shape { depth: lanes.into(), ..self.setting.shape };
+        let setting = Setting { shape, ..self.setting };
+        let cap = |(lane, stage): (u16, &Counted)| match setting.shape.chunks {
             1 => stage.in_flight,
             _ => setting.lanes().cap(u32::from(lanes - lane), setting.own()),
         };
@@ -228,7 +230,7 @@ impl Candidate<'_> {
             reads,
             intervals,
             rounds: if self.overlaps() {
-                (TIMED / self.setting.micro.max(1)).clamp(*ROUNDS.start(), *ROUNDS.end())
+                (TIMED / self.setting.shape.micro.max(1)).clamp(*ROUNDS.start(), *ROUNDS.end())
             } else {
                 1
             },
@@ -274,7 +276,7 @@ struct Links<'a> {
 
 impl<'a> Links<'a> {
     fn of(of: &'a Candidate<'a>) -> Self {
-        let width = of.setting.width as usize;
+        let width = of.setting.shape.width as usize;
         let count = of.depth() * width;
         let seconds = (0..of.depth()).flat_map(|stage| (0..width).map(move |replica| (stage, replica)));
         Self {
@@ -289,18 +291,18 @@ impl<'a> Links<'a> {
     fn place(&self, job: u16, interval: u32) -> (usize, usize) {
         let (depth, job) = (self.of.depth(), usize::from(job));
         let stage = if job < depth { job } else { 2 * depth - 1 - job };
-        (stage, self.replicas.replica(interval, self.of.setting.micro) as usize)
+        (stage, self.replicas.replica(interval, self.of.setting.shape.micro) as usize)
     }
 
     fn at(&self, (stage, replica): (usize, usize)) -> usize {
-        stage % self.of.lanes() * self.of.setting.width as usize + replica
+        stage % self.of.lanes() * self.of.setting.shape.width as usize + replica
     }
 }
 
 impl World for Links<'_> {
     fn took(&self, job: u16, interval: u32) -> f64 {
         let (stage, replica) = self.place(job, interval);
-        let at = stage * self.of.setting.width as usize + replica;
+        let at = stage * self.of.setting.shape.width as usize + replica;
         let (forward, backward) = self.seconds.get(at).copied().unwrap_or_default();
         if usize::from(job) < self.of.depth() { forward } else { backward }
     }
@@ -336,7 +338,7 @@ impl World for Links<'_> {
     }
 
     fn updated(&mut self, now: f64) -> f64 {
-        let width = self.of.setting.width;
+        let width = self.of.setting.shape.width;
         let mut there = now;
         for stage in 0..self.of.depth() {
             for replica in 0..width as usize {

@@ -7,21 +7,21 @@ use super::chain::{self, Runs};
 use super::cost::{Setting, Sums};
 use super::graph::Graph;
 use super::lattice::Lattice;
-use super::machine::{Lane, Machine, Wanted};
+use super::machine::{Lane, Machine, Shape, Wanted};
 use super::partition::{Partition, StageOf};
 use super::plan::{Answer, Plan};
 use super::pool::Pool;
 use super::predict::Candidate;
 use super::tree::Part;
 use super::{balance, blocks};
-use crate::error::Error;
+use crate::error::{Error, Result};
 
 /// The plan of most rows a second.
 ///
 /// # Errors
 /// [`Error::Short`] where nothing fits: what is short of memory, and by how much;
 /// [`Error::Content`] and [`Error::TooMany`] for a machine or a wish that cannot be.
-pub fn plan(graph: &Graph, machine: &Machine, wanted: &Wanted) -> Result<Answer, Error> {
+pub fn plan(graph: &Graph, machine: &Machine, wanted: &Wanted) -> Result<Answer> {
     wanted.check(machine, graph.len())?;
     let mut search = Search {
         graph,
@@ -33,9 +33,7 @@ pub fn plan(graph: &Graph, machine: &Machine, wanted: &Wanted) -> Result<Answer,
         found: Vec::new(),
     };
     for shape in wanted.shapes(machine) {
-        for &schedule in &wanted.schedules {
-            search.partitions(Setting::new(machine, wanted, schedule, shape));
-        }
+        search.partitions(Setting::new(machine, wanted, shape));
     }
     let all = std::mem::take(&mut search.found);
     let (fitting, others): (Vec<_>, Vec<_>) = all.into_iter().partition(Candidate::fits);
@@ -82,13 +80,14 @@ impl<'a> Search<'a> {
 
     /// Cuts of equal compute with boundary operators moved, run k of them on lane k mod depth.
     fn interleaved(&mut self, setting: Setting) {
-        let groups = Pool::of(self.machine, setting.width).groups;
-        let most = groups.len().min(self.runs.len() / setting.chunks as usize);
+        let groups = Pool::of(self.machine, setting.shape.width).groups;
+        let most = groups.len().min(self.runs.len() / setting.shape.chunks as usize);
         for depth in chain::depths(most) {
-            let setting = Setting { depth: depth as u32, ..setting };
+            let shape = Shape { depth: depth as u32, ..setting.shape };
+            let setting = Setting { shape, ..setting };
             let price =
                 |sums: &Sums, lane: &Lane, path: u32| setting.cost(sums, lane, setting.in_flight(path));
-            let all = groups.iter().take(depth).cycle().take(depth * setting.chunks as usize);
+            let all = groups.iter().take(depth).cycle().take(depth * setting.shape.chunks as usize);
             let pool = Pool { groups: all.cloned().collect(), classes: Vec::new() };
             let lanes: Vec<Lane> = pool.groups.iter().map(|group| group.lane).collect();
             let Some(equal) = blocks::equal(&self.runs, &pool, lanes.len(), setting.rows) else { continue };
@@ -100,10 +99,10 @@ impl<'a> Search<'a> {
 
     /// What the planners find in a setting.
     fn partitions(&mut self, setting: Setting) {
-        if setting.chunks > 1 {
+        if setting.shape.chunks > 1 {
             return self.interleaved(setting);
         }
-        let pool = Pool::of(self.machine, setting.width);
+        let pool = Pool::of(self.machine, setting.shape.width);
         let price = |sums: &Sums, lane: &Lane, path: u32| setting.cost(sums, lane, setting.in_flight(path));
         let mut states = 0;
         let mut found: Vec<Partition> = Vec::new();
@@ -152,15 +151,13 @@ impl<'a> Search<'a> {
         }
         let mut worst: Option<(f64, Candidate<'a>)> = None;
         for shape in self.wanted.shapes(self.machine) {
-            for &schedule in &self.wanted.schedules {
-                let setting = Setting::new(self.machine, self.wanted, schedule, shape);
-                let pool = Pool::of(self.machine, setting.width);
-                let price =
-                    |sums: &Sums, lane: &Lane, path: u32| setting.strain(sums, lane, setting.in_flight(path));
-                for (strain, cut) in chain::cuts(&self.runs, &pool, &price, &mut self.states) {
-                    if worst.as_ref().is_none_or(|(least, _)| strain < *least) {
-                        worst = Some((strain, self.candidate(setting, cut)));
-                    }
+            let setting = Setting::new(self.machine, self.wanted, shape);
+            let pool = Pool::of(self.machine, shape.width);
+            let price =
+                |sums: &Sums, lane: &Lane, path: u32| setting.strain(sums, lane, setting.in_flight(path));
+            for (strain, cut) in chain::cuts(&self.runs, &pool, &price, &mut self.states) {
+                if worst.as_ref().is_none_or(|(least, _)| strain < *least) {
+                    worst = Some((strain, self.candidate(setting, cut)));
                 }
             }
         }
@@ -222,5 +219,6 @@ fn best(candidates: Vec<Candidate<'_>>) -> Option<(Plan, Option<Plan>)> {
 fn differ(one: &Plan, other: &Plan) -> bool {
     let operators =
         |of: &Plan| -> Vec<Vec<usize>> { of.stages.iter().map(|stage| stage.operators.clone()).collect() };
-    (one.width, one.schedule) != (other.width, other.schedule) || operators(one) != operators(other)
+    (one.shape.width, one.shape.schedule) != (other.shape.width, other.shape.schedule)
+        || operators(one) != operators(other)
 }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::*;
-use crate::PipelineSchedule;
+use crate::policy::PipelineSchedule;
 
 /// A chain of equal operators: 1 s forward, 2 s backward a row.
 fn chain(count: usize) -> Graph {
@@ -41,9 +41,9 @@ fn equal_chains_have_the_bubble_of_the_papers() {
     for schedule in all {
         let answer = plan(&chain(8), &Machine::equal(4, LANE), &wanted(8, &[schedule], &[8])).unwrap();
         let plan = answer.plan;
-        assert_eq!((plan.depth, plan.stages[0].operators.clone()), (4, vec![0, 1]));
+        assert_eq!((plan.shape.depth, plan.stages[0].operators.clone()), (4, vec![0, 1]));
         // Huang et al. 2019: (d - 1) / (m + d - 1).
-        assert!((plan.bubble - 3.0 / 11.0).abs() < 1e-12, "{} {}", plan.shape(), plan.bubble);
+        assert!((plan.bubble - 3.0 / 11.0).abs() < 1e-12, "{} {}", plan.summary(), plan.bubble);
         assert!((plan.round_seconds - 66.0).abs() < 1e-9);
         assert!(answer.reason.contains("% slower"), "{}", answer.reason);
     }
@@ -55,15 +55,18 @@ fn interleaved_chains_have_the_bubble_of_the_paper() {
     let machine = Machine { lanes: vec![Lane { memory: Some(1e3), ..LANE }; 4], host: None };
     for (chunks, operators) in [(2, vec![0, 1]), (4, vec![0])] {
         let plan = plan(&chain(16), &machine, &of(Some(chunks))).unwrap().plan;
-        assert_eq!((plan.depth, plan.chunks, plan.stages.len()), (4, chunks, 4 * chunks as usize));
+        assert_eq!(
+            (plan.shape.depth, plan.shape.chunks, plan.stages.len()),
+            (4, chunks, 4 * chunks as usize)
+        );
         assert_eq!(plan.stages[0].operators, operators);
         let lanes: Vec<usize> = plan.stages.iter().map(|stage| stage.lanes[0]).collect();
         assert!(lanes.chunks(4).all(|lanes| lanes == [0, 1, 2, 3]), "{lanes:?}");
         // Narayanan et al. 2021 (Megatron-LM), section 2.2: (d - 1) / (v m) of 8 x 12 s.
         let bubble = 3.0 / (8.0 * f64::from(chunks));
         assert!((plan.round_seconds - 96.0 * (1.0 + bubble)).abs() < 1e-9, "{}", plan.round_seconds);
-        assert!((plan.bubble - bubble / (1.0 + bubble)).abs() < 1e-12, "{}", plan.shape());
-        assert!(plan.shape().contains(&format!("{chunks} runs of stages a lane")), "{}", plan.shape());
+        assert!((plan.bubble - bubble / (1.0 + bubble)).abs() < 1e-12, "{}", plan.summary());
+        assert!(plan.summary().contains(&format!("{chunks} runs of stages a lane")), "{}", plan.summary());
     }
     let refused = plan(&chain(3), &machine, &of(Some(4))).unwrap_err().to_string();
     assert!(refused.contains("4 runs of stages a lane (lanes.chunks) of 3 operators"), "{refused}");

@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 use super::*;
+use crate::Error;
 use crate::signature::{BackwardNeeds, EdgeSignature, ParameterSpec, RowsSpec, TargetKind, Value};
 
 /// What the built-in kernels say, and two of a user's own: `out` wide, the second on edges.

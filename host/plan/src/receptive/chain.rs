@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::model::{Conv2d, Image, Pool2d, PoolBy};
 
 /// A layer of a chain.
@@ -83,7 +83,7 @@ impl Chain {
     /// # Errors
     /// [`Error::Chain`] without layers, where a window does not fit into its image, and where a layer reads another
     /// image than the one before makes.
-    pub fn new(steps: Vec<Step>) -> Result<Self, Error> {
+    pub fn new(steps: Vec<Step>) -> Result<Self> {
         let mut images: Vec<Image> = steps.first().map(Step::image).into_iter().collect();
         for (layer, step) in steps.iter().enumerate() {
             let made = images.last().copied();

@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use super::{Chain, Step, Workers};
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::model::{Image, LayerKind, LayerSettings, Layers, Model, ModelSettings, Norm, Source};
 
 /// A model in strips.
@@ -53,7 +53,7 @@ impl Splittable {
     ///
     /// # Errors
     /// [`Error::Strips`] where there is none.
-    pub fn of(model: &Model) -> Result<Self, Error> {
+    pub fn of(model: &Model) -> Result<Self> {
         let count = model.layers.len();
         let readers = |layer: usize| {
             let reads = |&at: &usize| model.sources(at).contains(&Source::Layer(layer as u32));
@@ -99,7 +99,7 @@ impl Strips {
         model: &Model,
         (split, workers): (&Splittable, &Workers),
         blocks: &[Range<usize>],
-    ) -> Result<Self, Error> {
+    ) -> Result<Self> {
         let Layers::List(whole) = &settings.layers else {
             let found = "the model has no list of layers".to_owned();
             return Err(Error::Strips { found, allowed: "a list of layers" });

@@ -39,13 +39,13 @@ impl Pipeline {
             let weights = own.iter().filter_map(|&op| graph.operators().get(op)).map(|op| op.weights).sum();
             Stage { forward, backward, reads, weights }
         };
-        let (order, weights) = plan.schedule.settings();
+        let (order, weights) = plan.shape.schedule.settings();
         Self {
             stages: (0..plan.stages.len()).map(stage).collect(),
-            chunks: plan.chunks,
-            width: plan.width,
-            micro: plan.micro,
-            rows: plan.rows * plan.micro,
+            chunks: plan.shape.chunks,
+            width: plan.shape.width,
+            micro: plan.shape.micro,
+            rows: plan.rows * plan.shape.micro,
             order,
             weights,
             update: plan.update_seconds,

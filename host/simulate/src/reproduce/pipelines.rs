@@ -1,9 +1,9 @@
 //! Tables of pipelines: what was published, what the planner and the simulated world make of it.
 
 use eciton_engine::Residence;
-use eciton_plan::PipelineSchedule;
 use eciton_plan::planner::models::{Speed, published};
 use eciton_plan::planner::{Graph, HostWork, Lane, Machine, Plan, Wanted, plan};
+use eciton_plan::policy::PipelineSchedule;
 use serde::Serialize;
 
 use crate::error::Error;
@@ -74,7 +74,7 @@ pub fn two_buffers() -> Result<Vec<Line>, Error> {
             let of = |schedule| wanted(rows, &[schedule], &micro, &widths);
             let ours = planned(&graph, lanes, &of(PipelineSchedule::TwoBuffered))?;
             let best = planned(&graph, lanes, &of(PipelineSchedule::GPipe))?;
-            let alike = wanted(rows, &[PipelineSchedule::GPipe], &[ours.micro], &[ours.width]);
+            let alike = wanted(rows, &[PipelineSchedule::GPipe], &[ours.shape.micro], &[ours.shape.width]);
             let alike = planned(&graph, lanes, &alike)?;
             let factor = ours.rows_a_second / best.rows_a_second;
             let same = ours.rows_a_second / alike.rows_a_second;
@@ -88,9 +88,9 @@ pub fn two_buffers() -> Result<Vec<Line>, Error> {
                     100.0 * ours.bubble,
                     100.0 * alike.bubble,
                     again(&ours),
-                    ours.depth,
+                    ours.shape.depth,
                     again(&alike),
-                    alike.depth
+                    alike.shape.depth
                 ),
             ));
         }
@@ -146,7 +146,7 @@ fn simulated(cases: &[(&str, u32, PipelineSchedule)]) -> Result<Vec<Line>, Error
     for &(name, lanes, schedule) in cases {
         let graph = published(name, SPEED)?;
         let found = planned(&graph, lanes, &wanted(256, &[schedule], &[32, 64], &[1, 2, 4]))?;
-        let round = f64::from(found.rows * found.micro) / found.rows_a_second;
+        let round = f64::from(found.rows * found.shape.micro) / found.rows_a_second;
         let run = |owner, rounds: f64| {
             let places = Places {
                 link: LANE.link,
@@ -183,7 +183,7 @@ pub fn preempted(hours: f64) -> Result<Vec<Line>, Error> {
     let of = wanted(1024, &[PipelineSchedule::Flush], &[64], &[4]);
     let found = planned(&graph, 48, &of)?;
     let seconds = hours * 3600.0;
-    let count = found.width * found.depth;
+    let count = found.shape.width * found.shape.depth;
     let mut lines = Vec::new();
     for per_hour in [0.1, 0.16, 0.33] {
         // A third of all losses come in bursts of four in one zone of three.
@@ -220,12 +220,12 @@ pub fn preempted(hours: f64) -> Result<Vec<Line>, Error> {
         let (host, host_value) = run(Residence::Host, &spot)?;
         let (alone, _) = run(Residence::Places, &spot)?;
         let (shadowed, _) = run(Residence::Shadowed, &spot)?;
-        let round = f64::from(found.rows * found.micro) / steady;
+        let round = f64::from(found.rows * found.shape.micro) / steady;
         let restarts = (0..SEEDS)
             .map(|seed| f64::from(checkpointed(&preemption, (count, round), (10, 300.0), seconds, seed)))
             .sum::<f64>()
             / SEEDS as f64;
-        let restarted = restarts * f64::from(found.rows * found.micro) / seconds;
+        let restarted = restarts * f64::from(found.rows * found.shape.micro) / seconds;
         let percent = 100.0 * per_hour;
         lines.push(line(
             format!("{count} places, {percent:.0} % lost an hour: rows a second over checkpoint and restart"),

@@ -1,7 +1,7 @@
 //! What a planner says of a run on lanes whose stages were measured (`eciton profile`).
 
 use eciton_plan::planner::{Answer, Graph, HostWork, Lane, Machine, Plan, Wanted, plan};
-use eciton_plan::{Config, PipelineSchedule, Profile, Program};
+use eciton_plan::{Config, Profile, Program};
 use serde::Serialize;
 
 use crate::error::Result;
@@ -44,7 +44,7 @@ impl PlannedPipeline {
             (operators, stage.forward_seconds, stage.backward_seconds)
         });
         Self {
-            shape: plan.shape(),
+            shape: plan.summary(),
             rows_per_second: plan.rows_a_second,
             bubble: plan.bubble,
             stages: stages.collect(),
@@ -89,45 +89,38 @@ impl Planning<'_> {
         HostWork { step: host.seconds_per_step, update, cores: self.threads, data }
     }
 
-    /// The plan of a run's own width, parts and schedule.
+    /// Returns the plan of a run's own width, parts and schedule.
     pub(crate) fn own(&self, config: &Config) -> Result<Answer> {
-        let lanes = config.lanes.lanes;
-        let schedule = PipelineSchedule::from_settings((lanes.order, config.pipeline.weights()));
-        self.plan(config, vec![lanes.width], vec![self.parts], schedule.into_iter().collect())
+        self.plan(config, &self.wanted(config))
     }
 
-    fn plan(
-        &self,
-        config: &Config,
-        widths: Vec<u32>,
-        micro: Vec<u32>,
-        schedules: Vec<PipelineSchedule>,
-    ) -> Result<Answer> {
-        let schedules = if schedules.is_empty() { vec![PipelineSchedule::Flush] } else { schedules };
-        let wanted = Wanted {
+    /// Returns what a plan of the run's own shape may be.
+    fn wanted(&self, config: &Config) -> Wanted {
+        Wanted {
             rows: self.rows,
-            schedules,
+            schedules: vec![config.schedule()],
             chunks: config.lanes.lanes.chunks,
-            widths,
-            micro,
+            widths: vec![config.lanes.lanes.width],
+            micro: vec![self.parts],
             recompute: false,
             parallel: true,
             copies: 3.0,
             work: self.work(config),
-        };
-        Ok(plan(&self.graph()?, &self.machine(config), &wanted)?)
+        }
+    }
+
+    fn plan(&self, config: &Config, wanted: &Wanted) -> Result<Answer> {
+        Ok(plan(&self.graph()?, &self.machine(config), wanted)?)
     }
 
     /// What planners say of a run.
     pub(super) fn report(&self, config: &Config) -> Result<PipelinePlan> {
         let count = config.lanes.lanes.count;
         let widths: Vec<u32> = (1..=count).filter(|width| count.is_multiple_of(*width)).collect();
-        let parts = PARTS.into_iter().filter(|&parts| parts <= self.rows).collect();
-        let mut schedules =
-            vec![PipelineSchedule::Flush, PipelineSchedule::GPipe, PipelineSchedule::TwoBuffered];
-        schedules.extend(Some(PipelineSchedule::Interleaved).filter(|_| config.lanes.lanes.chunks() > 1));
+        let micro = PARTS.into_iter().filter(|&parts| parts <= self.rows).collect();
         let (graph, own) = (self.graph()?, self.own(config)?);
-        let best = self.plan(config, widths, parts, schedules)?;
+        let any = Wanted { widths, micro, schedules: config.schedules(), ..self.wanted(config) };
+        let best = self.plan(config, &any)?;
         let told = |plan: &Plan| PlannedPipeline::of(plan, &graph);
         Ok(PipelinePlan {
             own: told(&own.plan),

@@ -2,7 +2,7 @@
 
 use super::super::{Key, key};
 use crate::document::{Field, Found};
-use crate::error::Error;
+use crate::error::Result;
 use crate::model::{Image, LayerSettings, MAX_ENTRIES, MAX_ROW, MAX_WIDTH, PoolBy};
 
 /// Largest extent of an image, a kernel or a window, and longest stride, in pixels.
@@ -118,7 +118,7 @@ pub(in super::super) const LAYER: &[Key<LayerSettings>] = &[
 ];
 
 /// Three extents.
-fn image(field: &Field) -> Result<Image, Error> {
+fn image(field: &Field) -> Result<Image> {
     let refuse =
         || field.refuse("[height, width, channels], each from 1 to 65536 and together at most 2^24 values");
     let extent = |item: &Found| match item {

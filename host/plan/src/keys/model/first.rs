@@ -1,7 +1,7 @@
 //! The key `init`, of a model and of its layers.
 
 use crate::document::{Field, Fields, Found};
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::model::{First, FirstKind, Init};
 
 const FORM: &str = "a table, as { kind = \"normal\", std = 0.02 }; kinds: normal (std), uniform (bound), orthogonal \
@@ -11,7 +11,7 @@ const FORM: &str = "a table, as { kind = \"normal\", std = 0.02 }; kinds: normal
 const MAX_NAMED: usize = 256;
 
 /// First values of all weights, and of named parameters.
-pub(super) fn init(field: &Field) -> Result<Init, Error> {
+pub(super) fn init(field: &Field) -> Result<Init> {
     let Found::Table(Fields(fields)) = &field.value else { return Err(field.refuse(FORM)) };
     let (named, rest): (Vec<&Field>, Vec<&Field>) =
         fields.iter().partition(|field| field.name == "parameters");
@@ -38,7 +38,7 @@ pub(super) fn init(field: &Field) -> Result<Init, Error> {
 }
 
 /// One way to draw, from the fields of its table.
-fn first(table: &Field, fields: &[&Field]) -> Result<First, Error> {
+fn first(table: &Field, fields: &[&Field]) -> Result<First> {
     let Some(kind) = fields.iter().find(|field| field.name == "kind") else {
         return Err(table.refuse(FORM));
     };

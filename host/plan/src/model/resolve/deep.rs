@@ -6,7 +6,7 @@ use super::super::{
     SelfAttention, Slice, Source, Tied, Transformer,
 };
 use super::{OwnKey, Resolving};
-use crate::error::Error;
+use crate::error::Result;
 
 /// Heads of an attention that does not say (Vaswani et al. 2017, section 3.2.2).
 const HEADS: u32 = 8;
@@ -108,7 +108,7 @@ impl Resolving<'_> {
     }
 
     /// Whether it reads as many layers as its kind does, of widths that fit each other.
-    pub(super) fn check_sources(&self) -> Result<(), Error> {
+    pub(super) fn check_sources(&self) -> Result<()> {
         let (kernel, count) = (&self.layer.kernel[..], self.sources.len());
         let said = if self.layer.inputs.is_some() { count.to_string() } else { "left out".to_owned() };
         match kernel {
@@ -138,7 +138,7 @@ impl Resolving<'_> {
     }
 
     /// Whether its rows are of graphs: all of its inputs' are.
-    pub(super) fn behind_readout(&self) -> Result<bool, Error> {
+    pub(super) fn behind_readout(&self) -> Result<bool> {
         let of_graphs = |source: &Source| match source {
             Source::Features => false,
             Source::Layer(place) => {
@@ -154,7 +154,7 @@ impl Resolving<'_> {
     }
 
     /// The kind of a layer that `is_one`.
-    pub(super) fn deep(&self) -> Result<LayerKind, Error> {
+    pub(super) fn deep(&self) -> Result<LayerKind> {
         let Self { settings, layer, .. } = *self;
         let deep = &layer.deep;
         Ok(match &layer.kernel[..] {
@@ -202,7 +202,7 @@ impl Resolving<'_> {
     }
 
     /// Width and image of a layer whose width follows from what it reads; `None` for all others.
-    pub(super) fn made(&self, kind: &LayerKind) -> Result<Option<(u32, Option<Image>)>, Error> {
+    pub(super) fn made(&self, kind: &LayerKind) -> Result<Option<(u32, Option<Image>)>> {
         let input = self.input();
         let images: Vec<Option<Image>> = self.sources.iter().map(|&source| self.image_of(source)).collect();
         // Of several inputs all are images of one shape, or the result is none.
@@ -238,7 +238,7 @@ impl Resolving<'_> {
     }
 
     /// The image that it reads: as it says, else as the layer before made.
-    fn image(&self) -> Result<Image, Error> {
+    fn image(&self) -> Result<Image> {
         let input = self.input();
         let before = self.sources.first().and_then(|&source| self.image_of(source));
         match (self.layer.deep.image, before) {
@@ -271,7 +271,7 @@ impl Resolving<'_> {
         found: String,
         image: Image,
         output: Option<Image>,
-    ) -> Result<(), Error> {
+    ) -> Result<()> {
         match output {
             Some(_) => Ok(()),
             None => self.refuse(attribute, found, &format!("one that fits into the image, {image}")),
@@ -279,7 +279,7 @@ impl Resolving<'_> {
     }
 
     /// An embedding reads numbers of entries: data, one a row.
-    fn check_numbers(&self) -> Result<(), Error> {
+    fn check_numbers(&self) -> Result<()> {
         let is_slice = |place: u32| {
             let layer = self.model.layers.get(place as usize);
             let sliced = layer.is_some_and(|layer| matches!(layer.kind, LayerKind::Slice(_)));
@@ -297,7 +297,7 @@ impl Resolving<'_> {
         self.refuse("inputs", format!("the {}", self.columns()), allowed)
     }
 
-    fn self_attention(&self) -> Result<SelfAttention, Error> {
+    fn self_attention(&self) -> Result<SelfAttention> {
         let heads = self.layer.own.or(self.settings.own).heads.unwrap_or(HEADS);
         if !(1..=MAX_HEADS).contains(&heads) {
             return self.refuse("heads", heads.to_string(), &format!("1 to {MAX_HEADS}"));
@@ -305,7 +305,7 @@ impl Resolving<'_> {
         Ok(SelfAttention { heads, causal: self.layer.deep.causal.unwrap_or(false) })
     }
 
-    pub(super) fn check_heads(&self, heads: u32, width: u32) -> Result<(), Error> {
+    pub(super) fn check_heads(&self, heads: u32, width: u32) -> Result<()> {
         // The products of queries, keys and values are one of three times the width.
         if width > MAX_WIDTH / 3 {
             return self.refuse("width", width.to_string(), &format!("1 to {}", MAX_WIDTH / 3));
@@ -319,7 +319,7 @@ impl Resolving<'_> {
         }
     }
 
-    fn transformer(&self) -> Result<Transformer, Error> {
+    fn transformer(&self) -> Result<Transformer> {
         let Self { settings, layer, .. } = *self;
         let by_row = |norm: &Norm| matches!(norm, Norm::Layer | Norm::Rms | Norm::L2);
         let before = match layer.norm {
@@ -339,7 +339,7 @@ impl Resolving<'_> {
         Ok(Transformer { attention: self.self_attention()?, hidden, before, between })
     }
 
-    fn slice(&self, deep: &DeepSettings) -> Result<Slice, Error> {
+    fn slice(&self, deep: &DeepSettings) -> Result<Slice> {
         let start = deep.start.unwrap_or(0);
         let Some(count) = deep.count else {
             return self.refuse("count", "left out".to_owned(), "given: how many columns the slice has");
@@ -364,7 +364,7 @@ impl Resolving<'_> {
 
     /// Whose weight a layer has in common, if its own would be of the same shape or, for a product, the other way
     /// round.
-    pub(super) fn tied(&self, kind: &LayerKind, width: u32) -> Result<Option<Tied>, Error> {
+    pub(super) fn tied(&self, kind: &LayerKind, width: u32) -> Result<Option<Tied>> {
         let Some(place) = self.tied else { return Ok(None) };
         let name = self.layer.weights_of.as_deref().unwrap_or_default();
         let Some(own) = weight(kind, (self.input(), width)) else {

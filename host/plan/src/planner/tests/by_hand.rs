@@ -7,7 +7,7 @@ use super::super::cost::Sums;
 use super::super::pool::Pool;
 use super::super::{Graph, Host, HostWork, Lane, Machine, Operator, Pace, Wanted, plan};
 use super::{LANE, chain, random, wanted};
-use crate::PipelineSchedule;
+use crate::policy::PipelineSchedule;
 use crate::testing::Random;
 
 #[test]
@@ -47,7 +47,7 @@ fn transfers_and_updates_are_counted_by_hand() {
     // 0 back 9..10.
     let machine = Machine { lanes: vec![lane; 2], host: None };
     let found = plan(&pair(), &machine, &of).unwrap().plan;
-    assert_eq!((found.depth, found.round_seconds), (2, 10.0));
+    assert_eq!((found.shape.depth, found.round_seconds), (2, 10.0));
     assert_eq!((found.boundary_bytes, found.weight_bytes, found.host_memory), (2.0 * 2.0 * 8.0, 0.0, 0.0));
     // Of the 2 s of 8 bytes of data a row, 1 s is that of a step back. Lane 0 waits for the other: forward 0..2
     // and 2..4, the second row reaches lane 1 at 6, which sends it back 8..10.
@@ -64,13 +64,13 @@ fn transfers_and_updates_are_counted_by_hand() {
     let host = Host { link: 8.0, memory: None };
     let machine = Machine { host: Some(host), ..machine };
     let found = plan(&pair(), &machine, &of).unwrap().plan;
-    assert_eq!((found.depth, found.round_seconds, found.update_seconds), (2, 18.0, 8.0));
+    assert_eq!((found.shape.depth, found.round_seconds, found.update_seconds), (2, 18.0, 8.0));
     assert_eq!((found.boundary_bytes, found.weight_bytes), (32.0, 64.0));
     // Two replicas share the rows: (1 + 2) |W| over the host's link, 12 s, and twice the lanes.
     let wide = Wanted { widths: vec![2], ..of.clone() };
     let machine = Machine { lanes: vec![lane; 4], ..machine };
     let found = plan(&pair(), &machine, &wide).unwrap().plan;
-    assert_eq!((found.width, found.depth, found.weight_bytes), (2, 2, 96.0));
+    assert_eq!((found.shape.width, found.shape.depth, found.weight_bytes), (2, 2, 96.0));
     assert_eq!(found.update_seconds, 12.0);
     // Without one, a ring: 2 (w - 1) |W| in all, of each lane 16 bytes.
     let found = plan(&pair(), &Machine { host: None, ..machine }, &wide).unwrap().plan;

@@ -8,8 +8,8 @@ use super::super::pool::Pool;
 use super::super::tree::Part;
 use super::super::{Graph, Lane, Machine};
 use super::random;
+use crate::policy::{Order, PipelineSchedule};
 use crate::testing::Random;
-use crate::{Order, PipelineSchedule};
 
 /// The slowest stage of a partition on lanes, transfers and memory included; infinite if it is
 /// none.
@@ -33,7 +33,7 @@ fn slowest(graph: &Graph, machine: &Machine, setting: &Setting, stage_of: &[usiz
         }
     }
     let rows = setting.rows;
-    let versions = if setting.schedule == PipelineSchedule::TwoBuffered { 2.0 } else { 1.0 };
+    let versions = if setting.shape.schedule == PipelineSchedule::TwoBuffered { 2.0 } else { 1.0 };
     let copies = if setting.host.is_some() { 1.0 } else { setting.copies };
     let mut worst = 0.0f64;
     for (stage, &lane) in lanes.iter().enumerate() {
@@ -50,9 +50,9 @@ fn slowest(graph: &Graph, machine: &Machine, setting: &Setting, stage_of: &[usiz
             out += if leaves { operator.output } else { 0.0 };
         }
         let input: f64 = (0..graph.len()).filter(|&of| read[of]).map(|of| graph.operators()[of].output).sum();
-        let flight = match setting.schedule {
-            PipelineSchedule::GPipe => setting.micro,
-            _ => path[stage].min(setting.micro),
+        let flight = match setting.shape.schedule {
+            PipelineSchedule::GPipe => setting.shape.micro,
+            _ => path[stage].min(setting.shape.micro),
         };
         let flight = f64::from(flight);
         let plain = (versions + copies) * weights + rows * flight * (input + kept);
@@ -208,7 +208,7 @@ fn series_parallel_graphs_are_cut_as_well_as_can_be() {
         let counted = partition.count(&graph, &machine, &setting, true);
         let backward = setting.order() == Order::BackwardFirst;
         let first = counted.iter().map(|of| of.in_flight).max().unwrap();
-        parallel += u32::from(backward && setting.micro > 2 && first < counted.len() as u32);
+        parallel += u32::from(backward && setting.shape.micro > 2 && first < counted.len() as u32);
     }
     assert!((50..500).contains(&none), "{none} of 1000 graphs fit nowhere");
     assert!(parallel > 20, "{parallel} partitions have stages side by side");

@@ -3,18 +3,18 @@
 use super::super::cost::Setting;
 use super::super::partition::{Partition, StageOf};
 use super::super::predict::Candidate;
-use super::super::{Graph, Host, Lane, Machine, Plan, Wanted, plan};
+use super::super::{Graph, Host, Lane, Machine, Plan, Shape, Wanted, plan};
 use super::{LANE, chain, random, wanted};
-use crate::PipelineSchedule;
 use crate::error::Error;
+use crate::policy::PipelineSchedule;
 use crate::testing::Random;
 
 /// Bytes of a plan's stages and of the host, by formulas written again here.
 fn recount(graph: &Graph, machine: &Machine, of: &Wanted, plan: &Plan) -> (Vec<f64>, f64) {
-    let rows = f64::from(of.rows.div_ceil(plan.micro));
-    let versions = if plan.schedule == PipelineSchedule::TwoBuffered { 2.0 } else { 1.0 };
+    let rows = f64::from(of.rows.div_ceil(plan.shape.micro));
+    let versions = if plan.shape.schedule == PipelineSchedule::TwoBuffered { 2.0 } else { 1.0 };
     let stage_of = |at: usize| plan.stages.iter().position(|stage| stage.operators.contains(&at)).unwrap();
-    let own = plan.micro / plan.width;
+    let own = plan.shape.micro / plan.shape.width;
     // From the last stage to the first: how many follow each other.
     let mut path = vec![1u32; plan.stages.len()];
     let mut between = 0.0;
@@ -32,7 +32,7 @@ fn recount(graph: &Graph, machine: &Machine, of: &Wanted, plan: &Plan) -> (Vec<f
         if !of.parallel && at > 0 {
             path[at - 1] = path[at - 1].max(path[at] + 1);
         }
-        let flight = match plan.schedule {
+        let flight = match plan.shape.schedule {
             PipelineSchedule::GPipe => own,
             _ => own.min(path[at]),
         };
@@ -45,7 +45,7 @@ fn recount(graph: &Graph, machine: &Machine, of: &Wanted, plan: &Plan) -> (Vec<f
         let stays = if plan.stages[at].recompute { 1.0 } else { f64::from(flight) };
         held.push((versions + copies) * weights + rows * (f64::from(flight) * input + stays * kept));
         for read in outer {
-            between += f64::from(plan.width) * rows * graph.operators()[read].output * {
+            between += f64::from(plan.shape.width) * rows * graph.operators()[read].output * {
                 let from = stage_of(read);
                 // The paths of earlier stages are not done yet: 1F1B's follow at the end.
                 f64::from(plan.stages[from].in_flight + 1)
@@ -95,7 +95,7 @@ fn no_plan_is_over_a_limit() {
             let count = lanes.len();
             lanes.sort_unstable();
             lanes.dedup();
-            assert_eq!((lanes.len(), count as u32), (count, plan.width * plan.depth), "{what}");
+            assert_eq!((lanes.len(), count as u32), (count, plan.shape.width * plan.shape.depth), "{what}");
             for (stage, bytes) in plan.stages.iter().zip(held) {
                 assert!((stage.memory - bytes).abs() < 1e-6, "{what}: {} of {bytes}", stage.memory);
                 for &lane in &stage.lanes {
@@ -127,7 +127,7 @@ fn predicted_lanes_never_hold_more_than_they_count_with() {
         let graph = random::chain(&mut random);
         let machine = random::machine(&mut random, 4);
         let mut setting = random::setting(&mut random, &machine);
-        setting.micro = 1 + random.below32(8);
+        setting.shape.micro = 1 + random.below32(8);
         let depth = machine.lanes.len().min(graph.operators().len());
         let first = |at: usize| at * graph.operators().len() / depth;
         let stages = (0..depth)
@@ -135,13 +135,14 @@ fn predicted_lanes_never_hold_more_than_they_count_with() {
             .collect();
         let partition = Partition { planner: super::super::Planner::Chain, stages };
         let counted = partition.count(&graph, &machine, &setting, true);
-        let candidate = Candidate { machine: &machine, setting, partition, counted, rows: setting.micro * 3 };
+        let candidate =
+            Candidate { machine: &machine, setting, partition, counted, rows: setting.shape.micro * 3 };
         let grid = candidate.grid();
         let what = format!("seed {seed}, {round}");
         for (lane, stage) in (0u32..).zip(&candidate.counted) {
             assert!(grid.most(lane) <= stage.in_flight, "{what}: {} on lane {lane}", grid.most(lane));
         }
-        let steps = 2 * depth * setting.micro as usize * grid.rounds.len();
+        let steps = 2 * depth * setting.shape.micro as usize * grid.rounds.len();
         assert_eq!(grid.cells.len(), steps, "{what}");
         let predicted = candidate.predict();
         assert!(predicted.round >= candidate.slowest() * (1.0 - 1e-9), "{what}");
@@ -191,11 +192,7 @@ fn settings_hold_the_formulas_of_two_buffers() {
     // Narayanan et al. 2021, section 4: 2 |W| / d + d (|A| / d + |A_in|), recomputing |A| / d
     // once.
     let setting = Setting {
-        width: 1,
-        depth: 4,
-        chunks: 1,
-        schedule: PipelineSchedule::TwoBuffered,
-        micro: 8,
+        shape: Shape { width: 1, depth: 4, chunks: 1, schedule: PipelineSchedule::TwoBuffered, micro: 8 },
         rows: 2.0,
         recompute: true,
         copies: 0.0,

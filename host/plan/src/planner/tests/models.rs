@@ -7,7 +7,7 @@
 use super::super::models::{NAMES, Speed, published};
 use super::super::{Answer, Graph, Lane, Machine, Plan, Wanted, plan};
 use super::wanted;
-use crate::PipelineSchedule;
+use crate::policy::PipelineSchedule;
 
 /// A V100 of 16 GB at 40 % of 125 TFLOP/s, 5 us a kernel, links of 100 Gbit/s: estimates.
 const SPEED: Speed = Speed { flops: 50e12, start: 5e-6 };
@@ -40,9 +40,9 @@ fn stages_side_by_side_beat_chains() {
         let chain = planned(name, lanes, &Wanted { parallel: false, ..of.clone() });
         let factor = branches.plan.rows_a_second / chain.plan.rows_a_second;
         println!("{name}, {lanes} lanes, 64 rows: {factor:.2} times the chain's rows a second");
-        println!("    {}, {} states", branches.plan.shape(), branches.states);
+        println!("    {}, {} states", branches.plan.summary(), branches.states);
         println!("    second: {}", branches.reason);
-        println!("    chain: {}", chain.plan.shape());
+        println!("    chain: {}", chain.plan.summary());
         assert!(factor >= least, "{name}: {factor}");
         assert!(branches.states < 20_000_000, "{name}: {} states", branches.states);
     }
@@ -65,7 +65,8 @@ fn two_buffers_beat_gpipe() {
             let ours = with(&of, PipelineSchedule::TwoBuffered);
             let best = with(&of, PipelineSchedule::GPipe).plan;
             let plan = &ours.plan;
-            let alike = Wanted { widths: vec![plan.width], micro: vec![plan.micro], ..of.clone() };
+            let alike =
+                Wanted { widths: vec![plan.shape.width], micro: vec![plan.shape.micro], ..of.clone() };
             let alike = with(&alike, PipelineSchedule::GPipe).plan;
             let recomputes = |of: &Plan| of.stages.iter().filter(|stage| stage.recompute).count();
             let (factor, same) =
@@ -75,7 +76,7 @@ fn two_buffers_beat_gpipe() {
                  gpipe of its width and micro-batches"
             );
             for of in [plan, &best, &alike] {
-                println!("    {}, {} of them recompute", of.shape(), recomputes(of));
+                println!("    {}, {} of them recompute", of.summary(), recomputes(of));
             }
             assert!(factor > 1.1 && same >= factor, "{name}: {factor} {same}");
             assert!(ours.states < 5_000_000, "{name}: {} states", ours.states);

@@ -3,14 +3,12 @@
 use super::super::{Graph, Lane, Machine, Planner, plan};
 use super::wanted;
 use crate::lanes::{LaneSettings, Lanes, Placement};
+use crate::policy::PipelineSchedule;
 use crate::program::tests::signature;
 use crate::program::zoo;
 use crate::schedule::{Grid, Shape};
 use crate::testing::Random;
-use crate::{
-    DataShape, Model, ModelSettings, PipelineSchedule, Place, Profile, Program, Savings, Spans, StageId,
-    TaskType,
-};
+use crate::{DataShape, Model, ModelSettings, Place, Profile, Program, Savings, Spans, StageId, TaskType};
 
 /// A perceptron of so many layers.
 fn perceptron(layers: u32) -> Program {
@@ -80,8 +78,9 @@ fn predictions_are_the_grids_of_programs_on_lanes() {
         // The same cut as layers: all layers are alike but for the first, which gives no gradient
         // back.
         let cut: Vec<u32> = answer.stages.iter().map(|stage| stage.operators[0] as u32).collect();
-        let chunks = Some(answer.chunks).filter(|&chunks| chunks > 1);
-        let lanes = Lanes { count: answer.depth, chunks, order: schedule.settings().0, ..Lanes::default() };
+        let chunks = Some(answer.shape.chunks).filter(|&chunks| chunks > 1);
+        let lanes =
+            Lanes { count: answer.shape.depth, chunks, order: schedule.settings().0, ..Lanes::default() };
         let placement =
             Placement::of(&program, &LaneSettings { lanes, cut, ..LaneSettings::default() }).unwrap();
         let spans = Spans::of(&program, &placement.spans(&program)).unwrap();
@@ -100,6 +99,6 @@ fn predictions_are_the_grids_of_programs_on_lanes() {
         let (ours, theirs) = (answer.round_seconds, grid.span());
         assert!((ours - theirs).abs() <= 1e-6 * theirs, "{name}: {ours}, grid {theirs}");
         assert!((answer.bubble - grid.bubble()).abs() < 1e-6, "{name}");
-        assert!(answer.depth > 1 && answer.planner != Planner::Branches);
+        assert!(answer.shape.depth > 1 && answer.planner != Planner::Branches);
     }
 }

@@ -1,8 +1,8 @@
 //! Random graphs, machines and settings, from a seed.
 
 use super::super::cost::Setting;
-use super::super::{Graph, Host, Lane, Machine, Operator, Pace};
-use crate::PipelineSchedule;
+use super::super::{Graph, Host, Lane, Machine, Operator, Pace, Shape};
+use crate::policy::PipelineSchedule;
 use crate::testing::Random;
 
 fn whole(random: &mut Random, from: u64, end: u64) -> f64 {
@@ -111,11 +111,13 @@ pub(super) fn machine(random: &mut Random, most: u64) -> Machine {
 pub(super) fn setting(random: &mut Random, machine: &Machine) -> Setting {
     let micro = 1 + random.below32(5);
     Setting {
-        width: 1,
-        depth: machine.lanes.len() as u32,
-        chunks: 1,
-        schedule: PipelineSchedule::ALL[random.below(3) as usize].1,
-        micro,
+        shape: Shape {
+            width: 1,
+            depth: machine.lanes.len() as u32,
+            chunks: 1,
+            schedule: PipelineSchedule::ALL[random.below(3) as usize].1,
+            micro,
+        },
         rows: whole(random, 1, 5),
         recompute: random.below(2) == 0,
         copies: whole(random, 0, 4),

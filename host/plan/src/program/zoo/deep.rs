@@ -81,7 +81,7 @@ pub(crate) fn signature(
     Ok(found)
 }
 
-fn model(text: &str, features: u32, classes: u32) -> Result<Model, Error> {
+fn model(text: &str, features: u32, classes: u32) -> Result<Model> {
     Model::resolve(&ModelSettings::parse(text, "m.toml")?, features, classes, TaskType::Classification)
 }
 
