@@ -79,8 +79,6 @@ pub struct Settings {
     pub lanes: Lanes,
     /// Who holds what their forward steps keep.
     pub residence: Residence,
-    /// True if sums of gradients go to the host with each answer.
-    pub sums_travel: bool,
     /// Steps that a place has at once, which it does in the order in which it got them: the one that it is at, and
     /// those whose data come meanwhile.
     pub credit: u32,
@@ -104,7 +102,6 @@ impl Settings {
             pipeline: Pipeline::default(),
             lanes: Lanes::default(),
             residence: Residence::default(),
-            sums_travel: false,
             credit: 1,
         }
     }
@@ -114,6 +111,6 @@ impl Settings {
     /// rounds must not overlap: their rows are overwritten by the next round.
     #[must_use]
     pub fn sums_stay(&self) -> bool {
-        self.residence != Residence::Host && self.pipeline.gradient_versions() == 1 && !self.sums_travel
+        self.residence != Residence::Host && self.pipeline.gradient_versions() == 1
     }
 }

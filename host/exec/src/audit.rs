@@ -9,13 +9,13 @@
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display};
-use std::hash::BuildHasher as _;
+use std::hash::{BuildHasher as _, Hash};
 use std::sync::Arc;
 use std::time::Duration;
 
 use eciton_kernel::Error;
 use eciton_kernel::wire::Answer;
-use eciton_plan::{Location, TaskKey};
+use eciton_plan::{Location, Round, TaskKey};
 
 use crate::framed::{Framed, Framing};
 use crate::{Answered, Completion, Executor, LocalPool, Order, Timing, WorkError};
@@ -90,11 +90,29 @@ struct Withheld {
     timing: Timing,
 }
 
+/// The choice of what an audit compares: a share of all tasks, by a key that no other process knows. Of
+/// tasks of lanes, all or none of a round are chosen, since their sums are compared together.
+#[derive(Debug, Clone)]
+pub struct Draw {
+    share: f64,
+    key: RandomState,
+}
+
+impl Draw {
+    /// Returns whether the tasks of lanes in a round are chosen.
+    #[must_use]
+    pub fn takes_round(&self, round: Round) -> bool {
+        self.takes(round.0)
+    }
+
+    fn takes(&self, of: impl Hash) -> bool {
+        self.share >= 1.0 || self.key.hash_one(of) as f64 / u64::MAX as f64 <= self.share
+    }
+}
+
 /// Audit of the tasks of an executor.
 pub(crate) struct Audit {
-    share: f64,
-    /// Key of the choice of tasks, which no other process knows.
-    chooser: RandomState,
+    draw: Draw,
     framing: Framing,
     open: BTreeMap<(u32, TaskKey), Open>,
     /// Number of tasks that the host computes a second or third time.
@@ -109,8 +127,7 @@ impl Audit {
     /// Audit of a share of all tasks, from 0 to 1.
     pub(crate) fn new(share: f64, framing: Framing) -> Self {
         Self {
-            share,
-            chooser: RandomState::new(),
+            draw: Draw { share, key: RandomState::new() },
             framing,
             open: BTreeMap::new(),
             comparing: 0,
@@ -120,9 +137,14 @@ impl Audit {
         }
     }
 
+    /// Returns the choice of what is compared. `None` if nothing is audited.
+    pub(crate) fn draw(&self) -> Option<&Draw> {
+        Some(&self.draw).filter(|draw| draw.share > 0.0)
+    }
+
     /// The counts so far. `None` if nothing is audited.
     pub(crate) fn counts(&self) -> Option<&Audited> {
-        (self.share > 0.0).then_some(&self.counts)
+        self.draw().map(|_| &self.counts)
     }
 
     /// Takes the answerers that are to be excluded.
@@ -135,24 +157,21 @@ impl Audit {
     /// # Errors
     /// The task is to be compared, and the host cannot write its own computation of it.
     pub(crate) fn submitted(&mut self, order: &Order) -> Result<(), Error> {
-        if self.share <= 0.0 {
-            return Ok(());
-        }
-        let id = (order.pass, order.task.key());
-        let (chosen, call) = (self.is_chosen(id), &order.work.call);
+        let Some(draw) = self.draw() else { return Ok(()) };
+        let (id, call) = ((order.pass, order.task.key()), &order.work.call);
+        let of_lane = order.affinity.is_bound();
+        let chosen = match of_lane {
+            true => draw.takes_round(order.task.round),
+            false => draw.takes(id),
+        };
         let stays = !call.keeps.is_empty();
-        // Answers of an excluded process may still come: the host then computes their tasks.
-        if chosen || !self.excluded.is_empty() && !stays {
+        // Answers of an excluded process may still come: the host then computes their tasks. Those of a lane
+        // are done again by another worker.
+        if chosen || !self.excluded.is_empty() && !of_lane {
             let twin = self.framing.write_call(order, order.work.twin.as_deref().unwrap_or(call))?;
             self.open.insert(id, Open { twin: Arc::new(twin), chosen, stays, state: State::Asked });
         }
         Ok(())
-    }
-
-    fn is_chosen(&self, (pass, key): (u32, TaskKey)) -> bool {
-        let TaskKey { round, stage, interval, attempt } = key;
-        let drawn = self.chooser.hash_one((pass, round.0, stage.0, interval.0, attempt.0));
-        self.share >= 1.0 || drawn as f64 / u64::MAX as f64 <= self.share
     }
 
     /// Forgets tasks that have no answer yet: they are cancelled.
@@ -167,7 +186,7 @@ impl Audit {
         done: &mut Vec<Completion>,
         timeout: Option<Duration>,
     ) -> bool {
-        if self.share <= 0.0 {
+        if self.draw().is_none() {
             return local.drain(done, timeout);
         }
         let mut ended = Vec::new();
@@ -448,10 +467,11 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_all_tasks_is_chosen() {
-        let audit = Audit::new(0.25, Framing { rows: Encoding::F32, limits: Limits::default() });
-        let chosen = (0..4000).filter(|round| audit.is_chosen((PASS, key(*round)))).count();
+    fn a_share_of_all_tasks_and_of_all_rounds_of_lanes_is_chosen() {
+        let draw = Draw { share: 0.25, key: RandomState::new() };
+        let tasks = (0..4000).filter(|round| draw.takes((PASS, key(*round)))).count();
+        let rounds = (0..4000).filter(|round| draw.takes_round(Round(*round))).count();
         // Seven standard deviations of 27.
-        assert!((810..1190).contains(&chosen), "{chosen}");
+        assert!((810..1190).contains(&tasks) && (810..1190).contains(&rounds), "{tasks} {rounds}");
     }
 }

@@ -41,7 +41,7 @@ pub mod worker;
 pub mod workers;
 
 pub use architecture::Architecture;
-pub use audit::{Audited, Process, Verdict};
+pub use audit::{Audited, Draw, Process, Verdict};
 pub use bill::{Bill, Cost, TimeOrigin};
 pub use clock::Clock;
 pub use cloud::{cloud, cloud_digest, prices};
@@ -351,8 +351,9 @@ pub struct Capabilities<'a> {
     pub is_apart: bool,
     /// True if workers of lanes keep rows between steps ([`eciton_kernel::Kept`]).
     pub keeps_rows: bool,
-    /// True if answers of workers of lanes are compared, so that work needs a [twin](KernelWork::twin).
-    pub audits_lanes: bool,
+    /// The rounds in which answers of workers of lanes are compared, so that work needs a
+    /// [twin](KernelWork::twin), if any are.
+    pub audit: Option<&'a Draw>,
     /// Maximum number of helpers.
     pub most: u32,
     /// The processors of its functions, if it has functions.

@@ -199,11 +199,10 @@ impl<I: Invoker> Executor for RemotePool<I> {
         let RemoteSettings { most, architecture, host, cut, .. } = &self.shared.wire.settings;
         let (is_apart, keeps_rows) = (!self.at_home, false);
         let (host, cut) = (host.as_ref(), cut.as_ref());
-        let audits_lanes = false;
         Capabilities {
             is_apart,
             keeps_rows,
-            audits_lanes,
+            audit: None,
             most: *most,
             architecture: *architecture,
             host,

@@ -51,7 +51,7 @@ impl Task {
 }
 
 /// What a task's answer is filed under. Attempts at one step differ in the last part only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TaskKey {
     /// When.
     pub round: Round,

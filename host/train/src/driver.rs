@@ -159,11 +159,11 @@ impl Training<'_> {
                 Action::Update { round } => {
                     trained.scored = false;
                     let loss = state.weights.loss(round)?;
-                    if !loss.is_finite() {
-                        let epoch = epochs.at(round);
-                        return Err(Error::NotFinite { epoch, round: round.0, loss, first: None });
-                    }
                     let epoch = epochs.at(round);
+                    let not_finite = |what| Error::NotFinite { epoch, round: round.0, what, first: None };
+                    if !loss.is_finite() {
+                        return Err(not_finite(format!("the loss is {loss}")));
+                    }
                     let lr = config.optimiser.rate(Round(epoch), config.run.epochs);
                     let update = Instant::now();
                     let stepped = match owning::step(machine, state, (&config.optimiser, lr), round) {
@@ -173,17 +173,15 @@ impl Training<'_> {
                         }
                         stepped => stepped?,
                     };
-                    let gradient_norm = stepped.map_err(|refused| {
-                        let what = match refused {
-                            Refused::Norm(norm) => format!("the gradients' norm is {norm}"),
-                            Refused::Gradient(at) => {
-                                let name =
-                                    stages.program.parameters.get(at).map_or("", |parameter| &parameter.name);
-                                format!("the gradient of `{name}` has values that are not finite")
-                            }
-                        };
-                        Error::GradientNotFinite { epoch, round: round.0, what, first: None }
-                    })?;
+                    let refused = |refused| match refused {
+                        Refused::Norm(norm) => format!("the gradients' norm is {norm}"),
+                        Refused::Gradient(at) => {
+                            let name =
+                                stages.program.parameters.get(at).map_or("", |parameter| &parameter.name);
+                            format!("the gradient of `{name}` has values that are not finite")
+                        }
+                    };
+                    let gradient_norm = stepped.map_err(refused).map_err(not_finite)?;
                     if let Some(trace) = &mut state.logs.trace {
                         trace.whole(&format!("update of round {round}"), update, update.elapsed())?;
                     }

@@ -185,22 +185,6 @@ pub enum Error {
         /// Vertices or edges, as the component works on them.
         found: eciton_plan::On,
     },
-    /// The loss is not a number.
-    #[error(
-        "epoch {epoch}: the loss is {loss}{}; {}",
-        culprit::told(first.as_deref()),
-        culprit::remedy(first.as_deref())
-    )]
-    NotFinite {
-        /// From 1.
-        epoch: u32,
-        /// The update, from 1; with batches an epoch has several.
-        round: u32,
-        /// NaN or infinity.
-        loss: f64,
-        /// The place of the first value that is not finite, once that is known.
-        first: Option<Box<Culprit>>,
-    },
     /// A record of the run that cannot be written or read.
     #[error("{}: {source}", path.display())]
     Record {
@@ -217,18 +201,18 @@ pub enum Error {
         /// What does not fit.
         reason: String,
     },
-    /// A gradient is not a number, though the loss is one.
+    /// The loss or a gradient is not finite.
     #[error(
         "epoch {epoch}: {what}{}; {}",
         culprit::told(first.as_deref()),
         culprit::remedy(first.as_deref())
     )]
-    GradientNotFinite {
+    NotFinite {
         /// From 1.
         epoch: u32,
         /// The update, from 1; with batches an epoch has several.
         round: u32,
-        /// The gradient.
+        /// What is not finite, as a sentence.
         what: String,
         /// The place of the first value that is not finite, once that is known.
         first: Option<Box<Culprit>>,

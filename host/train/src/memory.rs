@@ -331,10 +331,15 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
         Some(parts) => (Sums::of_parts(parts), THREAD_SUMS),
         None => (Sums::of_intervals(&inputs.intervals, inputs.atoms.tree()), THREAD_SUMS),
     };
-    let sums = if config.sums_stay() { sums.of_replicas(&config.lanes.lanes) } else { sums };
     // Tasks elsewhere are all in flight at once. Here those that wait for a thread have written nothing.
     let steps = config.executor.kind.is_here().then_some(u64::from(threads));
-    let [whole, written] = sums.buffers(steps).map(|count| count * u64::from(pipeline.gradient_versions()));
+    // In rounds that are audited, gradients come with each answer, in others as sums of replicas.
+    let collected = config.sums_stay().then(|| sums.of_replicas(&config.lanes.lanes));
+    let here = (!config.sums_stay() || config.executor.audit > 0.0).then_some(sums);
+    let [whole, written] = [collected, here].iter().flatten().fold([0, 0], |all, sums| {
+        let of = sums.buffers(steps).map(|count| count * u64::from(pipeline.gradient_versions()));
+        [all[0] + of[0], all[1] + of[1]]
+    });
     // A further use of a parameter has sums of its own.
     let uses = program.uses.iter().filter_map(|&id| program.parameter(id));
     let all = program.parameters.iter().chain(uses).map(parameter_bytes);

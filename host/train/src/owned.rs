@@ -37,7 +37,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use eciton_exec::{self as exec, Affinity, Cancel, Completion, Executor, Job, Work};
+use eciton_exec::{self as exec, Affinity, Cancel, Completion, Draw, Executor, Job, Work};
 use eciton_kernel::Kept;
 use eciton_plan::{
     Attempt, IntervalId, Lanes, Location, Node, Optimiser, ParameterId, Program, Round, StageId, Task,
@@ -105,6 +105,8 @@ pub(crate) struct Owners {
     empty: RefCell<BTreeSet<(Round, u32)>>,
     /// Whether the entry's values came from the host: no worker has them, whatever update it is at.
     given: Cell<bool>,
+    /// Rounds whose answers are compared with the host's.
+    audited: Option<Draw>,
 }
 
 /// Lanes that have to do with parameters.
@@ -179,9 +181,20 @@ impl Owners {
         self.log.is_some()
     }
 
-    /// Returns whether workers have the sums of gradients until the update.
-    pub(crate) fn have_sums(&self) -> bool {
-        self.sums
+    /// Returns whether workers have the sums of a round's gradients until the update.
+    pub(crate) fn have_sums(&self, round: Round) -> bool {
+        self.sums && !self.audit(round)
+    }
+
+    /// Compares the answers of the rounds that `draw` takes with the host's. Their sums go to the host with
+    /// each answer: what a worker adds up could not be compared.
+    pub(crate) fn audit_by(&mut self, draw: Option<Draw>) {
+        self.audited = draw;
+    }
+
+    /// Returns whether the answers of a round are compared with the host's.
+    pub(crate) fn audit(&self, round: Round) -> bool {
+        self.audited.as_ref().is_some_and(|draw| draw.takes_round(round))
     }
 
     fn log_file(&self) -> Result<&Log> {

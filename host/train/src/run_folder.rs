@@ -488,22 +488,14 @@ impl SeedFolder<'_> {
     }
 
     /// Writes the weights with metadata, to which `eciton` and `digest` are added. Returns the digest.
+    /// Weights that `signs` names are written as signs and scales. If there are any, `digest` of the
+    /// metadata is not replaced: it is that of the weights that were trained.
     ///
     /// # Errors
     /// [`Error::Values`] for names that are empty or not unique and values that do not fill their
     /// extents; more than [`MAX_TENSORS`], [`MAX_HEADER_BYTES`] or [`MAX_MODEL_BYTES`]; what the
     /// operating system refuses.
     pub fn write_model(
-        &mut self,
-        tensors: &[NamedTensor],
-        metadata: &BTreeMap<String, String>,
-    ) -> Result<String> {
-        self.write_packed(tensors, metadata, &BTreeSet::new())
-    }
-
-    /// The same as [`SeedFolder::write_model`]; weights that `signs` names as signs and scales. Where any are, `digest` of
-    /// the metadata is taken as it is: that of the weights that were trained.
-    pub(crate) fn write_packed(
         &mut self,
         tensors: &[NamedTensor],
         metadata: &BTreeMap<String, String>,

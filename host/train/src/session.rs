@@ -193,7 +193,6 @@ impl Session {
         let last = config.run.epochs.checked_mul(epochs.rounds());
         let last = last.ok_or(Error::Rounds { epochs: config.run.epochs, rounds: epochs.rounds() })?;
         let mut settings = eciton_engine::Settings::new(intervals, last);
-        settings.sums_travel = !config.sums_stay();
         settings.eval_every = config.run.eval_every.saturating_mul(epochs.rounds());
         settings.pipeline = config.pipeline;
         settings.lanes = config.lanes.lanes;
@@ -262,7 +261,7 @@ impl Session {
             }
         };
         let (optimiser, pipeline) = (&config.optimiser, &config.pipeline);
-        let weights = Weights::new(&program, optimiser, pipeline, (&sums, &config.lanes.lanes), owners)?;
+        let mut weights = Weights::new(&program, optimiser, pipeline, (&sums, &config.lanes.lanes), owners)?;
         let engine = Engine::new(&schedule, settings)?;
         let (fresh_instances, newest_first) = (options.fresh_instances, options.newest_first);
         // Each lane has a thread, or a worker, and the driver another thread, which no lane waits
@@ -280,6 +279,7 @@ impl Session {
             needs(config, (&program, &spans, &schedule), (rows, parts, sums.levels()))
         });
         let mut machine = machine(config, local, &kernels, &layers, (intervals, lanes))?;
+        weights.owners_mut().audit_by(machine.capabilities().audit.cloned());
         let mut tuning = tuning(config, &*machine, &schedule, prices.as_ref(), intervals, threads);
         if let Some(tuning) = &mut tuning {
             tuning.begin(&mut *machine);
@@ -432,7 +432,6 @@ impl Session {
             stages: stages
                 .with_spans(&self.spans, &self.schedule)
                 .with_places(self.machine.capabilities().keeps_rows)
-                .with_audit(self.machine.capabilities().audits_lanes)
                 .with_passing(self.weights.owners().have_parameters())
                 .with_batches(batches),
             evaluation: plan.stages(&self.inputs, rows, &self.layers)?,

@@ -419,7 +419,7 @@ impl Run<'_> {
         let dataset = &session.inputs.dataset;
         let mut place = if n == 0 { folder.top() } else { folder.seed(seed)? };
         match (tensors, session.weights.owning_workers()) {
-            (Some(tensors), _) => place.write_packed(tensors, metadata, &session.signs())?,
+            (Some(tensors), _) => place.write_model(tensors, metadata, &session.signs())?,
             (None, Some(owners)) => {
                 let named = parameters(&session.program);
                 let digest = metadata.get("digest").cloned().unwrap_or_default();

@@ -47,7 +47,10 @@ pub(crate) struct Weights {
     further: Vec<ParameterId>,
     algorithm: Algorithm,
     /// Steps of a round reserve buffers while the weights are read.
+    /// Gradients of rounds that are added up here.
     gradients: RefCell<Gradients>,
+    /// Gradients of rounds that workers add up, by replica of the pipeline.
+    collected: RefCell<Gradients>,
     combine: Combine,
     newest: Version,
     /// Versions whose values are there, and the generation of each. As many as the pipeline keeps.
@@ -191,11 +194,7 @@ impl Weights {
         let losses = program.losses.iter().map(|_| partials(rounds, sums)).collect::<Result<_>>()?;
         let uses = program.uses.iter().filter_map(|&id| program.parameter(id));
         let shapes = program.parameters.iter().chain(uses).map(|p| extent(&p.shape));
-        let gradients = match owners.have_sums() {
-            // What comes here are the sums of replicas.
-            true => Gradients::new(&sums.of_replicas(lanes), Vec::new()),
-            false => Gradients::new(sums, shapes.collect()),
-        };
+        let collected = Gradients::new(&sums.of_replicas(lanes), Vec::new())?;
         let mut here = Parameters::new(versions);
         if !owners.have_parameters() {
             parameters(program, optimiser).for_each(|(number, parameter)| here.insert(number, parameter));
@@ -204,7 +203,8 @@ impl Weights {
             parameters: here,
             further: program.uses.clone(),
             algorithm: optimiser.algorithm,
-            gradients: RefCell::new(gradients?),
+            gradients: RefCell::new(Gradients::new(sums, shapes.collect())?),
+            collected: RefCell::new(collected),
             combine: Combine::new(sums.tree, &nodes, sums.tree.root())?,
             newest: Version(0),
             held: BTreeMap::new(),
@@ -239,7 +239,7 @@ impl Weights {
 
     /// Adds the sums that workers have made of a round to those of the host.
     pub(crate) fn add(&mut self, round: Round, collected: Vec<Collected>) -> Result<()> {
-        let gradients = self.gradients.get_mut();
+        let gradients = self.collected.get_mut();
         for ((number, replica), parts) in collected {
             gradients.add((round.0, number), use_number(replica), parts)?;
         }
@@ -282,11 +282,13 @@ impl Weights {
     /// Frees the memory that gradients of further steps would use again.
     pub(crate) fn free_buffers(&mut self) {
         self.gradients.get_mut().free_buffers();
+        self.collected.get_mut().free_buffers();
     }
 
     /// Removes all gradients, so that their rounds can be computed again.
     pub(crate) fn forget_gradients(&mut self) {
         self.gradients.get_mut().clear();
+        self.collected.get_mut().clear();
     }
 
     /// Makes `version` the newest and the only one, with the values of the newest before, and
@@ -388,10 +390,15 @@ impl Weights {
         (0..self.parameters.len()).map(|parameter| self.values_of(parameter, version)).collect()
     }
 
+    /// Returns the gradients of a round.
+    fn gradients_of(&self, round: Round) -> &RefCell<Gradients> {
+        if self.owners.have_sums(round) { &self.collected } else { &self.gradients }
+    }
+
     /// Returns the buffers that a step writes the gradient of a use into. There are none if workers
     /// own the parameters.
     pub(crate) fn gradient(&self, number: usize, round: Round, interval: IntervalId) -> Result<Vec<Buffer>> {
-        self.gradients.borrow_mut().targets(number, round, interval)
+        self.gradients_of(round).borrow_mut().targets(number, round, interval)
     }
 
     /// Adds the gradients of a committed step to the sums of their uses.
@@ -400,7 +407,7 @@ impl Weights {
         numbers: &[ParameterId],
         (round, interval): (Round, IntervalId),
     ) -> Result<()> {
-        let mut gradients = self.gradients.borrow_mut();
+        let mut gradients = self.gradients_of(round).borrow_mut();
         numbers.iter().try_for_each(|number| gradients.commit(number.index(), round, interval))
     }
 
@@ -436,7 +443,10 @@ impl Weights {
         lr: f64,
         round: Round,
     ) -> Result<std::result::Result<Option<f64>, Refused>> {
-        let gradients = self.gradients.get_mut();
+        let gradients = match self.owners.have_sums(round) {
+            true => self.collected.get_mut(),
+            false => self.gradients.get_mut(),
+        };
         gradients.updated(round);
         let sums = gradients.sums();
         let trained = self.parameters.iter().filter(|(_, parameter)| !parameter.is_frozen());
@@ -463,10 +473,11 @@ impl Weights {
     /// for tests.
     pub(crate) fn gradient_values(&self, parameter: usize) -> Result<Vec<f32>> {
         let round = self.steps();
+        let gradients = self.gradients_of(Round(round)).borrow();
         let Ok(parameter) = self.parameters.get(use_number(parameter)) else { return Ok(Vec::new()) };
         let columns = parameter.shape().1;
         let packed = |gradient: &[f32]| state::packed(columns, gradient);
-        self.gradients.borrow().sums().whole(round, parameter.uses(), packed).map_err(internal)
+        gradients.sums().whole(round, parameter.uses(), packed).map_err(internal)
     }
 }
 

@@ -554,8 +554,7 @@ fn every_schedule_ends_with_the_bits_of_a_run_without_faults_whatever_places_are
         let residences = [Residence::Host, Residence::Places, Residence::Shadowed];
         let residence = residences[random.below(3) as usize];
         let credit = 1 + random.below(3) as u32;
-        let sums_travel = random.below(3) == 0;
-        let settings = Settings { residence, credit, sums_travel, ..settings(of, intervals, weights) };
+        let settings = Settings { residence, credit, ..settings(of, intervals, weights) };
         let mut smooth = World::new(&program, settings, !seed, None);
         smooth.watched = true;
         assert!(smooth.run(Losses::default()), "stalled: {context:?}");

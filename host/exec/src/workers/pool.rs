@@ -316,8 +316,8 @@ impl Executor for WorkerPool {
     fn capabilities(&self) -> Capabilities<'_> {
         let settings = &self.shared.settings;
         let (is_apart, keeps_rows) = (!self.at_home, settings.lanes && !self.at_home);
-        let audits_lanes = keeps_rows && settings.audit > 0.0;
-        Capabilities { is_apart, keeps_rows, audits_lanes, most: settings.count, ..Capabilities::default() }
+        let audit = self.audit.draw().filter(|_| keeps_rows);
+        Capabilities { is_apart, keeps_rows, audit, most: settings.count, ..Capabilities::default() }
     }
 
     fn usage(&self) -> Usage {

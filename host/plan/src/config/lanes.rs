@@ -96,23 +96,16 @@ impl Config {
 
     /// Returns whether the workers of lanes have the sums of gradients until the update. If the host
     /// has the parameters, rounds must not overlap: a failed worker's sums are computed again from
-    /// the round's rows. With an audit they go to the host, which compares them.
+    /// the round's rows. Only in rounds that an audit draws, they go to the host, which compares them.
     #[must_use]
     pub fn sums_stay(&self) -> bool {
         let one_version = self.pipeline.gradient_versions() == 1;
-        self.has_worker_lanes() && (self.workers.own() || one_version && self.executor.audit <= 0.0)
-    }
-
-    /// Returns whether steps of lanes are done again from the rows of an update: where a worker that had
-    /// sums is gone, or an answer is compared.
-    #[must_use]
-    pub fn repeats_steps(&self) -> bool {
-        self.sums_stay() || self.has_worker_lanes() && self.executor.audit > 0.0
+        self.has_worker_lanes() && (self.workers.own() || one_version)
     }
 
     /// Returns the lanes whose rows are stored for as many micro-batches as are in flight. There are
     /// none if lanes are workers: after a failure a lane may exceed its cap, and steps may be done
-    /// again from the rows of the update ([`Config::repeats_steps`]).
+    /// again from the rows of the update ([`Config::sums_stay`]).
     #[must_use]
     pub fn ring_lanes(&self) -> Lanes {
         if self.has_worker_lanes() { Lanes::default() } else { self.lanes.lanes }

@@ -29,8 +29,10 @@ pub(super) fn step<M: Executor + ?Sized>(
     let norm = match state.weights.owning_workers() {
         Some(owners) => owners.update(&mut asking, (optimiser, rate), (round, next))?,
         None => {
-            let collected = state.weights.owners().collect(&mut asking, round)?;
-            state.weights.add(round, collected)?;
+            if state.weights.owners().have_sums(round) {
+                let collected = state.weights.owners().collect(&mut asking, round)?;
+                state.weights.add(round, collected)?;
+            }
             state.weights.step(optimiser, rate, round)?
         }
     };

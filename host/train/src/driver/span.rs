@@ -255,7 +255,8 @@ impl<'a> Thick<'a> {
     pub(super) fn work(&self, weights: &Weights, again: bool) -> Result<Work> {
         let stay = self.span.writes.iter().filter(|slot| !self.stages.is_here(**slot));
         let stay: Vec<SlotId> = stay.copied().collect();
-        let holds = if weights.owners().have_sums() { self.holds()? } else { Vec::new() };
+        let (owners, round) = (weights.owners(), self.task.round);
+        let holds = if owners.have_sums(round) { self.holds()? } else { Vec::new() };
         if again && stay.is_empty() && holds.is_empty() {
             return op::nothing(Vec::new());
         }
@@ -271,13 +272,13 @@ impl<'a> Thick<'a> {
         building.call.holds = holds;
         let reads_kept = building.call.given.iter().any(|given| matches!(given, Given::Kept(_)));
         let targets = if again { Vec::new() } else { self.targets()? };
-        let twin = match self.stages.audits_lanes && reads_kept {
+        let twin = match owners.audit(round) && reads_kept {
             true => Some(self.twin(&stay, &targets)?),
             false => None,
         };
         let mut work = building.work(self.task, weights, targets)?;
         if let Work::Kernel(work) = &mut work {
-            work.call.digests = self.stages.audits_lanes;
+            work.call.digests = owners.audit(round);
             work.twin = twin.map(Box::new);
         }
         Ok(work)

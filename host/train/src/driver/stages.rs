@@ -48,8 +48,6 @@ pub(crate) struct Stages<'a> {
     pub fold: Option<Fold>,
     /// Which rows stay on lanes' places, where these keep any.
     residents: Option<Residents>,
-    /// Whether answers of lanes' workers are compared with the host's.
-    pub(super) audits_lanes: bool,
     /// The watch that looks at what steps write; `None`: nobody looks.
     pub(super) watch: Option<&'a Watch>,
 }
@@ -83,7 +81,6 @@ impl<'a> Stages<'a> {
             pieces,
             fold,
             residents: None,
-            audits_lanes: false,
             watch: None,
         })
     }
@@ -125,12 +122,6 @@ impl<'a> Stages<'a> {
             Some(spans) => Some(Residents::of(self.program, spans, self.schedule)),
             None => None,
         };
-        self
-    }
-
-    /// With answers of lanes' workers that are compared with the host's.
-    pub(crate) fn with_audit(mut self, audits_lanes: bool) -> Self {
-        self.audits_lanes = audits_lanes;
         self
     }
 

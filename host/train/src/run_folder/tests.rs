@@ -139,7 +139,7 @@ fn written(path: &Path, seeds: &[u64], ids: &VertexIds) -> RunFolder {
         folder.append_metrics(&epoch(seed, 1, 1.25)).unwrap();
         folder.append_metrics(&epoch(seed, 2, f64::NAN)).unwrap();
         let mut place = if at == 0 { folder.top() } else { folder.seed(seed).unwrap() };
-        let digest = place.write_model(&tensors(seed), &metadata(seed)).unwrap();
+        let digest = place.write_model(&tensors(seed), &metadata(seed), &BTreeSet::new()).unwrap();
         assert_eq!(digest, model_digest(&tensors(seed)));
         let scores = [0.5, -1.0, 2.0, f32::INFINITY, 1e-40, 3.0];
         let known = known();
@@ -362,11 +362,11 @@ fn arrays_that_do_not_fit_are_refused() {
     for (change, word) in changes {
         let mut changed = tensors(0);
         change(&mut changed);
-        let error = place.write_model(&changed, &metadata(0)).unwrap_err().to_string();
+        let error = place.write_model(&changed, &metadata(0), &BTreeSet::new()).unwrap_err().to_string();
         assert!(error.contains(word) && error.contains(MODEL), "{error}");
     }
     let long = BTreeMap::from([("note".to_owned(), "x".repeat(MAX_HEADER_BYTES as usize))]);
-    let error = place.write_model(&tensors(0), &long).unwrap_err();
+    let error = place.write_model(&tensors(0), &long, &BTreeSet::new()).unwrap_err();
     assert!(matches!(error, Error::Limit { .. }), "{error}");
     // One word of 1 MB makes every id as wide: 300 of them take 1.2 GB.
     let mut words = vec![String::new(); 299];

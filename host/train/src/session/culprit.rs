@@ -18,8 +18,7 @@ impl Session {
     pub(super) fn explained(&mut self, config: &Config, seed: u64, mut error: Error) -> Error {
         // Weights that workers own are not here to look with.
         if !self.weights.owners().have_parameters()
-            && let Error::NotFinite { round, first, .. } | Error::GradientNotFinite { round, first, .. } =
-                &mut error
+            && let Error::NotFinite { round, first, .. } = &mut error
         {
             tracing::info!(round = *round, "looking for the first value that is not finite");
             self.settle();

@@ -254,7 +254,7 @@ impl Planned {
             if let Some(lanes) = &lanes {
                 lanes.place(&mut schedule, &spans);
             }
-            if config.repeats_steps() {
+            if config.sums_stay() {
                 schedule.keep_rows();
             }
             if chooser.is_some() {
