@@ -1,6 +1,6 @@
 //! SciPy's compressed rows: three arrays and a shape, as several layouts store them.
 
-use eciton_graph::build::offsets_fault;
+use eciton_graph::adjacency::offsets_fault;
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::SparseRows;
 

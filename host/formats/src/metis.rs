@@ -216,7 +216,9 @@ pub fn partition(path: &Path, vertices: Option<u64>) -> Result<Vec<u32>> {
         }
         match whole(word).and_then(|part| u32::try_from(part).ok()).filter(|&part| part < u32::MAX) {
             Some(part) if (parts.len() as u64) < eciton_graph::adjacency::MAX_VERTICES => parts.push(part),
-            Some(_) => return check_vertices(parts.len() as u64 + 1, || Place::line(&name, number)),
+            Some(_) => {
+                return Ok(check_vertices(parts.len() as u64 + 1, || Place::line(&name, number))?);
+            }
             None => {
                 let place = Place::line(&name, number);
                 return Err(Error::malformed(place, "the vertex's part, one whole number", excerpt(line)));

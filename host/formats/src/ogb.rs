@@ -183,7 +183,7 @@ impl Raw {
         let features = find(raw, "node-feat").map(|path| table(&path, nodes)).transpose()?;
         let features = features
             .map(|(columns, values, found)| {
-                Ok(Features::from_dense(columns, &values)?.with_corrections(found))
+                Ok::<_, Error>(Features::from_dense(columns, &values)?.with_corrections(found))
             })
             .transpose()?;
         let edge_rows = match find(raw, "edge-feat") {

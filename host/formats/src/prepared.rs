@@ -8,7 +8,7 @@
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-use eciton_graph::adjacency::{Graph, Options};
+use eciton_graph::adjacency::{Graph, Options, offsets_fault};
 use eciton_graph::build;
 use eciton_graph::dataset::{Dataset, EdgeFeatures, Names};
 use eciton_graph::edge_rule::Findings;
@@ -46,7 +46,7 @@ pub fn open(folder: &Path, expected: Option<&Expected>) -> Result<Dataset> {
     })?;
     let place = || Place::whole(file::name(&folder.join("indptr.npy")));
     let stored = indices.len() as u64;
-    if let Some(found) = build::offsets_fault(&offsets, stored) {
+    if let Some(found) = offsets_fault(&offsets, stored) {
         let expected = format!("offsets that ascend from 0 to {stored}, the length of indices.npy");
         return Err(Error::malformed(place(), expected, found));
     }

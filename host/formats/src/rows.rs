@@ -61,7 +61,7 @@ pub(crate) fn archive<R: Read + Seek>(
     expected: Option<&Expected>,
 ) -> Result<Dataset> {
     let keys = npz.keys();
-    let mut entry = |key: &str| Ok((npz.entry(key)?, npz.place(key)));
+    let mut entry = |key: &str| Ok::<_, Error>((npz.entry(key)?, npz.place(key)));
     let (bytes, place) = entry(x)?;
     let features = bundle::dense(npy::parse_images(&bytes, &place)?)?;
     let (labels, classes) = match keys.iter().any(|key| key == y) {

@@ -14,9 +14,9 @@
 use std::hint::black_box;
 use std::time::Instant;
 
+use eciton_gather::cache::Caches;
+use eciton_gather::{EdgeWeights, Gather, Path, Reduce, Rows, Sources};
 use eciton_graph::adjacency::Adjacency;
-use eciton_graph::gather::cache::Caches;
-use eciton_graph::gather::{EdgeWeights, Gather, Path, Reduce, Rows, Sources};
 use eciton_graph::random::SplitMix64;
 use eciton_tensor::half::HalfBuffer;
 use eciton_tensor::{Buffer, numeric_class};

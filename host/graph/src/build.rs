@@ -15,12 +15,12 @@ mod buckets;
 mod external;
 mod keys;
 mod spill;
-pub(crate) mod threads;
 mod transpose;
 
+use eciton_input::threads::threads_for;
 use eciton_tensor::Slab;
 
-use crate::adjacency::{Adjacency, Graph, Options, check_vertices};
+use crate::adjacency::{Adjacency, Graph, Options, check_vertices, offsets_fault};
 use crate::edge_rule::Findings;
 use crate::edges::{EdgeSource, MAX_STREAMED_COLUMNS};
 use crate::error::{Error, Place, Result};
@@ -91,8 +91,8 @@ pub fn retained(graph: &Graph, keep: &[bool]) -> Result<Graph> {
         neighbours.extend(list.filter(|(_, keep)| **keep).map(|(&neighbour, _)| neighbour));
         offsets.push(neighbours.len() as u64);
     }
-    let threads = threads::threads_for(neighbours.len() as u64);
-    with_transpose(Adjacency::trusted(offsets, neighbours), threads)
+    let threads = threads_for(neighbours.len() as u64);
+    with_transpose(crate::build::trusted(offsets, neighbours), threads)
 }
 
 /// The graph of in-neighbour lists as they are, self loops included; lists that do not ascend are sorted,
@@ -151,33 +151,26 @@ pub fn of_lists(
     Ok(if outgoing { made.reversed() } else { made })
 }
 
-/// Returns the fault in the offsets of `stored` entries by row, which must ascend from 0 to `stored`.
-pub fn offsets_fault(offsets: &[u64], stored: u64) -> Option<String> {
-    match offsets {
-        [] => Some("no offset".to_owned()),
-        [first, .., last] if (*first, *last) != (0, stored) => {
-            Some(format!("offsets from {first} to {last}"))
-        }
-        [only] if (*only, stored) != (0, 0) => Some(format!("the single offset {only}")),
-        _ => offsets.windows(2).position(|pair| pair[0] > pair[1]).map(|at| {
-            format!("{} after {} (offset {} of {})", offsets[at + 1], offsets[at], at + 1, offsets.len())
-        }),
-    }
-}
-
 /// Whether lists ascend without repeats, so that [`from_lists`] takes them as they are.
 pub fn are_lists(offsets: &[u64], neighbours: &[u32]) -> bool {
     let mut lists = offsets.windows(2).map(|w| &neighbours[w[0] as usize..w[1] as usize]);
     lists.all(|list| list.is_sorted_by(|a, b| a < b))
 }
 
+/// Takes lists that a builder of this crate has made.
+#[allow(unsafe_code)]
+pub(crate) fn trusted(offsets: Vec<u64>, neighbours: Vec<u32>) -> Adjacency {
+    // SAFETY: builders write ascending lists of vertices that exist, between offsets that they have counted.
+    unsafe { Adjacency::from_parts_unchecked(offsets, neighbours) }
+}
+
 fn with_transpose(incoming: Adjacency, threads: usize) -> Result<Graph> {
     if transpose::equals_own(&incoming, threads) {
-        return Graph::from_parts(incoming, None);
+        return Ok(Graph::from_pair(incoming, None));
     }
     let as_stored = Options { symmetric: false, keep_self_loops: true };
     let outgoing = buckets::lists(&Keys::out_of(&transpose::Lists::of(&incoming), as_stored), threads)?;
-    Graph::from_parts(incoming, Some(outgoing))
+    Ok(Graph::from_pair(incoming, Some(outgoing)))
 }
 
 /// Builds the graph of a store in at most `memory_bytes` of memory (at least [`MIN_MEMORY_BYTES`]),

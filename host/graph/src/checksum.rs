@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use eciton_tensor::{Plain, Slab, bytes_of};
 
-use crate::build::threads::{on_threads, threads_for};
 use crate::dataset::{Dataset, Features, Labels, VertexIds};
+use eciton_input::threads::{on_threads, threads_for};
 
 /// Bytes that a thread reads at a time.
 const PIECE: usize = 8 << 20;

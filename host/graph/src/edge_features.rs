@@ -3,9 +3,9 @@
 use eciton_tensor::Slab;
 
 use crate::adjacency::{Graph, Options};
-use crate::build::threads::{on_threads, shares, threads_for};
 use crate::edge_rule::EdgeRule;
 use crate::error::{Error, Place, Result};
+use eciton_input::threads::{on_threads, shares, threads_for};
 
 /// The most columns of [`EdgeFeatures`].
 pub const MAX_COLUMNS: u32 = 1 << 20;

@@ -25,11 +25,11 @@ use eciton_input::notes::{self, Level};
 
 use crate::adjacency::{Adjacency, Graph, Options};
 use crate::build;
-use crate::build::threads::{on_threads, shares, threads_for};
 use crate::dataset::Dataset;
 use crate::edge_features::{EdgeFeatures, check_columns};
 use crate::edges::EdgeSource;
 use crate::error::{Error, Place, Result};
+use eciton_input::threads::{on_threads, shares, threads_for};
 
 /// Treatment of edges from a vertex to itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

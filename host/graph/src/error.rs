@@ -1,63 +1,9 @@
 //! What can go wrong when a graph or a data set is read or built.
 
-use std::fmt;
 use std::path::PathBuf;
 
-/// Where in which file (or entry of an archive) something was found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// The file's name, with the archive's entry after a `!` if there is one; for values that never
-    /// were in a file, what they are (for instance `edges`).
-    pub file: String,
-    /// The position within it.
-    pub position: Position,
-}
-
-/// A position within a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Position {
-    /// The file as a whole.
-    Whole,
-    /// A byte, from 0.
-    Byte(u64),
-    /// A line of text, from 1.
-    Line(u64),
-    /// A row of an array, from 0.
-    Row(u64),
-}
-
-impl Place {
-    /// The file as a whole.
-    pub fn whole(file: impl Into<String>) -> Self {
-        Self { file: file.into(), position: Position::Whole }
-    }
-
-    /// A byte of the file, from 0.
-    pub fn byte(file: impl Into<String>, byte: u64) -> Self {
-        Self { file: file.into(), position: Position::Byte(byte) }
-    }
-
-    /// A line of the file, from 1.
-    pub fn line(file: impl Into<String>, line: u64) -> Self {
-        Self { file: file.into(), position: Position::Line(line) }
-    }
-
-    /// A row of the array in the file, from 0.
-    pub fn row(file: impl Into<String>, row: u64) -> Self {
-        Self { file: file.into(), position: Position::Row(row) }
-    }
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.position {
-            Position::Whole => write!(f, "{}", self.file),
-            Position::Byte(byte) => write!(f, "{}, byte {byte}", self.file),
-            Position::Line(line) => write!(f, "{}, line {line}", self.file),
-            Position::Row(row) => write!(f, "{}, row {row}", self.file),
-        }
-    }
-}
+use eciton_gather::error::Error as ListsError;
+pub use eciton_gather::error::{Place, Position};
 
 /// A failure to read or to build a graph or a data set. None of them is worth a retry: the input has
 /// to change first.
@@ -340,6 +286,26 @@ impl Error {
             expected: expected.into(),
             found: found.into(),
             remedy: "the file is damaged or of another kind; fetch or write it again",
+        }
+    }
+}
+
+impl From<ListsError> for Error {
+    fn from(error: ListsError) -> Self {
+        match error {
+            ListsError::Limit { place, limit, unit, allowed, found, remedy } => {
+                Self::Limit { place, limit, unit, allowed, found, remedy }
+            }
+            ListsError::Malformed { place, expected, found, remedy } => {
+                Self::Malformed { place, expected, found, remedy }
+            }
+            ListsError::UnknownVertex { place, vertex, known } => {
+                Self::UnknownVertex { place, vertex, known }
+            }
+            ListsError::EmptyGraph { place } => Self::EmptyGraph { place },
+            ListsError::Mismatch { place, what, found, expected, other } => {
+                Self::Mismatch { place, what, found, expected, other }
+            }
         }
     }
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use eciton_tensor::{Buffer, ReadRows, Slab, View};
 
-use crate::build::threads::{on_threads, shares, threads_for};
 use crate::corrections::{Collector, Corrections, Number};
 use crate::error::{Error, Place, Result};
+use eciton_input::threads::{on_threads, shares, threads_for};
 
 /// Rows of which only the stored columns are not zero.
 #[derive(Debug, Clone, PartialEq)]

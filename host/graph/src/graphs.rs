@@ -87,8 +87,8 @@ impl Graphs {
             members[*at as usize] = member;
             *at += 1;
         }
-        let incoming = Adjacency::trusted(offsets, members);
-        let outgoing = Adjacency::trusted((0..=standing.len() as u64).collect(), standing);
+        let incoming = crate::build::trusted(offsets, members);
+        let outgoing = crate::build::trusted((0..=standing.len() as u64).collect(), standing);
         Ok(Self { lists: Graph::from_parts(incoming, Some(outgoing))?, count, ids: canonical(ids) })
     }
 
@@ -116,8 +116,8 @@ impl Graphs {
             offsets.push(members.len() as u64);
         }
         offsets.resize(numbers.len() + 1, members.len() as u64);
-        let outgoing = Adjacency::trusted((0..=numbers.len() as u64).collect(), numbers);
-        Graph::from_parts(Adjacency::trusted(offsets, members), Some(outgoing))
+        let outgoing = crate::build::trusted((0..=numbers.len() as u64).collect(), numbers);
+        Ok(Graph::from_parts(crate::build::trusted(offsets, members), Some(outgoing))?)
     }
 
     /// The number of graphs.

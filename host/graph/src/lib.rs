@@ -12,7 +12,6 @@
 //! # Ok::<(), eciton_graph::error::Error>(())
 //! ```
 
-pub mod adjacency;
 pub mod build;
 pub mod checksum;
 pub mod corrections;
@@ -24,7 +23,6 @@ pub mod encoding;
 pub mod error;
 pub mod expected;
 pub mod features;
-pub mod gather;
 pub mod generate;
 pub mod graphs;
 pub mod label_report;
@@ -34,6 +32,7 @@ pub mod mapping;
 pub mod metrics;
 pub mod names;
 pub mod order;
+pub mod pairs;
 pub mod part;
 pub mod random;
 pub mod sample;
@@ -43,3 +42,5 @@ pub mod shuffle;
 pub mod split;
 pub mod stat;
 pub mod store;
+
+pub use eciton_gather::adjacency;

@@ -25,7 +25,7 @@ pub use held_out::{Candidates, Draw, HeldOut, MAX_OTHERS, Shares, hold_out};
 pub use negatives::Negatives;
 
 use crate::adjacency::{Adjacency, Graph};
-use crate::build::threads::{on_threads, shares, threads_for};
+use eciton_input::threads::{on_threads, shares, threads_for};
 
 /// A link: two different vertices with an edge one way or both; in lists of links the smaller first.
 pub type Pair = (u32, u32);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::adjacency::{Adjacency, Graph};
-use crate::gather::Positions;
+use eciton_gather::Positions;
 
 /// A graph of local rows, and of each edge of its out-lists the place in its in-lists.
 #[derive(Debug, Clone)]
@@ -44,8 +44,8 @@ impl PartGraph {
             }
         }
         let symmetric = sorted == neighbours && starts == offsets;
-        let outgoing = (!symmetric).then(|| Adjacency::trusted(starts, sorted));
-        let graph = Graph::trusted(Adjacency::trusted(offsets, neighbours), outgoing);
+        let outgoing = (!symmetric).then(|| crate::build::trusted(starts, sorted));
+        let graph = Graph::from_pair(crate::build::trusted(offsets, neighbours), outgoing);
         Self { graph: Arc::new(graph), reverse: Positions::Short(reverse) }
     }
 }

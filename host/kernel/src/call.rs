@@ -7,7 +7,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use eciton_graph::adjacency::{Adjacency, Graph};
+use eciton_gather::adjacency::{Adjacency, Graph};
 use eciton_plan::{Location, Normalisation, ParameterId, TensorKey};
 use eciton_tensor::half::{HalfBuffer, WriteHalf};
 use eciton_tensor::{Buffer, Grid, Matrix, WriteRows};

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use eciton_graph::gather::{EdgeWeights, Gather, Reduce, Sources};
+use eciton_gather::{EdgeWeights, Gather, Reduce, Sources};
 use eciton_plan::Normalisation;
 use eciton_tensor::half::{HalfBuffer, ReadHalf};
 use eciton_tensor::{Buffer, Matrix, ReadRows};
@@ -305,7 +305,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use std::sync::Arc;
 
-    use eciton_graph::adjacency::{Adjacency, Graph};
+    use eciton_gather::adjacency::{Adjacency, Graph};
     use eciton_plan::Normalisation;
 
     use super::*;

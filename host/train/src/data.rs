@@ -4,8 +4,8 @@
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
+use eciton_gather::{inverse_degrees, symmetric_scale};
 use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, Split, Values};
-use eciton_graph::gather::{inverse_degrees, symmetric_scale};
 use eciton_graph::graphs::Graphs;
 use eciton_kernel::{RowNumbers, Targets};
 use eciton_plan::{

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use eciton_gather::Positions;
 use eciton_graph::adjacency::{Adjacency, Graph};
 use eciton_graph::dataset::EdgeFeatures;
-use eciton_graph::gather::Positions;
 use eciton_plan::{LayerKind, Model};
 
 use crate::error::{Error, Result};

@@ -593,6 +593,12 @@ pub enum Error {
     Internal(String),
 }
 
+impl From<eciton_gather::error::Error> for Error {
+    fn from(error: eciton_gather::error::Error) -> Self {
+        eciton_graph::error::Error::from(error).into()
+    }
+}
+
 impl From<eciton_kernel::Error> for Error {
     fn from(error: eciton_kernel::Error) -> Self {
         Self::Kernel(Box::new(error))

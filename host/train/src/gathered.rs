@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use eciton_gather::{EdgeWeights, Gather, Reduce};
 use eciton_graph::adjacency::Graph;
-use eciton_graph::gather::{EdgeWeights, Gather, Reduce};
 use eciton_plan::{Atoms, FeatureGather};
 use eciton_tensor::{Buffer, Matrix, SparseRows};
 
@@ -199,7 +199,7 @@ fn sparse_rows(
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
-    use eciton_graph::gather::{inverse_degrees, symmetric_scale};
+    use eciton_gather::{inverse_degrees, symmetric_scale};
     use eciton_graph::random::SplitMix64;
 
     #[test]

@@ -79,8 +79,8 @@ impl LabelledLists {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use eciton_gather::{Gather, Positions, Reduce, symmetric_scale};
     use eciton_graph::adjacency::Options;
-    use eciton_graph::gather::{self, Gather, Positions, Reduce, symmetric_scale};
     use eciton_graph::random::SplitMix64;
     use eciton_tensor::{View, ViewMut};
 
@@ -111,9 +111,9 @@ mod tests {
                 let mut out = vec![f32::NAN; rows * columns];
                 let mut to = ViewMut::new(&mut out, rows, columns);
                 let mut sums = Gather::new(by, Reduce::Sum);
-                sums = sums.weighted(gather::EdgeWeights::Symmetric(&scale)).with_self();
+                sums = sums.weighted(eciton_gather::EdgeWeights::Symmetric(&scale)).with_self();
                 if let Some(values) = weights {
-                    sums = sums.weighted(gather::EdgeWeights::Values(values, None));
+                    sums = sums.weighted(eciton_gather::EdgeWeights::Values(values, None));
                 }
                 if let Some(wanted) = wanted {
                     sums = sums.of_rows(wanted);

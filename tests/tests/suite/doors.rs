@@ -9,7 +9,7 @@ const OPENS: [&str; 4] = ["File::open(", "fs::read(", "fs::read_to_string(", "Op
 const OTHERS: [(&str, &str); 22] = [
     ("input/src/file.rs", "the door"),
     ("input/src/memory.rs", "files of /proc and /sys"),
-    ("graph/src/gather/cache.rs", "files of /sys"),
+    ("gather/src/cache.rs", "files of /sys"),
     ("cli/src/doctor.rs", "files of /proc, and a probe of its own"),
     ("emulator/src/instance.rs", "files of /proc"),
     ("train/src/train.rs", "files of /proc"),

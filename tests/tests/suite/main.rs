@@ -3,6 +3,7 @@
 
 mod batches;
 mod beginnings;
+mod code_map;
 mod compatibility;
 mod deep;
 mod doors;

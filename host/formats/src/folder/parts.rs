@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use eciton_graph::error::Result;
+use eciton_graph::error::{Error, Result};
 use eciton_input::file::present;
 
 use eciton_graph::names::column;
@@ -40,7 +40,7 @@ impl Parts {
         let array = |name: &str| {
             let arrays = ["npy", "npy.gz"].map(|extension| folder.join(format!("{name}.{extension}")));
             let found = arrays.into_iter().find(|path| present(path));
-            found.map(|path| Ok(Part::Array(file::read(&path)?, path))).transpose()
+            found.map(|path| Ok::<_, Error>(Part::Array(file::read(&path)?, path))).transpose()
         };
         let mut labels = match (array("labels")?, &roles.labels) {
             (Some(array), _) => array,

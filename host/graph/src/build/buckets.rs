@@ -4,9 +4,9 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::keys::Keys;
-use super::threads::on_threads;
 use crate::adjacency::Adjacency;
 use crate::error::Result;
+use eciton_input::threads::on_threads;
 
 /// The most buckets: their open ends (a page each) have to fit the processor's address cache.
 const MAX_BUCKETS_LOG2: u32 = 9;
@@ -139,7 +139,7 @@ pub(super) fn lists(keys: &Keys<'_>, threads: usize) -> Result<Adjacency> {
         end += *offset;
         *offset = end;
     }
-    Ok(Adjacency::trusted(offsets, neighbours))
+    Ok(crate::build::trusted(offsets, neighbours))
 }
 
 impl Bucket<'_> {

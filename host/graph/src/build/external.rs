@@ -13,12 +13,12 @@ use std::sync::{Condvar, Mutex, PoisonError};
 
 use super::keys::{self, Keys, REVERSE};
 use super::spill::{Bucket, Dealer, Records, Span, Spill};
-use super::threads::on_threads;
 use crate::edge_rule::Findings;
 use crate::edges::{MAX_CHUNK_EDGES, MAX_CHUNK_VALUES};
 use crate::error::{Error, Place, Result};
 use crate::store::Writer;
 use crate::store::section::{Section, SectionWriter, Written};
+use eciton_input::threads::on_threads;
 
 /// The least memory that a build takes.
 pub const MIN_MEMORY_BYTES: u64 = 64 << 20;

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::Listed;
-use super::threads::on_threads;
 use crate::adjacency::Options;
 use crate::edges::{EdgeSource, MAX_CHUNK_EDGES, MAX_CHUNK_VALUES};
 use crate::error::{Error, Place, Result};
+use eciton_input::threads::on_threads;
 
 /// Edges that are turned into keys at a time: both fit the cache.
 const PIECE: usize = 1024;

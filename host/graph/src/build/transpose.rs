@@ -1,9 +1,9 @@
 //! Lists as edges, and read the other way round.
 
 use crate::adjacency::Adjacency;
-use crate::build::threads::{on_threads, shares};
 use crate::edges::EdgeSource;
 use crate::error::Result;
+use eciton_input::threads::{on_threads, shares};
 
 /// Edges of a chunk of [`Lists`].
 const CHUNK: u64 = 1 << 20;

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use eciton_tensor::Buffer;
 
 use super::{Cells, Column, HASH_COLUMNS, Kind, MISSING, Table};
-use crate::build::threads::{on_threads, shares, threads_for};
 use crate::corrections::{Collector, Number};
 use crate::error::{Error, Place, Result};
 use crate::features::{DenseRows, Features, SPARSE_COLUMNS, SparseBuilder};
+use eciton_input::threads::{on_threads, shares, threads_for};
 
 /// Maximum number of values that an [`Unseen`] lists.
 const MAX_LISTED: usize = 5;

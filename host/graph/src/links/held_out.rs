@@ -5,10 +5,10 @@ use eciton_tensor::random::{Key, Purpose, bits32};
 use super::negatives::{ATTEMPTS, unlinked, vertex};
 use super::{Links, Pair, count, linked};
 use crate::adjacency::{Adjacency, Graph};
-use crate::build::threads::{on_threads, threads_for};
 use crate::dataset::{Dataset, EdgeFeatures};
 use crate::error::{Error, Place, Result};
 use crate::random::SplitMix64;
+use eciton_input::threads::{on_threads, threads_for};
 
 /// The most pairs without a link of one split: 32 GiB.
 pub const MAX_OTHERS: u64 = 1 << 32;
@@ -242,7 +242,7 @@ fn lists_without(lists: &Adjacency, mut gone: &[Pair], mut kept: impl FnMut(usiz
         offsets.push(neighbours.len() as u64);
     }
     neighbours.shrink_to_fit();
-    Adjacency::trusted(offsets, neighbours)
+    crate::build::trusted(offsets, neighbours)
 }
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 use eciton_tensor::View;
 
 use super::Pair;
-use crate::build::threads::{on_threads, threads_for};
-use crate::gather::pairs::inner_products;
 use crate::metrics::{area, precision, rank_key};
+use crate::pairs::inner_products;
+use eciton_input::threads::{on_threads, threads_for};
 
 /// The inner product of the two rows of `z` of each pair: its logit. NaN where there is no such row.
 pub fn pair_scores(z: View<'_>, pairs: &[Pair]) -> Vec<f32> {

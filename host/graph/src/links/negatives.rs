@@ -7,7 +7,7 @@ use eciton_tensor::random::{Key, bits32};
 use super::search::{LANES, contained};
 use super::{Pair, linked};
 use crate::adjacency::Graph;
-use crate::build::threads::{on_threads, shares, threads_for};
+use eciton_input::threads::{on_threads, shares, threads_for};
 
 /// How many pairs are tried in place of one that is linked.
 pub(super) const ATTEMPTS: u32 = 64;

@@ -6,9 +6,9 @@ use eciton_tensor::Buffer;
 
 use super::Permutation;
 use crate::adjacency::{Adjacency, Graph, Repeats};
-use crate::build::threads::{on_threads, threads_for};
 use crate::dataset::{Dataset, DenseRows, EdgeFeatures, Features, SparseRows, Split, VertexIds};
 use crate::error::{Error, Place, Result};
+use eciton_input::threads::{on_threads, threads_for};
 
 /// A data set in another vertex order, with the way back.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,7 +32,7 @@ fn permute_graph_with(graph: &Graph, permutation: &Permutation, threads: usize) 
     permutation.check(graph.vertices() as usize, "vertices", "graph")?;
     let whole = 0..graph.vertices() as usize;
     let one = |lists| permute_lists(lists, permutation, std::slice::from_ref(&whole), threads);
-    Graph::from_parts(one(graph.incoming())?, graph.transpose().map(one).transpose()?)
+    Ok(Graph::from_parts(one(graph.incoming())?, graph.transpose().map(one).transpose()?)?)
 }
 
 /// The data set by new ids: graph, features of vertices and of edges, labels, split, graphs and ids.
@@ -269,7 +269,7 @@ pub(super) fn permute_lists(
         }
     };
     on_threads(parts, fill);
-    Adjacency::from_parts_with(offsets, neighbours, Repeats::Allowed)
+    Ok(Adjacency::from_parts_with(offsets, neighbours, Repeats::Allowed)?)
 }
 
 /// `rows` in at most `count` pieces of about equally many edges.

@@ -14,11 +14,11 @@ use eciton_tensor::Buffer;
 use super::apply::{permute_lists, shares};
 use super::{Order, Permutation};
 use crate::adjacency::{Adjacency, Graph};
-use crate::build::threads::{on_threads, threads_for};
 use crate::error::{Error, Result};
-use crate::gather::gather_symmetric;
 use crate::links::Links;
 use crate::random::SplitMix64;
+use eciton_gather::gather_symmetric;
+use eciton_input::threads::{on_threads, threads_for};
 
 /// Widths of the rows that are gathered.
 pub const SURVEY_WIDTHS: [usize; 2] = [16, 48];
@@ -123,7 +123,7 @@ fn thinned(graph: &Graph, most: u64) -> Result<Graph> {
         });
         offsets.push(neighbours.len() as u64);
     }
-    Graph::from_parts(Adjacency::from_parts(offsets, neighbours)?, None)
+    Ok(Graph::from_parts(Adjacency::from_parts(offsets, neighbours)?, None)?)
 }
 
 /// The lists that are gathered under one order.

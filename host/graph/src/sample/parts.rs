@@ -14,7 +14,7 @@ use eciton_tensor::random::{Dropout, Key, Purpose};
 
 use super::room::Room;
 use super::{SampleKey, Subgraph, refused};
-use crate::adjacency::{Adjacency, Graph};
+use crate::adjacency::Graph;
 use crate::error::Result;
 
 /// The most parts of a graph, and the most masks of a part.
@@ -145,7 +145,7 @@ impl Part {
             }
             offsets.push(sources.len() as u64);
         }
-        let incoming = Adjacency::trusted(offsets, sources);
+        let incoming = crate::build::trusted(offsets, sources);
         Subgraph { ids: ids.clone(), hops: hops.clone(), incoming, edges: places, targets: None }
     }
 }
@@ -223,7 +223,7 @@ impl Building {
             degree => (local as f64 / degree as f64) as f32,
         };
         let weights = ids.iter().zip(&local).map(weight).collect();
-        let (hops, incoming) = (vec![ids.len() as u32], Adjacency::trusted(offsets, sources));
+        let (hops, incoming) = (vec![ids.len() as u32], crate::build::trusted(offsets, sources));
         let subgraph = Subgraph { ids, hops, incoming, edges, targets: None };
         Part { subgraph, weights, masks: Vec::new() }
     }

@@ -2,8 +2,8 @@
 
 use super::frontier::Dashboard;
 use crate::adjacency::{Adjacency, Graph};
-use crate::gather::prefetch;
 use crate::random::SplitMix64;
+use eciton_gather::prefetch;
 
 /// How many rows before its turn a list is asked for.
 const AHEAD: usize = 4;
@@ -60,7 +60,7 @@ impl Lists {
     }
 
     pub(super) fn finish(self) -> (Adjacency, Vec<u64>) {
-        (Adjacency::trusted(self.offsets, self.neighbours), self.edges)
+        (crate::build::trusted(self.offsets, self.neighbours), self.edges)
     }
 }
 

@@ -9,7 +9,6 @@ use eciton_tensor::{Buffer, Plain, Slab, SlabOwner, stride_for};
 use super::description::{Description, Ids, Kind, LabelKind};
 use super::section::{Section, Written};
 use crate::adjacency::{Adjacency, Graph};
-use crate::build::threads::{on_threads, shares, threads_for};
 use crate::checksum;
 use crate::corrections::{Correction, Corrections};
 use crate::dataset::{Dataset, EdgeFeatures, VertexIds};
@@ -19,6 +18,7 @@ use crate::graphs::Graphs;
 use crate::labels::{Labels, Values};
 use crate::mapping;
 use crate::split::Split;
+use eciton_input::threads::{on_threads, shares, threads_for};
 
 /// Whether a store's description says that it is rows without a graph.
 #[must_use]
@@ -40,8 +40,8 @@ pub fn open(path: &Path) -> Result<Dataset> {
     let described = Description::open(path)?;
     let files = Files::map(path, &described.sections)?;
     files.check()?;
-    let lists = |[offsets, neighbours]: [Section; 2]| {
-        Adjacency::from_parts(files.slab(offsets)?, files.slab(neighbours)?)
+    let lists = |[offsets, neighbours]: [Section; 2]| -> Result<Adjacency> {
+        Ok(Adjacency::from_parts(files.slab(offsets)?, files.slab(neighbours)?)?)
     };
     let incoming = lists([Section::Offsets, Section::Neighbours])?;
     let outgoing = match described.symmetric {

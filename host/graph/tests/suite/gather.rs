@@ -1,10 +1,10 @@
 //! Every way to gather gives the naive loop's bits: on random graphs with isolated vertices, self loops
 //! and parallel edges, on one vertex, on hubs, for widths 1 to 130, any cut into row ranges, source rows in
 //! any number of pieces, and every vector level of this processor.
-use eciton_graph::adjacency::{Adjacency, Repeats};
-use eciton_graph::gather::{
+use eciton_gather::{
     EdgeWeights, Gather, NOBODY, Path, Positions, Reduce, Rows, Sources, gather_symmetric, inverse_degrees,
 };
+use eciton_graph::adjacency::{Adjacency, Repeats};
 use eciton_graph::random::SplitMix64;
 use eciton_tensor::half::{HalfBuffer, round, widen};
 use eciton_tensor::{Buffer, View, ViewMut, numeric_class};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use eciton_graph::adjacency::{Adjacency, Graph, Repeats};
+use eciton_gather::adjacency::{Adjacency, Graph, Repeats};
 use eciton_plan::Normalisation;
 use eciton_tensor::frame::Decoded;
 use eciton_tensor::{Buffer, Grid, Matrix};

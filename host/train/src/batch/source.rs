@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use eciton_gather::{inverse_degrees, symmetric_scale};
 use eciton_graph::adjacency::Adjacency;
 use eciton_graph::dataset::Dataset;
-use eciton_graph::gather::{inverse_degrees, symmetric_scale};
 use eciton_graph::part::PartGraph;
 use eciton_graph::sample::normalise::Counts;
 use eciton_graph::sample::parts::Parts;

@@ -16,7 +16,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use eciton_exec::Work;
-use eciton_graph::gather::{Rows, Sources};
+use eciton_gather::{Rows, Sources};
 use eciton_graph::order::Permutation;
 use eciton_kernel::wire::Answer;
 use eciton_kernel::{Finished, Layer, Target};

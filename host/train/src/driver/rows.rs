@@ -354,7 +354,7 @@ impl RowStore {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
-    use eciton_graph::gather::Rows;
+    use eciton_gather::Rows;
 
     use super::*;
     use eciton_plan::{DataShape, Model, Savings, Signature, Stage};

@@ -118,10 +118,8 @@ impl<'a> Stages<'a> {
     /// With lanes whose places keep what their forward steps leave for their backward steps alone; after
     /// [`Stages::with_spans`].
     pub(crate) fn with_places(mut self, keeps: bool) -> Self {
-        self.residents = match self.spans.filter(|_| keeps) {
-            Some(spans) => Some(Residents::of(self.program, spans, self.schedule)),
-            None => None,
-        };
+        let spans = self.spans.filter(|_| keeps);
+        self.residents = spans.map(|spans| Residents::of(self.program, spans, self.schedule));
         self
     }
 
@@ -295,10 +293,7 @@ impl<'a> Stages<'a> {
         on.clear()?;
         // An interval of vertices may have no graph that stands in it, a part no row.
         let work = if on.rows()?.is_empty() { on.nothing()? } else { operator.work(&on)? };
-        let affinity = match on.stage.place {
-            Place::Host => Affinity::HOST,
-            Place::Anywhere | Place::Lane(_) => Affinity::Any,
-        };
+        let affinity = if on.stage.place.is_task() { Affinity::Any } else { Affinity::HOST };
         Ok(Job { pass, task, work, deadline, affinity })
     }
 

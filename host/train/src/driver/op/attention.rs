@@ -1,7 +1,7 @@
 //! Attention on its way: sums over neighbours with weights that rows say.
 
 use eciton_exec::Work;
-use eciton_graph::gather::attention::{Attention as Sums, Drops, Heads};
+use eciton_gather::attention::{Attention as Sums, Drops, Heads};
 use eciton_plan::{Attention as Settings, Layer, Operation, Phase, op};
 use eciton_tensor::random::{Dropout, Key, Purpose};
 

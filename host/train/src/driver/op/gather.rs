@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use eciton_exec::Work;
-use eciton_graph::gather::{EdgeWeights, Gather as Sums, Reduce, spread};
+use eciton_gather::{EdgeWeights, Gather as Sums, Reduce, spread};
 use eciton_kernel::{CallStep, GatherLists, GatherStep};
 use eciton_plan::{Normalisation, Operation, Scope, op};
 use eciton_tensor::Buffer;

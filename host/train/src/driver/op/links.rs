@@ -1,7 +1,7 @@
 //! The loss of links on its way: pairs of an interval's rows with rows of all.
 
 use eciton_exec::Work;
-use eciton_graph::gather::pairs::Pairs;
+use eciton_graph::pairs::Pairs;
 use eciton_plan::Operation;
 use eciton_tensor::ops::rows::sum_rows;
 use eciton_tensor::{View, ViewMut, WriteRows};

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use eciton_graph::gather::Rows;
+use eciton_gather::Rows;
 use eciton_kernel::Target;
 use eciton_plan::RowFormat;
 use eciton_tensor::half::{HalfBuffer, ReadHalf, WriteHalf};

@@ -18,8 +18,8 @@ use eciton_tensor::ops::activation::exp;
 use eciton_tensor::simd::{dispatch, madd};
 use eciton_tensor::{View, ViewMut};
 
-use super::Sources;
-use super::kernel::fetch;
+use eciton_gather::{Sources, fetch};
+
 use crate::adjacency::Graph;
 use crate::links::{Links, Negatives, Pair};
 
@@ -56,12 +56,12 @@ impl Pairs<'_> {
     ) {
         let input = input.into();
         let vertices = self.graph.vertices() as usize;
-        assert!(input.extents.rows == vertices && self.negatives.rows() == vertices);
-        assert!(input.extents.value_bytes == 4, "pairs read f32");
+        assert!(input.rows() == vertices && self.negatives.rows() == vertices);
+        assert!(input.is_f32(), "pairs read f32");
         assert!(rows.start <= rows.end && rows.end <= vertices);
-        assert!(gradient.rows() == rows.len() && gradient.columns() == input.extents.columns);
+        assert!(gradient.rows() == rows.len() && gradient.columns() == input.columns());
         assert!(losses.len() == rows.len());
-        match input.extents.columns {
+        match input.columns() {
             16 => sum_by::<16>(self, input, rows, gradient, losses),
             32 => sum_by::<32>(self, input, rows, gradient, losses),
             64 => sum_by::<64>(self, input, rows, gradient, losses),

@@ -4,18 +4,16 @@
 //! functions of degrees.
 //!
 //! ```
-//! use eciton_graph::adjacency::{Graph, Options};
+//! use eciton_gather::adjacency::{Graph, Options};
 //! let edges = [(0, 1), (1, 2)];
 //! let graph = Graph::from_edges(3, edges.into_iter(), Options::default())?;
 //! assert_eq!((graph.edges(), graph.in_neighbours(1)), (4, &[0, 2][..]));
-//! # Ok::<(), eciton_graph::error::Error>(())
+//! # Ok::<(), eciton_gather::error::Error>(())
 //! ```
 
+use eciton_input::threads::{on_threads, shares, threads_for};
 use eciton_tensor::Slab;
 
-use crate::build;
-pub(crate) use crate::build::threads::threads_for;
-use crate::build::threads::{on_threads, shares};
 use crate::error::{Error, Place, Result};
 
 /// The most vertices of a graph: ids are u32 and the largest is kept for "none".
@@ -78,13 +76,18 @@ impl Adjacency {
         Ok(made)
     }
 
-    /// Lists that a builder of this crate has made: the checks of [`Adjacency::from_parts`] hold.
-    pub(crate) fn trusted(offsets: Vec<u64>, neighbours: Vec<u32>) -> Self {
+    /// Takes lists as they are, without a check.
+    ///
+    /// # Safety
+    /// The checks of [`Adjacency::from_parts_with`] hold: kernels read rows by these numbers.
+    #[must_use]
+    #[allow(unsafe_code)]
+    pub unsafe fn from_parts_unchecked(offsets: Vec<u64>, neighbours: Vec<u32>) -> Self {
         Self { offsets: offsets.into(), neighbours: neighbours.into() }
     }
 
     /// Returns offsets and neighbours.
-    pub(crate) fn slabs(&self) -> (&Slab<u64>, &Slab<u32>) {
+    pub fn slabs(&self) -> (&Slab<u64>, &Slab<u32>) {
         (&self.offsets, &self.neighbours)
     }
 
@@ -93,7 +96,7 @@ impl Adjacency {
         let place = || Place::whole("offsets");
         let vertices = (offsets.len() as u64).saturating_sub(1);
         check_vertices(vertices, place)?;
-        if let Some(found) = crate::build::offsets_fault(offsets, stored) {
+        if let Some(found) = offsets_fault(offsets, stored) {
             let expected = format!("offsets that ascend from 0 to {stored}, the number of neighbours");
             return Err(Error::malformed(place(), expected, found));
         }
@@ -174,7 +177,7 @@ impl Adjacency {
                 }
             }
         });
-        Self::trusted(offsets, neighbours)
+        Self { offsets: offsets.into(), neighbours: neighbours.into() }
     }
 
     /// The number of vertices.
@@ -234,13 +237,14 @@ impl Graph {
         Ok(Self { incoming, outgoing })
     }
 
-    /// A graph of lists that a builder of this crate has made both ways.
-    pub(crate) fn trusted(incoming: Adjacency, outgoing: Option<Adjacency>) -> Self {
+    /// The same of lists that hold the same edges, which is not checked.
+    #[must_use]
+    pub fn from_pair(incoming: Adjacency, outgoing: Option<Adjacency>) -> Self {
         Self { incoming, outgoing }
     }
 
     /// Builds a graph of `vertices` vertices from edges (source, target), in any order and with any
-    /// repeats, which are collected first; [`build`](crate::build) takes edges that are too many for that.
+    /// repeats. The edges are collected and sorted on one thread; `eciton_graph::build` takes more of them.
     ///
     /// # Errors
     /// [`Error::EmptyGraph`], [`Error::Limit`] above [`MAX_VERTICES`], and
@@ -260,7 +264,17 @@ impl Graph {
                 known: format!("vertices are 0..{vertices}"),
             });
         }
-        build::in_memory(&(vertices, &edges[..]), options, threads_for(edges.len() as u64))
+        let edges = edges.into_iter().filter(|(s, t)| options.keep_self_loops || s != t);
+        let both = edges.flat_map(|(s, t)| [Some((t, s)), options.symmetric.then_some((s, t))]);
+        let incoming = lists(vertices, both.flatten().collect())?;
+        let outgoing = match options.symmetric {
+            true => None,
+            false => {
+                let targets = (0..vertices as u32).flat_map(|t| incoming.of(t).iter().map(move |&s| (s, t)));
+                Some(lists(vertices, targets.collect())?).filter(|outgoing| *outgoing != incoming)
+            }
+        };
+        Self::from_parts(incoming, outgoing)
     }
 
     /// The same edges the other way round.
@@ -273,21 +287,25 @@ impl Graph {
     }
 
     /// The number of vertices; never 0.
+    #[inline]
     pub fn vertices(&self) -> u32 {
         self.incoming.vertices()
     }
 
     /// The number of directed edges: an undirected edge counts twice.
+    #[inline]
     pub fn edges(&self) -> u64 {
         self.incoming.neighbours.len() as u64
     }
 
     /// Whether every edge has its reverse.
+    #[inline]
     pub fn symmetric(&self) -> bool {
         self.outgoing.is_none()
     }
 
     /// The sources of the edges into `vertex`, ascending; none for a vertex that does not exist.
+    #[inline]
     pub fn in_neighbours(&self, vertex: u32) -> &[u32] {
         self.incoming.of(vertex)
     }
@@ -299,6 +317,7 @@ impl Graph {
     }
 
     /// The targets of the edges out of `vertex`, ascending.
+    #[inline]
     pub fn out_neighbours(&self, vertex: u32) -> &[u32] {
         self.outgoing().of(vertex)
     }
@@ -335,6 +354,28 @@ impl Graph {
     /// All directed edges (source, target), by target.
     pub fn edge_list(&self) -> impl Iterator<Item = (u32, u32)> + Clone + '_ {
         (0..self.vertices()).flat_map(|t| self.in_neighbours(t).iter().map(move |&s| (s, t)))
+    }
+}
+
+/// Returns the lists of pairs (vertex, neighbour), in any order and with any repeats.
+fn lists(vertices: u64, mut pairs: Vec<(u32, u32)>) -> Result<Adjacency> {
+    pairs.sort_unstable();
+    pairs.dedup();
+    let offsets = (0..=vertices).map(|v| pairs.partition_point(|&(of, _)| u64::from(of) < v) as u64);
+    Adjacency::from_parts(offsets.collect::<Vec<_>>(), pairs.iter().map(|&(_, to)| to).collect::<Vec<_>>())
+}
+
+/// Returns the fault in the offsets of `stored` entries by row, which must ascend from 0 to `stored`.
+pub fn offsets_fault(offsets: &[u64], stored: u64) -> Option<String> {
+    match offsets {
+        [] => Some("no offset".to_owned()),
+        [first, .., last] if (*first, *last) != (0, stored) => {
+            Some(format!("offsets from {first} to {last}"))
+        }
+        [only] if (*only, stored) != (0, 0) => Some(format!("the single offset {only}")),
+        _ => offsets.windows(2).position(|pair| pair[0] > pair[1]).map(|at| {
+            format!("{} after {} (offset {} of {})", offsets[at + 1], offsets[at], at + 1, offsets.len())
+        }),
     }
 }
 

@@ -62,12 +62,12 @@ pub(super) fn readable(rows: usize, columns: usize, stride: usize, len: usize) -
 /// All source rows of a gather, in one piece ([`Rows`], a [`View`], a [`HalfView`]) or in several.
 ///
 /// ```
-/// use eciton_graph::gather::Sources;
+/// use eciton_gather::Sources;
 /// use eciton_tensor::View;
 /// let (old, new) = ([1.0, 2.0], [3.0]);
 /// let pieces = [(0..2, View::new(&old, 2, 1).into()), (2..3, View::new(&new, 1, 1).into())];
 /// let sources = Sources::pieces(3, &pieces)?;
-/// # Ok::<(), eciton_graph::error::Error>(())
+/// # Ok::<(), eciton_gather::error::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Sources<'a> {
@@ -156,9 +156,24 @@ impl<'a> Sources<'a> {
         Ok(Self { held, extents: Extents { rows: vertices, read, ..expected } })
     }
 
-    /// Row `at` of f32; nothing of rows of another type.
+    /// Returns the number of rows.
+    pub fn rows(&self) -> usize {
+        self.extents.rows
+    }
+
+    /// Returns the number of values of a row.
+    pub fn columns(&self) -> usize {
+        self.extents.columns
+    }
+
+    /// Returns whether the values are f32.
+    pub fn is_f32(&self) -> bool {
+        self.extents.value_bytes == 4
+    }
+
+    /// Returns row `at` of f32, or nothing of rows of another type.
     #[inline(always)]
-    pub(super) fn row(&self, at: usize) -> &'a [f32] {
+    pub fn row(&self, at: usize) -> &'a [f32] {
         let found = match self.held {
             Held::One(Rows::F32(x)) => Some(x.row(at)),
             Held::Pieces(all) => {

@@ -20,26 +20,28 @@
 //! addresses (`reach`). The bits are the same.
 //!
 //! ```
-//! use eciton_graph::adjacency::{Graph, Options};
-//! use eciton_graph::gather::{Gather, Reduce};
+//! use eciton_gather::adjacency::{Graph, Options};
+//! use eciton_gather::{Gather, Reduce};
 //! use eciton_tensor::{View, ViewMut};
 //! let graph = Graph::from_edges(3, [(0, 1), (1, 2)].into_iter(), Options::default())?;
 //! let (x, mut out) = ([1.0, 2.0, 4.0], [0.0; 3]);
 //! let gather = Gather::new(graph.incoming(), Reduce::Mean);
 //! gather.run(View::new(&x, 3, 1), 0..3, &mut ViewMut::new(&mut out, 3, 1));
 //! assert_eq!(out, [2.0, 2.5, 2.0]);
-//! # Ok::<(), eciton_graph::error::Error>(())
+//! # Ok::<(), eciton_gather::error::Error>(())
 //! ```
 #![allow(unsafe_code)]
 
+pub mod adjacency;
 pub mod attention;
 mod blocked;
 pub mod cache;
+pub mod error;
 mod kernel;
 mod maximum;
-pub mod pairs;
 mod path;
 mod positions;
+pub mod random;
 mod reach;
 mod sources;
 mod trial;
@@ -54,8 +56,8 @@ use eciton_tensor::{Buffer, ViewMut};
 use crate::adjacency::{Adjacency, Graph};
 use blocked::{Scratch, left, pack};
 use cache::Caches;
-pub(crate) use kernel::prefetch;
 use kernel::{Element, Job, SCALED, WEIGHTED};
+pub use kernel::{fetch, prefetch};
 pub use maximum::NOBODY;
 pub use path::Path;
 use path::Shape;

@@ -260,9 +260,9 @@ fn accumulate<E: Element, const L: usize, const W: u8, const FMA: bool>(
     }
 }
 
-/// Asks for `L` values' cache lines.
+/// Prefetches the cache lines of `L` values.
 #[inline(always)]
-pub(crate) fn prefetch<E, const L: usize>(from: *const E) {
+pub fn prefetch<E, const L: usize>(from: *const E) {
     for line in 0..(L * size_of::<E>()).div_ceil(64) {
         let address = from.cast::<i8>().wrapping_add(line * 64);
         #[cfg(target_arch = "x86_64")]
@@ -280,8 +280,8 @@ pub(crate) fn prefetch<E, const L: usize>(from: *const E) {
     }
 }
 
-/// Asks for a row's cache lines.
+/// Prefetches the cache lines of a row.
 #[inline(always)]
-pub(super) fn fetch(row: &[f32]) {
+pub fn fetch(row: &[f32]) {
     row.chunks(16).for_each(|line| prefetch::<f32, 16>(line.as_ptr()));
 }
