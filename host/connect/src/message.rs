@@ -4,7 +4,7 @@
 //! the length counts all that follows it.
 
 use bytes::Bytes;
-use eciton_plan::{Location, TensorKey};
+use eciton_types::{Location, TensorKey};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -398,7 +398,7 @@ mod tests {
         };
         let welcome = Welcome { run: "r".to_owned(), silence_ms: 9, numeric_class: None, peers: 0 };
         let token = crate::secret::Certificate::new().unwrap().token(1).unwrap();
-        let key = TensorKey::of_matrix(eciton_plan::ParameterId(1), eciton_plan::Version(2), 0);
+        let key = TensorKey::of_matrix(eciton_types::ParameterId(1), eciton_types::Version(2), 0);
         vec![
             Message::Hello(hello),
             Message::Welcome(welcome),

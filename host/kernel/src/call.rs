@@ -8,9 +8,9 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use eciton_gather::adjacency::{Adjacency, Graph};
-use eciton_plan::{Location, Normalisation, ParameterId, TensorKey};
 use eciton_tensor::half::{HalfBuffer, WriteHalf};
 use eciton_tensor::{Buffer, Grid, Matrix, WriteRows};
+use eciton_types::{Location, Normalisation, ParameterId, TensorKey};
 
 use crate::edges::EdgeCall;
 use crate::error::Result;

@@ -3,7 +3,7 @@
 //! (`eciton kernel check` compares whole types; this is the part that a run needs, on wasmtime's own
 //! view of the component.)
 
-use eciton_plan::On;
+use eciton_types::On;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 use wasmtime::component::types::ComponentItem;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use eciton_plan::signature::{AttributeSpec, Signature};
+use eciton_types::signature::{AttributeSpec, Signature};
 use wasmtime::component::ResourceAny;
 use wasmtime::{ResourceLimiter, Store};
 

@@ -4,8 +4,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use eciton_plan::On;
-use eciton_plan::signature::{
+use eciton_types::On;
+use eciton_types::signature::{
     Attribute, AttributeSpec, EdgeSignature, Initialiser, ParameterSpec, RowsSpec, SIGNS, Signature,
     TargetKind, Value,
 };
@@ -385,7 +385,7 @@ pub(crate) fn plain_signature(s: wv::Signature) -> Signature {
         parameters: plain_parameters(s.parameters),
         outputs: all_rows(s.outputs),
         kept: all_rows(s.kept),
-        backward_needs: eciton_plan::signature::BackwardNeeds {
+        backward_needs: eciton_types::signature::BackwardNeeds {
             inputs: s.backward_needs.contains(wv::Needs::INPUTS),
             outputs: s.backward_needs.contains(wv::Needs::OUTPUTS),
         },

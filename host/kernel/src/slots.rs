@@ -6,9 +6,9 @@
 use std::ops::Range;
 
 use eciton_gather::{EdgeWeights, Gather, Reduce, Sources};
-use eciton_plan::Normalisation;
 use eciton_tensor::half::{HalfBuffer, ReadHalf};
 use eciton_tensor::{Buffer, Matrix, ReadRows};
+use eciton_types::Normalisation;
 
 use crate::call::{Call, CallStep, GatherStep, Given, Local, Operand, Target, Write};
 use crate::error::{Error, Result};
@@ -306,7 +306,7 @@ mod tests {
     use std::sync::Arc;
 
     use eciton_gather::adjacency::{Adjacency, Graph};
-    use eciton_plan::Normalisation;
+    use eciton_types::Normalisation;
 
     use super::*;
     use crate::call::GatherLists;

@@ -11,8 +11,8 @@ mod usage;
 
 use std::sync::Arc;
 
-use eciton_plan::signature::{RowsSpec, TargetKind};
 use eciton_tensor::{Buffer, Grid, Matrix, stream};
+use eciton_types::signature::{RowsSpec, TargetKind};
 
 pub use bench::{Bench, Timed};
 pub use check::{Found, Judgement};

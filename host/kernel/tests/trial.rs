@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use eciton_kernel::trial::{Found, Judgement, Trial};
 use eciton_kernel::{Kernel, Layer, Limits, Runtime, Settings};
-use eciton_plan::{Attribute, On, Value};
+use eciton_types::{Attribute, On, Value};
 
 fn open(name: &str, inputs: &[Vec<u32>], attributes: &[(&str, Value)]) -> Arc<Layer> {
     open_in("guest-kernels", name, inputs, attributes)

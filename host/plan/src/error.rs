@@ -1,6 +1,5 @@
 //! What can be wrong with a recipe, a model, a kernel's signature or a plan.
 
-use crate::atoms::Node;
 use crate::ids::Layer;
 
 /// The result of a function of this crate.
@@ -267,44 +266,9 @@ pub enum Error {
         /// What the program needs.
         expected: String,
     },
-    /// A graph that cannot be cut into atoms.
-    #[error("cannot cut the graph's rows: found {found}, need {allowed}")]
-    Rows {
-        /// What was found.
-        found: String,
-        /// What is needed.
-        allowed: String,
-    },
-    /// An interval count that the graph does not have.
-    #[error("{found} intervals asked for a graph of {rows} rows: choose 1 to {most}")]
-    IntervalCount {
-        /// How many were asked for.
-        found: u32,
-        /// The graph's maximum: one interval an atom.
-        most: u32,
-        /// Rows of the graph.
-        rows: u32,
-    },
-    /// Partial sums that do not make up the sum asked for (a defect of the caller).
-    #[error("partial {place} is {found:?}, but the sum needs {wanted:?} there")]
-    Cover {
-        /// The node needed; none: nothing more.
-        wanted: Option<Node>,
-        /// The node given; none: there are no more.
-        found: Option<Node>,
-        /// Its place in the list of partials.
-        place: usize,
-    },
-    /// A slice of another length than the sum needs (a defect of the caller).
-    #[error("{what} hold {found} values, but the sum needs {wanted}")]
-    PartialLength {
-        /// Which slice.
-        what: &'static str,
-        /// Its length.
-        found: usize,
-        /// The length needed.
-        wanted: usize,
-    },
+    /// Rows that cannot be cut, or partial sums that do not fit.
+    #[error(transparent)]
+    Rows(#[from] eciton_types::Error),
 }
 
 /// What to run on for a key to be read; the executor that is for tests is not recommended.

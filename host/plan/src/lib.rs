@@ -39,23 +39,19 @@ macro_rules! planted {
     }};
 }
 
-pub mod atoms;
 pub mod batch;
 pub mod buffers;
 pub mod checkpoint;
 pub mod class_weights;
 pub mod cloud;
-pub mod combine;
 pub mod config;
 pub mod cost;
 mod document;
 mod error;
 pub mod executor;
-pub mod ids;
 mod keys;
 pub mod lanes;
 pub mod links;
-pub mod location;
 mod lower;
 pub mod model;
 mod network;
@@ -73,44 +69,35 @@ pub mod receptive;
 pub mod residents;
 pub mod savings;
 pub mod schedule;
-pub mod signature;
 pub mod span;
 pub mod split_rule;
 pub mod sweep;
-pub mod task;
-pub mod tensor_key;
 #[cfg(test)]
 mod testing;
 pub mod until;
 pub mod workers;
 
-pub use atoms::{Atoms, FAN_OUT, Intervals, Node, Tree};
 pub use batch::{Batch, Sampler};
 pub use buffers::Buffers;
 pub use checkpoint::Checkpoint;
 pub use class_weights::ClassWeights;
 pub use cloud::{Cloud, Preset};
-pub use combine::{Combine, Sum};
 pub use config::{
     Choice, Choices, Config, Data, Keep, Limits, MAX_SEQUENCE, NormaliseFeatures, Run, SelfLoops, Tokens,
     origins,
 };
+pub use eciton_types::*;
 pub use error::{Error, Result, TextPlace};
 pub use executor::{
     EdgePlace, Emulator, Executor, ExecutorKind, FunctionCount, RowFormat, SpanChoice, Transport,
 };
-pub use ids::{
-    Attempt, BufferId, DomainId, IntervalId, Layer, OperationId, ParameterId, RelationId, Round, SlotId,
-    StageId, Version,
-};
 pub use keys::{KeyInfo, keys};
 pub use lanes::{LaneSettings, Lanes, Placement};
 pub use links::Links;
-pub use location::Location;
 pub use model::{
     Activation, Aggregator, Attention, Conv2d, DeepSettings, EdgeColumn, Embedding, FeatureGather, First,
     FirstKind, FirstWeights, Image, Init, Jumping, KindSettings, LEAKY_SLOPE, LayerKind, LayerSettings,
-    Layers, Model, ModelKind, ModelLayer, ModelSettings, Norm, On, Pool2d, PoolBy, Readout, SelfAttention,
+    Layers, Model, ModelKind, ModelLayer, ModelSettings, Norm, Pool2d, PoolBy, Readout, SelfAttention,
     SetKeys, Slice, Slope, Source, Tied, Transformer,
 };
 pub use objective::{Loss, Metric, TaskType};
@@ -121,19 +108,13 @@ pub use policy::{Order, Policy};
 pub use prices::{HostPlace, Moved, Prices, Processor};
 pub use profile::{Profile, StageProfile};
 pub use program::{
-    Along, Cost, DataShape, Domain, Hops, LossOf, Normalisation, Open, Operation, Over, Parameter, Phase,
-    Place, Port, Program, Read, Relation, RowsOf, Scope, SlotOf, SlotSpec, Stage,
+    Along, Cost, DataShape, Domain, Hops, LossOf, Open, Operation, Over, Parameter, Phase, Place, Port,
+    Program, Read, Relation, RowsOf, Scope, SlotOf, SlotSpec, Stage,
 };
 pub use residents::{Passed, Residents};
 pub use savings::{GatherFeatures, LabelledGathers, Savings, Workload, loss_gathers};
-pub use signature::{
-    Attribute, AttributeSpec, BackwardNeeds, EdgeSignature, GROUP, Initialiser, ParameterSpec, RowsSpec,
-    Signature, TargetKind, Value,
-};
 pub use span::{Span, Spans};
 pub use split_rule::SplitRule;
 pub use sweep::Sweep;
-pub use task::{Step, Task, TaskKey};
-pub use tensor_key::{TensorKey, Via};
 pub use until::{Part, Until};
 pub use workers::{Owner, Workers};

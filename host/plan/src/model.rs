@@ -61,6 +61,7 @@ pub use unread::SetKeys;
 use crate::ids::Layer;
 use crate::objective::{Loss, TaskType};
 use crate::signature::Attribute;
+pub(crate) use eciton_types::On;
 use serde::{Deserialize, Serialize};
 
 /// Most layers of a model.
@@ -198,31 +199,6 @@ pub enum Readout {
 impl Readout {
     /// All, with their names.
     pub const ALL: [(&'static str, Self); 3] = [("mean", Self::Mean), ("sum", Self::Sum), ("max", Self::Max)];
-}
-
-/// What a kernel of the user's own works on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum On {
-    /// Each row by itself: a kernel of `interface vertex`.
-    #[default]
-    Rows,
-    /// Each vertex's in-neighbours, their rows and its own: a kernel of `interface edge`.
-    Edges,
-}
-
-impl On {
-    /// All, with their names.
-    pub const ALL: [(&'static str, Self); 2] = [("rows", Self::Rows), ("edges", Self::Edges)];
-
-    /// The interface of the contract that such a kernel exports, as messages have it.
-    #[must_use]
-    pub const fn interface(self) -> &'static str {
-        match self {
-            Self::Rows => "`vertex`",
-            Self::Edges => "`edge`",
-        }
-    }
 }
 
 /// A model for one data set: every width known, every default filled in.

@@ -27,6 +27,7 @@ use crate::lower;
 use crate::model::Model;
 use crate::savings::Savings;
 use crate::signature::{Attribute, Initialiser, Signature};
+pub(crate) use eciton_types::Normalisation;
 
 /// What a program needs to know of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -260,35 +261,6 @@ pub enum Over {
     Neighbours,
     /// Each graph's vertices: a relation of vertices to graphs.
     Graphs,
-}
-
-/// Weights of edges in a gather.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Normalisation {
-    /// `D^-1/2 (A + I) D^-1/2`, D the in-degrees of A + I: v itself is among the terms.
-    Symmetric,
-    /// 1 / in-degree of v: the mean; zero where there is no in-neighbour.
-    Mean,
-    /// 1: the sum.
-    Sum,
-}
-
-impl Normalisation {
-    /// Its name in plans.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Symmetric => "symmetric",
-            Self::Mean => "mean",
-            Self::Sum => "sum",
-        }
-    }
-
-    /// The normalisation of a name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        [Self::Symmetric, Self::Mean, Self::Sum].into_iter().find(|known| known.name() == name)
-    }
 }
 
 /// A row buffer: a matrix with a row for every row of its domain.

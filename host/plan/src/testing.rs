@@ -58,16 +58,4 @@ impl Random {
     pub(crate) fn below32(&mut self, end: u32) -> u32 {
         u32::try_from(self.below(u64::from(end))).unwrap()
     }
-
-    /// In [0, 1).
-    pub(crate) fn unit(&mut self) -> f32 {
-        (self.next() >> 40) as f32 / (1u32 << 24) as f32
-    }
-
-    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
-        for last in (1..items.len()).rev() {
-            let other = self.below(last as u64 + 1) as usize;
-            items.swap(last, other);
-        }
-    }
 }

@@ -14,6 +14,12 @@ pub enum Error {
     /// The data set.
     #[error(transparent)]
     Data(#[from] eciton_graph::error::Error),
+    /// Lists of neighbours, or rows to gather.
+    #[error(transparent)]
+    Lists(#[from] eciton_gather::error::Error),
+    /// Atoms of rows, or sums over them.
+    #[error(transparent)]
+    Rows(#[from] eciton_types::Error),
     /// No data set has this name, and no file either.
     #[error("there is no data set or path `{name}`{}; built in: {known}; `eciton data fetch --list` has more", nearest.as_ref().map(|n| format!(" (did you mean `{n}`?)")).unwrap_or_default())]
     UnknownData {
@@ -591,12 +597,6 @@ pub enum Error {
     /// The engine and the driver disagree; a bug.
     #[error("internal: {0}; please report it with the run's config.toml")]
     Internal(String),
-}
-
-impl From<eciton_gather::error::Error> for Error {
-    fn from(error: eciton_gather::error::Error) -> Self {
-        eciton_graph::error::Error::from(error).into()
-    }
 }
 
 impl From<eciton_kernel::Error> for Error {

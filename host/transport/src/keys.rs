@@ -15,7 +15,7 @@
 //! Numbers have at least as many digits as below, so that listings are in the order of time. The first
 //! parts of all names differ by run, which is what `eciton clean` removes by: [`RunKeys::prefix`].
 
-use eciton_plan::{Attempt, IntervalId, OperationId, Round, StageId, Step, TaskKey, Version};
+use eciton_types::{Attempt, IntervalId, OperationId, Round, StageId, Step, TaskKey, Version};
 
 use crate::error::{Error, Result, shortened};
 use crate::key::Key;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use eciton_kernel::artefact::{Baseline, MAX_BYTES, Verifier};
 use eciton_kernel::wire::KernelRef;
 use eciton_kernel::{Call, Finished, Instances, Kernel, Layer, Limits, Runtime};
-use eciton_plan::signature::{Attribute, Value};
+use eciton_types::signature::{Attribute, Value};
 
 use crate::cache::Cache;
 use crate::clock::Clock;

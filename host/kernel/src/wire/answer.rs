@@ -1,9 +1,9 @@
 //! An answer: how a call ended, what it cost, and its rows and sums.
 
-use eciton_plan::TaskKey;
 use eciton_tensor::frame::{Encoding, Frame, Header, Kind, PartInfo, Writer};
 use eciton_tensor::half::WriteHalf;
 use eciton_tensor::{Buffer, WriteRows};
+use eciton_types::TaskKey;
 use serde::{Deserialize, Serialize};
 
 use super::{VERSION, at, check_version, parse_meta, wire};

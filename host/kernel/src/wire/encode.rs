@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use eciton_plan::TaskKey;
-use eciton_plan::signature::{Attribute, Value};
 use eciton_tensor::Matrix;
 use eciton_tensor::frame::{Encoding, Packed, Writer};
+use eciton_types::TaskKey;
+use eciton_types::signature::{Attribute, Value};
 
 use super::edges;
 use super::request::grid_parts;

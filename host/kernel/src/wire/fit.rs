@@ -1,6 +1,6 @@
 //! Whether a call of a request is one of its layer: counts and extents against the signature.
 
-use eciton_plan::signature::{RowsSpec, Signature, TargetKind};
+use eciton_types::signature::{RowsSpec, Signature, TargetKind};
 
 use super::edges::EdgesRef;
 use super::steps::{CallRef, WriteRef};

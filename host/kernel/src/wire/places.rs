@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use eciton_plan::{Location, ParameterId, TensorKey};
 use eciton_tensor::frame::{Encoding, Writer};
 use eciton_tensor::{Buffer, Matrix, ReadRows};
+use eciton_types::{Location, ParameterId, TensorKey};
 use sha2::{Digest, Sha256};
 
 use super::answer::AnswerMeta;

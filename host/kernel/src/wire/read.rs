@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use eciton_gather::adjacency::{Adjacency, Graph, Repeats};
-use eciton_plan::Normalisation;
 use eciton_tensor::frame::Decoded;
 use eciton_tensor::{Buffer, Grid, Matrix};
+use eciton_types::Normalisation;
 
 use super::places::Sums;
 use super::request::{REQUEST, bounded};

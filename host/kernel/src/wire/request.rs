@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use eciton_plan::{TaskKey, TensorKey};
 use eciton_tensor::frame::Encoding;
 use eciton_tensor::{Grid, Part};
+use eciton_types::{TaskKey, TensorKey};
 use serde::{Deserialize, Serialize};
 
 use super::steps::{CallRef, HoldRef, KeepRef, ListsRef, OutRef, SlotRef, StepRef};

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use eciton_plan::signature::Attribute;
-use eciton_plan::{Location, Normalisation, ParameterId, TensorKey};
 use eciton_tensor::frame::padded_bytes;
 use eciton_tensor::grid::MAX_LEVEL;
 use eciton_tensor::{Atom, Grid, Part};
+use eciton_types::signature::Attribute;
+use eciton_types::{Location, Normalisation, ParameterId, TensorKey};
 use serde::{Deserialize, Serialize};
 
 use super::edges::EdgesRef;

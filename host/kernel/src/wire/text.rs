@@ -55,7 +55,7 @@ pub(super) mod edge_kind {
 
 /// Attributes with the kind of their values, numbers as bits.
 pub(super) mod attributes {
-    use eciton_plan::signature::{Attribute, Value};
+    use eciton_types::signature::{Attribute, Value};
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     #[derive(Serialize, Deserialize)]

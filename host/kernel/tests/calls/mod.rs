@@ -6,8 +6,8 @@ use std::sync::Arc;
 use eciton_kernel::{
     Call, Instances, Kernel, Kind, Labelled, Layer, Result, RowNumbers, Target, Targets, VertexCall,
 };
-use eciton_plan::{Attribute, Value};
 use eciton_tensor::{Atom, Buffer, Grid, Matrix, Part};
+use eciton_types::{Attribute, Value};
 
 /// The shipped components by name.
 pub const SHIPPED: [(&str, &[u8]); 2] = [

@@ -9,9 +9,9 @@ use eciton_kernel::{
     Call, Error, Finished, Instances, Kernel, Kind, Labelled, Layer, Limits, RowNumbers, Runtime, Settings,
     Target, Targets, VertexCall,
 };
-use eciton_plan::{Attempt, Attribute, IntervalId, Round, StageId, TargetKind, TaskKey, Value};
 use eciton_tensor::frame::Frame;
 use eciton_tensor::{Atom, Buffer, Grid, Matrix, Part, SparseRows};
+use eciton_types::{Attempt, Attribute, IntervalId, Round, StageId, TargetKind, TaskKey, Value};
 
 pub(crate) const LINEAR: &[u8] = include_bytes!("../../../../guest-kernels/prebuilt/linear.wasm");
 pub(crate) const LOSS: &[u8] = include_bytes!("../../../../guest-kernels/prebuilt/head.wasm");
@@ -210,13 +210,13 @@ impl Case {
     fn of(numbers: &mut Numbers, layer: Arc<Layer>, kind: Kind, rows: u32) -> Self {
         let s = layer.signature().clone();
         let count = rows as usize;
-        let mut all = |specs: &[eciton_plan::RowsSpec]| -> Vec<Rows> {
+        let mut all = |specs: &[eciton_types::RowsSpec]| -> Vec<Rows> {
             specs.iter().map(|s| Rows::new(numbers, count, &s.extents)).collect()
         };
         let (inputs, outputs, kept, gradients) =
             (all(&s.inputs), all(&s.outputs), all(&s.kept), all(&s.outputs));
         let parameter =
-            |p: &eciton_plan::ParameterSpec| Rows::new(numbers, p.shape[0] as usize, &p.shape[1..]);
+            |p: &eciton_types::ParameterSpec| Rows::new(numbers, p.shape[0] as usize, &p.shape[1..]);
         let parameters = s.parameters.iter().map(parameter).collect();
         let first = numbers.next() >> 8;
         let listed: Arc<[u64]> = (0..rows).map(|_| numbers.next()).collect();
@@ -283,7 +283,7 @@ impl Case {
             _ => s.inputs.iter().collect(),
         };
         let wanted = self.kind == Kind::Forward || self.wanted;
-        let buffer = |s: &&eciton_plan::RowsSpec| wanted.then(|| filled(rows, width(&s.extents)));
+        let buffer = |s: &&eciton_types::RowsSpec| wanted.then(|| filled(rows, width(&s.extents)));
         let row_buffers: Vec<Option<Buffer>> = specs.iter().map(buffer).collect();
         let mut shapes: Vec<Vec<u32>> = Vec::new();
         if self.kind != Kind::Forward {
@@ -296,7 +296,7 @@ impl Case {
             .iter()
             .map(|s| self.grid.parts().iter().map(|_| filled(s[0] as usize, width(&s[1..]))).collect())
             .collect();
-        let target = |(b, s): (&Option<Buffer>, &&eciton_plan::RowsSpec)| {
+        let target = |(b, s): (&Option<Buffer>, &&eciton_types::RowsSpec)| {
             b.as_ref().map(|b| Target::Rows { rows: b.write(0..rows).unwrap(), extents: s.extents.clone() })
         };
         let backward = self.kind == Kind::Backward;

@@ -7,9 +7,9 @@ use eciton_kernel::wire::{Answer, Encoding, Request, encode};
 use eciton_kernel::{
     Call, EdgeCall, EdgeKind, EdgeLists, Error, Instances, Kernel, Layer, Limits, OtherRows, Target,
 };
-use eciton_plan::{Attribute, RowsSpec, Value as Setting};
 use eciton_tensor::frame::{Frame, Header};
 use eciton_tensor::{Buffer, Grid, Matrix};
+use eciton_types::{Attribute, RowsSpec, Value as Setting};
 use serde_json::{Value, json};
 
 use crate::case::{KEY, Numbers, UNTOUCHED, find, load, perform, seed, work};

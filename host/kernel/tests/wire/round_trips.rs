@@ -148,7 +148,7 @@ fn odd_numbers_survive() {
     let bytes = case.frame(Encoding::F32, vec![], &[]);
     let mut request = Request::parse(&Header::parse(&bytes).unwrap().meta).unwrap();
     let StepRef::Kernel(asked) = &mut request.steps[0] else { panic!("{request:?}") };
-    use eciton_plan::{Attribute, Value as V};
+    use eciton_types::{Attribute, Value as V};
     for (i, value) in [0.1, -0.0, f64::MAX, 5e-324, f64::INFINITY, 1.0, f64::from_bits(0x3ff0_0000_0000_0001)]
         .into_iter()
         .enumerate()

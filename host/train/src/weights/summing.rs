@@ -31,7 +31,7 @@ impl GradientSums {
     /// Sums of `tops`, left to right, of which each interval has `nodes`.
     ///
     /// # Errors
-    /// [`eciton_plan::Error::Cover`] if the nodes do not cover each top exactly.
+    /// [`eciton_types::Error::Cover`] if the nodes do not cover each top exactly.
     pub(crate) fn new(tree: Tree, nodes: &[Vec<Node>], tops: &[Node]) -> Result<Self, eciton_plan::Error> {
         let mut firsts = vec![0];
         for nodes in nodes {

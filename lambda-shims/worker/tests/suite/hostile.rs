@@ -11,10 +11,10 @@ use bytes::Bytes;
 use eciton_kernel::artefact::{Baseline, compile};
 use eciton_kernel::wire::{Answer, Encoding, FailureKind, Outcome};
 use eciton_kernel::{Kind, cache};
-use eciton_plan::{Attempt, IntervalId, OperationId, Version};
 use eciton_tensor::frame::{Header, PartInfo};
 use eciton_transport::keys::RunKeys;
 use eciton_transport::{Carrier, Condition, Invocation, Key, MemoryStore, Reply, Store};
+use eciton_types::{Attempt, IntervalId, OperationId, Version};
 use eciton_worker::{Settings, Worker};
 use trick::{Mode, TrickStore};
 

@@ -168,10 +168,15 @@ fn missing(partials: &[Node], wanted: Node, place: usize) -> Error {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::testing::Random;
+    use eciton_gather::random::SplitMix64;
+
+    /// A number in [0, 1).
+    fn unit(random: &mut SplitMix64) -> f32 {
+        (random.next_u64() >> 40) as f32 / (1u32 << 24) as f32
+    }
 
     /// Cuts 0..atoms into `count` runs at random.
-    fn random_runs(random: &mut Random, atoms: u32, count: u32) -> Vec<std::ops::Range<u32>> {
+    fn random_runs(random: &mut SplitMix64, atoms: u32, count: u32) -> Vec<std::ops::Range<u32>> {
         let mut cuts: Vec<u32> = (1..atoms).collect();
         random.shuffle(&mut cuts);
         cuts.truncate(count as usize - 1);
@@ -202,23 +207,23 @@ mod tests {
     fn any_partition_gives_the_bits_of_one_interval() {
         let mut differs_from_plain_order = false;
         for seed in 0..500 {
-            let random = &mut Random::new(seed);
+            let random = &mut SplitMix64::new(seed);
             let atoms = 1u32 << random.below(7);
             let width = 1 + random.below(5) as usize;
             let tree = Tree::new(atoms);
             let values: Vec<f32> = (0..atoms as usize * width)
                 .map(|_| match random.below(20) {
                     0 => -0.0,
-                    1 => 1e30 * random.unit(),
+                    1 => 1e30 * unit(random),
                     2 => 1e-42,
-                    _ => random.unit() - 0.5,
+                    _ => unit(random) - 0.5,
                 })
                 .collect();
             let bits = |sums: &[f32]| sums.iter().map(|sum| sum.to_bits()).collect::<Vec<_>>();
             #[allow(clippy::single_range_in_vec_init)]
             let whole = bits(&reduce(tree, &[0..atoms], &values, width));
             for _ in 0..20 {
-                let count = 1 + random.below32(atoms);
+                let count = 1 + random.below(atoms.into()) as u32;
                 let runs = random_runs(random, atoms, count);
                 let cut = bits(&reduce(tree, &runs, &values, width));
                 assert_eq!(cut, whole, "seed {seed}, atoms {atoms}, runs {runs:?}");

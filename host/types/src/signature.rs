@@ -167,6 +167,60 @@ impl std::fmt::Display for Value {
     }
 }
 
+/// What a kernel of the user's own works on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum On {
+    /// Each row by itself: a kernel of `interface vertex`.
+    #[default]
+    Rows,
+    /// Each vertex's in-neighbours, their rows and its own: a kernel of `interface edge`.
+    Edges,
+}
+
+impl On {
+    /// All, with their names.
+    pub const ALL: [(&'static str, Self); 2] = [("rows", Self::Rows), ("edges", Self::Edges)];
+
+    /// The interface of the contract that such a kernel exports, as messages have it.
+    #[must_use]
+    pub const fn interface(self) -> &'static str {
+        match self {
+            Self::Rows => "`vertex`",
+            Self::Edges => "`edge`",
+        }
+    }
+}
+
+/// Weights of edges in a gather.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Normalisation {
+    /// `D^-1/2 (A + I) D^-1/2`, D the in-degrees of A + I: v itself is among the terms.
+    Symmetric,
+    /// 1 / in-degree of v: the mean; zero where there is no in-neighbour.
+    Mean,
+    /// 1: the sum.
+    Sum,
+}
+
+impl Normalisation {
+    /// Its name in plans.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Symmetric => "symmetric",
+            Self::Mean => "mean",
+            Self::Sum => "sum",
+        }
+    }
+
+    /// The normalisation of a name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Symmetric, Self::Mean, Self::Sum].into_iter().find(|known| known.name() == name)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

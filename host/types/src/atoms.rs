@@ -392,9 +392,9 @@ fn share(total: u64, part: u32, parts: u32) -> u64 {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::testing::Random;
+    use eciton_gather::random::SplitMix64;
 
-    fn random_offsets(random: &mut Random, rows: u32) -> Vec<u64> {
+    fn random_offsets(random: &mut SplitMix64, rows: u32) -> Vec<u64> {
         let mut at = 0;
         let heavy = u64::from(random.below(3) == 0) * 500;
         let mut offsets = vec![0];
@@ -433,8 +433,8 @@ mod tests {
     #[test]
     fn atoms_and_intervals_cover_all_rows_once_and_are_never_empty() {
         for seed in 0..200 {
-            let random = &mut Random::new(seed);
-            let rows = 1 + random.below32(4000);
+            let random = &mut SplitMix64::new(seed);
+            let rows = 1 + random.below(4000) as u32;
             let atoms = Atoms::new(&random_offsets(random, rows)).unwrap();
             assert_eq!(atoms.count(), Atoms::count_for(rows), "seed {seed}");
             assert!(atoms.starts().windows(2).all(|pair| pair[0] < pair[1]), "seed {seed}");
@@ -490,8 +490,8 @@ mod tests {
     #[test]
     fn groups_stay_whole() {
         for seed in 0..200 {
-            let random = &mut Random::new(seed);
-            let (groups, group) = (1 + random.below32(200), 1 + random.below32(40));
+            let random = &mut SplitMix64::new(seed);
+            let (groups, group) = (1 + random.below(200) as u32, 1 + random.below(40) as u32);
             let atoms = Atoms::of_groups(&random_offsets(random, groups * group), group).unwrap();
             assert_eq!(atoms.count(), Atoms::count_of(groups * group, group), "seed {seed}");
             assert!(atoms.starts().iter().all(|start| start.is_multiple_of(group)), "seed {seed}");
