@@ -16,10 +16,10 @@ use eciton_tensor::Slab;
 
 use crate::error::{Error, Place, Result};
 
-/// The most vertices of a graph: ids are u32 and the largest is kept for "none".
+/// Maximum number of vertices of a graph. Ids are u32, and the largest one is reserved for "none".
 pub const MAX_VERTICES: u64 = u32::MAX as u64 - 1;
 
-/// How [`Graph::from_edges`] reads its edges.
+/// Options of [`Graph::from_edges`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// Adds the reverse of every edge. Default: true.
@@ -34,18 +34,18 @@ impl Default for Options {
     }
 }
 
-/// Whether a neighbour may stand in a list more than once (parallel edges).
+/// Treatment of neighbours that are in a list more than once (parallel edges).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Repeats {
-    /// A repeat is an error.
+    /// A repeated neighbour is an error.
     Refused,
-    /// Lists ascend, equal neighbours side by side.
+    /// Repeated neighbours are allowed. Lists ascend, so that equal neighbours are adjacent.
     Allowed,
 }
 
-/// Lists of neighbours, one a vertex: `neighbours[offsets[v]..offsets[v + 1]]`, ascending, without
-/// repeats unless whoever made them allowed it. Every neighbour is a vertex: kernels read rows by these
-/// numbers without a further check.
+/// Lists of neighbours, one per vertex: `neighbours[offsets[v]..offsets[v + 1]]`. They ascend, and
+/// have no repeats unless [`Repeats`] allow them. Each neighbour is a vertex: gathers read rows by
+/// these numbers without a further check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Adjacency {
     offsets: Slab<u64>,
@@ -53,19 +53,20 @@ pub struct Adjacency {
 }
 
 impl Adjacency {
-    /// Takes lists as they are: `offsets [V + 1]` from 0 to E, `neighbours [E]`.
+    /// Creates lists from `offsets [V + 1]`, which ascend from 0 to E, and `neighbours [E]`.
     ///
     /// # Errors
-    /// [`Error::EmptyGraph`], [`Error::Limit`] above [`MAX_VERTICES`]; [`Error::Malformed`] where
-    /// offsets do not ascend to E or a list does not ascend without repeats; [`Error::UnknownVertex`].
+    /// [`Error::EmptyGraph`]; [`Error::Limit`] above [`MAX_VERTICES`]; [`Error::Malformed`] if the
+    /// offsets do not ascend to E, or a list does not ascend or has repeats;
+    /// [`Error::UnknownVertex`].
     pub fn from_parts(offsets: impl Into<Slab<u64>>, neighbours: impl Into<Slab<u32>>) -> Result<Self> {
         Self::from_parts_with(offsets, neighbours, Repeats::Refused)
     }
 
-    /// [`Adjacency::from_parts`] where parallel edges may be allowed.
+    /// Does the same as [`Adjacency::from_parts`], with or without parallel edges.
     ///
     /// # Errors
-    /// As [`Adjacency::from_parts`].
+    /// Those of [`Adjacency::from_parts`].
     pub fn from_parts_with(
         offsets: impl Into<Slab<u64>>,
         neighbours: impl Into<Slab<u32>>,
@@ -76,10 +77,11 @@ impl Adjacency {
         Ok(made)
     }
 
-    /// Takes lists as they are, without a check.
+    /// Creates lists without checking them.
     ///
     /// # Safety
-    /// The checks of [`Adjacency::from_parts_with`] hold: kernels read rows by these numbers.
+    /// The lists must pass the checks of [`Adjacency::from_parts_with`]: gathers read rows by these
+    /// numbers.
     #[must_use]
     #[allow(unsafe_code)]
     pub unsafe fn from_parts_unchecked(offsets: Vec<u64>, neighbours: Vec<u32>) -> Self {
@@ -100,14 +102,14 @@ impl Adjacency {
             let expected = format!("offsets that ascend from 0 to {stored}, the number of neighbours");
             return Err(Error::malformed(place(), expected, found));
         }
-        // A share of equally many edges a thread.
+        // Each thread checks a share of equally many edges.
         let shares = threads_for(stored) as u64;
         let cut = |share: u64| match share == shares {
             true => vertices as usize,
             false => offsets.partition_point(|&o| o < stored / shares * share).min(vertices as usize),
         };
         let work = (0..shares).map(|share| cut(share)..cut(share + 1)).collect();
-        // The first fault in the order of vertices, whichever thread was first.
+        // The first fault in the order of vertices, whichever thread found one first.
         on_threads(work, |own| self.check_lists(own, repeats)).into_iter().collect()
     }
 
@@ -135,11 +137,11 @@ impl Adjacency {
         Ok(())
     }
 
-    /// The same lists without the neighbours that `keep` (`[V]`) says no to. At its peak this holds the
-    /// result alone.
+    /// Returns the lists without the neighbours for which `keep` `[V]` is false. It needs no memory
+    /// besides the result.
     ///
     /// # Panics
-    /// If there is not one `keep` for each vertex.
+    /// If `keep` does not have one value per vertex.
     #[must_use]
     pub fn keeping(&self, keep: &[bool]) -> Self {
         assert_eq!(keep.len(), self.vertices() as usize, "which vertices are kept");
@@ -169,7 +171,8 @@ impl Adjacency {
             let mut next = 0;
             for v in own {
                 for &u in lists(v) {
-                    // Written in any case, for who is kept is not to be predicted; the next one takes its place.
+                    // A branch would be mispredicted, so each neighbour is written, and a dropped
+                    // one is overwritten by the next.
                     if let Some(to) = part.get_mut(next) {
                         *to = u;
                     }
@@ -180,25 +183,25 @@ impl Adjacency {
         Self { offsets: offsets.into(), neighbours: neighbours.into() }
     }
 
-    /// The number of vertices.
+    /// Returns the number of vertices.
     #[inline]
     pub fn vertices(&self) -> u32 {
         (self.offsets.len() - 1) as u32
     }
 
-    /// `[V + 1]`, from 0, never descending.
+    /// Returns the offsets `[V + 1]`, which ascend from 0.
     #[inline]
     pub fn offsets(&self) -> &[u64] {
         &self.offsets
     }
 
-    /// `[E]`, ascending within each vertex.
+    /// Returns the neighbours `[E]`, in ascending order for each vertex.
     #[inline]
     pub fn neighbours(&self) -> &[u32] {
         &self.neighbours
     }
 
-    /// The neighbours of `vertex`; none for a vertex that does not exist.
+    /// Returns the neighbours of a vertex. The list is empty if the vertex does not exist.
     #[inline]
     pub fn of(&self, vertex: u32) -> &[u32] {
         let v = vertex as usize;
@@ -209,20 +212,21 @@ impl Adjacency {
     }
 }
 
-/// A graph: in-neighbours of every vertex, and out-neighbours where they differ.
+/// Graph with the in-neighbours of each vertex, and the out-neighbours if they differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Graph {
     incoming: Adjacency,
-    /// None where every edge has its reverse.
+    /// `None` if each edge has its reverse.
     outgoing: Option<Adjacency>,
 }
 
 impl Graph {
-    /// A graph of lists that exist: `outgoing` holds every edge of `incoming` by its source, or is
-    /// left out where every edge has its reverse. That both hold the same edges is the caller's word.
+    /// Creates a graph from lists. `outgoing` has each edge of `incoming` in the list of its
+    /// source, and is `None` if each edge has its reverse. It is not checked that both have the
+    /// same edges.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where they differ in vertices or edges.
+    /// [`Error::Mismatch`] if they have different numbers of vertices or edges.
     pub fn from_parts(incoming: Adjacency, outgoing: Option<Adjacency>) -> Result<Self> {
         let sizes =
             |a: &Adjacency| [("vertices", u64::from(a.vertices())), ("edges", a.neighbours.len() as u64)];
@@ -237,14 +241,15 @@ impl Graph {
         Ok(Self { incoming, outgoing })
     }
 
-    /// The same of lists that hold the same edges, which is not checked.
+    /// Does the same without checking the numbers of vertices and edges.
     #[must_use]
     pub fn from_pair(incoming: Adjacency, outgoing: Option<Adjacency>) -> Self {
         Self { incoming, outgoing }
     }
 
-    /// Builds a graph of `vertices` vertices from edges (source, target), in any order and with any
-    /// repeats. The edges are collected and sorted on one thread; `eciton_graph::build` takes more of them.
+    /// Creates a graph of `vertices` vertices from edges (source, target) in any order, with any
+    /// repeats. The edges are collected and sorted on one thread. `eciton_graph::build` does it for
+    /// larger graphs.
     ///
     /// # Errors
     /// [`Error::EmptyGraph`], [`Error::Limit`] above [`MAX_VERTICES`], and
@@ -277,7 +282,7 @@ impl Graph {
         Self::from_parts(incoming, outgoing)
     }
 
-    /// The same edges the other way round.
+    /// Returns the graph with all edges reversed.
     #[must_use]
     pub fn reversed(self) -> Self {
         match self.outgoing {
@@ -286,72 +291,74 @@ impl Graph {
         }
     }
 
-    /// The number of vertices; never 0.
+    /// Returns the number of vertices, which is at least 1.
     #[inline]
     pub fn vertices(&self) -> u32 {
         self.incoming.vertices()
     }
 
-    /// The number of directed edges: an undirected edge counts twice.
+    /// Returns the number of directed edges. An undirected edge counts twice.
     #[inline]
     pub fn edges(&self) -> u64 {
         self.incoming.neighbours.len() as u64
     }
 
-    /// Whether every edge has its reverse.
+    /// Returns whether each edge has its reverse.
     #[inline]
     pub fn symmetric(&self) -> bool {
         self.outgoing.is_none()
     }
 
-    /// The sources of the edges into `vertex`, ascending; none for a vertex that does not exist.
+    /// Returns the sources of the edges into a vertex, in ascending order. The list is empty if the
+    /// vertex does not exist.
     #[inline]
     pub fn in_neighbours(&self, vertex: u32) -> &[u32] {
         self.incoming.of(vertex)
     }
 
-    /// The number of edges into `vertex`.
+    /// Returns the number of edges into a vertex.
     #[inline]
     pub fn in_degree(&self, vertex: u32) -> u32 {
         self.in_neighbours(vertex).len() as u32
     }
 
-    /// The targets of the edges out of `vertex`, ascending.
+    /// Returns the targets of the edges out of a vertex, in ascending order.
     #[inline]
     pub fn out_neighbours(&self, vertex: u32) -> &[u32] {
         self.outgoing().of(vertex)
     }
 
-    /// All in-neighbours: `offsets [V + 1]`, `neighbours [E]`.
+    /// Returns the lists of in-neighbours.
     #[inline]
     pub fn incoming(&self) -> &Adjacency {
         &self.incoming
     }
 
-    /// All out-neighbours; the same lists as [`Graph::incoming`] where the graph is symmetric.
+    /// Returns the lists of out-neighbours. They are those of [`Graph::incoming`] if the graph is
+    /// symmetric.
     #[inline]
     pub fn outgoing(&self) -> &Adjacency {
         self.outgoing.as_ref().unwrap_or(&self.incoming)
     }
 
-    /// `[V + 1]`: where each vertex's in-neighbours begin.
+    /// Returns the offsets `[V + 1]` of the lists of in-neighbours.
     #[inline]
     pub fn offsets(&self) -> &[u64] {
         &self.incoming.offsets
     }
 
-    /// `[E]`: all in-neighbours, vertex after vertex.
+    /// Returns the in-neighbours `[E]` of all vertices, one vertex after another.
     #[inline]
     pub fn neighbours(&self) -> &[u32] {
         &self.incoming.neighbours
     }
 
-    /// The stored out-neighbours; none where the graph is symmetric and is its own transpose.
+    /// Returns the stored lists of out-neighbours, or `None` if the graph is symmetric.
     pub fn transpose(&self) -> Option<&Adjacency> {
         self.outgoing.as_ref()
     }
 
-    /// All directed edges (source, target), by target.
+    /// Returns all directed edges (source, target), ordered by target.
     pub fn edge_list(&self) -> impl Iterator<Item = (u32, u32)> + Clone + '_ {
         (0..self.vertices()).flat_map(|t| self.in_neighbours(t).iter().map(move |&s| (s, t)))
     }
@@ -365,7 +372,8 @@ fn lists(vertices: u64, mut pairs: Vec<(u32, u32)>) -> Result<Adjacency> {
     Adjacency::from_parts(offsets.collect::<Vec<_>>(), pairs.iter().map(|&(_, to)| to).collect::<Vec<_>>())
 }
 
-/// Returns the fault in the offsets of `stored` entries by row, which must ascend from 0 to `stored`.
+/// Returns the fault in the offsets of `stored` entries by row, which must ascend from 0 to
+/// `stored`.
 pub fn offsets_fault(offsets: &[u64], stored: u64) -> Option<String> {
     match offsets {
         [] => Some("no offset".to_owned()),

@@ -1,17 +1,18 @@
 //! Attention: sums of neighbours' rows with weights that the rows themselves say (Velickovic et al.
 //! 2018, "Graph attention networks", eqs. 3 to 6).
 //!
-//! An input row is `[z | s | t]`: for each of `H` heads `F` values `z`, then its term as a source and its
-//! term as a target. Over the in-neighbours u of v and v itself, head by head,
+//! An input row is `[z | s | t]`: for each of `H` heads `F` values `z`, then its term as a source
+//! and its term as a target. Over the in-neighbours u of v and v itself, head by head,
 //!
 //! ```text
 //! a(u, v) = softmax over u of leaky(s_u + t_v)        y_v = sum over u of m(u, v) a(u, v) z_u
 //! ```
 //!
-//! with m dropout's factor. What a forward pass keeps besides y is by row, never by edge: of the softmax
-//! its largest term and the inverse of its sum, and the part of y whose terms have `s_u + t_v > 0`. That
-//! part is enough for both gradients of the scores without a product for each edge, because leaky' takes
-//! two values only. With g the gradient of y, D_v = <g_v, y_v>, and `+` for sums over positive terms:
+//! with m dropout's factor. What a forward pass keeps besides y is by row, never by edge: of the
+//! softmax its largest term and the inverse of its sum, and the part of y whose terms have `s_u +
+//! t_v > 0`. That part is enough for both gradients of the scores without a product for each edge,
+//! because leaky' takes two values only. With g the gradient of y, D_v = <g_v, y_v>, and `+` for
+//! sums over positive terms:
 //!
 //! ```text
 //! dt_v = (1 - slope) (<g_v, y+_v> - D_v sum+ of a(u, v))
@@ -19,9 +20,9 @@
 //! ds_u = (1 - slope) (<z_u, B+_u> - sum+ of a D_v) + slope (<z_u, B_u> - sum of a D_v)
 //! ```
 //!
-//! So backward is first a step by row, [`Attention::turn`], then one pass over the reversed edges that
-//! computes a(u, v) anew, [`Attention::backward`]. Both passes are sums in the order of a vertex's list, the
-//! vertex itself last: a row's bits depend on the graph alone.
+//! So backward is first a step by row, [`Attention::turn`], then one pass over the reversed edges
+//! that computes a(u, v) anew, [`Attention::backward`]. Both passes are sums in the order of a
+//! vertex's list, the vertex itself last: a row's bits depend on the graph alone.
 
 mod sums;
 #[cfg(test)]
@@ -36,14 +37,15 @@ use super::Sources;
 use crate::adjacency::Adjacency;
 use sums::{backward_by, dot, forward_by};
 
-/// The numbers of an attention. `eciton-plan` makes slots of the same widths; each call checks that they are.
+/// The numbers of an attention. `eciton-plan` makes slots of the same widths; each call checks that
+/// they are.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Heads {
     /// H.
     pub heads: usize,
     /// F, values of a head.
     pub features: usize,
-    /// Whether the result is the mean of all heads, not their values side by side.
+    /// True if the result is the mean of the heads. Otherwise it is their concatenation.
     pub average: bool,
     /// leaky(x) = x where x > 0, else this times x; 0 <= slope < 1.
     pub slope: f32,
@@ -75,8 +77,8 @@ impl Heads {
         if self.average { self.features } else { self.values() }
     }
 
-    /// Columns that a forward pass keeps: `[y+ | largest | inverse | sum+]`, and y by head where the result
-    /// is their mean.
+    /// Columns that a forward pass keeps: `[y+ | largest | inverse | sum+]`, and y by head where
+    /// the result is their mean.
     #[must_use]
     pub const fn kept(&self) -> usize {
         self.values() + 3 * self.heads + if self.average { self.values() } else { 0 }
@@ -92,9 +94,10 @@ impl Heads {
 /// Dropout of the weights: a weight's number is that of row v and column H u + head, by `numbers`.
 #[derive(Debug, Clone, Copy)]
 pub struct Drops<'a> {
-    /// Which are dropped.
+    /// Dropout of the attention coefficients.
     pub dropout: Dropout,
-    /// By row, the vertex that its numbers are drawn for; `None`: the row's own number.
+    /// Vertex of each row, for which its random numbers are drawn. If `None`, it is the row's own
+    /// index.
     pub numbers: Option<&'a [u32]>,
 }
 
@@ -103,7 +106,7 @@ impl Drops<'_> {
         self.numbers.and_then(|numbers| numbers.get(row).copied()).unwrap_or(row as u32)
     }
 
-    /// What a target's numbers follow from.
+    /// Returns the two numbers that address a target's random numbers.
     fn row(&self, target: usize) -> (u32, u32) {
         self.dropout.key.row(u64::from(self.number(target)))
     }
@@ -123,7 +126,7 @@ impl Drops<'_> {
 pub struct Attention<'a> {
     /// Whose rows are summed.
     pub lists: &'a Adjacency,
-    /// What rows hold.
+    /// Number and width of the heads.
     pub heads: Heads,
     /// While training.
     pub drops: Option<Drops<'a>>,
@@ -164,9 +167,9 @@ impl Attention<'_> {
         }
     }
 
-    /// What a pass over the reversed edges needs of targets, from rows `[z | s | t]`, y, what forward kept, and
-    /// y's gradient: `[g | t | largest | inverse | D | dt]`, g a head's share of the gradient. All have the
-    /// same rows.
+    /// Computes the rows of targets that the pass over the reversed edges reads, from rows `[z | s
+    /// | t]`, y, the stash of forward, and y's gradient: `[g | t | largest | inverse | D | dt]`, g
+    /// a head's share of the gradient. All have the same rows.
     ///
     /// # Panics
     /// As [`Attention::forward`].
@@ -202,8 +205,8 @@ impl Attention<'_> {
         }
     }
 
-    /// Writes rows `rows` of the input's gradient to `out`, `[dz | ds | dt]`. `turned` has all rows, `input`
-    /// and `out` these.
+    /// Writes rows `rows` of the input's gradient to `out`, `[dz | ds | dt]`. `turned` has all
+    /// rows, `input` and `out` these.
     ///
     /// # Panics
     /// As [`Attention::forward`].

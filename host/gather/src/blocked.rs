@@ -1,11 +1,11 @@
 //! Gather by blocks of source rows.
 //!
 //! Target rows are taken in tiles, and source rows in blocks that are copied, scaled, into the
-//! second-level cache. Lists ascend, so a block's edges are a piece of each list that begins where the
-//! last block's ended: a cursor a row is all that is kept, and additions come in the list's order.
-//! A piece has few edges and their number changes from row to row, which no processor predicts; so the
-//! rows of a batch are first put into classes by the length of their pieces, and then summed class by
-//! class.
+//! second-level cache. Lists ascend, so a block's edges are a piece of each list that begins where
+//! the last block's ended: a cursor a row is all that is kept, and additions come in the list's
+//! order. A piece has few edges and their number changes from row to row, which no processor
+//! predicts; so the rows of a batch are first put into classes by the length of their pieces, and
+//! then summed class by class.
 
 use std::alloc::{Layout, handle_alloc_error};
 #[cfg(target_arch = "x86_64")]
@@ -21,17 +21,17 @@ use super::reach::{Input, Straight};
 const CLASSES: usize = 16;
 /// Rows put into classes at a time: their lists' current lines stay in the first levels.
 const BATCH: usize = 256;
-/// How many rows ahead lists are asked for.
+/// Number of rows by which lists are prefetched.
 const LISTS_AHEAD: usize = 16;
-/// How many rows ahead sums are asked for, and the rest of long pieces.
+/// Number of rows by which sums and the remainders of long pieces are prefetched.
 const SUMS_AHEAD: usize = 4;
 /// Entries of a list in a line of the cache.
 const LINE: usize = 16;
 /// Lines of a piece that are asked for at most.
 const MOST_LINES: usize = 32;
 
-/// What a thread keeps from call to call: at most a block, which fits the second-level cache, and 16 bytes a
-/// row of a tile.
+/// Working memory of a thread, which it reuses: at most one block, which fits the second-level
+/// cache, and 16 bytes per row of a tile.
 #[derive(Default)]
 pub(super) struct Scratch {
     block: Option<Pages>,
@@ -56,8 +56,8 @@ impl Scratch {
     }
 }
 
-/// Copies `L` values of rows `block` to `to`, row after row, each times its factor where the element
-/// takes it.
+/// Copies `L` values of rows `block` to `to`, row after row, each times its factor where the
+/// element takes it.
 ///
 /// # Safety
 /// `input` has the rows, and `L` values of each; `to` has room.
@@ -94,7 +94,8 @@ pub(super) unsafe fn pack<E: Element, const L: usize>(
 /// Sums rows `targets` into `out` (`out_stride` values from row to row).
 ///
 /// # Safety
-/// `input` has `L` values of every vertex's row; `out` points at those of target row `targets.start`. `W` are the factors that terms still carry once rows are packed.
+/// `input` has `L` values of every vertex's row; `out` points at those of target row
+/// `targets.start`. `W` are the factors that terms still carry once rows are packed.
 #[inline(always)]
 #[allow(clippy::too_many_arguments)]
 pub(super) unsafe fn sum<E: Element, const L: usize, const W: u8, const FMA: bool>(
@@ -127,8 +128,8 @@ pub(super) unsafe fn sum<E: Element, const L: usize, const W: u8, const FMA: boo
             unsafe { pack::<E, L>(job.source, input, block.clone(), packed) };
             for batch in (0..tile.len()).step_by(BATCH) {
                 let batch = batch..(batch + BATCH).min(tile.len());
-                // SAFETY: cursors and sums are the tile's; edges below the block's end have not been
-                // summed before unless they are the block's, for lists ascend.
+                // SAFETY: cursors and sums are the tile's; edges below the block's end have not
+                // been summed before unless they are the block's, for lists ascend.
                 unsafe {
                     sum_batch::<E::Packed, L, W, FMA>(
                         job,
@@ -153,7 +154,8 @@ pub(super) unsafe fn sum<E: Element, const L: usize, const W: u8, const FMA: boo
     }
 }
 
-/// Adds what lies below source row `limit` to a batch of a tile's rows; lists may go on in so many blocks, this one included.
+/// Adds what lies below source row `limit` to a batch of a tile's rows; lists may go on in so many
+/// blocks, this one included.
 #[inline(always)]
 unsafe fn sum_batch<P: Element, const L: usize, const W: u8, const FMA: bool>(
     job: &Job<'_>,
@@ -187,7 +189,8 @@ unsafe fn sum_batch<P: Element, const L: usize, const W: u8, const FMA: bool>(
                 let next = batch.start + next as usize;
                 prefetch::<f32, L>(sums.wrapping_add(next * out_stride));
                 if length == CLASSES {
-                    // What is left of its list, as if it were spread evenly over the blocks that are left.
+                    // What is left of its list, as if it were spread evenly over the blocks that
+                    // are left.
                     let from = cursors[next] as usize;
                     let piece = (ends[next] as usize - from) / blocks_left;
                     for line in 2..=(piece / LINE).min(MOST_LINES) {
@@ -216,7 +219,8 @@ unsafe fn sum_batch<P: Element, const L: usize, const W: u8, const FMA: bool>(
     }
 }
 
-/// How many of the next entries `list[from..end]` are below `limit`, at most [`CLASSES`]. They ascend.
+/// Returns the number of next entries of the ascending `list[from..end]` that are below `limit`, at
+/// most [`CLASSES`].
 #[inline(always)]
 fn below<const FMA: bool>(list: &[u32], from: usize, end: usize, limit: u32) -> usize {
     match list.get(from..).and_then(<[u32]>::first_chunk::<CLASSES>) {

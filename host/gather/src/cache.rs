@@ -11,9 +11,10 @@ pub struct Caches {
     pub last: usize,
 }
 
-/// What is taken where the system says nothing: a small server core's.
+/// Cache sizes if the system does not report any: those of a small server core.
 const FALLBACK: Caches = Caches { second: 1 << 20, last: 16 << 20 };
-/// Sizes outside these are taken for a mistake of the system's (a virtual machine may say anything).
+/// Sizes outside these are taken for a mistake of the system's (a virtual machine may say
+/// anything).
 const SECOND: (usize, usize) = (128 << 10, 16 << 20);
 const LAST: usize = 1 << 30;
 

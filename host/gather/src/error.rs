@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-/// Where in which file (or entry of an archive) something was found.
+/// Location of an error: a file or an entry of an archive, and the position in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// The file's name, with the archive's entry after a `!` if there is one; for values that never
-    /// were in a file, what they are (for instance `edges`).
+    /// Name of the file. The entry of an archive follows after `!`. For values that were not in a
+    /// file it is their name, for instance `edges`.
     pub file: String,
-    /// The position within it.
+    /// Position in the file.
     pub position: Position,
 }
 
@@ -64,59 +64,59 @@ pub enum Error {
     /// A stated limit was passed.
     #[error("{place}: {found} {unit}, above the limit {limit} of {allowed} {unit}; {remedy}")]
     Limit {
-        /// Where.
+        /// The location.
         place: Place,
         /// The limit's name.
         limit: &'static str,
         /// The unit of both figures.
         unit: &'static str,
-        /// The most that is allowed.
+        /// The maximum.
         allowed: u64,
-        /// What was asked for.
+        /// The number requested.
         found: u64,
-        /// What to do.
+        /// The remedy.
         remedy: &'static str,
     },
     /// The bytes are not what the format says they should be.
     #[error("{place}: expected {expected}, found {found}; {remedy}")]
     Malformed {
-        /// Where.
+        /// The location.
         place: Place,
-        /// What the format asks for.
+        /// The content that the format requires.
         expected: String,
-        /// What is there.
+        /// The content found.
         found: String,
-        /// What to do.
+        /// The remedy.
         remedy: &'static str,
     },
     /// An edge to or from a vertex that does not exist.
     #[error("{place}: an edge names vertex {vertex}, but {known}; remove the edge or add the vertex")]
     UnknownVertex {
-        /// Where; for edges from memory, the row is the edge's position.
+        /// The location. For edges in memory its row is the index of the edge.
         place: Place,
         /// The vertex as written.
         vertex: String,
-        /// Which vertices there are.
+        /// The vertices that exist.
         known: String,
     },
     /// A graph without vertices.
     #[error("{place}: the graph has no vertices; there is nothing to train on")]
     EmptyGraph {
-        /// Where.
+        /// The location.
         place: Place,
     },
     /// Two parts of a data set have different numbers of rows or columns.
     #[error("{place}: {found} {what}, but {other} says {expected}; the files do not belong together")]
     Mismatch {
-        /// Where.
+        /// The location.
         place: Place,
-        /// What is counted.
+        /// Name of the rows or columns that are counted.
         what: &'static str,
-        /// How many there are here.
+        /// The number found.
         found: u64,
-        /// How many there should be.
+        /// The number expected.
         expected: u64,
-        /// Who says so.
+        /// The source of the expected number.
         other: String,
     },
 }

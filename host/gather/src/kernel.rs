@@ -12,16 +12,16 @@ use super::reach::Reach;
 
 /// A stored value: f32, or bfloat16 in a u16.
 pub(super) trait Element: Copy {
-    /// What a block holds of it: f32 are scaled as they are copied, bfloat16 stay what they are, for
-    /// scaled they would not fit in as few bytes.
+    /// Type of the values in a block. Values of f32 are scaled when they are copied. Values of
+    /// bfloat16 are not, because scaled ones would need more bytes.
     type Packed: Element;
-    /// Whether packed values are scaled.
+    /// True if packed values are scaled.
     const SCALES: bool;
 
     /// The same value as f32.
     fn wide(self) -> f32;
 
-    /// What a block holds.
+    /// Returns the value as a block has it.
     fn packed(self, scale: f32) -> Self::Packed;
 
     /// Eight values as f32.
@@ -84,7 +84,7 @@ pub(super) const SCALED: u8 = 1;
 /// Terms carry a factor for their edge.
 pub(super) const WEIGHTED: u8 = 2;
 
-/// What is summed, all extents checked: `V` vertices, `E` edges.
+/// Arguments of a sum, whose extents are checked: `V` vertices, `E` edges.
 #[derive(Clone, Copy)]
 pub(super) struct Job<'a> {
     /// `[V + 1]`, into `list`.
@@ -108,7 +108,7 @@ pub(super) struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// Which factors terms carry.
+    /// Returns the factors of the terms, as flags.
     pub(super) fn factors(&self) -> u8 {
         u8::from(self.source.is_some()) * SCALED + u8::from(self.values.is_some()) * WEIGHTED
     }
@@ -146,12 +146,12 @@ impl Job<'_> {
         }
     }
 
-    /// Adds the terms of edges `from..from + count` to `sum`. A source's factor rounds its row before
-    /// anything else sees it, so that a row scaled in advance gives the same bits.
+    /// Adds the terms of edges `from..from + count` to `sum`. A source's factor rounds its row
+    /// before anything else sees it, so that a row scaled in advance gives the same bits.
     ///
     /// # Safety
-    /// The edges exist; their sources' rows lie where `rows` says, `L` values each; the factors that `W`
-    /// names are there.
+    /// The edges exist; their sources' rows lie where `rows` says, `L` values each; the factors
+    /// that `W` names are there.
     #[inline(always)]
     pub(super) unsafe fn add<E: Element, const L: usize, const W: u8, const FMA: bool>(
         &self,
@@ -222,8 +222,8 @@ impl Job<'_> {
     }
 }
 
-/// sum += a (s x) with the factors that `W` names: the product with `s` rounded, that with `a` fused
-/// into the addition where the level has it.
+/// sum += a (s x) with the factors that `W` names: the product with `s` rounded, that with `a`
+/// fused into the addition where the level has it.
 #[inline(always)]
 fn accumulate<E: Element, const L: usize, const W: u8, const FMA: bool>(
     sum: &mut [f32; L],

@@ -4,20 +4,21 @@
 //! out[v] = t[v] (sum over edges e = (u, v) of a[e] (s[u] x[u])  +  s[v] x[v])
 //! ```
 //!
-//! with a factor `s` of the source row, `t` of the target row and `a` of the edge, each of which may be
-//! absent, and the vertex itself as a last term where it is asked for. Its transpose has the same form:
-//! `s` and `t` change places, lists are those of the reversed edges, and `a` is read through
-//! [`Positions`]. `D^-1/2 (A + I) D^-1/2 x` (Kipf and Welling 2017, eq. 8) is `s = t = (deg + 1)^-1/2`,
-//! the mean (Hamilton, Ying and Leskovec 2017, section 3.3) is `t = 1 / deg`.
+//! with a factor `s` of the source row, `t` of the target row and `a` of the edge, each of which
+//! may be absent, and the vertex itself as a last term where it is asked for. Its transpose has the
+//! same form: `s` and `t` change places, lists are those of the reversed edges, and `a` is read
+//! through [`Positions`]. `D^-1/2 (A + I) D^-1/2 x` (Kipf and Welling 2017, eq. 8) is `s = t = (deg
+//! + 1)^-1/2`, the mean (Hamilton, Ying and Leskovec 2017, section 3.3) is `t = 1 / deg`.
 //!
-//! A sum begins at zero and takes its terms in the list's order, the vertex itself last. `s[u] x[u]` is
-//! rounded to f32 before it is added, and nothing else is in between, so a row's bits depend on nothing
-//! but the graph: not on the other rows of a call, nor on how rows are reached (`path`).
+//! A sum begins at zero and takes its terms in the list's order, the vertex itself last. `s[u]
+//! x[u]` is rounded to f32 before it is added, and nothing else is in between, so a row's bits
+//! depend on nothing but the graph: not on the other rows of a call, nor on how rows are reached
+//! (`path`).
 //!
-//! Source rows lie in one piece of memory or in several ([`Sources`]): training with bounded staleness
-//! keeps rows of several epochs, and a gather reads each interval's from the buffer of its own. Blocks and
-//! packed copies are put together from all pieces; rows read where they lie are found by a table of
-//! addresses (`reach`). The bits are the same.
+//! Source rows lie in one piece of memory or in several ([`Sources`]): training with bounded
+//! staleness keeps rows of several epochs, and a gather reads each interval's from the buffer of
+//! its own. Blocks and packed copies are put together from all pieces; rows read where they lie are
+//! found by a table of addresses (`reach`). The bits are the same.
 //!
 //! ```
 //! use eciton_gather::adjacency::{Graph, Options};
@@ -67,26 +68,26 @@ use sources::{Extents, Held, readable};
 pub use sources::{MAX_PIECES, Rows, Sources};
 use trial::{Kind, by_trial};
 
-/// What becomes of the rows of a vertex's neighbours.
+/// Reduction of the rows of a vertex's neighbours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reduce {
-    /// Their sum; zero without any.
+    /// Sum. It is zero for a vertex without neighbours.
     Sum,
-    /// Their sum over their number; zero without any.
+    /// Mean. It is zero for a vertex without neighbours.
     Mean,
-    /// The largest value of each column; zero without any.
+    /// Maximum of each column. It is zero for a vertex without neighbours.
     Max,
 }
 
-/// Factors of the terms.
+/// Weights of edges, as factors of the terms.
 #[derive(Debug, Clone, Copy)]
 pub enum EdgeWeights<'a> {
     /// None.
     None,
     /// `scale[u] scale[v]` for the edge (u, v): `[V]`.
     Symmetric(&'a [f32]),
-    /// One for each stored edge: `[E]`, in the order of the lists, or, with positions, in the order of
-    /// the lists that these point into.
+    /// One for each stored edge: `[E]`, in the order of the lists, or, with positions, in the order
+    /// of the lists that these point into.
     Values(&'a [f32], Option<&'a Positions>),
 }
 
@@ -105,7 +106,7 @@ pub fn inverse_degrees(lists: &Adjacency, with_self: bool) -> Vec<f32> {
     lists.offsets().windows(2).map(inverse).collect()
 }
 
-/// What to gather: lists, reduction and weights. Cheap to make and to copy.
+/// A gather: lists, reduction and weights. It is cheap to create and to copy.
 #[derive(Debug, Clone, Copy)]
 pub struct Gather<'a> {
     lists: &'a Adjacency,
@@ -133,7 +134,7 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// With factors.
+    /// Sets the weights of edges.
     ///
     /// # Panics
     /// If there is another number of them than of vertices or of edges; they come from one program.
@@ -155,15 +156,15 @@ impl<'a> Gather<'a> {
         self
     }
 
-    /// With the vertex itself as the last term, of edge value 1.
+    /// Adds the vertex itself as the last term, with edge value 1.
     #[must_use]
     pub fn with_self(mut self) -> Self {
         self.own = true;
         self
     }
 
-    /// With the lists of the vertices that `wanted` names, `[V]`: others' count as empty, which saves the
-    /// time of sums that nobody asks for. Not for a maximum.
+    /// Limits the gather to the vertices for which `wanted` `[V]` is true. The lists of all others
+    /// count as empty, which saves time. It does not work with a maximum.
     ///
     /// # Panics
     /// If there is another number of them than of vertices.
@@ -193,8 +194,8 @@ impl<'a> Gather<'a> {
     /// maximum is [`Gather::route`].
     ///
     /// # Panics
-    /// If a maximum is transposed, if a mean has factors of targets as well, or what is needed is missing
-    /// or has other extents; this one's values must be in the order of its lists.
+    /// If a maximum is transposed, if a mean has factors of targets as well, or what is needed is
+    /// missing or has other extents; this one's values must be in the order of its lists.
     pub fn transpose(
         &self,
         reversed: &'a Adjacency,
@@ -238,8 +239,9 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// Writes rows `rows` of a sum or mean to `out`, whose row 0 is row `rows.start`. `input` has all
-    /// rows, in one piece or in several. Several threads may each write their own rows at the same time.
+    /// Writes rows `rows` of a sum or mean to `out`, whose row 0 is row `rows.start`. `input` has
+    /// all rows, in one piece or in several. Several threads may each write their own rows at the
+    /// same time.
     ///
     /// # Panics
     /// If the extents of the arguments differ (they come from one program); for a maximum, which is
@@ -320,8 +322,9 @@ impl<'a> Gather<'a> {
     }
 }
 
-/// Copies to each row of `out` the row of `pieces` that `of` names, times its factor: the gradient of a sum or
-/// mean in which each source has one target. `pieces` are in order, `scale` one factor a source row.
+/// Copies to each row of `out` the row of `pieces` that `of` names, times its factor: the gradient
+/// of a sum or mean in which each source has one target. `pieces` are in order, `scale` one factor
+/// a source row.
 ///
 /// # Panics
 /// If a row is in no piece, or the extents of the arguments differ; they come from one program.
@@ -350,8 +353,8 @@ pub fn spread(of: &[u32], scale: Option<&[f32]>, pieces: &[(Range<usize>, Rows<'
 }
 
 /// Writes rows `rows` of the symmetric normalisation's gather to `out` (row 0 of `out` is row
-/// `rows.start`): `out[v] = s[v] (sum of s[u] x[u] + s[v] x[v])`. `input` has all rows, in one piece
-/// or in several; `scale` one value for each.
+/// `rows.start`): `out[v] = s[v] (sum of s[u] x[u] + s[v] x[v])`. `input` has all rows, in one
+/// piece or in several; `scale` one value for each.
 ///
 /// # Panics
 /// If the extents of the arguments differ; they come from one program.
@@ -366,8 +369,8 @@ pub fn gather_symmetric<'x>(
     gather.run(input, rows, out);
 }
 
-/// As many columns at once as registers hold: the fewest that cover `wanted`, in whole lines where rows
-/// have them, out of `there`.
+/// Returns the number of columns per pass over a list: the smallest number of the kernels' that
+/// covers `wanted` columns, in whole cache lines if `there` columns allow it.
 fn lanes(wanted: usize, there: usize) -> usize {
     let most = if level() == Level::Avx512 { 128 } else { 64 };
     let all = [1, 8, 16, 32, 48, 64, 128];
@@ -474,8 +477,9 @@ fn bf16_body<const L: usize, const FMA: bool>(
     portable(L, job, from, rows, out, path, scratch);
 }
 
-/// Columns `0..lanes` without vector instructions of its own: eight at a time, or one. Each level and
-/// width is a further copy of all loops; this one serves processors without AVX2, which need no other.
+/// Columns `0..lanes` without vector instructions of its own: eight at a time, or one. Each level
+/// and width is a further copy of all loops; this one serves processors without AVX2, which need no
+/// other.
 fn portable<E: Element>(
     lanes: usize,
     job: &Job<'_>,
@@ -521,9 +525,9 @@ fn body<E: Element, const L: usize, const FMA: bool>(
             }
         };
     }
-    // SAFETY: `L` values of each row were checked to be there, of input and of output; an adjacency's
-    // neighbours are vertices; factors have the extents that `Gather` checked. A packed row holds what
-    // its source does, scaled.
+    // SAFETY: `L` values of each row were checked to be there, of input and of output; an
+    // adjacency's neighbours are vertices; factors have the extents that `Gather` checked. A packed
+    // row holds what its source does, scaled.
     unsafe {
         match path {
             Path::Direct { ahead } => match input.pieces {
@@ -551,14 +555,15 @@ fn body<E: Element, const L: usize, const FMA: bool>(
     }
 }
 
-/// How many neighbours ahead a row is asked for.
+/// Number of neighbours by which rows are prefetched.
 const AHEAD: usize = 8;
 
-/// Row after row: `terms` are the rows that are summed, `input` the source rows, for the vertex itself.
+/// Row after row: `terms` are the rows that are summed, `input` the source rows, for the vertex
+/// itself.
 ///
 /// # Safety
-/// As [`Job::add`], for all rows; `input` has them; `out` points at row `rows.start`, and all of `rows`
-/// are there.
+/// As [`Job::add`], for all rows; `input` has them; `out` points at row `rows.start`, and all of
+/// `rows` are there.
 #[inline(always)]
 unsafe fn direct<T: Element, E: Element, const L: usize, const W: u8, const FMA: bool>(
     job: &Job<'_>,

@@ -17,9 +17,9 @@ const LANES: usize = 16;
 
 impl Gather<'_> {
     /// Writes rows `rows` of the maximum to `out`, and to `places` (as many values, row after row
-    /// without padding) which term it was: its position in the vertex's list, the list's length for the
-    /// vertex itself, [`NOBODY`] (and a value of 0) where there is no term. The first of equals counts;
-    /// a NaN wins over every number, the first over the others.
+    /// without padding) which term it was: its position in the vertex's list, the list's length for
+    /// the vertex itself, [`NOBODY`] (and a value of 0) where there is no term. The first of equals
+    /// counts; a NaN wins over every number, the first over the others.
     ///
     /// # Panics
     /// If the extents of the arguments differ, or this is no maximum; they come from one program.
@@ -42,10 +42,11 @@ impl Gather<'_> {
         }
     }
 
-    /// The maximum's transpose: writes rows `rows` of the gradient of the input to `out`. `places` and
-    /// `gradient` have all rows, as [`Gather::run_max`] wrote the one and got the other back;
-    /// `reversed` are the lists of the reversed edges, and `positions` the place of each of its edges
-    /// in this gather's lists. A row's terms come in the order of its list, the vertex itself last.
+    /// The maximum's transpose: writes rows `rows` of the gradient of the input to `out`. `places`
+    /// and `gradient` have all rows, as [`Gather::run_max`] wrote the one and got the other back;
+    /// `reversed` are the lists of the reversed edges, and `positions` the place of each of its
+    /// edges in this gather's lists. A row's terms come in the order of its list, the vertex itself
+    /// last.
     ///
     /// # Panics
     /// As [`Gather::run_max`]; this gather's values must be in the order of its lists.

@@ -1,8 +1,8 @@
-//! How a gather reaches its rows, and the rule that chooses.
+//! Access paths of a gather to its rows, and the rule that chooses one.
 
 use super::cache::Caches;
 
-/// How a gather reaches its rows. All ways give the same bits.
+/// Access path of a gather to its rows. All paths give the same bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[doc(hidden)]
 pub enum Path {
@@ -10,12 +10,12 @@ pub enum Path {
     Direct { ahead: bool },
     /// Row after row, from a copy of all source rows, scaled once.
     Packed,
-    /// Block after block of source rows, each copied into the second-level cache, for a tile of target
-    /// rows after another.
+    /// Block after block of source rows, each copied into the second-level cache, for a tile of
+    /// target rows after another.
     Blocked { block_rows: usize, tile_rows: usize },
 }
 
-/// What the rule looks at.
+/// Arguments of the rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Shape {
     /// Source rows.
@@ -34,8 +34,9 @@ pub(super) struct Shape {
     pub scaled: bool,
 }
 
-/// Nanoseconds, measured with `benches/gather.rs` on one core of a server with AVX-512, 1 MiB of second
-/// and 32 MiB of last level. Only their ratios matter, and those only to within a factor of two.
+/// Nanoseconds, measured with `benches/gather.rs` on one core of a server with AVX-512, 1 MiB of
+/// second and 32 MiB of last level. Only their ratios matter, and those only to within a factor of
+/// two.
 mod cost {
     /// A row's term from the second level: a part for itself and a part for each line of 64 bytes.
     pub(super) const NEAR: (f64, f64) = (0.5, 1.0);
@@ -45,12 +46,13 @@ mod cost {
     pub(super) const FAR: (f64, f64) = (1.0, 5.0);
     /// A line copied into a block.
     pub(super) const COPY: f64 = 3.0;
-    /// A row looked at for a block, most of it the wait for its list; and where there are edges, a line
-    /// of its sum.
+    /// A row looked at for a block, most of it the wait for its list; and where there are edges, a
+    /// line of its sum.
     pub(super) const VISIT: (f64, f64) = (12.0, 2.0);
 }
 
-/// Costs within this factor of each other do not tell which path is quicker on a processor that is not the measured one.
+/// Costs within this factor of each other do not tell which path is quicker on a processor that is
+/// not the measured one.
 const DOUBT: f64 = 3.0;
 
 /// Rows of a tile at most: each has its place in the lists, and a processor keeps track of some
@@ -58,8 +60,9 @@ const DOUBT: f64 = 3.0;
 const TILE_ROWS: usize = 8192;
 
 impl Path {
-    /// The quickest by the costs above: those of all terms, and for blocks in addition of copying all
-    /// rows for each tile and of visiting each target row for each block. And what may be quicker after all.
+    /// The quickest by the costs above: those of all terms, and for blocks in addition of copying
+    /// all rows for each tile and of visiting each target row for each block. And what may be
+    /// quicker after all.
     pub(super) fn choose(shape: Shape, caches: Caches) -> (Self, Option<Self>) {
         let row_bytes = shape.lanes * shape.value_bytes;
         let (lines, sums) =

@@ -1,10 +1,11 @@
-//! Where each edge of one adjacency lies in another: what edge values need to be read backwards.
+//! Indices of the edges of one adjacency in another, by which edge values are read in backward
+//! steps.
 
 use crate::adjacency::Adjacency;
 use crate::error::{Error, Place, Result};
 
-/// `[E]`: for each edge of an adjacency the place of the same edge in the other, whose lists hold the
-/// other ends. 4 bytes an edge, 8 from 2^32 edges on.
+/// Indices `[E]`: for each edge of an adjacency, the index of the same edge in the adjacency of the
+/// reversed edges. It takes 4 bytes per edge, and 8 from 2^32 edges on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Positions {
     /// Below 2^32 edges.
@@ -14,9 +15,9 @@ pub enum Positions {
 }
 
 impl Positions {
-    /// For each edge of `of` its place in `within`: edge (u, v) of `of`, in u's list, is the edge (v, u)
-    /// of `within`. Parallel edges are paired in their order. `of` and `within` are the same lists
-    /// where the graph is symmetric: an edge's place is then its reverse's.
+    /// For each edge of `of` its place in `within`: edge (u, v) of `of`, in u's list, is the edge
+    /// (v, u) of `within`. Parallel edges are paired in their order. `of` and `within` are the same
+    /// lists where the graph is symmetric: an edge's place is then its reverse's.
     ///
     /// # Errors
     /// [`Error::Mismatch`] where the two do not hold the same edges.
@@ -29,7 +30,7 @@ impl Positions {
         }
     }
 
-    /// The number of edges.
+    /// Returns the number of edges.
     pub fn len(&self) -> usize {
         match self {
             Self::Short(all) => all.len(),
@@ -37,12 +38,12 @@ impl Positions {
         }
     }
 
-    /// Whether there is no edge.
+    /// Returns whether there is no edge.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The place of an edge.
+    /// Returns the index of an edge in the other adjacency.
     ///
     /// # Panics
     /// If there is no such edge.
@@ -55,8 +56,8 @@ impl Positions {
     }
 }
 
-/// Walks `within` list by list. Its lists come in ascending order of their vertex v, so each list of
-/// `of` meets its neighbours v in its own order: a cursor a list is enough.
+/// Walks `within` list by list. Its lists come in ascending order of their vertex v, so each list
+/// of `of` meets its neighbours v in its own order: a cursor a list is enough.
 fn places<T: Copy + Default>(
     of: &Adjacency,
     within: &Adjacency,
@@ -89,8 +90,8 @@ fn places<T: Copy + Default>(
             *cursor += 1;
         }
     }
-    // Each edge was met once: as many steps as edges, and no cursor stood twice at one place. That a
-    // cursor left its list would show as an edge of another vertex paired twice.
+    // Each edge was met once: as many steps as edges, and no cursor stood twice at one place. That
+    // a cursor left its list would show as an edge of another vertex paired twice.
     if cursors.iter().zip(&starts[1..]).any(|(cursor, end)| cursor != end) {
         return Err(mismatch("edges paired", 0, own.len()));
     }

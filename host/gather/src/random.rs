@@ -21,8 +21,8 @@ impl SplitMix64 {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound` (0 for a bound of 0): the high half of a 128-bit product, whose bias is
-    /// below bound / 2^64.
+    /// A number below `bound` (0 for a bound of 0): the high half of a 128-bit product, whose bias
+    /// is below bound / 2^64.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }

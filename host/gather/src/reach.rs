@@ -1,7 +1,8 @@
-//! Where rows lie: how the innermost loops come from a row's number to its address.
+//! Addresses of rows, as the innermost loops compute them.
 //!
-//! A piece's *base* is the address at which row 0 would lie if the piece went on downwards. It is only
-//! ever an address to count from, with wrapping arithmetic, for row 0 mostly lies elsewhere.
+//! The *base* of a piece is the address that row 0 would have if the piece continued downwards.
+//! Addresses are computed from it with wrapping arithmetic, and it is never read, because row 0
+//! usually lies elsewhere.
 
 use std::ops::Range;
 use std::ptr;
@@ -31,7 +32,7 @@ pub(super) struct Input<'a, E> {
 }
 
 impl<'a, E> Input<'a, E> {
-    /// Whether `lanes` values of each row of `0..rows` are there.
+    /// Returns whether each row of `0..rows` has `lanes` readable values.
     pub(super) fn covers(&self, rows: usize, lanes: usize) -> bool {
         let mut next = 0;
         for piece in self.pieces {
@@ -61,10 +62,10 @@ impl<'a, E> Input<'a, E> {
 
 /// A way from a row's number to its address.
 pub(super) trait Reach<E>: Copy {
-    /// Where row `u` begins.
+    /// Returns the address of row `u`.
     ///
     /// # Safety
-    /// There is such a row.
+    /// The row must exist.
     unsafe fn row(self, u: usize) -> *const E;
 }
 
@@ -86,14 +87,15 @@ impl<E> Reach<E> for Straight<E> {
     }
 }
 
-/// Entries of a [`Table`] at most: so many times the larger of twice the number of pieces and the root of
-/// that of rows. More would be in the way of rows in the first level; fewer would have more rows copied.
+/// Entries of a [`Table`] at most: so many times the larger of twice the number of pieces and the
+/// root of that of rows. More would be in the way of rows in the first level; fewer would have more
+/// rows copied.
 const ENTRIES: usize = 8;
 
-/// The bases of rows in several pieces: one for each 2^shift rows. Where a cut lies among these they are
-/// copied, so that an address needs neither a search nor a branch: either would cost a third of a row's
-/// sum or more. Eight bytes an entry, and copies of an eighth of the rows at most; where a million
-/// rows lie in 64 pieces, 62 KB and one row in 120.
+/// The bases of rows in several pieces: one for each 2^shift rows. Where a cut lies among these
+/// they are copied, so that an address needs neither a search nor a branch: either would cost a
+/// third of a row's sum or more. Eight bytes an entry, and copies of an eighth of the rows at most;
+/// where a million rows lie in 64 pieces, 62 KB and one row in 120.
 pub(super) struct Table<E> {
     bases: Vec<*const E>,
     shift: u32,
@@ -101,10 +103,10 @@ pub(super) struct Table<E> {
 }
 
 impl<E: Element> Table<E> {
-    /// Of `rows` rows, `L` values each.
+    /// Creates the table of `rows` rows with `L` values each.
     ///
     /// # Safety
-    /// `input` covers so many. The table's rows are there until `scratch` is used again.
+    /// `input` must cover these rows and values. The table is valid until `scratch` is used again.
     #[inline(always)]
     pub(super) unsafe fn new<const L: usize>(
         input: Input<'_, E>,
@@ -127,7 +129,8 @@ impl<E: Element> Table<E> {
             *to = copies.cast_const().wrapping_sub(from * stride);
             for (part, base) in input.parts(from..(from + (1 << shift)).min(rows)) {
                 for u in part {
-                    // SAFETY: the input has the row, and there is room for 2^shift rows of each cut entry.
+                    // SAFETY: the input has the row, and there is room for 2^shift rows of each cut
+                    // entry.
                     unsafe {
                         let row = *base.wrapping_add(u * stride).cast::<[E; L]>();
                         *copies.add((u - from) * stride).cast::<[E; L]>() = row;

@@ -7,7 +7,7 @@ use eciton_tensor::half::HalfView;
 
 use crate::error::{Error, Place, Result};
 
-/// The most pieces that source rows may lie in.
+/// Maximum number of pieces of source rows.
 pub const MAX_PIECES: usize = 4096;
 
 /// Rows that are read, in one piece: f32 or bfloat16.
@@ -31,14 +31,14 @@ impl<'a> From<HalfView<'a>> for Rows<'a> {
     }
 }
 
-/// What is said of rows before they are read.
+/// Extents of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Extents {
     pub rows: usize,
     pub columns: usize,
     /// Values from a row to the next.
     pub stride: usize,
-    /// How many of a row's values may be read: with padding, if each has it.
+    /// Number of readable values per row, with padding if all rows have it.
     pub read: usize,
     pub value_bytes: usize,
 }
@@ -53,7 +53,8 @@ impl Rows<'_> {
     }
 }
 
-/// How many values of each of `rows` rows lie within `len`: all of the stride, or the columns.
+/// Returns the number of values of each of `rows` rows that lie within `len`: the stride or the
+/// columns.
 pub(super) fn readable(rows: usize, columns: usize, stride: usize, len: usize) -> usize {
     assert!(rows == 0 || columns <= stride && (rows - 1) * stride + columns <= len, "rows end early");
     if len >= rows * stride { stride } else { columns }
@@ -72,7 +73,7 @@ pub(super) fn readable(rows: usize, columns: usize, stride: usize, len: usize) -
 #[derive(Debug, Clone, Copy)]
 pub struct Sources<'a> {
     pub(super) held: Held<'a>,
-    /// Of all rows; padding may be read where the rows of every piece have it.
+    /// Extents of all rows. Padding is readable if the rows of all pieces have it.
     pub(super) extents: Extents,
 }
 
@@ -92,13 +93,14 @@ impl<'a, R: Into<Rows<'a>>> From<R> for Sources<'a> {
 
 impl<'a> Sources<'a> {
     /// Source rows `0..vertices` in pieces: the rows of each range lie in the rows beside it, the
-    /// range's first in row 0. At most [`MAX_PIECES`]. The fewer the better: ranges that lie one behind
-    /// another in one buffer should be one piece.
+    /// range's first in row 0. At most [`MAX_PIECES`]. The fewer the better: ranges that lie one
+    /// behind another in one buffer should be one piece.
     ///
     /// # Errors
-    /// [`Error::Limit`] of too many pieces, [`Error::Malformed`] where there is none or ranges leave a
-    /// gap, overlap or end elsewhere than at `vertices`, and [`Error::Mismatch`] where a piece has
-    /// another number of rows than its range, or other columns, stride or type than the first piece.
+    /// [`Error::Limit`] of too many pieces, [`Error::Malformed`] where there is none or ranges
+    /// leave a gap, overlap or end elsewhere than at `vertices`, and [`Error::Mismatch`] where a
+    /// piece has another number of rows than its range, or other columns, stride or type than the
+    /// first piece.
     pub fn pieces(vertices: usize, pieces: &'a [(Range<usize>, Rows<'a>)]) -> Result<Self> {
         const WHAT: &str = "pieces of source rows";
         if pieces.len() > MAX_PIECES {

@@ -1,8 +1,9 @@
-//! Which of two paths is quicker: tried out on the work itself, where the rule's costs ([`Path::choose`]) cannot tell.
+//! Trials of two access paths on the work itself, if the costs of the rule ([`Path::choose`]) are
+//! too close.
 //!
-//! How much slower the last level is than the second differs from processor to processor by more than the two paths do. All
-//! paths give the same bits, and training gathers the same rows again and again: so the first calls take turns, and the later
-//! ones take the path that was quicker.
+//! The ratio of the cache levels' speeds differs more between processors than the two paths do. All
+//! paths give the same bits, and training repeats the same gathers. So the first calls alternate
+//! between the paths, and later calls use the faster one.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -10,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use super::path::{Path, Shape};
 
-/// How often each path is tried. The quickest counts, for whatever disturbs a call makes it slower.
+/// Number of trials of each path. The fastest one counts, because disturbances only make calls
+/// slower.
 const TRIES: u8 = 3;
 /// Calls of fewer edges are too short to be told apart, and to be worth it.
 const LEAST_EDGES: usize = 100_000;
@@ -21,13 +23,14 @@ const MOST_KINDS: usize = 4096;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Kind {
     pub shape: Shape,
-    /// Where the list of neighbours lies in memory: another graph's may come to lie there, whose first calls then go by this one's.
+    /// Address of the list of neighbours. If another graph gets the same address later, its first
+    /// calls use the result of this one.
     pub list: usize,
     pub first_row: usize,
     pub factors: u8,
 }
 
-/// What is known of the favourite and of its rival.
+/// Measurements of the two paths.
 #[derive(Debug, Default, Clone, Copy)]
 struct Known {
     tries: [u8; 2],
@@ -35,7 +38,7 @@ struct Known {
 }
 
 impl Known {
-    /// Which of the two is next: the one that was tried less, then the quicker one.
+    /// Returns the index of the next path: the one with fewer trials, or else the faster one.
     fn next(&self) -> usize {
         if self.tries.iter().any(|&tries| tries < TRIES) {
             return usize::from(self.tries[1] < self.tries[0]);
@@ -74,7 +77,8 @@ impl Trials {
 
 static TRIALS: LazyLock<Mutex<Trials>> = LazyLock::new(Mutex::default);
 
-/// Calls `work` with the path that it should take: `favourite`, or `rival` where that is to be tried or was quicker.
+/// Calls `work` with the path that it should take: `favourite`, or `rival` where that is to be
+/// tried or was quicker.
 pub(super) fn by_trial(kind: Kind, favourite: Path, rival: Option<Path>, work: impl FnOnce(Path)) {
     let Some(rival) = rival.filter(|_| kind.shape.edges >= LEAST_EDGES) else { return work(favourite) };
     let trials = || TRIALS.lock().unwrap_or_else(PoisonError::into_inner);

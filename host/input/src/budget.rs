@@ -1,9 +1,9 @@
 //! The memory that reading may take: one budget for all readers of the process.
 //!
-//! A reader takes a [`Charge`] before it allocates what the input asks for: bytes of files, unpacked
-//! bytes, tables. A charge is given back when it is dropped. [`Charge::keep`] leaves it taken until the
-//! enclosing [`Reading`] ends, for parts of the result. The budget counts allocations that an input
-//! chooses the size of, not every allocation: a process holds some more.
+//! A reader takes a [`Charge`] before it allocates what the input asks for: bytes of files,
+//! unpacked bytes, tables. A charge is given back when it is dropped. [`Charge::keep`] leaves it
+//! taken until the enclosing [`Reading`] ends, for parts of the result. The budget counts
+//! allocations that an input chooses the size of, not every allocation: a process holds some more.
 
 use std::cell::Cell;
 use std::fmt;
@@ -94,7 +94,8 @@ impl Charge {
         Ok(())
     }
 
-    /// Leaves the bytes taken until the thread's outermost [`Reading`] ends; without one, gives them back.
+    /// Leaves the bytes taken until the thread's outermost [`Reading`] ends; without one, gives
+    /// them back.
     pub fn keep(mut self) {
         KEPT.with(|kept| {
             let (bytes, open) = kept.get();

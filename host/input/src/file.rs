@@ -9,7 +9,8 @@ use std::path::Path;
 /// Opens a regular file, or a link to one.
 ///
 /// # Errors
-/// Those of the operating system; [`ErrorKind::InvalidInput`] for what is no regular file, with its kind.
+/// Those of the operating system; [`ErrorKind::InvalidInput`] for what is no regular file, with its
+/// kind.
 pub fn open(path: &Path) -> Result<File> {
     check(&std::fs::metadata(path)?)?;
     let mut options = OpenOptions::new();
@@ -115,9 +116,10 @@ fn read_pipe(path: &Path) -> Result<Option<File>> {
     })
 }
 
-/// Whether anything lies at `path`: a file, a folder, a pipe, a link that leads nowhere.
+/// Returns whether a path exists: a file, a folder, a pipe, or a broken link.
 ///
-/// A known name counts as taken whatever lies there, so that the wrong thing is an error, not an absence.
+/// A reader that looks for a file name thus reports an error if something else has the name, and
+/// does not take the file as absent.
 pub fn present(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }

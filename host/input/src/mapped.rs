@@ -2,9 +2,10 @@
 //!
 //! Reading a mapped page that a truncated file no longer has raises SIGBUS. Numbers that another
 //! process writes into the file are read unchecked, and may lead to an access elsewhere (SIGSEGV).
-//! [`watch`] remembers length, inode and modification time of each mapped file. [`changed`] compares
-//! them. A signal handler writes one message and ends the process with exit code 1 if the fault lies in
-//! a mapped file, or if one of the files has changed. All other faults go to the handler before it.
+//! [`watch`] remembers length, inode and modification time of each mapped file. [`changed`]
+//! compares them. A signal handler writes one message and ends the process with exit code 1 if the
+//! fault lies in a mapped file, or if one of the files has changed. All other faults go to the
+//! handler before it.
 #![allow(unsafe_code)]
 
 use std::fs::{File, Metadata};
@@ -231,20 +232,20 @@ mod signal {
         Some(Slot { at, _message: message })
     }
 
-    /// Handlers that were installed before, for SIGBUS and SIGSEGV. Written once, before the handler is
-    /// installed.
+    /// Handlers that were installed before, for SIGBUS and SIGSEGV. Written once, before the
+    /// handler is installed.
     struct Before(UnsafeCell<[MaybeUninit<libc::sigaction>; 2]>);
 
-    // SAFETY: the cell is written inside `Once::call_once` alone, and read by a handler that is installed
-    // after that.
+    // SAFETY: the cell is written inside `Once::call_once` alone, and read by a handler that is
+    // installed after that.
     unsafe impl Sync for Before {}
 
     static BEFORE: Before = Before(UnsafeCell::new([const { MaybeUninit::uninit() }; 2]));
     const SIGNALS: [libc::c_int; 2] = [libc::SIGBUS, libc::SIGSEGV];
 
     fn install() {
-        // SAFETY: the structures are plain numbers, for which zeros are valid. `sigaction` reads the new one
-        // and writes the old one.
+        // SAFETY: the structures are plain numbers, for which zeros are valid. `sigaction` reads
+        // the new one and writes the old one.
         unsafe {
             let before = BEFORE.0.get();
             for (at, signal) in SIGNALS.into_iter().enumerate() {
@@ -261,7 +262,8 @@ mod signal {
         }
     }
 
-    /// Reports a fault in a mapped file, or one after a mapped file has changed. Passes on all others.
+    /// Reports a fault in a mapped file, or one after a mapped file has changed. Passes on all
+    /// others.
     extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
         // SAFETY: the system gives the handler a valid structure.
         let address = unsafe { (*info).si_addr() }.addr();
@@ -272,17 +274,17 @@ mod signal {
             }
             let message = entry.message.load(Ordering::Relaxed);
             let bytes = entry.message_bytes.load(Ordering::Relaxed);
-            // SAFETY: the message lives as long as its entry has an end. `write` and `_exit` may be called in
-            // a signal handler.
+            // SAFETY: the message lives as long as its entry has an end. `write` and `_exit` may be
+            // called in a signal handler.
             unsafe {
                 libc::write(libc::STDERR_FILENO, message.cast(), bytes);
                 libc::_exit(EXIT_CODE);
             }
         }
         let at = usize::from(signal != libc::SIGBUS);
-        // SAFETY: `install` has written both before this handler was installed. The handler that was there
-        // before is called as the system would call it. Without one the usual action is restored, and the
-        // instruction faults again.
+        // SAFETY: `install` has written both before this handler was installed. The handler that
+        // was there before is called as the system would call it. Without one the usual action is
+        // restored, and the instruction faults again.
         unsafe {
             let before = (*BEFORE.0.get())[at].assume_init_ref();
             match before.sa_sigaction {

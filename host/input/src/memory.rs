@@ -1,6 +1,6 @@
-//! What Linux says of this process's memory.
+//! Memory of this process, as Linux reports it.
 
-/// Where control groups are mounted: their second version, and the first one's memory.
+/// Mount points of control groups: of version 2, and of the memory controller of version 1.
 const GROUPS: [(&str, &str); 2] =
     [("/sys/fs/cgroup", "memory.max"), ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")];
 
@@ -19,8 +19,9 @@ pub fn peak_bytes() -> Option<u64> {
     line_bytes(&read("/proc/self/status")?, "VmHWM:")
 }
 
-/// What this process may hold in all: what the machine has left and what it holds already, at most the limit
-/// of its control groups and that of its addresses.
+/// Returns the number of bytes that this process may use in total: the free memory of the machine
+/// plus the memory that it uses already, at most the limits of its control groups and of its
+/// address space.
 pub fn available() -> Option<u64> {
     let held = line_bytes(&read("/proc/self/status")?, "VmRSS:")?;
     let machine = read("/proc/meminfo").and_then(|text| line_bytes(&text, "MemAvailable:"));
@@ -31,9 +32,9 @@ pub fn available() -> Option<u64> {
     [machine, group_limit(read), space].into_iter().flatten().min()
 }
 
-/// The least limit of the control groups that this process is in, its own and those above. In a container these
-/// are often mounted as if they were the outermost, while the process's path is the host's: every part of
-/// the path that exists counts.
+/// The least limit of the control groups that this process is in, its own and those above. In a
+/// container these are often mounted as if they were the outermost, while the process's path is the
+/// host's: every part of the path that exists counts.
 fn group_limit(read: impl Fn(&str) -> Option<String>) -> Option<u64> {
     let groups = read("/proc/self/cgroup").unwrap_or_default();
     let limits = groups.lines().filter_map(|line| {

@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-/// Returns the processor time that all threads of this process have used, those that have ended included. Returns
-/// `None` on a system without such a clock.
+/// Returns the processor time that all threads of this process have used, those that have ended
+/// included. Returns `None` on a system without such a clock.
 #[cfg(unix)]
 #[must_use]
 pub fn time() -> Option<Duration> {

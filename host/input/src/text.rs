@@ -10,7 +10,7 @@ pub const MAX_LIST: usize = 20;
 /// The longest message that is printed whole, in characters.
 pub const MAX_MESSAGE: usize = 4000;
 
-/// Whether a character steers a terminal or the direction of text, or cannot be seen.
+/// Returns whether a character controls a terminal or the direction of text, or is invisible.
 fn steers(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')

@@ -1,6 +1,7 @@
 //! Threads for pieces of work, which the caller does itself where the system gives no more threads.
 //!
-//! `std::thread::Scope::spawn` panics there, as under `ulimit -u` or in a control group of few processes.
+//! `std::thread::Scope::spawn` panics there, as under `ulimit -u` or in a control group of few
+//! processes.
 
 use std::ops::Range;
 use std::sync::mpsc::{RecvError, channel};
@@ -57,7 +58,8 @@ fn spawn_by<'scope, T: Send + 'scope, F: FnOnce() -> T + Send + 'scope>(
 /// Entries of lists for which another thread is worth its start.
 const ENTRIES_A_THREAD: u64 = 1 << 18;
 
-/// Returns the number of threads that work over `entries` entries is worth, at most one a processor.
+/// Returns the number of threads that work over `entries` entries is worth, at most one a
+/// processor.
 pub fn threads_for(entries: u64) -> usize {
     let most = std::thread::available_parallelism().map_or(1, usize::from);
     most.min((entries / ENTRIES_A_THREAD) as usize).max(1)
@@ -69,8 +71,8 @@ pub fn shares(rows: usize, threads: usize) -> Vec<Range<usize>> {
     (0..rows).step_by(share).map(|from| from..(from + share).min(rows)).collect()
 }
 
-/// Runs each piece of work on a thread of its own, the first on the caller's. Returns the results in the
-/// same order.
+/// Runs each piece of work on a thread of its own, the first on the caller's. Returns the results
+/// in the same order.
 pub fn on_threads<W: Send, R: Send>(work: Vec<W>, run: impl Fn(W) -> R + Sync) -> Vec<R> {
     let run = &run;
     std::thread::scope(|scope| {

@@ -1,88 +1,90 @@
-//! Row atoms: the fixed grid over a graph's rows on which sums over rows are taken.
+//! Atoms: a fixed division of rows, over which sums are computed in a fixed order.
 //!
-//! Adding floats in another order gives other bits. So rows are cut once into [`Atoms`], depending
-//! on the graph alone; sums over rows follow a fixed tree over the atoms ([`Tree`]); and intervals
-//! are runs of whole atoms ([`Intervals`]). An interval delivers the sums of its largest complete
-//! nodes ([`Atoms::nodes`]) and [`crate::Combine`] says how the rest is added: the same additions for
+//! Sums of floating-point numbers depend on their order. Therefore rows are cut into [`Atoms`], by
+//! the graph alone, and sums over rows follow a fixed tree over the atoms ([`Tree`]). Intervals
+//! consist of whole atoms ([`Intervals`]). An interval computes the sums of its largest complete
+//! nodes ([`Atoms::nodes`]), and [`crate::Combine`] adds them up. The additions are the same for
 //! every number of intervals.
 
 use crate::error::{Error, Result};
 use crate::ids::IntervalId;
 use std::ops::Range;
 
-/// Children of an inner node of the tree.
+/// Maximum number of children of a node of the tree.
 pub const FAN_OUT: u32 = 8;
-/// Most atoms of one graph.
+/// Maximum number of atoms of a graph.
 pub const MAX_ATOMS: u32 = 256;
-/// Rows for each atom, until a graph has [`FEW_ATOMS`] atoms.
+/// Minimum number of rows per atom, for graphs of at most [`FEW_ATOMS`] atoms.
 pub const ROWS_PER_ATOM: u32 = 32;
-/// Most atoms of a graph whose atoms, if there were more, would have fewer than
-/// [`ROWS_PER_LATER_ATOM`] rows each.
+/// Maximum number of atoms, unless each atom has at least [`ROWS_PER_LATER_ATOM`] rows.
 pub const FEW_ATOMS: u32 = 64;
-/// Rows for each atom beyond [`FEW_ATOMS`]. Each atom may need a partial sum of every weight gradient, so
-/// a graph gets more atoms only while they are large.
+/// Minimum number of rows per atom, for graphs of more than [`FEW_ATOMS`] atoms. Each atom may need
+/// a partial sum of every weight gradient, so a graph has more atoms only if these are large.
 pub const ROWS_PER_LATER_ATOM: u32 = 1024;
-/// Most atoms of a batch of rows without a graph, and so most micro-batches of an update: three
+/// Maximum number of atoms of a batch of tabular rows, and so of micro-batches per update: three
 /// levels of the tree.
 pub const MAX_BATCH_ATOMS: u32 = 512;
-/// Rows for each atom of a batch, and so of the smallest micro-batch.
+/// Minimum number of rows per atom of a batch, and so per micro-batch.
 pub const ROWS_PER_BATCH_ATOM: u32 = 8;
-/// Below this much work (edges, stored features, and [`ROW_WORK`] for each row) one interval is the default.
+/// Work below which the default is one interval. Work is the number of edges and stored features,
+/// plus [`ROW_WORK`] per row.
 pub const SMALL_WORK: u64 = 200_000;
-/// The products of a row are about as much work as this many edges. It counts where a graph is small: of larger
-/// ones the edges are most.
+/// Number of edges whose work equals that of a row's matrix products. It matters for small graphs.
+/// In large graphs most of the work is in the edges.
 pub const ROW_WORK: u64 = 8;
-/// Default interval count, as pairs of (most intervals, work for each of them); the largest count counts.
+/// Default number of intervals, as pairs of (maximum, work per interval). The largest count of all
+/// pairs is taken.
 ///
-/// Work is rows, edges and stored features. The first few intervals let threads balance a load that work
-/// alone does not predict. Further intervals come only when each would be large: a gather of many rows
-/// uses each block of source rows more often.
+/// Work is the number of rows, edges and stored features. A few intervals let threads balance a
+/// load that the work does not predict. More intervals follow only if each is large, because a
+/// gather of many rows reuses each block of source rows more often.
 pub const INTERVAL_WORK: [(u64, u64); 3] = [(8, 300_000), (16, 2_000_000), (FEW_ATOMS as u64, 16_000_000)];
 
-/// A node of the tree: level 0 are atoms, a node of level l + 1 has up to [`FAN_OUT`] of level l.
+/// A node of the tree. The nodes of level 0 are atoms, and a node of level l + 1 has up to
+/// [`FAN_OUT`] children of level l.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Node {
-    /// Height over the atoms.
+    /// Level, from 0 for atoms.
     pub level: u8,
-    /// Place among the nodes of its level, left to right.
+    /// Index in its level, from left to right.
     pub index: u32,
 }
 
 impl Node {
-    /// Atom `index`.
+    /// Returns the node of an atom.
     #[must_use]
     pub const fn atom(index: u32) -> Self {
         Self { level: 0, index }
     }
 }
 
-/// The tree over a number of atoms, by index alone.
+/// Summation tree over a number of atoms. It has indices and no values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tree {
     atoms: u32,
 }
 
 impl Tree {
-    /// The tree over `atoms` (at least one; 0 counts as 1).
+    /// Creates the tree over `atoms` atoms. If `atoms` is 0, the tree has one.
     #[must_use]
     pub const fn new(atoms: u32) -> Self {
         Self { atoms: if atoms == 0 { 1 } else { atoms } }
     }
 
-    /// Number of atoms.
+    /// Returns the number of atoms.
     #[must_use]
     pub const fn atoms(self) -> u32 {
         self.atoms
     }
 
-    /// Number of nodes of `level`.
+    /// Returns the number of nodes of a level.
     #[must_use]
     pub fn width(self, level: u8) -> u32 {
         (0..level).fold(self.atoms, |width, _| width.div_ceil(FAN_OUT))
     }
 
-    /// The one node over all atoms: an atom for 1, a group for up to 8, level 2 for up to 64,
-    /// level 3 for up to 512.
+    /// Returns the node over all atoms. Its level is 0 for one atom, 1 for up to 8, 2 for up to 64,
+    /// and 3 for up to 512.
     #[must_use]
     pub fn root(self) -> Node {
         let mut level = 0;
@@ -92,7 +94,7 @@ impl Tree {
         Node { level, index: 0 }
     }
 
-    /// The atoms under `node`; empty for a node that does not exist.
+    /// Returns the atoms under a node. The range is empty if the node does not exist.
     #[must_use]
     pub fn span(self, node: Node) -> Range<u32> {
         let wide = u64::from(FAN_OUT).saturating_pow(u32::from(node.level));
@@ -102,7 +104,7 @@ impl Tree {
         end(u64::from(node.index))..end(u64::from(node.index) + 1)
     }
 
-    /// The nodes that `node` sums, in order; none for an atom.
+    /// Returns the children of a node, in order. An atom has none.
     pub fn children(self, node: Node) -> impl Iterator<Item = Node> {
         let below = node.level.checked_sub(1);
         let first = node.index.saturating_mul(FAN_OUT);
@@ -111,8 +113,8 @@ impl Tree {
             .map(move |index| Node { level: below.unwrap_or(0), index })
     }
 
-    /// The largest complete nodes that a run of atoms consists of, left to right. Atoms that do not
-    /// exist are left out.
+    /// Returns the largest complete nodes that make up a range of atoms, from left to right. Atoms
+    /// that do not exist are ignored.
     #[must_use]
     pub fn nodes(self, run: Range<u32>) -> Vec<Node> {
         let run = run.start..run.end.min(self.atoms);
@@ -137,19 +139,19 @@ impl Tree {
     }
 }
 
-/// A graph's rows, cut into atoms of about equal work.
+/// Division of a graph's rows into atoms of about equal work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Atoms {
-    /// First row of each atom, then the number of rows: atoms + 1 values.
+    /// First row of each atom, followed by the number of rows: atoms + 1 values.
     starts: Vec<u32>,
-    /// Work before each atom, then all of it: atoms + 1 values.
+    /// Sum of the work before each atom, followed by the total: atoms + 1 values.
     work: Vec<u64>,
 }
 
 impl Atoms {
-    /// Number of atoms of a graph of `rows`: the largest power of two up to rows / 32, at least 1
-    /// and at most 64, or else up to rows / 1,024 and at most 256. It depends on the number of rows
-    /// alone. (Cora, 2,708 rows: 64; 131,072 rows: 128.)
+    /// Returns the number of atoms of a graph with `rows` rows: the largest power of two up to rows
+    /// / 32, from 1 to 64, or up to rows / 1,024 and 256, whichever is more. For instance Cora with
+    /// 2,708 rows has 64 atoms, and a graph of 131,072 rows has 128.
     #[must_use]
     pub fn count_for(rows: u32) -> u32 {
         let few = (rows / ROWS_PER_ATOM).clamp(1, FEW_ATOMS);
@@ -157,20 +159,23 @@ impl Atoms {
         1 << few.max(many).ilog2()
     }
 
-    /// Cuts the rows of a graph by work: a row counts 1 and each of its edges 1. `offsets` are the
-    /// row offsets of its compressed adjacency, rows + 1 values that ascend from 0. Every atom has
-    /// at least one row.
+    /// Cuts the rows of a graph into atoms of about equal work, where each row and each edge counts
+    /// 1. `offsets` are the row offsets of its compressed adjacency: rows + 1 values that ascend
+    /// from 0. Each atom has at least one row.
     ///
     /// # Errors
-    /// [`Error::Rows`] without a row, with 2^32 rows or more, or if `offsets` do not ascend.
+    /// [`Error::Rows`] if there is no row, if there are 2^32 rows or more, or if `offsets` do not
+    /// ascend.
     pub fn new(offsets: &[u64]) -> Result<Self> {
         Self::of_groups(offsets, 1)
     }
 
-    /// As [`Atoms::new`], with `group` rows that stay together: an atom has whole groups, at least one.
+    /// Does the same for rows in groups of `group` consecutive rows. Each atom has at least one
+    /// group, and no group is divided.
     ///
     /// # Errors
-    /// As [`Atoms::new`], and [`Error::Rows`] where rows are no whole groups.
+    /// Those of [`Atoms::new`], and [`Error::Rows`] if the number of rows is not a multiple of
+    /// `group`.
     pub fn of_groups(offsets: &[u64], group: u32) -> Result<Self> {
         let rows = offsets.len().saturating_sub(1);
         let count_rows = u32::try_from(rows).ok().filter(|&rows| rows > 0 && rows < u32::MAX);
@@ -198,7 +203,7 @@ impl Atoms {
             });
         }
         let groups = row_count / group;
-        // By groups from here on.
+        // From here on the unit is a group.
         let work_before = |at: u32| {
             let row = at * group;
             (offsets[row as usize] - offsets[0]).saturating_add(u64::from(row))
@@ -210,7 +215,7 @@ impl Atoms {
         for atom in 1..count {
             let target = share(total, atom, count);
             let last = starts[atom as usize - 1];
-            // At least one group for this atom, and one for each that follows.
+            // This atom and each later one need at least one group.
             let (mut low, mut high) = (last + 1, groups - (count - atom));
             while low < high {
                 let middle = low + (high - low) / 2;
@@ -228,8 +233,9 @@ impl Atoms {
         Ok(Self { starts, work })
     }
 
-    /// So many atoms of about as many groups each, where a round has its rows from a batch: few groups leave some
-    /// atoms without a row, so that batches of any size have the same tree.
+    /// Creates `count` atoms of about equally many groups, for the rows of a batch. If there are
+    /// fewer groups than atoms, some atoms have no row, so that batches of all sizes have the same
+    /// tree.
     #[must_use]
     pub fn even(count: u32, groups: u32, group: u32) -> Self {
         let start =
@@ -248,72 +254,73 @@ impl Atoms {
         1 << wanted.clamp(1, MAX_BATCH_ATOMS).ilog2()
     }
 
-    /// [`Atoms::count_for`] rows in groups that stay together: no more than there are groups.
+    /// Returns the number of atoms of `rows` rows in groups: [`Atoms::count_for`], but at most the
+    /// number of groups.
     #[must_use]
     fn count_of(rows: u32, group: u32) -> u32 {
         let groups = (rows / group.max(1)).max(1);
         Self::count_for(rows).min(1 << groups.ilog2())
     }
 
-    /// Number of atoms.
+    /// Returns the number of atoms.
     #[must_use]
     pub fn count(&self) -> u32 {
         self.tree().atoms()
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     #[must_use]
     pub fn rows(&self) -> u32 {
         self.starts.last().copied().unwrap_or(0)
     }
 
-    /// All rows and edges.
+    /// Returns the total work: the number of rows and edges.
     #[must_use]
     pub fn work(&self) -> u64 {
         self.work.last().copied().unwrap_or(0)
     }
 
-    /// First row of each atom, then the number of rows.
+    /// Returns the first row of each atom, followed by the number of rows.
     #[must_use]
     pub fn starts(&self) -> &[u32] {
         &self.starts
     }
 
-    /// The tree of sums over these atoms.
+    /// Returns the summation tree over these atoms.
     #[must_use]
     pub fn tree(&self) -> Tree {
         // At most MAX_ATOMS.
         Tree::new(u32::try_from(self.starts.len() - 1).unwrap_or(MAX_ATOMS))
     }
 
-    /// The rows of a run of atoms; atoms that do not exist have none.
+    /// Returns the rows of a range of atoms. Atoms that do not exist have no rows.
     #[must_use]
     pub fn row_range(&self, run: Range<u32>) -> Range<u32> {
         let row = |atom: u32| self.starts.get(atom as usize).copied().unwrap_or(self.rows());
         row(run.start)..row(run.end)
     }
 
-    /// The sums that an interval of these atoms delivers: see [`Tree::nodes`].
+    /// Returns the nodes whose sums an interval of these atoms computes ([`Tree::nodes`]).
     #[must_use]
     pub fn nodes(&self, run: Range<u32>) -> Vec<Node> {
         self.tree().nodes(run)
     }
 }
 
-/// Vertex intervals: a graph's atoms in runs of about equal work.
+/// Division of a graph's atoms into intervals of about equal work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intervals {
-    /// First atom of each interval, then the number of atoms.
+    /// First atom of each interval, followed by the number of atoms.
     atoms: Vec<u32>,
-    /// First row of each interval, then the number of rows.
+    /// First row of each interval, followed by the number of rows.
     rows: Vec<u32>,
 }
 
 impl Intervals {
-    /// Cuts `atoms` into `count` runs of about equal work, each of at least one atom.
+    /// Cuts `atoms` into `count` intervals of about equal work. Each has at least one atom.
     ///
     /// # Errors
-    /// [`Error::IntervalCount`] for 0 or for more than there are atoms.
+    /// [`Error::IntervalCount`] if `count` is 0 or more than the number of atoms.
     pub fn new(atoms: &Atoms, count: u32) -> Result<Self> {
         let most = atoms.count();
         if count == 0 || count > most {
@@ -324,7 +331,7 @@ impl Intervals {
         for interval in 1..count {
             let target = share(atoms.work(), interval, count);
             let (low, high) = (starts[interval as usize - 1] + 1, most - (count - interval));
-            // The atom boundary nearest to the target.
+            // The boundary between atoms that is nearest to the target.
             let over = (low..high).find(|&atom| atoms.work[atom as usize] >= target).unwrap_or(high);
             let distance = |atom: u32| atoms.work[atom as usize].abs_diff(target);
             let nearest = if over > low && distance(over - 1) <= distance(over) { over - 1 } else { over };
@@ -335,10 +342,9 @@ impl Intervals {
         Ok(Self { atoms: starts, rows })
     }
 
-    /// How many intervals a graph gets when the user does not say: 1 below 200,000 edges and stored `features`,
-    /// a row being eight; else, of rows, edges and features, one for every 300,000 up to 8, for every two million up to 16, for every
-    /// sixteen million up to one an atom, as a power of two and at least 2. It depends on the data
-    /// alone, never on threads or workers.
+    /// Returns the default number of intervals of a graph with `features` stored features. It is 1
+    /// if the work is below [`SMALL_WORK`], and otherwise follows [`INTERVAL_WORK`], as a power of
+    /// two from 2 to the number of atoms. It depends on the data and not on threads or workers.
     #[must_use]
     pub fn default_count(atoms: &Atoms, features: u64) -> u32 {
         let work = atoms.work().saturating_add(features);
@@ -350,25 +356,25 @@ impl Intervals {
         u32::try_from(wanted).unwrap_or(MAX_ATOMS).min(atoms.count())
     }
 
-    /// Number of intervals.
+    /// Returns the number of intervals.
     #[must_use]
     pub fn count(&self) -> u32 {
         u32::try_from(self.atoms.len() - 1).unwrap_or(MAX_ATOMS)
     }
 
-    /// The atoms of an interval; none for one that does not exist.
+    /// Returns the atoms of an interval. The range is empty if the interval does not exist.
     #[must_use]
     pub fn atoms(&self, interval: IntervalId) -> Range<u32> {
         range(&self.atoms, interval)
     }
 
-    /// The rows of an interval; none for one that does not exist.
+    /// Returns the rows of an interval. The range is empty if the interval does not exist.
     #[must_use]
     pub fn rows(&self, interval: IntervalId) -> Range<u32> {
         range(&self.rows, interval)
     }
 
-    /// All intervals, in order.
+    /// Returns all intervals, in order.
     pub fn ids(&self) -> impl Iterator<Item = IntervalId> + use<> {
         (0..self.count()).map(IntervalId)
     }
@@ -382,7 +388,7 @@ fn range(starts: &[u32], interval: IntervalId) -> Range<u32> {
     }
 }
 
-/// total * part / parts, without overflow.
+/// Returns total * part / parts, without overflow.
 fn share(total: u64, part: u32, parts: u32) -> u64 {
     let share = u128::from(total) * u128::from(part) / u128::from(parts.max(1));
     u64::try_from(share).unwrap_or(u64::MAX)

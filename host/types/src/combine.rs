@@ -1,11 +1,11 @@
 //! The order in which partial sums over rows are added.
 //!
-//! Every node of the [`Tree`] is the sum of its children in order, starting from +0.0. Who computes
-//! which node is free: an interval computes the nodes that it covers, the rest is added when all
-//! have come. [`Combine`] is that rest as a list of additions, which any code can follow.
+//! Each node of the [`Tree`] is the sum of its children in order, starting from +0.0. Any process
+//! may compute a node: an interval computes the nodes that it covers, and the remaining additions
+//! follow once all intervals are done. [`Combine`] is the list of these additions.
 //!
 //! ```
-//! use eciton_plan::{Combine, Tree};
+//! use eciton_types::{Combine, Tree};
 //! let tree = Tree::new(16);
 //! // Two intervals, atoms 0..4 and 4..16: four atoms, then four atoms and a whole group.
 //! let parts: Vec<_> = [0..4, 4..16].into_iter().flat_map(|run| tree.nodes(run)).collect();
@@ -13,37 +13,37 @@
 //! let partials = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 100.0]; // width 1
 //! let mut scratch = vec![0.0; combine.scratch_len(1)];
 //! assert_eq!(combine.sum(&partials, 1, &mut scratch)?, [136.0]);
-//! # Ok::<(), eciton_plan::Error>(())
+//! # Ok::<(), eciton_types::Error>(())
 //! ```
 
 use crate::atoms::{Node, Tree};
 use crate::error::{Error, Result};
 
-/// One step of a sum. Accumulators are numbered by the level of the node that they hold.
+/// One addition. An accumulator's index is the level of the node that it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sum {
-    /// The accumulator becomes +0.0.
+    /// Sets an accumulator to +0.0.
     Start {
-        /// Which accumulator.
+        /// Index of the accumulator.
         level: u8,
     },
-    /// A partial is added to the accumulator.
+    /// Adds a partial sum to an accumulator.
     AddPartial {
-        /// Which accumulator.
+        /// Index of the accumulator.
         level: u8,
-        /// Which partial, by its place in the list that [`Combine::new`] was given.
+        /// Index of the partial sum in the list that [`Combine::new`] got.
         partial: usize,
     },
-    /// An accumulator, complete, is added to that of the level above.
+    /// Adds a complete accumulator to the one of the level above.
     AddLevel {
-        /// Which accumulator grows.
+        /// Index of the accumulator that is added to.
         level: u8,
-        /// Which is added: level - 1.
+        /// Index of the accumulator that is added: level - 1.
         from: u8,
     },
 }
 
-/// How partial sums become the sum of one node.
+/// List of the additions that make the sum of one node from partial sums.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Combine {
     steps: Vec<Sum>,
@@ -52,12 +52,13 @@ pub struct Combine {
 }
 
 impl Combine {
-    /// The sum of `target` from `partials`, which are given left to right, cover it exactly and do
-    /// not overlap. For all intervals: the nodes of each, one after the other, and the root. Within
-    /// one interval: its atoms, and one of its nodes.
+    /// Creates the additions that make the sum of `target` from `partials`. The partial sums are
+    /// ordered from left to right, cover `target` exactly and do not overlap. For the sum of a
+    /// round they are the nodes of all intervals and `target` is the root; within an interval they
+    /// are its atoms and `target` is one of its nodes.
     ///
     /// # Errors
-    /// [`Error::Cover`] if the partials leave something out, overlap or are out of order.
+    /// [`Error::Cover`] if the partial sums have gaps, overlap or are out of order.
     pub fn new(tree: Tree, partials: &[Node], target: Node) -> Result<Self> {
         let mut combine = Self { steps: Vec::new(), partials: partials.len(), level: target.level };
         let mut next = 0;
@@ -92,32 +93,33 @@ impl Combine {
         Ok(())
     }
 
-    /// The additions, in order. Empty if the only partial is the result.
+    /// Returns the additions, in order. There are none if the only partial sum is the result.
     #[must_use]
     pub fn steps(&self) -> &[Sum] {
         &self.steps
     }
 
-    /// The accumulator that holds the result when all steps are done.
+    /// Returns the index of the accumulator that has the result after all additions.
     #[must_use]
     pub fn level(&self) -> u8 {
         self.level
     }
 
-    /// Number of partials.
+    /// Returns the number of partial sums.
     #[must_use]
     pub fn partials(&self) -> usize {
         self.partials
     }
 
-    /// Values of scratch that [`Combine::sum`] needs for sums of `width` values.
+    /// Returns the number of values of working memory that [`Combine::sum`] needs for sums of
+    /// `width` values.
     #[must_use]
     pub fn scratch_len(&self, width: usize) -> usize {
         (usize::from(self.level) + 1).saturating_mul(width)
     }
 
-    /// Follows the steps: `partials` holds each partial's `width` values, one after the other. The
-    /// result lies in `scratch`, or in `partials` if there is nothing to add.
+    /// Does the additions. `partials` has the `width` values of each partial sum, one after
+    /// another. The result is in `scratch`, or in `partials` if nothing had to be added.
     ///
     /// # Errors
     /// [`Error::PartialLength`] if a slice is too short.
@@ -185,7 +187,8 @@ mod tests {
         cuts.windows(2).map(|pair| pair[0]..pair[1]).collect()
     }
 
-    /// What the host does: each interval sums its atoms into nodes, then all nodes are combined.
+    /// Sums as a run does: each interval sums its atoms into nodes, and then all nodes are
+    /// combined.
     fn reduce(tree: Tree, runs: &[std::ops::Range<u32>], atoms: &[f32], width: usize) -> Vec<f32> {
         let mut scratch = vec![f32::NAN; 4 * width];
         let (mut nodes, mut partials) = (Vec::new(), Vec::new());

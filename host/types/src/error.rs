@@ -11,35 +11,35 @@ pub enum Error {
     /// A graph that cannot be cut into atoms.
     #[error("cannot cut the graph's rows: found {found}, need {allowed}")]
     Rows {
-        /// What was found.
+        /// The number of rows or the offsets found.
         found: String,
-        /// What is needed.
+        /// The values allowed.
         allowed: String,
     },
     /// An interval count that the graph does not have.
     #[error("{found} intervals asked for a graph of {rows} rows: choose 1 to {most}")]
     IntervalCount {
-        /// How many were asked for.
+        /// The number of intervals requested.
         found: u32,
-        /// The graph's maximum: one interval an atom.
+        /// The maximum: one interval per atom.
         most: u32,
-        /// Rows of the graph.
+        /// Number of rows of the graph.
         rows: u32,
     },
     /// Partial sums that do not make up the sum asked for (a defect of the caller).
     #[error("partial {place} is {found:?}, but the sum needs {wanted:?} there")]
     Cover {
-        /// The node needed; none: nothing more.
+        /// The node needed. `None` if no further node is.
         wanted: Option<Node>,
-        /// The node given; none: there are no more.
+        /// The node given. `None` if no further node is.
         found: Option<Node>,
-        /// Its place in the list of partials.
+        /// Index in the list of partial sums.
         place: usize,
     },
     /// A slice of another length than the sum needs (a defect of the caller).
     #[error("{what} hold {found} values, but the sum needs {wanted}")]
     PartialLength {
-        /// Which slice.
+        /// Name of the slice.
         what: &'static str,
         /// Its length.
         found: usize,

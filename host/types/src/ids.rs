@@ -1,4 +1,5 @@
-//! Integers that could be swapped, each a type of its own. All print as plain numbers.
+//! Index types. Each kind of index has its own type, so that two of them cannot be swapped. All
+//! print as plain numbers.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +13,7 @@ macro_rules! id {
         pub struct $name(pub $integer);
 
         impl $name {
-            /// The number as an index.
+            /// Returns the number as an index of a slice.
             #[must_use]
             pub const fn index(self) -> usize {
                 self.0 as usize
@@ -28,53 +29,54 @@ macro_rules! id {
 }
 
 id! {
-    /// One update of the weights. Rounds count from 1; 0 is the state before training. An epoch of the
-    /// user's is one round, or as many as it has batches.
+    /// Number of an optimiser step, from 1. Round 0 is the state before training. An epoch has one
+    /// round per batch, or one if it has no batches.
     Round(u32)
 }
 id! {
-    /// A layer of the user's model, from 0. The loss head has the number after the last.
+    /// Index of a layer in the user's model, from 0. The loss head has the index after the last
+    /// layer.
     Layer(u16)
 }
 id! {
-    /// A stage's place in its program, from 0.
+    /// Index of a stage in its program, from 0.
     StageId(u16)
 }
 id! {
-    /// A vertex interval's place in the order of rows, from 0.
+    /// Index of an interval of rows, from 0.
     IntervalId(u32)
 }
 id! {
-    /// How often the weights were updated: 0 are the initial ones, round r publishes version r
-    /// in synchronous mode.
+    /// Number of updates that the weights have had. Version 0 has the initial values. In
+    /// synchronous mode round r publishes version r.
     Version(u64)
 }
 id! {
-    /// Which try of a task, from 0.
+    /// Number of an attempt at a step, from 0.
     Attempt(u32)
 }
 id! {
-    /// A row buffer of a program: one matrix with a row for every row of the graph.
+    /// Index of a row buffer in its program: a matrix with one row for each row of its domain.
     SlotId(u16)
 }
 id! {
-    /// Lists of rows that stages follow: their place in the program's list.
+    /// Index of a relation in its program: for each row, the list of rows that a gather reads.
     RelationId(u16)
 }
 id! {
-    /// Rows of one kind: their place in the program's list.
+    /// Index of a domain in its program: a kind of rows, such as vertices or graphs.
     DomainId(u16)
 }
 id! {
-    /// Memory that holds one slot after the other (see `Buffers`).
+    /// Index of a memory region that several slots use, one after another (`eciton_plan::Buffers`).
     BufferId(u16)
 }
 id! {
-    /// A parameter's place in its program's list.
+    /// Index of a parameter in its program.
     ParameterId(u16)
 }
 id! {
-    /// A kernel, or an operator of the host, with attributes: its place in the program's list.
+    /// Index of an operation in its program: a kernel or a host operator, with its attributes.
     OperationId(u16)
 }
 

@@ -1,12 +1,12 @@
-//! The names that tasks, frames and messages use: ids, keys of tensors, locations, signatures of kernels,
-//! and the atoms that rows and their sums are cut into.
+//! The names that tasks, frames and messages use: ids, keys of tensors, locations, signatures of
+//! kernels, and the atoms that rows and their sums are cut into.
 //!
-//! Kernels, transports and connections need these and nothing else of a plan. A stage on an interval in
-//! a round is a [`Step`], an attempt at it a [`Task`], and a tensor that it reads or leaves has a
-//! [`TensorKey`]. What a kernel takes and gives is its [`Signature`]. Rows are cut into [`Atoms`], a grid
-//! that depends on the graph alone, and sums over rows follow a fixed [`Tree`] over it, so any number of
-//! [`Intervals`] gives the same bits: [`Atoms::nodes`] returns the partial sums of an interval, and
-//! [`Combine`] adds them up.
+//! Kernels, transports and connections need these and nothing else of a plan. A stage on an
+//! interval in a round is a [`Step`], an attempt at it a [`Task`], and a tensor that it reads or
+//! leaves has a [`TensorKey`]. What a kernel takes and gives is its [`Signature`]. Rows are cut
+//! into [`Atoms`], a grid that depends on the graph alone, and sums over rows follow a fixed
+//! [`Tree`] over it, so any number of [`Intervals`] gives the same bits: [`Atoms::nodes`] returns
+//! the partial sums of an interval, and [`Combine`] adds them up.
 //!
 //! ```
 //! use eciton_types::{IntervalId, Location, Round, StageId, Step};

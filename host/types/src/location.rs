@@ -4,8 +4,9 @@ use std::fmt::{self, Display};
 
 use serde::{Deserialize, Serialize};
 
-/// A process that computes or keeps tensors: this host, a worker, or the process of a function. All have
-/// numbers of one space, so that a record of where something is has one field, which is never empty.
+/// A process that computes or keeps tensors: this host, a worker, or the process of a function. All
+/// have numbers of one space, so that a record of where something is has one field, which is never
+/// empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Location(u32);
@@ -41,7 +42,8 @@ impl Location {
         1 <= self.0 && self.0 < FUNCTIONS
     }
 
-    /// The index of a worker, for tables of workers. For other locations the result is beyond any table.
+    /// The index of a worker, for tables of workers. For other locations the result is beyond any
+    /// table.
     #[must_use]
     pub const fn index(self) -> usize {
         if self.is_worker() { self.0 as usize - 1 } else { usize::MAX }

@@ -1,148 +1,151 @@
-//! What a kernel says about a configured layer, as plain data.
+//! Signatures of kernels, as plain data.
 //!
-//! A mirror of `interface vertex` and `interface edge` in the kernel contract (`wit/kernel/kernel.wit`),
-//! filled by the driver from the kernel host, so that plans can be made without one.
+//! They mirror `interface vertex` and `interface edge` of the kernel contract
+//! (`wit/kernel/kernel.wit`). The driver reads them from the kernel, so that planning needs no
+//! WebAssembly.
 
 use serde::{Deserialize, Serialize};
 
-/// The attribute by which a kernel is told how many rows, one after another, are a sequence.
+/// Name of the attribute with the number of consecutive rows that form a sequence.
 pub const GROUP: &str = "group";
 
-/// The attribute that names inputs and parameters of which a kernel reads signs and scales alone, with blanks
-/// between (docs/KERNELS.md has what that is).
+/// Name of the attribute with the inputs and parameters, separated by spaces, of which a kernel
+/// reads only signs and scales (docs/KERNELS.md).
 pub const SIGNS: &str = "signs";
 
-/// What a layer, opened with its inputs' extents and its attributes, takes and gives.
+/// Inputs, outputs and parameters of a layer, for given input extents and attributes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Signature {
-    /// Blocks of rows that forward reads; of an edge kernel, source and target.
+    /// Blocks of rows that `forward` reads. An edge kernel has two: source and target.
     pub inputs: Vec<RowsSpec>,
-    /// What is trained, in the kernel's order.
+    /// Parameters, in the kernel's order.
     pub parameters: Vec<ParameterSpec>,
-    /// Blocks of rows that forward writes.
+    /// Blocks of rows that `forward` writes.
     pub outputs: Vec<RowsSpec>,
-    /// What forward leaves for backward besides inputs and outputs.
+    /// Blocks of rows that `forward` stashes for `backward`, in addition to inputs and outputs.
     pub kept: Vec<RowsSpec>,
-    /// What backward reads; an edge kernel's steps read what the contract says.
+    /// Forward rows that `backward` reads. For edge kernels the contract fixes them.
     pub backward_needs: BackwardNeeds,
-    /// What `loss` (forward, loss and backward in one) compares with; `None`: it is not offered.
+    /// Targets of the function `loss`, which does forward, loss and backward in one call. If
+    /// `None`, the kernel has no such function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<TargetKind>,
-    /// What only edge kernels have. `None`: a vertex kernel.
+    /// Additional fields of an edge kernel. If `None`, this is a vertex kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edges: Option<EdgeSignature>,
 }
 
-/// What a last layer's rows are compared with.
+/// Kind of training targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TargetKind {
-    /// A class a row.
+    /// One class per row.
     Classes,
-    /// Numbers, as many as the first output has columns.
+    /// Numbers: one per column of the first output.
     Values,
 }
 
-/// What only an edge kernel says.
+/// Fields of a signature that only edge kernels have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EdgeSignature {
-    /// What the target's side leaves for the source's, in backward.
+    /// Rows that the backward step of the target side writes for that of the source side.
     pub passed: RowsSpec,
 }
 
-/// A block of rows.
+/// Name and shape of a block of rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RowsSpec {
-    /// For instance `rows`.
+    /// Name, for instance `rows`.
     pub name: String,
     /// Extents of one row, without the number of rows.
     pub extents: Vec<u32>,
 }
 
 impl RowsSpec {
-    /// Values a row, or `None` past 2^32 - 1 (the contract's limit).
+    /// Returns the number of values per row, or `None` above the contract's limit of 2^32 - 1.
     #[must_use]
     pub fn width(&self) -> Option<u32> {
         self.extents.iter().try_fold(1u32, |width, &e| width.checked_mul(e))
     }
 }
 
-/// A parameter.
+/// Name, shape and initial values of a parameter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ParameterSpec {
-    /// For instance `weight`.
+    /// Name, for instance `weight`.
     pub name: String,
     /// Extents, rows first.
     pub shape: Vec<u32>,
-    /// Its first values.
+    /// Distribution of the initial values.
     pub initialiser: Initialiser,
 }
 
 impl ParameterSpec {
-    /// Number of values, or `None` past 2^32 - 1.
+    /// Returns the number of values, or `None` above 2^32 - 1.
     #[must_use]
     pub fn values(&self) -> Option<u32> {
         self.shape.iter().try_fold(1u32, |len, &e| len.checked_mul(e))
     }
 }
 
-/// How a parameter starts. Numbers are drawn from the contract's generator with purpose 1, the
-/// parameter's position in its signature as stream, its rows as global rows.
+/// Distribution of a parameter's initial values. They are drawn from the contract's generator with
+/// purpose 1, the parameter's index in its signature as stream, and its rows as global rows.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Initialiser {
-    /// All 0.
+    /// All values are 0.
     Zeros,
-    /// All the same.
+    /// All values are this one.
     Constant(f32),
     /// Uniform in +-sqrt(6 / (rows + columns)) (Glorot and Bengio 2010).
     GlorotUniform,
-    /// Uniform in +-bound.
+    /// Uniform in +-this bound.
     Uniform(f32),
-    /// Normal about 0, of this standard deviation. Only a model says so.
+    /// Normal with mean 0 and this standard deviation. Kernels do not ask for it; models may.
     Normal(f32),
-    /// Rows or columns, whichever are fewer, at right angles and this long. Only a model says so.
+    /// Orthogonal rows or columns, whichever are fewer, of this length. Kernels do not ask for it;
+    /// models may.
     Orthogonal(f32),
 }
 
-/// What backward reads besides gradients, parameters and kept rows.
+/// Forward rows that `backward` reads, in addition to gradients, parameters and stashed rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackwardNeeds {
-    /// The forward inputs.
+    /// True if it reads the inputs of `forward`.
     pub inputs: bool,
-    /// The forward outputs.
+    /// True if it reads the outputs of `forward`.
     pub outputs: bool,
 }
 
-/// An attribute that a kernel takes.
+/// Declaration of an attribute of a kernel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AttributeSpec {
-    /// For instance `out-features`.
+    /// Name, for instance `out-features`.
     pub name: String,
-    /// What it means, in one sentence.
+    /// Its meaning, in one sentence.
     pub meaning: String,
-    /// `None`: it must be given.
+    /// Default value. If `None`, the attribute is required.
     pub default: Option<Value>,
 }
 
-/// An attribute as given to a kernel.
+/// Name and value of an attribute that a kernel is opened with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Attribute {
-    /// For instance `out-features`.
+    /// Name, for instance `out-features`.
     pub name: String,
     /// Its value.
     pub value: Value,
 }
 
 impl Attribute {
-    /// An attribute from its two parts.
+    /// Creates an attribute.
     #[must_use]
     pub fn new(name: &str, value: Value) -> Self {
         Self { name: name.to_owned(), value }
     }
 }
 
-/// The value of an attribute, as a model file gives it.
+/// Value of an attribute, as model files have it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
@@ -150,9 +153,9 @@ pub enum Value {
     Integer(i64),
     /// A real number.
     Number(f64),
-    /// Words.
+    /// A text.
     Text(String),
-    /// Yes or no.
+    /// A truth value.
     Flag(bool),
 }
 
@@ -167,7 +170,7 @@ impl std::fmt::Display for Value {
     }
 }
 
-/// What a kernel of the user's own works on.
+/// Rows that a user's kernel computes on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum On {
@@ -179,10 +182,11 @@ pub enum On {
 }
 
 impl On {
-    /// All, with their names.
+    /// All values with their names.
     pub const ALL: [(&'static str, Self); 2] = [("rows", Self::Rows), ("edges", Self::Edges)];
 
-    /// The interface of the contract that such a kernel exports, as messages have it.
+    /// Returns the name of the contract's interface that such a kernel exports, in quotes for
+    /// messages.
     #[must_use]
     pub const fn interface(self) -> &'static str {
         match self {
@@ -195,16 +199,17 @@ impl On {
 /// Weights of edges in a gather.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Normalisation {
-    /// `D^-1/2 (A + I) D^-1/2`, D the in-degrees of A + I: v itself is among the terms.
+    /// `D^-1/2 (A + I) D^-1/2`, where D has the in-degrees of A + I. The vertex itself is among the
+    /// terms.
     Symmetric,
-    /// 1 / in-degree of v: the mean; zero where there is no in-neighbour.
+    /// 1 / in-degree of the vertex: the mean. The result is 0 for a vertex without in-neighbours.
     Mean,
     /// 1: the sum.
     Sum,
 }
 
 impl Normalisation {
-    /// Its name in plans.
+    /// Returns the name that plans print.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -214,7 +219,7 @@ impl Normalisation {
         }
     }
 
-    /// The normalisation of a name.
+    /// Returns the normalisation with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         [Self::Symmetric, Self::Mean, Self::Sum].into_iter().find(|known| known.name() == name)

@@ -1,16 +1,16 @@
-//! Step and task: what is done, and how it is asked for.
+//! Steps, the units of work of a run, and tasks, the attempts at them.
 
 use crate::ids::{Attempt, IntervalId, Round, StageId, Version};
 use serde::{Deserialize, Serialize};
 
-/// A stage on an interval at a round. Each step is committed exactly once.
+/// One stage on one interval in one round. The engine commits each step exactly once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Step {
-    /// When.
+    /// The round.
     pub round: Round,
-    /// What.
+    /// The stage.
     pub stage: StageId,
-    /// On which rows.
+    /// The interval, whose rows the step writes.
     pub interval: IntervalId,
 }
 
@@ -20,51 +20,51 @@ impl std::fmt::Display for Step {
     }
 }
 
-/// A step handed to an executor. It is a pure function of kernel, inputs, parameters at `weights`,
-/// attributes and seed, so that any attempt gives the same answer.
+/// An attempt at a step, as an executor gets it. The answer is a pure function of kernel, inputs,
+/// parameters of version `weights`, attributes and seed, so all attempts have equal answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Task {
-    /// When.
+    /// The round.
     pub round: Round,
-    /// What.
+    /// The stage.
     pub stage: StageId,
-    /// On which rows.
+    /// The interval, whose rows the step writes.
     pub interval: IntervalId,
-    /// Which try.
+    /// The attempt.
     pub attempt: Attempt,
-    /// The version of the weights to read.
+    /// The version of the weights that the task reads.
     pub weights: Version,
 }
 
 impl Task {
-    /// The step that it does.
+    /// Returns the step of this attempt.
     #[must_use]
     pub const fn step(&self) -> Step {
         Step { round: self.round, stage: self.stage, interval: self.interval }
     }
 
-    /// What its answer is filed under.
+    /// Returns the key of the task's answer.
     #[must_use]
     pub const fn key(&self) -> TaskKey {
         TaskKey { round: self.round, stage: self.stage, interval: self.interval, attempt: self.attempt }
     }
 }
 
-/// What a task's answer is filed under. Attempts at one step differ in the last part only.
+/// Key of a task's answer. The keys of two attempts at one step differ in `attempt` only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TaskKey {
-    /// When.
+    /// The round.
     pub round: Round,
-    /// What.
+    /// The stage.
     pub stage: StageId,
-    /// On which rows.
+    /// The interval, whose rows the step writes.
     pub interval: IntervalId,
-    /// Which try.
+    /// The attempt.
     pub attempt: Attempt,
 }
 
 impl TaskKey {
-    /// The step that the task does.
+    /// Returns the step of the task.
     #[must_use]
     pub const fn step(&self) -> Step {
         Step { round: self.round, stage: self.stage, interval: self.interval }

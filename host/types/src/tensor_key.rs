@@ -1,4 +1,4 @@
-//! Addresses of tensors that outlive the task which made them.
+//! Keys of tensors that are stored, cached or sent, and so outlive the task that computed them.
 
 use std::fmt::{self, Display};
 
@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{IntervalId, ParameterId, Round, SlotId, Version};
 
-/// Address of a tensor: in stores and caches, in frames and messages. Equal keys stand for equal
-/// bits wherever they are.
+/// Key of a tensor in stores, caches, frames and messages. Tensors with equal keys have equal bits
+/// at all locations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum TensorKey {
-    /// Rows of one interval that are equal in all rounds: features.
+    /// Rows of one interval that do not change between rounds, such as features.
     Inputs {
         /// The slot.
         slot: SlotId,
@@ -20,7 +20,7 @@ pub enum TensorKey {
     },
     /// Rows of one interval in one round.
     Rows {
-        /// The pass, which no two runs of the same program share.
+        /// Number of the pass. Two runs of the same program have different passes.
         pass: u32,
         /// The slot.
         slot: SlotId,
@@ -28,50 +28,50 @@ pub enum TensorKey {
         round: Round,
         /// The interval.
         interval: IntervalId,
-        /// The way in which they came to where they are.
+        /// The source from which the worker got them.
         via: Via,
     },
     /// Values of a parameter.
     Weight {
         /// The parameter.
         parameter: ParameterId,
-        /// The update that made them; of weights that live on the host, their generation.
+        /// The update that wrote them. If the host owns the weights, their generation.
         version: Version,
     },
-    /// A moment that the optimiser keeps of a parameter's gradients.
+    /// An optimiser moment of a parameter.
     Moment {
         /// The parameter.
         parameter: ParameterId,
-        /// Index of the moment.
+        /// Index of the moment, from 0.
         which: u8,
-        /// The update that made it.
+        /// The update that wrote it.
         version: Version,
     },
-    /// The sum of the gradients of one use of a parameter, at a node of the tree of a round.
+    /// Sum of the gradients of one use of a parameter, at one node of the round's summation tree.
     Sum {
         /// The use.
         of: ParameterId,
         /// The round.
         round: Round,
-        /// Index of the node among those that are summed.
+        /// Index of the node among the nodes that replicas sum.
         node: u32,
     },
 }
 
-/// The way in which rows came to a worker.
+/// Source of rows that a worker reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Via {
-    /// They stayed where they were made.
+    /// The worker computed them itself.
     Stay,
-    /// The worker that made them sent them. A task that reads them waits for them.
+    /// Another worker computed and sent them. A task that reads them waits until they arrive.
     Peer,
-    /// The host sent them for several steps of this lane.
+    /// The host sent them, for several steps of this lane.
     Host(u16),
 }
 
 impl TensorKey {
-    /// The key of the values of a parameter (0) or of one of its moments (from 1).
+    /// Returns the key of a parameter's values (`matrix` 0) or of one of its moments (from 1).
     #[must_use]
     pub fn of_matrix(parameter: ParameterId, version: Version, matrix: usize) -> Self {
         match matrix.checked_sub(1) {
@@ -83,20 +83,21 @@ impl TensorKey {
         }
     }
 
-    /// Returns whether a worker that lacks the tensor has the engine compute it again: no copy is
-    /// at the host.
+    /// Returns whether only workers have the tensor. If a worker lacks it, the engine has it
+    /// computed again.
     #[must_use]
     pub const fn is_made_by_workers(&self) -> bool {
         matches!(self, Self::Rows { via: Via::Stay | Via::Peer, .. })
     }
 
-    /// Returns whether another worker sends the tensor, so that a task waits for it.
+    /// Returns whether another worker sends the tensor, so that a task has to wait for it.
     #[must_use]
     pub const fn is_awaited(&self) -> bool {
         matches!(self, Self::Rows { via: Via::Peer, .. })
     }
 
-    /// The key without its round: rows of a later round take the place of earlier ones.
+    /// Returns the key with round 0. A worker's store has one entry for it: rows of a later round
+    /// replace those of earlier rounds.
     #[must_use]
     pub const fn place(self) -> Self {
         match self {

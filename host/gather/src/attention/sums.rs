@@ -1,8 +1,8 @@
 //! The sums of an attention, row by row.
 //!
-//! A row's edges are taken in chunks, whose scores and weights are computed side by side; the softmax's
-//! largest score grows from chunk to chunk, and what was summed shrinks with it (Milakov and Gimelshein
-//! 2018, "Online normalizer calculation for softmax").
+//! A row's edges are taken in chunks, whose scores and weights are computed side by side; the
+//! softmax's largest score grows from chunk to chunk, and what was summed shrinks with it (Milakov
+//! and Gimelshein 2018, "Online normalizer calculation for softmax").
 
 use std::ops::Range;
 
@@ -19,8 +19,8 @@ const CHUNK: usize = 32;
 
 /// Sums of one row on their way.
 struct Sums {
-    /// `[H]` each: the largest score so far, and with the next chunk's; sums over all edges, and over those
-    /// of positive scores.
+    /// `[H]` each: the largest score so far, and with the next chunk's; sums over all edges, and
+    /// over those of positive scores.
     largest: Vec<f32>,
     grown: Vec<f32>,
     sum: Vec<f32>,
@@ -55,7 +55,8 @@ impl Sums {
         }
     }
 
-    /// Where the scores of `count` edges are larger than all before them, those count and all sums shrink.
+    /// Raises the maximum of each head to the largest of `count` new scores, and scales its sums to
+    /// it.
     #[inline(always)]
     fn grow(&mut self, count: usize, (heads, features): (usize, usize)) {
         let grown = &mut self.grown[..heads];
@@ -90,8 +91,8 @@ impl Sums {
         }
     }
 
-    /// Terms of a chunk's edges, whose rows are `from`: `weight * values`, head by head; `step` is a head's
-    /// distance in a row, 0 where heads share its values.
+    /// Terms of a chunk's edges, whose rows are `from`: `weight * values`, head by head; `step` is
+    /// a head's distance in a row, 0 where heads share its values.
     #[inline(always)]
     fn add<const F: usize, const H: usize, const FMA: bool>(
         &mut self,

@@ -6,7 +6,8 @@ use eciton_tensor::random::{Key, Purpose};
 
 const VERTICES: usize = 40;
 
-/// A graph with an isolated vertex, one with more neighbours than a chunk has, parallel edges and loops.
+/// A graph with an isolated vertex, one with more neighbours than a chunk has, parallel edges and
+/// loops.
 fn graph(random: &mut SplitMix64) -> Graph {
     let mut edges: Vec<(u32, u32)> = (1..VERTICES as u32 - 1).map(|u| (u, 0)).collect();
     edges.extend((0..150).map(|_| {
@@ -82,7 +83,8 @@ impl Case {
         (self.probability > 0.0).then_some(Drops { dropout, numbers: Some(&self.numbers) })
     }
 
-    /// y, what was kept, what was turned and the input's gradient, computed in intervals of so many rows.
+    /// y, what was kept, what was turned and the input's gradient, computed in intervals of so many
+    /// rows.
     fn run(&self, interval: usize) -> [Vec<f32>; 4] {
         let widths = [self.heads.output(), self.heads.kept(), self.heads.turned(), self.heads.input()];
         let [mut y, mut kept, mut turned, mut back] = widths.map(|width| vec![0.0; VERTICES * width]);
