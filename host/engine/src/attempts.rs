@@ -1,21 +1,21 @@
-//! The attempts at one step: which were launched, which are alive, whether one was answered.
+//! State of the attempts at one step.
 //!
-//! An attempt is *alive* from its launch to the first report of it, be that an answer or a failure,
-//! also when another attempt has done the step meanwhile. So each attempt is counted once, however
-//! often it is reported.
+//! An attempt is *alive* from its launch to the first report of its success or failure, even if
+//! another attempt completes the step before. So each attempt is counted once, however often it is
+//! reported.
 
 use eciton_plan::{Attempt, Round};
 
-/// A step's attempts in the current round, and those that it left behind in an earlier one.
+/// Attempts at a step in the current round, and those of an earlier round that are still alive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attempts {
-    /// One bit an attempt.
+    /// Bit mask of the attempts that are alive.
     alive: u32,
     launched: u8,
     progress: Progress,
-    /// The first attempt that failed for good, counted from 1; 0: none.
+    /// The first attempt that failed permanently, from 1. 0 if there is none.
     fatal: u8,
-    /// Whether the newest is overdue.
+    /// True if the newest attempt is overdue.
     overdue: bool,
     left_alive: u32,
     left_round: Round,
@@ -28,14 +28,14 @@ pub(crate) enum Progress {
     Done,
 }
 
-/// What a report of an attempt is worth.
+/// Meaning of a report about an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Report {
     /// No such attempt was launched.
     Unknown,
-    /// The first.
+    /// The first report about the attempt.
     First,
-    /// A further one.
+    /// A later report about the attempt.
     Again,
 }
 
@@ -54,7 +54,7 @@ impl Attempts {
         self.progress
     }
 
-    /// Launches the next. The caller sees to [`crate::MAX_ATTEMPTS`].
+    /// Launches the next attempt. The caller checks [`crate::MAX_ATTEMPTS`].
     pub(crate) const fn launch(&mut self) -> Attempt {
         let attempt = self.launched;
         self.alive |= bit(attempt as u32);
@@ -64,7 +64,7 @@ impl Attempts {
         Attempt(attempt as u32)
     }
 
-    /// Launches one more at a step that is done.
+    /// Launches another attempt at a finished step.
     pub(crate) const fn launch_again(&mut self) -> Attempt {
         let progress = self.progress;
         let attempt = self.launch();
@@ -76,12 +76,12 @@ impl Attempts {
         self.launched as u32
     }
 
-    /// The newest; the first if there is none.
+    /// Returns the newest attempt, or the first if none was launched.
     pub(crate) const fn newest(&self) -> Attempt {
         Attempt(self.launched.saturating_sub(1) as u32)
     }
 
-    /// Takes a report of an attempt of this round.
+    /// Records a report about an attempt of this round.
     pub(crate) const fn report(&mut self, attempt: Attempt) -> Report {
         if attempt.0 >= self.launched as u32 {
             return Report::Unknown;
@@ -92,7 +92,7 @@ impl Attempts {
         if first { Report::First } else { Report::Again }
     }
 
-    /// Takes a report of an attempt of an earlier round: whether it was still waited for.
+    /// Records a report about an attempt of an earlier round. Returns whether it was alive.
     pub(crate) fn report_left(&mut self, round: Round, attempt: Attempt) -> bool {
         let bit = bit(attempt.0);
         let first = round == self.left_round && self.left_alive & bit != 0;
@@ -110,7 +110,7 @@ impl Attempts {
         self.alive != 0
     }
 
-    /// How many are alive, those left behind included.
+    /// Returns the number of attempts that are alive, those of an earlier round included.
     #[cfg(test)]
     pub(crate) const fn alive(&self) -> u32 {
         self.alive.count_ones() + self.left_alive.count_ones()
@@ -120,7 +120,7 @@ impl Attempts {
         self.alive & bit(self.newest().0) != 0
     }
 
-    /// Whether the newest may be answered in time: it is alive and not overdue.
+    /// Returns whether the newest attempt is alive and not overdue.
     pub(crate) const fn is_newest_in_time(&self) -> bool {
         self.is_newest_alive() && !self.overdue
     }
@@ -129,21 +129,22 @@ impl Attempts {
         self.overdue = true;
     }
 
-    /// Remembers that an attempt failed for good.
+    /// Records a permanent failure.
     pub(crate) const fn set_fatal(&mut self, attempt: Attempt) {
         if self.fatal == 0 {
-            // Below `MAX_ATTEMPTS`: it was launched.
+            // Below `MAX_ATTEMPTS`, because it was launched.
             self.fatal = (attempt.0 as u8).saturating_add(1);
         }
     }
 
-    /// The first attempt that failed for good.
+    /// Returns the first attempt that failed permanently.
     pub(crate) fn fatal(&self) -> Option<Attempt> {
         self.fatal.checked_sub(1).map(|attempt| Attempt(u32::from(attempt)))
     }
 
-    /// Begins the next round; `over` is the one before. Returns how many attempts are forgotten: one
-    /// earlier round is remembered, and that only if this one leaves nothing.
+    /// Begins the next round after `over`. Returns the number of attempts that are no longer
+    /// tracked: the attempts of one earlier round are tracked, and only until a later round leaves
+    /// attempts alive.
     pub(crate) const fn renew(&mut self, over: Round) -> u32 {
         let mut forgotten = 0;
         let (mut left_alive, mut left_round) = (self.left_alive, self.left_round);
@@ -156,7 +157,7 @@ impl Attempts {
     }
 }
 
-/// 0 for what is no attempt.
+/// Returns the bit of an attempt, or 0 if there can be no such attempt.
 const fn bit(attempt: u32) -> u32 {
     if attempt < u32::BITS { 1 << attempt } else { 0 }
 }

@@ -1,48 +1,50 @@
-//! What an engine has seen.
+//! Counters of an engine.
 
-/// Counts since the engine was made; a restart keeps them.
+/// Counts since the engine was created. A restart does not reset them.
 ///
-/// Every attempt at a task ends in one of them, or is still under way:
+/// Each attempt at a task is in one of them, or in flight:
 /// `attempts = committed - recovered + failures + duplicates + late + cancelled + lost + in_flight`
 /// ([`Counters::attempts`], [`Counters::in_flight`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Steps of the host asked for. They have one attempt each, which no other counter counts.
+    /// Steps of the host that were submitted. Each has one attempt, which is in no other counter.
     pub host_steps: u64,
-    /// Tasks submitted: first attempts.
+    /// First attempts at tasks.
     pub tasks: u64,
     /// Further attempts after a failure.
     pub retries: u64,
     /// Further attempts after a deadline.
     pub relaunches: u64,
-    /// Steps of lanes done again because the worker that kept their rows failed.
+    /// Steps of lanes that ran again because the worker with their rows failed.
     pub again: u64,
-    /// Steps of lanes done a second time in advance, by redundant computation.
+    /// Steps of lanes that ran a second time in advance, by redundant computation.
     pub redundant: u64,
-    /// Deadlines that passed for the newest attempt at a step not yet done, relaunched or not.
+    /// Deadlines that passed for the newest attempt at an unfinished step, whether it was
+    /// relaunched or not.
     pub overdue: u64,
-    /// Answers committed: one for each task that was not given up.
+    /// Committed answers: one per finished task.
     pub committed: u64,
-    /// Answers committed of attempts that had been reported failed before, and are in `failures` too.
+    /// Committed answers of attempts that had been reported as failed, and so are in `failures` as
+    /// well.
     pub recovered: u64,
-    /// Attempts that failed while their step was not done.
+    /// Attempts that failed before their step was done.
     pub failures: u64,
-    /// Attempts answered or failed when another had done the step, in the same round.
+    /// Attempts that succeeded or failed after another attempt had done the step, in the same
+    /// round.
     pub duplicates: u64,
-    /// Attempts answered or failed when their round, or the run, was over.
+    /// Attempts that succeeded or failed after the end of their round or of the run.
     pub late: u64,
-    /// Attempts under way when the run was cancelled.
+    /// Attempts in flight when the run was cancelled.
     pub cancelled: u64,
-    /// Attempts forgotten unanswered: their engine was restarted, or their step left others behind in
-    /// a later round.
+    /// Attempts without a report: the engine was restarted, or a later round of their step left
+    /// other attempts alive.
     pub lost: u64,
     /// Updates of the weights.
     pub updates: u64,
-    /// Events dropped because what they tell was told before or no longer matters: an attempt or
-    /// update reported again, a deadline of a step that is done.
+    /// Ignored events that repeat a report or no longer matter, such as the deadline of a finished
+    /// step.
     pub ignored: u64,
-    /// Events dropped because nothing had been asked that they could answer. Above 0: the driver has
-    /// a defect.
+    /// Ignored events that answer no action. If there is any, the driver has a defect.
     pub unexpected: u64,
 }
 
@@ -54,7 +56,7 @@ impl Counters {
         self.tasks + self.retries + self.relaunches + self.again + self.redundant
     }
 
-    /// Attempts launched that nothing is known of yet.
+    /// Returns the number of launched attempts without a report.
     #[must_use]
     pub const fn in_flight(&self) -> u64 {
         let answered = self.committed - self.recovered + self.failures + self.duplicates + self.late;

@@ -1,4 +1,4 @@
-//! The engine: progress of every interval through its rounds.
+//! The engine, which moves each interval through its rounds.
 
 mod answers;
 mod lanes;
@@ -21,7 +21,7 @@ use readings::Readings;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// True where the named defect is planted, which only the simulation's tests do.
+/// Returns whether a test of the simulation has planted this defect. False outside tests.
 macro_rules! planted {
     ($engine:expr, $defect:ident) => {{
         #[cfg(test)]
@@ -36,45 +36,46 @@ macro_rules! planted {
 }
 pub(crate) use planted;
 
-/// Runs a program's rounds over intervals, one event at a time.
+/// Scheduler of a program's rounds over intervals. It processes one event at a time.
 #[derive(Clone, Debug)]
 pub struct Engine {
     settings: Settings,
     trains: bool,
     stages: Vec<StageInfo>,
-    /// Stages to tell when one is done: `StageInfo::followers` are ranges of it.
+    /// Stages that wait for other stages. `StageInfo::followers` are ranges of this list.
     followers: Vec<(u16, Scope)>,
-    /// A step for each stage and interval, of the interval's round, each at its [`Engine::place`].
+    /// The step of each stage and interval in the interval's round, at index [`Engine::place`].
     steps: Vec<StepInfo>,
     intervals: Vec<IntervalInfo>,
     readings: Readings,
-    /// Steps that could be handed out, where their number is limited.
+    /// Ready steps, if the number in flight is limited.
     ready: BinaryHeap<Reverse<(Round, u16, u32)>>,
-    /// Steps handed out that count towards that limit.
+    /// Number of steps in flight that count towards the limit.
     handed_out: u32,
-    /// Steps that are on lanes.
+    /// State of lanes, if the program has lanes.
     lanes: Option<lanes::Lanes>,
-    /// How many rounds may be under way at once: the bound + 1.
+    /// Maximum number of rounds in flight: the staleness bound + 1.
     spread: u32,
-    /// Intervals that have done a stage in a round: for each of `spread` rounds, by stage.
+    /// Number of intervals that have done each stage, for each of `spread` rounds.
     done: Vec<u32>,
-    /// Intervals that have finished a round: for each of `spread` rounds.
+    /// Number of intervals that have finished each of `spread` rounds.
     completed: Vec<u32>,
     phase: Phase,
     track: Track,
-    /// Rounds whose update and evaluation are over.
+    /// Number of rounds whose update and evaluation are done.
     over: u32,
     finished: Round,
-    /// The furthest round that an interval has entered.
+    /// Latest round that any interval has entered.
     furthest: Round,
-    /// The last round that one may enter.
+    /// Last round that an interval may enter.
     until: Round,
-    /// From this round on rows are of their own round.
+    /// First round in which steps read rows of their own round only.
     exact_from: Round,
-    /// The first and last round asked for before restarts.
+    /// First and last round of the settings before the last restart.
     forgotten: Option<(Round, Round)>,
     weights: Version,
-    /// Whether the first round reads what a round before it left.
+    /// True if the first round continues an earlier run, whose last version of the weights it
+    /// reads.
     goes_on: bool,
     stopping: bool,
     counters: Counters,
@@ -86,43 +87,44 @@ pub struct Engine {
 #[derive(Clone, Debug)]
 struct StageInfo {
     place: Place,
-    /// How many stages a step of this one waits for.
+    /// Number of stages that a step of this stage waits for.
     waits: u32,
     followers: std::ops::Range<u32>,
-    /// The stages whose rows of all intervals it reads, ascending.
+    /// Stages whose rows of all intervals it reads, in ascending order.
     reads: Vec<u16>,
     pace: Pace,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct StepInfo {
-    /// How many stages it still waits for.
+    /// Number of stages that the step still waits for.
     waits: u32,
     attempts: Attempts,
 }
 
-/// What [`MAX_STEPS`] says of the room that a step takes.
+/// Checks the size that [`MAX_STEPS`] states.
 const _: () = assert!(size_of::<StepInfo>() == 20);
 
 #[derive(Clone, Copy, Debug)]
 struct IntervalInfo {
-    /// The round that it is in, or, with nothing left, has finished; not yet one: `None`.
+    /// The round that the interval is in, or has finished if `left` is 0. `None` before its first
+    /// round.
     round: Option<Round>,
-    /// Steps of that round that are not done.
+    /// Number of steps of that round that are not done.
     left: u32,
-    /// What its tasks of that round read.
+    /// Version of the weights that its tasks of that round read.
     weights: Version,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Before `Started`.
+    /// Before [`Event::Started`].
     Ready,
     Running,
     Finished,
 }
 
-/// What becomes of the oldest round under way when all intervals have finished it.
+/// Activity of the oldest round in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Track {
     Steps,
@@ -130,35 +132,36 @@ enum Track {
     Evaluating,
 }
 
-/// What an interval that has nothing under way waits for.
+/// An interval without a step in flight, and the reason why it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parked {
-    /// Which.
+    /// The interval.
     pub interval: IntervalId,
-    /// For what.
+    /// The reason.
     pub waits_for: WaitsFor,
 }
 
-/// What stands between an interval and its next step.
+/// Reason why an interval waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitsFor {
-    /// It may not enter its next round before this one is over everywhere, its weights published.
+    /// The interval may enter its next round only after all intervals have finished this round and
+    /// its weights are published.
     Round(Round),
-    /// This step would write over rows that another step still reads.
+    /// The step would overwrite rows that another step reads.
     Readers(Step),
-    /// This step waits until fewer are handed out.
+    /// The step waits because the maximum number of steps is in flight.
     Turn(Step),
-    /// This step needs rows that another interval has not written yet.
+    /// The step reads rows that another interval has not written yet.
     Rows(Step),
 }
 
 impl Engine {
-    /// An engine for a program. It keeps what it needs of it.
+    /// Creates an engine for a program.
     ///
     /// # Errors
-    /// [`Error::Setting`] for intervals, attempts, deadlines or steps out of range, [`Error::Ratio`] for
-    /// such a ratio of deadlines, [`Error::Pipeline`] for a pipeline whose settings do not go together,
-    /// [`Error::Order`] for a program whose stages are out of order.
+    /// [`Error::Setting`] if the number of intervals, attempts or steps or a deadline is out of
+    /// range, [`Error::Ratio`] if the ratio of deadlines is, [`Error::Pipeline`] for inconsistent
+    /// settings of the pipeline, and [`Error::Order`] for a stage that reads a later one.
     pub fn new(program: &Program, settings: Settings) -> Result<Self, Error> {
         check(program, &settings)?;
         let intervals = settings.intervals;
@@ -191,7 +194,7 @@ impl Engine {
             followers.extend(after);
             stage.followers = start..u32::try_from(followers.len()).unwrap_or(u32::MAX);
         }
-        // Stages that one event can start at most, on every interval, and what goes with them.
+        // Maximum number of actions of one event: all stages on all intervals, and a few more.
         let starts = stages.iter().filter(|stage| stage.waits == 0).count();
         let widest = stages.iter().map(|stage| stage.followers.len()).max().unwrap_or(0);
         let most = (starts + widest).saturating_mul(intervals as usize);
@@ -233,14 +236,14 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Makes the engine ready for [`Event::Started`] once more, for other rounds; whatever ran is
-    /// forgotten but for the counters and what is known of each stage's pace. For an evaluation
-    /// program, once per evaluation.
+    /// Prepares the engine for another [`Event::Started`], with other rounds. Of its state only the
+    /// counters and the average times of stages remain. The engine of an evaluation is restarted
+    /// for each evaluation.
     ///
-    /// The first round is as that of a new run. To go on where another run was, [`Engine::go_on`].
+    /// The first round is that of a new run. [`Engine::go_on`] makes it continue an earlier run.
     ///
-    /// A key does not say before or after which restart: reports of attempts of before must not reach
-    /// the engine any more if their rounds come again.
+    /// Keys do not contain the number of the restart. If rounds are repeated, the driver must not
+    /// report attempts from before the restart.
     pub fn restart(&mut self, first: Round, last: Round, weights: Version) {
         if self.phase != Phase::Ready {
             let (from, to) = self.forgotten.unwrap_or((self.settings.first, self.furthest));
@@ -269,14 +272,15 @@ impl Engine {
         self.actions.clear();
     }
 
-    /// A state between [`Engine::restart`] and [`Event::Started`]: the version before `weights` is there as well, and
-    /// the first round reads it where rounds read that of the round before the last.
+    /// Makes the first round continue an earlier run: the version before `weights` is available,
+    /// and the round reads it if rounds read the version before the newest. Call it between
+    /// [`Engine::restart`] and [`Event::Started`].
     pub fn go_on(&mut self) {
         self.goes_on = true;
     }
 
-    /// Takes an event and says what to do. Carry out everything that comes back: actions that are
-    /// not taken from the iterator are lost.
+    /// Processes an event and returns the actions that follow. The caller has to take and carry out
+    /// all of them: actions that it leaves in the iterator are lost.
     pub fn step(&mut self, event: Event) -> impl Iterator<Item = Action> + '_ {
         self.actions.clear();
         match event {
@@ -298,71 +302,72 @@ impl Engine {
         self.actions.drain(..)
     }
 
-    /// How long an attempt at this stage may be under way before it is [`Event::Overdue`], in
-    /// microseconds: `max(floor, ratio * average)`, at most the maximum, and the maximum until the first
-    /// answer to the stage ([`Deadlines`]). It moves with every answer, so ask again when a
-    /// timer runs out, and often enough to see that it came nearer. A pure function of the events so far.
+    /// Returns the time in microseconds after which an attempt at this stage is [`Event::Overdue`]:
+    /// `max(floor, ratio * average)`, at most the maximum, and the maximum before the stage's first
+    /// answer ([`Deadlines`]). Each answer changes it, so a driver asks again when its timer
+    /// expires, and regularly before. It is a pure function of the events so far.
     ///
-    /// `None`: no deadlines are set, or the program has no such stage, or it is the host's.
+    /// Returns `None` without deadlines, for an unknown stage, and for a stage of the host.
     #[must_use]
     pub fn deadline_us(&self, stage: StageId) -> Option<u64> {
         let stage = self.stages.get(stage.index()).filter(|stage| stage.place.is_task())?;
         self.settings.deadlines.as_ref().map(|deadlines| stage.pace.deadline_us(deadlines))
     }
 
-    /// What it has seen.
+    /// Returns the counters.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// The settings, with the rounds and weights of the last restart.
+    /// Returns the settings, with the rounds and weights of the last restart.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The oldest round that is not over; before the start and after the end the nearest one.
+    /// Returns the oldest unfinished round. Before the start it is the first round, after the end
+    /// the last.
     #[must_use]
     pub fn round(&self) -> Round {
         let round = self.settings.first.0.saturating_add(self.over);
         Round(round.min(self.furthest.0))
     }
 
-    /// The newest version of the weights.
+    /// Returns the newest version of the weights.
     #[must_use]
     pub fn weights(&self) -> Version {
         self.weights
     }
 
-    /// Ages of the rows that a step under way reads of all intervals: by the interval that wrote
-    /// them, how many rounds older than its own. `None`: none is older. The first attempt at the step
-    /// settles them for all attempts.
+    /// Returns the ages of the rows that a step in flight reads, by the interval that wrote them:
+    /// the number of rounds before the step's own. Returns `None` if all ages are 0. All attempts
+    /// at a step read rows of the same ages.
     #[must_use]
     pub fn ages(&self, step: Step) -> Option<&[u8]> {
         let asked = self.intervals.get(step.interval.index())?.round == Some(step.round);
         self.readings.ages(step.stage, step.interval).filter(|_| asked)
     }
 
-    /// Whether the run is over.
+    /// Returns whether the run is over.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.phase == Phase::Finished
     }
 
-    /// Returns the worker of each lane. Without lanes it is empty.
+    /// Returns the worker of each lane. The list is empty without lanes.
     #[must_use]
     pub fn homes(&self) -> Vec<Location> {
         self.lanes.as_ref().map_or_else(Vec::new, lanes::Lanes::homes)
     }
 
-    /// Room for actions; it never grows.
+    /// Returns the capacity of the list of actions, which never grows.
     #[cfg(test)]
     pub(crate) fn queue_capacity(&self) -> usize {
         self.actions.capacity()
     }
 
-    /// Attempts at tasks under way, counted one by one.
+    /// Returns the number of attempts at tasks in flight, counted one by one.
     #[cfg(test)]
     pub(crate) fn alive(&self) -> u64 {
         let tasks = self.stages.iter().zip(self.steps.chunks(self.settings.intervals as usize));
@@ -370,14 +375,14 @@ impl Engine {
         tasks.map(|step| u64::from(step.attempts.alive())).sum()
     }
 
-    /// The newest attempt at each step that was asked for and is not done: what a stalled run waits
-    /// for. (Not for every event: it looks at all steps.)
+    /// Returns the newest attempt at each submitted step that is not done: the attempts that a
+    /// stalled run waits for. It takes time in proportion to the number of steps.
     pub fn running(&self) -> impl Iterator<Item = TaskKey> + '_ {
         let active = self.phase == Phase::Running;
         let intervals = self.settings.intervals as usize;
         self.steps.iter().enumerate().filter_map(move |(place, step)| {
             let running = active && step.attempts.progress() == Progress::Running;
-            // Both fit: places were made from such numbers.
+            // Both fit, because indices were made from such numbers.
             let (stage, interval) = (StageId((place / intervals) as u16), (place % intervals) as u32);
             let round = self.intervals.get(interval as usize)?.round?;
             let (interval, attempt) = (IntervalId(interval), step.attempts.newest());
@@ -385,8 +390,8 @@ impl Engine {
         })
     }
 
-    /// The intervals that have nothing under way though the run is not over for them, each with what it
-    /// waits for. (Not for every event: it looks at all steps.)
+    /// Returns the intervals that wait, with the reasons. It takes time in proportion to the number
+    /// of steps.
     pub fn parked(&self) -> impl Iterator<Item = Parked> + '_ {
         let active = self.phase == Phase::Running;
         let numbers = 0..self.settings.intervals;
@@ -420,12 +425,12 @@ impl Engine {
         })
     }
 
-    /// Whether steps of this stage are tasks, whose attempts are counted.
+    /// Returns whether steps of this stage are tasks, whose attempts are counted.
     fn is_task(&self, stage: StageId) -> bool {
         self.stages.get(stage.index()).is_some_and(|stage| stage.place.is_task())
     }
 
-    /// Where a step of an interval's round lies in `steps`.
+    /// Returns the index in `steps` of a stage and an interval.
     fn place(&self, stage: usize, interval: u32) -> usize {
         stage * self.settings.intervals as usize + interval as usize
     }

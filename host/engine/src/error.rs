@@ -1,43 +1,43 @@
-//! Why an engine cannot be made.
+//! Errors of creating an engine.
 
 use eciton_plan::StageId;
 
-/// What [`crate::Engine::new`] refuses. Nothing here is worth a retry.
+/// Reason why [`crate::Engine::new`] fails. A retry does not help.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A setting out of range.
+    /// A setting is out of range.
     #[error("{what}: found {found}, allowed are {least} to {most}")]
     Setting {
-        /// Which.
+        /// The setting.
         what: &'static str,
         /// Its value.
         found: u64,
-        /// The smallest allowed.
+        /// Minimum.
         least: u64,
-        /// The largest allowed.
+        /// Maximum.
         most: u64,
     },
-    /// A ratio of deadlines to the average time that is out of range, or not a number.
+    /// The ratio of deadlines to the average time is out of range or not a number.
     #[error("deadlines of {found} times the average: allowed are more than 1 to {most}")]
     Ratio {
         /// Its value.
         found: f64,
-        /// The largest allowed.
+        /// Maximum.
         most: f64,
     },
-    /// Settings of the pipeline that do not go together.
+    /// Settings of the pipeline contradict each other.
     #[error("{message}")]
     Pipeline {
-        /// Which, and what to do.
+        /// The settings, and the remedy.
         message: String,
     },
-    /// A stage that waits for one that does not come before it.
+    /// A stage reads a stage that does not precede it.
     #[error("stage {stage} of the program needs stage {needs}, which does not come before it")]
     Order {
         /// The stage.
         stage: StageId,
-        /// What it reads from.
+        /// The stage that it reads.
         needs: StageId,
     },
 }

@@ -1,56 +1,57 @@
-//! What goes in and what comes out.
+//! Events, which the driver reports to the engine, and actions, which the engine returns.
 
 use eciton_plan::{Location, Round, Task, TaskKey};
 
-/// What happened. Rows, gradients and losses stay with the driver.
+/// A report to the engine. Rows, gradients and losses stay with the driver.
 ///
-/// Every attempt has to be reported at last, as answered or failed, also one that was relaunched: when
-/// no further attempt is allowed the engine waits for any of those under way. An executor whose
-/// answers can be lost says [`Event::Failed`] at a time limit of its own.
+/// The driver has to report each attempt in the end, as completed or failed, even if it was
+/// relaunched. When no further attempt is allowed, the engine waits for those in flight. An
+/// executor that may lose answers reports [`Event::Failed`] after a time limit of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The run begins.
+    /// The run starts.
     Started,
-    /// An attempt at a step was answered. Its results are in place, or wait beside for
+    /// An attempt at a step succeeded. Its results are in their slots, or are held back until
     /// [`Action::Commit`].
     Completed {
-        /// Which attempt.
+        /// The attempt.
         key: TaskKey,
-        /// From handing it to the executor to its answer; 0 if nobody measured.
+        /// Time from its submission to its answer, in microseconds. 0 if it was not measured.
         took_us: u64,
     },
     /// An attempt at a step failed.
     Failed {
-        /// Which attempt.
+        /// The attempt.
         key: TaskKey,
-        /// Whether another attempt can end otherwise.
+        /// True if another attempt may succeed.
         retryable: bool,
     },
-    /// An attempt has been under way for longer than [`crate::Engine::deadline_us`] of its stage, and
-    /// was not reported. The driver's timer says it, once an attempt, and only if
-    /// [`crate::Settings::deadlines`] are set.
+    /// An attempt has been in flight for longer than [`crate::Engine::deadline_us`] of its stage.
+    /// The driver reports this once per attempt, and only if [`crate::Settings::deadlines`] are
+    /// set.
     Overdue(TaskKey),
-    /// An [`Action::Update`] is done: the next version of the weights is there.
+    /// An [`Action::Update`] is done, and the next version of the weights is available.
     Updated {
-        /// Of which round.
+        /// The round.
         round: Round,
     },
     /// An [`Action::Evaluate`] is done.
     Evaluated {
-        /// After which round.
+        /// The round after which it was done.
         round: Round,
     },
-    /// Rounds that no interval has entered yet read rows of their own only, and run one by one: what
-    /// asynchronous training does near its target. Before the start: all rounds do.
+    /// Rounds that no interval has entered yet become synchronous: they read rows of their own
+    /// round only, and run one after another. Asynchronous training ends this way near its target.
+    /// Before [`Event::Started`] the event makes all rounds synchronous.
     Synchronise,
-    /// A worker of lanes failed. Its lanes continue at other workers, and the steps that it was doing
-    /// are done again. An answer of a lost attempt counts if it comes first.
+    /// A worker of lanes failed. Its lanes continue at other workers, and the steps that it was
+    /// doing are done again. An answer of a lost attempt counts if it comes first.
     Lost {
         /// The worker.
         at: Location,
     },
-    /// A worker no longer has the rows that a step reads. The steps that it was doing are done again,
-    /// and so are those whose rows are gone. It still has its sums.
+    /// A worker no longer has the rows that a step reads. The steps that it was doing are done
+    /// again, and so are those whose rows are gone. It still has its sums.
     Forgot {
         /// The worker.
         at: Location,
@@ -60,76 +61,80 @@ pub enum Event {
         /// The worker.
         at: Location,
     },
-    /// Finish the rounds under way, evaluate, and end the run.
+    /// The run is to end: finish the rounds in flight and evaluate.
     StopRequested,
-    /// End the run at once, in whatever phase it is: no evaluation, and the round is not finished.
-    /// [`Action::Finished`] with [`Reason::Stopped`] and the last round that was; what is under way is
-    /// counted as cancelled, and reports of it are ignored.
+    /// The run is to end at once, without an evaluation and without finishing its rounds. The
+    /// engine returns [`Action::Finished`] with [`Reason::Stopped`] and the last finished round. It
+    /// counts the attempts in flight as cancelled and ignores reports about them.
     Cancelled,
 }
 
-/// What to do. Actions of one event may be carried out in any order and at once, but `Commit` comes
-/// before all that follow it.
+/// An order to the driver. The actions that follow from one event may be carried out in any order
+/// and in parallel, except that a `Commit` precedes all actions after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Action {
-    /// Do a step for the first time; rows of other intervals are of the rounds that
-    /// [`crate::Engine::ages`] names. Then [`Event::Completed`] or [`Event::Failed`].
+    /// Submit the first attempt at a step. [`crate::Engine::ages`] returns the rounds of the rows
+    /// that it reads of other intervals. The driver answers with [`Event::Completed`] or
+    /// [`Event::Failed`].
     Submit(Task),
-    /// Do a task that failed once more, in a fresh instance. The attempt is counted up; the rest is
-    /// as it was, ages included.
+    /// Submit another attempt at a task that failed, in a fresh kernel instance. It differs from
+    /// the failed attempt in its number only.
     Retry(Task),
-    /// Do a task whose newest attempt is overdue once more. The attempt is counted up; the rest is as
-    /// it was, ages included. Earlier attempts stay alive beside it, so each writes to a place of its
-    /// own until one is committed.
+    /// Submit another attempt at a task whose newest attempt is overdue. It differs from that
+    /// attempt in its number only. Earlier attempts stay in flight, so each holds its results back
+    /// until one is committed.
     Relaunch(Task),
-    /// Do a finished step of a lane again, at the worker that [`crate::Engine::location_of`] returns,
-    /// for the rows that it keeps there or the gradients that it adds to the sums there
+    /// Do a finished step of a lane again, at the worker that [`crate::Engine::location_of`]
+    /// returns, for the rows that it keeps there or the gradients that it adds to the sums there
     /// ([`crate::Residence`]). Nothing of it is committed.
     Again(Task),
-    /// This answer is the first to its step: its rows, gradients and loss count from now on. What is
-    /// not committed is thrown away. The attempt need not be the newest, and may have been reported
-    /// failed before.
+    /// Publish the results of an attempt, which is the first to complete its step: rows, gradients
+    /// and loss. The results of all other attempts are discarded. The attempt may be older than the
+    /// newest one, and may have been reported as failed before.
     Commit(TaskKey),
-    /// All gradients of the round are committed: reduce them, step the optimiser, publish the next
-    /// version beside those that tasks still read. The next event is [`Event::Updated`]. If a worker
-    /// that has sums of gradients ([`crate::Settings::sums_stay`]) is gone, the driver sends no such
-    /// event, and the engine repeats this action once the sums are whole again.
+    /// Update the weights: sum the gradients of the round, all of which are committed, step the
+    /// optimiser, and publish the next version in addition to those that tasks still read. The
+    /// driver answers with [`Event::Updated`]. If a worker that has sums of gradients
+    /// ([`crate::Settings::sums_stay`]) failed, the driver does not answer, and the engine repeats
+    /// the action once the sums are complete again.
     Update {
-        /// Of which round.
+        /// The round.
         round: Round,
     },
-    /// Measure the newest weights; then [`Event::Evaluated`].
+    /// Evaluate the newest weights. The driver answers with [`Event::Evaluated`].
     Evaluate {
-        /// After which round.
+        /// The round after which this happens.
         round: Round,
     },
-    /// The round is over: report it.
+    /// Report a round that is finished.
     RoundFinished {
-        /// Which.
+        /// The round.
         round: Round,
     },
-    /// The run is over. Nothing follows, whatever comes in; tasks in flight may be dropped.
+    /// The run is over. The engine returns no further action for any event. Tasks in flight may be
+    /// dropped.
     Finished {
-        /// Why.
+        /// The reason.
         reason: Reason,
-        /// The last round that was finished; 0 if none ever was.
+        /// The last finished round, or 0 if no round was finished.
         round: Round,
     },
 }
 
-/// Why a run is over.
+/// Reason for the end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// All rounds are done.
+    /// All rounds are finished.
     Completed,
     /// A stop was requested, or the run was cancelled.
     Stopped,
-    /// A task cannot be done: it failed for good, or as often as is allowed.
+    /// A task failed permanently, or as often as is allowed.
     Failed {
-        /// The attempt whose failure says why: the first that failed for good, else the last.
+        /// The attempt whose error is the reason: the first permanent failure, or else the last
+        /// failure.
         key: TaskKey,
-        /// Whether that failure was worth a retry, had there been one left.
+        /// True if another attempt might have succeeded.
         retryable: bool,
     },
 }

@@ -1,50 +1,51 @@
-//! The scheduler: an [`Event`] goes in, [`Action`]s come out. Pure: no clock, thread, randomness, file
-//! or network (`clippy.toml` refuses them, with reasons), so that real executors and a seeded
-//! simulation drive the same code, and a recorded list of events replays a run.
+//! The scheduler of training runs: a state machine that takes [`Event`]s and returns [`Action`]s.
 //!
-//! An [`Engine`] is made from a [`Program`](eciton_plan::Program) and [`Settings`]. The driver sends
-//! [`Event::Started`], carries out the actions that come back in any order and at its own pace, and
-//! reports each one's end as an event, until [`Action::Finished`]. It never has to look into the
-//! engine.
+//! It is pure: it has no clock, thread, random number, file or network (`clippy.toml` refuses
+//! them). So real executors and a seeded simulation drive the same code, and a recorded list of
+//! events replays a run.
 //!
-//! A stage on an interval at a round is a step. A step starts when what it reads is there: rows of its
-//! own interval, and of some values (what a gather reads) those of all intervals. The
-//! [`Pipeline`](eciton_plan::Pipeline) has the rules: how long a step waits for other intervals' rows,
-//! how far intervals may run apart, and which versions of rows and weights steps then read. When all
-//! steps of a round are done the weights are updated and evaluated if it is time, and the intervals
-//! that waited for that go on.
+//! An [`Engine`] is created from a [`Program`](eciton_plan::Program) and [`Settings`]. The driver
+//! sends [`Event::Started`], carries out the actions in any order, and reports the end of each as
+//! an event, until it gets [`Action::Finished`].
 //!
-//! In asynchronous rounds a step reads of each interval the newest rows that are not after its own
-//! round ([`Engine::ages`]); they are not written over until it is done.
+//! A step is one stage on one interval in one round. It starts when the rows that it reads are
+//! written: those of its own interval, and for a gather those of all intervals. The
+//! [`Pipeline`](eciton_plan::Pipeline) sets how long a step waits for rows of other intervals, how
+//! many rounds intervals may be apart, and which versions of rows and weights a step reads. When
+//! all steps of a round are done, the engine orders the update of the weights and, if one is due,
+//! an evaluation. Then the intervals that waited for them continue.
+//!
+//! In asynchronous rounds a step reads the newest rows of each interval that are not from a later
+//! round ([`Engine::ages`]). These rows are not overwritten until the step is done.
 //!
 //! # Attempts
 //!
 //! The first attempt at a step is an [`Action::Submit`]. A step of the host
-//! ([`eciton_plan::Place::Host`]) has no other: it writes in place, and its failure ends the run. A
-//! step that may be done anywhere is a task, and a task is a pure function: any attempt at it gives
-//! the same answer. A further attempt follows, up to [`Settings::attempts`],
+//! ([`eciton_plan::Place::Host`]) has one attempt: it writes in place, and its failure ends the
+//! run. Other steps are tasks. A task is a pure function, so that all attempts at it have the same
+//! answer. The engine orders further attempts, up to [`Settings::attempts`]:
 //!
-//! * when the newest failed by the host's fault: [`Action::Retry`];
-//! * when the newest is overdue: [`Action::Relaunch`], while the earlier ones go on beside it. The
-//!   driver keeps the time, the engine the deadlines ([`Deadlines`], [`Engine::deadline_us`]).
+//! * [`Action::Retry`] if the newest attempt failed and another may succeed;
+//! * [`Action::Relaunch`] if the newest attempt is overdue. Earlier attempts continue. The driver
+//!   has the timer, and the engine the deadlines ([`Deadlines`], [`Engine::deadline_us`]).
 //!
-//! The first answer to a step wins, of whichever attempt, and is told so by [`Action::Commit`]; every
-//! further one is counted ([`Counters`]) and dropped. So relaunching is always safe, each gradient
-//! counts once, and the result does not depend on what went wrong on the way. A failure is not the end
-//! while another attempt is under way. Where one fails for good (a guest's error, a trap) no further
-//! attempt is made: one that is still in time may answer, and then the run ends and names the first
-//! such failure.
+//! The first answer to a step counts, whichever attempt it is from, and [`Action::Commit`]
+//! publishes it. All other answers are counted ([`Counters`]) and discarded. So relaunching is
+//! always safe, each gradient counts once, and the result does not depend on failures. A failure
+//! does not end the run while another attempt is in flight. After a permanent failure (an error of
+//! the kernel, a trap) the engine orders no further attempt. If no attempt in flight completes the
+//! step in time, the run ends and names the first permanent failure.
 //!
-//! A [`Tuner`] says how many functions a run should use, from what its driver observes.
+//! A [`Tuner`] chooses the number of functions of a run from the driver's observations.
 //!
 //! # Limits
 //!
-//! Nothing that an event says can panic the engine or make it do a step twice, and no event allocates
-//! but for the lists of ages of asynchronous steps, which are used again.
-//! An event costs tens of nanoseconds for each action that follows from it: a round of two layers on
-//! one interval is 11 events and, on a quiet machine, well under a microsecond
-//! (`cargo bench -p eciton-engine`). A step takes 20 bytes, its attempts' fates included; of attempts
-//! left behind it remembers those of one earlier round, and counts older ones as lost.
+//! No event can panic the engine or make it commit a step twice. No event allocates memory, except
+//! for the lists of ages of asynchronous steps, which are reused. An event takes tens of
+//! nanoseconds for each action that follows from it: a round of two layers on one interval has 11
+//! events and takes less than a microsecond on a quiet machine (`cargo bench -p eciton-engine`). A
+//! step takes 20 bytes, with the state of its attempts. Attempts that are alive after their round
+//! are tracked for one round, and then counted as lost.
 //!
 //! # Example
 //!
@@ -54,7 +55,8 @@
 //!
 //! let model = Model::gcn(2, 16, 0.5, 1433, 7)?;
 //! let shape = DataShape { rows: 2708, features: 1433, classes: 7, edge_features: 0, graphs: 0, group: 1 };
-//! // What `kernel` would tell of each kernel: here, as many columns out as its attribute says.
+//! // The signature of each kernel, which `eciton-kernel` reads from components. Here it has as
+//! // many output columns as its attribute states.
 //! let program = Program::build(&model, shape, eciton_plan::Savings::default(), &|kernel, inputs, attributes| {
 //!     let columns = attributes.iter().find_map(|attribute| match attribute.value {
 //!         Value::Integer(columns) => u32::try_from(columns).ok(),
@@ -69,7 +71,7 @@
 //!     })
 //! })?;
 //!
-//! // Three rounds on eight intervals, by a driver that does everything at once.
+//! // Three rounds on eight intervals, by a driver that carries out each action at once.
 //! let mut engine = Engine::new(&program, Settings::new(8, 3))?;
 //! let mut events = vec![Event::Started];
 //! while let Some(event) = events.pop() {

@@ -1,31 +1,33 @@
-//! How long a stage's attempts take, as far as answers have told.
+//! Average time of a stage's attempts.
 
 use crate::settings::Deadlines;
 
-/// A moving average of a stage's times: each answer moves it by an eighth of the difference, as a
-/// TCP's round-trip time. Integers, so that the same answers give the same average everywhere.
+/// Moving average of a stage's times. Each answer moves it by an eighth of the difference, as in
+/// TCP's estimate of the round-trip time. It is an integer, so that equal answers give equal
+/// averages on all machines.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pace {
-    /// Eight times the average, in microseconds; 0: no answer yet.
+    /// Eight times the average, in microseconds. 0 before the first answer.
     eightfold_us: u64,
 }
 
 impl Pace {
-    /// Takes the time of an answer. 0 means that nobody measured. Longer ones than a deadline can be
-    /// count as the longest deadline: one wild figure must not blind the average for long.
+    /// Takes the time of an answer. 0 means that it was not measured. A time above the maximum
+    /// deadline counts as that deadline, so that one outlier does not distort the average for long.
     pub(crate) fn observe(&mut self, took_us: u64, deadlines: &Deadlines) {
         let took_us = took_us.min(deadlines.maximum_us);
         if took_us == 0 {
             return;
         }
-        // No overflow: both are at most eight times `MAX_DEADLINE_US`.
+        // Both are at most eight times `MAX_DEADLINE_US`, so there is no overflow.
         self.eightfold_us = match self.eightfold_us {
             0 => took_us * 8,
             average => average - average / 8 + took_us,
         };
     }
 
-    /// `max(floor, ratio * average)`, at most the maximum; the maximum while nothing is known.
+    /// Returns the deadline: `max(floor, ratio * average)`, at most the maximum. Before the first
+    /// answer it is the maximum.
     pub(crate) fn deadline_us(&self, deadlines: &Deadlines) -> u64 {
         let Deadlines { floor_us, ratio, maximum_us } = *deadlines;
         if self.eightfold_us == 0 {

@@ -1,92 +1,96 @@
-//! How an engine is to run its program.
+//! Settings of an engine.
 
 use eciton_plan::{Lanes, Pipeline, Round, Version};
 
-/// Most intervals.
+/// Maximum number of intervals.
 pub const MAX_INTERVALS: u32 = 65_536;
-/// Most intervals of an asynchronous run: a step that reads rows of all keeps a byte for each.
+/// Maximum number of intervals of an asynchronous run. A step that reads the rows of all intervals
+/// stores one byte for each.
 pub const MAX_APART_INTERVALS: u32 = 4096;
-/// Most steps of one round: stages times intervals. A step takes 20 bytes.
+/// Maximum number of steps per round: stages times intervals. A step takes 20 bytes.
 pub const MAX_STEPS: u64 = 1 << 24;
-/// Most attempts at a task that may be allowed: one bit each.
+/// Maximum number of attempts at a task. Each takes one bit.
 pub const MAX_ATTEMPTS: u32 = 32;
-/// Longest deadline that may be set: a day, in microseconds.
+/// Maximum deadline, in microseconds: one day.
 pub const MAX_DEADLINE_US: u64 = 24 * 3600 * 1_000_000;
-/// Largest [`Deadlines::ratio`].
+/// Maximum [`Deadlines::ratio`].
 pub const MAX_DEADLINE_RATIO: f64 = 1000.0;
 
-/// When an attempt counts as a straggler: after `max(floor_us, ratio * average)`, capped at
-/// `maximum_us`, where the average is a moving one over the committed answers of its stage.
+/// Time after which an attempt counts as a straggler: `max(floor_us, ratio * average)`, at most
+/// `maximum_us`. The average is a moving average over the committed answers of the stage.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Deadlines {
-    /// The shortest deadline, in microseconds: 1 to `maximum_us`. Below it a relaunch costs more than
-    /// the wait.
+    /// Minimum deadline, in microseconds: 1 to `maximum_us`. A relaunch after a shorter time would
+    /// cost more than it saves.
     pub floor_us: u64,
-    /// Times the average: above 1, at most [`MAX_DEADLINE_RATIO`].
+    /// Multiple of the average: above 1, at most [`MAX_DEADLINE_RATIO`].
     pub ratio: f64,
-    /// The longest deadline, in microseconds, and the one of a stage that no answer is known of: at
-    /// most [`MAX_DEADLINE_US`].
+    /// Maximum deadline, in microseconds: at most [`MAX_DEADLINE_US`]. It also applies to a stage
+    /// without an answer so far.
     pub maximum_us: u64,
 }
 
 impl Default for Deadlines {
-    /// Half a second, three times the average, a minute.
+    /// Returns deadlines of three times the average, from half a second to one minute.
     fn default() -> Self {
         Self { floor_us: 500_000, ratio: 3.0, maximum_us: 60_000_000 }
     }
 }
 
-/// Holder of the rows that forward steps of lanes keep for backward steps, and of sums of gradients.
+/// Holder of the rows that forward steps of lanes stash for backward steps, and of sums of
+/// gradients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Residence {
-    /// The host: nothing is lost with a place.
+    /// The host. Nothing is lost if a worker fails.
     #[default]
     Host,
-    /// The place that did the step: what a lost place held is computed once more.
+    /// The worker that ran the step. If it fails, its rows are computed again.
     Places,
-    /// The same, and the place before it, which does forward steps of its neighbour's lanes in idle time.
+    /// The worker that ran the step, and the worker before it, which runs forward steps of the next
+    /// worker's lanes while it is idle (redundant computation).
     Shadowed,
 }
 
-/// An engine's settings. All are public; [`Settings::new`] fills in defaults.
+/// Settings of an engine. [`Settings::new`] fills in defaults.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
     /// Number of intervals: 1 to [`MAX_INTERVALS`].
     pub intervals: u32,
-    /// The first round to do: 1, or the one after a checkpoint.
+    /// First round: 1, or the round after a checkpoint.
     pub first: Round,
-    /// The last round to do. Before `first`: there is nothing to do.
+    /// Last round. If it is below `first`, no round is run.
     pub last: Round,
-    /// The version of the weights that the first round reads.
+    /// Version of the weights that the first round reads.
     pub weights: Version,
-    /// Evaluate after rounds that this divides, and after the last; 0: only after the last. Programs
-    /// that do not train are never evaluated.
+    /// Number of rounds between evaluations. There is always one after the last round; if this is
+    /// 0, it is the only one. Programs that do not train are not evaluated.
     pub eval_every: u32,
-    /// How often a task is tried that fails by the host's fault or is overdue: 1 to
-    /// [`MAX_ATTEMPTS`].
+    /// Maximum number of attempts at a task that fails or is overdue, if another attempt may
+    /// succeed: 1 to [`MAX_ATTEMPTS`].
     pub attempts: u32,
-    /// When attempts are relaunched; `None`: never.
+    /// Deadlines after which tasks are relaunched. If `None`, no task is.
     pub deadlines: Option<Deadlines>,
-    /// How many steps may be handed out at once; the others wait in the engine, in the order of round, stage
-    /// and interval. What a step reads of all intervals is settled when the step is handed out: in
-    /// asynchronous rounds, the fewer steps there are, the newer the rows. `None`: no limit.
+    /// Maximum number of steps in flight. The others wait in the engine, ordered by round, stage
+    /// and interval. The versions of the rows that a step reads are chosen when it is submitted. In
+    /// asynchronous rounds a lower limit therefore means newer rows. If `None`, there is no limit.
     pub in_flight: Option<u32>,
-    /// Whether that counts steps of the host alone: tasks run elsewhere.
+    /// True if `in_flight` counts only steps of the host, because tasks run elsewhere.
     pub only_host_steps: bool,
-    /// What steps wait for, and which rows and weights they read.
+    /// Mode of the pipeline: the steps that a step waits for, and the rows and weights that it
+    /// reads.
     pub pipeline: Pipeline,
-    /// The lanes that do the stages whose place is one.
+    /// Lanes, which run the stages that are placed on them.
     pub lanes: Lanes,
-    /// Who holds what their forward steps keep.
+    /// Holder of the rows that forward steps of lanes stash.
     pub residence: Residence,
-    /// Steps that a place has at once, which it does in the order in which it got them: the one that it is at, and
-    /// those whose data come meanwhile.
+    /// Maximum number of steps that a worker has at once. It runs them in order. The data of the
+    /// next ones arrive while it runs the first.
     pub credit: u32,
 }
 
 impl Settings {
-    /// Rounds 1 to `rounds` on so many intervals, evaluated after each, four attempts at a task, no
-    /// deadlines.
+    /// Creates settings for rounds 1 to `rounds` on `intervals` intervals, with an evaluation after
+    /// each round, four attempts at a task, and no deadlines.
     #[must_use]
     pub fn new(intervals: u32, rounds: u32) -> Self {
         Self {

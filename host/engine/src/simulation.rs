@@ -21,7 +21,7 @@ use eciton_plan::{
     Place, Program, Round, RowsSpec, Scope, Signature, StageId, TaskType, Value, Version,
 };
 
-/// Whether attempts at a stage are tasks, which a function may do.
+/// Returns whether attempts at a stage are tasks, which functions may run.
 fn is_task(program: &Program, stage: StageId) -> bool {
     program.place(stage).is_task()
 }
@@ -85,7 +85,8 @@ fn gcn(layers: u32) -> Program {
     Program::build(&model, shape, eciton_plan::Savings::default(), &signature).unwrap()
 }
 
-/// Layers of an edge kernel: its steps read weights and rows of all intervals; some yield gradients.
+/// Layers of an edge kernel: its steps read weights and rows of all intervals; some yield
+/// gradients.
 fn gatv2(layers: u32, edges: Place) -> Program {
     let text = format!("kind = \"gatv2\"\nheads = 1\nlayers = {layers}");
     let model =
@@ -127,7 +128,7 @@ fn settings(random: &mut Random) -> Settings {
     Settings { first, last, weights, eval_every, attempts, deadlines, ..Settings::new(intervals, rounds) }
 }
 
-/// How many seeds to try: so many, or as many as the environment says.
+/// Returns the number of seeds to try: `usual`, or the number in the environment.
 fn seeds(usual: u64) -> u64 {
     // No result depends on it but how much is tried.
     #[allow(clippy::disallowed_methods)]

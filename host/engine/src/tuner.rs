@@ -1,39 +1,40 @@
-//! The autotuner: how many functions may be at work at once, from what is observed.
+//! The autotuner, which chooses the number of functions in use.
 //!
-//! A pure function of [`Observation`]s. A driver gives it one at each completion and lets no more tasks be
-//! under way with functions than [`Tuner::functions`] says; 0 means that the host does all. Each
-//! [`Decision`] says why.
+//! It is a pure function of [`Observation`]s. The driver gives it one at each completion, and keeps
+//! the number of tasks at functions below [`Tuner::functions`]. If that is 0, the host does all
+//! tasks. Each [`Decision`] has its reason.
 //!
-//! # What it looks at
+//! # Measurements
 //!
-//! Observations are taken together in *windows* of as many completions as an epoch has tasks, so that one
-//! window holds the same work as another. A window has
+//! Observations are grouped into *windows*. A window has as many completions as an epoch has tasks,
+//! so that all windows contain the same work. It has
 //!
-//! * a *value*, `n^2 / (dt x dollars)`: for a run that goes on at this pace it is proportional to
-//!   V = 1 / (T x C) (Thorpe et al. 2021);
-//! * the *queue*: how many gathers and tasks waited on average for a core or a function, and its *slope*, by
-//!   how much the second half of the window had more waiting than the first;
-//! * how much of the limit was used.
+//! * a *value*, `n^2 / (dt x dollars)`, which is proportional to V = 1 / (T x C) of a run at this
+//!   pace (Thorpe et al. 2021);
+//! * the *queue*: the average number of gathers and tasks that waited for a core or a function. Its
+//!   *slope* is the growth from the first half of the window to the second;
+//! * the share of the limit that was used.
 //!
-//! # What it does
+//! # Phases
 //!
-//! 1. *Look*: it starts on the host alone, for a few round trips to a function. If a whole window ends within
-//!    them functions cannot help, whatever their number.
-//! 2. *Start*: min(intervals, 100) functions. If they do the work that follows at a small part of the value
-//!    that the look had, it goes back to the host at once (and tries once more after a pause, unless nothing
-//!    could explain it); else a whole window is measured.
-//! 3. *Up*: while the queue is deep, or grows, and the functions allowed are all at work, three times as many,
-//!    as long as the most that there may be could pay if throughput grew with them.
-//! 4. *Host*: unless the look said that the host alone is far worse, that is measured.
-//! 5. *Between*: numbers between the best and its neighbours, until they are within a factor of 1.5, or as
-//!    good as each other.
-//! 6. *Settled*: it stays until the value departs from what it was, for two windows, by more than a factor
-//!    of 2.
+//! 1. *Look*: the host works alone for a few round trips to a function. If a whole window ends
+//!    within them, functions cannot help.
+//! 2. *Start*: min(intervals, 100) functions. If their value is a small part of the look's, the
+//!    tuner returns to the host at once. After a pause it tries again, unless the value was too low
+//!    for chance. Otherwise it measures a whole window.
+//! 3. *Up*: while the queue is deep or grows and all functions are busy, the number is tripled, as
+//!    long as the maximum number could pay if throughput grew in proportion.
+//! 4. *Host*: the host alone is measured, unless the look has shown that it is far worse.
+//! 5. *Between*: numbers between the best and its neighbours, until these are within a factor of
+//!    1.5 or equally good.
+//! 6. *Settled*: the number stays until the value has differed from the settled one by more than a
+//!    factor of 2 for several windows.
 //!
-//! Scale-in and hysteresis: a step must gain [`MIN_GAIN`] or is taken back (after a second window, for the
-//! first one has the cold starts), and is not tried again before the work has changed; there are at most
-//! [`MAX_TRIALS`] of them between two changes. A trial that is clearly worse than the best was at the same
-//! point of its window is ended there.
+//! Scale-in and hysteresis: a trial must gain [`MIN_GAIN`], or the tuner returns to the best
+//! number. A trial that is close gets a second window, because the first one contains the cold
+//! starts. A number is not tried again before the work has changed, and there are at most
+//! [`MAX_TRIALS`] trials between two changes. A trial that is clearly worse than the best at the
+//! same point of its window ends there.
 
 mod decision;
 #[cfg(test)]
@@ -46,104 +47,104 @@ use std::collections::BTreeMap;
 
 use window::{Level, MARKS, Mark, Window, share};
 
-/// What a step has to gain, as a share of the value.
+/// Minimum gain of a trial, as a share of the value.
 pub const MIN_GAIN: f64 = 0.02;
-/// Most trials before it settles.
+/// Maximum number of trials before the tuner settles.
 pub const MAX_TRIALS: u32 = 8;
-/// Functions to start with at most.
+/// Maximum number of functions in the phase *start*.
 pub const START: u32 = 100;
-/// A trial is ended from this mark on if its value is below this share of the best one's there.
+/// Point of the window and share of the best value at that point below which a trial ends.
 const HOPELESS: [(usize, f64); 3] = [(2, 0.5), (8, 0.8), (32, 0.95)];
-/// The same for one with more functions than the best, which start cold.
+/// The same for a trial with more functions than the best, which start cold.
 const HOPELESS_COLD: [(usize, f64); 2] = [(4, 0.25), (32, 0.5)];
-/// A trial that lost by less gets a second window, without the cold starts.
+/// Share of the best value above which a failed trial gets a second window, without cold starts.
 const AGAIN: f64 = 0.8;
-/// The first functions are given up below this share of the look's value...
+/// Share of the look's value below which the tuner gives up the first functions.
 const AT_ONCE: f64 = 0.25;
-/// ...once each has answered so often...
+/// Number of answers of each function before the tuner may give them up.
 const ROUNDS: u64 = 2;
-/// ...and for good, below this share: no bad moment explains that.
+/// Share of the look's value below which it gives them up permanently.
 const FOR_GOOD: f64 = 0.05;
-/// The host is measured if the look gave it more than this share of the best: it saw other tasks of an epoch
-/// than the functions did, and may be wrong by much.
+/// Share of the best value above which the look's value has the host measured. The look saw other
+/// tasks of the epoch than the functions, so its value is inexact.
 const HOST_CHANCE: f64 = 0.05;
-/// Otherwise they get a second chance after this many times as long.
+/// Length of the pause before a second start, as a multiple of the first start.
 const PAUSE: u64 = 4;
-/// Steps upwards.
+/// Factor of the phase *up*.
 const STEP: u32 = 3;
-/// What the best imaginable number has to gain for a step upwards.
+/// Gain that the maximum number must be able to reach for a step upwards.
 const HOPE: f64 = 1.1;
-/// Levels are no further refined once they are within this factor...
+/// Factor between two numbers within which nothing between them is tried.
 const NEAR: f64 = 1.5;
-/// ...or their values within this share.
+/// Difference of two values, as a share, within which nothing between them is tried.
 const FLAT: f64 = 0.05;
-/// Numbers further apart than this factor are never as good as each other.
+/// Factor between two numbers beyond which their values do not count as equal.
 const FAR: u32 = 4;
-/// After so many windows the best is compared with what the others had in their one...
+/// Number of windows after which the best is compared with the single windows of the others.
 const LONG: u32 = 8;
-/// ...and gives way if it has less than this share of it...
+/// Share of another number's value below which the best is replaced by it.
 const LUCKY: f64 = 0.5;
-/// ...but not more often than this.
+/// Maximum number of such replacements.
 const MAX_LONG: u32 = 2;
-/// So few functions are not far from none.
+/// Number of functions below which nothing between them and the host is tried.
 const FEW: u32 = 16;
-/// How many round trips the first look at the host takes at least, and at most.
+/// Minimum and maximum length of the look, in round trips.
 const LOOK: [u64; 2] = [4, 64];
-/// Refined are the best and others that are best among their neighbours and have this share of its value.
+/// Share of the best value that another local maximum needs for numbers beside it to be tried.
 const PEAK: f64 = 0.75;
-/// A value that is so many times as large, or as small, is another workload.
+/// Factor by which a value has to differ to count as another workload.
 const CHANGED: f64 = 2.0;
-/// Windows after which it believes in a change.
+/// Number of windows in which the value has to differ.
 const CHANGED_WINDOWS: u32 = 4;
 
-/// What a tuner is told of its run.
+/// Settings of a tuner.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TunerSettings {
-    /// Fewest functions, once it has looked around; 0: the host may do all.
+    /// Minimum number of functions after the look. If 0, the host may do all tasks.
     pub least: u32,
-    /// Most functions.
+    /// Maximum number of functions.
     pub most: u32,
-    /// Intervals: more functions than these have nothing to do.
+    /// Number of intervals. More functions than intervals would be idle.
     pub intervals: u32,
-    /// Tensor tasks of an epoch.
+    /// Number of tensor tasks per epoch.
     pub tasks: u64,
-    /// The shortest time from a task's start to its answer from a function, microseconds.
+    /// Minimum time from the submission of a task to a function's answer, in microseconds.
     pub round_trip_us: u64,
 }
 
-/// What a driver sees at a completion.
+/// State of a run at a completion.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Observation {
-    /// The time, microseconds.
+    /// Time, in microseconds.
     pub time_us: u64,
-    /// Gathers and tasks that wait for a core or a function.
+    /// Number of gathers and tasks that wait for a core or a function.
     pub waiting: u64,
-    /// Tasks under way with functions.
+    /// Number of tasks at functions.
     pub in_flight: u32,
-    /// Tasks committed so far.
+    /// Number of tasks committed so far.
     pub completed: u64,
-    /// Dollars so far: hosts, functions and all else that grows with time or use.
+    /// Cost so far, in dollars: hosts, functions and all other costs.
     pub usd: f64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
-    /// The host alone, for the first time.
+    /// The host works alone, at the beginning.
     Look,
-    /// The first functions, and when they came.
+    /// The first functions work, since this observation.
     Start(Observation),
-    /// The host alone between two chances for the first functions: since when, and until what time.
+    /// The host works alone between two starts: since this observation, until this time.
     Pause(Observation, u64),
-    /// A number whose value is not known.
+    /// A trial of a number of functions.
     Trial {
-        /// Windows that it was given and lost.
+        /// Number of windows that the trial has failed.
         lost: u32,
     },
-    /// The best of those tried; its value once a window was seen.
+    /// The best number so far works, with its value once a window has ended.
     Settled { value: Option<f64>, odd: u32 },
 }
 
-/// The autotuner. See the module.
+/// The autotuner, as the [module](self) describes it.
 #[derive(Clone, Debug)]
 pub struct Tuner {
     settings: TunerSettings,
@@ -151,25 +152,27 @@ pub struct Tuner {
     phase: Phase,
     window: Window,
     levels: BTreeMap<u32, Level>,
-    /// Whether the host alone was measured, or given up.
+    /// True if the host alone was measured or ruled out.
     host_tried: bool,
     trials: u32,
-    /// The value of the first look, of the work that it did.
+    /// Value of the look.
     looked: f64,
-    /// Dollars a microsecond of the host alone.
+    /// Dollars per microsecond of the host alone.
     host_usd: f64,
-    /// The first functions' value as a share of the look's.
+    /// Number of the first functions, and their value as a share of the look's.
     share: Option<(u32, f64)>,
-    /// Whether they had their second chance.
+    /// True if there was a second start.
     paused: bool,
-    /// Since when the best has been at work, how many windows ago that is, and how often it was another.
+    /// Observation since which the best number works, number of windows since then, and number of
+    /// replacements.
     long: (Observation, u32, u32),
 }
 
 const NOTHING: Observation = Observation { time_us: 0, waiting: 0, in_flight: 0, completed: 0, usd: 0.0 };
 
 impl Tuner {
-    /// A tuner that has seen nothing. Limits are put in order: at most as many functions as intervals.
+    /// Creates a tuner. The limits of the settings are corrected to at most one function per
+    /// interval.
     #[must_use]
     pub fn new(settings: TunerSettings) -> Self {
         let most = settings.most.min(settings.intervals);
@@ -191,19 +194,19 @@ impl Tuner {
         }
     }
 
-    /// How many tasks may be under way with functions now.
+    /// Returns the number of tasks that may be at functions now.
     #[must_use]
     pub fn functions(&self) -> u32 {
         self.functions
     }
 
-    /// Whether it has found what it looked for.
+    /// Returns whether the tuner has settled.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         matches!(self.phase, Phase::Settled { .. })
     }
 
-    /// Takes an observation. Times, counts and dollars must not fall.
+    /// Takes an observation. Times, counts and dollars must not decrease.
     pub fn observe(&mut self, seen: &Observation) -> Option<Decision> {
         let ended = self.window.take(seen, self.settings.tasks, self.functions);
         match self.phase {
@@ -238,7 +241,7 @@ impl Tuner {
         self.settings.intervals.min(START).min(self.settings.most).max(self.settings.least)
     }
 
-    /// The first look at the host alone.
+    /// Handles an observation in the phase *look*.
     fn look(&mut self, seen: &Observation, ended: bool) -> Option<Decision> {
         let window_us = seen.time_us.saturating_sub(self.window.start.time_us);
         let round_trip_us = self.settings.round_trip_us;
@@ -264,7 +267,7 @@ impl Tuner {
         Some(self.decide(seen, self.first(), Why::Start))
     }
 
-    /// The first functions are at work for the rest of a window.
+    /// Handles an observation in the phase *start*.
     fn start(&mut self, seen: &Observation, since: Observation, ended: bool) -> Option<Decision> {
         let rounds = ROUNDS.saturating_mul(u64::from(self.functions));
         let enough = seen.completed.saturating_sub(since.completed) >= rounds;
@@ -295,7 +298,7 @@ impl Tuner {
             );
             self.window = Window::begin(seen);
             self.phase = Phase::Trial { lost: 0 };
-            // The cold starts weigh little in a long window.
+            // Cold starts count little in a long window.
             let long_us = self.settings.round_trip_us.saturating_mul(LOOK[1]).saturating_mul(4);
             if seen.time_us.saturating_sub(since.time_us) >= long_us {
                 return self.judge(seen, level, 1);
@@ -304,7 +307,7 @@ impl Tuner {
         None
     }
 
-    /// The host alone again, before a second chance.
+    /// Handles an observation in the pause before a second start.
     fn pause(
         &mut self,
         seen: &Observation,
@@ -324,7 +327,7 @@ impl Tuner {
         Some(self.decide(seen, self.first(), Why::Again))
     }
 
-    /// A whole window of a trial was seen.
+    /// Handles the end of a trial's window.
     fn judge(&mut self, seen: &Observation, level: Level, lost: u32) -> Option<Decision> {
         let best = self.best().filter(|(functions, _)| *functions != self.functions);
         let share = best.map_or(f64::INFINITY, |(_, best)| level.value / best.value);
@@ -334,7 +337,7 @@ impl Tuner {
         }
         self.levels.insert(self.functions, level);
         if let Some((functions, share)) = self.share.take() {
-            // The look compared two numbers on the same work; one of them is known now.
+            // The look and the start had the same work, and the value of the start is known now.
             let concluded =
                 |value| Level { value, measured: false, marks: [Mark::default(); MARKS], ..level };
             if self.functions == functions {
@@ -347,7 +350,7 @@ impl Tuner {
         self.go_on(seen)
     }
 
-    /// Ends a trial that is clearly worse than the best was at the same point.
+    /// Ends a trial that is clearly worse than the best at the same point of its window.
     fn give_up(&mut self, seen: &Observation) -> Option<Decision> {
         let marked = self.window.marked;
         let (best, level) = self.best().filter(|(best, level)| *best != self.functions && level.measured)?;
@@ -365,7 +368,7 @@ impl Tuner {
         self.go_on(seen)
     }
 
-    /// After a trial: what next.
+    /// Chooses the next number after a trial.
     fn go_on(&mut self, seen: &Observation) -> Option<Decision> {
         let (best, level) = self.best().map(|(best, level)| (best, *level))?;
         let next = if self.trials < MAX_TRIALS { self.next(best, &level) } else { None };
@@ -382,7 +385,7 @@ impl Tuner {
         Some(self.decide(seen, to, why))
     }
 
-    /// What to try next, given the best so far.
+    /// Returns the next number to try, if there is one.
     fn next(&self, best: u32, level: &Level) -> Option<(u32, Why)> {
         let TunerSettings { least, most, .. } = self.settings;
         if best == 0 && !level.measured && least == 0 {
@@ -396,7 +399,7 @@ impl Tuner {
             let deep = Why::Deep { waiting: highest.waiting, slope: highest.slope };
             return Some((top.saturating_mul(STEP).min(most), deep));
         }
-        // Not even a guess where the first window ended too soon for one.
+        // If the first window ended too soon, there is no estimate either.
         let chance = self.levels.get(&0).is_none_or(|host| {
             let worth = host.value > level.value * HOST_CHANCE;
             !host.measured && worth
@@ -407,7 +410,7 @@ impl Tuner {
         self.between(best, level)
     }
 
-    /// A number beside the best, or beside another that is best among its neighbours.
+    /// Returns a number beside the best or beside another local maximum.
     fn between(&self, best: u32, level: &Level) -> Option<(u32, Why)> {
         let mut peaks: Vec<(u32, Level)> = Vec::new();
         for (&peak, found) in &self.levels {
@@ -421,9 +424,9 @@ impl Tuner {
         for (peak, found) in std::iter::once((best, *level)).chain(peaks) {
             let above = self.levels.range(peak + 1..).next();
             for (&other, beside) in above.into_iter().chain(self.levels.range(..peak).next_back()) {
-                // Upwards only where something waits for more.
+                // Upwards only if tasks wait.
                 let wanted = other < peak || peak == 0 || found.deep;
-                // Far from each other two may be equal and something between them better.
+                // Between two distant numbers with equal values a better one may lie.
                 let (low, high) = (peak.min(other), peak.max(other));
                 let flat =
                     (beside.value / found.value - 1.0).abs() <= FLAT && low.saturating_mul(FAR) >= high;
@@ -439,8 +442,8 @@ impl Tuner {
         None
     }
 
-    /// The value of the most functions that there may be, if throughput grew as their number does: no
-    /// more than that can be hoped for.
+    /// Returns an upper bound on the value: that of the maximum number of functions, if throughput
+    /// grew in proportion.
     fn ideal(&self, functions: u32, level: &Level) -> f64 {
         let times = f64::from(self.settings.most) / f64::from(functions.max(1));
         let Mark { took_us, usd } = level.marks[MARKS - 1];
@@ -451,7 +454,7 @@ impl Tuner {
         level.value * times * times / (host + times * (1.0 - host))
     }
 
-    /// The best is at work: whether the work has changed.
+    /// Handles an observation while the best number works. Detects a change of the work.
     fn watch(&mut self, seen: &Observation, level: Level, value: Option<f64>, odd: u32) -> Option<Decision> {
         let Some(value) = value else {
             self.phase = Phase::Settled { value: Some(level.value), odd: 0 };
@@ -468,7 +471,7 @@ impl Tuner {
         let quick =
             self.functions == 0 && window_us <= self.settings.round_trip_us.saturating_mul(LOOK[0]) as f64;
         if odd < CHANGED_WINDOWS || quick {
-            // The usual moves with what is seen, slowly.
+            // The settled value follows the observed one slowly.
             let value = value + (level.value - value) / 8.0;
             self.phase = Phase::Settled { value: Some(value), odd };
             return None;
@@ -486,8 +489,8 @@ impl Tuner {
         Some(Decision { why, ..decision })
     }
 
-    /// A trial is one window, which may have been lucky: over a longer time the best must still be above
-    /// what was measured of the others, or the next best takes its place.
+    /// Compares the best over a longer time with the single windows of the others, because its own
+    /// window may have been an exception. If another is better, it replaces the best.
     fn compare_long(&mut self, seen: &Observation) -> Option<Decision> {
         let (since, windows, changes) = self.long;
         let windows = windows + 1;
@@ -518,10 +521,10 @@ impl Tuner {
     }
 }
 
-/// A number between two, on a scale of factors; `None` if they are near.
+/// Returns the geometric mean of two numbers, or `None` if they are close.
 fn between(low: u32, high: u32) -> Option<u32> {
     let middle = match low {
-        // Between these and none there is little to gain.
+        // Little can be gained between a few functions and none.
         0 if high <= FEW => return None,
         0 => (high / 8).max(1),
         _ if f64::from(high) <= f64::from(low) * NEAR => return None,

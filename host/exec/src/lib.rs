@@ -1,17 +1,18 @@
-//! Executors: who does the work of steps, and where.
+//! Executors, which run the jobs of a training run on threads, workers or functions.
 //!
-//! An [`Executor`] takes a [`Job`] and gives back [`Completion`]s, in any order; the engine decides
-//! what to do with them. The [`LocalPool`] does jobs on this machine's threads. A job is one thread;
-//! the driver's thread does jobs too while it has nothing else to do.
+//! An [`Executor`] takes a [`Job`] and returns [`Completion`]s, in any order. The engine decides
+//! what follows from them. The [`LocalPool`] runs jobs on threads of this machine, one thread per
+//! job. The driver's thread runs jobs as well while it waits.
 //!
-//! A [`workers::WorkerPool`] hands them to processes that have dialled this one ([`eciton_connect`]), lanes to
-//! the workers that they name. Workers may be lost ([`Completion::Lost`]) and come back.
+//! A [`workers::WorkerPool`] sends jobs to processes that connect to this host
+//! ([`eciton_connect`]). A job of a lane names its worker ([`Affinity`]). Workers may fail
+//! ([`Completion::Lost`]) and come back.
 //!
-//! A [`RemotePool`] hands out kernels' jobs that may be done anywhere, as frames, through an
-//! [`Invoker`]: AWS Lambda ([`lambda`]), the same behind endpoints of this machine ([`emulated`]), or
-//! this process itself ([`loopback`]). The first two need the feature `aws`. All other jobs stay on
-//! its local pool. An answer from elsewhere waits beside ([`Answered::Apart`]) until the engine
-//! commits it, so any number of attempts at a task may be under way.
+//! A [`RemotePool`] sends kernels' jobs as frames through an [`Invoker`]: to AWS Lambda
+//! ([`lambda`]), to a stand-in for it on this machine ([`emulated`]), or to this process
+//! ([`loopback`]). The first two need the feature `aws`. All other jobs run on its local pool. An
+//! answer of another process is held back ([`Answered::Apart`]) until the engine commits it, so a
+//! task may have any number of attempts in flight.
 
 mod architecture;
 mod audit;
@@ -62,39 +63,39 @@ use eciton_kernel::wire::Answer;
 use eciton_kernel::{Call, Finished};
 use eciton_plan::{Location, OperationId, SlotId, Step, Task, TaskKey};
 
-/// An attempt at a step, for an executor.
+/// One attempt at a step, as the driver submits it.
 #[derive(Debug)]
 pub struct Job<W = Work> {
-    /// The pass over a program that this belongs to. Every start of an engine is a pass, so that
-    /// answers of one never count in another whose keys are the same.
+    /// Number of the pass that the job belongs to. Each start of an engine is a pass, and its
+    /// answers do not count in other passes, whose keys may be equal.
     pub pass: u32,
-    /// What, when, on which rows, which try.
+    /// The attempt: stage, round, interval and number.
     pub task: Task,
-    /// What there is to do.
+    /// The work.
     pub work: W,
-    /// After how long, from the start of the attempt, to report [`Completion::Overdue`] once.
+    /// Time from the start of the attempt after which [`Completion::Overdue`] is reported, once. If
+    /// `None`, it is never reported.
     pub deadline: Option<Duration>,
-    /// Where it may run.
+    /// The locations where the job may run.
     pub affinity: Affinity,
 }
 
-/// Where a job may run.
+/// The locations where a job may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Affinity {
-    /// On this host, at any worker and by any function: a pure task, at which there may be several
-    /// attempts.
+    /// All locations. The job is pure, so that there may be several attempts at it.
     Any,
-    /// At one location only. This host runs the job of a worker on the worker's thread if it has
-    /// [lanes of its own](Settings::lanes).
+    /// One location. A local pool with [lanes](Settings::lanes) runs the job of a worker on the
+    /// thread of that lane.
     On(Location),
 }
 
 impl Affinity {
-    /// Only on this host.
+    /// This host only.
     pub const HOST: Self = Self::On(Location::HOST);
 
-    /// Returns the worker that the job is bound to, as an index of workers. For other jobs the result is
-    /// beyond any table.
+    /// Returns the index of the worker that the job is bound to. For other jobs the result is
+    /// beyond any table of workers.
     fn worker(self) -> usize {
         match self {
             Self::Any => usize::MAX,
@@ -108,55 +109,56 @@ impl Affinity {
     }
 }
 
-/// A kernel's job that may be done anywhere.
+/// A kernel's job that other processes may run.
 pub(crate) type Order = Job<KernelWork>;
 
-/// What a job does.
+/// The work of a job.
 pub enum Work {
-    /// The host's own work, without a kernel; says what went wrong, if anything.
+    /// Work of the host that calls no kernel. Returns the reason if it fails.
     Host(Box<dyn FnOnce() -> Result<(), String> + Send>),
-    /// A call of a kernel.
+    /// A call of kernels.
     Kernel(KernelWork),
     /// An instruction to the worker that [`Job::affinity`] names. The executor does not repeat it.
     Instruction(Instruction),
 }
 
-/// An instruction about what a worker owns ([`workers::Owned`]).
+/// An instruction about the state that a worker owns ([`workers::Owned`]).
 #[derive(Debug)]
 pub struct Instruction {
-    /// Its frame.
+    /// The frame of the instruction.
     pub frame: Bytes,
-    /// True if the worker gets tasks of lanes from now on. Other instructions are for workers that
-    /// have begun.
+    /// True for the first instruction, after which the worker gets tasks of lanes. Other
+    /// instructions fail at workers that have not had one.
     pub begins: bool,
 }
 
 /// A call of kernels.
 #[derive(Debug)]
 pub struct KernelWork {
-    /// The operation of its first kernel in its program: whose parameters it reads.
+    /// Operation of the first kernel, whose parameters the call reads.
     pub operation: OperationId,
-    /// Which values the parameters have: another number means other values.
+    /// Number of the parameter values. Another number means other values.
     pub generation: u64,
     /// The call.
     pub call: Box<Call>,
-    /// Matrices of the call that other tasks read as well: rows of the data set's features, or gathered of
-    /// them, the same in every pass; or rows that other steps of a lane, interval and round read.
+    /// Matrices of the call that other tasks read as well: features of the data set, sums of these,
+    /// or rows that several steps of a lane read in an interval and round.
     pub shared: Vec<SharedInput>,
-    /// A call of the same results that reads no rows of a worker's, if they are to be compared.
+    /// A call with the same results that reads no rows that only workers have. An audit compares
+    /// the results. If `None`, the call itself serves.
     pub twin: Option<Box<Call>>,
 }
 
 /// Rows that several tasks of an interval read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SharedInput {
-    /// Their place in [`Call::given`].
+    /// Index in [`Call::given`].
     pub at: usize,
-    /// Their slot.
+    /// The slot.
     pub slot: SlotId,
-    /// The lane whose tasks read them, where these are a lane's.
+    /// The lane whose tasks read the rows. If `None`, tasks of all passes do.
     pub lane: Option<u16>,
-    /// Whether no task reads them after this one.
+    /// True if no later task reads the rows.
     pub last: bool,
 }
 
@@ -180,7 +182,8 @@ impl Job {
         }
     }
 
-    /// Returns the job as one that other processes may do, or `Err` with the job if only this host may.
+    /// Returns the job as one that other processes may do, or `Err` with the job if only this host
+    /// may.
     fn anywhere(self) -> Result<Order, Self> {
         let Self { pass, task, work, deadline, affinity } = self;
         match work {
@@ -199,28 +202,28 @@ impl From<Order> for Job {
     }
 }
 
-/// What an answered job leaves.
+/// Results of a job.
 #[derive(Debug)]
 pub enum Answered {
-    /// Its rows and sums are where the call wanted them.
+    /// The job has written its rows and sums where the call wants them.
     InPlace(Finished),
-    /// They came in a message and are to be put in place if the engine commits them.
+    /// The results came in a message. They are written if the engine commits the attempt.
     Apart(Box<Answer>),
-    /// The frame that answers an instruction.
+    /// Frame of the answer to an instruction.
     Frame(Bytes),
 }
 
-/// What went wrong in a job.
+/// Error of a job.
 #[derive(Debug)]
 pub enum WorkError {
-    /// The host's own error, or the text of a panic in its work.
+    /// Error of work of the host, or the text of a panic in it.
     Host(String),
-    /// A kernel's.
+    /// Error of a kernel or of the way to it.
     Kernel(Box<eciton_kernel::Error>),
 }
 
 impl WorkError {
-    /// Whether another attempt can end otherwise.
+    /// Returns whether another attempt may succeed.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Kernel(error) if error.is_retryable())
@@ -233,89 +236,90 @@ impl From<eciton_kernel::Error> for WorkError {
     }
 }
 
-/// When and where something ran.
+/// Start, duration and thread of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// Its start.
+    /// The start.
     pub begun: Instant,
-    /// From there to its end.
+    /// Time from the start to the end.
     pub took: Duration,
-    /// Which of this machine's compute threads, the driver's own being 0; `None`: elsewhere.
+    /// Index of the compute thread of this machine; the driver's is 0. If `None`, another process
+    /// ran the job.
     pub thread: Option<u32>,
 }
 
 impl Timing {
-    /// From `begun` until now.
+    /// Creates the timing of a job that began at `begun` and ends now.
     pub fn since(begun: Instant, thread: Option<u32>) -> Self {
         Self { begun, took: begun.elapsed(), thread }
     }
 }
 
-/// What an executor has to say of a job.
+/// Report of an executor.
 #[derive(Debug)]
 pub enum Completion {
-    /// It has ended.
+    /// A job ended.
     Ended {
-        /// Of which pass.
+        /// The pass.
         pass: u32,
-        /// Which attempt of which step.
+        /// The attempt.
         key: TaskKey,
-        /// Where it was allowed to run.
+        /// The locations where it was allowed to run.
         affinity: Affinity,
-        /// When it ran, and on which thread.
+        /// Start, duration and thread.
         timing: Timing,
-        /// The process that did it.
+        /// The process that ran it.
         by: Process,
-        /// What came of it.
+        /// The results, or the error.
         result: Result<Answered, WorkError>,
     },
-    /// It has passed its deadline and goes on.
+    /// A job has passed its deadline and continues.
     Overdue {
-        /// Of which pass.
+        /// The pass.
         pass: u32,
-        /// Which.
+        /// The attempt.
         key: TaskKey,
     },
-    /// A worker has failed, with all that it kept. The steps of its lanes are not reported any
-    /// more.
+    /// A worker failed, and all that it stored is lost. The ends of its jobs of lanes are not
+    /// reported.
     Lost {
         /// The worker.
         at: Location,
     },
-    /// A fact about a worker that the user is to know, such as the reason of its failure.
+    /// A warning about a worker, such as the reason of its failure.
     Warned {
         /// The worker.
         at: Location,
         /// One line for the user.
         text: String,
     },
-    /// An audit found a difference. The answerer is excluded by then.
+    /// An audit found a difference. If a process was at fault, it is excluded by then.
     Audited {
-        /// The step whose answers differ.
+        /// The step with different answers.
         step: Step,
         /// The side that computed wrongly.
         verdict: Verdict,
     },
-    /// A worker lacks rows that a step reads. The steps of its lanes are not reported any more. It
-    /// still has what it owns.
+    /// A worker lacks rows that a step reads. The ends of its jobs of lanes are not reported. It
+    /// still has the state that it owns.
     Forgot {
         /// The worker.
         at: Location,
     },
-    /// A worker is there, and has nothing yet.
+    /// A worker connected. It has no state yet.
     Joined {
         /// The worker.
         at: Location,
     },
-    /// Nobody is left who could do what waits.
+    /// No worker is left for the jobs that wait.
     Deserted {
-        /// Why, in words, with what to do.
+        /// The reason, and the remedy.
         reason: String,
     },
 }
 
 impl Completion {
-    /// Of which pass; `None`: it is of none.
+    /// Returns the pass of the job that this reports on, if it reports on a job.
     pub fn pass(&self) -> Option<u32> {
         match *self {
             Self::Ended { pass, .. } | Self::Overdue { pass, .. } => Some(pass),
@@ -328,39 +332,40 @@ impl Completion {
         }
     }
 
-    /// Whether it is a task's answer.
+    /// Returns whether this is the answer to a task.
     pub fn is_answer(&self) -> bool {
         matches!(self, Self::Ended { affinity, result: Ok(_), .. } if *affinity != Affinity::HOST)
     }
 }
 
-/// Jobs of an executor that are not done.
+/// Number of jobs of an executor that are not done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Load {
-    /// Jobs that wait for a thread or a function.
+    /// Number of jobs that wait for a thread, a worker or a function.
     pub waiting: u64,
-    /// Tasks under way with functions; without functions, jobs on threads other than the driver's.
+    /// Number of tasks at functions or workers. For a local pool, number of jobs on threads other
+    /// than the driver's.
     pub in_flight: u32,
 }
 
 /// Properties of an executor.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Capabilities<'a> {
-    /// True if answers come [`Answered::Apart`], so that a second attempt at a task may be submitted
-    /// while the first is under way.
+    /// True if answers are [`Answered::Apart`], so that a second attempt at a task may be submitted
+    /// while the first is in flight.
     pub is_apart: bool,
-    /// True if workers of lanes keep rows between steps ([`eciton_kernel::Kept`]).
+    /// True if workers of lanes store rows between steps ([`eciton_kernel::Kept`]).
     pub keeps_rows: bool,
-    /// The rounds in which answers of workers of lanes are compared, so that work needs a
-    /// [twin](KernelWork::twin), if any are.
+    /// The choice of rounds in which the answers of lanes are compared, so that jobs need a
+    /// [twin](KernelWork::twin). If `None`, no answer of a lane is compared.
     pub audit: Option<&'a Draw>,
-    /// Maximum number of helpers.
+    /// Maximum number of helpers: threads, workers or functions.
     pub most: u32,
-    /// The processors of its functions, if it has functions.
+    /// Processor architecture of the functions, if there are functions.
     pub architecture: Option<Architecture>,
-    /// The place of this machine as seen from its functions, if these are charged for.
+    /// Location and price of this machine, if functions are charged for.
     pub host: Option<&'a Host>,
-    /// Limit that cut the number of functions, if one did.
+    /// The limit that lowered the number of functions, if one did.
     pub cut: Option<&'a Cut>,
 }
 
@@ -369,26 +374,26 @@ pub struct Capabilities<'a> {
 pub struct Usage {
     /// Jobs that are not done.
     pub load: Load,
-    /// Usage that is charged for, if any is.
+    /// Charged usage. If `None`, nothing is charged.
     pub bill: Option<Bill>,
-    /// The numeric classes of the machines other than this one that have answered, ascending.
+    /// Numeric classes of the other machines that have answered, in ascending order.
     pub numeric_classes: Vec<String>,
-    /// Messages of workers, by index.
+    /// Message counts of each worker, by index.
     pub traffic: Vec<workers::Traffic>,
-    /// Counts of the audit, if anything is audited.
+    /// Counts of the audit. If `None`, nothing is audited.
     pub audited: Option<Audited>,
 }
 
-/// Tasks that are to be cancelled.
+/// The tasks that [`Executor::cancel`] ends.
 #[derive(Debug, Clone, Copy)]
 pub enum Cancel<'a> {
-    /// All tasks under way that can be ended. Later tasks run on this machine, so that the rest of
-    /// the work (an evaluation) costs nothing and waits for nobody.
+    /// All tasks in flight that can be ended. Later tasks, such as those of an evaluation, run on
+    /// this machine.
     All,
-    /// The tasks of lanes: their ends are not reported any more.
+    /// The tasks of lanes. Their ends are not reported.
     Lanes,
-    /// The tasks of a worker whose answer is wrong, and its connection. Its loss is reported with the
-    /// reason.
+    /// The tasks of a worker that gave a wrong answer. Its connection ends, and its failure is
+    /// reported with the reason.
     Worker {
         /// The worker.
         at: Location,
@@ -397,41 +402,41 @@ pub enum Cancel<'a> {
     },
 }
 
-/// Does jobs.
+/// Runs jobs.
 ///
-/// An executor has *helpers* beside the driver's thread, whose number may change while tasks are under
-/// way: functions, or, where there are none, further compute threads.
+/// In addition to the driver's thread an executor has *helpers*: functions, workers, or further
+/// compute threads. Their number may change while tasks are in flight.
 pub trait Executor {
-    /// Takes a job. The job's leases end before its completion is reported. A second attempt exists only
-    /// where [`Capabilities::is_apart`]; its leases end before this call returns.
+    /// Takes a job. The job's leases end before its completion is reported. A second attempt at a
+    /// task is allowed only if [`Capabilities::is_apart`]. Its leases end before this call returns.
     fn submit(&mut self, job: Job);
 
-    /// Waits until something is finished (or nothing is under way, or `timeout` has passed) and moves
-    /// all that is into `done`. Says whether anything is still under way.
+    /// Waits until a report is available, no job is in flight, or `timeout` has passed. Moves all
+    /// reports into `done`. Returns whether any job is in flight.
     fn drain(&mut self, done: &mut Vec<Completion>, timeout: Option<Duration>) -> bool;
 
-    /// Cancels tasks. Returns how many were under way, where their answers are lost.
+    /// Cancels tasks. Returns the number of tasks in flight whose answers are lost.
     fn cancel(&mut self, _what: Cancel<'_>) -> u64 {
         0
     }
 
-    /// Waits, before a first pass, until the workers are there; `tell` hears of those that are
-    /// awaited. Returns by index whether a worker is there, and nothing where workers do not come and
-    /// go.
+    /// Waits before the first pass until all workers are connected, and reports the missing ones to
+    /// `tell`. Returns for each worker whether it is connected. An executor without workers returns
+    /// an empty list.
     ///
     /// # Errors
-    /// Names the workers that are missing, and says what to do.
+    /// A text that names the missing workers and the remedy.
     fn prepare(&mut self, _tell: &mut dyn FnMut(&str)) -> Result<Vec<bool>, String> {
         Ok(Vec::new())
     }
 
-    /// Sets the number of helpers that work, at most [`Capabilities::most`], which is where it begins.
-    /// Tasks under way are finished.
+    /// Sets the number of helpers in use, at most [`Capabilities::most`]. Initially all are in use.
+    /// Tasks in flight are not cancelled.
     fn set_limit(&mut self, count: u32);
 
-    /// The properties of the executor. Cancelling changes them.
+    /// Returns the properties of the executor. [`Executor::cancel`] may change them.
     fn capabilities(&self) -> Capabilities<'_>;
 
-    /// The usage so far.
+    /// Returns the usage so far.
     fn usage(&self) -> Usage;
 }

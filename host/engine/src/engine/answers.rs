@@ -1,18 +1,18 @@
-//! What the engine makes of reports about attempts: answered, failed, overdue, and the end of all.
+//! Reports about attempts: success, failure, deadlines, and the end of the run.
 
 use super::{Engine, Phase, planted};
 use crate::attempts::{Progress, Report};
 use crate::event::{Action, Reason};
 use eciton_plan::{Attempt, Step, Task, TaskKey, WeightVersions};
 
-/// Where a step that an event names lies.
+/// Index of a step that an event names.
 #[derive(Clone, Copy)]
 enum Found {
-    /// In the interval's round, the run being under way.
+    /// The step is in the interval's current round.
     Now(usize),
-    /// In the interval's last round, the run being over.
+    /// The step is in the interval's last round, and the run is over.
     Over(usize),
-    /// In an earlier round of the interval.
+    /// The step is in an earlier round of the interval.
     Earlier(usize),
 }
 
@@ -26,7 +26,8 @@ impl Engine {
         let attempts = &mut self.steps[place].attempts;
         match (attempts.progress(), attempts.report(key.attempt)) {
             (_, Report::Unknown) => self.counters.unexpected += 1,
-            // The first answer wins, of whichever attempt; also of one that was said to have failed.
+            // The first answer counts, whichever attempt it is from, even if that was reported as
+            // failed.
             (Progress::Running, report) => {
                 self.counters.committed += u64::from(task);
                 self.counters.recovered += u64::from(report == Report::Again);
@@ -56,7 +57,7 @@ impl Engine {
         let Some(found) = self.find(key.step()) else { return };
         let Found::Now(place) = found else { return self.told_late(found, key) };
         let task = self.is_task(key.stage);
-        // The host's work was begun in place: nobody can do it again.
+        // The host's work writes in place, so it cannot be repeated.
         let most = if task { self.settings.attempts } else { 1 };
         let attempts = &mut self.steps[place].attempts;
         match (attempts.progress(), attempts.report(key.attempt)) {
@@ -69,13 +70,13 @@ impl Engine {
             attempts.set_fatal(key.attempt);
         }
         if let Some(attempt) = attempts.fatal() {
-            // Tasks are pure: another attempt can end otherwise only where a time limit did it. One that
-            // is in time gets its chance, further ones do not.
+            // Tasks are pure, so another attempt can differ only if a time limit ended this one. An
+            // attempt that is in time may still answer, but no further one is launched.
             if !attempts.is_newest_in_time() {
                 self.finish(Reason::Failed { key: TaskKey { attempt, ..key }, retryable: false });
             }
         } else if attempts.is_newest_alive() {
-            // A straggler failed; the one launched in its place goes on.
+            // A straggler failed, and the attempt that was launched for it continues.
         } else if attempts.launched() < most {
             if self.lane_of(key.stage.index()).is_some() {
                 return self.put_on_lane(key.step());
@@ -89,7 +90,7 @@ impl Engine {
     }
 
     pub(super) fn overdue(&mut self, key: TaskKey) {
-        // A lane's place does one attempt at a time: a further one would wait for it.
+        // A lane runs one attempt at a time, so a further one would wait for the first.
         if self.lane_of(key.stage.index()).is_some() {
             return self.counters.ignored += 1;
         }
@@ -125,12 +126,12 @@ impl Engine {
             self.counters.ignored += 1;
             return;
         }
-        // From here on nothing is under way: `told_late` looks no further.
+        // From here on no attempt is in flight, so that `told_late` need not look at steps.
         self.counters.cancelled += self.counters.in_flight();
         self.finish(Reason::Stopped);
     }
 
-    /// An answer or failure whose round, or the run, is over.
+    /// Handles a report after the end of its round or of the run.
     fn told_late(&mut self, found: Found, key: TaskKey) {
         let waited = self.is_task(key.stage)
             && self.counters.in_flight() > 0
@@ -151,8 +152,8 @@ impl Engine {
         }
     }
 
-    /// The place of a step that was asked for, or may have been. `None`, and counted, if there is no
-    /// such step.
+    /// Returns the index of a step that may have been submitted. If there is no such step, counts
+    /// the event and returns `None`.
     fn find(&mut self, step: Step) -> Option<Found> {
         let stage = self.stages.get(step.stage.index());
         let interval = self.intervals.get(step.interval.index()).filter(|_| stage.is_some());
@@ -178,7 +179,8 @@ impl Engine {
     pub(super) fn task(&self, step: Step, attempt: Attempt) -> Task {
         let Step { round, stage, interval } = step;
         let weights = match self.settings.pipeline.weights() {
-            // Of each step, not of its interval's round.
+            // The newest version at the time of each step, not at the start of the interval's
+            // round.
             WeightVersions::Newest => self.weights,
             _ if planted!(self, VersionAtUse) => self.weights,
             _ => self.intervals[interval.index()].weights,

@@ -1,4 +1,5 @@
-//! Lanes: which step a place does next. The rules, by lane, are those of [`eciton_plan::policy`].
+//! Lanes: the choice of the next step of each worker. The rules are those of
+//! [`eciton_plan::policy`].
 
 mod held;
 
@@ -11,20 +12,21 @@ use crate::event::Action;
 use crate::settings::{MAX_ATTEMPTS, Settings};
 use held::Held;
 
-/// All lanes. A lane is a number, over all replicas. Its home, the place where it runs, is the same
-/// number until places are lost.
+/// State of all lanes, which are numbered across replicas. A lane runs at the worker with its own
+/// index, until workers fail. In this module and its children a worker's index is called a *place*.
 #[derive(Clone, Debug)]
 pub(super) struct Lanes {
     depth: usize,
     policy: Policy,
-    /// By lane.
+    /// State of each lane.
     lanes: Vec<Lane>,
-    /// Attempts of each place, in the order in which it does them.
+    /// Attempts that each worker has, in the order in which it runs them.
     doing: Vec<Vec<TaskKey>>,
-    /// Most attempts of a place at once.
+    /// Maximum number of attempts that a worker has at once.
     credit: usize,
-    /// By place: whether it is there, and the lanes that run there.
+    /// For each worker, true if it is available.
     alive: Vec<bool>,
+    /// Lanes that run at each worker.
     homes: Vec<Vec<usize>>,
     held: Held,
 }
@@ -49,7 +51,7 @@ impl Lanes {
         })
     }
 
-    /// Forgets all that waits, before rounds from `first` on.
+    /// Removes all steps that wait. The next round is `first`.
     pub(super) fn restart(&mut self, first: Round) {
         self.lanes = self.policy.start(first);
         self.doing.iter_mut().for_each(Vec::clear);
@@ -60,13 +62,13 @@ impl Lanes {
         self.policy.role(step.stage).back
     }
 
-    /// A step is to be done once more.
+    /// Adds a step that has to be run again.
     fn put(&mut self, step: Step) {
         let number = self.policy.lane(step);
         self.lanes[number].insert(self.policy.visit(step), self.policy.rank(step));
     }
 
-    /// A step is done, by whichever attempt.
+    /// Records that a step is done.
     fn done(&mut self, step: Step) {
         let number = self.policy.lane(step);
         if self.policy.done(&mut self.lanes[number], step) {
@@ -74,7 +76,7 @@ impl Lanes {
         }
     }
 
-    /// Where a lost place's lanes go: to the nearest place before it that is there.
+    /// Moves the lanes of a failed worker to the nearest available worker before it.
     fn reassign(&mut self, place: usize) {
         let count = self.alive.len();
         let before = (1..count).map(|by| (place + count - by) % count).find(|&at| self.alive[at]);
@@ -83,15 +85,16 @@ impl Lanes {
         self.homes[before].extend(moved);
     }
 
-    /// The worker of each lane.
+    /// Returns the worker of each lane.
     pub(super) fn homes(&self) -> Vec<Location> {
         let home = |number: usize| self.homes.iter().position(|lanes| lanes.contains(&number));
         // At most as many as there are lanes.
         (0..self.lanes.len()).map(|number| Location::worker(home(number).unwrap_or(number) as u32)).collect()
     }
 
-    /// Gives each lane to its own place, or to the nearest before it that is there. A lane whose
-    /// sums are elsewhere stays there until the update, unless a test plants that they are `split`.
+    /// Moves each lane to the worker with its index, or to the nearest available worker before
+    /// that. A lane whose sums are at another worker stays there until the update. A test may plant
+    /// that it does not (`split`).
     fn rehome(&mut self, split: bool) {
         let (count, homes) = (self.alive.len(), std::mem::take(&mut self.homes));
         self.homes = vec![Vec::new(); count];
@@ -105,8 +108,8 @@ impl Lanes {
 }
 
 impl Engine {
-    /// Returns the worker of the newest attempt at a step of a lane, and this host for a step that is
-    /// not a lane's or not under way.
+    /// Returns the worker of the newest attempt at a step of a lane, and this host for a step that
+    /// is not a lane's or not under way.
     #[must_use]
     pub fn location_of(&self, step: Step) -> Location {
         let newest = |doing: &Vec<TaskKey>| {
@@ -125,7 +128,7 @@ impl Engine {
         }
     }
 
-    /// Puts a step that could be done on its lane.
+    /// Adds a ready step to its lane.
     pub(super) fn put_on_lane(&mut self, step: Step) {
         let (wrong, early) = (planted!(self, WrongReplica), planted!(self, ForwardBeforeBackward));
         let Some(lanes) = &mut self.lanes else { return };
@@ -137,7 +140,7 @@ impl Engine {
         }
     }
 
-    /// An attempt was reported, for the first time or again: its place has it no more. Gives back which, if it is there.
+    /// Removes a reported attempt from its worker. Returns the worker, if any has the attempt.
     pub(super) fn lane_reported(&mut self, key: TaskKey) -> Option<usize> {
         let doing = &mut self.lanes.as_mut()?.doing;
         let place = doing.iter().position(|doing| doing.contains(&key))?;
@@ -145,14 +148,14 @@ impl Engine {
         Some(place)
     }
 
-    /// A step is done.
+    /// Records that a step of a lane is done.
     pub(super) fn lane_done(&mut self, step: Step) {
         if let (Some(_), Some(lanes)) = (self.lane_of(step.stage.index()), &mut self.lanes) {
             lanes.done(step);
         }
     }
 
-    /// Starts steps on places that have fewer than they may.
+    /// Submits steps to workers that may have more.
     pub(super) fn hand_out_lanes(&mut self) {
         let Some(mut lanes) = self.lanes.take() else { return };
         for place in 0..lanes.doing.len() {
@@ -167,14 +170,14 @@ impl Engine {
         self.lanes = Some(lanes);
     }
 
-    /// Starts a step on a place.
+    /// Submits the next step of a worker. Returns `None` if it has to wait.
     fn hand_out_to(&mut self, lanes: &mut Lanes, place: usize) -> Option<TaskKey> {
         if let Some(owed) = lanes.owed(place) {
             let number = lanes.policy.lane(owed);
             let wanted = lanes.held.wanted(number % lanes.depth, place, owed).unwrap_or(owed);
             return self.again_at(lanes, place, wanted);
         }
-        // Of several lanes the one whose step comes first.
+        // Of several lanes, the one with the first step.
         let homes = lanes.homes[place].iter().map(|&number| (number, self.closing(lanes, place, number)));
         let first = homes.filter_map(|(number, closing)| {
             let more = u32::from(planted!(self, CapOffByOne));
@@ -194,7 +197,7 @@ impl Engine {
         Some(TaskKey { round, stage, interval, attempt })
     }
 
-    /// Starts a finished step on a place once more, unless the place is at it.
+    /// Submits a finished step again, unless the worker has an attempt at it.
     fn again_at(&mut self, lanes: &Lanes, place: usize, step: Step) -> Option<TaskKey> {
         if lanes.doing[place].iter().any(|key| key.step() == step) {
             return None;
@@ -207,7 +210,7 @@ impl Engine {
         Some(TaskKey { round, stage, interval, attempt })
     }
 
-    /// Gives lanes back to their own places after an update, which has read all sums.
+    /// Moves lanes back to their own workers after an update, which has read all sums.
     pub(super) fn sums_read(&mut self) {
         if let Some(lanes) = &mut self.lanes {
             lanes.held.updated();
@@ -215,7 +218,7 @@ impl Engine {
         }
     }
 
-    /// Passes of a lane whose last step a place has already.
+    /// Returns the number of visits of a lane whose last step a worker has.
     fn closing(&self, lanes: &Lanes, place: usize, number: usize) -> u32 {
         let is_last = |key: &&TaskKey| {
             let step = key.step();
@@ -227,11 +230,11 @@ impl Engine {
         if planted!(self, ClosingForgotten) {
             return 0;
         }
-        // At most as many as a place has.
+        // At most as many as a worker may have.
         lanes.doing[place].iter().filter(is_last).count() as u32
     }
 
-    /// Starts a lane's step, or, where a place with it was lost, starts it once more.
+    /// Submits a step of a lane, or submits it again if its worker failed.
     fn begin(&mut self, stage: usize, interval: u32) -> Option<()> {
         let place = self.place(stage, interval);
         if self.steps[place].attempts.progress() != Progress::Running {
@@ -251,7 +254,7 @@ impl Engine {
         Some(())
     }
 
-    /// A worker failed.
+    /// Handles the failure of a worker.
     pub(super) fn worker_lost(&mut self, at: Location) {
         let place = at.index();
         let Some(mut lanes) = self.lanes.take() else { return self.counters.unexpected += 1 };
@@ -269,7 +272,7 @@ impl Engine {
         self.lanes = Some(lanes);
     }
 
-    /// A worker lacks the rows of a step.
+    /// Handles a worker's report that it lacks the rows of a step.
     pub(super) fn worker_forgot(&mut self, at: Location) {
         let place = at.index();
         let Some(mut lanes) = self.lanes.take() else { return self.counters.unexpected += 1 };
@@ -282,7 +285,7 @@ impl Engine {
         self.lanes = Some(lanes);
     }
 
-    /// The attempts that a place has are lost.
+    /// Counts all attempts of a worker as lost.
     fn all_lost(&mut self, lanes: &mut Lanes, place: usize) {
         let forgotten = planted!(self, PlaceForgotten);
         for key in std::mem::take(&mut lanes.doing[place]).into_iter().filter(|_| !forgotten) {
@@ -290,7 +293,7 @@ impl Engine {
         }
     }
 
-    /// An attempt went with its place: the step is done once more, unless another attempt has done it.
+    /// Adds the step of a lost attempt to its lane again, unless another attempt has done it.
     fn lost(&mut self, lanes: &mut Lanes, key: TaskKey) {
         let step = key.step();
         let at = self.place(step.stage.index(), step.interval.0);
@@ -314,7 +317,7 @@ impl Engine {
         self.steps[at].attempts.newest()
     }
 
-    /// A worker is back.
+    /// Handles the return of a worker.
     pub(super) fn worker_joined(&mut self, at: Location) {
         let place = at.index();
         let split = planted!(self, SumSplit);

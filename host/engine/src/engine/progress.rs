@@ -1,4 +1,4 @@
-//! How intervals get on: into a round, from step to step, and out of it.
+//! Progress of intervals: entering rounds, starting and finishing steps, and updates.
 
 use super::{Engine, Phase, Track, planted};
 use crate::attempts::Progress;
@@ -23,19 +23,20 @@ impl Engine {
         }
     }
 
-    /// Whether a round reads rows of its own only.
+    /// Returns whether steps of a round read rows of their own round only.
     fn is_exact(&self, round: Round) -> bool {
         self.settings.pipeline.mode != Mode::Async || round == self.settings.first || round >= self.exact_from
     }
 
-    /// How many rounds an interval that enters this one may be ahead of the slowest.
+    /// Returns the number of rounds that an interval may be ahead of the slowest one, if it enters
+    /// this round.
     pub(super) fn bound(&self, round: Round) -> u32 {
         let apart = self.settings.pipeline.mode != Mode::Async || !self.is_exact(round);
         let bound = if apart { self.settings.pipeline.bound() } else { 0 };
         bound + u32::from(planted!(self, BoundOffByOne) && apart && bound > 0)
     }
 
-    /// The version of the weights that an interval reads that enters a round now.
+    /// Returns the version of the weights that an interval reads if it enters a round now.
     pub(super) fn version(&self, round: Round) -> Version {
         let before = u64::from(round.0.saturating_sub(self.settings.first.0));
         let first = self.settings.weights.0;
@@ -55,7 +56,7 @@ impl Engine {
         }
     }
 
-    /// Takes an interval that has nothing left to do into its next round, if it may.
+    /// Moves an interval that has finished its round into the next one, if it may enter that.
     fn enter(&mut self, interval: u32) {
         let info = self.intervals[interval as usize];
         let round = match info.round {
@@ -87,7 +88,7 @@ impl Engine {
         }
     }
 
-    /// Whether a step of this stage counts towards the limit of those in flight.
+    /// Returns whether steps of this stage count towards the limit of steps in flight.
     fn is_limited(&self, stage: usize) -> bool {
         let counts = match self.stages[stage].place {
             Place::Host => true,
@@ -97,7 +98,7 @@ impl Engine {
         self.settings.in_flight.is_some() && counts
     }
 
-    /// A step has all that it waits for: starts it, or lets it wait for its turn.
+    /// Submits a ready step, or queues it if the maximum number is in flight.
     fn start(&mut self, stage: usize, interval: u32) {
         if self.lane_of(stage).is_some() {
             let round = self.intervals[interval as usize].round.unwrap_or_default();
@@ -113,7 +114,7 @@ impl Engine {
         }
     }
 
-    /// Starts steps whose turn it is.
+    /// Submits queued steps, up to the limit.
     pub(super) fn hand_out(&mut self) {
         let Some(most) = self.settings.in_flight else { return };
         while self.handed_out < most
@@ -132,7 +133,7 @@ impl Engine {
         }
     }
 
-    /// Hands a step out, unless what it writes over is still read.
+    /// Submits a step, unless another step reads the rows that it overwrites.
     pub(super) fn launch(&mut self, stage: usize, interval: u32) {
         let round = self.intervals[interval as usize].round.unwrap_or_default();
         // A program has at most 2^16 stages.
@@ -156,8 +157,8 @@ impl Engine {
         self.actions.push_back(Action::Submit(self.task(step, attempt)));
     }
 
-    /// Settles which rows a step reads of all intervals, where it reads such rows. All values of an
-    /// interval are read of one round.
+    /// Chooses the rounds of the rows that a step reads of all intervals, if it reads such rows. It
+    /// reads all rows of an interval from the same round.
     fn open_reading(&mut self, step: Step) {
         let reads = &self.stages[step.stage.index()].reads;
         if reads.is_empty() {
@@ -176,7 +177,7 @@ impl Engine {
         });
     }
 
-    /// A step is done: no attempt at it reads any more. Starts what waited for that.
+    /// Ends the reading of a finished step. Submits steps that waited for it.
     pub(super) fn close_reading(&mut self, step: Step) {
         let reads = &self.stages[step.stage.index()].reads;
         let guarded = if planted!(self, FirstReadGuarded) { &reads[..reads.len().min(1)] } else { reads };
@@ -188,12 +189,12 @@ impl Engine {
         }
     }
 
-    /// Where stages of a round under way are counted.
+    /// Returns the index of a round's counts of stages.
     fn counted(&self, round: Round) -> usize {
         (round.0 - self.settings.first.0) as usize % self.spread as usize
     }
 
-    /// Marks a step done and starts what waited for it.
+    /// Marks a step as done, and submits steps that waited for it.
     pub(super) fn done(&mut self, place: usize, step: Step) {
         self.steps[place].attempts.done();
         self.intervals[step.interval.index()].left -= 1;
@@ -205,9 +206,9 @@ impl Engine {
             let (stage, scope) = self.followers[follower as usize];
             match scope {
                 Scope::Own => self.tell(usize::from(stage), step.interval.0),
-                // Older rows of the others will do.
+                // The step may read older rows of the other intervals.
                 Scope::All if !exact => self.tell(usize::from(stage), step.interval.0),
-                // The barrier: every interval has published.
+                // Barrier: all intervals have published their rows.
                 Scope::All if all_done => {
                     for interval in 0..self.settings.intervals {
                         self.tell(usize::from(stage), interval);
@@ -224,14 +225,14 @@ impl Engine {
         }
     }
 
-    /// Counts one more interval that has done a stage in a round.
+    /// Counts an interval that has done a stage in a round.
     pub(super) fn count(&mut self, step: Step) -> u32 {
         let at = self.counted(step.round) * self.stages.len() + step.stage.index();
         self.done[at] += 1;
         self.done[at]
     }
 
-    /// One of the stages that a step waits for is there.
+    /// Records that a stage is done that a step waits for.
     fn tell(&mut self, stage: usize, interval: u32) {
         let place = self.place(stage, interval);
         let step = &mut self.steps[place];
@@ -241,7 +242,7 @@ impl Engine {
         }
     }
 
-    /// Updates the weights with the oldest round under way once all intervals have finished it.
+    /// Orders the update of the oldest round in flight once all intervals have finished it.
     pub(super) fn advance(&mut self) {
         while self.phase == Phase::Running
             && self.track == Track::Steps
@@ -285,7 +286,7 @@ impl Engine {
         }
     }
 
-    /// An update or evaluation that is not awaited.
+    /// Counts a report of an update or evaluation that was not ordered.
     fn dropped(&mut self, round: Round) {
         let over = round < self.round() || self.phase == Phase::Finished;
         let again = self.track == Track::Evaluating;
@@ -316,7 +317,8 @@ impl Engine {
     }
 
     pub(super) fn stop_requested(&mut self) {
-        // Before the start: `Started` ends the run at once. Later: at the end of the furthest round.
+        // Before the start, `Started` then ends the run at once. Later, it ends after the latest
+        // round.
         self.stopping = true;
         if self.phase == Phase::Running {
             self.until = self.until.min(self.furthest);
@@ -327,7 +329,7 @@ impl Engine {
         if self.phase == Phase::Finished {
             self.counters.ignored += 1;
         } else {
-            // Before the start too: the first round is exact in any case.
+            // Also before the start, because the first round reads rows of its own round anyway.
             self.exact_from = self.exact_from.min(Round(self.furthest.0.saturating_add(1)));
         }
     }

@@ -1,27 +1,29 @@
-//! Rows that steps read of all intervals, where intervals run apart.
+//! Rows of all intervals that steps read, if intervals may be in different rounds.
 //!
-//! The first attempt at such a step settles what is read of each interval: rows of the step's round,
-//! or of an earlier one. Rows lie in a ring of [`Pipeline::row_versions`] rounds. A step that would
-//! write over rows that are read is held back until their reader is done. (That happens with a bound
-//! of 1 and more: while a fast interval reads old rows, a slow one may pass it.)
+//! The first attempt at such a step chooses the round from which it reads the rows of each
+//! interval: the step's own round or an earlier one. Rows lie in a ring of
+//! [`Pipeline::row_versions`] rounds. A step that would overwrite rows in use is held back until
+//! their readers are done. This happens with a staleness bound of 1 or more: while a fast interval
+//! reads old rows, a slow one may overtake it.
 
 use eciton_plan::{IntervalId, Mode, Pipeline, Round, StageId};
 use std::collections::BTreeMap;
 
-/// Steps under way that read rows of all intervals, and which rows.
+/// Steps in flight that read rows of all intervals, with the rounds of these rows.
 #[derive(Clone, Debug)]
 pub(super) struct Readings {
     ring: u32,
     intervals: u32,
-    /// Numbers of the stages whose rows of all intervals are read. Empty: nothing runs apart.
+    /// For each stage, its index among the stages whose rows of all intervals are read. Empty if
+    /// all intervals are in the same round.
     sources: Vec<Option<u16>>,
-    /// How many steps read the rows of a source, an interval and a place in the ring.
+    /// Number of steps that read the rows of a source stage, an interval and an index in the ring.
     readers: Vec<u32>,
-    /// For each reading under way, by interval, how many rounds old the rows are.
+    /// Ages of the rows that each step reads, in rounds, by interval.
     open: BTreeMap<(StageId, IntervalId), Vec<u8>>,
-    /// Used again.
+    /// Lists of ages for reuse.
     spare: Vec<Vec<u8>>,
-    /// Steps that wait for readers, in the order in which they came.
+    /// Steps that wait for readers, in the order of arrival.
     pub blocked: Vec<(u16, u32)>,
 }
 
@@ -66,9 +68,9 @@ impl Readings {
         Some((source * self.intervals as usize + interval as usize) * ring + round.index() % ring)
     }
 
-    /// Begins to read for a step of `stage` on `interval` at `round`, from rows of `sources`.
-    /// `newest` is the newest round that all sources of an interval have written; what is read is the
-    /// newest that is not after `round`.
+    /// Begins the reading of a step of `stage` on `interval` in `round`, which reads rows of
+    /// `sources`. `newest` returns the newest round that all sources of an interval have written.
+    /// The step reads the newest rows that are not from a round after its own.
     pub(super) fn open(
         &mut self,
         (stage, interval, round): (StageId, IntervalId, Round),
@@ -79,7 +81,7 @@ impl Readings {
         ages.clear();
         for of in 0..self.intervals {
             let read = newest(of).min(round);
-            // At most the bound + 1, which is below 64.
+            // At most the staleness bound + 1, which is below 64.
             ages.push((round.0 - read.0) as u8);
             for &source in sources {
                 if let Some(place) = self.reader(source, of, read) {
@@ -90,7 +92,7 @@ impl Readings {
         self.open.insert((stage, interval), ages);
     }
 
-    /// Ends it. True if a step may have waited for that.
+    /// Ends the reading of a step. Returns whether another step may have waited for it.
     pub(super) fn close(
         &mut self,
         stage: StageId,
@@ -112,7 +114,8 @@ impl Readings {
         !self.blocked.is_empty()
     }
 
-    /// Whether what a step writes is still read: rows of an earlier round, in the same place of the ring.
+    /// Returns whether another step reads the rows that a step overwrites: those of an earlier
+    /// round at the same index of the ring.
     pub(super) fn is_read(&self, stage: u16, interval: u32, round: Round) -> bool {
         self.reader(stage, interval, round).is_some_and(|place| self.readers[place] > 0)
     }

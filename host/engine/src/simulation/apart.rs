@@ -149,8 +149,8 @@ fn all_steps_of_a_round_read_the_same_weights() {
     assert_eq!(seen, [vec![(3, Version(7)); steps], vec![(4, Version(8)); steps]].concat());
 }
 
-/// From any moment on: what no interval has entered yet reads rows of its own round, one round at a time,
-/// which the store checks of every row and weight; and so it does from before the start.
+/// From any moment on: what no interval has entered yet reads rows of its own round, one round at a
+/// time, which the store checks of every row and weight; and so it does from before the start.
 #[test]
 fn a_run_is_synchronous_from_any_moment_on() {
     let program = gcn(3);

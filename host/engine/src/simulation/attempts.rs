@@ -18,7 +18,8 @@ fn first_task(engine: &mut Engine) -> TaskKey {
     task.key()
 }
 
-/// With deadlines, the first task's first attempt, and its second, launched for the first was late.
+/// Returns an engine with deadlines, the first attempt at its first task, which is overdue, and the
+/// second attempt, which was launched for it.
 fn two_alive(attempts: u32) -> (Engine, TaskKey, TaskKey) {
     let deadlines = Some(Deadlines::default());
     let mut engine = Engine::new(&gcn(1), Settings { attempts, deadlines, ..Settings::new(2, 3) }).unwrap();

@@ -45,12 +45,12 @@ pub(crate) enum Planted {
     SumForgotten,
     /// A lane returns to its own worker while another one has sums of the lane.
     SumSplit,
-    /// What a shadow has done counts as a gradient of its own.
+    /// A redundant step is committed as if it were the first.
     ShadowCounted,
-    /// What a shadow holds is computed again all the same.
+    /// The stash of a redundant step is ignored and computed again.
     ShadowNeverUsed,
-    /// Of two values that a step reads of all intervals, only the first is guarded against being
-    /// written over.
+    /// Only the first of two values that a step reads of all intervals is protected from being
+    /// overwritten.
     FirstReadGuarded,
 }
 
@@ -67,8 +67,8 @@ const ALL: [Planted; 10] = [
     Planted::FirstReadGuarded,
 ];
 
-/// Whether the simulation finds something wrong with a run: a check that fails, a run that stalls, or,
-/// where nothing is stale, a result that depends on what went wrong on the way.
+/// Returns whether the simulation finds a defect in a run: a check fails, the run stalls, or the
+/// result of a run without staleness depends on its faults.
 fn is_wrong(program: &Program, seed: u64, planted: Option<Planted>) -> bool {
     let random = &mut Random(seed);
     let deadlines = Deadlines { floor_us: 100, ratio: 2.0, maximum_us: 50_000 };

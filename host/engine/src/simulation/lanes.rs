@@ -1,5 +1,6 @@
-//! Pipelines: lanes that do one step at a time, workers that are lost and come back. What is checked is
-//! written from the program and the events; the result must be that of one lane without faults.
+//! Pipelines: lanes that do one step at a time, workers that are lost and come back. What is
+//! checked is written from the program and the events; the result must be that of one lane without
+//! faults.
 
 use super::store::Store;
 use super::{Context, Planted, Random, hash, seeds, signature};
@@ -45,7 +46,7 @@ fn program(layers: u32, branches: bool, lanes: Lanes) -> Program {
     fused
 }
 
-/// What may happen to workers.
+/// Failures of workers in a run.
 #[derive(Clone, Copy, Debug, Default)]
 struct Losses {
     /// Before which event, and which workers.
@@ -71,9 +72,9 @@ struct World<'a> {
     /// The time to a worker and back.
     way: u64,
     gone: BTreeSet<Location>,
-    /// Whether one was lost ever.
+    /// True if any worker has failed.
     lost: bool,
-    /// Where what a forward step keeps is.
+    /// Workers that have the stash of a forward step, or the gradients of a backward step.
     holds: BTreeSet<(Step, Location)>,
     /// Finished steps that were done again.
     again: u64,
@@ -359,7 +360,7 @@ impl<'a> World<'a> {
             .map(|(of, i, chunk)| self.turn(chunk, of, i))
     }
 
-    /// Whether all that a step reads is there.
+    /// Returns whether all rows that a step reads are available.
     fn is_ready(&self, step: Step) -> bool {
         let needed = self.program.dependencies(step.stage);
         needed.iter().all(|(stage, _)| self.done.contains(&Step { stage: *stage, ..step }))
@@ -384,7 +385,8 @@ impl<'a> World<'a> {
         // One that was let in behind a last step stays where that step went with its worker.
         let most = self.caps[lane as usize] + if self.lost { self.settings.credit - 1 } else { 0 };
         assert!(open <= most, "{open} visits on lane {lane}, {:?}", self.caps);
-        // Nothing that goes back waits on this lane while something goes forward, or the other way round.
+        // Nothing that goes back waits on this lane while something goes forward, or the other way
+        // round.
         let first = order == Order::BackwardFirst;
         if self.is_back(step.stage) != first {
             for stage in (0..self.program.computing().len() as u16).map(StageId) {
@@ -519,15 +521,15 @@ fn lanes(count: u32, width: u32, order: Order) -> Lanes {
     Lanes { count, width, order, ..Lanes::default() }
 }
 
-/// What the last weights come to on one lane, without faults.
+/// Returns the hash of the last weights of a run on one lane without faults.
 fn alone(layers: u32, branches: bool, intervals: u32, weights: WeightVersions) -> u64 {
     let one = lanes(1, 1, Order::BackwardFirst);
     let whole = program(layers, branches, one);
     let settings = settings(one, intervals, weights);
     let mut world = World::new(&whole, settings, 1, None);
     assert!(world.run(Losses::default()));
-    // Rows go through other tasks there; gradients are named by stage, so sums are compared by a number
-    // that follows from versions alone.
+    // Rows go through other tasks there; gradients are named by stage, so sums are compared by a
+    // number that follows from versions alone.
     world.store.newest.0
 }
 

@@ -8,12 +8,12 @@ use crate::{Action, Counters, Engine, Event, Reason, Settings};
 use eciton_plan::{IntervalId, Program, Round, Scope, StageId, Step, Task, TaskKey, Version};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where an interval is.
+/// Progress of an interval.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
     /// The round that it is in; 0: none yet.
     round: Round,
-    /// What its tasks read there.
+    /// Version of the weights that its tasks of the round read.
     weights: Option<Version>,
     /// Its steps there that are done.
     done: usize,
@@ -29,7 +29,7 @@ pub(super) struct Run<'a> {
     places: Vec<Place>,
     /// Steps of each interval's round that were asked for: how many attempts.
     asked: BTreeMap<Step, u32>,
-    /// Those that are done.
+    /// Steps that are done.
     done: BTreeSet<Step>,
     /// Ages of the rows that steps under way read of all intervals.
     reading: BTreeMap<Step, Vec<u32>>,
@@ -56,7 +56,7 @@ impl<'a> Run<'a> {
         Self::with(program, settings, faults, seed, None)
     }
 
-    /// With a defect.
+    /// Creates a run with a planted defect.
     pub(super) fn with(
         program: &'a Program,
         settings: Settings,
@@ -94,7 +94,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// To the end, and what is still under way beyond it. False: the engine waits for what never comes.
+    /// To the end, and what is still under way beyond it. False: the engine waits for what never
+    /// comes.
     pub(super) fn finish(&mut self) -> bool {
         let capacity = self.engine.queue_capacity();
         while self.end.is_none() {
@@ -186,7 +187,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Whether nothing of a step matters any more.
+    /// Returns whether a step is over, so that reports about it do not matter.
     fn is_over(&self, step: Step) -> bool {
         let round = self.places[step.interval.index()].round;
         self.end.is_some() || step.round < round || self.done.contains(&step)
@@ -323,7 +324,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// What a step comes to: a pure function of all it reads.
+    /// Returns the result of a step, a pure function of all that it reads.
     fn value(&self, step: Step) -> u64 {
         let mut read = vec![step.stage.0.into(), step.interval.0.into()];
         for (stage, scope) in self.program.dependencies(step.stage) {
@@ -371,7 +372,7 @@ impl<'a> Run<'a> {
         self.store.begin(step);
     }
 
-    /// By interval, how many rounds older than its own the rows are that a step reads.
+    /// Returns the ages of the rows that a step reads, in rounds, by interval.
     fn ages(&self, step: Step) -> Vec<u32> {
         let none = || vec![0; self.settings.intervals as usize];
         self.engine.ages(step).map_or_else(none, |ages| ages.iter().map(|&age| age.into()).collect())
@@ -403,7 +404,7 @@ impl<'a> Run<'a> {
         TaskKey { attempt: eciton_plan::Attempt(task.attempt.0 - 1), ..task.key() }
     }
 
-    /// How many attempts were launched at a step.
+    /// Returns the number of launched attempts at a step.
     pub(super) fn attempts_at(&self, step: Step) -> u32 {
         self.attempts.keys().filter(|key| key.step() == step).count() as u32
     }
@@ -424,8 +425,8 @@ impl<'a> Run<'a> {
         let Counters { failures, mut duplicates, updates, overdue, .. } = self.expected;
         let mut late = late;
         if self.settings.in_flight.is_some() && found.duplicates < duplicates {
-            // An interval enters a round before its first step there has its turn: a report that comes
-            // between is late, which cannot be seen from here.
+            // An interval enters a round before its first step there has its turn: a report that
+            // comes between is late, which cannot be seen from here.
             late += duplicates - found.duplicates;
             duplicates = found.duplicates;
         }

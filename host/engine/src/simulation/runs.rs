@@ -161,7 +161,8 @@ fn doomed(retryable: bool) {
         run.world.doomed = Some(Doomed { step, retryable });
         let ended = run.finish();
         if !ended {
-            // All attempts were launched, and the last is overdue or failed; one before it is silent.
+            // All attempts were launched, and the last is overdue or failed; one before it is
+            // silent.
             assert!(retryable && settings.deadlines.is_some(), "stalled: {context:?}");
             assert_eq!(run.engine.running().map(|key| key.step()).collect::<Vec<_>>(), [step]);
             run.cancel();

@@ -1,5 +1,6 @@
-//! What a driver keeps, each thing under its own tag: rows, weights and gradients, in as many versions as
-//! the pipeline says. It trusts no engine: what is read must be there, whole, and of an allowed age.
+//! Store of a simulated driver: rows, weights and gradients with tags, in the pipeline's number of
+//! versions. It checks the engine: data that is read must exist, be complete, and have an allowed
+//! age.
 
 use super::{Planted, hash};
 use crate::Settings;
@@ -14,7 +15,7 @@ struct Rows {
     readers: u32,
 }
 
-/// By stage and interval; more than one where one was added again.
+/// Gradients by stage and interval. There are several if one was added again.
 type Gradients = BTreeMap<(u16, u32), Vec<u64>>;
 
 #[derive(Debug)]
@@ -25,11 +26,11 @@ pub(super) struct Store {
     gathered: Vec<bool>,
     /// The stages that yield gradients.
     yields: Vec<bool>,
-    /// By stage, interval and place in the ring.
+    /// Rows by stage, interval and index in the ring.
     rows: BTreeMap<(u16, u32, u32), Rows>,
-    /// By place in the ring.
+    /// Weights by index in the ring.
     weights: BTreeMap<u64, (Version, u64)>,
-    /// By place in the ring of rounds.
+    /// Gradients by index in the ring of rounds.
     gradients: BTreeMap<u32, (Round, Gradients)>,
     /// In the order in which they came.
     arrived: Vec<(Round, u64)>,

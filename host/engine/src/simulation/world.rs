@@ -5,7 +5,7 @@ use crate::{Event, Settings};
 use eciton_plan::{IntervalId, Round, StageId, Step, TaskKey};
 use std::collections::BTreeMap;
 
-/// What may go wrong. Chances in percent, of each attempt unless said otherwise.
+/// Faults of a simulated world. Chances are in percent, per attempt unless stated otherwise.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Faults {
     /// It is answered or fails a second time. Of each event of the driver's own, too.
@@ -61,7 +61,7 @@ pub(super) struct Doomed {
     pub retryable: bool,
 }
 
-/// What comes when its time has come.
+/// Event with its time.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Item {
     Event(Event),
@@ -91,7 +91,7 @@ impl World {
         Self { settings, faults, seed, doomed: None, silent: None, random, now_us: 0, coming }
     }
 
-    /// What comes next.
+    /// Returns the next event.
     pub(super) fn next(&mut self) -> Option<Item> {
         if self.random.percent(self.faults.noise) {
             return Some(Item::Event(self.noise()));
@@ -112,13 +112,13 @@ impl World {
         self.put(delay_us, Item::Event(event));
     }
 
-    /// What is under way among the driver's own things.
+    /// Schedules an event of the driver's own work.
     pub(super) fn soon(&mut self, event: Event) {
         let delay_us = self.random.below(3000);
         self.after(delay_us, event);
     }
 
-    /// How much longer an interval's steps take than others'.
+    /// Returns the factor by which an interval's steps take longer than others'.
     fn slowness(&self, interval: IntervalId) -> u64 {
         let chance = hash(&[self.seed, interval.0.into()]) % 100;
         if chance < self.faults.uneven { 5 } else { 1 }
@@ -137,7 +137,7 @@ impl World {
         self.put(at_us.saturating_sub(self.now_us), Item::Timer(key, launched_us));
     }
 
-    /// Whether a timer whose attempt was reported runs out all the same.
+    /// Returns whether the timer of a reported attempt expires nevertheless.
     pub(super) fn is_stale_told(&mut self) -> bool {
         self.random.percent(self.faults.stale)
     }

@@ -1,56 +1,56 @@
-//! What a tuner decided, and why.
+//! Decisions of a tuner, with their reasons.
 
-/// A change of the number of functions, or the decision to leave it.
+/// A decision to change or to keep the number of functions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Decision {
-    /// When, microseconds.
+    /// Time, in microseconds.
     pub time_us: u64,
-    /// Functions so far.
+    /// Number of functions before.
     pub from: u32,
-    /// Functions from now on.
+    /// Number of functions after.
     pub to: u32,
-    /// Why.
+    /// The reason.
     pub why: Why,
 }
 
-/// Why a number was chosen.
+/// Reason for a number of functions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Why {
-    /// A whole window took the host less than some round trips.
+    /// A whole window of the host alone was shorter than a few round trips.
     Quick {
-        /// Microseconds of the window.
+        /// Length of the window, in microseconds.
         window_us: u64,
-        /// Microseconds of a round trip.
+        /// Time of a round trip, in microseconds.
         round_trip_us: u64,
     },
-    /// The first look is over.
+    /// The look at the host alone is over.
     Start,
-    /// The queue is deep or grows, and all functions are at work.
+    /// The queue is deep or grows, and all functions are busy.
     Deep {
-        /// What waited on average.
+        /// Average length of the queue.
         waiting: f64,
-        /// How much more in the window's second half, as a share.
+        /// Growth of the queue in the second half of the window, as a share.
         slope: f64,
     },
-    /// To compare with the host alone.
+    /// Comparison with the host alone.
     Host,
-    /// Between the best and a neighbour.
+    /// A number between the best and another.
     Between,
-    /// The first functions do far less than the host did for its money.
+    /// The value of the first functions is far below that of the host alone.
     Hopeless {
         /// Their value as a share of the host's.
         share: f64,
     },
-    /// They may have had a bad moment: once more.
+    /// Second start of the first functions.
     Again,
-    /// A trial lost: back to the best.
+    /// Return to the best number after a failed trial.
     Lost {
         /// The trial's value as a share of the best's.
         share: f64,
     },
-    /// Nothing is left to try: the best stays.
+    /// No number is left to try.
     Settled,
-    /// The value is not what it was: the work has changed.
+    /// The work has changed: the value differs from the settled one.
     Changed {
         /// The value as a multiple of the settled one.
         times: f64,

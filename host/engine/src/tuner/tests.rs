@@ -5,7 +5,8 @@ use super::*;
 const SETTINGS: TunerSettings =
     TunerSettings { least: 0, most: 1000, intervals: 500, tasks: 5000, round_trip_us: 10_000 };
 
-/// A run whose tasks are done at a pace and at a price that follow from the number of functions alone.
+/// A run whose tasks are done at a pace and at a price that follow from the number of functions
+/// alone.
 struct Model {
     tuner: Tuner,
     seen: Observation,
@@ -17,7 +18,8 @@ impl Model {
         Self { tuner: Tuner::new(settings), seen: NOTHING, decisions: Vec::new() }
     }
 
-    /// So many completions. `task_us`: from the number, microseconds a task; `usd`: dollars a task; `waiting`.
+    /// Runs `tasks` completions. `at` returns for the number of functions the microseconds per
+    /// task, the dollars per task, and the length of the queue.
     fn run(&mut self, tasks: u64, at: impl Fn(f64) -> (f64, f64, u64)) {
         let mut time_us = self.seen.time_us as f64;
         for _ in 0..tasks {
@@ -38,8 +40,8 @@ impl Model {
     }
 }
 
-/// Throughput grows with functions, each as good as an eighth of the host, up to so many; a function costs half
-/// of what the host does.
+/// Throughput grows with functions, each as good as an eighth of the host, up to so many; a
+/// function costs half of what the host does.
 fn saturating(useful: f64) -> impl Fn(f64) -> (f64, f64, u64) {
     move |functions| {
         let task_us = 1000.0 / (1.0 + functions.min(useful) / 8.0);

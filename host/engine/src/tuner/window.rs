@@ -1,15 +1,15 @@
-//! Windows: observations taken together, and what they say of a number of functions.
+//! Windows: groups of observations, by which a number of functions is judged.
 
 use super::Observation;
 
-/// Points of a window at which trials are compared.
+/// Number of points of a window at which trials are compared.
 pub(super) const MARKS: usize = 64;
-/// The share of the limit above which all functions are at work...
+/// Share of the limit above which all functions count as busy.
 const FULL: f64 = 0.9;
-/// ...and the share of the time in which they have to be.
+/// Share of the time in which they have to be busy.
 const OFTEN: f64 = 0.25;
 
-/// A point of a window: microseconds and dollars since its start.
+/// A point of a window: time in microseconds and dollars since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Mark {
     pub(super) took_us: f64,
@@ -21,18 +21,18 @@ impl Mark {
         Self { took_us: to.time_us.saturating_sub(from.time_us) as f64, usd: to.usd - from.usd }
     }
 
-    /// `n^2 / (dt x dollars)` for the share of a window that was done.
+    /// Returns the value `n^2 / (dt x dollars)` of a share of a window.
     pub(super) fn value(self, done: f64) -> f64 {
         let cost = self.took_us * self.usd;
         if cost > 0.0 { done * done / cost } else { f64::INFINITY }
     }
 }
 
-/// What is known of a number of functions.
+/// Measurements of a number of functions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Level {
     pub(super) value: f64,
-    /// Of a whole window; all zero where it was not measured but concluded.
+    /// Points of a whole window. All are zero if the value was concluded and not measured.
     pub(super) marks: [Mark; MARKS],
     pub(super) measured: bool,
     pub(super) deep: bool,
@@ -40,29 +40,29 @@ pub(super) struct Level {
     pub(super) slope: f64,
 }
 
-/// A window under way.
+/// An unfinished window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     pub(super) start: Observation,
     pub(super) last_us: u64,
     pub(super) marks: [Mark; MARKS],
     pub(super) marked: usize,
-    /// Sums over time, by halves of the window.
+    /// Sums over time of the queue, for each half of the window.
     pub(super) waited: [f64; 2],
     pub(super) took: [f64; 2],
-    /// Time in which all functions worked and something waited.
+    /// Time in which all functions were busy and the queue was not empty.
     pub(super) full: f64,
-    /// The number changed on the way: it says nothing of either.
+    /// True if the number of functions changed during the window, which then does not count.
     pub(super) spoilt: bool,
 }
 
-/// The share of a window that was done from one observation to another.
+/// Work between two observations, as a share of a window.
 pub(super) fn share(from: &Observation, to: &Observation, tasks: u64) -> f64 {
     to.completed.saturating_sub(from.completed) as f64 / tasks as f64
 }
 
 impl Level {
-    /// What is left without the window's part before `since`.
+    /// Returns the work without that before `since`.
     pub(super) fn since(
         mut self,
         start: &Observation,
@@ -94,7 +94,7 @@ impl Window {
         }
     }
 
-    /// Takes an observation; whether the window is over.
+    /// Takes an observation. Returns whether the window is over.
     pub(super) fn take(&mut self, seen: &Observation, tasks: u64, functions: u32) -> bool {
         let done = seen.completed.saturating_sub(self.start.completed);
         let half = usize::from(done.saturating_mul(2) > tasks);
@@ -120,7 +120,7 @@ impl Window {
         let waiting = all(self.waited.iter().sum());
         let slope = if waiting > 0.0 { (mean(1) - mean(0)) / waiting } else { 0.0 };
         let full = all(self.full) >= OFTEN;
-        // Each function has a tenth of a task waiting for it, or the queue grows.
+        // A tenth of a task waits per function, or the queue grows.
         let deep = full && (waiting >= 0.1 * f64::from(functions) || (waiting >= 1.0 && slope > 0.5));
         let last = self.marks[self.marked.max(1) - 1];
         let value = last.value(self.marked as f64 / MARKS as f64);

@@ -1,8 +1,8 @@
-//! Workers that hold what a later step or the update needs of a step, if the host does not.
+//! Workers that hold rows or sums of a step which a later step or the update needs.
 //!
-//! * Stash: the rows that a forward step keeps for its backward step. A backward step runs at a
-//!   worker that holds the stash of its interval. If no worker does, since the one that held it has
-//!   failed, the forward step is done again first.
+//! * Stash: the rows that a forward step stores for its backward step. A backward step runs at a
+//!   worker that holds the stash of its interval. If that worker failed, the forward step runs again
+//!   first.
 //! * Sums: a worker adds up the gradients of its lane until the update
 //!   ([`crate::Settings::sums_stay`]). If it fails, the backward steps in its sums are *owed*: they
 //!   are done again before the update. A lane stays at its worker as long as that has such sums, so
@@ -10,8 +10,8 @@
 //!
 //! Steps are pure, so each gives the same bits again. With redundant computation a worker also does
 //! forward steps of the lanes at the next worker, when it has nothing else to do, so that it holds
-//! the stash that it needs to take them over (Thorpe et al. 2023, Bamboo, section 5: eager redundant
-//! forward, lazy redundant backward).
+//! the stash that it needs to take them over (Thorpe et al. 2023, Bamboo, section 5: eager
+//! redundant forward, lazy redundant backward).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,15 +28,15 @@ use crate::settings::{MAX_ATTEMPTS, Residence, Settings};
 #[derive(Clone, Debug)]
 pub(super) struct Held {
     residence: Residence,
-    /// True for stages that make gradients whose sums stay with workers.
+    /// For each stage, true if it computes gradients whose sums stay with workers.
     sums: Vec<bool>,
-    /// Forward stages with their chunks, by lane of a replica.
+    /// Forward stages with their chunks, for each lane of a replica.
     forward: Vec<Vec<(u16, u16)>>,
-    /// By forward step that is done, the places that hold what it kept.
+    /// Workers that have the stash of each finished forward step.
     at: BTreeMap<Step, BTreeSet<usize>>,
-    /// Worker that has the gradients of a step in its sums, by backward step that is done.
+    /// Worker whose sums contain the gradients of each finished backward step.
     summed: BTreeMap<Step, usize>,
-    /// Backward steps that are done and whose gradients no worker has.
+    /// Finished backward steps whose gradients no worker has.
     owed: BTreeSet<Step>,
 }
 
@@ -73,8 +73,8 @@ impl Held {
         self.sums.get(step.stage.index()) == Some(&true)
     }
 
-    /// Records the worker that has a step's gradients in its sums. If `place` is `None`, the step is
-    /// owed.
+    /// Records the worker that has a step's gradients in its sums. If `place` is `None`, the step
+    /// is owed.
     fn sum(&mut self, role: Role, step: Step, place: Option<usize>) {
         if !self.is_summed(step) {
             return;
@@ -94,21 +94,21 @@ impl Held {
         }
     }
 
-    /// Forward steps of a step's visit.
+    /// Returns the forward steps of a step's visit.
     fn stashes(&self, role: Role, like: Step) -> Vec<Step> {
         let stages = self.forward.get(usize::from(role.lane)).into_iter().flatten();
         let stages = stages.filter(|(_, chunk)| *chunk == role.chunk);
         stages.map(|&(stage, _)| Step { stage: StageId(stage), ..like }).collect()
     }
 
-    /// A forward step was done at a place, or, where that is gone, nowhere.
+    /// Records the worker that has a forward step's stash. If `place` is `None`, no worker has it.
     pub(super) fn put(&mut self, step: Step, place: Option<usize>) {
         if self.residence != Residence::Host {
             self.at.entry(step).or_default().extend(place);
         }
     }
 
-    /// Forgets the stash of a step's visit, which is over. An owed step still needs it.
+    /// Removes the stashes of a finished visit, unless an owed step needs them.
     pub(super) fn through(&mut self, role: Role, step: Step) {
         let is_owed = |of: &Step| (of.round, of.interval) == (step.round, step.interval);
         if self.owed.iter().any(is_owed) {
@@ -132,14 +132,14 @@ impl Held {
         self.summed.iter().filter(|(_, at)| **at == place).map(|(step, _)| *step).collect()
     }
 
-    /// The first forward step of an interval on a lane that is done and not held at a place.
+    /// Returns the first finished forward step of an interval on a lane whose stash a worker lacks.
     fn missing(&self, lane: usize, place: usize, like: Step) -> Option<Step> {
         let steps = self.forward.get(lane)?.iter().map(|&(stage, _)| Step { stage: StageId(stage), ..like });
         let is_missing = |step: &Step| self.at.get(step).is_some_and(|places| !places.contains(&place));
         steps.into_iter().find(is_missing)
     }
 
-    /// What a backward step at a place must wait for.
+    /// Returns the forward step that a worker has to run again before a backward step.
     pub(super) fn wanted(&self, lane: usize, place: usize, step: Step) -> Option<Step> {
         match self.residence {
             Residence::Host => None,
@@ -172,7 +172,7 @@ impl Lanes {
         self.held.owed.iter().find(own).copied()
     }
 
-    /// A step that a place without other work does for the lanes at the next one.
+    /// Returns a forward step of the next worker's lanes for an idle worker.
     fn shadow(&self, place: usize) -> Option<Step> {
         let count = self.alive.len();
         let next = (1..count).map(|by| (place + by) % count).find(|&at| self.alive[at])?;
@@ -182,7 +182,7 @@ impl Lanes {
                 let interval = IntervalId(visit.interval);
                 let like = Step { round: visit.round, stage: StageId(0), interval };
                 let found = self.held.missing(number % self.depth, place, like);
-                // Somebody else may be at it.
+                // Another worker may have an attempt at it.
                 let idle = |step: &Step| !self.doing.iter().flatten().any(|key| key.step() == *step);
                 let earlier = |step: &Step| {
                     first.is_none_or(|known| (step.round, step.interval) < (known.round, known.interval))
@@ -195,15 +195,15 @@ impl Lanes {
 }
 
 impl Engine {
-    /// Does a finished step again because the rows that it kept are gone.
+    /// Launches a finished step again, because its rows are lost.
     pub(super) fn again(&mut self, step: Step) -> Option<Attempt> {
         let attempt = self.launch_again(step)?;
         self.counters.again += 1;
         Some(attempt)
     }
 
-    /// Launches one more attempt at a finished step; `None` if the step has had as many as are
-    /// allowed.
+    /// Launches another attempt at a finished step. Returns `None` if the step has had the maximum
+    /// number.
     fn launch_again(&mut self, step: Step) -> Option<Attempt> {
         let at = self.place(step.stage.index(), step.interval.0);
         let attempts = &mut self.steps[at].attempts;
@@ -215,7 +215,7 @@ impl Engine {
         Some(attempt)
     }
 
-    /// Has workers without tasks do the forward steps that the next worker may lose.
+    /// Submits redundant forward steps to idle workers.
     pub(super) fn hand_out_shadows(&mut self, lanes: &mut Lanes) {
         if lanes.held.residence != Residence::Shadowed {
             return;
@@ -225,7 +225,7 @@ impl Engine {
                 continue;
             }
             let Some(step) = lanes.shadow(place) else { continue };
-            // Redundant computation is no reason to fail.
+            // If it cannot be launched, the run continues without it.
             if let Some(attempt) = self.launch_again(step) {
                 self.counters.redundant += 1;
                 lanes.doing[place].push(key(step, attempt));
@@ -233,7 +233,7 @@ impl Engine {
         }
     }
 
-    /// An attempt at a step that was done ended at a place.
+    /// Handles the end of an attempt at a finished step.
     pub(in super::super) fn held_again(&mut self, step: Step, place: Option<usize>) {
         if planted!(self, ShadowNeverUsed) {
             return;
@@ -262,13 +262,13 @@ impl Engine {
     fn paid(&mut self) {
         match self.track {
             _ if self.owes() => {}
-            // The driver did not find all sums.
+            // The driver could not collect all sums.
             Track::Updating => self.actions.push_back(Action::Update { round: self.round() }),
             _ => self.advance(),
         }
     }
 
-    /// The end of a run whose step cannot be done as often as places are lost.
+    /// Ends the run, because workers failed too often during a step.
     pub(super) fn too_often(&mut self, step: Step) {
         let attempt = self.newest(self.place(step.stage.index(), step.interval.0));
         self.finish(Reason::Failed { key: key(step, attempt), retryable: true });
