@@ -16,10 +16,10 @@ use sha2::{Digest as _, Sha256};
 use crate::catalogue::{File, Set};
 use crate::error::{Error, Result};
 
-/// How files are called while they arrive.
+/// Beginning of the names of unfinished files.
 const PART: &str = ".part-";
-/// What is younger is not taken for a remainder, even without a lock: its owner may be about to take
-/// it.
+/// Age below which an unfinished file does not count as a remainder, even if it is not locked: its
+/// owner may be about to lock it.
 const PART_AGE: Duration = Duration::from_secs(60);
 
 /// A folder of fetched files.
@@ -28,21 +28,21 @@ pub struct Cache {
     folder: PathBuf,
 }
 
-/// Where a set lies: what `eciton_formats::open` takes.
+/// Location of a data set, for `eciton_formats::open`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// A file or a folder.
+    /// Path of the file or folder.
     pub path: PathBuf,
-    /// Which set of a folder that holds several.
+    /// Name of the set, if the folder contains several.
     pub name: Option<&'static str>,
 }
 
-/// How a file came to be in the cache.
+/// Source of a file in the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was there, with the right checksum.
+    /// The cache had the file, with the right checksum.
     Present,
-    /// It was brought.
+    /// The file was downloaded.
     Brought,
 }
 
@@ -76,7 +76,7 @@ impl Cache {
         &self.folder
     }
 
-    /// Where a file of a set lies, or would.
+    /// Returns the path of a set's file in the cache, whether it exists or not.
     pub fn place(&self, set: &Set, file: &File) -> PathBuf {
         self.folder.join(set.folder).join(file.name)
     }

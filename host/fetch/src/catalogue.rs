@@ -9,23 +9,23 @@ use crate::error::{Error, Result};
 /// A published data set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Set {
-    /// What it is asked for by.
+    /// Name of the set.
     pub name: &'static str,
-    /// What it is, in one line; edges are directed, an undirected one counts twice.
+    /// Description in one line. Edges are directed, and an undirected edge counts twice.
     pub description: &'static str,
-    /// Whose layout the files have.
+    /// Project whose file layout the set has.
     pub layout: &'static str,
-    /// Its folder within the cache and within a mirror; several sets may share one.
+    /// Folder in the cache and in a mirror. Several sets may share one.
     pub folder: &'static str,
-    /// Which of a shared folder's sets it is, or its one file.
+    /// Name of the set in a shared folder, or its only file.
     pub member: Option<&'static str>,
     /// The address under which [`File::path`] lies, with a `/` at its end.
     pub base: &'static str,
-    /// What is known of its terms.
+    /// Licence, as far as it is known.
     pub licence: &'static str,
-    /// Whom to cite.
+    /// Publication to cite.
     pub citation: &'static str,
-    /// All its files.
+    /// Files of the set.
     pub files: &'static [File],
 }
 

@@ -16,31 +16,31 @@ use crate::cache::{Cache, Failure, Outcome};
 use crate::catalogue::{File, Set};
 use crate::error::{Error, Result};
 
-/// Where files are asked for.
+/// Source of downloads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// Where the catalogue says.
+    /// The addresses of the catalogue.
     Published,
     /// `URL/planetoid/ind.cora.x` and so on: a server of a cache's folder.
     Mirror(String),
 }
 
-/// How long and how often.
+/// Time limits and numbers of retries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// For a name and a connection.
+    /// Time limit of name resolution and connection.
     pub connect: Duration,
-    /// Without a byte.
+    /// Time limit without a byte.
     pub silence: Duration,
-    /// For a whole file, redirections included.
+    /// Time limit of a whole file, redirections included.
     pub file: Duration,
-    /// Tries a file; at least one.
+    /// Number of attempts per file, at least 1.
     pub attempts: u32,
-    /// Before the second try; each further one waits twice as long.
+    /// Pause before the second attempt. It doubles with each further one.
     pub pause: Duration,
-    /// Redirections that are followed.
+    /// Maximum number of redirections.
     pub redirects: u32,
-    /// Whether a proxy that the environment names (`HTTPS_PROXY`, `HTTP_PROXY`) is used.
+    /// True if the proxy of the environment (`HTTPS_PROXY`, `HTTP_PROXY`) is used.
     pub proxy: bool,
 }
 

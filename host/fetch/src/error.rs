@@ -1,4 +1,4 @@
-//! What can go wrong when a data set is looked for or fetched.
+//! Errors of finding and downloading data sets.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ pub enum Error {
     #[error("no published data set is called `{name}`{}; known: {known}",
         nearest.as_ref().map(|n| format!(" (did you mean `{n}`?)")).unwrap_or_default())]
     UnknownSet {
-        /// As asked.
+        /// The name requested.
         name: String,
         /// The most similar name, if any is similar.
         nearest: Option<String>,
@@ -35,9 +35,9 @@ pub enum Error {
         url: String,
         /// The set.
         set: &'static str,
-        /// What happened.
+        /// The problem.
         problem: String,
-        /// How often it was tried.
+        /// Number of attempts.
         attempts: u32,
     },
     /// The server has no such file, or does not give it.
@@ -52,7 +52,7 @@ pub enum Error {
         set: &'static str,
         /// The HTTP status.
         status: u16,
-        /// How often it was tried.
+        /// Number of attempts.
         attempts: u32,
     },
     /// A file of another length.
@@ -62,9 +62,9 @@ pub enum Error {
         origin: String,
         /// The file's name.
         file: &'static str,
-        /// As published.
+        /// The published size.
         expected: u64,
-        /// As found; one more than expected stands for all that is longer.
+        /// The size found. If the file is longer than published, this is the published size plus 1.
         found: u64,
     },
     /// A file of the right length and other content.
@@ -76,9 +76,9 @@ pub enum Error {
         origin: String,
         /// The file's name.
         file: &'static str,
-        /// As published, in hexadecimal digits.
+        /// The published checksum, in hexadecimal digits.
         expected: &'static str,
-        /// As found.
+        /// The checksum found.
         found: String,
     },
     /// A file of the cache that changed after it was fetched.
@@ -103,13 +103,13 @@ pub enum Error {
         file: &'static str,
         /// The folder that it has in a cache.
         within: &'static str,
-        /// Where it is published.
+        /// Address of the publication.
         url: String,
     },
     /// An address that is none.
     #[error("`{url}` is no address; give http://HOST/PATH or https://HOST/PATH")]
     Address {
-        /// As given.
+        /// The address given.
         url: String,
     },
     /// No certificates to check servers with.
@@ -117,7 +117,7 @@ pub enum Error {
         "no root certificates were found ({problem}); install the package ca-certificates or set SSL_CERT_FILE"
     )]
     NoCertificates {
-        /// What was tried.
+        /// The problem.
         problem: String,
     },
     /// The operating system refused.
@@ -125,15 +125,16 @@ pub enum Error {
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What was tried.
+        /// The action that failed.
         action: &'static str,
-        /// What the operating system said.
+        /// Error of the operating system.
         source: std::io::Error,
     },
 }
 
 impl Error {
-    /// Whether the same may succeed if it is tried again: the network's and the server's troubles.
+    /// Returns whether another attempt may succeed, which is so for failures of the network and the
+    /// server.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,

@@ -22,10 +22,10 @@ use crate::error::{Error, Result, shortened};
 use crate::key::Key;
 use crate::store::MAX_OBJECT_BYTES;
 
-/// What the service takes as an event or an answer of a synchronous call, in bytes.
+/// Maximum size of an event or an answer of a synchronous call, in bytes.
 pub const SYNC_PAYLOAD_BYTES: usize = 6 * 1024 * 1024;
 
-/// What the JSON around a frame takes at most: two keys, numbers and names.
+/// Maximum size of the JSON around a frame, in bytes: two keys, numbers and names.
 const AROUND_BYTES: usize = 2048;
 
 /// The largest frame that fits into a message inline, in bytes.
@@ -34,14 +34,14 @@ pub const INLINE_FRAME_BYTES: u64 = ((SYNC_PAYLOAD_BYTES - AROUND_BYTES) / 4 * 3
 /// The version of both messages.
 pub const VERSION: u32 = 1;
 
-/// How a frame travels.
+/// Way in which a frame is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Carrier {
-    /// In the message itself.
+    /// The frame is in the message.
     Inline(Bytes),
-    /// As an object of the store.
+    /// The frame is an object of the store.
     Object {
-        /// Where.
+        /// Key of the object.
         key: Key,
         /// The frame's bytes, which are the object's.
         bytes_len: u64,
@@ -64,11 +64,12 @@ impl Carrier {
 pub struct Invocation {
     /// The request's frame.
     pub frame: Carrier,
-    /// Where an answer goes that does not fit inline; it is written if nothing is there yet.
+    /// Key of the object for an answer that is too large for the message. It is written only if
+    /// there is no such object.
     pub answer_key: Option<Key>,
     /// The largest answer's frame to send inline, in bytes: at most [`INLINE_FRAME_BYTES`].
     pub max_inline_bytes: u64,
-    /// Whether the kernel may begin before all of its input is there.
+    /// True if the kernel may begin before all of its input has arrived.
     pub stream: bool,
 }
 
@@ -79,7 +80,7 @@ pub struct Reply {
     pub frame: Carrier,
     /// Microseconds that writing the object took; 0 inline.
     pub send_us: u64,
-    /// Whether there was an object already: another attempt was first, and its answer counts.
+    /// True if the object existed already. Then another attempt was first, and its answer counts.
     pub existed: bool,
 }
 
@@ -121,7 +122,7 @@ const EVENT: &str = "the function's event";
 const ANSWER: &str = "the function's answer";
 
 impl Invocation {
-    /// As JSON of at most [`SYNC_PAYLOAD_BYTES`].
+    /// Returns the JSON, of at most [`SYNC_PAYLOAD_BYTES`] bytes.
     pub fn to_json(&self) -> Result<Vec<u8>> {
         let Self { frame, answer_key, max_inline_bytes, stream } = self;
         check_inline(EVENT, *max_inline_bytes)?;
@@ -144,7 +145,7 @@ impl Invocation {
 }
 
 impl Reply {
-    /// As JSON of at most [`SYNC_PAYLOAD_BYTES`].
+    /// Returns the JSON, of at most [`SYNC_PAYLOAD_BYTES`] bytes.
     pub fn to_json(&self) -> Result<Vec<u8>> {
         let Self { frame, send_us, existed } = self;
         write(ANSWER, frame, &format!(",\"send_us\":{send_us},\"existed\":{existed}}}"))

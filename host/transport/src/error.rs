@@ -1,4 +1,4 @@
-//! What can go wrong between the two ends: names, sizes, envelopes, services.
+//! Errors of transports: names, sizes, envelopes and services.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ pub enum Error {
     /// There is no such object.
     #[error("{operation}: there is no object {key}")]
     NotFound {
-        /// What was asked of the store.
+        /// The operation of the store.
         operation: &'static str,
         /// The object.
         key: String,
@@ -21,7 +21,7 @@ pub enum Error {
     /// Something is larger than its stated limit.
     #[error("{what} of {found} bytes is over the limit of {allowed} bytes")]
     TooLarge {
-        /// What is too large.
+        /// Name of the object or message that is too large.
         what: String,
         /// Bytes found, or claimed.
         found: u64,
@@ -33,7 +33,7 @@ pub enum Error {
     Key {
         /// The text, shortened if it is long.
         key: String,
-        /// What is wrong, and what is allowed.
+        /// The value found, and the values allowed.
         reason: String,
     },
     /// A range that has no bytes.
@@ -51,37 +51,37 @@ pub enum Error {
     Envelope {
         /// Invocation or reply.
         what: &'static str,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// The service refused, failed, or could not be reached.
     #[error("{operation} {key}: {code}: {message}")]
     Service {
-        /// What was asked of the store.
+        /// The operation of the store.
         operation: &'static str,
         /// The object or prefix.
         key: String,
         /// The service's error code, or ours in its place.
         code: String,
-        /// What it said.
+        /// Message of the service.
         message: String,
-        /// Whether the same request may succeed later.
+        /// True if the same request may succeed later.
         retryable: bool,
     },
     /// The service did not answer in time.
     #[error("{operation} {key}: no answer in time: {reason}")]
     Timeout {
-        /// What was asked of the store.
+        /// The operation of the store.
         operation: &'static str,
         /// The object or prefix.
         key: String,
-        /// Which limit passed.
+        /// The time limit that passed.
         reason: String,
     },
     /// A folder store's file system failed.
     #[error("{operation} {}: {source}", path.display())]
     Io {
-        /// What was asked of the store.
+        /// The operation of the store.
         operation: &'static str,
         /// The file or folder.
         path: PathBuf,
@@ -93,7 +93,7 @@ pub enum Error {
     Settings {
         /// The setting.
         name: &'static str,
-        /// What is wrong, and what is allowed.
+        /// The value found, and the values allowed.
         reason: String,
     },
     /// Bytes that came are not the tensor that was announced.
@@ -115,8 +115,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the same operation, unchanged, may succeed later. The store has tried again already,
-    /// within its limits; this is for whoever decides on another attempt at the task.
+    /// Returns whether the same operation may succeed later. The store has retried already, within
+    /// its limits. A caller uses this to decide on another attempt at the task.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
@@ -128,8 +128,8 @@ impl Error {
         }
     }
 
-    /// Whether the object is not there, or the one who asks may not know: S3 answers `AccessDenied` for
-    /// absent objects to roles that must not list the bucket.
+    /// Returns whether the object may be absent. S3 answers `AccessDenied` for an absent object if
+    /// the role may not list the bucket.
     #[must_use]
     pub fn may_be_absent(&self) -> bool {
         match self {
@@ -138,7 +138,7 @@ impl Error {
         }
     }
 
-    /// Whether it says that the object does not exist.
+    /// Returns whether the service reports that the object does not exist.
     #[must_use]
     pub const fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound { .. })

@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::key::Key;
 use crate::store::{Sink, Store, check_range, range_error};
 
-/// How a long range is cut into requests.
+/// Division of a long range into requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pipeline {
     /// Bytes of a request: 64 KiB to 64 MiB. Each request has a price.
@@ -58,7 +58,7 @@ impl Pipeline {
     }
 }
 
-/// What a fetch took.
+/// Counts of a fetch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Bytes that came.

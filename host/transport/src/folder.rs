@@ -20,10 +20,10 @@ use crate::store::{
     check_size, cut_range,
 };
 
-/// What a reader's sink gets at once.
+/// Size of the pieces that a reader's sink gets, in bytes.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// How often a write makes its folder anew when a removal takes it away in between.
+/// Maximum number of times that a write creates its folder again because a removal has deleted it.
 const MAX_FOLDER_TRIES: usize = 16;
 
 /// Objects as files below a folder. Many processes may use it at once.

@@ -43,8 +43,8 @@ impl Key {
     }
 }
 
-/// Whether a text can be the beginning of keys: empty, or of a key's characters without an empty, `.`
-/// or `..` part before its last slash.
+/// Checks that a text can be the beginning of a key: it is empty, or has the characters of a key
+/// and no empty, `.` or `..` part before its last slash.
 pub(crate) fn check_prefix(prefix: &str) -> Result<()> {
     let fault = if prefix.is_empty() {
         None

@@ -1,4 +1,4 @@
-//! Where each object of a run lies, written by one end and understood by the other.
+//! Keys of a run's objects, which one end writes and the other reads.
 //!
 //! ```text
 //! runs/{run}/p{pass}/r{round}/s{stage}/i{interval}/a{attempt}.task    the frame of one try
@@ -20,10 +20,10 @@ use eciton_types::{Attempt, IntervalId, OperationId, Round, StageId, Step, TaskK
 use crate::error::{Error, Result, shortened};
 use crate::key::Key;
 
-/// Where all runs lie.
+/// Prefix of the keys of all runs.
 pub const RUNS: &str = "runs/";
 
-/// Where compiled kernels lie.
+/// Prefix of the keys of compiled kernels.
 pub const KERNELS: &str = "kernels/";
 
 /// The longest run name, in bytes.
@@ -35,7 +35,7 @@ pub struct RunKeys {
     prefix: String,
 }
 
-/// What a key names.
+/// Parsed key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Name {
@@ -43,7 +43,7 @@ pub enum Name {
     Task {
         /// The run.
         run: String,
-        /// Which start of an engine.
+        /// Number of the pass, which is one start of an engine.
         pass: u32,
         /// Step and attempt.
         key: TaskKey,
@@ -52,7 +52,7 @@ pub enum Name {
     Answer {
         /// The run.
         run: String,
-        /// Which start of an engine.
+        /// Number of the pass, which is one start of an engine.
         pass: u32,
         /// The step.
         step: Step,
@@ -61,7 +61,7 @@ pub enum Name {
     Weights {
         /// The run.
         run: String,
-        /// How often they were updated.
+        /// Version of the weights.
         version: Version,
         /// Whose they are.
         operation: OperationId,
@@ -99,7 +99,7 @@ impl RunKeys {
         Ok(Self { prefix: format!("{RUNS}{run}/") })
     }
 
-    /// What every key of the run begins with, `/` included.
+    /// Returns the prefix of all keys of the run, with the final `/`.
     #[must_use]
     pub fn prefix(&self) -> &str {
         &self.prefix
@@ -146,8 +146,8 @@ pub fn kernel(digest: &[u8; 32], baseline: &str) -> Result<Key> {
     Key::new(format!("{KERNELS}{hex}.{baseline}.cwasm"))
 }
 
-/// What `key` names; `None` for names that this module does not write. There is one name for each
-/// thing: `r1` is not `r000001`.
+/// Parses a key. Returns `None` for a name that this module does not write. Each object has one
+/// name: `r1` is not read as `r000001`.
 #[must_use]
 pub fn parse(key: &Key) -> Option<Name> {
     let text = key.as_str();

@@ -69,7 +69,7 @@ pub struct S3Store {
     inner: Arc<Inner>,
 }
 
-/// What the tasks of one large write share.
+/// State that the tasks of a store share.
 #[derive(Debug)]
 struct Inner {
     client: Client,

@@ -1,4 +1,4 @@
-//! What an object store does, and what it counts.
+//! Interface of object stores, and counts of their requests.
 
 use std::future::Future;
 use std::ops::Range;
@@ -35,22 +35,23 @@ pub type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 /// Takes bytes in order, in pieces of any size. An error ends the reading.
 pub type Sink<'a> = dyn FnMut(Bytes) -> Result<()> + Send + 'a;
 
-/// When a write may happen.
+/// Condition of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// Whatever is there is replaced.
+    /// An existing object is replaced.
     Always,
-    /// Only if there is no such object. Of many writers exactly one wins.
+    /// The write succeeds only if there is no such object. Of several concurrent writes exactly one
+    /// succeeds.
     IfAbsent,
 }
 
-/// How a write ended.
+/// Result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
-    /// The bytes are there now.
+    /// The object was written.
     Written,
-    /// [`Condition::IfAbsent`], and there is an object already. It may be one's own: a write whose
-    /// answer was lost is tried again and finds itself.
+    /// The condition is [`Condition::IfAbsent`], and the object exists. It may be the caller's own:
+    /// if the answer to a write is lost, the retry finds the object.
     Exists,
 }
 
@@ -86,7 +87,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// An object's size in bytes.
     fn size<'a>(&'a self, key: &'a Key) -> Pending<'a, u64>;
 
-    /// What was asked of the service so far, by this store.
+    /// Returns the counts of this store's requests so far.
     fn counts(&self) -> Counts;
 }
 
@@ -104,7 +105,7 @@ pub struct Counts {
     pub deletes: u64,
     /// Questions for a size.
     pub heads: u64,
-    /// Of all these, how many were further tries of a request.
+    /// Number of all these requests that were retries.
     pub retries: u64,
     /// Bytes of objects that came.
     pub bytes_in: u64,
@@ -113,7 +114,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// What was added since `earlier`.
+    /// Returns the difference to earlier counts.
     #[must_use]
     pub const fn since(&self, earlier: &Self) -> Self {
         Self {

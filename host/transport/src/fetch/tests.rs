@@ -21,7 +21,7 @@ const RATE: f64 = 25e6;
 #[derive(Debug, Default)]
 struct Clock {
     now: Mutex<f64>,
-    /// By moment (the bits of a positive number are in its order) and turn.
+    /// Sleepers by time, as the bits of a positive number, and by turn.
     sleepers: Mutex<BTreeMap<(u64, u64), oneshot::Sender<()>>>,
     turns: AtomicU64,
 }

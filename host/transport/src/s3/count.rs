@@ -37,7 +37,7 @@ impl Intercept for Counting {
     }
 }
 
-/// What a request is, as S3's price list has it.
+/// Returns the kind of a request in S3's price list.
 fn kind(method: &str, uri: &str) -> Kind {
     let asks = |name: &str| {
         let query = uri.split_once('?').map_or("", |(_, query)| query);

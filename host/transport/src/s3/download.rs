@@ -12,10 +12,11 @@ use crate::error::{Error, Result};
 use crate::key::Key;
 use crate::store::{Sink, check_range, check_size, range_error};
 
-/// What is set aside for an object at once, whatever length the service claims.
+/// Maximum number of bytes that are allocated at once for an object, whatever length the service
+/// reports.
 const MAX_RESERVE_BYTES: u64 = 64 << 20;
 
-/// What an answer's head says that is coming.
+/// Range of an object that an answer's head announces.
 struct Coming {
     /// Offset of the first byte in the object.
     start: u64,
@@ -24,11 +25,11 @@ struct Coming {
     etag: Option<String>,
 }
 
-/// Where bytes go.
+/// Destination of an object's bytes.
 pub(super) enum Taker<'a, 'b> {
-    /// To whoever wants them as they come.
+    /// A sink, which takes them as they arrive.
     Sink(&'a mut Sink<'b>),
-    /// Into one piece.
+    /// One buffer.
     Memory(&'a mut Vec<u8>),
 }
 
@@ -50,11 +51,11 @@ impl Taker<'_, '_> {
     }
 }
 
-/// How a body ended before its end.
+/// Result of a body that ended too early.
 enum Broken {
-    /// Ask again for the rest.
+    /// The remaining bytes are to be requested again.
     Again(Error),
-    /// Asking again would not help.
+    /// Another request would not help.
     End(Error),
 }
 
@@ -194,7 +195,7 @@ fn idle(came: u64, wanted: u64, limit: Duration) -> String {
     format!("the body stopped after {came} of {wanted} bytes, or came too slowly; the limit is {limit:?}")
 }
 
-/// What an answer's head promises, held against what was asked for.
+/// Reads the announced range from an answer's head, and compares it with the requested one.
 fn coming(key: &Key, range: Option<&Range<u64>>, answer: &GetObjectOutput) -> Result<Coming> {
     let wrong = |what: String| failure::ours("get", key.as_str(), "OtherRange", &what);
     let claimed = answer.content_length().and_then(|len| u64::try_from(len).ok());

@@ -1,4 +1,4 @@
-//! Where a bucket is, who asks, and for how long.
+//! Settings of an S3 store: address, credentials and time limits.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const MIN_PART_BYTES: u64 = 5 * MIB;
 /// The largest part that S3 takes.
 const MAX_PART_BYTES: u64 = 5 << 30;
 
-/// How to reach a bucket.
+/// Settings of an S3 store.
 #[derive(Clone, Debug)]
 pub struct S3Settings {
     /// The bucket's name.
@@ -25,7 +25,7 @@ pub struct S3Settings {
     pub region: String,
     /// A stand-in's or private address, `http://` or `https://`; none for AWS itself.
     pub endpoint: Option<String>,
-    /// Who asks.
+    /// Credentials of the requests.
     pub credentials: Credentials,
     /// From this size on, objects are written in parts of this size: 5 MiB to 5 GiB.
     pub multipart_bytes: u64,
@@ -47,7 +47,7 @@ pub struct S3Settings {
     pub slowest_bytes_per_s: u64,
 }
 
-/// Who asks.
+/// Source of the credentials.
 #[derive(Clone, Debug, Default)]
 pub enum Credentials {
     /// `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and, if set, `AWS_SESSION_TOKEN`, read when the

@@ -13,13 +13,14 @@ use crate::key::Key;
 use crate::store::MAX_PARTS;
 use crate::store::{Condition, Stored};
 
-/// How often a write begins anew because another one was at the same key, or lost its parts.
+/// Maximum number of times that a write starts again because another write has the same key, or its
+/// parts are lost.
 const MAX_STARTS: u32 = 5;
 
-/// How one start ended.
+/// Result of one start of a write.
 enum Start {
     Done(Stored),
-    /// The service asks for a new start.
+    /// The write has to start again.
     Again(Error),
 }
 
@@ -183,7 +184,7 @@ fn header(condition: Condition) -> Option<String> {
     (condition == Condition::IfAbsent).then(|| "*".to_owned())
 }
 
-/// What the service's refusal of a write means.
+/// Returns the meaning of a refused write.
 fn judge(error: Error, condition: Condition) -> Result<Start> {
     match &error {
         Error::Service { code, .. } => match code.as_str() {
