@@ -145,17 +145,18 @@ pub struct Comparison {
     pub built: Entry,
     /// The kernel as locked, if it is.
     pub locked: Option<Entry>,
-    /// Whether the committed component has the very bytes that were built now.
+    /// True if the committed component has the same bytes as the one that was built now.
     pub same_bytes: bool,
-    /// Whether the committed component was made from these sources.
+    /// True if the committed component was built from these sources.
     pub same_sources: bool,
-    /// Whether the committed component was made by the same versions of the tools; other versions
+    /// True if the committed component was built by the same versions of the tools. Other versions
     /// give other bytes.
     pub same_compiler: bool,
 }
 
 impl Comparison {
-    /// Whether the committed component is what the sources make, as far as this toolchain can tell.
+    /// Returns whether the committed component is what the sources compile to, as far as this
+    /// toolchain can tell.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.same_sources && (self.same_bytes || !self.same_compiler)

@@ -20,7 +20,7 @@ use crate::error::{Error, Result, io};
 use crate::toolchain::answer;
 use crate::{digest, file};
 
-/// Where bindings lie in a kernel's folder.
+/// Name of the folder with bindings in a kernel's folder.
 pub(crate) const BINDINGS: &str = "bindings";
 
 /// wasi-libc's target by the name that compilers from 11 on have in common.
@@ -110,7 +110,7 @@ impl Clang {
     }
 }
 
-/// Whether a folder is a kernel in C: without a `Cargo.toml`, with a `.c` file.
+/// Returns whether a folder is a kernel in C: it has a `.c` file and no `Cargo.toml`.
 #[must_use]
 pub fn is_c(dir: &Path) -> bool {
     !dir.join("Cargo.toml").exists() && sources(dir).is_ok_and(|sources| !sources.is_empty())

@@ -55,13 +55,13 @@ const CARGO_VARIABLES: [&str; 8] = [
     "CARGO_BUILD_JOBS",
 ];
 
-/// What receives lines of messages.
+/// Callback for lines of messages.
 type Watch<'a> = Box<dyn FnMut(&str) + 'a>;
 
 /// A finished component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Built {
-    /// Where it was written.
+    /// Path of the component.
     pub path: PathBuf,
     /// The package's name.
     pub package: String,
@@ -98,7 +98,7 @@ pub fn build(crate_dir: &Path, target_dir: &Path, out: &Path) -> Result<Built> {
     Build::new(&toolchain, crate_dir).target_dir(target_dir).run(out)
 }
 
-/// How one kernel crate is built.
+/// Settings of the build of one kernel crate.
 #[must_use]
 pub struct Build<'a> {
     toolchain: &'a Toolchain,
@@ -412,7 +412,7 @@ pub(crate) fn wrap(package: &str, dir: &Path, module: &[u8]) -> Result<Vec<u8>> 
     if differences.is_empty() { Ok(component) } else { Err(refuse(differences)) }
 }
 
-/// What is needed of `cargo metadata`.
+/// Fields of `cargo metadata` that are read.
 #[derive(Deserialize)]
 struct Metadata {
     packages: Vec<Package>,
@@ -435,7 +435,7 @@ struct Target {
     crate_types: Vec<String>,
 }
 
-/// What is needed of cargo's messages.
+/// Fields of cargo's messages that are read.
 #[derive(Deserialize)]
 struct Message {
     reason: String,
@@ -445,7 +445,7 @@ struct Message {
     filenames: Vec<PathBuf>,
 }
 
-/// Where a crate and its dependencies lie.
+/// Folders of a crate and its dependencies.
 struct Layout {
     package: String,
     /// The library's name, as its files have it.

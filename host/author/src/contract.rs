@@ -35,7 +35,7 @@ pub const MAX_COMPONENT_BYTES: u64 = 64 << 20;
 
 const PACKAGE: &str = "eciton:kernel/";
 
-/// What a kernel is compiled against.
+/// World of the contract that a kernel is compiled against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum World {
     /// `vertex-kernel`: rows in, rows out.
@@ -79,7 +79,7 @@ impl Contract {
         Self::get(of, VERSION)
     }
 
-    /// That of an accepted version.
+    /// Returns the contract of an accepted version.
     fn get(of: World, version: &str) -> Result<&'static Self> {
         static READ: [[OnceLock<Result<Contract, String>>; 2]; VERSIONS.len()] =
             [const { [const { OnceLock::new() }; 2] }; VERSIONS.len()];
@@ -201,7 +201,7 @@ pub fn check_module(module: &[u8]) -> Result<Vec<Difference>> {
     Ok(differences)
 }
 
-/// What makes a file not worth decoding.
+/// Returns the reason why a file is not worth decoding, if there is one.
 pub(crate) fn unfit_file(bytes: &[u8]) -> Option<Difference> {
     let len = bytes.len() as u64;
     if len > MAX_COMPONENT_BYTES {
@@ -322,7 +322,7 @@ fn kernel_interface(name: &str) -> Option<(&str, &str)> {
     Some(name.split_once('@').unwrap_or((name, "")))
 }
 
-/// Whether imports and exports are of more than one package, or version of one.
+/// Returns whether imports and exports belong to several packages, or to several versions of one.
 fn several_packages(names: &[(Side, String)]) -> bool {
     let package = |name: &str| -> Option<(String, String)> {
         let (package, interface) = name.split_once('/')?;

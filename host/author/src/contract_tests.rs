@@ -83,7 +83,7 @@ fn every_version_itself_fits() {
     }
 }
 
-/// What a kernel of another text would miss in the current contract.
+/// Returns the differences between the current contract and a kernel of another text.
 fn missed(released: &str, text: &str) -> Vec<Difference> {
     let text = text.replace(&package(released), &package(VERSION));
     let mut differences = Vec::new();
@@ -301,7 +301,7 @@ fn a_component_speaks_one_version() {
     assert!(matches!(both("0.2.0")[..], [Difference::Version { .. }, ..]));
 }
 
-/// What is new is new to kernels of now.
+/// New items of a contract exist only for kernels of that version.
 #[test]
 fn a_component_is_compared_with_the_version_that_it_speaks() {
     let (oldest, text) = VERSIONS[0];
@@ -442,7 +442,7 @@ fn unknown_interface_and_extra_export() {
     );
 }
 
-/// As componentize-py leaves an interface `exports` of its own.
+/// An interface `exports`, as componentize-py adds one.
 #[test]
 fn what_is_exported_besides_is_nobodys_concern() {
     let own = CONTRACT.replace(
@@ -469,7 +469,7 @@ fn packages_that_use_each_other_are_refused() {
     assert!(!crate::outline(&damaged).is_empty());
 }
 
-/// What other packages' interfaces are exported is nobody's concern either.
+/// Exported interfaces of other packages are ignored.
 #[test]
 fn interfaces_of_other_packages_may_be_exported() {
     let own = CONTRACT.replace("world vertex-kernel {", "world vertex-kernel {\n export other:more/extra;\n");

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-/// Which side of a component an item is on.
+/// Side of a component that an item is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// What the kernel asks of the host.
+    /// Items that the kernel imports from the host.
     Import,
-    /// What the kernel offers the host.
+    /// Items that the kernel exports to the host.
     Export,
 }
 
@@ -20,7 +20,7 @@ pub enum Side {
 pub enum Difference {
     /// Not a WebAssembly component at all.
     NotAComponent {
-        /// What it is instead.
+        /// The item found instead.
         found: String,
     },
     /// Larger than a kernel may be.
@@ -249,7 +249,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// What to do about a version that is not accepted.
+/// Returns the remedy for a version that is not accepted.
 fn of_version(name: &str) -> &'static str {
     let patch = |version: &str| {
         let (series, patch) = version.rsplit_once('.')?;
@@ -264,7 +264,7 @@ fn of_version(name: &str) -> &'static str {
     }
 }
 
-/// What a kernel does instead of an ambient import.
+/// Returns the remedy for an ambient import.
 fn remedy(import: &str) -> &'static str {
     const REMEDIES: [(&str, &str); 9] = [
         (

@@ -13,17 +13,17 @@ const FORMAT: u32 = 1;
 /// Largest lock file, in bytes.
 const MAX_LOCK_BYTES: u64 = 1 << 20;
 
-/// What a lock file has, one a kernel.
+/// Entry of a lock file, for one kernel.
 pub(crate) trait Entry: Serialize + DeserializeOwned {
     /// First lines of the file: who makes it, and what its fields say.
     const HEADING: &'static str;
-    /// What to do about a file that cannot be understood.
+    /// Remedy for a file that cannot be parsed.
     const REMEDY: &'static str;
 
-    /// What there is one entry of.
+    /// Returns the key, which is unique in a file.
     fn key(&self) -> &str;
 
-    /// What is wrong with it, though it is of this form.
+    /// Returns the fault of an entry that was parsed, if it has one.
     fn odd(&self) -> Option<String> {
         None
     }

@@ -1,4 +1,4 @@
-//! What can go wrong while a kernel is built, checked or recorded.
+//! Errors of building, checking and recording kernels.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ pub enum Error {
     /// No compiler on this machine can build for `wasm32-unknown-unknown`.
     #[error("no compiler for wasm32-unknown-unknown was found\n{}\n{INSTALL}", tried_lines(tried))]
     NoToolchain {
-        /// What was looked at and why it does not serve, one sentence each.
+        /// The candidates and the reasons why they do not serve, one sentence each.
         tried: Vec<String>,
     },
     /// `ECITON_WASM_RUSTC` names a compiler that cannot build kernels.
@@ -30,7 +30,7 @@ pub enum Error {
     /// No clang on this machine can build a kernel in C.
     #[error("no clang for wasm32 was found\n{}\n{INSTALL_C}", tried_lines(tried))]
     NoClang {
-        /// What was looked at and why it does not serve, one sentence each.
+        /// The candidates and the reasons why they do not serve, one sentence each.
         tried: Vec<String>,
     },
     /// The folder has C sources, and not of one kernel.
@@ -47,7 +47,7 @@ pub enum Error {
     /// No `cargo` can be run.
     #[error("cargo cannot be run ({found}); install Rust with cargo, or set CARGO to its path")]
     NoCargo {
-        /// What was tried.
+        /// The candidates that were tried.
         found: String,
     },
     /// The folder holds no crate.
@@ -63,13 +63,13 @@ pub enum Error {
     KernelName {
         /// The name.
         name: String,
-        /// What is wrong with it.
+        /// The fault.
         found: String,
     },
     /// Something is where a crate was to be made.
     #[error("{}: there already; choose another name or folder", path.display())]
     Exists {
-        /// Where.
+        /// The file or folder.
         path: PathBuf,
     },
     /// The crate is not one package with a library.
@@ -77,7 +77,7 @@ pub enum Error {
     NotAKernelCrate {
         /// Its Cargo.toml.
         manifest: PathBuf,
-        /// What was found instead.
+        /// The item found instead.
         found: String,
     },
     /// A tool did not start, or its answer made no sense.
@@ -85,7 +85,7 @@ pub enum Error {
     Tool {
         /// The command, shortened.
         command: String,
-        /// What came back.
+        /// The answer.
         found: String,
     },
     /// Cargo or clang refused, or the compiler found errors; their own words follow.
@@ -120,9 +120,9 @@ pub enum Error {
     /// The binary's sections do not fit together.
     #[error("byte {offset}: {found}; the file is damaged, build it again")]
     Malformed {
-        /// Where in the file.
+        /// Offset in the file, in bytes.
         offset: usize,
-        /// What was found.
+        /// The value found.
         found: String,
     },
     /// The contract inside this program cannot be read: a fault of the program.
@@ -144,7 +144,7 @@ pub enum Error {
     TooManySources {
         /// The folder.
         dir: PathBuf,
-        /// How much was found when counting stopped.
+        /// The number found when counting stopped.
         found: u64,
         /// The limit.
         allowed: u64,
@@ -164,9 +164,9 @@ pub enum Error {
     Lock {
         /// The lock file.
         path: PathBuf,
-        /// What was found.
+        /// The value found.
         found: String,
-        /// What to do.
+        /// The remedy.
         remedy: &'static str,
     },
     /// A component that a lock file which holds for it does not list.
@@ -210,7 +210,7 @@ pub enum Error {
     /// The file system refused.
     #[error("{}: cannot {operation}: {source}", path.display())]
     Io {
-        /// What was attempted, for instance `read`.
+        /// The operation, for instance `read`.
         operation: &'static str,
         /// The file or folder.
         path: PathBuf,
@@ -219,14 +219,14 @@ pub enum Error {
     },
 }
 
-/// What to install, for both kinds of Rust installation.
+/// Commands that install a toolchain, for both kinds of Rust installation.
 pub(crate) const INSTALL: &str = "to install one:
   with rustup:     rustup target add wasm32-unknown-unknown
   Debian, Ubuntu:  apt-get install rustc-web cargo-web rust-web-src lld-19   (or the newest lld-NN there is)
   another rustc:   set ECITON_WASM_RUSTC to a compiler that has the target, or that has its own source
                    (lib/rustlib/src/rust/library under its sysroot) with wasm-ld or rust-lld beside it";
 
-/// What to install for kernels in C.
+/// Commands that install a toolchain for kernels in C.
 const INSTALL_C: &str = "to install one:
   Debian, Ubuntu:  apt-get install clang lld wasi-libc
   another clang:   set ECITON_WASM_CLANG to one that has wasm-ld beside it and finds wasi-libc";

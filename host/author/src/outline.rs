@@ -1,4 +1,4 @@
-//! What a component says of itself: the interfaces that it imports and exports, with their functions.
+//! Outline of a component: the interfaces that it imports and exports, with their functions.
 
 use crate::contract::{decode, interface, names, unfit_file};
 use crate::difference::Side;
@@ -7,9 +7,9 @@ use crate::text;
 /// An interface of a component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Whether the kernel asks for it or offers it.
+    /// Side: imported or exported by the kernel.
     pub side: Side,
-    /// As the binary has it, for instance `eciton:kernel/linalg@0.1.0`.
+    /// Name in the binary, for instance `eciton:kernel/linalg@0.1.0`.
     pub name: String,
     /// Its functions in order: `matrix.rows`, and the type as WIT. None of what is no interface, or cannot
     /// be read as one.

@@ -17,7 +17,7 @@ use crate::error::{Error, Result, io};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pin {
-    /// Where it lies, from the lock file's folder, with `/`.
+    /// Path relative to the folder of the lock file, with `/`.
     pub path: String,
     /// Its digest: `sha256:` and hexadecimal digits.
     pub component: String,
@@ -62,7 +62,7 @@ pub struct Pins {
 impl Pins {
     /// The file's name.
     pub const NAME: &str = "eciton-kernels.lock";
-    /// How many folders a component may lie below its lock file's.
+    /// Maximum number of folders between a lock file and a component below it.
     pub const LEVELS: usize = 3;
 
     /// The lock file of a folder; without pins where there is no such file.
@@ -83,7 +83,7 @@ impl Pins {
         folders.map(|folder| folder.join(Self::NAME)).find(|path| is_there(path))
     }
 
-    /// Whether a run may take the component of that file, of which `component` are the bytes.
+    /// Checks that a run may use a component. `component` has the bytes of the file.
     ///
     /// # Errors
     /// [`Error::NotPinned`] or [`Error::OtherPinned`] where a lock file holds for it and lists it not, or
@@ -151,7 +151,8 @@ impl Pins {
     }
 }
 
-/// What is there but cannot be looked at is there: reading it says why.
+/// Returns whether a path exists. A path that cannot be examined counts as existing, so that
+/// reading it reports the reason.
 fn is_there(path: &Path) -> bool {
     path.symlink_metadata().err().is_none_or(|error| error.kind() != std::io::ErrorKind::NotFound)
 }

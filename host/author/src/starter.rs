@@ -110,7 +110,7 @@ const SDK: &[Source] = sdk![
 ];
 const WIT: Source =
     Source { path: "sdk/wit/kernel.wit", text: include_str!("../../../wit/kernel/kernel.wit") };
-/// Where the SDK looks for the contract in the repository, and where it lies in the crate.
+/// Path of the contract in the repository's SDK, and in a new crate.
 const WIT_PATHS: [&str; 2] = ["\"../../wit/kernel\"", "\"wit\""];
 const ROWS: [Source; 2] = [
     Source { path: "src/lib.rs", text: include_str!("../starter/src/lib.rs") },

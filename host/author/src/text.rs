@@ -5,7 +5,7 @@ use wit_parser::{
     Function, FunctionKind, Handle, InterfaceId, Resolve, Type, TypeDefKind, TypeId, TypeOwner,
 };
 
-/// How deep anonymous types may nest in a text.
+/// Maximum nesting depth of anonymous types in a text.
 const MAX_DEPTH: u32 = 100;
 
 /// `matrix.rows` for a method, `out.create` for a static function, `matmul` for a plain one.
@@ -86,7 +86,7 @@ fn named(resolve: &Resolve, home: InterfaceId, id: TypeId, depth: u32) -> String
     }
 }
 
-/// Where a type that was only given another name, or `use`d, comes from.
+/// Returns the definition of a type that is an alias or is `use`d.
 fn origin(resolve: &Resolve, mut id: TypeId) -> TypeId {
     // A chain cannot be longer than there are types.
     for _ in 0..resolve.types.len() {

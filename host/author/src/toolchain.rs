@@ -19,7 +19,7 @@ const OLDEST: (u32, u32) = (1, 85);
 /// Newest `wasm-ld-NN` that is looked for.
 const LLD_NEWEST: u32 = 99;
 
-/// Where the standard library for kernels comes from.
+/// Source of the standard library for kernels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StandardLibrary {
@@ -131,7 +131,7 @@ impl Toolchain {
         )
     }
 
-    /// Where the standard library comes from.
+    /// Returns the source of the standard library.
     #[must_use]
     pub fn library(&self) -> &StandardLibrary {
         &self.library
@@ -166,7 +166,7 @@ impl Compiler {
         Ok(Self { rustc: rustc.to_owned(), version, host, sysroot: PathBuf::from(sysroot.trim()) })
     }
 
-    /// Whether the standard library for the target lies in its folder.
+    /// Returns whether a folder has the standard library of the target.
     fn has_target(&self, dir: &Path) -> bool {
         let arguments = ["--print", "target-libdir", "--target", TARGET];
         let Ok(folder) = answer(dir, &self.rustc, &arguments) else {

@@ -7,14 +7,14 @@ use serde::Serialize;
 
 use super::error::{Error, Result};
 
-/// What an account must keep unreserved.
+/// Concurrency that an account must leave unreserved.
 pub(super) const UNRESERVED: u32 = 100;
-/// What [`Reserve::Automatic`] sets aside for a function at most.
+/// Maximum concurrency that [`Reserve::Automatic`] reserves for a function.
 const AUTOMATIC_MOST: u32 = 100;
 /// Less is not worth setting aside: it would slow runs down more than it protects.
 const AUTOMATIC_LEAST: u32 = 10;
 
-/// How many simultaneous functions are set aside for, and allowed to, each function of the stack.
+/// Concurrency that each function of the stack reserves and is limited to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Reserve {
     /// None: the functions share what the account has left. Whatever is reserved is taken from all
@@ -23,7 +23,7 @@ pub enum Reserve {
     Nothing,
     /// Up to 100 where the account has room for at least 10, else none.
     Automatic,
-    /// As many, or the deployment is refused.
+    /// This number. If the account does not have it, the deployment fails.
     Exactly(u32),
 }
 
@@ -47,18 +47,19 @@ impl std::str::FromStr for Reserve {
 pub struct Account {
     /// Its twelve digits.
     pub id: String,
-    /// Who is deploying.
+    /// Identity of the caller.
     pub caller: String,
     /// Functions that may run at once.
     pub concurrency: u32,
-    /// Of these, how many no function has reserved.
+    /// Concurrency that no function has reserved.
     pub unreserved: u32,
-    /// How many the stack's own functions have reserved already.
+    /// Concurrency that the stack's own functions have reserved already.
     pub own: u32,
 }
 
 impl Account {
-    /// What each of so many functions gets; 0: nothing is reserved.
+    /// Returns the concurrency that each of `functions` functions reserves. If it is 0, nothing is
+    /// reserved.
     ///
     /// # Errors
     /// More was asked for than the account has room for.

@@ -8,12 +8,12 @@ use serde::Serialize;
 
 use super::error::Result;
 
-/// What is to be taken away.
+/// The stack to delete.
 #[derive(Debug, Clone)]
 pub struct Target {
     /// The stack.
     pub stack: String,
-    /// Where; `None`: as the deployment's file or AWS's own settings say.
+    /// Region. If `None`, it is that of the deployment's file or of AWS's settings.
     pub region: Option<String>,
     /// Whose credentials.
     pub profile: Option<String>,
@@ -62,7 +62,7 @@ impl Target {
     }
 }
 
-/// What was taken away.
+/// The resources that were deleted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Destroyed {
     /// True if there was a stack.
@@ -71,6 +71,6 @@ pub struct Destroyed {
     pub objects: u64,
     /// The same of the packages' bucket.
     pub package_objects: u64,
-    /// What was looked for afterwards and is gone.
+    /// Resources that were looked for afterwards and do not exist any more.
     pub gone: Vec<String>,
 }

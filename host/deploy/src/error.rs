@@ -1,4 +1,4 @@
-//! What can go wrong between a workspace and a deployed stack.
+//! Errors of deployments.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ pub enum Error {
     /// A file or folder.
     #[error("{path}: cannot be {doing}: {source}", path = path.display())]
     File {
-        /// Which.
+        /// The file or folder.
         path: PathBuf,
         /// `read`, `written` and so on.
         doing: &'static str,
@@ -22,9 +22,9 @@ pub enum Error {
     /// A file that is there and says something else than expected.
     #[error("{path}: {reason}", path = path.display())]
     Content {
-        /// Which.
+        /// The file or folder.
         path: PathBuf,
-        /// What was found, and what to do.
+        /// The value found, and the remedy.
         reason: String,
     },
     /// A worker binary that functions cannot run.
@@ -32,7 +32,7 @@ pub enum Error {
     Worker {
         /// The file.
         path: PathBuf,
-        /// What was found, and what to do.
+        /// The value found, and the remedy.
         reason: String,
     },
     /// A tool that is not installed.
@@ -40,17 +40,17 @@ pub enum Error {
     NoTool {
         /// Its name.
         tool: &'static str,
-        /// How to get it.
+        /// The way to install it.
         remedy: &'static str,
     },
     /// A tool that failed.
     #[error("`{command}` failed ({status}){hint}\n{tail}")]
     Tool {
-        /// As it was typed.
+        /// The command line.
         command: String,
         /// Its exit status.
         status: String,
-        /// What to do about it, where that is known.
+        /// The remedy, if it is known.
         hint: &'static str,
         /// The end of what it said.
         tail: String,
@@ -62,7 +62,7 @@ pub enum Error {
         operation: String,
         /// Code and text of the service.
         message: String,
-        /// What to do about it, where that is known.
+        /// The remedy, if it is known.
         hint: &'static str,
     },
     /// This build has no clients of AWS.
@@ -72,7 +72,8 @@ pub enum Error {
     /// A choice that cannot be.
     #[error("{0}")]
     Choice(String),
-    /// What a run needs as well: a deployment's file, the worker's binary, the price list.
+    /// An error of the parts that runs need as well: a deployment's file, the worker's program, or
+    /// the price list.
     #[error(transparent)]
     Functions(#[from] eciton_exec::functions::Error),
     /// A kernel, or the key that signs it.

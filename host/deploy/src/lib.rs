@@ -52,7 +52,7 @@ pub fn signing_key() -> Result<PathBuf> {
     Ok(folder.join("eciton/signing.key"))
 }
 
-/// What a deployment tells of itself while it goes on.
+/// Report of a deployment in progress.
 #[derive(Debug, Clone, Copy)]
 pub enum Progress<'a> {
     /// A step begins.
@@ -70,7 +70,7 @@ pub struct Built {
     pub kernels: Vec<String>,
     /// The worker.
     pub worker: Worker,
-    /// What does whole runs.
+    /// Program for whole runs. If `None`, the stack has none.
     pub trainer: Option<Worker>,
     /// The key.
     pub signer: Signer,
@@ -80,7 +80,7 @@ pub struct Built {
     pub sam: Sam,
 }
 
-/// What is needed on this machine, found.
+/// Programs and files on this machine that a deployment needs.
 struct Ready {
     worker: Worker,
     trainer: Option<Worker>,
@@ -130,7 +130,7 @@ impl Ready {
     }
 }
 
-/// What is missing on this machine for a deployment, one text each.
+/// Returns the prerequisites of a deployment that this machine lacks, one text each.
 #[must_use]
 pub fn missing(choices: &Choices) -> Vec<String> {
     let mut found = Vec::new();
@@ -145,7 +145,7 @@ pub fn missing(choices: &Choices) -> Vec<String> {
     found
 }
 
-/// What the Makefile calls, but for what every system has.
+/// Checks the tools that the Makefile calls, except for those that all systems have.
 fn tools() -> Result<()> {
     if sam::on_path("make").is_none() {
         return Err(Error::NoTool { tool: "make", remedy: "install it with the system's packages" });
@@ -188,15 +188,15 @@ pub fn build(choices: &Choices, builtin: &[Component], watch: &mut dyn FnMut(Pro
 /// A finished deployment.
 #[derive(Debug, Clone, Serialize)]
 pub struct Deployed {
-    /// What a run starts from.
+    /// The deployment, which runs read.
     pub deployment: Deployment,
-    /// Where that was written.
+    /// Path of the deployment's file.
     pub file: PathBuf,
     /// The account.
     pub account: Account,
     /// The bucket of packages.
     pub packages: String,
-    /// Where the user's kernels lie in the stack's bucket, by name.
+    /// Keys of the user's kernels in the stack's bucket, by name.
     pub kernels: Vec<(String, String)>,
     /// The package's size as functions have it.
     pub package_bytes: u64,

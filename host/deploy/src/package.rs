@@ -20,7 +20,7 @@ use super::worker::Worker;
 
 /// The template, as in the repository.
 pub const TEMPLATE: &str = include_str!("../../../infra/template.yaml");
-/// What `sam build` runs.
+/// The Makefile that `sam build` runs.
 pub const MAKEFILE: &str = include_str!("../../../infra/Makefile");
 /// `sam`'s settings.
 pub const SAMCONFIG: &str = include_str!("../../../infra/samconfig.toml");
@@ -44,9 +44,9 @@ pub struct Component {
 pub struct Artefact {
     /// The kernel's name.
     pub name: String,
-    /// Where it lies in a package and in a bucket: `kernels/DIGEST.BASELINE.cwasm`.
+    /// Key in a package and in a bucket: `kernels/DIGEST.BASELINE.cwasm`.
     pub key: String,
-    /// What lies there.
+    /// Content of the object.
     pub sealed: Vec<u8>,
 }
 
@@ -117,13 +117,13 @@ impl Package {
         Ok(Self { folder: folder.to_owned(), bytes_len })
     }
 
-    /// What the Makefile calls PACKAGE.
+    /// Returns the folder that the Makefile calls PACKAGE.
     #[must_use]
     pub fn contents(&self) -> PathBuf {
         self.folder.join("package")
     }
 
-    /// What `sam build` makes of it.
+    /// Returns the path of the template that `sam build` writes.
     #[must_use]
     pub fn built_template(&self) -> PathBuf {
         self.folder.join(".aws-sam/build/template.yaml")

@@ -26,7 +26,7 @@ const REMEDY: &str = "`pipx install aws-sam-cli` (or `pip install aws-sam-cli` i
 pub struct Sam {
     path: PathBuf,
     shielded: bool,
-    /// What it says of itself: `SAM CLI, version 1.170.0`.
+    /// Version, as the program prints it: `SAM CLI, version 1.170.0`.
     pub version: String,
 }
 
@@ -189,7 +189,7 @@ pub(super) fn shown(line: &[String]) -> String {
     std::iter::once("sam".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// What usually is behind a message of `sam`.
+/// Returns the usual cause of a message of `sam`.
 fn hint(tail: &str) -> &'static str {
     let hints = [
         (

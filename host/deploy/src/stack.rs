@@ -26,7 +26,7 @@ pub const TIME_LIMITS: [u32; 5] = [30, 60, 120, 300, 900];
 pub const LOG_DAYS: [u32; 10] = [1, 3, 5, 7, 14, 30, 60, 90, 180, 365];
 /// Alarms of one function.
 const ALARMS: u32 = 3;
-/// What functions may do. The template says why; a check compares the two.
+/// Actions that functions are allowed. The template has the reasons, and a check compares the two.
 const ROLE_ACTIONS: [&str; 5] =
     ["logs:CreateLogStream", "logs:PutLogEvents", "s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject"];
 
@@ -36,12 +36,12 @@ pub(super) fn packages_bucket(stack: &str, account: &str, region: &str) -> Strin
     format!("{stack}-packages-{account}-{region}")
 }
 
-/// What was chosen.
+/// Choices of the user.
 #[derive(Debug, Clone)]
 pub struct Choices {
     /// The stack's name.
     pub stack: String,
-    /// Where; `None`: as AWS's own settings say.
+    /// Region. If `None`, it is that of AWS's settings.
     pub region: Option<String>,
     /// Whose credentials; `None`: as AWS's own settings say.
     pub profile: Option<String>,
@@ -57,19 +57,19 @@ pub struct Choices {
     pub reserve: Reserve,
     /// True if there are alarms.
     pub alarms: bool,
-    /// Who is told.
+    /// Address for alarms. If `None`, no message is sent.
     pub email: Option<String>,
     /// The month's budget, whole USD; 0: none.
     pub budget_usd: u32,
-    /// How long logs are kept.
+    /// Retention of logs, in days.
     pub log_days: u32,
     /// The worker's binary; `None`: it is looked for.
     pub worker: Option<PathBuf>,
     /// The signing key's file; `None`: the user's.
     pub key: Option<PathBuf>,
-    /// Where the package is put together; `None`: in the user's cache folder.
+    /// Folder in which the package is built. If `None`, it is in the user's cache folder.
     pub folder: Option<PathBuf>,
-    /// Where the deployment is written; `None`: the user's folder of deployments.
+    /// Path of the deployment's file. If `None`, it is in the user's folder of deployments.
     pub out: Option<PathBuf>,
     /// True if signals of the terminal do not reach `sam`.
     pub shielded: bool,
@@ -78,7 +78,7 @@ pub struct Choices {
 /// One step of a deployment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Step {
-    /// What is done.
+    /// Description of the step.
     pub does: String,
     /// The command, if it is one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,20 +87,20 @@ pub struct Step {
     pub aws: bool,
 }
 
-/// What the template will make, with these choices.
+/// Resources that the template creates with these choices.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Facts {
     /// The functions.
     pub functions: Vec<Function>,
-    /// Those that do whole runs.
+    /// Functions for whole runs.
     pub trainers: Vec<Function>,
     /// Their time limit, seconds.
     pub timeout_s: u32,
     /// Their system.
     pub runtime: &'static str,
-    /// What they may do at AWS.
+    /// Actions that functions are allowed at AWS.
     pub role_actions: [&'static str; 5],
-    /// How long their logs are kept.
+    /// Retention of logs, in days.
     pub log_days: u32,
     /// Alarms.
     pub alarms: u32,
@@ -111,8 +111,8 @@ pub struct Facts {
     pub runs_expire_days: u32,
     /// CloudFormation resources.
     pub resources: u32,
-    /// What a month costs if nothing runs and the account has no other alarms, USD; packages and
-    /// kernels in buckets (some cents a GB) not counted.
+    /// Cost of a month without runs, in USD, if the account has no other alarms. Packages and
+    /// kernels in buckets, some cents per GB, are not included.
     pub idle_usd_month: f64,
 }
 
@@ -178,7 +178,7 @@ impl Choices {
         sizes.into_iter().enumerate().map(named).collect()
     }
 
-    /// What the template will make.
+    /// Returns the resources that the template creates.
     #[must_use]
     pub fn facts(&self, prices: &Prices) -> Facts {
         let functions = self.functions();
@@ -262,7 +262,7 @@ impl Choices {
         place(region, self.profile.as_deref())
     }
 
-    /// What a deployment does, in order.
+    /// Returns the steps of a deployment, in order.
     #[must_use]
     pub fn steps(
         &self,

@@ -25,7 +25,7 @@ pub struct Worker {
     pub path: PathBuf,
     /// Its size.
     pub bytes_len: u64,
-    /// What it runs on.
+    /// Processor architecture.
     pub architecture: Architecture,
     /// The newest C library that it asks for, `2.34`; `None`: it is linked statically.
     pub glibc: Option<String>,
@@ -97,8 +97,8 @@ fn number(version: &str) -> Option<(u32, u32)> {
     Some((parts.next()?.ok()?, parts.next()?.ok()?))
 }
 
-/// What is asked of an ELF file. Every offset is the file's own claim and is checked against its
-/// bytes.
+/// Fields of an ELF file that are read. Offsets come from the file and are checked against its
+/// size.
 struct Elf {
     machine: u16,
     interpreter: Option<String>,

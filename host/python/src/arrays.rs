@@ -20,7 +20,7 @@ struct Lent {
     array: Py<PyAny>,
     bytes: *const u8,
     len: usize,
-    /// Whether the array could be written before.
+    /// True if the array was writeable before.
     writeable: bool,
     /// Mapped file that the array lies in. A run that reads it ends with an error if the file changes.
     _watched: Option<Arc<Watched>>,

@@ -393,7 +393,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Which vertices train, choose, and test.
+    /// Sets the vertices for training, validation and test.
     fn split(
         &mut self,
         train: PyReadonlyArray1<'_, i64>,
@@ -407,7 +407,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Which graph each vertex is of, any numbers.
+    /// Sets the graph of each vertex. Graphs may have any numbers.
     fn graphs(&mut self, of: PyReadonlyArray1<'_, u64>) -> PyResult<()> {
         self.graphs = Some(Graphs::new(contiguous(of.as_slice())?).map_err(refused)?);
         Ok(())

@@ -284,7 +284,7 @@ impl Data {
         (part(&split.train), part(&split.validation), part(&split.test))
     }
 
-    /// What the user calls the vertices, or the graphs: `None` where that is 0, 1, 2, ...
+    /// Returns the user's ids of the vertices or graphs, or `None` if they are 0, 1, 2, ...
     fn ids<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let ids = self.dataset.graphs.as_ref().map_or(&self.dataset.ids, |graphs| graphs.ids());
         named(py, ids)

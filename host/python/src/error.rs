@@ -7,7 +7,7 @@ use pyo3::exceptions::{
     PyFileExistsError, PyFileNotFoundError, PyMemoryError, PyOSError, PyRuntimeError, PyValueError,
 };
 
-/// Of a data set or a graph.
+/// Converts an error of a data set or a graph.
 pub(crate) fn graph(error: &eciton_graph::error::Error) -> PyErr {
     use eciton_graph::error::Error;
     let text = message(&causes(error)).into_owned();
@@ -21,7 +21,7 @@ pub(crate) fn graph(error: &eciton_graph::error::Error) -> PyErr {
     }
 }
 
-/// Of a run.
+/// Converts an error of a run.
 pub(crate) fn train(error: &eciton_train::Error) -> PyErr {
     use eciton_train::Error;
     let text = message(&causes(error)).into_owned();

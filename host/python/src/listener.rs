@@ -9,17 +9,18 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde_json::to_string;
 
-/// How long Python may wait to hear of an epoch, where it need not hear of every one, and to be asked for signals.
+/// Interval between two calls of Python's listener and two checks for signals, unless the listener
+/// gets every epoch.
 const EVERY: Duration = Duration::from_millis(100);
 
 /// Tells an object of Python's, whose methods are `started`, `epoch`, `seed`, `resumed`, `warning` and `log`.
 pub(crate) struct Listener {
     object: Py<PyAny>,
-    /// Whether it hears of every epoch.
+    /// True if the listener gets every epoch.
     each: bool,
     told: Option<Instant>,
     stop: Arc<Stop>,
-    /// What was raised first.
+    /// The first exception that the listener raised.
     raised: Option<PyErr>,
 }
 
@@ -28,7 +29,7 @@ impl Listener {
         Self { object, each, told: None, stop, raised: None }
     }
 
-    /// What Python raised meanwhile.
+    /// Returns the exception that the listener raised, if it raised one.
     pub(crate) fn raised(self) -> Option<PyErr> {
         self.raised
     }

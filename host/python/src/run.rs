@@ -35,7 +35,7 @@ fn noted<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T
     Ok(done)
 }
 
-/// What came of a run, unless Python raised something meanwhile.
+/// Returns the result of a run as JSON, or the exception that the listener raised.
 fn ended(done: eciton_train::Result<Summary>, listener: Listener) -> PyResult<String> {
     if let Some(raised) = listener.raised() {
         return Err(raised);
@@ -89,7 +89,7 @@ pub(crate) fn resume(
     ended(done, listener)
 }
 
-/// Whether a run can go on from a checkpoint.
+/// Returns whether a run can be resumed from a checkpoint.
 #[pyfunction]
 pub(crate) fn is_resumable(run: PathBuf) -> bool {
     checkpoint::is_resumable(&run)
@@ -154,7 +154,7 @@ pub(crate) fn evaluate(py: Python<'_>, run: PathBuf, data: Option<&Data>) -> PyR
     json(&found.map_err(|error| error::train(&error))?.metrics)
 }
 
-/// What a run would do and hold, as JSON.
+/// Returns the plan of a run and its memory, as JSON.
 #[pyfunction]
 pub(crate) fn plan(py: Python<'_>, data: &Data, settings: &Settings) -> PyResult<String> {
     process::check()?;

@@ -13,7 +13,8 @@ pub(crate) struct Settings(pub(crate) Config);
 
 #[pymethods]
 impl Settings {
-    /// What `eciton train WORDS` would train, on `data` in the place of the data set that they name.
+    /// Reads the settings of `eciton train WORDS`, for `data` instead of the data set that the
+    /// words name.
     #[new]
     fn new(words: Vec<String>, data: &Data) -> PyResult<Self> {
         // Settings have no flags here: a refusal names the key.
@@ -35,7 +36,7 @@ impl Settings {
         self.0.to_toml().map_err(|error| PyValueError::new_err(message(&error.to_string()).into_owned()))
     }
 
-    /// Whether links are predicted.
+    /// Returns whether links are predicted.
     #[getter]
     fn predicts_links(&self) -> bool {
         self.0.predicts_links()

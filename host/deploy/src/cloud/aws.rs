@@ -12,7 +12,7 @@ pub(super) fn region(config: &SdkConfig) -> String {
     config.region().map(ToString::to_string).unwrap_or_default()
 }
 
-/// What a request came to.
+/// Returns the error of a failed request.
 pub(super) fn refused<E, R>(operation: impl Into<String>, error: &SdkError<E, R>) -> Error
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,

@@ -62,7 +62,7 @@ pub(super) async fn make(client: &Client, config: &SdkConfig, name: &str) -> Res
     Ok(())
 }
 
-/// Whether the bucket is there.
+/// Returns whether the bucket exists.
 pub(super) async fn exists(client: &Client, name: &str) -> Result<bool> {
     match client.head_bucket().bucket(name).send().await {
         Ok(_) => Ok(true),
