@@ -123,8 +123,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
-/// Whether two metrics count the same vertices; fractions that went through a text may differ in
-/// their last digit.
+/// Returns whether two metrics count the same vertices; fractions that went through a text may
+/// differ in their last digit.
 fn same(one: Metrics, other: Metrics) -> bool {
     let near = |one: Option<f64>, other: Option<f64>| match (one, other) {
         (Some(one), Some(other)) => (one - other).abs() < 1e-12,

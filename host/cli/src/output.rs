@@ -1,9 +1,9 @@
 //! Standard output: buffered by time, quiet once nobody reads it.
 //!
 //! A line is written out at once on a terminal, and otherwise together with those that came within
-//! 100 ms before it, so that 200 epochs of half a millisecond cost a few system calls and slow epochs
-//! are seen as they end. Writing never fails on the spot: a reader that went away is asked for with
-//! [`Output::closed`], and [`Output::finish`] says what happened.
+//! 100 ms before it, so that 200 epochs of half a millisecond cost a few system calls and slow
+//! epochs are seen as they end. Writing never fails on the spot: a reader that went away is asked
+//! for with [`Output::closed`], and [`Output::finish`] says what happened.
 
 use std::fmt::Display;
 use std::io::{self, BufWriter, ErrorKind, IsTerminal as _, Write};
@@ -27,7 +27,8 @@ pub(crate) fn tell(text: impl Display) {
     let _ = writeln!(io::stderr().lock(), "{}", message(text.trim_end()));
 }
 
-/// Prints the notes and warnings of the reading report. `eciton data stat` prints its facts as well.
+/// Prints the notes and warnings of the reading report. `eciton data stat` prints its facts as
+/// well.
 pub(crate) fn tell_notes() {
     for note in eciton_input::notes::take() {
         if note.level > eciton_input::notes::Level::Fact {
@@ -57,7 +58,7 @@ impl Output {
         Self { writer, terminal, written: None, fault: None }
     }
 
-    /// Whether a person sees it as it comes.
+    /// Returns whether a person sees it as it comes.
     pub(crate) fn terminal(&self) -> bool {
         self.terminal
     }
@@ -105,7 +106,7 @@ impl Output {
         }
     }
 
-    /// Whether nothing can be written any more.
+    /// Returns whether nothing can be written any more.
     pub(crate) fn closed(&self) -> bool {
         self.fault.is_some()
     }

@@ -20,13 +20,13 @@ pub(crate) use self::lines::Lines;
 use crate::output::{Output, tell};
 use crate::text::{counted, grouped, measured, seconds};
 
-/// Whether a bar can be drawn: both streams are a terminal that knows how.
+/// Returns whether a bar can be drawn: both streams are a terminal that knows how.
 pub(crate) fn drawable(output: &Output) -> bool {
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     output.terminal() && std::io::stderr().is_terminal() && !dumb
 }
 
-/// Whether colours are wanted: `NO_COLOR` (no-color.org) is not set.
+/// Returns whether colours are wanted: `NO_COLOR` (no-color.org) is not set.
 fn coloured() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

@@ -1,7 +1,7 @@
 //! The configuration of a run: defaults, then a recipe, then flags, then `--set`.
 //!
-//! Every value goes through the plan's list of keys, so that a flag, a recipe and `--set` refuse the
-//! same things in the same words.
+//! Every value goes through the plan's list of keys, so that a flag, a recipe and `--set` refuse
+//! the same things in the same words.
 
 use std::path::{Path, PathBuf};
 
@@ -82,7 +82,8 @@ pub(crate) fn configure(arguments: &Arguments) -> Result<Config, Failure> {
     Ok(config)
 }
 
-/// Gives a built-in table the model `mlp`, unless a model was asked for: without a graph nothing can be gathered.
+/// Gives a built-in table the model `mlp`, unless a model was asked for: without a graph nothing
+/// can be gathered.
 pub fn usual_model(config: &mut Config) {
     let is_asked =
         ["kind", "file", "layers"].iter().any(|key| config.choices.is_asked(&format!("model.{key}")));
@@ -92,7 +93,8 @@ pub fn usual_model(config: &mut Config) {
     }
 }
 
-/// The configuration with further settings written over it, checked. `origin` names them in messages.
+/// The configuration with further settings written over it, checked. `origin` names them in
+/// messages.
 pub(crate) fn settle(
     mut config: Config,
     assignments: impl Iterator<Item = String>,
@@ -108,8 +110,8 @@ pub(crate) fn settle(
     Ok(config)
 }
 
-/// A run folder must find its data from wherever it is asked. What does not exist stays as typed, for
-/// the error that follows.
+/// A run folder must find its data from wherever it is asked. What does not exist stays as typed,
+/// for the error that follows.
 fn make_absolute(config: &mut Config) {
     if builtin(&config.data.source).is_none() {
         absolute(&mut config.data.source);
@@ -281,7 +283,7 @@ fn read_text(path: &Path, kind: &str) -> Result<String, Failure> {
     })
 }
 
-/// Whether a recipe's data source is a path and not a data set's name.
+/// Returns whether a recipe's data source is a path and not a data set's name.
 fn names_path(source: &str, folder: &Path) -> bool {
     let looks = source.contains(['/', '.']) || source.contains(std::path::MAIN_SEPARATOR);
     builtin(source).is_none() && (looks || folder.join(source).exists())

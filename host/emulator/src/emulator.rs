@@ -28,7 +28,7 @@ pub struct InstanceInfo {
     pub function: String,
     /// Events it was given so far.
     pub invocations: u64,
-    /// Whether it works on one now.
+    /// True if it works on one now.
     pub busy: bool,
     /// From the start of the process to its first request for work; None while it starts.
     pub cold_start: Option<Duration>,
@@ -36,7 +36,8 @@ pub struct InstanceInfo {
     pub peak_memory_bytes: Option<u64>,
 }
 
-/// An emulated cloud on loopback, on threads of its own. Its processes are killed when it is stopped or dropped, and when the program that holds it is killed.
+/// An emulated cloud on loopback, on threads of its own. Its processes are killed when it is
+/// stopped or dropped, and when the program that holds it is killed.
 pub struct Emulator {
     lambda_address: SocketAddr,
     s3_address: SocketAddr,
@@ -124,7 +125,8 @@ impl Emulator {
         format!("http://{}", self.lambda_address)
     }
 
-    /// The URL of S3 (path style), without a slash at its end. Its network is not limited: it is the one for the client that drives the functions.
+    /// The URL of S3 (path style), without a slash at its end. Its network is not limited: it is
+    /// the one for the client that drives the functions.
     pub fn s3_endpoint(&self) -> String {
         format!("http://{}", self.s3_address)
     }
@@ -134,8 +136,8 @@ impl Emulator {
         *self.bill.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the virtual clock, or `None` if invocations take real time: without [`Settings::times`], and on systems
-    /// that cannot read the processor time of a process.
+    /// Returns the virtual clock, or `None` if invocations take real time: without
+    /// [`Settings::times`], and on systems that cannot read the processor time of a process.
     pub fn clock(&self) -> Option<Arc<Clock>> {
         self.clock.clone()
     }
@@ -153,12 +155,14 @@ impl Emulator {
         self.pool.instances().iter().map(info).collect()
     }
 
-    /// Kills one process, as a failing machine would: the call it works on gets `Runtime.ExitError`, and no later call is given to it. False if there is no such instance.
+    /// Kills one process, as a failing machine would: the call it works on gets
+    /// `Runtime.ExitError`, and no later call is given to it. False if there is no such instance.
     pub fn kill(&self, pid: u32) -> bool {
         self.pool.kill(pid)
     }
 
-    /// Closes all connections, kills all processes and returns when they are gone. Objects and counters of the bill stay readable through [`Emulator::bill`].
+    /// Closes all connections, kills all processes and returns when they are gone. Objects and
+    /// counters of the bill stay readable through [`Emulator::bill`].
     ///
     /// # Errors
     ///

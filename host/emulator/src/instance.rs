@@ -1,7 +1,9 @@
-//! One instance of a function: a process, the work it is given one at a time, and what became of it.
+//! One instance of a function: a process, the work it is given one at a time, and what became of
+//! it.
 //!
-//! An instance is a small state machine behind a lock. The Runtime API (the worker's side), the course of an invocation (the client's side) and the process's end act on it; work is
-//! settled exactly once, by whichever of them comes first.
+//! An instance is a small state machine behind a lock. The Runtime API (the worker's side), the
+//! course of an invocation (the client's side) and the process's end act on it; work is settled
+//! exactly once, by whichever of them comes first.
 
 use crate::clock::Times;
 use crate::log::LogTail;
@@ -72,7 +74,8 @@ struct Used {
 /// Measurements of the work that an instance has.
 #[derive(Clone, Copy, Debug, Default)]
 struct Measured {
-    /// Use at the start of the work. Until the process has asked for work, that is the process's start.
+    /// Use at the start of the work. Until the process has asked for work, that is the process's
+    /// start.
     from: Used,
     /// Use at its end; `None` while it goes on.
     to: Option<Used>,
@@ -91,7 +94,8 @@ struct State {
     /// The last work that was settled: a second answer to it is told apart from one to nothing.
     settled: Option<String>,
     last_delivered: Option<String>,
-    /// Requests for work so far: only the newest is served, as the connection of an earlier one may be dead.
+    /// Requests for work so far: only the newest is served, as the connection of an earlier one may
+    /// be dead.
     asked: u64,
     invocations: u64,
     idle_since: Option<Instant>,
@@ -211,7 +215,8 @@ impl Instance {
         (*sum, *count) = (*sum + factor, *count + 1);
     }
 
-    /// Returns the virtual time of the work so far, or of the start if the process has not asked for work.
+    /// Returns the virtual time of the work so far, or of the start if the process has not asked
+    /// for work.
     pub(crate) fn elapsed(&self, times: &Times) -> Duration {
         let (sum, count) = self.state().measured.factors;
         self.elapsed_by(times, if count == 0 { 1.0 } else { sum / f64::from(count) })
@@ -261,7 +266,8 @@ impl Instance {
         }
     }
 
-    /// Gives the instance work; it must have none. The receiver hears once how it went, or nothing if the process is gone already.
+    /// Gives the instance work; it must have none. The receiver hears once how it went, or nothing
+    /// if the process is gone already.
     pub(crate) fn assign(&self, work: Work) -> oneshot::Receiver<Outcome> {
         let (done, outcome) = oneshot::channel();
         let mut state = self.state();
@@ -285,7 +291,7 @@ impl Instance {
         state.settled = state.assigned.take().map(|assigned| assigned.work.id).or(state.settled.take());
     }
 
-    /// Whether this work has reached the worker.
+    /// Returns whether this work has reached the worker.
     pub(crate) fn was_delivered_to(&self, id: &str) -> bool {
         self.state().last_delivered.as_deref() == Some(id)
     }
@@ -301,7 +307,8 @@ impl Instance {
         }
     }
 
-    /// The worker asks for work: waits for it and hands it over. None: it asks again without having answered, or has asked anew since.
+    /// The worker asks for work: waits for it and hands it over. None: it asks again without having
+    /// answered, or has asked anew since.
     pub(crate) async fn next(&self) -> Option<(String, Bytes, u128)> {
         let starting = self.phase() == Phase::Starting;
         if starting {
@@ -397,7 +404,8 @@ impl Instance {
         }
     }
 
-    /// Kills what the process left behind and forbids later kills. Called right after the process was reaped: numbers are given out in turn, so its own is not another's yet.
+    /// Kills what the process left behind and forbids later kills. Called right after the process
+    /// was reaped: numbers are given out in turn, so its own is not another's yet.
     pub(crate) fn kill_for_good(&self) {
         self.kill();
         self.state().reaped = true;
@@ -431,14 +439,15 @@ impl Instance {
         self.most_memory_bytes() > u64::from(self.function.memory_mb) << 20
     }
 
-    /// Returns the most memory that the process had resident when it was looked at, bytes. It is known after the
-    /// process's end, too.
+    /// Returns the most memory that the process had resident when it was looked at, bytes. It is
+    /// known after the process's end, too.
     pub(crate) fn most_memory_bytes(&self) -> u64 {
         let now = self.peak_memory_bytes().unwrap_or_default();
         self.memory.fetch_max(now, Ordering::Relaxed).max(now)
     }
 
-    /// The most memory that the process had resident, in bytes; None where the system does not tell or the process is gone.
+    /// The most memory that the process had resident, in bytes; None where the system does not tell
+    /// or the process is gone.
     pub(crate) fn peak_memory_bytes(&self) -> Option<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid)).ok()?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -1,7 +1,7 @@
 //! The role of a function: which objects it may read and write, as IAM says it at AWS.
 //!
-//! A role never lists and never deletes. Who may not list is not told that an object is absent: `AccessDenied` is
-//! the answer for both, as at S3.
+//! A role never lists and never deletes. Who may not list is not told that an object is absent:
+//! `AccessDenied` is the answer for both, as at S3.
 
 use crate::settings::{Function, Settings};
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ pub struct Role {
 }
 
 impl Role {
-    /// Whether it allows an operation on a key.
+    /// Returns whether it allows an operation on a key.
     fn allows(&self, operation: &str, key: Option<&str>) -> bool {
         let within = |prefixes: &[String]| key.is_some_and(|key| prefixes.iter().any(|p| key.starts_with(p)));
         match operation {
@@ -52,7 +52,8 @@ impl Roles {
         self.0.keys()
     }
 
-    /// Whether who signs with this key is refused. `is_there` looks for the object that is read.
+    /// Returns whether who signs with this key is refused. `is_there` looks for the object that is
+    /// read.
     pub(crate) fn refuse(
         &self,
         access_key: &str,

@@ -43,7 +43,7 @@ pub enum InvokeError {
         operation: String,
         /// Code and text.
         message: String,
-        /// Whether another attempt can end otherwise.
+        /// True if another attempt can end otherwise.
         retryable: bool,
         /// Requests made.
         requests: u64,
@@ -59,7 +59,7 @@ pub enum InvokeError {
         kind: String,
         /// What it said.
         message: String,
-        /// Whether another attempt can end otherwise.
+        /// True if another attempt can end otherwise.
         retryable: bool,
         /// What was charged all the same.
         charge: Option<Charge>,
@@ -71,7 +71,7 @@ pub enum InvokeError {
 }
 
 impl InvokeError {
-    /// Whether another attempt can end otherwise.
+    /// Returns whether another attempt can end otherwise.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {

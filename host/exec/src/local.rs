@@ -109,7 +109,7 @@ struct Queues {
 }
 
 impl Queues {
-    /// Whether anything is under way.
+    /// Returns whether anything is under way.
     fn busy(&self) -> bool {
         self.running > 0 || self.waits() > 0
     }
@@ -279,8 +279,8 @@ impl LocalPool {
         Ok(pool)
     }
 
-    /// Where work that is under way elsewhere reports its end, so that one [`Executor::drain`] waits
-    /// for both.
+    /// Where work that is under way elsewhere reports its end, so that one [`Executor::drain`]
+    /// waits for both.
     pub(crate) fn inbox(&self) -> Inbox {
         Inbox(self.shared.clone())
     }
@@ -291,7 +291,8 @@ impl LocalPool {
         let _ = self.shared.rounding.set(framing);
     }
 
-    /// Takes a task that has been written down, to answer it apart: other attempts may be under way.
+    /// Takes a task that has been written down, to answer it apart: other attempts may be under
+    /// way.
     pub(crate) fn submit_framed(&mut self, framed: Arc<Framed>) {
         self.push(Waiting::Framed(framed));
     }
@@ -331,7 +332,8 @@ impl Inbox {
         self.0.finish(completion);
     }
 
-    /// Something for a thread that has nothing else to do, unless [`Inbox::take_offer`] comes first.
+    /// Something for a thread that has nothing else to do, unless [`Inbox::take_offer`] comes
+    /// first.
     pub(crate) fn offer(&self, order: Box<Order>) {
         let mut queues = self.0.lock();
         queues.offers.push_back(order);

@@ -1,10 +1,10 @@
 //! The remote pool: tasks as frames, through an invoker; all other jobs on this machine's threads.
 //!
-//! A task is a kernel's job that may be done anywhere. Its frame is written when a function is to do
-//! it, and its leases end there. The frame travels inside the request where it fits, else by the
-//! object store. What several tasks read (the features of an interval in every epoch, one generation
-//! of weights on every interval) is written to the store once and named in the frames; workers keep
-//! it.
+//! A task is a kernel's job that may be done anywhere. Its frame is written when a function is to
+//! do it, and its leases end there. The frame travels inside the request where it fits, else by the
+//! object store. What several tasks read (the features of an interval in every epoch, one
+//! generation of weights on every interval) is written to the store once and named in the frames;
+//! workers keep it.
 
 mod attempt;
 mod constants;
@@ -44,7 +44,7 @@ pub struct RemoteSettings {
     pub transport: Transport,
     /// What rows are written as. Where that rounds them, the host's threads round theirs alike.
     pub rows: Encoding,
-    /// Whether a worker may compute on rows that are still arriving.
+    /// True if a worker may compute on rows that are still arriving.
     pub stream: bool,
     /// Invocations under way at once, at most. Tasks beyond are the host's threads'.
     pub most: u32,
@@ -64,11 +64,12 @@ pub struct RemoteSettings {
     pub audit: f64,
 }
 
-/// Hands tasks to functions, as many as there may be, and leaves the others to this machine's threads.
+/// Hands tasks to functions, as many as there may be, and leaves the others to this machine's
+/// threads.
 ///
-/// A task's first attempt waits as it is, for a function or for a thread, whichever is free first; one
-/// that a thread runs writes in place. Further attempts may have company: they are written at once, for a
-/// function, or, while there may be none, for a thread, which then answers apart.
+/// A task's first attempt waits as it is, for a function or for a thread, whichever is free first;
+/// one that a thread runs writes in place. Further attempts may have company: they are written at
+/// once, for a function, or, while there may be none, for a thread, which then answers apart.
 pub struct RemotePool<I> {
     local: LocalPool,
     shared: Arc<Shared<I>>,
@@ -250,7 +251,8 @@ impl<I> Drop for RemotePool<I> {
                     }
                 }
             };
-            // A store that does not answer must not hold the run's end up: its lifecycle does the rest.
+            // A store that does not answer must not hold the run's end up: its lifecycle does the
+            // rest.
             runtime.block_on(async { drop(tokio::time::timeout(Duration::from_secs(10), tidy).await) });
         }
         runtime.shutdown_timeout(Duration::from_millis(200));

@@ -59,9 +59,9 @@ impl Element {
 pub struct Array<'a> {
     /// The type of a cell.
     pub element: Element,
-    /// Whether cells have their highest byte first.
+    /// True if cells have their highest byte first.
     pub big_endian: bool,
-    /// Whether the first extent runs fastest.
+    /// True if the first extent runs fastest.
     pub fortran: bool,
     /// None, one or two extents.
     pub shape: Vec<usize>,
@@ -251,7 +251,8 @@ impl<'a> Array<'a> {
         Ok((values, corrections.finish()))
     }
 
-    /// Returns the difference between each cell and its f32, row-major. `None` if f32 holds all values of the type.
+    /// Returns the difference between each cell and its f32, row-major. `None` if f32 holds all
+    /// values of the type.
     pub fn residuals(&self) -> Result<Option<Vec<f64>>> {
         match self.fits_f32() {
             true => Ok(None),

@@ -1,8 +1,8 @@
 //! Which 64-bit ids a file uses, and the dense id of each: its rank among them.
 //!
-//! Low ids are kept as a bitmap with a running count every 512 bits (1.06 bit a number), others as a
-//! sorted list (8 bytes each). The bitmap takes at most 2 bytes for each byte of the file and 512 MiB
-//! (ids below 2^32).
+//! Low ids are kept as a bitmap with a running count every 512 bits (1.06 bit a number), others as
+//! a sorted list (8 bytes each). The bitmap takes at most 2 bytes for each byte of the file and 512
+//! MiB (ids below 2^32).
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -47,14 +47,16 @@ impl Collector {
         others.add(words, self.bits, ids);
     }
 
-    /// [`Collector::add`] for any thread. Threads wait for each other where ids are higher than all before.
+    /// [`Collector::add`] for any thread. Threads wait for each other where ids are higher than all
+    /// before.
     pub(crate) fn share(&self, ids: impl Iterator<Item = u64>) {
         let mut higher = Vec::new();
         {
             let words = self.words.read().unwrap_or_else(PoisonError::into_inner);
             for id in ids {
                 match words.get((id / 64) as usize) {
-                    // Most ids occur often: reading does not take the cache line from other threads.
+                    // Most ids occur often: reading does not take the cache line from other
+                    // threads.
                     Some(word) if word.load(Relaxed) >> (id % 64) & 1 == 0 => {
                         word.fetch_or(1 << (id % 64), Relaxed);
                     }
@@ -137,7 +139,7 @@ impl Dictionary {
         self.low + self.others.len() as u64
     }
 
-    /// Whether the ids are 0 to V - 1.
+    /// Returns whether the ids are 0 to V - 1.
     pub(crate) fn dense(&self) -> bool {
         let last = self.words.last().map_or(0, |word| 64 - u64::from(word.leading_zeros()));
         self.others.is_empty() && (self.words.len() as u64 * 64 + last).saturating_sub(64) == self.low

@@ -50,8 +50,8 @@ impl Fault {
     }
 }
 
-/// Calls `each` with the two numbers of every line of `block`; `fields` is how many fields a line has
-/// to have. What `each` refuses, with what it expected, is a fault of the line.
+/// Calls `each` with the two numbers of every line of `block`; `fields` is how many fields a line
+/// has to have. What `each` refuses, with what it expected, is a fault of the line.
 pub(crate) fn pairs(
     block: &[u8],
     fields: usize,
@@ -123,7 +123,7 @@ pub(crate) fn report_comments(file: &str, count: u64) {
     }
 }
 
-/// Whether a byte stands between the fields of a line.
+/// Returns whether a byte stands between the fields of a line.
 pub(crate) fn separates(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | b',')
 }
@@ -244,8 +244,8 @@ impl ValueFields {
         fields(rest).enumerate().any(|(at, word)| self.words.contains(&at) && finite(word).is_some())
     }
 
-    /// Refuses a first edge with a word for a missing number, and adds a note about words to the reading
-    /// report: `numbers` is the number of edges that have a number in their place.
+    /// Refuses a first edge with a word for a missing number, and adds a note about words to the
+    /// reading report: `numbers` is the number of edges that have a number in their place.
     pub(crate) fn report_words(&self, file: &str, first: &str, numbers: u64) {
         use eciton_input::notes::{add, warn};
         if self.words.is_empty() {
@@ -270,7 +270,8 @@ impl ValueFields {
         self.fields.len()
     }
 
-    /// Hands out the values of an edge, from what follows its ids; what was expected where there are others.
+    /// Hands out the values of an edge, from what follows its ids; what was expected where there
+    /// are others.
     pub(crate) fn read(&self, rest: &[u8], mut each: impl FnMut(f32)) -> std::result::Result<(), String> {
         let (mut words, mut next) = (fields(rest), 0);
         for &field in &self.fields {
@@ -321,8 +322,8 @@ impl FirstEdge {
     }
 }
 
-/// Adds a warning to the reading report if the first edge has the numbers of vertices and edges that follow;
-/// returns whether it has.
+/// Adds a warning to the reading report if the first edge has the numbers of vertices and edges
+/// that follow; returns whether it has.
 pub(crate) fn report_counts(file: &str, (a, b): (u64, u64), others: &OtherEdges) -> bool {
     let OtherEdges { vertices, edges, .. } = *others;
     // Of few edges the order edges, vertices is met by chance: `1 2` before `2 3`.
@@ -356,8 +357,8 @@ fn finite(word: &[u8]) -> Option<f32> {
     std::str::from_utf8(word).ok()?.parse().ok().filter(|value: &f32| value.is_finite())
 }
 
-/// An edge list in a plain file, as an [`EdgeSource`]: an edge for each line, as it stands there, in
-/// chunks of 8 MiB of text. Nothing of the text is kept in memory.
+/// An edge list in a plain file, as an [`EdgeSource`]: an edge for each line, as it stands there,
+/// in chunks of 8 MiB of text. Nothing of the text is kept in memory.
 #[derive(Debug)]
 pub struct EdgeText {
     text: Ranges,
@@ -461,8 +462,8 @@ impl Ranges {
         self.block(range, each).map(drop)
     }
 
-    /// [`Ranges::records`] that returns the number of comment lines of the range, without those before the
-    /// first edge of the file.
+    /// [`Ranges::records`] that returns the number of comment lines of the range, without those
+    /// before the first edge of the file.
     pub(crate) fn records_and_comments(
         &self,
         range: u64,

@@ -2,8 +2,8 @@
 //! limits.
 //!
 //! A text that is worth training on packs to a third or a tenth of its size, and rows of rare words
-//! to about 1/140. Zeros pack to 1/228 at zlib's fastest level and to 1/1,032 at its best one.
-//! So a file may unpack to [`FREE_BYTES`] in any case, and beyond that to [`MAX_RATIO`] times its own
+//! to about 1/140. Zeros pack to 1/228 at zlib's fastest level and to 1/1,032 at its best one. So a
+//! file may unpack to [`FREE_BYTES`] in any case, and beyond that to [`MAX_RATIO`] times its own
 //! size, and never to more than [`MAX_UNPACKED_BYTES`]. The same limits hold for entries of a zip.
 
 use std::fs::File;
@@ -26,7 +26,7 @@ pub const MAX_UNPACKED_BYTES: u64 = 64 << 30;
 /// Bytes that are unpacked into memory at once.
 const UNPACKED_AT_ONCE: usize = 1 << 20;
 
-/// Whether these first bytes are gzip's.
+/// Returns whether these first bytes are gzip's.
 pub(crate) fn is_gzip(bytes: &[u8]) -> bool {
     bytes.starts_with(&[0x1f, 0x8b])
 }
@@ -111,7 +111,7 @@ impl Source {
         Self { reader, path: PathBuf::from(file), file: file.to_owned(), given: 0, allowed: u64::MAX }
     }
 
-    /// Whether the file is packed.
+    /// Returns whether the file is packed.
     pub(crate) fn packed(&self) -> bool {
         matches!(self.reader, Reader::Gzip(_))
     }

@@ -13,9 +13,9 @@ pub(crate) const MISSING: i64 = i64::MIN;
 /// Labels, and names of their classes where there are any.
 pub(crate) type Named = (Labels, Vec<String>);
 
-/// Labels from whole numbers. If all are -1 or 1, these are two classes. Otherwise -1 is no label, and the
-/// number of classes is one more than the highest. Numbers of [`MAX_CLASSES`] or more are no classes but
-/// numbers to predict.
+/// Labels from whole numbers. If all are -1 or 1, these are two classes. Otherwise -1 is no label,
+/// and the number of classes is one more than the highest. Numbers of [`MAX_CLASSES`] or more are
+/// no classes but numbers to predict.
 ///
 /// # Errors
 /// [`Error::LabelRange`] with the row for any other negative number.
@@ -78,8 +78,8 @@ fn signs(numbers: &[i64], file: &str) -> Option<Named> {
     Some((labels, SIGN_CLASSES.map(str::to_owned).to_vec()))
 }
 
-/// Labels from an array: of whole numbers as [`from_numbers`], of floats as [`from_floats`]; of several
-/// columns as [`from_columns`].
+/// Labels from an array: of whole numbers as [`from_numbers`], of floats as [`from_floats`]; of
+/// several columns as [`from_columns`].
 ///
 /// # Errors
 /// [`Error::Malformed`] and [`Error::LabelRange`] with the row.
@@ -95,7 +95,8 @@ pub(crate) fn from_array(array: &Array<'_>) -> Result<Named> {
     }
 }
 
-/// [`from_array`] for a trained model: its classes keep their numbers, and its numbers stay numbers.
+/// [`from_array`] for a trained model: its classes keep their numbers, and its numbers stay
+/// numbers.
 ///
 /// # Errors
 /// As [`from_array`].
@@ -126,7 +127,8 @@ pub(crate) fn from_array_expecting(array: &Array<'_>, expected: Option<&Expected
     }
 }
 
-/// Whole numbers as labels of a trained model: of one whose classes have names the numbers are names.
+/// Whole numbers as labels of a trained model: of one whose classes have names the numbers are
+/// names.
 pub(crate) fn expected_classes(numbers: &[i64], expected: &Expected, file: &str) -> Result<Named> {
     if expected.numbered_classes() {
         return Ok((numbered(numbers, file)?, Vec::new()));
@@ -145,8 +147,8 @@ pub(crate) fn expected_classes(numbers: &[i64], expected: &Expected, file: &str)
     Ok((labels, distinct.iter().map(i64::to_string).collect()))
 }
 
-/// Labels from one column of floats: classes as [`from_numbers`] has them where all are whole and none is
-/// negative but -1, else numbers. NaN is unknown.
+/// Labels from one column of floats: classes as [`from_numbers`] has them where all are whole and
+/// none is negative but -1, else numbers. NaN is unknown.
 pub(crate) fn from_floats(values: Vec<f32>, file: &str) -> Result<Named> {
     if values.iter().any(|&value| is_measured(value) || value.is_infinite()) {
         return Ok((Labels::Numbers(Values::named(1, values, file)?), Vec::new()));
@@ -160,7 +162,7 @@ pub(crate) fn from_columns(columns: u32, values: Vec<f32>, file: &str) -> Result
     Ok(Labels::of_values(Values::named(columns, values, file)?))
 }
 
-/// Whether a number can be no class: it has a fraction, or is negative and not -1.
+/// Returns whether a number can be no class: it has a fraction, or is negative and not -1.
 pub(crate) fn is_measured(value: f32) -> bool {
     value.is_finite() && (value.fract() != 0.0 || (value < 0.0 && value != -1.0))
 }

@@ -2,8 +2,8 @@
 //! at a path, [`builtin`] knows what the crate carries itself.
 //!
 //! A reader makes an [`eciton_graph::dataset::Dataset`] and checks it before it is handed out: no
-//! reader panics or runs code on bad input, and each error names file and place. Errors are those of
-//! [`eciton_graph::error`].
+//! reader panics or runs code on bad input, and each error names file and place. Errors are those
+//! of [`eciton_graph::error`].
 //!
 //! ```
 //! let cora = eciton_formats::builtin("cora")?;
@@ -88,7 +88,8 @@ pub struct Request<'a> {
     pub label: Option<&'a str>,
     /// True if links are predicted, so that no column of a table of nodes has to hold labels.
     pub links: bool,
-    /// Treatment of self-loops. `None`: they are dropped, and a store has those that it was written with.
+    /// Treatment of self-loops. `None`: they are dropped, and a store has those that it was written
+    /// with.
     pub self_loops: Option<SelfLoops>,
 }
 
@@ -105,7 +106,7 @@ pub struct Builtin {
     pub name: &'static str,
     /// What it is, in one line.
     pub description: &'static str,
-    /// Whether it is rows without a graph.
+    /// True if it is rows without a graph.
     pub rows: bool,
 }
 
@@ -153,12 +154,12 @@ pub fn open_expecting(path: &Path, name: Option<&str>, expected: &Expected) -> R
     open_with(path, name, Some(expected).into())
 }
 
-/// Reads the data set at `path`; `name` chooses among several data sets of a folder. Self-loops are dropped,
-/// except those of a store.
+/// Reads the data set at `path`; `name` chooses among several data sets of a folder. Self-loops are
+/// dropped, except those of a store.
 ///
 /// # Errors
-/// [`Error::ChooseName`] if a name is missing or unknown, [`Error::UnknownLayout`] with the files that were
-/// found, and those of the reader.
+/// [`Error::ChooseName`] if a name is missing or unknown, [`Error::UnknownLayout`] with the files
+/// that were found, and those of the reader.
 pub fn open(path: &Path, name: Option<&str>) -> Result<Dataset> {
     open_with(path, name, Request::default())
 }
@@ -314,7 +315,7 @@ fn bundle_names(files: &[String]) -> Vec<String> {
     files.iter().filter_map(|f| f.strip_suffix(".npz")).map(str::to_owned).collect()
 }
 
-/// Whether rows without a graph lie at `path`, as far as names tell.
+/// Returns whether rows without a graph lie at `path`, as far as names tell.
 #[must_use]
 pub fn is_rows(path: &Path) -> bool {
     if path.is_dir() {
@@ -337,8 +338,8 @@ pub fn is_rows(path: &Path) -> bool {
     }
 }
 
-/// Graph files that are known by their names. An edge list may be any other text, and node-link JSON any other
-/// JSON.
+/// Graph files that are known by their names. An edge list may be any other text, and node-link
+/// JSON any other JSON.
 fn graph_names(files: &[String]) -> Vec<String> {
     let graph = |name: &&String| {
         let document = |format| format != document::Format::Json;
@@ -352,7 +353,8 @@ fn graph_names(files: &[String]) -> Vec<String> {
     files.iter().filter(graph).cloned().collect()
 }
 
-/// Graph files of a folder that has features or labels beside them: those of [`graph_names`], else edge lists.
+/// Graph files of a folder that has features or labels beside them: those of [`graph_names`], else
+/// edge lists.
 fn graphs_with_parts(folder: &Path, files: &[String]) -> Vec<String> {
     let known = graph_names(files);
     if !known.is_empty() {
@@ -436,8 +438,9 @@ impl Streamed {
     }
 }
 
-/// The edges of a plain MatrixMarket file or edge list, to be streamed, with their values; none for all else,
-/// which [`open`] reads, also for many graphs (`graphs.csv` beside the file). The file is read once, by as many threads as there are processors, to check it and to learn its ids.
+/// The edges of a plain MatrixMarket file or edge list, to be streamed, with their values; none for
+/// all else, which [`open`] reads, also for many graphs (`graphs.csv` beside the file). The file is
+/// read once, by as many threads as there are processors, to check it and to learn its ids.
 ///
 /// # Errors
 /// As [`snap::edges`] and [`matrix_market::edges`].
@@ -468,12 +471,12 @@ fn parent(path: &Path) -> &Path {
     }
 }
 
-/// Options of readers: each edge in both directions, with the self-loops, which [`open`] drops unless they
-/// are to be kept.
+/// Options of readers: each edge in both directions, with the self-loops, which [`open`] drops
+/// unless they are to be kept.
 pub(crate) const AS_LISTED: Options = Options { symmetric: true, keep_self_loops: true };
 
-/// The graph of edges of `file`, each in both directions, and their rows, if there are any. `published`: the
-/// layout is one of published data sets.
+/// The graph of edges of `file`, each in both directions, and their rows, if there are any.
+/// `published`: the layout is one of published data sets.
 fn graph_of(
     file: &str,
     vertices: u64,

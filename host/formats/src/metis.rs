@@ -9,12 +9,12 @@
 //! 2
 //! ```
 //!
-//! The first line has the number of vertices and of (undirected) edges, then optionally `fmt`, three
-//! flags for vertex sizes, vertex weights and edge weights, and `ncon`, the number of weights a
-//! vertex; then comes one line a vertex with its neighbours. Lines that start with `%` are comments.
-//! Edge weights are a column of edge features, of which 0 is no edge; sizes and weights of vertices are read past and not
-//! kept. Vertices are called 1 to V as in the file. What is known of them lies beside the file:
-//! `features`, `labels` and `split` as [`super::folder`] reads them.
+//! The first line has the number of vertices and of (undirected) edges, then optionally `fmt`,
+//! three flags for vertex sizes, vertex weights and edge weights, and `ncon`, the number of weights
+//! a vertex; then comes one line a vertex with its neighbours. Lines that start with `%` are
+//! comments. Edge weights are a column of edge features, of which 0 is no edge; sizes and weights
+//! of vertices are read past and not kept. Vertices are called 1 to V as in the file. What is known
+//! of them lies beside the file: `features`, `labels` and `split` as [`super::folder`] reads them.
 
 use std::path::Path;
 
@@ -42,17 +42,17 @@ struct Header {
     edges: u64,
     /// Numbers in front of a vertex's neighbours.
     before: u64,
-    /// Whether a weight follows each neighbour.
+    /// True if a weight follows each neighbour.
     weighted: bool,
 }
 
-/// Reads a graph file into memory, and what lies beside it. Memory: the whole text once, and 8 bytes
-/// for each neighbour, 12 with edge weights.
+/// Reads a graph file into memory, and what lies beside it. Memory: the whole text once, and 8
+/// bytes for each neighbour, 12 with edge weights.
 ///
 /// # Errors
-/// [`Error::Malformed`] with the line; [`Error::UnknownVertex`]; [`Error::Mismatch`] where there are
-/// more or fewer edges than the first line says; [`Error::EmptyGraph`]; [`Error::Limit`]; those of
-/// [`super::folder::open`] for the files beside.
+/// [`Error::Malformed`] with the line; [`Error::UnknownVertex`]; [`Error::Mismatch`] where there
+/// are more or fewer edges than the first line says; [`Error::EmptyGraph`]; [`Error::Limit`]; those
+/// of [`super::folder::open`] for the files beside.
 pub fn open(path: &Path, request: Request<'_>) -> Result<Dataset> {
     let (bytes, name) = (file::read(path)?, file::name(path));
     let mut lines =
@@ -158,7 +158,8 @@ impl Header {
         (words.len() <= 4).then_some(Self { vertices, edges, before, weighted })
     }
 
-    /// Calls `each` with the neighbours (from 0) that a vertex's line names, and their edges' weights.
+    /// Calls `each` with the neighbours (from 0) that a vertex's line names, and their edges'
+    /// weights.
     fn neighbours(
         &self,
         line: &[u8],

@@ -86,13 +86,13 @@ impl<'a> Npy<'a> {
         (self.element == Element::Object).then_some(self.data)
     }
 
-    /// Whether the array is a single Python object, as `None` is stored.
+    /// Returns whether the array is a single Python object, as `None` is stored.
     pub(crate) fn is_one_object(&self) -> bool {
         self.element == Element::Object && self.shape.is_empty()
     }
 
-    /// Rows, columns and first byte of a matrix whose cells are f32 as they lie in memory, row after row;
-    /// none for other arrays. `bytes` is what was parsed: the start of the file will do.
+    /// Rows, columns and first byte of a matrix whose cells are f32 as they lie in memory, row
+    /// after row; none for other arrays. `bytes` is what was parsed: the start of the file will do.
     pub(crate) fn plain_rows(&self, bytes: &[u8]) -> Option<(usize, usize, usize)> {
         let plain = self.element == Element::Float(4) && !self.big_endian && !self.fortran;
         match self.shape[..] {
@@ -104,8 +104,8 @@ impl<'a> Npy<'a> {
     /// Returns the array.
     ///
     /// # Errors
-    /// [`Error::Malformed`] where the file is longer or shorter than its header says, or has more than two
-    /// axes.
+    /// [`Error::Malformed`] where the file is longer or shorter than its header says, or has more
+    /// than two axes.
     pub fn array(self) -> Result<Array<'a>> {
         if self.element == Element::Object {
             return Err(Error::Malformed {
@@ -121,8 +121,8 @@ impl<'a> Npy<'a> {
     }
 }
 
-/// Reads a whole `.npy` file of images `[V, height, width]` or `[V, height, width, channels]`, each of which
-/// becomes a row. An array of fewer axes stays as it is.
+/// Reads a whole `.npy` file of images `[V, height, width]` or `[V, height, width, channels]`, each
+/// of which becomes a row. An array of fewer axes stays as it is.
 ///
 /// # Errors
 /// As [`parse`].

@@ -1,5 +1,5 @@
-//! Node and graph property sets of the Open Graph Benchmark (Hu et al. 2020), as its package lays them out
-//! on disk after unpacking a download.
+//! Node and graph property sets of the Open Graph Benchmark (Hu et al. 2020), as its package lays
+//! them out on disk after unpacking a download.
 //!
 //! ```text
 //! ogbn_arxiv/
@@ -12,8 +12,8 @@
 //!   split/time/{train,valid,test}.csv.gz   vertex ids
 //! ```
 //!
-//! A graph property set has a `graph-label` in place of the `node-label`, and in `num-node-list` and
-//! `num-edge-list` one line a graph:
+//! A graph property set has a `graph-label` in place of the `node-label`, and in `num-node-list`
+//! and `num-edge-list` one line a graph:
 //!
 //! ```text
 //! ogbg_molhiv/
@@ -24,15 +24,16 @@
 //!   split/scaffold/{train,valid,test}.csv.gz   graph numbers, from 0
 //! ```
 //!
-//! with features as above; without features of vertices each has the constant 1. Such sets are read from
-//! tables only.
+//! with features as above; without features of vertices each has the constant 1. Such sets are read
+//! from tables only.
 //!
-//! In place of the tables of a single graph `raw` may hold `data.npz` (`edge_index [2, E]`, `num_nodes_list`,
-//! `num_edges_list`, `node_feat [V, columns]`, `edge_feat [E, columns]`) and `node-label.npz`
-//! (`node_label`). Tables are plain or packed with gzip. Every edge counts in both directions, as the
-//! benchmark's own examples for GCN have it, with the same features; repeats follow the rule of
-//! [`eciton_graph::edge_rule`]. Further columns of vertices are not read. Sets of several kinds of
-//! vertices are refused. Where `split` holds several schemes, the name chooses one.
+//! In place of the tables of a single graph `raw` may hold `data.npz` (`edge_index [2, E]`,
+//! `num_nodes_list`, `num_edges_list`, `node_feat [V, columns]`, `edge_feat [E, columns]`) and
+//! `node-label.npz` (`node_label`). Tables are plain or packed with gzip. Every edge counts in both
+//! directions, as the benchmark's own examples for GCN have it, with the same features; repeats
+//! follow the rule of [`eciton_graph::edge_rule`]. Further columns of vertices are not read. Sets
+//! of several kinds of vertices are refused. Where `split` holds several schemes, the name chooses
+//! one.
 
 use std::path::{Path, PathBuf};
 
@@ -64,7 +65,7 @@ const FREE_VERTICES: u64 = 1 << 20;
 /// The same where there are many graphs, which are small.
 const FREE_VERTICES_OF_MANY: u64 = 1 << 16;
 
-/// Whether a folder looks like one.
+/// Returns whether a folder looks like one.
 pub(crate) fn recognises(folder: &Path) -> bool {
     let raw = folder.join("raw");
     ["edge.csv.gz", "edge.csv", "data.npz", "relations", "num-node-dict.csv.gz"]
@@ -85,8 +86,8 @@ struct Raw {
 }
 
 /// Reads such a folder; `scheme` chooses where there are several splits. Memory: the graph, 8 bytes
-/// an edge while it is built, the features; features of edges as in the file and placed; for `data.npz` the
-/// whole file besides.
+/// an edge while it is built, the features; features of edges as in the file and placed; for
+/// `data.npz` the whole file besides.
 ///
 /// # Errors
 /// [`Error::Malformed`] with the line or row; [`Error::UnknownVertex`]; [`Error::Mismatch`] where
@@ -329,9 +330,10 @@ fn one_number(array: Array<'_>) -> Result<u64> {
 struct Sizes {
     vertices: u64,
     edges: u64,
-    /// Of each graph, at least one: its first vertex, its vertices, and the edges up to its last one.
+    /// Of each graph, at least one: its first vertex, its vertices, and the edges up to its last
+    /// one.
     each: Vec<(u32, u64, u64)>,
-    /// Whether this is a graph property set, which might have one graph.
+    /// True if this is a graph property set, which might have one graph.
     of_graphs: bool,
 }
 
@@ -366,7 +368,7 @@ impl Sizes {
         Ok(made)
     }
 
-    /// Whether the set is one of many graphs.
+    /// Returns whether the set is one of many graphs.
     fn many(&self) -> bool {
         self.of_graphs || self.each.len() > 1
     }
@@ -376,8 +378,9 @@ impl Sizes {
         self.many().then(|| self.each.iter().map(|&(from, ..)| from).collect())
     }
 
-    /// First vertex and vertices of the graph that edge `at` belongs to; `graph` is that of the edge before
-    /// and becomes that of this one. Edges that are too many are taken for the last graph's.
+    /// First vertex and vertices of the graph that edge `at` belongs to; `graph` is that of the
+    /// edge before and becomes that of this one. Edges that are too many are taken for the last
+    /// graph's.
     fn of_edge(&self, at: u64, graph: &mut usize) -> (u32, u64) {
         while self.each.get(*graph).is_some_and(|of| of.2 <= at) && *graph + 1 < self.each.len() {
             *graph += 1;
@@ -409,9 +412,9 @@ fn counts(path: &Path) -> Result<Vec<(u64, u64)>> {
     }
 }
 
-/// A table of numbers, row-major: its columns, its values, and what f32 cannot hold of them; an empty
-/// field or `nan` is NaN. Blank lines are skipped. `rows` is the expected number of rows, and the file
-/// that gives it.
+/// A table of numbers, row-major: its columns, its values, and what f32 cannot hold of them; an
+/// empty field or `nan` is NaN. Blank lines are skipped. `rows` is the expected number of rows, and
+/// the file that gives it.
 fn table(path: &Path, (rows, other): (u64, &str)) -> Result<(u32, Vec<f32>, Corrections)> {
     let name = file::name(path);
     let (mut columns, mut values, mut found) = (0usize, Grown::new(&name), 0u64);
@@ -453,7 +456,8 @@ fn table(path: &Path, (rows, other): (u64, &str)) -> Result<(u32, Vec<f32>, Corr
     }
 }
 
-/// The split of a scheme, if there is any; `first` has the vertex of each graph where there are many.
+/// The split of a scheme, if there is any; `first` has the vertex of each graph where there are
+/// many.
 fn split(folder: &Path, scheme: Option<&str>, vertices: u64, first: Option<&[u32]>) -> Result<Option<Split>> {
     let parent = folder.join("split");
     if !parent.is_dir() {

@@ -1,11 +1,11 @@
-//! Text tables, read in blocks of whole records: comma, tab or blank separated, with quoted fields and an
-//! optional header line. [`Table::blocks`] reads on all cores, [`Table::each`] on this one.
+//! Text tables, read in blocks of whole records: comma, tab or blank separated, with quoted fields
+//! and an optional header line. [`Table::blocks`] reads on all cores, [`Table::each`] on this one.
 //!
-//! Lines that start with `#` are comments before the first record. After it they are records, except
-//! that a table separated by blanks may have lines whose first word is `#`. Every record has as many
-//! fields as the first one. Memory is a few blocks of the file and its longest record. A table may be read
-//! any number of times. [`Table::view`] selects columns, so that one file can hold the tables of several
-//! files.
+//! Lines that start with `#` are comments before the first record. After it they are records,
+//! except that a table separated by blanks may have lines whose first word is `#`. Every record has
+//! as many fields as the first one. Memory is a few blocks of the file and its longest record. A
+//! table may be read any number of times. [`Table::view`] selects columns, so that one file can
+//! hold the tables of several files.
 
 mod parallel;
 mod rows;
@@ -96,7 +96,8 @@ pub(crate) struct Table {
     separator: Separator,
     /// Whether the first record is a header, which [`Table::rows`] leaves out.
     pub(crate) header: Flag,
-    /// True if `header` was decided by the other tables of a folder, so that it does not change again.
+    /// True if `header` was decided by the other tables of a folder, so that it does not change
+    /// again.
     settled: Flag,
     /// Fields of a record that are columns of the table, in this order. `None` for all of them.
     select: Option<Arc<[usize]>>,
@@ -109,8 +110,8 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Looks at a file; its extension chooses the separator (`tsv` tabs, `csv` commas; anything else a
-    /// comma, tab or blanks, whichever the first record has).
+    /// Looks at a file; its extension chooses the separator (`tsv` tabs, `csv` commas; anything
+    /// else a comma, tab or blanks, whichever the first record has).
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let file = file::name(path);
         let named = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("edges"));
@@ -146,8 +147,8 @@ impl Table {
         Ok(Self { path, file, separator, header, settled, select: None, text: None, edges, block_bytes })
     }
 
-    /// Returns a table with a header whose text, separated by commas, was made of the file at `path`. `file` is
-    /// its name in errors.
+    /// Returns a table with a header whose text, separated by commas, was made of the file at
+    /// `path`. `file` is its name in errors.
     pub(crate) fn of_text(text: Arc<[u8]>, path: &Path, file: &str) -> Self {
         Self {
             path: path.to_owned(),
@@ -276,8 +277,8 @@ impl Table {
         }
     }
 
-    /// Takes the first record for a header if it begins with a known word, or if its id is the only one
-    /// that is no number; whether it is.
+    /// Takes the first record for a header if it begins with a known word, or if its id is the only
+    /// one that is no number; whether it is.
     pub(crate) fn find_header(&self, fields: usize) -> Result<bool> {
         if self.settled.get() {
             return Ok(self.header.get());
@@ -321,7 +322,8 @@ impl Table {
         Ok(true)
     }
 
-    /// Whether all fields of a column but the first one are numbers, and there is one at least.
+    /// Returns whether all fields of a column but the first one are numbers, and there is one at
+    /// least.
     fn numbers_below(&self, column: usize, number: impl Fn(&str) -> bool) -> Result<bool> {
         let mut rows = self.records(0)?;
         rows.next()?;
@@ -335,8 +337,8 @@ impl Table {
         Ok(some)
     }
 
-    /// Names of the columns from `first` on, where the first record is a header; empty unless each has a name of
-    /// its own.
+    /// Names of the columns from `first` on, where the first record is a header; empty unless each
+    /// has a name of its own.
     pub(crate) fn names(&self, first: usize) -> Result<Vec<String>> {
         if !self.header.get() {
             return Ok(Vec::new());
@@ -431,17 +433,17 @@ pub(crate) fn named(field: &str) -> String {
     field.chars().take(MAX_NAME).collect()
 }
 
-/// Whether a word is a whole number.
+/// Returns whether a word is a whole number.
 pub(crate) fn is_number(word: &str) -> bool {
     word.parse::<u64>().is_ok()
 }
 
-/// Whether a field is neither a number nor empty.
+/// Returns whether a field is neither a number nor empty.
 fn is_word(field: &str) -> bool {
     !field.is_empty() && field.parse::<f32>().is_err()
 }
 
-/// Whether a word begins headers. No id is empty; pandas gives its index no name.
+/// Returns whether a word begins headers. No id is empty; pandas gives its index no name.
 pub(crate) fn is_header(word: &str) -> bool {
     word.is_empty() || HEADERS.contains(&word.to_lowercase().as_str())
 }

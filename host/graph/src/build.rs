@@ -1,7 +1,8 @@
 //! Builders: from edges in any order, with any repeats, to sorted lists of neighbours.
 //!
-//! [`in_memory`] makes a [`Graph`], [`external`] a store on disk within a stated memory. The result is a function of the edges alone: however
-//! many threads work, and however the source is cut into chunks, the same edges give the same bytes.
+//! [`in_memory`] makes a [`Graph`], [`external`] a store on disk within a stated memory. The result
+//! is a function of the edges alone: however many threads work, and however the source is cut into
+//! chunks, the same edges give the same bytes.
 //!
 //! ```
 //! use eciton_graph::{adjacency::Options, build};
@@ -95,8 +96,8 @@ pub fn retained(graph: &Graph, keep: &[bool]) -> Result<Graph> {
     with_transpose(crate::build::trusted(offsets, neighbours), threads)
 }
 
-/// The graph of in-neighbour lists as they are, self loops included; lists that do not ascend are sorted,
-/// repeats dropped. `offsets` ascend from 0 to the number of neighbours.
+/// The graph of in-neighbour lists as they are, self loops included; lists that do not ascend are
+/// sorted, repeats dropped. `offsets` ascend from 0 to the number of neighbours.
 ///
 /// # Errors
 /// As [`in_memory`].
@@ -108,8 +109,9 @@ pub fn from_lists(offsets: Vec<u64>, neighbours: Vec<u32>, threads: usize) -> Re
     in_memory(&transpose::Lists::new(&offsets, &neighbours), as_stored, threads)
 }
 
-/// The graph of lists in memory that may be somebody else's. Where `options` would change nothing they are taken as
-/// they are, without a copy. `outgoing`: they are lists of targets by source, else of sources by target.
+/// The graph of lists in memory that may be somebody else's. Where `options` would change nothing
+/// they are taken as they are, without a copy. `outgoing`: they are lists of targets by source,
+/// else of sources by target.
 ///
 /// ```
 /// use eciton_graph::{adjacency::Options, build};
@@ -120,7 +122,8 @@ pub fn from_lists(offsets: Vec<u64>, neighbours: Vec<u32>, threads: usize) -> Re
 /// ```
 ///
 /// # Errors
-/// As [`in_memory`]; [`Error::Malformed`] for offsets that do not ascend from 0 to the number of neighbours.
+/// As [`in_memory`]; [`Error::Malformed`] for offsets that do not ascend from 0 to the number of
+/// neighbours.
 pub fn of_lists(
     (offsets, neighbours): (impl Into<Slab<u64>>, impl Into<Slab<u32>>),
     outgoing: bool,
@@ -151,7 +154,7 @@ pub fn of_lists(
     Ok(if outgoing { made.reversed() } else { made })
 }
 
-/// Whether lists ascend without repeats, so that [`from_lists`] takes them as they are.
+/// Returns whether lists ascend without repeats, so that [`from_lists`] takes them as they are.
 pub fn are_lists(offsets: &[u64], neighbours: &[u32]) -> bool {
     let mut lists = offsets.windows(2).map(|w| &neighbours[w[0] as usize..w[1] as usize]);
     lists.all(|list| list.is_sorted_by(|a, b| a < b))
@@ -160,7 +163,8 @@ pub fn are_lists(offsets: &[u64], neighbours: &[u32]) -> bool {
 /// Takes lists that a builder of this crate has made.
 #[allow(unsafe_code)]
 pub(crate) fn trusted(offsets: Vec<u64>, neighbours: Vec<u32>) -> Adjacency {
-    // SAFETY: builders write ascending lists of vertices that exist, between offsets that they have counted.
+    // SAFETY: builders write ascending lists of vertices that exist, between offsets that they have
+    // counted.
     unsafe { Adjacency::from_parts_unchecked(offsets, neighbours) }
 }
 
@@ -176,20 +180,21 @@ fn with_transpose(incoming: Adjacency, threads: usize) -> Result<Graph> {
 /// Builds the graph of a store in at most `memory_bytes` of memory (at least [`MIN_MEMORY_BYTES`]),
 /// with at most `threads` threads, fewer where the memory asks for it.
 ///
-/// What the source itself holds, and an index of 16 bytes for each block of the temporary file (a block
-/// is about a 512th of the memory, at most 1 MiB), come on top of that. The temporary file lies beside
-/// the sections and takes 8 bytes a directed edge, or 16 and 8 for every two values, twice that where the edges
-/// crowd at few vertices; it is gone when this returns. The sections are the very bytes that [`in_memory`] and
-/// [`Writer::graph`] would give. The source's values become the store's edge features by the rule of
-/// [`EdgeRule`](crate::edge_rule::EdgeRule), with [`Zeros::NoEdges`](crate::edge_rule::Zeros::NoEdges) if
-/// they are [weights](EdgeSource::is_weight). Returns what the rule changed.
+/// What the source itself holds, and an index of 16 bytes for each block of the temporary file (a
+/// block is about a 512th of the memory, at most 1 MiB), come on top of that. The temporary file
+/// lies beside the sections and takes 8 bytes a directed edge, or 16 and 8 for every two values,
+/// twice that where the edges crowd at few vertices; it is gone when this returns. The sections are
+/// the very bytes that [`in_memory`] and [`Writer::graph`] would give. The source's values become
+/// the store's edge features by the rule of [`EdgeRule`](crate::edge_rule::EdgeRule), with
+/// [`Zeros::NoEdges`](crate::edge_rule::Zeros::NoEdges) if they are
+/// [weights](EdgeSource::is_weight). Returns what the rule changed.
 ///
 /// # Errors
 /// As [`in_memory`]; [`Error::Write`](crate::error::Error::Write) and
 /// [`Error::Read`](crate::error::Error::Read) for the files;
 /// [`Error::Malformed`](crate::error::Error::Malformed) for too little memory;
-/// [`Error::NotFinite`](crate::error::Error::NotFinite) for a value; [`Error::Limit`](crate::error::Error::Limit)
-/// for too many columns.
+/// [`Error::NotFinite`](crate::error::Error::NotFinite) for a value;
+/// [`Error::Limit`](crate::error::Error::Limit) for too many columns.
 pub fn external(
     source: &dyn EdgeSource,
     options: Options,

@@ -9,8 +9,8 @@ pub const MAX_CLASSES: u32 = 1 << 20;
 /// The most columns of [`Values`].
 pub const MAX_LABEL_COLUMNS: u32 = 1 << 16;
 
-/// The most values of labels of many graphs: vertices times columns, since the labels of a graph are kept as
-/// those of one of its vertices.
+/// The most values of labels of many graphs: vertices times columns, since the labels of a graph
+/// are kept as those of one of its vertices.
 pub const MAX_GRAPH_VALUES: u64 = 1 << 31;
 
 /// Names of the two classes of labels that are -1 and 1: see [`Labels::from_signs`].
@@ -54,8 +54,8 @@ impl Values {
     /// Rows of `columns` values (1 to [`MAX_LABEL_COLUMNS`]), row-major.
     ///
     /// # Errors
-    /// [`Error::Malformed`] for another number of columns, a last row that is not whole, or, with its
-    /// row, an infinity.
+    /// [`Error::Malformed`] for another number of columns, a last row that is not whole, or, with
+    /// its row, an infinity.
     pub fn new(columns: u32, values: Vec<f32>) -> Result<Self> {
         Self::named(columns, values, "labels")
     }
@@ -140,7 +140,7 @@ impl Values {
     }
 }
 
-/// Whether a value can be a flag.
+/// Returns whether a value can be a flag.
 fn is_flag(value: f32) -> bool {
     value == 0.0 || value == 1.0 || value.is_nan()
 }
@@ -156,9 +156,9 @@ impl Labels {
         Self::classes(vec![NO_LABEL; vertices as usize], 0)
     }
 
-    /// Classes of whole numbers that are all -1 or 1, with at least one of each: class 0 is -1 and class 1 is
-    /// 1, called [`SIGN_CLASSES`]. `None` stands for a row without a label. Returns `None` for other numbers,
-    /// among which -1 means no label.
+    /// Classes of whole numbers that are all -1 or 1, with at least one of each: class 0 is -1 and
+    /// class 1 is 1, called [`SIGN_CLASSES`]. `None` stands for a row without a label. Returns
+    /// `None` for other numbers, among which -1 means no label.
     ///
     /// ```
     /// use eciton_graph::labels::Labels;
@@ -204,8 +204,8 @@ impl Labels {
         }
     }
 
-    /// Whether anything is known of a vertex: it has a class, or a value that is not NaN. False for
-    /// one that does not exist.
+    /// Returns whether anything is known of a vertex: it has a class, or a value that is not NaN.
+    /// False for one that does not exist.
     pub fn known(&self, vertex: usize) -> bool {
         match self {
             Self::Classes { of, .. } => of.get(vertex).is_some_and(|&label| label != NO_LABEL),
@@ -341,8 +341,8 @@ impl Labels {
         }
     }
 
-    /// The labels of graphs at the vertices that stand for them: row `r` at vertex `at[r]` of `vertices`;
-    /// nothing is known of the others. `file` is named in errors.
+    /// The labels of graphs at the vertices that stand for them: row `r` at vertex `at[r]` of
+    /// `vertices`; nothing is known of the others. `file` is named in errors.
     ///
     /// # Errors
     /// [`Error::Limit`] above [`MAX_GRAPH_VALUES`].

@@ -1,5 +1,5 @@
-//! Links: pairs of vertices with an edge between them, whichever way it goes. What a model of links is
-//! trained with, what is held out of training, and pairs that are not linked.
+//! Links: pairs of vertices with an edge between them, whichever way it goes. What a model of links
+//! is trained with, what is held out of training, and pairs that are not linked.
 //!
 //! ```
 //! use eciton_graph::generate::ManyGraphs;
@@ -27,7 +27,8 @@ pub use negatives::Negatives;
 use crate::adjacency::{Adjacency, Graph};
 use eciton_input::threads::{on_threads, shares, threads_for};
 
-/// A link: two different vertices with an edge one way or both; in lists of links the smaller first.
+/// A link: two different vertices with an edge one way or both; in lists of links the smaller
+/// first.
 pub type Pair = (u32, u32);
 
 /// A graph seen without directions: the union of in- and out-neighbours, never stored.
@@ -94,8 +95,8 @@ impl Iterator for Partners<'_> {
     }
 }
 
-/// Whether there is an edge between two vertices, one way or both; a vertex is linked to itself by a self
-/// loop. False for vertices that do not exist.
+/// Returns whether there is an edge between two vertices, one way or both; a vertex is linked to
+/// itself by a self loop. False for vertices that do not exist.
 #[inline]
 pub fn linked(graph: &Graph, a: u32, b: u32) -> bool {
     let (of_a, of_b) = (graph.in_neighbours(a), graph.in_neighbours(b));

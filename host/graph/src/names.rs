@@ -1,6 +1,7 @@
 //! Names of a data set's classes and columns, as its files give them.
 //!
-//! A list is empty where the files give none, and numbers are the names then. Else it has a name a class or column.
+//! A list is empty where the files give none, and numbers are the names then. Else it has a name a
+//! class or column.
 //!
 //! ```
 //! use eciton_graph::names::{Names, column};
@@ -22,9 +23,11 @@ pub struct Names {
     pub features: Vec<String>,
     /// Names of the columns of features of edges.
     pub edge_features: Vec<String>,
-    /// Names of the label columns: of classes the one column that holds them. Empty if the files give none.
+    /// Names of the label columns: of classes the one column that holds them. Empty if the files
+    /// give none.
     pub target: Vec<String>,
-    /// The way in which the split was drawn, or its name in the files; empty where the files have one without a name.
+    /// The way in which the split was drawn, or its name in the files; empty where the files have
+    /// one without a name.
     pub split: String,
 }
 
@@ -32,7 +35,7 @@ pub struct Names {
 pub const DRAWN: &str = "60 / 20 / 20 % of the labelled rows, drawn from seed 0";
 
 impl Names {
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty()
@@ -66,8 +69,8 @@ impl Names {
         fit(&mut self.edge_features, edge_features);
     }
 
-    /// Whether each list is empty or has a name for each class or column; names of classes may be known where no
-    /// vertex has one.
+    /// Whether each list is empty or has a name for each class or column; names of classes may be
+    /// known where no vertex has one.
     pub(crate) fn check(&self, of: &Dataset) -> Result<()> {
         let edges = of.edge_features.as_ref().map_or(0, crate::edge_features::EdgeFeatures::columns);
         let all = [
@@ -90,7 +93,8 @@ impl Names {
     }
 }
 
-/// Place of a name among others: as it is written, else whatever its case; `None` where no name fits or two do.
+/// Place of a name among others: as it is written, else whatever its case; `None` where no name
+/// fits or two do.
 #[must_use]
 pub fn column(names: &[String], wanted: &str) -> Option<u32> {
     let find = |same: &dyn Fn(&str) -> bool| {

@@ -1,10 +1,11 @@
 //! Vertex orders: permutations of vertex ids that bring neighbours close to each other.
 //!
-//! A gather reads one row for each edge. Where the ids of a vertex's neighbours are near its own and
-//! near each other, those rows are in cache more often, and gaps between ids take fewer bits. An
-//! order is computed from the graph alone, applied with [`permute_graph`] or [`permute_dataset`], and
-//! taken back from results with [`rows_back`], so that a user never sees it. All orders look at the
-//! union of both directions, are deterministic, near-linear and iterative (no path is too long).
+//! A gather reads one row for each edge. Where the ids of a vertex's neighbours are near its own
+//! and near each other, those rows are in cache more often, and gaps between ids take fewer bits.
+//! An order is computed from the graph alone, applied with [`permute_graph`] or
+//! [`permute_dataset`], and taken back from results with [`rows_back`], so that a user never sees
+//! it. All orders look at the union of both directions, are deterministic, near-linear and
+//! iterative (no path is too long).
 //!
 //! ```
 //! use eciton_graph::adjacency::{Graph, Options};
@@ -48,8 +49,8 @@ pub enum Order {
     ReverseCuthillMckee,
     /// Rabbit order (Arai, Shiokawa, Yamamuro, Onizuka and Iwamura 2016): vertices join the
     /// neighbouring community of highest gain in modularity, and the tree of who joined whom is
-    /// numbered depth first, so that communities within communities are ranges of ids. Suits
-    /// graphs of people, products and pages. 44 bytes a vertex; while it runs, up to 8 bytes an edge
+    /// numbered depth first, so that communities within communities are ranges of ids. Suits graphs
+    /// of people, products and pages. 44 bytes a vertex; while it runs, up to 8 bytes an edge
     /// (seldom a tenth of it).
     Rabbit,
 }
@@ -132,12 +133,12 @@ impl Permutation {
         self.new_of_old.len()
     }
 
-    /// Whether there are no vertices.
+    /// Returns whether there are no vertices.
     pub fn is_empty(&self) -> bool {
         self.new_of_old.is_empty()
     }
 
-    /// Whether every vertex keeps its id.
+    /// Returns whether every vertex keeps its id.
     pub fn is_identity(&self) -> bool {
         self.old_of_new.iter().enumerate().all(|(new, &old)| new == old as usize)
     }

@@ -1,4 +1,5 @@
-//! Scaling of features before a run, and the moments of their columns. All of it is computed in f64.
+//! Scaling of features before a run, and the moments of their columns. All of it is computed in
+//! f64.
 
 use std::sync::Arc;
 
@@ -57,8 +58,8 @@ impl<'a> Exact<'a> {
         Self { features, corrections, rounded: vec![0.0; columns], values: vec![0.0; columns] }
     }
 
-    /// The values of a row less `origin`. The large parts are subtracted before the correction is added,
-    /// so that whole numbers of 64 bits lose nothing.
+    /// The values of a row less `origin`. The large parts are subtracted before the correction is
+    /// added, so that whole numbers of 64 bits lose nothing.
     fn row(&mut self, row: u32, origin: &[f64]) -> &[f64] {
         self.features.copy_row(row as usize, &mut self.rounded);
         less(&self.rounded, origin, self.corrections.of_row(row), &mut self.values);
@@ -78,8 +79,8 @@ fn less(rounded: &[f32], origin: &[f64], corrections: &[Correction], into: &mut 
 }
 
 impl Moments {
-    /// Computes the moments over some rows in f64: the means first, then the squares of the differences.
-    /// Sums run in the order of `rows`, and start from the first row's values.
+    /// Computes the moments over some rows in f64: the means first, then the squares of the
+    /// differences. Sums run in the order of `rows`, and start from the first row's values.
     #[must_use]
     pub fn of(features: &Features, rows: &[u32]) -> Self {
         let columns = features.columns() as usize;
@@ -122,11 +123,13 @@ impl Moments {
 }
 
 impl Features {
-    /// Columns less their means, divided by their deviations: computed in f64, with the corrections, and
-    /// then rounded to f32. Rows are dense afterwards, because zeros move, and have no corrections.
+    /// Columns less their means, divided by their deviations: computed in f64, with the
+    /// corrections, and then rounded to f32. Rows are dense afterwards, because zeros move, and
+    /// have no corrections.
     ///
     /// # Errors
-    /// [`Error::Memory`] where the rows do not fit; [`Error::Mismatch`] for moments of other columns.
+    /// [`Error::Memory`] where the rows do not fit; [`Error::Mismatch`] for moments of other
+    /// columns.
     pub fn standardise(self, moments: &Moments) -> Result<Self> {
         let columns = self.columns();
         if moments.mean.len() != columns as usize || moments.deviation.len() != columns as usize {
@@ -162,8 +165,8 @@ impl Features {
         Ok(Self::Dense(dense))
     }
 
-    /// One value of each column that holds whole numbers that f32 rounds, with the row, the value and the
-    /// f32 that is stored for it.
+    /// One value of each column that holds whole numbers that f32 rounds, with the row, the value
+    /// and the f32 that is stored for it.
     #[must_use]
     pub fn rounded_whole_numbers(&self) -> Vec<Rounded> {
         let mut found: Vec<Rounded> = Vec::new();
@@ -195,7 +198,8 @@ impl Features {
         found
     }
 
-    /// Whether these are counts, as bags of words are: kept as sparse rows, of whole numbers that are not negative.
+    /// Returns whether these are counts, as bags of words are: kept as sparse rows, of whole
+    /// numbers that are not negative.
     #[must_use]
     pub fn are_counts(&self) -> bool {
         match self {

@@ -14,7 +14,7 @@ pub struct Statistics {
     pub vertices: u32,
     /// Directed edges: an undirected one counts twice.
     pub edges: u64,
-    /// Whether every edge has its reverse.
+    /// True if every edge has its reverse.
     pub symmetric: bool,
     /// The lowest in-degree.
     pub degree_min: u32,
@@ -26,7 +26,7 @@ pub struct Statistics {
     pub isolated: u32,
     /// Columns of the features.
     pub features: u32,
-    /// Whether the features are kept as sparse rows.
+    /// True if the features are kept as sparse rows.
     pub sparse: bool,
     /// The share of feature values that are not zero, 0 to 1.
     pub density: f64,
@@ -108,7 +108,8 @@ impl FlagStatistics {
     }
 }
 
-/// One column of labels that are numbers, or of edge features; all but `known` are 0 where none is known.
+/// One column of labels that are numbers, or of edge features; all but `known` are 0 where none is
+/// known.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct NumberStatistics {
     /// Vertices (or edges) of which it is known.

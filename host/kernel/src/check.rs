@@ -1,7 +1,7 @@
 //! What is wrong with a component, before it is instantiated: every difference by name.
 //!
-//! (`eciton kernel check` compares whole types; this is the part that a run needs, on wasmtime's own
-//! view of the component.)
+//! (`eciton kernel check` compares whole types; this is the part that a run needs, on wasmtime's
+//! own view of the component.)
 
 use eciton_types::On;
 use wasmtime::Engine;
@@ -12,8 +12,9 @@ use crate::error::{Error, Result};
 
 /// The newest contract that this host speaks. (A test holds it to the contract's text.)
 ///
-/// It runs kernels of every version from 0.1.0 to this one: what a version offers, all later ones of its series
-/// do, and by that rule wasmtime finds `linalg@0.1.2` where a component says `linalg@0.1.0`.
+/// It runs kernels of every version from 0.1.0 to this one: what a version offers, all later ones
+/// of its series do, and by that rule wasmtime finds `linalg@0.1.2` where a component says
+/// `linalg@0.1.0`.
 pub const CONTRACT: &str = "eciton:kernel@0.1.2";
 
 const PACKAGE: &str = "eciton:kernel/";
@@ -29,7 +30,7 @@ const GIVEN: &str = "given";
 pub(crate) struct Kept {
     /// What it works on.
     pub(crate) on: On,
-    /// Whether it imports `given`.
+    /// True if it imports `given`.
     pub(crate) asks: bool,
 }
 

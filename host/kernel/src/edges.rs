@@ -1,9 +1,10 @@
 //! A task of an edge kernel: what it is called with, and the blocks of whole lists in which it is.
 //!
-//! A block's rows of other ends are brought to their edges beside each other, so that a kernel works on a
-//! few megabytes at a time whatever the graph's size. A block is one or several *pieces*: an atom of the grid, or
-//! what an atom of many edges is cut into. Sums over edges are taken piece by piece, so that they have the same bits
-//! for any number of intervals, whatever pieces come to lie in one block.
+//! A block's rows of other ends are brought to their edges beside each other, so that a kernel
+//! works on a few megabytes at a time whatever the graph's size. A block is one or several
+//! *pieces*: an atom of the grid, or what an atom of many edges is cut into. Sums over edges are
+//! taken piece by piece, so that they have the same bits for any number of intervals, whatever
+//! pieces come to lie in one block.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -52,7 +53,8 @@ impl EdgeKind {
 pub trait EdgeLists: Send + Sync + std::fmt::Debug {
     /// The rows at the other ends of a row's edges, in order.
     fn others(&self, own: usize) -> &[u32];
-    /// The row at the other end of its edge to itself, which comes after the others; `None`: it has none.
+    /// The row at the other end of its edge to itself, which comes after the others; `None`: it has
+    /// none.
     fn itself(&self, own: usize) -> Option<u32>;
     /// The vertex of an own row, which random numbers follow.
     fn own_vertex(&self, own: usize) -> u32;
@@ -60,14 +62,16 @@ pub trait EdgeLists: Send + Sync + std::fmt::Debug {
     fn vertex(&self, row: u32) -> u32;
     /// Columns of what is known of each edge; 0: nothing, or the layer does not ask.
     fn features(&self) -> usize;
-    /// Writes what is known of an own row's edge, by its place among them; the one to itself is the last.
+    /// Writes what is known of an own row's edge, by its place among them; the one to itself is the
+    /// last.
     fn features_of(&self, own: usize, place: usize, into: &mut [f32]);
 }
 
 /// Rows of all other ends: pieces, in order, that cover them.
 pub type OtherRows = Vec<(Range<usize>, ReadRows)>;
 
-/// What an edge kernel is called with: `M` is a matrix or names one, `W` is a place for rows or names one.
+/// What an edge kernel is called with: `M` is a matrix or names one, `W` is a place for rows or
+/// names one.
 #[derive(Debug)]
 pub struct EdgeCall<M = Matrix, W = Target> {
     /// Which function.
@@ -78,7 +82,7 @@ pub struct EdgeCall<M = Matrix, W = Target> {
     pub epoch: u32,
     /// The layer's number for the kernel and its random numbers, from 0.
     pub layer: u32,
-    /// Whether dropout applies.
+    /// True if dropout applies.
     pub training: bool,
     /// The parts in which sums over edges are delivered; covers the own rows.
     pub grid: Arc<Grid>,
@@ -90,15 +94,16 @@ pub struct EdgeCall<M = Matrix, W = Target> {
     pub own: Vec<M>,
     /// In the signature's order; each with its own extents.
     pub parameters: Vec<M>,
-    /// forward: output, then kept. targets: the target's gradient, then what is passed. sources: the
-    /// source's gradient.
+    /// forward: output, then kept. targets: the target's gradient, then what is passed. sources:
+    /// the source's gradient.
     pub rows_out: Vec<Option<W>>,
     /// targets: gradients of the parameters.
     pub sums_out: Vec<Target>,
 }
 
 impl<M, W> EdgeCall<M, W> {
-    /// The same call with other matrices and places for rows; `write` is told how many rows are written.
+    /// The same call with other matrices and places for rows; `write` is told how many rows are
+    /// written.
     pub(crate) fn with<S, N, X, E>(
         self,
         on: &mut S,
@@ -139,8 +144,8 @@ pub(crate) struct EdgeArgs {
     pub sums_out: Vec<Resource<OutHandle>>,
 }
 
-/// A run of edge lists inside one atom. The last piece of an atom also closes the tree nodes and the part
-/// that end with the atom.
+/// A run of edge lists inside one atom. The last piece of an atom also closes the tree nodes and
+/// the part that end with the atom.
 #[derive(Debug, PartialEq, Eq)]
 struct Piece {
     rows: Range<usize>,
@@ -160,7 +165,7 @@ struct Block {
 }
 
 impl Block {
-    /// Whether a sum is taken of a piece: of those with edges, or of the first.
+    /// Returns whether a sum is taken of a piece: of those with edges, or of the first.
     fn is_summed(&self, at: usize) -> bool {
         self.pieces[at].edges > 0 || self.edges == 0 && at == 0
     }
@@ -406,8 +411,8 @@ impl EdgeRun {
         }))
     }
 
-    /// Ends a block whose kernel has returned: checks what it promised and forgets its handles, of which
-    /// `lent` are the host's to drop.
+    /// Ends a block whose kernel has returned: checks what it promised and forgets its handles, of
+    /// which `lent` are the host's to drop.
     ///
     /// # Errors
     /// Rows or sums that were not written, or handles that the kernel kept.

@@ -57,7 +57,8 @@ pub enum Error {
         /// The most that is compiled.
         allowed: u64,
     },
-    /// The kernel, or a host call it made, answered with a typed error. Trying again gives the same.
+    /// The kernel, or a host call it made, answered with a typed error. Trying again gives the
+    /// same.
     #[error("kernel `{kernel}`, {place}: {error}")]
     Guest {
         /// The kernel.
@@ -160,7 +161,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether a limit ended it ([`Limits`](crate::Limits)).
+    /// Returns whether a limit ended it ([`Limits`](crate::Limits)).
     pub fn is_limit(&self) -> bool {
         match self {
             Self::TooLarge { .. } => true,
@@ -170,7 +171,7 @@ impl Error {
         }
     }
 
-    /// Whether the same task may succeed if it is tried again: only faults of the host.
+    /// Returns whether the same task may succeed if it is tried again: only faults of the host.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Engine { .. } | Self::Cache { .. } | Self::Host { .. })
     }

@@ -230,7 +230,7 @@ impl State {
         })
     }
 
-    /// Whether lines are dropped from now on.
+    /// Returns whether lines are dropped from now on.
     pub(crate) fn log_is_full(&self) -> bool {
         self.log_bytes > self.limits.log_bytes
     }

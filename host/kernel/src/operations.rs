@@ -130,7 +130,8 @@ impl State {
         Ok(BeforeHeld { bias, activation: before.activation, dropout, numbers, first: 0, cut: 1 })
     }
 
-    /// Derivatives are taken from the result, which tells the two sides apart only for slopes from 0.
+    /// Derivatives are taken from the result, which tells the two sides apart only for slopes from
+    /// 0.
     fn check_activation(operation: &str, activation: Activation) -> Done {
         match activation {
             Activation::LeakyRelu(v) | Activation::Elu(v) if !(v.is_finite() && v >= 0.0) => {
@@ -142,8 +143,8 @@ impl State {
         }
     }
 
-    /// Random numbers are addressed by the interval's rows: an operand has all of them, whole or each cut into
-    /// several, or none are drawn.
+    /// Random numbers are addressed by the interval's rows: an operand has all of them, whole or
+    /// each cut into several, or none are drawn.
     fn check_rows(&self, operation: &str, before: &mut BeforeHeld, rows: usize) -> Done {
         let interval = self.grid.rows();
         if before.dropout.is_none() || rows == interval {
@@ -177,7 +178,8 @@ impl State {
         self.write_place(operation, view, write)
     }
 
-    /// Runs `write` on an out of so many rows of so many values, whatever extents a row has, and marks it written.
+    /// Runs `write` on an out of so many rows of so many values, whatever extents a row has, and
+    /// marks it written.
     fn write_values<T>(
         &mut self,
         operation: &str,
@@ -218,7 +220,8 @@ impl State {
         result
     }
 
-    /// Runs `sum` on the parts of a gradient of exactly this many values, or on one part for scratch.
+    /// Runs `sum` on the parts of a gradient of exactly this many values, or on one part for
+    /// scratch.
     fn sum_to(
         &mut self,
         operation: &str,
@@ -266,14 +269,14 @@ fn plain(grid: &Grid) -> Grid {
     if grid.parts().len() == 1 { grid.clone() } else { Grid::single(grid.rows()) }
 }
 
-/// Whether a place of these extents has so many rows of so many values.
+/// Returns whether a place of these extents has so many rows of so many values.
 fn holds(extents: &[u32], rows: usize, columns: usize) -> bool {
     let found = extents.iter().skip(1).try_fold(1usize, |n, &e| n.checked_mul(e as usize));
     extents.first().is_some_and(|&e| e as usize == rows) && found == Some(columns)
 }
 
-/// Whether a place of these extents holds `len` rows of `width` values as its buffer has them: the
-/// first extent are its rows, the others its columns. A vector may lie along either.
+/// Returns whether a place of these extents holds `len` rows of `width` values as its buffer has
+/// them: the first extent are its rows, the others its columns. A vector may lie along either.
 fn lies_as(extents: &[u32], len: usize, width: usize, vector: bool) -> bool {
     let rows = extents.first().map_or(1, |&e| e as usize);
     let columns = extents.iter().skip(1).try_fold(1usize, |n, &e| n.checked_mul(e as usize));

@@ -29,7 +29,8 @@ use crate::state::State;
 pub struct Settings {
     /// Bounds on every kernel.
     pub limits: Limits,
-    /// Where compiled code is kept; none: nothing is kept. A build without a compiler keeps nothing.
+    /// Where compiled code is kept; none: nothing is kept. A build without a compiler keeps
+    /// nothing.
     pub cache: Option<Cache>,
 }
 
@@ -86,8 +87,8 @@ impl Runtime {
         &self.clock
     }
 
-    /// Loads signed code: `digest` is the SHA-256 of the component that it must come from. Nothing of
-    /// it reaches the engine before its signature has verified under `trusted`.
+    /// Loads signed code: `digest` is the SHA-256 of the component that it must come from. Nothing
+    /// of it reaches the engine before its signature has verified under `trusted`.
     ///
     /// # Errors
     /// [`Error::Artefact`] says why it is refused; [`Error::Contract`] and [`Error::Trap`] as
@@ -145,7 +146,8 @@ impl Runtime {
         let _ = self.cache_fault.set(error);
     }
 
-    /// Why compiled code was not kept, if that happened: kernels run, and are compiled again next time.
+    /// Why compiled code was not kept, if that happened: kernels run, and are compiled again next
+    /// time.
     pub fn cache_fault(&self) -> Option<&Error> {
         self.cache_fault.get()
     }
@@ -163,7 +165,7 @@ pub struct Kernel {
     digest: [u8; 32],
     runtime: Runtime,
     pre: Pre,
-    /// Whether it imports `given`.
+    /// True if it imports `given`.
     asks: bool,
     attributes: Vec<AttributeSpec>,
 }
@@ -211,8 +213,9 @@ impl Kernel {
         }
     }
 
-    /// Whether its loss may be called on rows that do not count alike ([`Labelled::row_weights`]): the
-    /// component imports the interface `given` of the contract, which is there since 0.1.2.
+    /// Returns whether its loss may be called on rows that do not count alike
+    /// ([`Labelled::row_weights`]): the component imports the interface `given` of the contract,
+    /// which is there since 0.1.2.
     ///
     /// [`Labelled::row_weights`]: crate::Labelled::row_weights
     pub fn weighs_rows(&self) -> bool {
@@ -237,9 +240,9 @@ impl Kernel {
         })
     }
 
-    /// Configures a layer: `inputs` gives the extents of one row of each input, of an edge kernel those
-    /// of an edge's source and of its target, then, where the model asks for it, of what is known of the edge
-    /// itself. Attributes that are not given take the kernel's defaults.
+    /// Configures a layer: `inputs` gives the extents of one row of each input, of an edge kernel
+    /// those of an edge's source and of its target, then, where the model asks for it, of what is
+    /// known of the edge itself. Attributes that are not given take the kernel's defaults.
     pub fn open(self: &Arc<Self>, inputs: &[Vec<u32>], attributes: &[Attribute]) -> Result<Arc<Layer>> {
         let refuse = |text: String| Error::Guest {
             kernel: self.name.clone(),
@@ -312,7 +315,7 @@ impl Layer {
         if let Value::Integer(number) = found.value { u32::try_from(number).ok() } else { None }
     }
 
-    /// Whether it reads signs and scales alone of the input or parameter of this name.
+    /// Returns whether it reads signs and scales alone of the input or parameter of this name.
     #[must_use]
     pub fn reads_signs(&self, name: &str) -> bool {
         let named = |attribute: &Attribute| match &attribute.value {

@@ -117,7 +117,7 @@ pub(crate) struct OutView {
     pub place: usize,
     pub start: usize,
     pub count: usize,
-    /// Whether it is the whole place.
+    /// True if it is the whole place.
     pub whole: bool,
     pub laid: Laid,
 }
@@ -127,7 +127,7 @@ pub(crate) struct OutView {
 pub(crate) struct Given {
     /// What each row counts: `[n, 1]`; `None`: each 1.
     pub row_weights: Option<Matrix>,
-    /// Whether the task cannot be right unless the kernel asks for them: rows count, and differ.
+    /// True if the task cannot be right unless the kernel asks for them: rows count, and differ.
     pub to_ask: bool,
 }
 
@@ -151,8 +151,9 @@ pub(crate) struct State {
     pub training: bool,
     pub scratch: Scratch,
     pub scratch_bytes: u64,
-    /// Rows that a scratch matrix has room for at least: a task's blocks differ, their room need not. What
-    /// is longer, for one vertex's many edges, is not kept. 0: rooms are as asked for, and kept.
+    /// Rows that a scratch matrix has room for at least: a task's blocks differ, their room need
+    /// not. What is longer, for one vertex's many edges, is not kept. 0: rooms are as asked for,
+    /// and kept.
     pub scratch_rows: usize,
     /// Buffers of scratch matrices that nobody holds, for the next task of the same shape.
     pub spare: Vec<Buffer>,
@@ -229,8 +230,8 @@ impl State {
         self.limit_hit = None;
     }
 
-    /// Room for `rows` rows of f32 until the task's end. Intervals differ in length: the longest so far of
-    /// each width is kept.
+    /// Room for `rows` rows of f32 until the task's end. Intervals differ in length: the longest so
+    /// far of each width is kept.
     pub(crate) fn wide(&mut self, rows: usize, columns: usize) -> eciton_tensor::Result<Buffer> {
         let found = match self.wide.iter().position(|b| b.columns() == columns && b.rows() >= rows) {
             Some(at) => self.wide.swap_remove(at),
@@ -251,7 +252,8 @@ impl State {
         self.clock = Some((clock.clone(), end));
     }
 
-    /// Refuses a call of the host once the guest's time is over: the clock interrupts guest code alone.
+    /// Refuses a call of the host once the guest's time is over: the clock interrupts guest code
+    /// alone.
     pub(crate) fn in_time(&self) -> Result<(), wasmtime::Trap> {
         match &self.clock {
             Some((clock, end)) if clock.load(Ordering::Relaxed) >= *end => Err(wasmtime::Trap::Interrupt),
@@ -341,8 +343,8 @@ impl State {
         given.row_weights.clone().map(|weights| self.push_matrix(weights)).transpose()
     }
 
-    /// The fixed grid for a sum over so many rows: the interval's, or those of a vertex kernel that each of them is cut
-    /// into or that are put together of them.
+    /// The fixed grid for a sum over so many rows: the interval's, or those of a vertex kernel that
+    /// each of them is cut into or that are put together of them.
     pub(crate) fn grid_of(&self, operation: &str, rows: usize) -> Result<Arc<Grid>, Failure> {
         let interval = self.grid.rows();
         if rows == interval {
@@ -361,7 +363,8 @@ impl State {
         })
     }
 
-    /// A view of a matrix or of a place as other rows: (rows, columns) where these are cut or put together.
+    /// A view of a matrix or of a place as other rows: (rows, columns) where these are cut or put
+    /// together.
     pub(crate) fn other_rows(
         operation: &str,
         laid: Laid,
@@ -482,7 +485,8 @@ mod tests {
     #[test]
     fn wide_rows_are_cut_into_many() {
         let seen = |laid, rows, columns| State::other_rows("view", laid, rows, columns);
-        // An image of 128 x 128 pixels of 32 channels: its values times its windows are more than 2^32.
+        // An image of 128 x 128 pixels of 32 channels: its values times its windows are more than
+        // 2^32.
         assert_eq!(seen(Laid::Split(1 << 14), 1, 1 << 19).unwrap(), (1 << 14, 32));
         assert_eq!(seen(Laid::Grouped(1 << 14), 1 << 19, 1).unwrap(), (32, 1 << 14));
         assert!(seen(Laid::Split(1 << 14), 1 << 18, 1 << 19).is_err());

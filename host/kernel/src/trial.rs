@@ -1,8 +1,10 @@
-//! A layer on random rows, outside of a run: what `eciton kernel check` and `eciton kernel bench` do.
+//! A layer on random rows, outside of a run: what `eciton kernel check` and `eciton kernel bench`
+//! do.
 //!
-//! A [`Trial`] holds the values; [`Trial::check`] holds what a kernel computes against what the contract
-//! asks of it, [`Trial::usage`] says what of its limits it uses, [`Trial::bench`] how long it takes. An edge kernel gets a random directed graph whose
-//! vertices have edges to themselves besides.
+//! A [`Trial`] holds the values; [`Trial::check`] holds what a kernel computes against what the
+//! contract asks of it, [`Trial::usage`] says what of its limits it uses, [`Trial::bench`] how long
+//! it takes. An edge kernel gets a random directed graph whose vertices have edges to themselves
+//! besides.
 
 mod bench;
 mod check;
@@ -73,8 +75,8 @@ impl Values {
         Matrix::from(self.buffer()?.read(0..self.rows)?).with_extents(&self.extents)
     }
 
-    /// A matrix whose rows arrive in pieces, each when the kernel waits for it: `first` rows, twice as many
-    /// and one more, and so on, so that no piece is a whole number of tiles.
+    /// A matrix whose rows arrive in pieces, each when the kernel waits for it: `first` rows, twice
+    /// as many and one more, and so on, so that no piece is a whole number of tiles.
     fn arriving(&self, first: usize) -> eciton_tensor::Result<Matrix> {
         let columns = width(&self.extents);
         let (mut sender, arriving) = stream::channel(self.rows, columns)?;
@@ -89,8 +91,8 @@ impl Values {
                 (values, rows) = (rest, 2 * rows + 1);
             }
         };
-        // It ends with the rows or with their reader. Where there is no thread to be had the sender is lost,
-        // which the reader is told.
+        // It ends with the rows or with their reader. Where there is no thread to be had the sender
+        // is lost, which the reader is told.
         drop(std::thread::Builder::new().name("eciton-rows".to_owned()).spawn(send));
         Matrix::from(arriving).with_extents(&self.extents)
     }
@@ -140,7 +142,8 @@ impl Place {
 #[derive(Debug, Clone, PartialEq)]
 struct Outcome {
     outputs: Vec<Values>,
-    /// Of inputs, then of parameters: of the sum of the outputs times the trial's weights, or of the loss.
+    /// Of inputs, then of parameters: of the sum of the outputs times the trial's weights, or of
+    /// the loss.
     gradients: Vec<Values>,
 }
 
@@ -176,14 +179,14 @@ pub struct Trial {
     /// What each row counts in it; none: each 1, or the kernel cannot ask.
     row_weights: Option<Values>,
     lists: RandomLists,
-    /// Whether inputs, and gradients of outputs, arrive in pieces, as they do in a function.
+    /// True if inputs, and gradients of outputs, arrive in pieces, as they do in a function.
     pieces: bool,
 }
 
 impl Trial {
-    /// Draws values for `rows` rows, and, for an edge kernel, about `degree` edges for each. Of a layer with an
-    /// attribute `group` there are as many rows more as make whole groups; an input called `ids` gets whole numbers
-    /// below attribute `entries`.
+    /// Draws values for `rows` rows, and, for an edge kernel, about `degree` edges for each. Of a
+    /// layer with an attribute `group` there are as many rows more as make whole groups; an input
+    /// called `ids` gets whole numbers below attribute `entries`.
     pub fn new(layer: &Arc<Layer>, rows: u32, degree: u32, seed: u64) -> Self {
         let numbers = &mut Numbers(seed);
         let group = layer.whole_number("group").unwrap_or(1).max(1);

@@ -1,8 +1,9 @@
 //! What an update of the weights is made from: all rows, or a part of them.
 //!
 //! An epoch is a pass over the training rows, of as many rounds as there are batches. A round has
-//! [`Batch::micro`] parts, which stand where intervals stand without batches: a part has rows and lists of
-//! its own, and reads no row of another. Gradients of all parts are added before the one update.
+//! [`Batch::micro`] parts, which stand where intervals stand without batches: a part has rows and
+//! lists of its own, and reads no row of another. Gradients of all parts are added before the one
+//! update.
 //!
 //! | sampler | a part | source |
 //! | --- | --- | --- |
@@ -65,13 +66,13 @@ impl Sampler {
         Self::ALL.iter().find(|(_, known)| *known == self).map_or("none", |(name, _)| name)
     }
 
-    /// Whether a part is the graph between vertices that the sampler draws itself.
+    /// Returns whether a part is the graph between vertices that the sampler draws itself.
     #[must_use]
     pub const fn is_induced(self) -> bool {
         matches!(self, Self::Vertex | Self::Edge | Self::Walk | Self::Frontier)
     }
 
-    /// Whether a part is made for training rows that come in a shuffled order.
+    /// Returns whether a part is made for training rows that come in a shuffled order.
     #[must_use]
     pub const fn has_targets(self) -> bool {
         matches!(self, Self::None | Self::Neighbours | Self::Shadow)
@@ -82,10 +83,12 @@ impl Sampler {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Batch {
-    /// Rows of an update: training rows, or, of a sampler that draws vertices itself, vertices; `None`: all.
+    /// Rows of an update: training rows, or, of a sampler that draws vertices itself, vertices;
+    /// `None`: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rows: Option<u32>,
-    /// Parts of an update, which are worked on side by side. With [`Sampler::Parts`] all parts there are.
+    /// Parts of an update, which are worked on side by side. With [`Sampler::Parts`] all parts
+    /// there are.
     pub micro: u32,
     /// How rows are chosen.
     pub sampler: Sampler,
@@ -96,8 +99,9 @@ pub struct Batch {
     pub frontier: Option<u32>,
     /// Steps of a walk.
     pub walk_length: u32,
-    /// Whether gathers and losses are weighed by how often edges and vertices are sampled, so that both are
-    /// unbiased (Zeng et al., ICLR 2020, section 3.2); of samplers that draw vertices themselves.
+    /// True if gathers and losses are weighed by how often edges and vertices are sampled, so that
+    /// both are unbiased (Zeng et al., ICLR 2020, section 3.2); of samplers that draw vertices
+    /// themselves.
     pub normalise: bool,
     /// How often a vertex is sampled, on average, before these counts are taken.
     pub coverage: u32,
@@ -132,8 +136,8 @@ impl Batch {
         *self == Self::default()
     }
 
-    /// Whether a round has parts of its own. With neither rows nor a sampler a round is all rows, in the run's
-    /// intervals.
+    /// Returns whether a round has parts of its own. With neither rows nor a sampler a round is all
+    /// rows, in the run's intervals.
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.rows.is_some() || self.sampler != Sampler::None
@@ -148,8 +152,8 @@ impl Batch {
         }
     }
 
-    /// How many neighbours a row gets at each of `hops` hops. Of a model with `saved` further gathers, which
-    /// are done once before training, the last fan-outs are not needed.
+    /// How many neighbours a row gets at each of `hops` hops. Of a model with `saved` further
+    /// gathers, which are done once before training, the last fan-outs are not needed.
     ///
     /// # Errors
     /// [`Error::Together`] for another number of fan-outs than one or as many as gathers.

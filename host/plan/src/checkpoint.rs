@@ -7,11 +7,12 @@ use serde::{Deserialize, Serialize};
 pub struct Checkpoint {
     /// After so many epochs since the last one; 0: never for their number.
     pub every: u32,
-    /// At the end of an epoch, so many seconds after the last one or the start; 0: never for the time.
+    /// At the end of an epoch, so many seconds after the last one or the start; 0: never for the
+    /// time.
     pub seconds: u32,
     /// How many of the newest are kept, at least 1. That of the best epoch is kept besides.
     pub keep: u32,
-    /// Whether they stay when the run has finished.
+    /// True if they stay when the run has finished.
     pub keep_after: bool,
 }
 
@@ -23,7 +24,7 @@ impl Default for Checkpoint {
 }
 
 impl Checkpoint {
-    /// Whether there will be any, if the run takes long enough.
+    /// Returns whether there will be any, if the run takes long enough.
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.every > 0 || self.seconds > 0

@@ -38,8 +38,8 @@ use crate::workers::Workers;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Everything that decides what a run computes. Default: a two-layer GCN on Cora as Kipf and Welling
-/// trained it.
+/// Everything that decides what a run computes. Default: a two-layer GCN on Cora as Kipf and
+/// Welling trained it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Config {
     /// What is learnt from.
@@ -93,13 +93,14 @@ pub struct Data {
     /// Which set, where a folder holds several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The scale that features are brought to; `None`: rows, where they are a graph's counts, else none.
+    /// The scale that features are brought to; `None`: rows, where they are a graph's counts, else
+    /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub normalise_features: Option<NormaliseFeatures>,
     /// What is learnt, and of labels what they are; `None`: what they look like.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskType>,
-    /// Whether a model may gather from neighbours though no vertex has one.
+    /// True if a model may gather from neighbours though no vertex has one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_edges: bool,
     /// How the split is drawn; `None`: the data set's own.
@@ -108,18 +109,19 @@ pub struct Data {
     /// What the split is drawn from, for all seeds of a run.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub split_seed: u64,
-    /// Rows of a sequence, which stay together and in order; `None`: each row stands for itself. Of a text:
-    /// tokens of a sequence.
+    /// Rows of a sequence, which stay together and in order; `None`: each row stands for itself. Of
+    /// a text: tokens of a sequence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequence: Option<u32>,
     /// What the tokens of a text are.
     #[serde(default, skip_serializing_if = "Tokens::is_default")]
     pub tokens: Tokens,
-    /// Treatment of edges from a vertex to itself. If `None`, they are dropped, and a store has those that it
-    /// was written with.
+    /// Treatment of edges from a vertex to itself. If `None`, they are dropped, and a store has
+    /// those that it was written with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub self_loops: Option<SelfLoops>,
-    /// Name of the column that holds the labels in a table. If `None`, names and positions of the columns decide.
+    /// Name of the column that holds the labels in a table. If `None`, names and positions of the
+    /// columns decide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
 }
@@ -199,7 +201,8 @@ pub enum Keep {
     /// That of the last epoch.
     #[default]
     Last,
-    /// That of the best validation metric among the epochs that were evaluated, the first of equals.
+    /// That of the best validation metric among the epochs that were evaluated, the first of
+    /// equals.
     Best,
     /// The same, the last of equals. A small validation part has many equals, and the first of them
     /// are trained too little.
@@ -264,12 +267,12 @@ pub struct Run {
     /// Compute threads; `None`: as many as the machine has. Never changes a result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<u32>,
-    /// Whether an autotuner says how many of the threads work, with the local executor: a thread that gains
-    /// less than it costs is left to others. Never changes a result.
+    /// True if an autotuner says how many of the threads work, with the local executor: a thread
+    /// that gains less than it costs is left to others. Never changes a result.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tune_threads: bool,
-    /// The numeric class of the run, by name; `None`: the best of the processor, or the deployment's. Within a class
-    /// bits are equal.
+    /// The numeric class of the run, by name; `None`: the best of the processor, or the
+    /// deployment's. Within a class bits are equal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numeric_class: Option<String>,
     /// Bytes that the run may hold; `None`: what the machine has. More is refused before it is
@@ -414,7 +417,7 @@ impl Config {
         if self.run.tune_threads { self.check_read("run.tune_threads", "true") } else { Ok(()) }
     }
 
-    /// Whether it is links that are learnt.
+    /// Returns whether it is links that are learnt.
     #[must_use]
     pub fn predicts_links(&self) -> bool {
         self.data.task == Some(TaskType::LinkPrediction)
@@ -577,12 +580,15 @@ impl Config {
         Ok(())
     }
 
-    /// Whether the settings fit together: what no key by itself can tell. Asked before a run begins.
+    /// Whether the settings fit together: what no key by itself can tell. Asked before a run
+    /// begins.
     ///
     /// # Errors
-    /// [`Error::Together`] for a split of links' data or a seed of none, for settings of `run.init` without it, for settings of links without link prediction, or no link to train with; for `run.patience`, `run.until`, `run.keep = "best"` or `pipeline.synchronous_at` without
-    /// evaluations to go by; [`Error::Unread`] for a setting of functions where the executor has none, and
-    /// for others that it does not read.
+    /// [`Error::Together`] for a split of links' data or a seed of none, for settings of `run.init`
+    /// without it, for settings of links without link prediction, or no link to train with; for
+    /// `run.patience`, `run.until`, `run.keep = "best"` or `pipeline.synchronous_at` without
+    /// evaluations to go by; [`Error::Unread`] for a setting of functions where the executor has
+    /// none, and for others that it does not read.
     pub fn check(&self) -> Result<()> {
         let run = &self.run;
         let judged = match (run.patience, run.keep) {

@@ -59,8 +59,8 @@ impl ExecutorKind {
         matches!(self, Self::Emulated | Self::Lambda)
     }
 
-    /// Returns the least time of a task on a helper, in microseconds; of threads a quarter of an epoch
-    /// that is too short for a second one. `None` if the number of helpers is not chosen.
+    /// Returns the least time of a task on a helper, in microseconds; of threads a quarter of an
+    /// epoch that is too short for a second one. `None` if the number of helpers is not chosen.
     #[must_use]
     pub fn round_trip_us(self) -> Option<u64> {
         match self {
@@ -78,7 +78,8 @@ impl ExecutorKind {
         Self::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
 
-    /// The executors whose runs read a key of a recipe, for instance `executor.functions`; `None`: all do.
+    /// The executors whose runs read a key of a recipe, for instance `executor.functions`; `None`:
+    /// all do.
     #[must_use]
     pub fn readers(key: &str) -> Option<&'static [Self]> {
         match key.split_once('.')? {
@@ -190,8 +191,8 @@ pub enum RowFormat {
     F32,
     /// Rounded to bfloat16: half the bytes, 8 bits of precision, other results.
     Bf16,
-    /// Signs and scales, for rows on their way to a layer that reads no more: a bit a value, the same results. All
-    /// other rows as they are.
+    /// Signs and scales, for rows on their way to a layer that reads no more: a bit a value, the
+    /// same results. All other rows as they are.
     Bits,
 }
 
@@ -219,7 +220,8 @@ pub enum EdgePlace {
     /// On the host's threads, where the rows are.
     #[default]
     Host,
-    /// On functions as tasks do: an interval's lists and the rows that they name travel with each step.
+    /// On functions as tasks do: an interval's lists and the rows that they name travel with each
+    /// step.
     Functions,
 }
 
@@ -331,11 +333,11 @@ pub struct Executor {
     pub transport: Transport,
     /// What rows are written as on their way.
     pub rows: RowFormat,
-    /// Whether a function computes on the first rows while the next are on their way (by the object
+    /// True if a function computes on the first rows while the next are on their way (by the object
     /// store only).
     pub stream: bool,
-    /// Tasks under way with functions at once, at most; the host's threads do the others. Never changes
-    /// a result.
+    /// Tasks under way with functions at once, at most; the host's threads do the others. Never
+    /// changes a result.
     pub functions: FunctionCount,
     /// Where edge kernels run. Never changes a result.
     #[serde(default)]
@@ -409,7 +411,8 @@ pub struct Emulator {
     pub seed: u64,
     /// Functions that may run at once; more requests are throttled.
     pub account_concurrency: u32,
-    /// Network of each function, Mbit/s each way. If 0, whole runs have that of [`Self::cloud`], and layer tasks have no limit.
+    /// Network of each function, Mbit/s each way. If 0, whole runs have that of [`Self::cloud`],
+    /// and layer tasks have no limit.
     pub mbit_s: f64,
     /// Added to a cold start, in milliseconds.
     pub cold_start_ms: u64,

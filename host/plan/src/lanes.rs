@@ -103,13 +103,14 @@ pub struct LaneSettings {
     /// The path of a task profile, by which stages are planned; `None`: by counts of operations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
-    /// Megabits a second of each lane's link, each way, for planners; `None`: lanes are on one machine.
+    /// Megabits a second of each lane's link, each way, for planners; `None`: lanes are on one
+    /// machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link_mbits: Option<u32>,
 }
 
 impl LaneSettings {
-    /// Whether all is as if there were no such section.
+    /// Returns whether all is as if there were no such section.
     #[must_use]
     pub fn is_default(&self) -> bool {
         *self == Self::default()
@@ -118,7 +119,8 @@ impl LaneSettings {
     /// Whether the settings go together.
     ///
     /// # Errors
-    /// [`Error::Together`] for a width that does not divide the count, or another number of cuts than lanes.
+    /// [`Error::Together`] for a width that does not divide the count, or another number of cuts
+    /// than lanes.
     pub fn check(&self) -> Result<()> {
         let Lanes { count, width, .. } = self.lanes;
         let refuse = |key, found: String, other, other_found, remedy| {
@@ -173,8 +175,8 @@ impl LaneSettings {
     }
 }
 
-/// Returns the key, the words for a stage that lanes do not take, and the remedy. A lane computes rows of one interval or
-/// micro-batch at a time, from rows of the same one.
+/// Returns the key, the words for a stage that lanes do not take, and the remedy. A lane computes
+/// rows of one interval or micro-batch at a time, from rows of the same one.
 pub(crate) fn not_on_lanes(program: &Program, stage: &Stage) -> (&'static str, String, &'static str) {
     let operation = program.operations.get(stage.operation.index());
     let layer = operation.map_or(0, |operation| usize::from(operation.layer.0));
@@ -210,11 +212,12 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// A program's stages on lanes: forward stages in runs, backward where the same operation went forward.
+    /// A program's stages on lanes: forward stages in runs, backward where the same operation went
+    /// forward.
     ///
     /// # Errors
-    /// [`Error::Together`] for a program whose stages read rows of other intervals or are the host's, or
-    /// that has fewer forward stages than lanes.
+    /// [`Error::Together`] for a program whose stages read rows of other intervals or are the
+    /// host's, or that has fewer forward stages than lanes.
     pub fn of(program: &Program, settings: &LaneSettings) -> Result<Self> {
         let runs = settings.lanes.runs();
         let refuse = |other, other_found: String, remedy| {
@@ -302,9 +305,9 @@ impl Placement {
         SpanChoice::Firsts((0..self.runs.len()).filter(starts).map(|at| at as u32).collect())
     }
 
-    /// Has the lanes of `settings.recompute` compute forward rows again in their backward steps. The
-    /// layers before the loss are left as they are: no other lane waits for their rows, so their
-    /// backward step would not wait for the forward step.
+    /// Has the lanes of `settings.recompute` compute forward rows again in their backward steps.
+    /// The layers before the loss are left as they are: no other lane waits for their rows, so
+    /// their backward step would not wait for the forward step.
     ///
     /// # Errors
     /// [`Error::Together`] for a lane that is not there, or whose layers are several tasks.
@@ -355,8 +358,8 @@ impl Placement {
 
 /// By stage, the first forward stage, of those before `end`, of the operation that it belongs to.
 ///
-/// A backward stage belongs to its own operation. A loss belongs to where its scores are made, a sum of
-/// gradients to where the stage before it belongs.
+/// A backward stage belongs to its own operation. A loss belongs to where its scores are made, a
+/// sum of gradients to where the stage before it belongs.
 pub(crate) fn owners(program: &Program, end: usize) -> Vec<usize> {
     let mut of_operation = vec![None; program.operations.len()];
     let mut owners: Vec<usize> = Vec::with_capacity(program.stages.len());
@@ -389,14 +392,15 @@ fn costs(program: &Program, end: usize) -> Vec<f64> {
     forward.iter().map(|stage| of(stage) + back(stage.operation)).collect()
 }
 
-/// The first stage of each of so many runs whose largest sum is as small as can be; of those the one whose
-/// runs begin earliest. `None`: there are fewer stages than runs.
+/// The first stage of each of so many runs whose largest sum is as small as can be; of those the
+/// one whose runs begin earliest. `None`: there are fewer stages than runs.
 #[must_use]
 pub fn balanced(costs: &[f64], runs: usize) -> Option<Vec<usize>> {
     if runs == 0 || costs.len() < runs {
         return None;
     }
-    // By number of runs and of stages in them: the smallest largest sum, and where the last run begins.
+    // By number of runs and of stages in them: the smallest largest sum, and where the last run
+    // begins.
     let mut before: Vec<f64> = Vec::with_capacity(costs.len() + 1);
     let mut sums = vec![0.0];
     for cost in costs {

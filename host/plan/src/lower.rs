@@ -1,9 +1,10 @@
 //! From a model to its stage program: its network forward, then backward.
 //!
-//! Forward, each node is a stage. Backward, in reverse order, each node turns the gradient of what it
-//! made into those of what it read, but for values that nothing trained stands before. A value that
-//! several nodes read has several gradients, added as they come (kernel `sum`), so that two of them are
-//! alive at most. A sum's own backward is no stage: its inputs' gradients are that of its output.
+//! Forward, each node is a stage. Backward, in reverse order, each node turns the gradient of what
+//! it made into those of what it read, but for values that nothing trained stands before. A value
+//! that several nodes read has several gradients, added as they come (kernel `sum`), so that two of
+//! them are alive at most. A sum's own backward is no stage: its inputs' gradients are that of its
+//! output.
 
 mod first;
 
@@ -104,7 +105,7 @@ pub(crate) struct Lowering<'o> {
     open: Open<'o>,
     pub(crate) network: Network,
     pub(crate) program: Program,
-    /// Whether there will be a backward part.
+    /// True if there will be a backward part.
     pub(crate) training: bool,
     /// By value, where it lies.
     slots: Vec<Option<SlotId>>,
@@ -238,8 +239,9 @@ impl<'o> Lowering<'o> {
         check((kernel, layer), &signature, on, loss, inputs, output)?;
         let owner = OperationId(count(self.program.operations.len()));
         limit("operations of a program", usize::from(owner.0), usize::from(u16::MAX) - 1)?;
-        // First values of a layer's second product are not those of its first. Other operations do not count:
-        // which there are depends on the order of gathers and products, and first values must not.
+        // First values of a layer's second product are not those of its first. Other operations do
+        // not count: which there are depends on the order of gathers and products, and first values
+        // must not.
         let same = |operation: &&Operation| {
             operation.layer == layer && operation.kernel == kernel && operation.signature.is_some()
         };
@@ -287,8 +289,8 @@ impl<'o> Lowering<'o> {
         Ok(owner)
     }
 
-    /// How the bias behind a product starts in a layer of [`FirstWeights::PyTorch`], and what its numbers follow: not
-    /// which kernel adds it. `None` where it starts as its kernel says.
+    /// How the bias behind a product starts in a layer of [`FirstWeights::PyTorch`], and what its
+    /// numbers follow: not which kernel adds it. `None` where it starts as its kernel says.
     fn first_bias(&self, home: Layer, name: &str) -> Option<(Initialiser, u32, u32)> {
         let layer = self.program.model.layers.get(home.index())?;
         let drawn = layer.first_weights == FirstWeights::PyTorch;
@@ -359,7 +361,7 @@ impl<'o> Lowering<'o> {
         Ok(())
     }
 
-    /// Whether something trained stands before a value.
+    /// Returns whether something trained stands before a value.
     pub(crate) fn is_trained(&self, value: ValueId) -> bool {
         self.trained[value.index()]
     }
@@ -531,8 +533,8 @@ fn home(node: &Kernel, name: &str) -> (Layer, String) {
     }
 }
 
-/// Whether a signature fits: one of this interface, rows of these widths in, of one width out; the head has
-/// a loss.
+/// Whether a signature fits: one of this interface, rows of these widths in, of one width out; the
+/// head has a loss.
 fn check(
     (kernel, layer): (&str, Layer),
     signature: &Signature,

@@ -15,8 +15,9 @@
 //! kernel = "gcn"             # the last layer's width is the number of classes
 //! ```
 //!
-//! With H a layer's input after dropout, N the symmetric normalisation `D^-1/2 (A + I) D^-1/2`, A the sum
-//! over in-neighbours, M their mean or, value by value, their maximum, and W, b what is trained:
+//! With H a layer's input after dropout, N the symmetric normalisation `D^-1/2 (A + I) D^-1/2`, A
+//! the sum over in-neighbours, M their mean or, value by value, their maximum, and W, b what is
+//! trained:
 //!
 //! | kernel | H' before what follows | source |
 //! | --- | --- | --- |
@@ -29,16 +30,16 @@
 //! | `gatv2` | each head: sum over u of a(u, v) z_u, Z = H W_source + b_source, T = H W_target + b_target; a = softmax of w . leaky(z_u + t_v) over v's in-neighbours and v; + b | Brody, Alon and Yahav 2022, eq. 7 |
 //! | `linear` | H W + b; with `jumping`, H all earlier layers' outputs | Xu et al. 2018 |
 //!
-//! Layers without a graph, of images and of sequences, are in [`LayerKind`] from [`LayerKind::Embedding`] on. A
-//! layer may have a `name`, and say which earlier ones it reads (`inputs`): layers form a directed graph
-//! without cycles, whose last layer makes the scores.
+//! Layers without a graph, of images and of sequences, are in [`LayerKind`] from
+//! [`LayerKind::Embedding`] on. A layer may have a `name`, and say which earlier ones it reads
+//! (`inputs`): layers form a directed graph without cycles, whose last layer makes the scores.
 //!
-//! A layer whose `kernel` is a path to a component ([`LayerSettings::is_path`]) puts its rows through that
-//! kernel: one row at a time, or along edges ([`On`]). A few built-in kernels are named so by their own name
-//! ([`LayerSettings::BUILT_IN`]).
+//! A layer whose `kernel` is a path to a component ([`LayerSettings::is_path`]) puts its rows
+//! through that kernel: one row at a time, or along edges ([`On`]). A few built-in kernels are
+//! named so by their own name ([`LayerSettings::BUILT_IN`]).
 //!
-//! What follows is, in this order: `norm` (each row by itself), the activation, and with `residual` the
-//! layer's input, as it was before dropout, is added.
+//! What follows is, in this order: `norm` (each row by itself), the activation, and with `residual`
+//! the layer's input, as it was before dropout, is added.
 
 mod activation;
 mod deep;
@@ -88,11 +89,11 @@ pub enum Norm {
     Layer,
     /// Division by the row's Euclidean norm (Hamilton, Ying and Leskovec 2017, algorithm 1).
     L2,
-    /// Batch normalisation (Ioffe and Szegedy 2015): each column by its mean and variance over all rows, those of the pass,
-    /// in training and evaluation alike.
+    /// Batch normalisation (Ioffe and Szegedy 2015): each column by its mean and variance over all
+    /// rows, those of the pass, in training and evaluation alike.
     Batch,
-    /// PairNorm (Zhao and Akoglu 2020): rows about their mean, divided by the root of their mean square
-    /// length. Trains nothing.
+    /// PairNorm (Zhao and Akoglu 2020): rows about their mean, divided by the root of their mean
+    /// square length. Trains nothing.
     Pair,
     /// RMSNorm (Zhang and Sennrich 2019): division by the root of the row's mean square.
     Rms,
@@ -109,7 +110,7 @@ impl Norm {
         ("rms", Self::Rms),
     ];
 
-    /// Whether a bias before it would go with the mean that it takes away.
+    /// Returns whether a bias before it would go with the mean that it takes away.
     pub(crate) const fn centres(self) -> bool {
         matches!(self, Self::Batch | Self::Pair)
     }
@@ -132,14 +133,14 @@ impl Norm {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FirstWeights {
-    /// As the layer's authors and PyG do: [`FirstWeights::Glorot`] for `gcn`, `gat` and `gatv2`, else
-    /// [`FirstWeights::FanIn`].
+    /// As the layer's authors and PyG do: [`FirstWeights::Glorot`] for `gcn`, `gat` and `gatv2`,
+    /// else [`FirstWeights::FanIn`].
     #[default]
     Auto,
     /// As the kernel says: Glorot and Bengio 2010, uniform in +-sqrt(6 / (rows + columns)).
     Glorot,
-    /// Uniform in +-1 / sqrt(rows), PyTorch's for linear layers (LeCun et al. 1998, section 4.6, in variance
-    /// 1 / (3 rows)).
+    /// Uniform in +-1 / sqrt(rows), PyTorch's for linear layers (LeCun et al. 1998, section 4.6, in
+    /// variance 1 / (3 rows)).
     FanIn,
     /// The same, and biases within the same bound as the product that they follow.
     #[serde(rename = "pytorch")]
@@ -152,14 +153,16 @@ impl FirstWeights {
         [("auto", Self::Auto), ("glorot", Self::Glorot), ("fan-in", Self::FanIn), ("pytorch", Self::PyTorch)];
 }
 
-/// How a `sage` layer brings the rows of a vertex's in-neighbours together; zero where there is none.
+/// How a `sage` layer brings the rows of a vertex's in-neighbours together; zero where there is
+/// none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Aggregator {
     /// Their mean.
     #[default]
     Mean,
-    /// The largest value of each column, by edge kernel `maximum` (Hamilton, Ying and Leskovec 2017, section
+    /// The largest value of each column, by edge kernel `maximum` (Hamilton, Ying and Leskovec
+    /// 2017, section
     /// 3.3, without the perceptron).
     Max,
 }
@@ -214,8 +217,8 @@ pub struct Model {
     /// The exponent of the focal loss; 0: none.
     #[serde(default, skip_serializing_if = "settings::is_default")]
     pub focal: f64,
-    /// Whether pairs of its last rows are compared, by their inner products, not each row with what is known
-    /// of its vertex.
+    /// True if pairs of its last rows are compared, by their inner products, not each row with what
+    /// is known of its vertex.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub links: bool,
     /// Which column of the edges' features is their weight in gathers; `None`: each counts 1.
@@ -253,15 +256,16 @@ pub struct ModelLayer {
     pub first_weights: FirstWeights,
     /// Of its input, while training: 0 <= dropout < 1.
     pub dropout: f64,
-    /// Whether b is there.
+    /// True if b is there.
     pub bias: bool,
     /// What brings its rows to one scale.
     pub norm: Norm,
     /// What follows; identity for the last layer, whose rows are scores.
     pub activation: Activation,
-    /// Whether its input is added to its output.
+    /// True if its input is added to its output.
     pub residual: bool,
-    /// Whether its kernel is told what is known of edges (`gatv2`, kernels of the user's own on edges).
+    /// True if its kernel is told what is known of edges (`gatv2`, kernels of the user's own on
+    /// edges).
     #[serde(default, skip_serializing_if = "settings::is_default")]
     pub edge_features: bool,
     /// What other layers call it.
@@ -273,7 +277,7 @@ pub struct ModelLayer {
     /// The shape of its rows, where they are images.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<Image>,
-    /// Whether its rows are of graphs, not of vertices.
+    /// True if its rows are of graphs, not of vertices.
     #[serde(default, skip_serializing_if = "settings::is_default")]
     pub of_graphs: bool,
     /// The layer whose weight is its own.
@@ -292,7 +296,7 @@ pub struct ModelLayer {
 pub struct Tied {
     /// The layer that it belongs to.
     pub layer: u32,
-    /// Whether the other one's product is with its transpose.
+    /// True if the other one's product is with its transpose.
     pub transposed: bool,
 }
 
@@ -311,7 +315,7 @@ pub enum LayerKind {
     Gin {
         /// e, or its first value.
         epsilon: f64,
-        /// Whether e is trained.
+        /// True if e is trained.
         trained: bool,
     },
     /// Simplified graph convolution.
@@ -335,8 +339,8 @@ pub enum LayerKind {
         /// Whether it reads all layers before it, and how.
         jumping: Option<Jumping>,
     },
-    /// What stands for a graph, from the rows of its vertices: in the row of the one that stands for it, zero in
-    /// all others. Without weights.
+    /// What stands for a graph, from the rows of its vertices: in the row of the one that stands
+    /// for it, zero in all others. Without weights.
     Readout(Readout),
     /// Rows of a trained table.
     Embedding(Embedding),
@@ -390,7 +394,7 @@ pub struct Attention {
     pub heads: u32,
     /// F.
     pub features: u32,
-    /// Whether the result is the mean of the heads (F columns), not all of them side by side (H F).
+    /// True if the result is the mean of the heads (F columns), not all of them side by side (H F).
     pub average: bool,
     /// leaky(x) = x where x > 0, else this times x; 0 <= slope < 1.
     pub slope: f64,
@@ -417,14 +421,15 @@ impl Attention {
         if self.average { self.features } else { self.values() }
     }
 
-    /// Columns that the host's forward pass keeps for backward: values of positive scores, three figures of the
-    /// softmax a head, and each head's result where only their mean is passed on.
+    /// Columns that the host's forward pass keeps for backward: values of positive scores, three
+    /// figures of the softmax a head, and each head's result where only their mean is passed on.
     #[must_use]
     pub const fn kept(&self) -> u32 {
         self.values() + 3 * self.heads + if self.average { self.values() } else { 0 }
     }
 
-    /// Columns of what the host's backward pass reads of targets: the gradient, and five figures a head.
+    /// Columns of what the host's backward pass reads of targets: the gradient, and five figures a
+    /// head.
     #[must_use]
     pub const fn turned(&self) -> u32 {
         self.output() + 5 * self.heads
@@ -432,7 +437,8 @@ impl Attention {
 }
 
 impl LayerKind {
-    /// Whether it sums or averages neighbours' rows, each with the weight of its edge where edges have one.
+    /// Returns whether it sums or averages neighbours' rows, each with the weight of its edge where
+    /// edges have one.
     pub(crate) const fn gathers(&self) -> bool {
         match self {
             Self::Gcn | Self::Gin { .. } | Self::Sgc { .. } | Self::Appnp { .. } => true,
@@ -469,7 +475,8 @@ impl LayerKind {
         }
     }
 
-    /// What a first layer of this kind gathers that nothing trained stands before, if its input is not dropped.
+    /// What a first layer of this kind gathers that nothing trained stands before, if its input is
+    /// not dropped.
     #[must_use]
     pub fn feature_gather(&self) -> Option<FeatureGather> {
         match self {
@@ -548,15 +555,15 @@ impl Model {
         }
     }
 
-    /// Whether a layer reads the data set's features.
+    /// Returns whether a layer reads the data set's features.
     #[must_use]
     pub fn reads_features(&self, layer: usize) -> bool {
         self.sources(layer).contains(&Source::Features)
     }
 
-    /// What the first layer gathers that is the same in every epoch: with it gathered before, it need not.
-    /// `None` where it is not so simple, or dropout stands before it. What takes the features' place does so
-    /// only where no other layer reads them.
+    /// What the first layer gathers that is the same in every epoch: with it gathered before, it
+    /// need not. `None` where it is not so simple, or dropout stands before it. What takes the
+    /// features' place does so only where no other layer reads them.
     #[must_use]
     pub fn constant_gather(&self) -> Option<FeatureGather> {
         let first = self.layers.first().filter(|first| first.dropout == 0.0);
@@ -567,7 +574,7 @@ impl Model {
         first.and_then(|first| first.kind.feature_gather()).filter(alone)
     }
 
-    /// Whether what is learnt is of graphs, and not of vertices.
+    /// Returns whether what is learnt is of graphs, and not of vertices.
     #[must_use]
     pub fn reads_out(&self) -> bool {
         self.layers.iter().any(|layer| matches!(layer.kind, LayerKind::Readout(_)))

@@ -47,8 +47,8 @@ impl TaskType {
     }
 }
 
-/// What training makes small: a mean over the training vertices, of every value that is known of them; of
-/// links a mean over pairs of vertices.
+/// What training makes small: a mean over the training vertices, of every value that is known of
+/// them; of links a mean over pairs of vertices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Loss {
@@ -110,16 +110,19 @@ impl Loss {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
-    /// The share of vertices whose class is predicted; of all known labels that are, where there are several.
+    /// The share of vertices whose class is predicted; of all known labels that are, where there
+    /// are several.
     #[default]
     Accuracy,
     /// The area under the receiver operating characteristic; its mean over labels.
     RocAuc,
-    /// The average precision, which the area under the precision-recall curve is estimated by; its mean over labels.
+    /// The average precision, which the area under the precision-recall curve is estimated by; its
+    /// mean over labels.
     AveragePrecision,
     /// F1 of all labels together.
     F1Micro,
-    /// The mean over classes of their F1, whatever their sizes; of several labels the mean over labels.
+    /// The mean over classes of their F1, whatever their sizes; of several labels the mean over
+    /// labels.
     F1Macro,
     /// The mean over classes of the share of their vertices that is told.
     BalancedAccuracy,
@@ -129,8 +132,8 @@ pub enum Metric {
     MeanAbsoluteError,
     /// The root of the mean square of that.
     RootMeanSquaredError,
-    /// The share of held-out links that score above all pairs without a link but 9 (Hu et al. 2020, "Open
-    /// graph benchmark": Hits@K).
+    /// The share of held-out links that score above all pairs without a link but 9 (Hu et al. 2020,
+    /// "Open graph benchmark": Hits@K).
     #[serde(rename = "hits@10")]
     Hits10,
     /// The same but 19.
@@ -171,7 +174,7 @@ impl Metric {
         name(&Self::ALL, self)
     }
 
-    /// Whether it is a share of 1, and the higher the better; else the lower.
+    /// Returns whether it is a share of 1, and the higher the better; else the lower.
     #[must_use]
     pub const fn is_share(self) -> bool {
         !matches!(self, Self::CrossEntropy | Self::MeanAbsoluteError | Self::RootMeanSquaredError)

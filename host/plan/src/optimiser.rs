@@ -56,7 +56,7 @@ impl Default for Optimiser {
 }
 
 impl Optimiser {
-    /// Whether a layer's parameters stay as they are.
+    /// Returns whether a layer's parameters stay as they are.
     #[must_use]
     pub fn freezes(&self, layer: Layer) -> bool {
         self.freeze.contains(&u32::from(layer.0))
@@ -89,7 +89,7 @@ pub enum Algorithm {
     Sgd {
         /// In [0, 1).
         momentum: f64,
-        /// Whether the step looks ahead.
+        /// True if the step looks ahead.
         nesterov: bool,
     },
     /// Adam (Kingma and Ba 2015) with bias correction.

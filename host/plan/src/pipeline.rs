@@ -1,9 +1,9 @@
 //! How far intervals may run apart, and which versions of rows and weights a step then reads.
 //!
-//! Let *f* be the last epoch whose weights are there: every interval has finished it. An interval may
-//! enter epoch e once e <= f + 1 + B, B being the [`Pipeline::bound`]: the slowest interval is in epoch
-//! f + 1, so B is how many epochs the fastest is ahead of it (Thorpe et al. 2021, section 5.2, whose S
-//! this is).
+//! Let *f* be the last epoch whose weights are there: every interval has finished it. An interval
+//! may enter epoch e once e <= f + 1 + B, B being the [`Pipeline::bound`]: the slowest interval is
+//! in epoch f + 1, so B is how many epochs the fastest is ahead of it (Thorpe et al. 2021, section
+//! 5.2, whose S this is).
 //!
 //! | mode | a stage starts when | B | rows that a gather of epoch e reads |
 //! | --- | --- | --- | --- |
@@ -11,9 +11,10 @@
 //! | [`Mode::Pipe`] | what it reads is there | 0, with `2bw` 1 | of e |
 //! | [`Mode::Async`] | its own rows are there | S | the newest not after e: of e - 1 - S or later |
 //!
-//! With S = 0 nothing runs ahead into the next epoch, but a neighbour's row may still be of the epoch
-//! before: only the barrier within the epoch is gone. The first epoch of a run, where no older rows
-//! are, and the last [`Pipeline::synchronous_last`] ones read rows of their own epoch in every mode.
+//! With S = 0 nothing runs ahead into the next epoch, but a neighbour's row may still be of the
+//! epoch before: only the barrier within the epoch is gone. The first epoch of a run, where no
+//! older rows are, and the last [`Pipeline::synchronous_last`] ones read rows of their own epoch in
+//! every mode.
 //!
 //! | weights | version that epoch e reads, e counted from 1 | alive at once |
 //! | --- | --- | --- |
@@ -74,8 +75,8 @@ pub enum WeightVersions {
     /// Of the epoch before the last.
     #[serde(rename = "2bw")]
     TwoBuffered,
-    /// The newest there is when a step starts, so that a backward step may read others than its forward
-    /// step: what a pipeline without stashing does. A bad example, for comparisons.
+    /// The newest there is when a step starts, so that a backward step may read others than its
+    /// forward step: what a pipeline without stashing does. A bad example, for comparisons.
     #[serde(rename = "newest")]
     Newest,
 }
@@ -89,7 +90,7 @@ impl WeightVersions {
         ("newest", Self::Newest),
     ];
 
-    /// Whether a round begins before the round before it is over.
+    /// Returns whether a round begins before the round before it is over.
     const fn overlaps(self) -> bool {
         matches!(self, Self::TwoBuffered | Self::Newest)
     }
@@ -106,17 +107,18 @@ pub struct Pipeline {
     /// Which weights an epoch reads; `None`: the stash where epochs run apart, else the latest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weights: Option<WeightVersions>,
-    /// How many steps are handed out at once in [`Mode::Async`], 0 being no limit: the fewer, the newer
-    /// what gathers read. With functions gathers alone count. `None`: two for each compute thread.
+    /// How many steps are handed out at once in [`Mode::Async`], 0 being no limit: the fewer, the
+    /// newer what gathers read. With functions gathers alone count. `None`: two for each compute
+    /// thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<u32>,
     /// So many of a run's last epochs read no older rows and run one by one, in [`Mode::Async`].
     pub synchronous_last: u32,
-    /// Once the validation metric is this or better (above 0; a share, or an error) all epochs that no interval has
-    /// entered yet are as those, in [`Mode::Async`]; `None`: whatever it is.
+    /// Once the validation metric is this or better (above 0; a share, or an error) all epochs that
+    /// no interval has entered yet are as those, in [`Mode::Async`]; `None`: whatever it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub synchronous_at: Option<f64>,
-    /// Whether mode and staleness are chosen by trials before the run: `staleness = "auto"`.
+    /// True if mode and staleness are chosen by trials before the run: `staleness = "auto"`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub auto: bool,
 }
@@ -136,7 +138,7 @@ impl Pipeline {
         }
     }
 
-    /// Whether all is as if there were no such section.
+    /// Returns whether all is as if there were no such section.
     #[must_use]
     pub fn is_default(&self) -> bool {
         *self == Self::default()

@@ -150,7 +150,7 @@ pub struct Machine {
     /// Price of a spot machine as a share of the price on demand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spot: Option<f64>,
-    /// Whether it has a GPU.
+    /// True if it has a GPU.
     #[serde(default)]
     pub gpu: bool,
 }

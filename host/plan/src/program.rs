@@ -10,12 +10,13 @@
 //! backward  G(L-1)' T(L-1)' ... G1' T1' G0' T0'          T0' gives no gradient of its input: X is data
 //! ```
 //!
-//! Other models are directed graphs of such stages, with kernels `sum`, `activate` and `normalise` and with
-//! gathers of other normalisations (`network`); backward is the reverse, with `sum` where several stages
-//! give a gradient of the same rows.
+//! Other models are directed graphs of such stages, with kernels `sum`, `activate` and `normalise`
+//! and with gathers of other normalisations (`network`); backward is the reverse, with `sum` where
+//! several stages give a gradient of the same rows.
 //!
-//! An operation that reads rows of all intervals takes two steps backward: one by target, whose rows all
-//! sources then read ([`Phase::BackwardTargets`], [`Phase::BackwardSources`]). One file an operator is in `op`.
+//! An operation that reads rows of all intervals takes two steps backward: one by target, whose
+//! rows all sources then read ([`Phase::BackwardTargets`], [`Phase::BackwardSources`]). One file an
+//! operator is in `op`.
 //!
 //! Stages pass rows through *slots*; a slot is one matrix over all rows of a domain. A tensor stage
 //! needs of each slot that it reads the rows of its own interval; a gather needs those of all
@@ -46,8 +47,8 @@ pub struct DataShape {
     pub group: u32,
 }
 
-/// Opens a kernel: its name, the extents of one row of each input, its attributes. An edge kernel's inputs
-/// are source and target, and where it is told of them the features of an edge.
+/// Opens a kernel: its name, the extents of one row of each input, its attributes. An edge kernel's
+/// inputs are source and target, and where it is told of them the features of an edge.
 pub type Open<'a, E> = dyn Fn(&str, &[Vec<u32>], &[Attribute]) -> Result<Signature, E> + 'a;
 
 /// The stages of one epoch, or of one evaluation, with everything that they name.
@@ -57,37 +58,42 @@ pub struct Program {
     pub shape: DataShape,
     /// The model that it was made from.
     pub model: Model,
-    /// What it leaves out. With gathered features the slot `features` holds what was gathered, or `gathered` does.
+    /// What it leaves out. With gathered features the slot `features` holds what was gathered, or
+    /// `gathered` does.
     pub savings: Savings,
     /// In the order in which one interval does them; [`StageId`] is the place in this list.
     pub stages: Vec<Stage>,
     /// Row buffers; [`SlotId`] is the place in this list.
     pub slots: Vec<SlotSpec>,
-    /// Kernels and operators of the host with their attributes; [`OperationId`] is the place in this list.
+    /// Kernels and operators of the host with their attributes; [`OperationId`] is the place in
+    /// this list.
     pub operations: Vec<Operation>,
     /// The kinds of rows; [`DomainId`] is the place in this list. The first are vertices.
     pub domains: Vec<Domain>,
     /// The lists that stages follow; [`RelationId`] is the place in this list.
     pub relations: Vec<Relation>,
-    /// What is trained; [`ParameterId`] is the place in this list. The same in the evaluation program.
+    /// What is trained; [`ParameterId`] is the place in this list. The same in the evaluation
+    /// program.
     pub parameters: Vec<Parameter>,
-    /// Further uses of parameters, by layers that have a weight in common with another: [`ParameterId`] past the
-    /// end of `parameters` is a place in this list. A use has the parameter's values and a gradient of its own;
-    /// the parameter's is the sum, its own first and then in this order.
+    /// Further uses of parameters, by layers that have a weight in common with another:
+    /// [`ParameterId`] past the end of `parameters` is a place in this list. A use has the
+    /// parameter's values and a gradient of its own; the parameter's is the sum, its own first and
+    /// then in this order.
     pub uses: Vec<ParameterId>,
     /// The data set's features. The driver fills this slot once; it is never written.
     pub features: SlotId,
-    /// What was gathered of them before the first epoch, where it is read beside them. Never written as well.
+    /// What was gathered of them before the first epoch, where it is read beside them. Never
+    /// written as well.
     pub gathered: Option<SlotId>,
     /// The class scores, in an evaluation program. They outlast the program.
     pub scores: Option<SlotId>,
-    /// The rows that the last layer reads, in an evaluation program, if they are not the features. They
-    /// outlast it as well.
+    /// The rows that the last layer reads, in an evaluation program, if they are not the features.
+    /// They outlast it as well.
     pub embeddings: Option<SlotId>,
     /// The stages that compute losses, in a training program: the last layer's first.
     pub losses: Vec<LossOf>,
-    /// Parts of a batch, which stand where intervals do: each has a graph of its own, and what a stage reads of all
-    /// rows are those of its part. `None`: intervals of one graph.
+    /// Parts of a batch, which stand where intervals do: each has a graph of its own, and what a
+    /// stage reads of all rows are those of its part. `None`: intervals of one graph.
     pub apart: Option<u32>,
     /// The stage that chooses the rows of parts ([`Program::sample`]). `None`: rows are the data
     /// set's.
@@ -103,8 +109,8 @@ pub struct LossOf {
     pub weight: f32,
 }
 
-/// One stage: an operation's function over rows that lie in slots. Whoever schedules, stores, counts or
-/// draws stages reads these fields; what the function does, its operator alone knows.
+/// One stage: an operation's function over rows that lie in slots. Whoever schedules, stores,
+/// counts or draws stages reads these fields; what the function does, its operator alone knows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stage {
     /// What it does, in words: `linear 1 backward`, `gather 0 transposed`. The same in evaluations.
@@ -120,15 +126,17 @@ pub struct Stage {
     pub chunk: u16,
     /// The rows that it runs on, interval by interval.
     pub domain: DomainId,
-    /// The relation whose lists its function follows, where it reads rows of all intervals by lists.
+    /// The relation whose lists its function follows, where it reads rows of all intervals by
+    /// lists.
     pub via: Option<RelationId>,
     /// The slots that it reads.
     pub reads: Vec<Read>,
-    /// The slots that it writes, on its interval's rows; `None` where nobody reads what it could write.
+    /// The slots that it writes, on its interval's rows; `None` where nobody reads what it could
+    /// write.
     pub writes: Vec<Option<SlotId>>,
     /// The parameters whose gradients it yields.
     pub sums: Vec<ParameterId>,
-    /// Whether the slots that it reads or writes are stored as f32 whatever a run stores rows as.
+    /// True if the slots that it reads or writes are stored as f32 whatever a run stores rows as.
     pub exact: bool,
     /// What it costs.
     pub cost: Cost,
@@ -187,7 +195,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// Whether steps there are tasks.
+    /// Returns whether steps there are tasks.
     #[must_use]
     pub const fn is_task(self) -> bool {
         !matches!(self, Self::Host)
@@ -199,14 +207,15 @@ impl Place {
 pub struct Cost {
     /// Floating-point operations.
     pub flops: f64,
-    /// Floating-point operations besides if all values of the features are stored: products with them.
+    /// Floating-point operations besides if all values of the features are stored: products with
+    /// them.
     pub feature_flops: f64,
     /// Values that are summed for each edge of the row.
     pub edge_values: u32,
 }
 
-/// Rows of one kind. Every interval of vertices has rows of every domain: those of the graphs that stand in
-/// it, say, so that a step's interval is a number whatever its domain.
+/// Rows of one kind. Every interval of vertices has rows of every domain: those of the graphs that
+/// stand in it, say, so that a step's interval is a number whatever its domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Domain {
     /// What a row is of.
@@ -238,7 +247,8 @@ pub struct Relation {
     pub over: Over,
     /// The other way round: for each source its targets, as gradients go.
     pub reversed: bool,
-    /// Only pairs whose target the loss reaches: others add zeros, or are not read ([`Program::reach`]).
+    /// Only pairs whose target the loss reaches: others add zeros, or are not read
+    /// ([`Program::reach`]).
     pub reached: bool,
 }
 
@@ -247,9 +257,9 @@ pub struct Relation {
 pub struct Along {
     /// Whose lists it follows.
     pub over: Over,
-    /// Whether each vertex counts among its own neighbours, last.
+    /// True if each vertex counts among its own neighbours, last.
     pub with_self: bool,
-    /// Whether it is told what is known of edges.
+    /// True if it is told what is known of edges.
     pub features: bool,
 }
 
@@ -298,7 +308,8 @@ pub enum SlotOf {
 /// A kernel, or an operator of the host, with attributes. Forward and backward stages share one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operation {
-    /// The kernel's name, of the user's own the path of its component, as the model has it; or the operator's.
+    /// The kernel's name, of the user's own the path of its component, as the model has it; or the
+    /// operator's.
     pub kernel: String,
     /// What tells it from its layer's others of the same kernel; may be empty.
     pub role: String,
@@ -308,8 +319,8 @@ pub struct Operation {
     pub inputs: Vec<Vec<u32>>,
     /// The layer that it belongs to.
     pub layer: Layer,
-    /// The layer number that its tasks carry, which their random numbers depend on: the layer's, plus
-    /// 65,536 for each earlier input that the layer drops values of by themselves.
+    /// The layer number that its tasks carry, which their random numbers depend on: the layer's,
+    /// plus 65,536 for each earlier input that the layer drops values of by themselves.
     pub draw: u32,
     /// What a kernel says it takes and gives; `None`: the host's own work on the graph.
     pub signature: Option<Signature>,
@@ -328,7 +339,8 @@ pub struct Parameter {
     pub shape: Vec<u32>,
     /// Its first values, drawn with `draw` as layer and `position` as stream.
     pub initialiser: Initialiser,
-    /// Its place in its kernel's signature, as if the layer's product came first: the stream of its numbers.
+    /// Its place in its kernel's signature, as if the layer's product came first: the stream of its
+    /// numbers.
     pub position: u32,
     /// Its kernel's layer, plus 65,536 for each operation of the layer and kernel before it.
     pub draw: u32,
@@ -344,7 +356,7 @@ impl Parameter {
         self.shape.iter().map(|&extent| extent as usize).product()
     }
 
-    /// Whether there is nothing to train.
+    /// Returns whether there is nothing to train.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -391,7 +403,7 @@ impl Stage {
         self.writes.iter().copied().flatten()
     }
 
-    /// Whether a slot's rows are among those that it reads or writes.
+    /// Returns whether a slot's rows are among those that it reads or writes.
     #[must_use]
     pub fn touches(&self, slot: SlotId) -> bool {
         self.reads.iter().any(|read| read.slot == slot) || self.writes.contains(&Some(slot))
@@ -402,8 +414,8 @@ impl Program {
     /// The training program of a model. `signature` opens its kernels.
     ///
     /// # Errors
-    /// [`Error::Signature`] if `signature` fails, [`Error::SignatureMismatch`] for a kernel that does
-    /// not fit its place, [`Error::Data`] if the model was made for other data.
+    /// [`Error::Signature`] if `signature` fails, [`Error::SignatureMismatch`] for a kernel that
+    /// does not fit its place, [`Error::Data`] if the model was made for other data.
     pub fn build<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
         model: &Model,
         shape: DataShape,
@@ -415,14 +427,15 @@ impl Program {
         })
     }
 
-    /// The forward part on its own, up to the class scores, with the same operations and parameters.
-    /// Its tasks run with `training` false. Stages and slots are numbered anew.
+    /// The forward part on its own, up to the class scores, with the same operations and
+    /// parameters. Its tasks run with `training` false. Stages and slots are numbered anew.
     #[must_use]
     pub fn evaluation(&self) -> Self {
         lower::evaluation(self)
     }
 
-    /// An evaluation of which scores alone are wanted: [`Program::embeddings`] last until they are read.
+    /// An evaluation of which scores alone are wanted: [`Program::embeddings`] last until they are
+    /// read.
     #[must_use]
     pub fn without_embeddings(mut self) -> Self {
         let Some(slot) = self.embeddings.take().filter(|&slot| self.scores != Some(slot)) else {
@@ -582,7 +595,7 @@ impl Program {
         needed
     }
 
-    /// Whether an epoch ends in an update of the weights.
+    /// Returns whether an epoch ends in an update of the weights.
     #[must_use]
     pub fn trains(&self) -> bool {
         !self.losses.is_empty()

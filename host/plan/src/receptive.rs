@@ -1,10 +1,12 @@
-//! Splitting a chain of convolutions and poolings by rows of the image, for workers that hold a strip each.
+//! Splitting a chain of convolutions and poolings by rows of the image, for workers that hold a
+//! strip each.
 //!
-//! Rows `[a, b)` of a layer's output need rows `[a s - p, (b - 1) s - p + r)` of its input, within the image, with
-//! stride s, padding p and r = dilation (kernel - 1) + 1. Through a *block* of layers this is applied from the
-//! last one to the first. Each worker makes a share of the rows of a block's last layer, by its speed, and
-//! computes what that needs: rows at the borders are computed twice. Between blocks a worker gets the rows
-//! that the next block needs and that others made: *halos*. Wherever blocks end, the values are the same.
+//! Rows `[a, b)` of a layer's output need rows `[a s - p, (b - 1) s - p + r)` of its input, within
+//! the image, with stride s, padding p and r = dilation (kernel - 1) + 1. Through a *block* of
+//! layers this is applied from the last one to the first. Each worker makes a share of the rows of
+//! a block's last layer, by its speed, and computes what that needs: rows at the borders are
+//! computed twice. Between blocks a worker gets the rows that the next block needs and that others
+//! made: *halos*. Wherever blocks end, the values are the same.
 //!
 //! Fewer blocks exchange less often and compute more rows twice. [`fuse`] finds the quickest cut:
 //!
@@ -12,9 +14,9 @@
 //! F(j) = min over i < j of F(i) + transfer(rows that i+1..j need) + max over workers of compute(i+1..j)
 //! ```
 //!
-//! Source: Li, Iosifidis and Zhang 2022, "Receptive field-based segmentation for distributed CNN inference
-//! acceleration in collaborative edge computing" (ICC: DPFP). [`each`] is every layer a block of its own, as
-//! MoDNN has it (Mao et al. 2017).
+//! Source: Li, Iosifidis and Zhang 2022, "Receptive field-based segmentation for distributed CNN
+//! inference acceleration in collaborative edge computing" (ICC: DPFP). [`each`] is every layer a
+//! block of its own, as MoDNN has it (Mao et al. 2017).
 //!
 //! ```
 //! use eciton_plan::receptive::{self, Chain, Workers};
@@ -44,7 +46,7 @@ pub struct Workers {
     pub bytes_per_s: f64,
     /// Seconds that an exchange takes besides.
     pub latency_s: f64,
-    /// Whether every worker has the whole image, and the result is not collected.
+    /// True if every worker has the whole image, and the result is not collected.
     pub share_image: bool,
 }
 
@@ -61,7 +63,8 @@ impl Workers {
         self.flops_per_s.len()
     }
 
-    /// The rows that each makes of so many: runs in order, as long as its speed says; some may be empty.
+    /// The rows that each makes of so many: runs in order, as long as its speed says; some may be
+    /// empty.
     #[must_use]
     pub fn shares(&self, rows: u32) -> Vec<Range<u32>> {
         let all: f64 = self.flops_per_s.iter().sum();
@@ -105,7 +108,8 @@ pub struct Cut {
     pub ends_bytes: u64,
 }
 
-/// What rows are exchanged before a block, by who has them: workers' shares of the layer before, or the image.
+/// What rows are exchanged before a block, by who has them: workers' shares of the layer before, or
+/// the image.
 #[must_use]
 pub fn exchange(chain: &Chain, workers: &Workers, block: &Range<usize>) -> Vec<Transfer> {
     let rows = chain.rows(block.start);

@@ -1,7 +1,7 @@
 //! Residents: rows that stay on the place of a lane, since nobody else reads them.
 //!
-//! Rows that a lane's forward stages write and its backward stages alone read need not leave the place that
-//! does both. A place that is lost takes them along; the forward step makes them again.
+//! Rows that a lane's forward stages write and its backward stages alone read need not leave the
+//! place that does both. A place that is lost takes them along; the forward step makes them again.
 //!
 //! Where workers own the weights, rows that other lanes read go from place to place
 //! ([`Residents::passing`]).
@@ -33,7 +33,8 @@ pub struct Passed {
 }
 
 impl Residents {
-    /// The residents of `program`, cut into `spans`; on their lanes these are the stages of `schedule`.
+    /// The residents of `program`, cut into `spans`; on their lanes these are the stages of
+    /// `schedule`.
     #[must_use]
     pub fn of(program: &Program, spans: &Spans, schedule: &Program) -> Self {
         let whole = whole(program, spans);
@@ -149,14 +150,15 @@ fn passed(schedule: &Program, whole: &[bool], slot: SlotId) -> Option<Passed> {
     readers.keys().any(|lane| *lane != from).then_some(Passed { from, readers })
 }
 
-/// Whether an operation is a vertex kernel's: only its rows stay.
+/// Returns whether an operation is a vertex kernel's: only its rows stay.
 #[must_use]
 pub fn is_kernel(program: &Program, id: OperationId) -> bool {
     let operation = program.operations.get(id.index());
     operation.is_some_and(|operation| operation.signature.is_some() && operation.along.is_none())
 }
 
-/// The last reader of a slot that a lane's forward stages write and only that lane's backward stages read.
+/// The last reader of a slot that a lane's forward stages write and only that lane's backward
+/// stages read.
 fn last_reader(schedule: &Program, whole: &[bool], slot: SlotId) -> Option<StageId> {
     let loss = schedule.loss()?;
     let (mut lane, mut last) = (None, None);

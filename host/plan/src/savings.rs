@@ -2,17 +2,17 @@
 //!
 //! The first layer computes `N X W`. Where no dropout stands before it, `N X` is the same in every
 //! epoch and in every evaluation, and no gradient goes through it: it can be gathered once, before
-//! the first epoch, in place of the features. An epoch then gathers neither `X W` nor the gradient of
-//! it. What it costs is that N X of sparse features is less sparse, so that products get longer, and where
-//! the layer reads X as well, memory ([`FeatureGather`]).
+//! the first epoch, in place of the features. An epoch then gathers neither `X W` nor the gradient
+//! of it. What it costs is that N X of sparse features is less sparse, so that products get longer,
+//! and where the layer reads X as well, memory ([`FeatureGather`]).
 //!
-//! The loss counts labelled vertices. What the last layer gathers for others comes to nothing, and the
-//! gradient that comes back is zero in their rows ([`loss_gathers`]): where enough are not labelled, these
-//! two gathers leave the others' edges out, the second by lists of its own.
+//! The loss counts labelled vertices. What the last layer gathers for others comes to nothing, and
+//! the gradient that comes back is zero in their rows ([`loss_gathers`]): where enough are not
+//! labelled, these two gathers leave the others' edges out, the second by lists of its own.
 //!
-//! `N (H W) = (N H) W`: a later layer gathers before its product where its input is so much narrower than
-//! its output that the gathers saved, forward and back, are more than the rows that have to be made for
-//! them. The same result to rounding.
+//! `N (H W) = (N H) W`: a later layer gathers before its product where its input is so much
+//! narrower than its output that the gathers saved, forward and back, are more than the rows that
+//! have to be made for them. The same result to rounding.
 
 use crate::error::{Error, Result};
 use crate::ids::StageId;
@@ -34,8 +34,8 @@ pub enum LabelledGathers {
     Never,
 }
 
-/// One in so many edges at least must lead to a vertex that is not labelled: a fifth of both gathers is then
-/// left out, for lists that take 4 bytes for each of the others.
+/// One in so many edges at least must lead to a vertex that is not labelled: a fifth of both
+/// gathers is then left out, for lists that take 4 bytes for each of the others.
 const LEFT_OUT: u64 = 5;
 
 impl LabelledGathers {
@@ -43,8 +43,8 @@ impl LabelledGathers {
     pub const ALL: [(&'static str, Self); 3] =
         [("auto", Self::Auto), ("always", Self::Always), ("never", Self::Never)];
 
-    /// Whether to leave rows out, for a graph of so many edges, `labelled` of which lead to vertices that
-    /// the loss counts.
+    /// Returns whether to leave rows out, for a graph of so many edges, `labelled` of which lead to
+    /// vertices that the loss counts.
     #[must_use]
     pub const fn choose(self, labelled: u64, edges: u64) -> bool {
         match self {
@@ -55,13 +55,13 @@ impl LabelledGathers {
     }
 }
 
-/// The gathers of a training program whose terms may be left out: those whose rows of vertices without a
-/// label come to nothing, and those of gradients that are zero in these rows. A sum from zero on is the
-/// same with or without zeros.
+/// The gathers of a training program whose terms may be left out: those whose rows of vertices
+/// without a label come to nothing, and those of gradients that are zero in these rows. A sum from
+/// zero on is the same with or without zeros.
 ///
-/// The loss looks at labelled rows alone. Kernels between it and a gather take each row by itself, so that
-/// what they make of others is not looked at either, and a gradient of zero stays zero; the built-in ones
-/// do. `replaced` says which of these the user has put another in the place of.
+/// The loss looks at labelled rows alone. Kernels between it and a gather take each row by itself,
+/// so that what they make of others is not looked at either, and a gradient of zero stays zero; the
+/// built-in ones do. `replaced` says which of these the user has put another in the place of.
 #[must_use]
 pub fn loss_gathers(program: &Program, replaced: impl Fn(&str) -> bool) -> Vec<StageId> {
     if !program.trains() || program.model.links {
@@ -74,7 +74,8 @@ pub fn loss_gathers(program: &Program, replaced: impl Fn(&str) -> bool) -> Vec<S
     };
     let all = || (0u16..).map(StageId).zip(&program.stages);
 
-    // Slots whose rows are zero where there is no label: gradients, in the order in which they are made.
+    // Slots whose rows are zero where there is no label: gradients, in the order in which they are
+    // made.
     let mut zero = vec![false; program.slots.len()];
     for (id, stage) in all().filter(|(_, stage)| by_row(stage)) {
         let from_zero = |port| stage.port(port).all(|slot| zero[slot.index()]);
@@ -90,8 +91,8 @@ pub fn loss_gathers(program: &Program, replaced: impl Fn(&str) -> bool) -> Vec<S
         }
     }
 
-    // For each slot, whether its readers use rows of labelled vertices only. A slot's readers come later in
-    // the program, so the last slot is settled first.
+    // For each slot, whether its readers use rows of labelled vertices only. A slot's readers come
+    // later in the program, so the last slot is settled first.
     let mut unread = vec![false; program.slots.len()];
     for slot in (0..program.slots.len()).rev() {
         let mut readers = all().filter(|(_, stage)| stage.reads().any(|(read, _)| read.index() == slot));
@@ -154,7 +155,8 @@ impl GatherFeatures {
 /// What a program leaves out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Savings {
-    /// What the first layer gathers of the features is gathered before ([`Model::constant_gather`]).
+    /// What the first layer gathers of the features is gathered before
+    /// ([`Model::constant_gather`]).
     pub gathered_features: bool,
     /// Layers that gather before their product: bit l is layer l. Layers from 64 on never do.
     pub aggregate_first: u64,
@@ -164,12 +166,12 @@ pub struct Savings {
 const COUNTED: usize = u64::BITS as usize;
 
 /// A gather is bound by memory: one of its multiply-adds takes as long as this many of a product.
-/// (Measured: 0.2 to 0.9 s for 115 M edges of width 48, so 6 to 27 G multiply-adds a second, against
-/// some 75 G and more in products; the lower ratio, so that a near tie changes nothing.)
+/// (Measured: 0.2 to 0.9 s for 115 M edges of width 48, so 6 to 27 G multiply-adds a second,
+/// against some 75 G and more in products; the lower ratio, so that a near tie changes nothing.)
 const GATHER_WEIGHT: u64 = 3;
 
-/// How often the rows that are gathered before a product are read or written because they are: made from
-/// the layer before, and their gradient taken back.
+/// How often the rows that are gathered before a product are read or written because they are: made
+/// from the layer before, and their gradient taken back.
 const PASSES: u64 = 5;
 
 impl Savings {
@@ -218,7 +220,8 @@ impl Savings {
                     Some(FeatureGather::Hops(hops)) => u64::from(hops),
                     Some(FeatureGather::WithOwn(_) | FeatureGather::Beside) => 1,
                 };
-                // Forward, and the weight's gradient; a product of X that is made beside it either way is not counted.
+                // Forward, and the weight's gradient; a product of X that is made beside it either
+                // way is not counted.
                 let products = |stored: u64| 2 * u128::from(stored) * u128::from(width);
                 let gathers =
                     2 * u128::from(work.edges + work.rows) * u128::from(times * width * GATHER_WEIGHT);
@@ -228,22 +231,23 @@ impl Savings {
         Ok(Self { gathered_features, aggregate_first })
     }
 
-    /// Whether a model's program reads what was gathered of the features beside them, and not in their place.
+    /// Returns whether a model's program reads what was gathered of the features beside them, and
+    /// not in their place.
     #[must_use]
     pub fn reads_beside(&self, model: &Model) -> bool {
         let first = model.layers.first().filter(|_| self.gathered_features);
         first.and_then(|first| first.kind.feature_gather()) == Some(FeatureGather::Beside)
     }
 
-    /// Whether a layer gathers before its product.
+    /// Returns whether a layer gathers before its product.
     #[must_use]
     pub fn aggregates_first(&self, layer: usize) -> bool {
         layer < COUNTED && self.aggregate_first >> layer & 1 == 1
     }
 }
 
-/// The layers for which it takes fewer multiply-adds of gathers, forward and back, and bytes in the same
-/// unit: a value that is read or written counts as one.
+/// The layers for which it takes fewer multiply-adds of gathers, forward and back, and bytes in the
+/// same unit: a value that is read or written counts as one.
 fn aggregate_first(model: &Model, work: &Workload) -> u64 {
     let mut layers = 0;
     // Features are wide, or sparse.

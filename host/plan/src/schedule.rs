@@ -3,9 +3,9 @@
 //! A [`Grid`] follows from a program on lanes and the rules of [`crate::policy`] alone, apart from
 //! any run and from the engine, which follows the same rules.
 //!
-//! The *bubble* of a grid is the share of all lanes' time, from the first step to the last, in which a lane
-//! does nothing. Of d lanes, m intervals and steps of one length it is (d - 1) / (m + d - 1) where each round
-//! drains the pipeline (Huang et al. 2019, section 2.3).
+//! The *bubble* of a grid is the share of all lanes' time, from the first step to the last, in
+//! which a lane does nothing. Of d lanes, m intervals and steps of one length it is (d - 1) / (m +
+//! d - 1) where each round drains the pipeline (Huang et al. 2019, section 2.3).
 
 mod draw;
 pub(crate) mod list;
@@ -28,7 +28,7 @@ pub struct Cell {
     pub stage: StageId,
     /// The stage's chunk of the lane.
     pub chunk: u32,
-    /// Whether the step is the loss or behind it.
+    /// True if the step is the loss or behind it.
     pub back: bool,
     /// On which interval.
     pub interval: u32,
@@ -103,8 +103,8 @@ impl Grid {
         self.cells.iter().map(|cell| cell.time.1).fold(0.0, f64::max)
     }
 
-    /// The share of the lanes' time in which they do nothing, between the ends of the first and the last
-    /// round; of one round from its first step on.
+    /// The share of the lanes' time in which they do nothing, between the ends of the first and the
+    /// last round; of one round from its first step on.
     #[must_use]
     pub fn bubble(&self) -> f64 {
         let (from, to) = self.steady();

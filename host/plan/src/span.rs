@@ -1,9 +1,10 @@
 //! Spans: consecutive stages done as one task, whose rows in between stay where it runs.
 //!
-//! A cut puts a program's stages into runs, in order. A run of several stages has vertex kernels, and, in a
-//! program of parts that each have a graph of their own ([`Program::apart`]), gathers between them: no stage
-//! of it reads rows of other intervals, so that it is a pure task. Whoever schedules sees the program of the
-//! runs ([`Spans::fuse`]), in which a run is one stage: the slots within it are nobody else's.
+//! A cut puts a program's stages into runs, in order. A run of several stages has vertex kernels,
+//! and, in a program of parts that each have a graph of their own ([`Program::apart`]), gathers
+//! between them: no stage of it reads rows of other intervals, so that it is a pure task. Whoever
+//! schedules sees the program of the runs ([`Spans::fuse`]), in which a run is one stage: the slots
+//! within it are nobody else's.
 //!
 //! A cut never changes a result.
 
@@ -39,7 +40,8 @@ impl Spans {
     /// The runs that are wanted.
     ///
     /// # Errors
-    /// [`Error::Together`] for first stages that the program has not, or for runs that cannot be one task.
+    /// [`Error::Together`] for first stages that the program has not, or for runs that cannot be
+    /// one task.
     pub fn of(program: &Program, wanted: &SpanChoice) -> Result<Self> {
         let count = program.stages.len();
         let firsts: Vec<usize> = match wanted {
@@ -110,8 +112,8 @@ impl Spans {
         self.spans.get(id.index())
     }
 
-    /// The program whose stages are the runs. Slots, operations and parameters keep their numbers; a slot
-    /// that no other run reads is written by none.
+    /// The program whose stages are the runs. Slots, operations and parameters keep their numbers;
+    /// a slot that no other run reads is written by none.
     #[must_use]
     pub fn fuse(&self, program: &Program) -> Program {
         let mut fused = program.clone();
@@ -175,20 +177,20 @@ fn longest(program: &Program) -> Vec<usize> {
     firsts
 }
 
-/// Whether a stage is a kernel on an interval's own rows.
+/// Returns whether a stage is a kernel on an interval's own rows.
 fn is_kernel(program: &Program, at: usize) -> bool {
     let Some(stage) = program.stages.get(at) else { return false };
     let operation = program.operations.get(stage.operation.index());
     operation.is_some_and(|operation| operation.signature.is_some() && operation.along.is_none())
 }
 
-/// Whether two stages run on rows of one kind.
+/// Returns whether two stages run on rows of one kind.
 fn is_alike(program: &Program, left: usize, right: usize) -> bool {
     let domain = |at: usize| program.stages.get(at).map(|stage| stage.domain);
     domain(left) == domain(right)
 }
 
-/// Whether a stage may be done in one task with others.
+/// Returns whether a stage may be done in one task with others.
 fn may_be_inside(program: &Program, at: usize) -> bool {
     let Some(stage) = program.stages.get(at) else { return false };
     let operation = program.operations.get(stage.operation.index());
@@ -215,7 +217,7 @@ impl Span {
         Self { writes, reads, stages, again: 0..0 }
     }
 
-    /// Whether it has several stages.
+    /// Returns whether it has several stages.
     #[must_use]
     pub fn is_thick(&self) -> bool {
         self.numbers().count() > 1
@@ -270,7 +272,8 @@ impl Span {
         })
     }
 
-    /// Floating-point operations of its kernels on a row, with features of which such a share is stored.
+    /// Floating-point operations of its kernels on a row, with features of which such a share is
+    /// stored.
     #[must_use]
     pub fn row_flops(&self, program: &Program, stored: f64) -> f64 {
         self.inside(program).map(|stage| stage.cost.flops + stored * stage.cost.feature_flops).sum()

@@ -1,4 +1,5 @@
-//! `data.split`: which rows train, choose and test, drawn anew in place of the data set's own split.
+//! `data.split`: which rows train, choose and test, drawn anew in place of the data set's own
+//! split.
 //!
 //! | written | what it draws of the labelled rows |
 //! | --- | --- |
@@ -37,7 +38,7 @@ pub enum SplitRule {
     Shares {
         /// The three shares; the first is above 0.
         shares: [f64; 3],
-        /// Whether they are of each class.
+        /// True if they are of each class.
         stratified: bool,
     },
     /// So many rows.
@@ -55,7 +56,7 @@ pub enum SplitRule {
         folds: u32,
         /// Which one tests, from 0.
         fold: u32,
-        /// Whether each class is spread evenly over the folds.
+        /// True if each class is spread evenly over the folds.
         stratified: bool,
     },
 }

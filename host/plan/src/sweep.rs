@@ -33,8 +33,8 @@ const MAX_BYTES: u64 = 1 << 20;
 /// A sweep, as its file has it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sweep {
-    /// `DATASET/MODEL` of `eciton recipes`, a model's name with `data`, or a recipe's file. `None`: the data decide
-    /// the settings.
+    /// `DATASET/MODEL` of `eciton recipes`, a model's name with `data`, or a recipe's file. `None`:
+    /// the data decide the settings.
     pub recipe: Option<String>,
     /// The data set, or another one than the recipe's.
     pub data: Option<String>,
@@ -42,7 +42,7 @@ pub struct Sweep {
     pub seeds: u32,
     /// Folds of a cross-validation; 0: the recipe's own split.
     pub folds: u32,
-    /// Whether folds are drawn class by class.
+    /// True if folds are drawn class by class.
     pub stratified: bool,
     /// The number of choices that are drawn; `None`: all are taken.
     pub random: Option<u32>,
@@ -50,14 +50,16 @@ pub struct Sweep {
     pub draw_seed: u64,
     /// Successive halving; `None`: every trial is trained to its end.
     pub halving: Option<Halving>,
-    /// The part of the data by whose metric choices are ranked: validation, or test if the file asks for it.
+    /// The part of the data by whose metric choices are ranked: validation, or test if the file
+    /// asks for it.
     pub rank_by: Part,
     /// The keys that differ, in alphabetical order.
     pub parameters: Vec<Parameter>,
 }
 
-/// Successive halving: all choices are trained for a few epochs, the best `1 / eta` of them go on to `eta` times as
-/// many, and so on to the recipe's last epoch (Jamieson and Talwalkar 2016; the rungs of Li et al. 2017, Hyperband).
+/// Successive halving: all choices are trained for a few epochs, the best `1 / eta` of them go on
+/// to `eta` times as many, and so on to the recipe's last epoch (Jamieson and Talwalkar 2016; the
+/// rungs of Li et al. 2017, Hyperband).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Halving {
@@ -82,7 +84,8 @@ fn three() -> u32 {
 }
 
 impl Halving {
-    /// The rungs of so many choices, trained to epoch `last` at most. One choice that is left goes there at once.
+    /// The rungs of so many choices, trained to epoch `last` at most. One choice that is left goes
+    /// there at once.
     ///
     /// ```
     /// use eciton_plan::sweep::{Halving, Rung};
@@ -131,7 +134,7 @@ pub enum Values {
         low: f64,
         /// The largest.
         high: f64,
-        /// Whether by the logarithm.
+        /// True if by the logarithm.
         log: bool,
     },
 }

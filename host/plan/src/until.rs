@@ -77,7 +77,7 @@ pub struct Until {
 }
 
 impl Until {
-    /// Whether a value of the run's metric is far enough.
+    /// Returns whether a value of the run's metric is far enough.
     #[must_use]
     pub fn is_reached(&self, metric: Metric, found: f64) -> bool {
         metric.goodness(found) >= metric.goodness(self.value)

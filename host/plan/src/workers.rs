@@ -26,8 +26,8 @@ impl Owner {
 pub struct Workers {
     /// Their number.
     pub count: u32,
-    /// The address that the run listens at, `HOST:PORT`; `None`: this machine alone, for workers that the run
-    /// starts.
+    /// The address that the run listens at, `HOST:PORT`; `None`: this machine alone, for workers
+    /// that the run starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listen: Option<String>,
     /// The folder that their tokens are written to; `None`: a folder that goes with the run.
@@ -35,7 +35,8 @@ pub struct Workers {
     pub tokens: Option<String>,
     /// Milliseconds without a message after which a worker counts as gone.
     pub silence_ms: u64,
-    /// Seconds without an answer to a task after which a worker is let go, though it gives signs of life.
+    /// Seconds without an answer to a task after which a worker is let go, though it gives signs of
+    /// life.
     #[serde(default = "answer_s", skip_serializing_if = "is_usual_answer")]
     pub answer_s: u32,
     /// Seconds for which workers are waited for where too few are there.
@@ -51,7 +52,8 @@ pub struct Workers {
     /// Updates between two entries of the log that the host has of what workers own.
     #[serde(default = "log_every", skip_serializing_if = "is_usual")]
     pub log_every: u32,
-    /// So many workers before a parameter's owner have replicas of it, updated alike: by lane, or one number for all.
+    /// So many workers before a parameter's owner have replicas of it, updated alike: by lane, or
+    /// one number for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replicas: Vec<u32>,
     /// The task at which each worker that the run starts vanishes, to try out losses; 0: none.
@@ -101,7 +103,7 @@ impl Default for Workers {
 }
 
 impl Workers {
-    /// Whether workers hold the weights.
+    /// Returns whether workers hold the weights.
     #[must_use]
     pub fn own(&self) -> bool {
         self.owner == Owner::Worker

@@ -82,7 +82,7 @@ pub(crate) struct Flight {
     pub begun_us: u64,
     pub started_us: u64,
     pub phase: Phase,
-    /// Whether its rows go, or come, through the object store.
+    /// True if its rows go, or come, through the object store.
     pub in_store: bool,
     pub out_store: bool,
     pub fate: Fate,

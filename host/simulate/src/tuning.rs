@@ -1,8 +1,8 @@
 //! The autotuner on eight workloads, against the best fixed number.
 //!
 //! The suite compares with the number that a sweep found best, which each workload names.
-//! `ECITON_CAMPAIGN=1 cargo test --release -p eciton-simulate tuning` makes the sweep, and looks at a frozen
-//! queue on three workloads.
+//! `ECITON_CAMPAIGN=1 cargo test --release -p eciton-simulate tuning` makes the sweep, and looks at
+//! a frozen queue on three workloads.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -22,8 +22,8 @@ struct Workload {
     settings: Settings,
 }
 
-/// The built-in profile, tensor stages with so many times the operations: kernels that do more on a row
-/// than one product.
+/// The built-in profile, tensor stages with so many times the operations: kernels that do more on a
+/// row than one product.
 fn heavier(shape: &Shape, times: f64) -> Profile {
     let mut profile = Profile::default();
     profile.stages = profile.stages(&shape.program(&profile).unwrap(), shape.stored).unwrap();
@@ -115,9 +115,10 @@ impl Workload {
         self.run(functions, None).map_or(0.0, |report| report.value)
     }
 
-    /// The best fixed number: of 0, every power of two up to the limit, the limit, and a quarter more and less
-    /// than the best of these. A quarter of the epochs tells which are the best two; those, and what lies about
-    /// the first, run in full. (V = 1 / (T x C) falls with the square of the epochs.)
+    /// The best fixed number: of 0, every power of two up to the limit, the limit, and a quarter
+    /// more and less than the best of these. A quarter of the epochs tells which are the best two;
+    /// those, and what lies about the first, run in full. (V = 1 / (T x C) falls with the square of
+    /// the epochs.)
     fn best_fixed(&self) -> (u32, f64) {
         if !is_campaign() {
             return (self.best, self.value(self.best));
@@ -143,7 +144,7 @@ impl Workload {
     }
 }
 
-/// Whether the long form is wanted.
+/// Returns whether the long form is wanted.
 #[allow(clippy::disallowed_methods)]
 fn is_campaign() -> bool {
     std::env::var_os("ECITON_CAMPAIGN").is_some()
@@ -165,8 +166,8 @@ fn turns(report: &Report) -> usize {
     ups.windows(2).filter(|pair| pair[0] != pair[1]).count()
 }
 
-/// The tuner earns nine tenths of what the best fixed number does, and does not oscillate: it turns at most
-/// twelve times in all, and in the second half of the run it changes nothing.
+/// The tuner earns nine tenths of what the best fixed number does, and does not oscillate: it turns
+/// at most twelve times in all, and in the second half of the run it changes nothing.
 #[allow(clippy::disallowed_macros, clippy::print_stderr)]
 fn earns_nine_tenths(name: &str) {
     let workload = workload(name);
@@ -230,8 +231,8 @@ fn bursty() {
     earns_nine_tenths("bursty");
 }
 
-/// A queue that always looks empty: no more functions come. (Against the tuner itself, which is not above
-/// the best fixed number by more than noise.)
+/// A queue that always looks empty: no more functions come. (Against the tuner itself, which is not
+/// above the best fixed number by more than noise.)
 #[test]
 fn without_the_queue_it_loses_a_quarter_on_three_workloads() {
     let names = ["compute-bound", "sparse", "stragglers"];

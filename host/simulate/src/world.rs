@@ -1,9 +1,9 @@
 //! The world around the engine: one clock, and what happens when.
 //!
-//! The world is the driver of a real [`Engine`]: it carries out every action, at simulated times, and
-//! reports the ends. Everything that waits for its time lies in one heap, in the order of time and, at one
-//! time, of its making, so that a seed replays a run. The heap holds at most a few items for each core,
-//! invocation and interval.
+//! The world is the driver of a real [`Engine`]: it carries out every action, at simulated times,
+//! and reports the ends. Everything that waits for its time lies in one heap, in the order of time
+//! and, at one time, of its making, so that a seed replays a run. The heap holds at most a few
+//! items for each core, invocation and interval.
 
 mod flights;
 mod tally;
@@ -111,7 +111,7 @@ struct World<'a> {
     free: Vec<u32>,
     /// Of each stage, attempts with functions that the engine waits for, by their beginning.
     waited: Vec<BTreeSet<(u64, TaskKey)>>,
-    /// Whether an [`Item::Deadlines`] lies in the heap.
+    /// True if an [`Item::Deadlines`] lies in the heap.
     looking: bool,
     /// By stage and interval: the last epoch whose rows went to other hosts.
     scattered: Vec<Round>,
@@ -371,7 +371,8 @@ impl<'a> World<'a> {
         self.dispatch(host);
     }
 
-    /// An answer is there: its rows go to the other hosts that need them, then the engine hears of it.
+    /// An answer is there: its rows go to the other hosts that need them, then the engine hears of
+    /// it.
     fn deliver(&mut self, host: u32, key: TaskKey, took_us: u64) {
         let bytes = self.work.stages[key.stage.index()].scatter_bytes;
         let at = key.stage.index() * self.settings.intervals as usize + key.interval.index();

@@ -10,8 +10,8 @@ use crate::pages::Pages;
 use crate::slab::Slab;
 use crate::view::{View, ViewMut};
 
-/// The distance between rows of a [`Buffer`], in values: widths over 1 are padded so that vector code
-/// needs no tail.
+/// The distance between rows of a [`Buffer`], in values: widths over 1 are padded so that vector
+/// code needs no tail.
 pub fn stride_for(columns: usize) -> usize {
     match columns {
         0..=1 => 1,
@@ -36,8 +36,8 @@ struct Inner {
     leases: Mutex<Leases>,
 }
 
-// SAFETY: the memory is reached only through leases, which the mutex keeps disjoint where one of them
-// writes; what is lent is only read.
+// SAFETY: the memory is reached only through leases, which the mutex keeps disjoint where one of
+// them writes; what is lent is only read.
 unsafe impl Send for Inner {}
 // SAFETY: as above.
 unsafe impl Sync for Inner {}
@@ -146,7 +146,7 @@ impl Buffer {
         stride_for(columns) * size_of::<f32>()
     }
 
-    /// Whether both are the same memory.
+    /// Returns whether both are the same memory.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -159,7 +159,8 @@ impl Buffer {
         }
     }
 
-    /// Whether the rows lie in memory that is only lent for reading, for instance a mapped file.
+    /// Returns whether the rows lie in memory that is only lent for reading, for instance a mapped
+    /// file.
     pub fn is_lent(&self) -> bool {
         matches!(self.0.storage, Storage::Lent(_))
     }
@@ -252,7 +253,7 @@ impl ReadRows {
         self.rows.len()
     }
 
-    /// Whether no row is leased.
+    /// Returns whether no row is leased.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }

@@ -70,7 +70,7 @@ pub enum Error {
         row: usize,
         /// Deadline or the sender's failure.
         reason: String,
-        /// Whether the deadline passed.
+        /// True if the deadline passed.
         timed_out: bool,
     },
     /// Bytes that are no frame of this format, or tensors that no frame can hold.

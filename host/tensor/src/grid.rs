@@ -1,11 +1,11 @@
 //! The fixed tree over which sums over rows are taken.
 //!
 //! Floating-point sums depend on their order. A graph's rows are cut once into *atoms*; a sum over
-//! rows adds an atom's rows in order, then atoms into groups and groups into the root, each in order
-//! and from +0. An interval is a run of whole atoms and yields one partial sum for each maximal
-//! complete node of the tree that it covers, so that putting partials together gives the same bits
-//! for any number of intervals. (An atom that contributes nothing may be left out: a sum that starts
-//! at +0 is never -0, and adding +0 is exact.)
+//! rows adds an atom's rows in order, then atoms into groups and groups into the root, each in
+//! order and from +0. An interval is a run of whole atoms and yields one partial sum for each
+//! maximal complete node of the tree that it covers, so that putting partials together gives the
+//! same bits for any number of intervals. (An atom that contributes nothing may be left out: a sum
+//! that starts at +0 is never -0, and adding +0 is exact.)
 
 use std::ops::Range;
 
@@ -62,7 +62,7 @@ impl Grid {
         &self.parts
     }
 
-    /// Whether each atom's rows start where the last one's end, the first one's at 0.
+    /// Returns whether each atom's rows start where the last one's end, the first one's at 0.
     pub fn is_consecutive(&self) -> bool {
         let mut next = 0;
         self.parts.iter().flat_map(|p| &p.atoms).all(|a| {
@@ -77,7 +77,8 @@ impl Grid {
         self.scaled(|row| row.checked_mul(by))
     }
 
-    /// The grid of rows that are `by` of this one's rows put together; none where an atom ends within such a row.
+    /// The grid of rows that are `by` of this one's rows put together; none where an atom ends
+    /// within such a row.
     pub fn joined(&self, by: u32) -> Option<Self> {
         self.scaled(|row| if row.checked_rem(by)? == 0 { row.checked_div(by) } else { None })
     }

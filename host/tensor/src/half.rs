@@ -1,7 +1,7 @@
 //! Rows stored as bfloat16: the upper half of an f32, half the bytes, eight bits of precision.
 //!
-//! A [`HalfBuffer`] follows the lease rules of a [`Buffer`], for it is one: two values lie in each of
-//! its words. Values are widened exactly, and rounded to the nearest, ties to even ([`round`]).
+//! A [`HalfBuffer`] follows the lease rules of a [`Buffer`], for it is one: two values lie in each
+//! of its words. Values are widened exactly, and rounded to the nearest, ties to even ([`round`]).
 #![allow(unsafe_code)]
 
 use std::ops::Range;
@@ -155,7 +155,7 @@ impl HalfBuffer {
         Buffer::row_bytes(columns.div_ceil(2))
     }
 
-    /// Whether both are the same memory.
+    /// Returns whether both are the same memory.
     pub fn is_same(&self, other: &Self) -> bool {
         self.words.is_same(&other.words)
     }
@@ -190,7 +190,7 @@ impl ReadHalf {
         self.words.len()
     }
 
-    /// Whether no row is leased.
+    /// Returns whether no row is leased.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
@@ -225,7 +225,7 @@ impl WriteHalf {
         self.words.view().rows()
     }
 
-    /// Whether no row is leased.
+    /// Returns whether no row is leased.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -241,8 +241,8 @@ impl WriteHalf {
         let (rows, stride) = (words.rows(), words.stride() * 2);
         let data = words.data_mut();
         let (start, len) = (data.as_mut_ptr().cast::<u16>(), data.len() * 2);
-        // SAFETY: each word is two u16 of any bits, of a smaller alignment; this borrow of the lease
-        // is the only one, and any bits are an f32.
+        // SAFETY: each word is two u16 of any bits, of a smaller alignment; this borrow of the
+        // lease is the only one, and any bits are an f32.
         let data = unsafe { std::slice::from_raw_parts_mut(start, len) };
         ViewMut::padded(data, rows, self.columns, stride)
     }

@@ -154,17 +154,18 @@ impl Matrix {
         shape
     }
 
-    /// Whether its rows are stored as bfloat16, so that they may travel so without a change.
+    /// Returns whether its rows are stored as bfloat16, so that they may travel so without a
+    /// change.
     pub fn is_half(&self) -> bool {
         matches!(self, Matrix::Dense(Dense { source: Source::Half(_), .. }))
     }
 
-    /// The same values as f32 in the first rows of `into`, which has as many columns; rows that are f32
-    /// already stay where they are.
+    /// The same values as f32 in the first rows of `into`, which has as many columns; rows that are
+    /// f32 already stay where they are.
     ///
     /// # Errors
-    /// [`Error::Leased`], [`Error::OutOfRange`] where `into` is used or too small, [`Error::Shape`] where
-    /// it has other columns.
+    /// [`Error::Leased`], [`Error::OutOfRange`] where `into` is used or too small, [`Error::Shape`]
+    /// where it has other columns.
     pub fn widened(self, into: &Buffer) -> Result<Self> {
         match self {
             Matrix::Dense(Dense { source: Source::Half(lease), rows, columns, extents }) => {
@@ -243,8 +244,9 @@ impl Matrix {
         }
     }
 
-    /// The same values as `rows` other rows of dense values: each row cut into several, or several put together. No
-    /// value is copied where rows lie side by side, without padding; waits for all rows.
+    /// The same values as `rows` other rows of dense values: each row cut into several, or several
+    /// put together. No value is copied where rows lie side by side, without padding; waits for all
+    /// rows.
     ///
     /// # Errors
     /// [`Error::Shape`] where there are not as many values, [`Error::Unsupported`] for sparse rows.
@@ -415,7 +417,7 @@ impl Dense {
         }
     }
 
-    /// Whether rows may still be on their way.
+    /// Returns whether rows may still be on their way.
     pub fn is_arriving(&self) -> bool {
         matches!(self.source, Source::Arriving(_))
     }

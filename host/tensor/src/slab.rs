@@ -56,8 +56,8 @@ impl Plain for f64 {
 
 /// The bytes of plain numbers, as they lie in memory.
 pub fn bytes_of<T: Plain>(values: &[T]) -> &[u8] {
-    // SAFETY: plain numbers have no padding, every byte is a value and has no alignment, and the bytes
-    // are borrowed as long as the numbers are.
+    // SAFETY: plain numbers have no padding, every byte is a value and has no alignment, and the
+    // bytes are borrowed as long as the numbers are.
     unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
 }
 
@@ -92,8 +92,8 @@ pub struct Slab<T: Plain> {
     owner: Owner<T>,
 }
 
-// SAFETY: the memory is never written while a slab lives, and both kinds of owners may be shared and
-// dropped by any thread.
+// SAFETY: the memory is never written while a slab lives, and both kinds of owners may be shared
+// and dropped by any thread.
 unsafe impl<T: Plain> Send for Slab<T> {}
 // SAFETY: as above.
 unsafe impl<T: Plain> Sync for Slab<T> {}
@@ -102,9 +102,9 @@ impl<T: Plain> Slab<T> {
     /// The values at `range` (in bytes) of somebody's bytes, which are taken as they lie in memory.
     ///
     /// # Errors
-    /// [`Error::Argument`] where the range ends beyond the bytes, is no whole number of values or does
-    /// not start at a multiple of a value's size, or on a processor whose numbers have their highest
-    /// byte first.
+    /// [`Error::Argument`] where the range ends beyond the bytes, is no whole number of values or
+    /// does not start at a multiple of a value's size, or on a processor whose numbers have their
+    /// highest byte first.
     pub fn over(owner: Arc<dyn SlabOwner>, range: Range<usize>) -> Result<Self> {
         let wrong = |reason: String| Error::Argument { operation: "slab", reason };
         let bytes = owner.bytes();
@@ -140,7 +140,7 @@ impl<T: Plain> Slab<T> {
         }
     }
 
-    /// Whether the values lie in somebody's bytes rather than in a vector.
+    /// Returns whether the values lie in somebody's bytes rather than in a vector.
     pub fn is_borrowed(&self) -> bool {
         matches!(self.owner, Owner::Bytes(_))
     }
@@ -161,9 +161,9 @@ impl<T: Plain> Deref for Slab<T> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        // SAFETY: `data` points to `len` values, aligned, of a vector that nobody changes or of bytes
-        // that were checked in `over` and, by the contract of `SlabOwner`, stay; every pattern of bits
-        // is a value of a `Plain` type. The owner lives as long as self.
+        // SAFETY: `data` points to `len` values, aligned, of a vector that nobody changes or of
+        // bytes that were checked in `over` and, by the contract of `SlabOwner`, stay; every
+        // pattern of bits is a value of a `Plain` type. The owner lives as long as self.
         unsafe { std::slice::from_raw_parts(self.data.as_ptr(), self.len) }
     }
 }
@@ -171,7 +171,8 @@ impl<T: Plain> Deref for Slab<T> {
 impl<T: Plain> From<Vec<T>> for Slab<T> {
     fn from(values: Vec<T>) -> Self {
         let vector = Arc::new(values);
-        // A vector's pointer is never null, and moving the vector into the Arc did not move its values.
+        // A vector's pointer is never null, and moving the vector into the Arc did not move its
+        // values.
         let data = NonNull::from(vector.as_slice()).cast::<T>();
         Self { data, len: vector.len(), owner: Owner::Vector(vector) }
     }

@@ -1,7 +1,7 @@
 //! Borrowed rows: what the arithmetic works on. Values are f32, or what else rows are stored as.
 //!
-//! Slices panic, as an index does, where there are fewer rows or columns: operations check the shapes that a
-//! kernel gives before they slice.
+//! Slices panic, as an index does, where there are fewer rows or columns: operations check the
+//! shapes that a kernel gives before they slice.
 
 /// Rows to read: [rows, columns] with a stride of at least `columns` values.
 #[derive(Debug, Clone, Copy)]
@@ -55,8 +55,8 @@ impl<'a, T> View<'a, T> {
         &self.data[i * self.stride..i * self.stride + self.columns]
     }
 
-    /// Whether every row has `lanes` values from column `start` on, padding included: a view of some
-    /// columns ends before its last row's padding does.
+    /// Returns whether every row has `lanes` values from column `start` on, padding included: a
+    /// view of some columns ends before its last row's padding does.
     #[inline]
     pub(crate) fn reaches(&self, start: usize, lanes: usize) -> bool {
         let end = start + lanes;

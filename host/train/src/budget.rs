@@ -37,7 +37,7 @@ struct State {
     tail: Option<Duration>,
     /// Time that writing a checkpoint takes, estimated.
     checkpoint: Duration,
-    /// Whether the training has to pause.
+    /// True if the training has to pause.
     is_over: bool,
 }
 

@@ -1,8 +1,9 @@
-//! Work of trainings and predictions before they run on functions: counts from their jobs, and processor seconds from a
-//! pilot or from the plan.
+//! Work of trainings and predictions before they run on functions: counts from their jobs, and
+//! processor seconds from a pilot or from the plan.
 //!
-//! Jobs are made as a run makes them, so their events and files have the sizes that they will have. Kernels are in the
-//! functions' package. A pilot is [`perform`], the function's own code, in this process.
+//! Jobs are made as a run makes them, so their events and files have the sizes that they will have.
+//! Kernels are in the functions' package. A pilot is [`perform`], the function's own code, in this
+//! process.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -33,15 +34,18 @@ const START_S: f64 = 0.02;
 const READ_BYTES: f64 = 50e6;
 /// Assumed bytes of a run folder's records, and of each epoch's line.
 const RECORD_BYTES: (u64, u64) = (20_000, 400);
-/// Processor seconds of one request to the object store, in a function: signature, connection, copies.
+/// Processor seconds of one request to the object store, in a function: signature, connection,
+/// copies.
 const REQUEST_S: f64 = 0.000_5;
 /// Epochs of a pilot's two trainings.
 const EPOCHS: [u32; 2] = [2, 6];
-/// Processor seconds by which a pilot's trainings should differ, so that the clock's error is small.
+/// Processor seconds by which a pilot's trainings should differ, so that the clock's error is
+/// small.
 const APART_S: f64 = 0.2;
 /// Repetitions of each measurement, of which the least counts.
 const REPEATS: u32 = 3;
-/// Bytes by which a job's event grows where a training continues: the name of its checkpoints and their object.
+/// Bytes by which a job's event grows where a training continues: the name of its checkpoints and
+/// their object.
 const CONTINUED_BYTES: u64 = 300;
 
 /// Trainings that would run on functions.
@@ -55,7 +59,7 @@ pub struct Trials<'a> {
     pub rungs: &'a [(u32, usize)],
     /// The functions, as settings.
     pub place: &'a Config,
-    /// Whether the predictions of the trainings are fetched.
+    /// True if the predictions of the trainings are fetched.
     pub predictions: bool,
 }
 
@@ -132,7 +136,8 @@ impl<'a> Study<'a> {
         plan_on(self.published.of(&config.data)?, &config, &options)
     }
 
-    /// Does a job in this process. Returns its processor seconds and the bytes of its answer and of its predictions.
+    /// Does a job in this process. Returns its processor seconds and the bytes of its answer and of
+    /// its predictions.
     fn time(
         &self,
         (job, stored): (&Job, &BTreeMap<String, Vec<u8>>),
@@ -162,8 +167,8 @@ impl<'a> Study<'a> {
         };
         let [least, mut most] = [EPOCHS[0].min(epochs), EPOCHS[1].min(epochs)];
         let (short, stored) = job(least)?;
-        // A process's first job takes memory from the system and starts the engine. Later pilots of this process miss
-        // that; they count at least the cost of the first pilot.
+        // A process's first job takes memory from the system and starts the engine. Later pilots of
+        // this process miss that; they count at least the cost of the first pilot.
         let folder = scratch.path("process").map_err(in_temporary)?;
         let memory_bytes = u64::from(self.place.executor.memory_mb) << 20;
         let threads = Some(eciton_plan::cloud::threads(self.place.executor.memory_mb));
@@ -238,8 +243,8 @@ fn between(flops: f64, [(low, cheap), (high, dear)]: [(f64, &Pilot); 2]) -> Pilo
     }
 }
 
-/// Returns the work of trainings on functions, one invocation each. With `pilot` it trains two short pieces of the cheapest and
-/// of the dearest one in this process; without it nothing runs.
+/// Returns the work of trainings on functions, one invocation each. With `pilot` it trains two
+/// short pieces of the cheapest and of the dearest one in this process; without it nothing runs.
 ///
 /// # Errors
 /// Data or kernels that cannot be read; a training that fails.
@@ -353,7 +358,8 @@ pub fn train(trials: Trials<'_>, pilot: bool) -> Result<Forecast> {
     Ok(Forecast { work, flops, pilots, notes })
 }
 
-/// Returns the functions' time limit and, for emulated ones, their share of a processor and their modelled waits.
+/// Returns the functions' time limit and, for emulated ones, their share of a processor and their
+/// modelled waits.
 fn time_limit(place: &Config) -> Result<(Duration, Option<(f64, Duration)>)> {
     let executor = &place.executor;
     let limit = Duration::from_secs(u64::from(executor.timeout_s));
@@ -442,7 +448,8 @@ fn of_job(
     })
 }
 
-/// Returns the work of a prediction by one function. With `pilot` it predicts in this process; without it nothing runs.
+/// Returns the work of a prediction by one function. With `pilot` it predicts in this process;
+/// without it nothing runs.
 ///
 /// # Errors
 /// No run; data or kernels that cannot be read; a prediction that fails.

@@ -1,8 +1,8 @@
 //! Decisions: what scores come to, row by row, and what is known of the rows beside them.
 //!
-//! Of classes the probability is the softmax of a row's scores, and the decision the first highest score. Of several
-//! labels it is the sigmoid of each score, and a label is told to hold where the score is above 0. Numbers are
-//! their own decision.
+//! Of classes the probability is the softmax of a row's scores, and the decision the first highest
+//! score. Of several labels it is the sigmoid of each score, and a label is told to hold where the
+//! score is above 0. Numbers are their own decision.
 
 use eciton_graph::dataset::{Labels, NO_LABEL};
 use eciton_graph::metrics::best;
@@ -19,8 +19,8 @@ const PARTS: [&str; 4] = ["", "train", "val", "test"];
 pub struct Known {
     /// Names of classes or of columns of labels; empty where they are numbers.
     pub names: Vec<String>,
-    /// `[rows, columns]`: class, flags or numbers, NaN where unknown; one column of classes. Empty where nothing is
-    /// known of any row.
+    /// `[rows, columns]`: class, flags or numbers, NaN where unknown; one column of classes. Empty
+    /// where nothing is known of any row.
     pub labels: Vec<f32>,
     /// Part of each row, as [`Known::part`] tells it; empty where rows are in no part.
     pub parts: Vec<u8>,
@@ -89,7 +89,7 @@ pub fn class(scores: &[f32]) -> Option<usize> {
     best(scores)
 }
 
-/// Whether a label is told to hold.
+/// Returns whether a label is told to hold.
 #[must_use]
 pub fn holds(score: f32) -> bool {
     score > 0.0

@@ -191,7 +191,7 @@ pub fn choose(of: &Statistics, config: &Config) -> Vec<Choice> {
     all
 }
 
-/// Whether the kind of the layers was asked for, or is that of earlier weights.
+/// Returns whether the kind of the layers was asked for, or is that of earlier weights.
 fn has_layers(config: &Config) -> bool {
     matches!(config.model.layers, Layers::List(_)) || config.choices.is_asked("model.kind")
 }

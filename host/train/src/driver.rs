@@ -84,17 +84,17 @@ pub(crate) struct Trained {
     pub best: Option<Best>,
     /// After which epoch the run was near enough to its target to go on synchronously.
     pub synchronised_after: Option<u32>,
-    /// Whether the scores of the last epoch's model are still there.
+    /// True if the scores of the last epoch's model are still there.
     pub scored: bool,
 }
 
 impl Trained {
-    /// Whether the seed has ended by itself, before its last epoch or at it.
+    /// Returns whether the seed has ended by itself, before its last epoch or at it.
     pub(crate) fn is_over(&self) -> bool {
         self.stopped_early.is_some() || self.reached.is_some()
     }
 
-    /// Whether it tells of an epoch already.
+    /// Returns whether it tells of an epoch already.
     fn tells(&self, epoch: u32) -> bool {
         self.epochs.last().is_some_and(|last| epoch <= last.epoch)
     }
@@ -109,7 +109,8 @@ pub(crate) struct Best {
 }
 
 impl Training<'_> {
-    /// Trains one seed from the values that the state's weights have, after the epochs of `trained`.
+    /// Trains one seed from the values that the state's weights have, after the epochs of
+    /// `trained`.
     pub(crate) fn run<M: Executor + ?Sized>(
         &mut self,
         machine: &mut M,
@@ -358,7 +359,7 @@ pub(crate) fn forward<M: Executor + ?Sized>(
     Ok(())
 }
 
-/// Whether a model has come to `pipeline.synchronous_at`.
+/// Returns whether a model has come to `pipeline.synchronous_at`.
 fn near(config: &Config, found: &Metrics) -> bool {
     let target = config.pipeline.synchronous_at.map(|target| found.metric.goodness(target));
     target.is_some_and(|target| found.goodness() >= Some(target))

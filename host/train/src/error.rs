@@ -485,7 +485,7 @@ pub enum Error {
         run: PathBuf,
         /// What differs.
         differences: Vec<String>,
-        /// Whether it can go on all the same.
+        /// True if it can go on all the same.
         forceable: bool,
     },
     /// A run folder or checkpoints in the place of a trial's that are not of this trial.
@@ -524,7 +524,7 @@ pub enum Error {
         run: PathBuf,
         /// The files in it.
         files: Vec<String>,
-        /// Whether it is a run that can be used.
+        /// True if it is a run that can be used.
         finished: bool,
     },
     /// A worker's connection to its run.
@@ -618,7 +618,8 @@ impl Error {
         matches!(self, Self::Bucket(fault) if fault.is_retryable)
     }
 
-    /// Whether a file of a run folder or of its checkpoints is not what was written: going on would meet it again.
+    /// Returns whether a file of a run folder or of its checkpoints is not what was written: going
+    /// on would meet it again.
     pub fn is_damage(&self) -> bool {
         use crate::run_folder::Error as Folder;
         matches!(

@@ -1,9 +1,9 @@
 //! An evaluation: the forward program as a session runs it, and what outlasts its passes.
 //!
-//! Where no row reads another's, a whole pass is one span: an interval's rows come, are computed and go, in
-//! pieces of few rows. What outlasts it is what somebody reads: scores of all rows, what the last layer
-//! reads, or neither. Then each piece's scores are folded into the metric when they come ([`Fold`]), and no
-//! result changes.
+//! Where no row reads another's, a whole pass is one span: an interval's rows come, are computed
+//! and go, in pieces of few rows. What outlasts it is what somebody reads: scores of all rows, what
+//! the last layer reads, or neither. Then each piece's scores are folded into the metric when they
+//! come ([`Fold`]), and no result changes.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,7 +23,8 @@ use crate::session::Options;
 
 /// Rows of a piece at most, in whole sequences: as many as keep a product busy.
 const PIECE_ROWS: u32 = 1024;
-/// Pieces under way for each thread: one is computed, the others wait for the thread or for the driver.
+/// Pieces under way for each thread: one is computed, the others wait for the thread or for the
+/// driver.
 const PIECES_A_THREAD: u32 = 4;
 
 /// What will be asked of a session's evaluations besides their metrics.
@@ -62,7 +63,8 @@ impl Keeps {
     }
 }
 
-/// Whether rows are tokens of sequences, each of which has a score for every token there is.
+/// Returns whether rows are tokens of sequences, each of which has a score for every token there
+/// is.
 pub(crate) fn has_tokens(inputs: &Inputs) -> bool {
     let shape = &inputs.shape;
     shape.group > 1 && shape.features == 1 && inputs.task == TaskType::Classification
@@ -122,12 +124,13 @@ impl EvaluationPlan {
         self.pieces.as_deref().unwrap_or(&inputs.intervals)
     }
 
-    /// Whether scores of all rows are there after a pass, and, where they are wanted, embeddings.
+    /// Returns whether scores of all rows are there after a pass, and, where they are wanted,
+    /// embeddings.
     pub(crate) fn holds(&self, embeddings: bool) -> bool {
         self.folded.is_none() && (self.keeps.embeddings || !embeddings)
     }
 
-    /// Whether scores are folded into the metric.
+    /// Returns whether scores are folded into the metric.
     pub(crate) fn folds(&self) -> bool {
         self.folded.is_some()
     }

@@ -9,8 +9,8 @@
 //! run folder, if it is small <──────────────────────────────────────────── run folder, replied
 //! ```
 //! The name of an answer follows from the job alone, and the first answer that is written stays. A
-//! job that is done again costs one request to the store. A bundle is a zip archive; its entries are
-//! in the order of their names.
+//! job that is done again costs one request to the store. A bundle is a zip archive; its entries
+//! are in the order of their names.
 //!
 //! A job has the time of one invocation ([`Job::pause_before_ms`]). A training that needs longer
 //! answers with its checkpoints, a *link*, and [`Job::next`] is the job that continues it. The
@@ -131,7 +131,7 @@ pub struct Paused {
 /// Reply of the function. The store has the answer, and so has the reply if it is small.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Done {
-    /// Whether an earlier call has left the answer in the store.
+    /// True if an earlier call has left the answer in the store.
     pub found: bool,
     /// Time from the event to the answer, seconds.
     pub seconds: f64,
@@ -226,7 +226,8 @@ struct Work<'a> {
 }
 
 impl Job {
-    /// The job that a configuration is, wherever its tasks would run. Its files are read into `files`.
+    /// The job that a configuration is, wherever its tasks would run. Its files are read into
+    /// `files`.
     ///
     /// # Errors
     /// Data or files that are not there; a configuration that no recipe can hold.
@@ -286,7 +287,8 @@ impl Job {
         Ok(job)
     }
 
-    /// Returns the key of the answer, which follows from the job, this version of Eciton and its kernels.
+    /// Returns the key of the answer, which follows from the job, this version of Eciton and its
+    /// kernels.
     fn named_answer(&self) -> Result<String> {
         let of = Named {
             version: self.version,
@@ -536,8 +538,8 @@ impl Carried {
     }
 }
 
-/// Refuses a place for a run folder where something is, that cannot be written, or beside which the checkpoints of
-/// another run are: before anything is paid for.
+/// Refuses a place for a run folder where something is, that cannot be written, or beside which the
+/// checkpoints of another run are: before anything is paid for.
 ///
 /// # Errors
 /// As [`crate::train`], for its folder.

@@ -1,9 +1,10 @@
 //! The edges that reach a labelled vertex: what the gathers beside the loss sum in training.
 //!
-//! The loss counts labelled vertices only. The gather before it need not sum for other rows, and the
-//! gradient that the gather after it sums is zero in them: terms of +0 change no bit of a sum that begins
-//! at +0. So the one goes by the graph's lists, of labelled vertices alone; the other by lists of its own.
-//! Rows, their factors and their own terms stay, so every path of the gather can be used.
+//! The loss counts labelled vertices only. The gather before it need not sum for other rows, and
+//! the gradient that the gather after it sums is zero in them: terms of +0 change no bit of a sum
+//! that begins at +0. So the one goes by the graph's lists, of labelled vertices alone; the other
+//! by lists of its own. Rows, their factors and their own terms stay, so every path of the gather
+//! can be used.
 
 use eciton_graph::adjacency::{Adjacency, Graph};
 use eciton_plan::{Config, LabelledGathers, Program, StageId, loss_gathers};
@@ -33,7 +34,7 @@ impl LabelledPlan {
         self.edges * if weighted { 8 } else { 4 } + (vertices + 1) * 8 + vertices
     }
 
-    /// Whether a run may go without where memory is short.
+    /// Returns whether a run may go without where memory is short.
     pub(crate) fn is_optional(config: &Config) -> bool {
         config.run.labelled_gathers == LabelledGathers::Auto
     }

@@ -87,7 +87,7 @@ pub(crate) struct Owners {
     log: Option<Log>,
     /// Updates between two entries of the log.
     every: u32,
-    /// Whether a round reads the values before the newest (`2bw`).
+    /// True if a round reads the values before the newest (`2bw`).
     delayed: bool,
     /// Replicas of a parameter, by the lane of its owner.
     replicas: Vec<u32>,
@@ -128,7 +128,7 @@ pub(crate) struct Wanted<'a> {
     /// Maximum number of rounds in flight.
     pub rounds: u32,
     pub every: u32,
-    /// Whether a round reads the values before the newest (`2bw`).
+    /// True if a round reads the values before the newest (`2bw`).
     pub delayed: bool,
     /// How many workers have replicas of what one owns, by lane.
     pub replicas: Vec<u32>,
@@ -186,8 +186,8 @@ impl Owners {
         self.sums && !self.audit(round)
     }
 
-    /// Compares the answers of the rounds that `draw` takes with the host's. Their sums go to the host with
-    /// each answer: what a worker adds up could not be compared.
+    /// Compares the answers of the rounds that `draw` takes with the host's. Their sums go to the
+    /// host with each answer: what a worker adds up could not be compared.
     pub(crate) fn audit_by(&mut self, draw: Option<Draw>) {
         self.audited = draw;
     }
@@ -227,12 +227,12 @@ impl Owners {
         self.replicates()
     }
 
-    /// Whether anything has a replica.
+    /// Returns whether anything has a replica.
     fn replicates(&self) -> bool {
         self.tops.len() > 1 || self.replicas.iter().any(|&count| count > 0)
     }
 
-    /// Whether workers that come could have the values of an update.
+    /// Returns whether workers that come could have the values of an update.
     pub(crate) fn has(&self, version: Version) -> bool {
         self.have_parameters() && (self.logged() == version || self.noted == Some(version))
     }
@@ -265,7 +265,8 @@ impl Owners {
         (self.delayed && self.logged().0 > 0).then(|| self.matrices())
     }
 
-    /// The entry that the host wrote, if it did, is whole, and of an update; whether workers have yet to get it.
+    /// The entry that the host wrote, if it did, is whole, and of an update; whether workers have
+    /// yet to get it.
     pub(crate) fn give(&mut self, version: Version) -> bool {
         let given = self.given.get();
         if given {
@@ -367,9 +368,9 @@ impl Owners {
         home.ok_or_else(|| failed(format!("lane {lane} is nowhere")))
     }
 
-    /// Returns the workers that have values and moments of a parameter, and update it. The first is its
-    /// owner: that of the first lane that reads it. Then come those of the lane in other replicas
-    /// of the pipeline, and the nearest workers before the owner that have replicas.
+    /// Returns the workers that have values and moments of a parameter, and update it. The first is
+    /// its owner: that of the first lane that reads it. Then come those of the lane in other
+    /// replicas of the pipeline, and the nearest workers before the owner that have replicas.
     fn holders(&self, one: &Owned) -> Result<Vec<Location>> {
         let (lane, count) = (one.lanes.first().copied().unwrap_or(0), self.there.len());
         let of_replicas = (0..self.tops.len()).map(|replica| self.home(lane, replica));
@@ -399,7 +400,7 @@ impl Owners {
         self.holders(one)?.first().copied().ok_or_else(|| failed("a parameter that is nowhere"))
     }
 
-    /// Whether the log is to have an entry of a version.
+    /// Returns whether the log is to have an entry of a version.
     pub(crate) fn is_due(&self, version: Version) -> bool {
         self.have_parameters() && version.0.saturating_sub(self.logged().0) >= u64::from(self.every)
     }
@@ -499,7 +500,8 @@ impl Pieces for Owners {
     }
 }
 
-/// Returns the worker of each lane: its own, or the nearest before it that is there, as the engine has it.
+/// Returns the worker of each lane: its own, or the nearest before it that is there, as the engine
+/// has it.
 fn homes(there: &[bool]) -> Vec<Location> {
     let count = there.len();
     let home = |lane: usize| (0..count).map(|by| (lane + count - by) % count).find(|&at| there[at]);
@@ -532,7 +534,8 @@ pub(crate) struct Asking<'a, M: ?Sized> {
 /// Gives workers instructions, and waits for their answers. Returns these in order.
 ///
 /// # Errors
-/// [`Error::Gone`] for a worker that has failed, whose answer is not a reply, or which reports a failure.
+/// [`Error::Gone`] for a worker that has failed, whose answer is not a reply, or which reports a
+/// failure.
 fn ask<M: Executor + ?Sized>(
     asking: &mut Asking<'_, M>,
     instructions: Vec<(Location, Vec<u8>)>,

@@ -54,7 +54,7 @@ pub struct Plan {
     pub gathered_width: u64,
     /// Floating-point operations of an epoch's training, without evaluation.
     pub epoch_flops: f64,
-    /// Whether the features are gathered once, before the first epoch.
+    /// True if the features are gathered once, before the first epoch.
     pub gathered_features: bool,
     /// The layers, in order.
     pub layers: Vec<LayerPlan>,
@@ -83,7 +83,7 @@ pub struct Plan {
     pub functions: Option<FunctionsPlan>,
     /// What it holds.
     pub memory: MemoryPlan,
-    /// Whether that fits: into `run.memory_bytes`, or what there is.
+    /// True if that fits: into `run.memory_bytes`, or what there is.
     pub fits: bool,
 }
 
@@ -175,7 +175,7 @@ fn chosen(program: &Program, at: usize) -> LayerFirst {
 pub struct StagePlan {
     /// For instance `linear 1 backward`.
     pub name: String,
-    /// Whether its steps are tasks for a kernel; else they are the host's.
+    /// True if its steps are tasks for a kernel; else they are the host's.
     pub task: bool,
     /// Bytes of rows that a step reads, the mean over intervals.
     pub bytes_read: u64,
@@ -229,8 +229,8 @@ fn spans(draft: &Draft, config: &Config, rows: &[usize]) -> Vec<SpanPlan> {
     (0..).zip(spans.as_slice()).map(one).collect()
 }
 
-/// Returns the floating-point operations of an epoch whose rounds have these rows, an interval each, and whose gathers
-/// move this many values for each edge.
+/// Returns the floating-point operations of an epoch whose rounds have these rows, an interval
+/// each, and whose gathers move this many values for each edge.
 fn epoch_flops(draft: &Draft, config: &Config, (rows, width): (&[usize], u64)) -> f64 {
     let (inputs, program) = (&draft.inputs, &draft.planned.program);
     let stored = inputs.stored();

@@ -41,12 +41,13 @@ pub struct Evaluation {
 pub struct Predictions {
     /// The user's ids, one a row.
     pub ids: VertexIds,
-    /// Whether rows are graphs, not vertices.
+    /// True if rows are graphs, not vertices.
     pub graphs: bool,
     /// What the scores are of.
     pub task: TaskType,
-    /// [V, classes], before softmax; [V, labels], before the sigmoid; or [V, numbers]. Of links [V, dimensions]:
-    /// the embedding, of which the inner product of two rows is their pair's score, before the sigmoid.
+    /// [V, classes], before softmax; [V, labels], before the sigmoid; or [V, numbers]. Of links [V,
+    /// dimensions]: the embedding, of which the inner product of two rows is their pair's score,
+    /// before the sigmoid.
     pub scores: Array2<f32>,
     /// [V, h]: the rows before the last layer, if asked for.
     pub embeddings: Option<Array2<f32>>,
@@ -127,15 +128,15 @@ fn restore(
     Ok((session, config))
 }
 
-/// Returns whether two sources are the same name, or paths of the same file or folder. Run folders hold absolute
-/// paths.
+/// Returns whether two sources are the same name, or paths of the same file or folder. Run folders
+/// hold absolute paths.
 fn is_same_source(one: &str, other: &str) -> bool {
     let path = |source: &str| Path::new(source).canonicalize().ok();
     one == other || path(one).is_some_and(|one| path(other) == Some(one))
 }
 
-/// Returns the settings of other data: the caller names the data set and its split, and the run's own settings
-/// state how the model reads it.
+/// Returns the settings of other data: the caller names the data set and its split, and the run's
+/// own settings state how the model reads it.
 fn other(own: &Data, data: &Data) -> Data {
     Data {
         source: data.source.clone(),
@@ -146,8 +147,8 @@ fn other(own: &Data, data: &Data) -> Data {
     }
 }
 
-/// Reads a data set as the model of a run needs it: readers match columns and tokens by the names of the run's
-/// training data, and labels are optional.
+/// Reads a data set as the model of a run needs it: readers match columns and tokens by the names
+/// of the run's training data, and labels are optional.
 ///
 /// # Errors
 /// As [`crate::open`]; a damaged run folder.
@@ -225,8 +226,9 @@ fn evaluate_data(run: &Path, data: Shown<'_>, options: &Options) -> Result<Evalu
     })
 }
 
-/// Scores of every vertex, or of every graph where there are many, with a run's model. One that predicts links sees the graph that it was trained with,
-/// without the links that were held out; of other data so much is held out as the run says.
+/// Scores of every vertex, or of every graph where there are many, with a run's model. One that
+/// predicts links sees the graph that it was trained with, without the links that were held out; of
+/// other data so much is held out as the run says.
 ///
 /// # Errors
 /// As [`evaluate`].

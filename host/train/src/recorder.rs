@@ -40,7 +40,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Whether a checkpoint is due.
+    /// Returns whether a checkpoint is due.
     pub(crate) fn is_due(&self) -> bool {
         self.folder.is_some() && self.saver.as_ref().is_some_and(Saver::is_due)
     }
@@ -60,9 +60,9 @@ impl Recorder {
         if stopped { saver.stopped(folder, &now) } else { saver.save(folder, &now) }
     }
 
-    /// Forgets everything that is of an epoch of a seed or later; `n` is the index of the seed. Returns
-    /// the newest checkpoint of the seed from before that epoch, if there is one, with the reports of
-    /// the epochs until then.
+    /// Forgets everything that is of an epoch of a seed or later; `n` is the index of the seed.
+    /// Returns the newest checkpoint of the seed from before that epoch, if there is one, with the
+    /// reports of the epochs until then.
     pub(crate) fn rewind(
         &mut self,
         n: usize,

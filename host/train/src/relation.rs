@@ -81,8 +81,8 @@ impl Lists {
         }
     }
 
-    /// The weights of edges, in the order of the lists, where gathers are weighted, or, of a part of a batch,
-    /// sums or means.
+    /// The weights of edges, in the order of the lists, where gathers are weighted, or, of a part
+    /// of a batch, sums or means.
     pub(crate) fn weights(&self, of_means: bool) -> Option<&[f32]> {
         if let Of::Part(part) = &self.of {
             return part.weights(of_means, self.relation.reversed).map(|weights| &weights[..]);
@@ -104,7 +104,7 @@ impl Lists {
 }
 
 impl Lists {
-    /// Whether each row is made from one other: a vertex from its graph.
+    /// Returns whether each row is made from one other: a vertex from its graph.
     pub(crate) fn is_single(&self) -> bool {
         self.readout.is_some() && self.relation.reversed
     }

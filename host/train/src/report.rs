@@ -44,8 +44,8 @@ pub struct Started {
     /// How many graphs there are, where it is not one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graphs: Option<u32>,
-    /// Links that are trained with, that choose between models, and that are reported; `None` where none are
-    /// predicted.
+    /// Links that are trained with, that choose between models, and that are reported; `None` where
+    /// none are predicted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub links: Option<[u64; 3]>,
     /// For instance `gcn 1433-16-7`.
@@ -111,13 +111,15 @@ impl Metrics {
         }
     }
 
-    /// The validation metric, so that more is better; `None` if it has no value, or one that is not a number.
+    /// The validation metric, so that more is better; `None` if it has no value, or one that is not
+    /// a number.
     #[must_use]
     pub fn goodness(&self) -> Option<f64> {
         self.goodness_on(Part::Validation)
     }
 
-    /// The metric of a part of the data, so that more is better; `None` as for [`Metrics::goodness`].
+    /// The metric of a part of the data, so that more is better; `None` as for
+    /// [`Metrics::goodness`].
     #[must_use]
     pub fn goodness_on(&self, part: Part) -> Option<f64> {
         self.of(part).filter(|found| !found.is_nan()).map(|found| self.metric.goodness(found))
@@ -163,7 +165,8 @@ pub struct SeedReport {
     /// After the last epoch.
     #[serde(alias = "accuracy")]
     pub metrics: Metrics,
-    /// The epoch with the best validation metric; `None` where none was chosen among evaluated epochs.
+    /// The epoch with the best validation metric; `None` where none was chosen among evaluated
+    /// epochs.
     pub best: Option<BestEpoch>,
     /// The epoch whose model is written, where it is not the last (`run.keep`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -175,13 +178,14 @@ pub struct SeedReport {
     /// How far it came to `run.until`; `None` where there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
-    /// After which epoch the validation metric had come to `pipeline.synchronous_at`; `None`: it did not,
-    /// or none was set.
+    /// After which epoch the validation metric had come to `pipeline.synchronous_at`; `None`: it
+    /// did not, or none was set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub synchronised_after: Option<u32>,
     /// SHA-256 of the weights that are written, hexadecimal.
     pub model_digest: String,
-    /// The quality of the written model, class by class; `None` for numbers, and where nothing is known to compare with.
+    /// The quality of the written model, class by class; `None` for numbers, and where nothing is
+    /// known to compare with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quality: Option<Quality>,
 }
@@ -261,7 +265,7 @@ pub enum Helpers {
 pub struct HelpersUsed {
     /// Which.
     pub what: Helpers,
-    /// Whether an autotuner said how many.
+    /// True if an autotuner said how many.
     pub auto: bool,
     /// The fewest that might work at once.
     pub least: u32,
@@ -318,7 +322,8 @@ pub struct Summary {
     /// Mean over seeds of the test metric at the best validation metric.
     #[serde(alias = "test_accuracy_at_best_validation")]
     pub test_metric_at_best_validation: Option<f64>,
-    /// The reasons why the metric is undefined, by part of the data; empty if it has a value on each part with rows.
+    /// The reasons why the metric is undefined, by part of the data; empty if it has a value on
+    /// each part with rows.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub undefined_metrics: BTreeMap<String, String>,
     /// Median over all epochs of all seeds.
@@ -332,8 +337,8 @@ pub struct Summary {
     pub settings: Vec<Said>,
     /// The first seed's weights, SHA-256, hexadecimal.
     pub model_digest: String,
-    /// Which processors give the same bits; where functions of another class took part, all that did,
-    /// joined by ` + `.
+    /// Which processors give the same bits; where functions of another class took part, all that
+    /// did, joined by ` + `.
     pub numeric_class: String,
     /// Vertex intervals.
     pub intervals: u32,
@@ -349,13 +354,16 @@ pub struct Summary {
     /// How old gathered rows were; `None` where none could be older than their epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows_by_age: Option<RowsByAge>,
-    /// How the pipeline's settings were chosen, where trials did; a run that went on elsewhere has its settings alone.
+    /// How the pipeline's settings were chosen, where trials did; a run that went on elsewhere has
+    /// its settings alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial: Option<PipelineTrial>,
-    /// How many functions, or threads of an autotuner's, were at work; `None` for a fixed number of threads.
+    /// How many functions, or threads of an autotuner's, were at work; `None` for a fixed number of
+    /// threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub helpers: Option<HelpersUsed>,
-    /// How attempts at tasks ended that did not count, in this process; `None` with the local executor.
+    /// How attempts at tasks ended that did not count, in this process; `None` with the local
+    /// executor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts: Option<Attempts>,
     /// Messages of workers and the cost of losses, in this process; `None` without workers.
@@ -370,16 +378,18 @@ pub struct Summary {
     /// What that costs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
-    /// Whether there is no `predictions.npz`: rows are tokens, whose scores were not asked for.
+    /// True if there is no `predictions.npz`: rows are tokens, whose scores were not asked for.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_predictions: bool,
-    /// Whether the run folder has no `predictions.npz` because a function trained the run and
+    /// True if the run folder has no `predictions.npz` because a function trained the run and
     /// nobody asked for its predictions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub predictions_left_out: bool,
-    /// Whether the run was asked to stop before its last epoch. (Early stops are told seed by seed.)
+    /// True if the run was asked to stop before its last epoch. (Early stops are told seed by
+    /// seed.)
     pub stopped: bool,
-    /// Data, settings, kernels, version and machine of the run. `None` in the summaries of Eciton 0.1.0.
+    /// Data, settings, kernels, version and machine of the run. `None` in the summaries of Eciton
+    /// 0.1.0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance: Option<Provenance>,
     /// Where everything was written; `None` if nothing was.

@@ -18,18 +18,18 @@ use crate::session::{Earlier, Options, Position, Session};
 use crate::tensorboard::Events;
 use crate::train::{Run, checked};
 
-/// Goes on with the run whose folder `run` is to be, and finishes it. `options` are about this process;
-/// seeds, embeddings and the folder are the run's own. In the end the run is bit for bit the one that
-/// was never killed. A run that has finished gives its summary; the results of one that was stopped
-/// stay until these take their place.
+/// Goes on with the run whose folder `run` is to be, and finishes it. `options` are about this
+/// process; seeds, embeddings and the folder are the run's own. In the end the run is bit for bit
+/// the one that was never killed. A run that has finished gives its summary; the results of one
+/// that was stopped stay until these take their place.
 ///
 /// The data is where the run's configuration says: its paths are as the run was given them, and
 /// `eciton train` makes them absolute.
 ///
 /// # Errors
-/// [`Error::NoCheckpoint`], [`Error::Busy`], and [`Error::Changed`] where data, kernels, settings or
-/// processor are not what the run began with, unless `force` is set and it is possible at all; and all
-/// of [`crate::train`].
+/// [`Error::NoCheckpoint`], [`Error::Busy`], and [`Error::Changed`] where data, kernels, settings
+/// or processor are not what the run began with, unless `force` is set and it is possible at all;
+/// and all of [`crate::train`].
 pub fn resume(run: &Path, force: bool, options: &Options, observer: &mut dyn Observer) -> Result<Summary> {
     resume_data(None, (run, force), options, observer)
 }
@@ -134,15 +134,15 @@ fn resume_data(
     going.go(first, Some(position), epoch_seconds, observer)
 }
 
-/// Whether there is a run that has finished: `false` for one that was stopped, or whose summary cannot be
-/// read.
+/// Returns whether there is a run that has finished: `false` for one that was stopped, or whose
+/// summary cannot be read.
 #[must_use]
 pub fn is_finished(run: &Path) -> bool {
     run_folder::is_run(run) && run_folder::Run::open(run).is_ok_and(|run| !run.summary.stopped)
 }
 
-/// The summary of a run that has finished, whose checkpoints, if a kill left them, are removed. `None` for
-/// one that can go on: it was killed, or stopped.
+/// The summary of a run that has finished, whose checkpoints, if a kill left them, are removed.
+/// `None` for one that can go on: it was killed, or stopped.
 fn finished(target: &Path, run: &Path) -> Result<Option<Summary>> {
     let (is_run, begun) = (run_folder::is_run(target), run_folder::is_begun(target));
     if !is_run && !begun {

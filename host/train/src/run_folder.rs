@@ -14,9 +14,10 @@
 //!
 //! A [`RunFolder`] is written in a temporary folder beside its place and moved there by
 //! [`RunFolder::finish`]; dropped before that, it is removed. (A process that is killed leaves it
-//! behind, `.NAME.partial-` and six random characters, which the next run at that place removes. A run that
-//! wrote checkpoints is forced to disk before they are removed; of any other nothing is, so against a loss
-//! of power there is no promise.) A [`Run`] is one read back: damaged weights are found by their digest.
+//! behind, `.NAME.partial-` and six random characters, which the next run at that place removes. A
+//! run that wrote checkpoints is forced to disk before they are removed; of any other nothing is,
+//! so against a loss of power there is no promise.) A [`Run`] is one read back: damaged weights are
+//! found by their digest.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), eciton_train::run_folder::Error> {
@@ -71,8 +72,8 @@ pub(crate) use run::read;
 pub const ECITON_VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The newest contract that kernels of this version keep.
 pub const CONTRACT: &str = eciton_kernel::CONTRACT;
-/// Format number of the run folders that this version writes. It reads format 1 as well, which has no
-/// `schema.json`: columns and classes are then matched by position.
+/// Format number of the run folders that this version writes. It reads format 1 as well, which has
+/// no `schema.json`: columns and classes are then matched by position.
 pub const FORMAT: u64 = 2;
 /// Format number of the run folders of Eciton 0.1.0.
 const OLDER_FORMAT: u64 = 1;
@@ -107,8 +108,9 @@ const MAX_NAME_BYTES: usize = 200;
 /// Held while a run's folder, or the place of its checkpoints, is made.
 static MAKING: Mutex<()> = Mutex::new(());
 
-/// Keeps every run of this process from making folders until the guard is dropped. A process that removes what its
-/// run has written, and exits, holds it meanwhile: the thread that trains would make a folder behind it.
+/// Keeps every run of this process from making folders until the guard is dropped. A process that
+/// removes what its run has written, and exits, holds it meanwhile: the thread that trains would
+/// make a folder behind it.
 pub fn hold_folders() -> MutexGuard<'static, ()> {
     MAKING.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -129,7 +131,7 @@ pub struct RunFolder {
     path: PathBuf,
     /// Absolute, and behind the link if `path` is one.
     target: PathBuf,
-    /// Whether there may be a folder in its place, which goes when this one is whole.
+    /// True if there may be a folder in its place, which goes when this one is whole.
     replaces: bool,
 }
 
@@ -137,14 +139,14 @@ impl RunFolder {
     /// Makes a temporary folder beside `path`, and folders above it that do not exist.
     ///
     /// # Errors
-    /// [`Error::Occupied`] unless `path` is free or an empty folder, [`Error::Name`] for a path without
-    /// a last name, [`Error::Write`] where no folder can be made.
+    /// [`Error::Occupied`] unless `path` is free or an empty folder, [`Error::Name`] for a path
+    /// without a last name, [`Error::Write`] where no folder can be made.
     pub fn create(path: &Path) -> Result<Self> {
         Self::beside(path, vacant(path)?, false)
     }
 
-    /// As [`RunFolder::create`] for a run that goes on: its own folder may be there, as it was when the run was
-    /// stopped. That stays until this one takes its place.
+    /// As [`RunFolder::create`] for a run that goes on: its own folder may be there, as it was when
+    /// the run was stopped. That stays until this one takes its place.
     ///
     /// # Errors
     /// The same, but for a folder that has a run's configuration.
@@ -223,8 +225,8 @@ impl RunFolder {
         self.metrics.append(lines);
     }
 
-    /// Takes room on the disk for a model of so many bytes, until [`RunFolder::release`]: whether that
-    /// fits is known before the first epoch.
+    /// Takes room on the disk for a model of so many bytes, until [`RunFolder::release`]: whether
+    /// that fits is known before the first epoch.
     ///
     /// # Errors
     /// What the operating system refuses.
@@ -248,8 +250,8 @@ impl RunFolder {
         self.partial.path().join(folder).join(MODEL)
     }
 
-    /// Adds a line to `metrics.jsonl`. Lines are buffered, and kept while the disk is full: that is an error
-    /// at the end.
+    /// Adds a line to `metrics.jsonl`. Lines are buffered, and kept while the disk is full: that is
+    /// an error at the end.
     ///
     /// # Errors
     /// A report that is no JSON.
@@ -296,8 +298,8 @@ impl RunFolder {
         Ok(SeedFolder { real, path, folder: PhantomData })
     }
 
-    /// Writes the summary with the SHA-256 of the folder's other records, which must be complete. Its `run_dir`
-    /// becomes this folder's path.
+    /// Writes the summary with the SHA-256 of the folder's other records, which must be complete.
+    /// Its `run_dir` becomes this folder's path.
     ///
     /// # Errors
     /// A file that cannot be read or written; more than [`MAX_RECORD_BYTES`].
@@ -320,14 +322,14 @@ impl RunFolder {
     ///
     /// # Errors
     /// [`Error::Unfinished`] unless configuration, versions, summary and the first seed's model are
-    /// written. [`Error::Publish`] where something came into its place meanwhile: then, and only then,
-    /// what was written is kept, and the error says where.
+    /// written. [`Error::Publish`] where something came into its place meanwhile: then, and only
+    /// then, what was written is kept, and the error says where.
     pub fn finish(self) -> Result<PathBuf> {
         self.publish(false).map_err(|(_, error)| error)
     }
 
-    /// As [`RunFolder::finish`]; `durable` forces everything to disk before it is in its place, and the
-    /// place after it. An error has the folder beside it, unless it was moved or is kept.
+    /// As [`RunFolder::finish`]; `durable` forces everything to disk before it is in its place, and
+    /// the place after it. An error has the folder beside it, unless it was moved or is kept.
     pub(crate) fn publish(
         mut self,
         durable: bool,
@@ -372,13 +374,13 @@ impl RunFolder {
         Ok(())
     }
 
-    /// Whether it has a model that would be lost with it: nothing older is in its place.
+    /// Returns whether it has a model that would be lost with it: nothing older is in its place.
     pub(crate) fn has_model(&self) -> bool {
         !self.replaces && self.partial.path().join(MODEL).is_file()
     }
 
-    /// Puts what there is in its place: a run that could not be written whole, with a model that was. Returns
-    /// the folder as it was given, and its files.
+    /// Puts what there is in its place: a run that could not be written whole, with a model that
+    /// was. Returns the folder as it was given, and its files.
     pub(crate) fn salvage(mut self) -> (PathBuf, Vec<String>) {
         self.release();
         let _ = self.metrics.flush();
@@ -447,8 +449,8 @@ fn temporary(parent: &Path, name: &std::ffi::OsStr) -> std::io::Result<TempDir> 
     tempfile::Builder::new().prefix(&prefix).rand_bytes(RANDOM_CHARS).tempdir_in(parent)
 }
 
-/// Puts a folder in another one's place, and removes that. A process that is killed in between leaves
-/// both under temporary names, and the run's checkpoints.
+/// Puts a folder in another one's place, and removes that. A process that is killed in between
+/// leaves both under temporary names, and the run's checkpoints.
 fn replace(new: &Path, target: &Path) -> std::io::Result<()> {
     let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
         return Err(ErrorKind::InvalidInput.into());
@@ -487,9 +489,9 @@ impl SeedFolder<'_> {
         let _ = fs::remove_file(self.real.join(PREDICTIONS));
     }
 
-    /// Writes the weights with metadata, to which `eciton` and `digest` are added. Returns the digest.
-    /// Weights that `signs` names are written as signs and scales. If there are any, `digest` of the
-    /// metadata is not replaced: it is that of the weights that were trained.
+    /// Writes the weights with metadata, to which `eciton` and `digest` are added. Returns the
+    /// digest. Weights that `signs` names are written as signs and scales. If there are any,
+    /// `digest` of the metadata is not replaced: it is that of the weights that were trained.
     ///
     /// # Errors
     /// [`Error::Values`] for names that are empty or not unique and values that do not fill their
@@ -536,8 +538,8 @@ impl SeedFolder<'_> {
     /// Writes the predictions.
     ///
     /// # Errors
-    /// Arrays that do not fit together or are above [`MAX_MATRIX_BYTES`] or [`MAX_WORDS_BYTES`]; what
-    /// the operating system refuses.
+    /// Arrays that do not fit together or are above [`MAX_MATRIX_BYTES`] or [`MAX_WORDS_BYTES`];
+    /// what the operating system refuses.
     pub fn write_predictions(&mut self, arrays: &Arrays<'_>) -> Result<()> {
         let path = self.path.join(PREDICTIONS);
         arrays.check(&path)?;
@@ -546,18 +548,18 @@ impl SeedFolder<'_> {
     }
 }
 
-/// Whether `name` is that of a temporary folder of a run called `run`.
+/// Returns whether `name` is that of a temporary folder of a run called `run`.
 pub(crate) fn is_partial(name: &str, run: &str) -> bool {
     let drawn = name.strip_prefix('.').and_then(|rest| rest.strip_prefix(run)?.strip_prefix(PARTIAL));
     drawn.is_some_and(|d| d.len() == RANDOM_CHARS && d.bytes().all(|b| b.is_ascii_alphanumeric()))
 }
 
-/// Whether there is a finished run: its folder comes into its place whole.
+/// Returns whether there is a finished run: its folder comes into its place whole.
 pub(crate) fn is_run(path: &Path) -> bool {
     path.join(SUMMARY).is_file()
 }
 
-/// Whether there is what was kept of a run that could not be written whole.
+/// Returns whether there is what was kept of a run that could not be written whole.
 pub(crate) fn is_begun(path: &Path) -> bool {
     path.join(CONFIG).is_file() && path.join(MODEL).is_file()
 }
@@ -603,7 +605,8 @@ fn vacant(path: &Path) -> Result<PathBuf> {
     Err(occupied(format!("a folder with {}", names.join(", "))))
 }
 
-/// Folders that were made for a run folder to lie in, the deepest first; removed if it comes to nothing.
+/// Folders that were made for a run folder to lie in, the deepest first; removed if it comes to
+/// nothing.
 #[derive(Debug)]
 struct Parents(Vec<PathBuf>);
 
@@ -629,8 +632,8 @@ impl Drop for Parents {
     }
 }
 
-/// Writes the configuration and the summary of a run folder again, before the folder is moved to `target`. The
-/// digests of other records stay those that the run recorded.
+/// Writes the configuration and the summary of a run folder again, before the folder is moved to
+/// `target`. The digests of other records stay those that the run recorded.
 pub(crate) fn readdress(folder: &Path, target: &Path, config: &Config, summary: &Summary) -> Result<()> {
     let path = folder.join(SUMMARY);
     let mut files = record::recorded_files(&read(&path, MAX_RECORD_BYTES)?, &path)?;
@@ -649,8 +652,8 @@ pub(crate) fn readdress(folder: &Path, target: &Path, config: &Config, summary: 
 /// Records of a run folder that every command reads, whose SHA-256 the summary holds.
 const RECORDS: [&str; 3] = [CONFIG, SCHEMA, VERSIONS];
 
-/// Returns the names of the metrics and predictions of a run folder with these seeds. They may be large, so only
-/// commands that read them compare them with the SHA-256 that the summary holds.
+/// Returns the names of the metrics and predictions of a run folder with these seeds. They may be
+/// large, so only commands that read them compare them with the SHA-256 that the summary holds.
 fn results(summary: &Summary) -> impl Iterator<Item = String> {
     let further = summary.seeds.iter().skip(1);
     let further = further.map(|seed| format!("{}/{PREDICTIONS}", seed_folder(seed.seed)));

@@ -626,7 +626,7 @@ impl Session {
         self.read(&whole, embeddings)
     }
 
-    /// Whether a run folder has what is predicted.
+    /// Returns whether a run folder has what is predicted.
     pub(crate) fn are_predictions_kept(&self) -> bool {
         self.evaluation.plan.keeps.scores
     }

@@ -32,18 +32,19 @@ impl Stop {
         self.asked.store(true, Ordering::Release);
     }
 
-    /// Whether it is asked to end.
+    /// Returns whether it is asked to end.
     #[must_use]
     pub fn is_asked(&self) -> bool {
         self.asked.load(Ordering::Acquire)
     }
 
-    /// Whether it is to end without results.
+    /// Returns whether it is to end without results.
     pub(crate) fn leaves(&self) -> bool {
         self.is_asked() && self.leave.load(Ordering::Relaxed)
     }
 
-    /// Whether it has begun to train: before that, while it reads, compiles or deploys, it does not look.
+    /// Returns whether it has begun to train: before that, while it reads, compiles or deploys, it
+    /// does not look.
     #[must_use]
     pub fn is_training(&self) -> bool {
         self.training.load(Ordering::Acquire)

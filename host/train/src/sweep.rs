@@ -2,8 +2,9 @@
 //!
 //! A trial is done once: its folder appears whole ([`crate::run_folder`]), and one that is there is
 //! not trained again. So a sweep that was killed goes on by being asked for again. A trial that was
-//! under way goes on from its newest checkpoint, if it has one. Trials of a rung of successive halving pause after its
-//! last epoch: such a folder has results and checkpoints, and goes on to the bits of an unbroken run.
+//! under way goes on from its newest checkpoint, if it has one. Trials of a rung of successive
+//! halving pause after its last epoch: such a folder has results and checkpoints, and goes on to
+//! the bits of an unbroken run.
 
 mod functions;
 mod halving;
@@ -154,11 +155,12 @@ fn trial(
     }
 }
 
-/// Returns the summary of a trial that has come as far as it is wanted: it has finished, or it paused there.
+/// Returns the summary of a trial that has come as far as it is wanted: it has finished, or it
+/// paused there.
 ///
 /// # Errors
-/// [`Error::OtherTrial`] for a run or checkpoints of other settings, or of a finished run on other data. A
-/// run that goes on compares its data itself.
+/// [`Error::OtherTrial`] for a run or checkpoints of other settings, or of a finished run on other
+/// data. A run that goes on compares its data itself.
 fn reached(
     (config, folder): (&Config, &Path),
     pause_after: Option<u32>,
@@ -199,8 +201,8 @@ pub fn can_continue(config: &Config, folder: &Path) -> Result<bool> {
     Ok(recipe == provenance::recipe_digest(config)?)
 }
 
-/// Refuses a run of other settings than a trial's. `recipe` is empty for runs of Eciton 0.1.0, which are not
-/// compared.
+/// Refuses a run of other settings than a trial's. `recipe` is empty for runs of Eciton 0.1.0,
+/// which are not compared.
 fn check(config: &Config, folder: &Path, (recipe, then): (&str, &Config)) -> Result<()> {
     if recipe.is_empty() || recipe == provenance::recipe_digest(config)? {
         return Ok(());
@@ -228,7 +230,7 @@ fn check_finished(config: &Config, folder: &Path, summary: &Summary, published: 
 /// Maximum number of settings that an error names.
 const MAX_DIFFERENCES: usize = 6;
 
-/// Whether a run that was stopped has come to the epoch after which it was to pause.
+/// Returns whether a run that was stopped has come to the epoch after which it was to pause.
 fn is_paused(summary: &Summary, pause_after: Option<u32>) -> bool {
     let done = summary.seeds.last().map_or(0, |seed| seed.epochs);
     pause_after.is_some_and(|epoch| done >= epoch)

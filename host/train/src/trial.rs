@@ -1,10 +1,10 @@
-//! `pipeline.staleness = "auto"`: short runs of the same seed, synchronous and with bounds 0 and 1, and
-//! the settings of the quickest whose loss has kept up.
+//! `pipeline.staleness = "auto"`: short runs of the same seed, synchronous and with bounds 0 and 1,
+//! and the settings of the quickest whose loss has kept up.
 //!
 //! Each trial trains the first epochs of the run's first seed, of which the first is not timed:
 //! kernels warm up in it, and it is synchronous in every mode. A loss has kept up if it has fallen
-//! to within [`SLACK`] of the synchronous run's fall. Clocks decide, so that two machines may choose
-//! differently: what was chosen is in the run folder's `config.toml`, and repeats the run.
+//! to within [`SLACK`] of the synchronous run's fall. Clocks decide, so that two machines may
+//! choose differently: what was chosen is in the run folder's `config.toml`, and repeats the run.
 
 use eciton_graph::dataset::Dataset;
 use eciton_plan::{Config, Mode, Pipeline};
@@ -38,7 +38,7 @@ pub struct Tried {
     pub epoch_seconds: f64,
     /// The loss of the last epoch.
     pub loss: f64,
-    /// Whether the loss has kept up with the synchronous one.
+    /// True if the loss has kept up with the synchronous one.
     pub kept_up: bool,
 }
 
@@ -57,9 +57,9 @@ pub struct PipelineTrial {
     pub why: String,
 }
 
-/// Settles `pipeline.staleness = "auto"` by trials: the configuration without it, and what they came to.
-/// Other configurations come back as they are. `dataset` is what they train on; `None`: the
-/// configuration's.
+/// Settles `pipeline.staleness = "auto"` by trials: the configuration without it, and what they
+/// came to. Other configurations come back as they are. `dataset` is what they train on; `None`:
+/// the configuration's.
 ///
 /// # Errors
 /// As [`train`](crate::train()), before and in its first epochs; [`Error::Stopped`] where
@@ -144,7 +144,8 @@ fn try_one(
     let options =
         Options { out: None, seeds: 1, recording: Recording::default(), budget: None, ..options.clone() };
     let mut session = Session::new(&config, &options, dataset.cloned(), Asked::Nothing)?;
-    // By the settings of the run, so that what they refuse is refused before the first epoch of a trial.
+    // By the settings of the run, so that what they refuse is refused before the first epoch of a
+    // trial.
     check_training(asked, &session)?;
     session.check_settings()?;
     let from = Position { weights: None, trained: Trained::default(), until: Some(epochs) };

@@ -1,7 +1,8 @@
-//! The report of a run: one web page with all that its folder tells, without script and without anything from a network.
+//! The report of a run: one web page with all that its folder tells, without script and without
+//! anything from a network.
 //!
-//! Colours follow the reader's light or dark scheme, columns the width of the window. What stands in a run folder is
-//! text of others: it is escaped wherever it is shown.
+//! Colours follow the reader's light or dark scheme, columns the width of the window. What stands
+//! in a run folder is text of others: it is escaped wherever it is shown.
 
 mod chart;
 mod confusion;
@@ -40,8 +41,8 @@ pub struct Page {
     pub left_out: Vec<String>,
 }
 
-/// The page of the run in a folder. With `data` the data set is read for the plan of the memory; where that cannot be,
-/// the page says so. `trace` is a file that `eciton train --trace` wrote.
+/// The page of the run in a folder. With `data` the data set is read for the plan of the memory;
+/// where that cannot be, the page says so. `trace` is a file that `eciton train --trace` wrote.
 ///
 /// # Errors
 /// A run folder, or a trace, that is missing or damaged.
@@ -90,7 +91,7 @@ struct Section {
     title: String,
     /// HTML.
     body: String,
-    /// Whether it takes all columns.
+    /// True if it takes all columns.
     wide: bool,
 }
 

@@ -56,7 +56,7 @@ pub(crate) struct Weights {
     /// Versions whose values are there, and the generation of each. As many as the pipeline keeps.
     held: BTreeMap<Version, u64>,
     versions: usize,
-    /// Whether a round reads the version before that of the round before it (`2bw`).
+    /// True if a round reads the version before that of the round before it (`2bw`).
     delayed: bool,
     /// Grows with every change of the values, over seeds and runs of a session.
     generation: u64,

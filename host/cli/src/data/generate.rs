@@ -41,17 +41,21 @@ const BYTES_PER_VERTEX: u64 = 24;
 pub(crate) enum Command {
     /// Classes and power-law degrees (degree-corrected block model, Karrer and Newman 2011)
     BlockModel(BlockModelArguments),
-    /// Skewed degrees by recursive quadrants (R-MAT, Chakrabarti, Zhan and Faloutsos 2004), with classes
+    /// Skewed degrees by recursive quadrants (R-MAT, Chakrabarti, Zhan and Faloutsos 2004), with
+    /// classes
     Rmat(RmatArguments),
-    /// Many small graphs, of which each has a class: random, preferential attachment, small world, cliques
+    /// Many small graphs, of which each has a class: random, preferential attachment, small world,
+    /// cliques
     Graphs(many::Arguments),
     /// Rows without a graph, whose class is linear in them
     Linear(rows::LinearArguments),
     /// Rows of a user, an item and numbers, with a class: for recommenders of two towers
     Towers(rows::TowerArguments),
-    /// Programs of up to so many lines, with what they compute: for networks that learn to run programs
+    /// Programs of up to so many lines, with what they compute: for networks that learn to run
+    /// programs
     Programs(programs::Arguments),
-    /// Lines in images, of which those of closed outlines are to be found: for convolutions and a graph
+    /// Lines in images, of which those of closed outlines are to be found: for convolutions and a
+    /// graph
     Lines(lines::Arguments),
 }
 
@@ -104,10 +108,12 @@ struct Common {
     /// Classes
     #[arg(long, value_name = "N", default_value_t = 8, help_heading = "Task")]
     classes: u32,
-    /// So many labels a vertex to be predicted in its class's place, each of which holds for half of the classes
+    /// So many labels a vertex to be predicted in its class's place, each of which holds for half
+    /// of the classes
     #[arg(long, value_name = "N", conflicts_with = "numbers", help_heading = "Task")]
     labels: Option<u32>,
-    /// So many numbers a vertex to be predicted in its class's place, each a number of the class and noise
+    /// So many numbers a vertex to be predicted in its class's place, each a number of the class
+    /// and noise
     #[arg(long, value_name = "N", help_heading = "Task")]
     numbers: Option<u32>,
     /// The standard deviation of that noise
@@ -436,7 +442,7 @@ struct Work<'a> {
     common: &'a Common,
     made: &'a Generated,
     threads: usize,
-    /// Whether the graph is built on disk.
+    /// True if the graph is built on disk.
     external: bool,
     bar: ProgressBar,
 }

@@ -22,8 +22,8 @@ impl Pace {
         Self { begun: Instant::now(), before: done, done, all, inside: 0.0 }
     }
 
-    /// The time left at the mean of the epochs so far, evaluations included. `None` after the last epoch, and before
-    /// the second one unless that takes so long that its own progress is known.
+    /// The time left at the mean of the epochs so far, evaluations included. `None` after the last
+    /// epoch, and before the second one unless that takes so long that its own progress is known.
     fn left(&self, gone: Duration) -> Option<f64> {
         let here = self.done.saturating_sub(self.before);
         let left = self.all.saturating_sub(self.done);
@@ -52,7 +52,7 @@ impl Pace {
         *self = Self::new(self.all, done);
     }
 
-    /// Whether all epochs are done.
+    /// Returns whether all epochs are done.
     pub(super) fn is_over(&self) -> bool {
         self.done >= self.all
     }

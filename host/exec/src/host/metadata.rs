@@ -24,7 +24,7 @@ const MAX_BYTES: u64 = 256 << 10;
 pub(crate) struct Sources {
     /// EC2's, in place of the SDK's own choice (the environment, the profile, `169.254.169.254`).
     pub(crate) instance: Option<String>,
-    /// Whether EC2's is not to be asked.
+    /// True if EC2's is not to be asked.
     pub(crate) instance_off: bool,
     /// ECS's, which only a task has.
     pub(crate) task: Option<String>,

@@ -1,8 +1,8 @@
 //! Flights: attempts under way with functions, as many as there may be.
 //!
-//! Whoever makes room for one more, or brings one, hands out the next ([`Shared::dispatch`]): the driver's
-//! thread at a submission, an I/O thread when an answer comes. So functions have work while the driver's
-//! thread computes.
+//! Whoever makes room for one more, or brings one, hands out the next ([`Shared::dispatch`]): the
+//! driver's thread at a submission, an I/O thread when an answer comes. So functions have work
+//! while the driver's thread computes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,12 +32,13 @@ pub(super) struct Flights {
     /// ...less what throttling takes.
     pub(super) pace: Pace,
     pub(super) in_flight: u32,
-    /// Written, and no longer anybody else's to do; bounded by the steps of an epoch times the attempts.
+    /// Written, and no longer anybody else's to do; bounded by the steps of an epoch times the
+    /// attempts.
     pub(super) written: VecDeque<(Attempt, Ticket)>,
     /// Nothing is handed out any more.
     pub(super) closed: bool,
-    /// Processes of functions, numbered as they answer for the first time, by the identity that each draws
-    /// at its start.
+    /// Processes of functions, numbered as they answer for the first time, by the identity that
+    /// each draws at its start.
     pub(super) processes: BTreeMap<String, u32>,
 }
 
@@ -81,7 +82,7 @@ impl<I> Shared<I> {
         count
     }
 
-    /// Whether one more may be under way; then it is counted.
+    /// Returns whether one more may be under way; then it is counted.
     pub(super) fn has_room(&self) -> bool {
         let mut flights = lock(&self.flights);
         let allowed = flights.pace.allowed(flights.limit);
@@ -96,8 +97,8 @@ impl<I> Shared<I> {
             return None;
         }
         let allowed = flights.pace.allowed(flights.limit);
-        // A written frame can only be sent: its leases have ended, so no thread can run it in place. One
-        // flight is therefore allowed even when the limit has dropped to zero.
+        // A written frame can only be sent: its leases have ended, so no thread can run it in
+        // place. One flight is therefore allowed even when the limit has dropped to zero.
         let next = if flights.in_flight < allowed.max(1)
             && let Some((attempt, ticket)) = flights.written.pop_front()
         {

@@ -24,10 +24,11 @@ use crate::invoker::Charge;
 use crate::lambda::{LambdaInvoker, LambdaSettings};
 use crate::{Architecture, Bill, Cost, Host, Prices, TimeOrigin, aws};
 
-/// Of what is under way, each call is expected to cost at most so many times the dearest so far, and so many times the
-/// mean of the store's requests and bytes.
+/// Of what is under way, each call is expected to cost at most so many times the dearest so far,
+/// and so many times the mean of the store's requests and bytes.
 const DEARER: f64 = 1.5;
-/// Requests to the store that a call is taken to make which has not told: looks and files, and its answer, in parts.
+/// Requests to the store that a call is taken to make which has not told: looks and files, and its
+/// answer, in parts.
 const UNTOLD: (u64, u64) = (16, 4);
 
 /// Functions that do whole runs.
@@ -63,11 +64,12 @@ pub struct Trainers {
 }
 
 impl Trainers {
-    /// The functions of a deployment, or emulated ones, with these kernels (name, component) at hand.
+    /// The functions of a deployment, or emulated ones, with these kernels (name, component) at
+    /// hand.
     ///
     /// # Errors
-    /// An executor without functions that train; no trainer program or deployment, no credentials, a kernel that cannot
-    /// be compiled, or that only another's key can sign.
+    /// An executor without functions that train; no trainer program or deployment, no credentials,
+    /// a kernel that cannot be compiled, or that only another's key can sign.
     pub fn start(
         executor: &Executor,
         emulator: &Emulator,
@@ -183,7 +185,8 @@ impl Trainers {
         self.timeout
     }
 
-    /// Returns the time that a call of modelled functions waits for the object store besides its files and its answer.
+    /// Returns the time that a call of modelled functions waits for the object store besides its
+    /// files and its answer.
     #[must_use]
     pub fn waits(&self) -> Duration {
         match &self.time {
@@ -192,7 +195,8 @@ impl Trainers {
         }
     }
 
-    /// Returns the share of this machine's processor that a function is modelled with, or `None` if time is real.
+    /// Returns the share of this machine's processor that a function is modelled with, or `None` if
+    /// time is real.
     #[must_use]
     pub fn share(&self) -> Option<f64> {
         match &self.time {
@@ -251,8 +255,8 @@ impl Trainers {
         Cost { times, ..bill.cost(&self.prices, self.architecture, &self.host) }
     }
 
-    /// Returns the seconds of all calls so far, those of earlier processes of the record included. They are virtual
-    /// where the emulator has times.
+    /// Returns the seconds of all calls so far, those of earlier processes of the record included.
+    /// They are virtual where the emulator has times.
     #[must_use]
     pub fn seconds(&self) -> f64 {
         self.before.seconds + self.time.now().as_secs_f64()
@@ -269,7 +273,8 @@ impl Trainers {
         self.prices.s3_usd(writes, reads)
     }
 
-    /// Whether one call more, beside those under way, keeps the bill within a limit, as far as anybody can tell.
+    /// Returns whether one call more, beside those under way, keeps the bill within a limit, as far
+    /// as anybody can tell.
     fn fits(&self, limit: f64, under: usize, longest: f64) -> bool {
         let Cost { usd, functions_usd, .. } = self.in_money(&self.own_bill());
         let Budget { lost_usd, answered, .. } = self.budget;
@@ -480,7 +485,8 @@ impl Trainers {
         Ok(())
     }
 
-    /// Counts calls that are given up in flight. They are charged to their end, which nobody reports.
+    /// Counts calls that are given up in flight. They are charged to their end, which nobody
+    /// reports.
     fn abandon(&mut self, calls: &[usize], longest: f64) -> Result<()> {
         let count = calls.len() as u64;
         self.bill.invocations += count;

@@ -129,7 +129,7 @@ impl Link {
         self.misses.1 <= ROW_MISSES
     }
 
-    /// Whether it wants no further tasks and has none.
+    /// Returns whether it wants no further tasks and has none.
     pub(super) fn is_through(&self) -> bool {
         self.draining && self.flights.is_empty()
     }
@@ -178,8 +178,8 @@ impl Link {
     /// Sends objects that a task lacks, and the task, once more. Returns the bytes of the objects.
     ///
     /// # Errors
-    /// The reason why the worker cannot lack these objects: the host does not have them for the task,
-    /// or they were sent several times.
+    /// The reason why the worker cannot lack these objects: the host does not have them for the
+    /// task, or they were sent several times.
     pub(super) fn again(
         &mut self,
         number: u64,

@@ -16,7 +16,7 @@ pub(super) struct Ids {
     pub(super) names: VertexIds,
     pub(super) lookup: Lookup,
     pub(super) count: u64,
-    /// Whether these are ids of graphs.
+    /// True if these are ids of graphs.
     pub(super) of_graphs: bool,
 }
 
@@ -130,7 +130,7 @@ impl Ids {
         self.count
     }
 
-    /// Whether an id may be any word.
+    /// Returns whether an id may be any word.
     pub(super) fn are_words(&self) -> bool {
         matches!(self.names, VertexIds::Words(_))
     }

@@ -33,7 +33,7 @@ pub(crate) fn whole(field: &str) -> Option<i64> {
     plain.unwrap_or(field).parse().ok()
 }
 
-/// Whether a field is a word for infinity.
+/// Returns whether a field is a word for infinity.
 fn is_infinite(field: &str) -> bool {
     let word = field.trim_start_matches(['+', '-']);
     word.eq_ignore_ascii_case("inf") || word.eq_ignore_ascii_case("infinity")
@@ -57,17 +57,17 @@ fn value(table: &Table, line: u64, column: usize, field: &str) -> Result<f32> {
 struct Survey {
     /// Labels of the first row.
     width: usize,
-    /// Whether the first label is a number in some rows, a word in some, infinite in some.
+    /// True if the first label is a number in some rows, a word in some, infinite in some.
     numbers: bool,
     words: bool,
     infinite: bool,
-    /// Whether one of the numbers is no class.
+    /// True if one of the numbers is no class.
     measured: bool,
-    /// Whether a number stands in a column behind the first label.
+    /// True if a number stands in a column behind the first label.
     further: bool,
-    /// Whether all first labels are whole numbers of 64 bits, or words for none.
+    /// True if all first labels are whole numbers of 64 bits, or words for none.
     whole: bool,
-    /// Whether one of them has more digits than that.
+    /// True if one of them has more digits than that.
     huge: bool,
     missing: MissingWords,
 }
@@ -169,8 +169,8 @@ pub(super) struct Read {
     pub(super) target: Vec<String>,
 }
 
-/// Reads the labels of a table. Several columns are labels where a number stands after the first one, if
-/// that is not of words alone. A trained model decides what the labels are.
+/// Reads the labels of a table. Several columns are labels where a number stands after the first
+/// one, if that is not of words alone. A trained model decides what the labels are.
 pub(super) fn label_table(table: &Table, ids: &Ids, expected: Option<&Expected>) -> Result<Read> {
     if let Some(expected) = expected
         && let Some((labels, names)) = expected_labels(table, ids, expected)?
@@ -287,7 +287,8 @@ fn whole_numbers(table: &Table, ids: &Ids, at: usize) -> Result<Vec<i64>> {
     Ok(of)
 }
 
-/// Classes that are words, in alphabetical order. The word -1 is no label, unless it is a class of a model.
+/// Classes that are words, in alphabetical order. The word -1 is no label, unless it is a class of
+/// a model.
 fn named_classes(table: &Table, ids: &Ids, at: usize, expected: &Expected) -> Result<Named> {
     let minus_one = expected.classes.iter().any(|name| name == "-1");
     let (mut of, mut placed) = (vec![NO_LABEL; ids.len() as usize], Placed::new(ids));

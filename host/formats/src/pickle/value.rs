@@ -57,7 +57,7 @@ impl<'p, 'a> List<'p, 'a> {
         self.items.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(self) -> bool {
         self.items.is_empty()
     }
@@ -74,7 +74,7 @@ impl<'p, 'a> Dict<'p, 'a> {
         self.pairs.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(self) -> bool {
         self.pairs.is_empty()
     }

@@ -14,7 +14,8 @@
 //!   one of them has a fraction or an exponent, or is negative and not -1. Empty, or a word for a missing
 //!   value, is none; so is -1, unless all labels are -1 or 1.
 //!
-//! For a trained model features are the columns of its names, in its order, and labels may be missing.
+//! For a trained model features are the columns of its names, in its order, and labels may be
+//! missing.
 
 mod columns;
 
@@ -51,7 +52,8 @@ pub(crate) const SOURCES: [&str; 7] = ["source", "src", "from", "u", "id_1", "no
 /// Names of its second column.
 pub(crate) const TARGETS: [&str; 8] = ["target", "dst", "dest", "to", "v", "id_2", "node_2", "tail"];
 
-/// Whether the first record of a file names a column for labels, as an edge list's does not.
+/// Returns whether the first record of a file names a column for labels, as an edge list's does
+/// not.
 pub(crate) fn names_labels(path: &Path) -> bool {
     let first = Table::open(path).and_then(|table| table.first(2));
     first.is_ok_and(|first| {
@@ -79,8 +81,8 @@ pub(crate) fn uses(table: &Table, request: Request<'_>) -> Result<Vec<(String, &
 /// Reads such a table.
 ///
 /// # Errors
-/// [`Error::Malformed`] with line and column for a field that does not fit its column, and for records of other
-/// lengths.
+/// [`Error::Malformed`] with line and column for a field that does not fit its column, and for
+/// records of other lengths.
 pub(crate) fn open(path: &Path, request: Request<'_>) -> Result<Dataset> {
     let expected = request.expected;
     let table = Table::open(path)?;
@@ -157,8 +159,8 @@ fn report_roles(file: &str, columns: &Columns) {
     }
 }
 
-/// Reads rows of finite numbers in one pass. Returns `None` if a field is another one, unless a trained model
-/// reads numbers.
+/// Reads rows of finite numbers in one pass. Returns `None` if a field is another one, unless a
+/// trained model reads numbers.
 fn numbers(
     table: &Table,
     columns: &Columns,

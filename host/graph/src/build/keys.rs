@@ -1,8 +1,8 @@
-//! A source's edges as 64-bit keys: whose list in the high half, which neighbour in the low one. The
-//! lists of a graph are its keys in ascending order.
+//! A source's edges as 64-bit keys: whose list in the high half, which neighbour in the low one.
+//! The lists of a graph are its keys in ascending order.
 //!
-//! If edges have values, a key becomes a *record* of several 64-bit words: the key, the edge's position in
-//! the source with its [direction](REVERSE), and the values, two f32 a word.
+//! If edges have values, a key becomes a *record* of several 64-bit words: the key, the edge's
+//! position in the source with its [direction](REVERSE), and the values, two f32 a word.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -26,7 +26,7 @@ fn key(owner: u32, neighbour: u32) -> u64 {
 pub(super) struct Keys<'a> {
     source: &'a dyn EdgeSource,
     options: Options,
-    /// Whether lists are of out-neighbours.
+    /// True if lists are of out-neighbours.
     out: bool,
     /// Values of an edge that its records have.
     columns: usize,
@@ -35,8 +35,8 @@ pub(super) struct Keys<'a> {
     loops: AtomicU64,
 }
 
-/// Bit of a record's second word that is set if the record is the reverse of the listed edge. The bits
-/// above are the edge's position in the source.
+/// Bit of a record's second word that is set if the record is the reverse of the listed edge. The
+/// bits above are the edge's position in the source.
 pub(super) const REVERSE: u64 = 1;
 
 /// Words of a record in front of its values.
@@ -104,9 +104,9 @@ impl<'a> Keys<'a> {
         self.source.vertices()
     }
 
-    /// Hands every record to a worker, chunks shared out among all of them; each runs on a thread of its
-    /// own, which reserves room for `reserved` edges beforehand. Returns the workers, or the fault of the
-    /// first chunk that has one.
+    /// Hands every record to a worker, chunks shared out among all of them; each runs on a thread
+    /// of its own, which reserves room for `reserved` edges beforehand. Returns the workers, or the
+    /// fault of the first chunk that has one.
     pub(super) fn share_out<W: Send>(
         &self,
         workers: Vec<W>,
@@ -219,7 +219,8 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Records of edges, the first of which is at `place` of the source. A loop is one entry of a list.
+    /// Records of edges, the first of which is at `place` of the source. A loop is one entry of a
+    /// list.
     fn convert_with(&self, place: u64, edges: &[(u32, u32)], values: &[f32], records: &mut Vec<u64>) {
         let Options { symmetric, keep_self_loops } = self.options;
         for ((place, &(s, t)), values) in (place..).zip(edges).zip(values.chunks_exact(self.columns)) {

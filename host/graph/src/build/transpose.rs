@@ -8,8 +8,8 @@ use eciton_input::threads::{on_threads, shares};
 /// Edges of a chunk of [`Lists`].
 const CHUNK: u64 = 1 << 20;
 
-/// In-neighbour lists in any order as edges, a chunk equally many of them. Offsets ascend from 0 to the
-/// number of neighbours.
+/// In-neighbour lists in any order as edges, a chunk equally many of them. Offsets ascend from 0 to
+/// the number of neighbours.
 pub(super) struct Lists<'a> {
     offsets: &'a [u64],
     neighbours: &'a [u32],
@@ -48,8 +48,9 @@ impl EdgeSource for Lists<'_> {
     }
 }
 
-/// Whether every edge has its reverse. Vertices are visited in ascending order, so the reverse edges
-/// of each list have to turn up in the order of the list: one cursor a vertex follows them.
+/// Returns whether every edge has its reverse. Vertices are visited in ascending order, so the
+/// reverse edges of each list have to turn up in the order of the list: one cursor a vertex follows
+/// them.
 pub(super) fn equals_own(lists: &Adjacency, threads: usize) -> bool {
     let vertices = lists.vertices() as usize;
     on_threads(shares(vertices, threads), |own| {

@@ -1,9 +1,9 @@
 //! Which vertex stands where: ranks in blocks of one vertex of each class, and ids.
 //!
 //! A model draws ranks, because its law of degrees is a function of the rank. Each block of C
-//! successive ranks has one vertex of each of the C classes, in an order that is turned by a hash of
-//! the block, so that a class owes nothing to a rank's low bits. "The vertex of class c in block b" is
-//! then a sum, and so is the class of a rank: no table. Ids are ranks, scattered if asked.
+//! successive ranks has one vertex of each of the C classes, in an order that is turned by a hash
+//! of the block, so that a class owes nothing to a rank's low bits. "The vertex of class c in block
+//! b" is then a sum, and so is the class of a rank: no table. Ids are ranks, scattered if asked.
 
 use super::keyed::{Purpose, below, stream};
 use super::scramble::Scramble;
@@ -51,8 +51,8 @@ impl Layout {
         below((SplitMix64::new(self.turn ^ u64::from(block)).next_u64() >> 32) as u32, self.width)
     }
 
-    /// The rank of the vertex of a class in a block, or in the block before where the last one lacks
-    /// it.
+    /// The rank of the vertex of a class in a block, or in the block before where the last one
+    /// lacks it.
     #[inline(always)]
     pub(crate) fn rank_of(&self, block: u32, class: u32) -> u32 {
         let within = |block: u32| {
@@ -64,7 +64,8 @@ impl Layout {
         if rank < u64::from(self.vertices) { rank as u32 } else { within(block.saturating_sub(1)) as u32 }
     }
 
-    /// Whether [`Layout::rank_of`] gives this rank for the last block too, which lacks its class.
+    /// Returns whether [`Layout::rank_of`] gives this rank for the last block too, which lacks its
+    /// class.
     pub(crate) fn stands_in(&self, rank: u32) -> bool {
         let last = self.blocks() - 1;
         self.block(rank) + 1 == last && self.rank_of(last, self.class(rank)) == rank

@@ -1,10 +1,10 @@
-//! Lines in images, of which those of outlines are to be found: for networks that look at pixels and at a graph
-//! (Meng et al. 2020, "LGNN: a context-aware line segment detector").
+//! Lines in images, of which those of outlines are to be found: for networks that look at pixels
+//! and at a graph (Meng et al. 2020, "LGNN: a context-aware line segment detector").
 //!
-//! A row is a proposed line: its crop, and where its ends are. An image has closed outlines, and single
-//! strokes that are drawn alike: a crop hardly tells a side from a stroke, but sides meet sides. Proposals
-//! are all lines that were drawn and random segments between corners. Edges join proposals of an image
-//! whose ends are near each other. Every image comes from streams of its own.
+//! A row is a proposed line: its crop, and where its ends are. An image has closed outlines, and
+//! single strokes that are drawn alike: a crop hardly tells a side from a stroke, but sides meet
+//! sides. Proposals are all lines that were drawn and random segments between corners. Edges join
+//! proposals of an image whose ends are near each other. Every image comes from streams of its own.
 
 pub mod scene;
 
@@ -31,7 +31,7 @@ pub struct Lines {
     pub images: u64,
     /// Standard deviation of the pixels' noise; lines have contrasts of 0.5 to 1.
     pub noise: f64,
-    /// Whether proposals that are near each other are joined.
+    /// True if proposals that are near each other are joined.
     pub edges: bool,
     /// Where numbers come from.
     pub seed: u64,
@@ -57,8 +57,8 @@ impl Lines {
         Scene::draw(&mut stream(self.seed, Purpose::Lines, image), noise, self.noise as f32)
     }
 
-    /// The data set: rows of [`ACROSS`] x [`ALONG`] pixels and 4 coordinates in -1 to 1; class 1 is a
-    /// side of an outline.
+    /// The data set: rows of [`ACROSS`] x [`ALONG`] pixels and 4 coordinates in -1 to 1; class 1 is
+    /// a side of an outline.
     ///
     /// # Errors
     /// [`crate::error::Error::Parameter`] for numbers out of bounds.

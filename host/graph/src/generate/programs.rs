@@ -1,9 +1,10 @@
-//! Programs of a small language with the number that they end with: for networks that learn to run programs (Bieber et
-//! al. 2020).
+//! Programs of a small language with the number that they end with: for networks that learn to run
+//! programs (Bieber et al. 2020).
 //!
-//! A row is a program, [`language::Program::encode`]d; its class is v0 after the last line. A set for training has
-//! programs of mostly the longest length; sets of longer programs show whether what was learnt carries over. All
-//! sets of a specification have rows of one width. Every program comes from a stream of its own.
+//! A row is a program, [`language::Program::encode`]d; its class is v0 after the last line. A set
+//! for training has programs of mostly the longest length; sets of longer programs show whether
+//! what was learnt carries over. All sets of a specification have rows of one width. Every program
+//! comes from a stream of its own.
 
 pub mod language;
 
@@ -22,7 +23,8 @@ use crate::split::Split;
 const MAX_PROGRAMS: u64 = 1 << 26;
 /// Most lines of a program.
 const MAX_LINES: u64 = 1000;
-/// Most values of v0: their tokens and those of everything else are exact as f32, and classes are as many.
+/// Most values of v0: their tokens and those of everything else are exact as f32, and classes are
+/// as many.
 const MAX_MODULUS: u64 = 1 << 16;
 /// Steps of a program at most, whatever its length says.
 const MAX_STEPS: u32 = 1000;
@@ -40,7 +42,7 @@ pub struct Programs {
     pub each: u64,
     /// What v0 is kept modulo: the number of classes.
     pub modulus: u32,
-    /// Whether one statement of each program is hidden: the task is then to guess what it was.
+    /// True if one statement of each program is hidden: the task is then to guess what it was.
     pub partial: bool,
     /// Where numbers come from.
     pub seed: u64,

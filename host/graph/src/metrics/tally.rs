@@ -1,8 +1,10 @@
-//! A tally of labels and predictions, class by class: precision, recall, F1, and a confusion matrix.
+//! A tally of labels and predictions, class by class: precision, recall, F1, and a confusion
+//! matrix.
 //!
-//! With TP, FP and FN of a class, its precision is `TP / (TP + FP)`, its recall `TP / (TP + FN)` and its F1
-//! `2 TP / (2 TP + FP + FN)`; each is 0 where it has no denominator, as scikit-learn's are with `zero_division=0`.
-//! Of several labels each column of flags is a class; unknown flags are left out.
+//! With TP, FP and FN of a class, its precision is `TP / (TP + FP)`, its recall `TP / (TP + FN)`
+//! and its F1 `2 TP / (2 TP + FP + FN)`; each is 0 where it has no denominator, as scikit-learn's
+//! are with `zero_division=0`. Of several labels each column of flags is a class; unknown flags are
+//! left out.
 
 use super::{best, each_known};
 use crate::labels::Labels;
@@ -22,10 +24,10 @@ pub struct Tally {
     pub predicted: Vec<u64>,
     /// Rows of each class that are told so: TP.
     pub right: Vec<u64>,
-    /// `[classes, classes]`, row-major: rows are labels, columns predictions. Empty of flags, and above
-    /// [`MAX_MATRIX_CLASSES`].
+    /// `[classes, classes]`, row-major: rows are labels, columns predictions. Empty of flags, and
+    /// above [`MAX_MATRIX_CLASSES`].
     pub matrix: Vec<u64>,
-    /// Whether labels exclude each other.
+    /// True if labels exclude each other.
     exclusive: bool,
     /// Known values of each column of flags.
     flags: Vec<u64>,
@@ -46,8 +48,8 @@ impl Tally {
         }
     }
 
-    /// A tally of scores, row-major as for [`accuracy_of`](super::accuracy_of); `None` for numbers, and where nothing is known
-    /// of `ids`.
+    /// A tally of scores, row-major as for [`accuracy_of`](super::accuracy_of); `None` for numbers,
+    /// and where nothing is known of `ids`.
     #[must_use]
     pub fn of(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) -> Option<Self> {
         match labels {
@@ -129,7 +131,8 @@ impl Tally {
         [share(told, right), share(all, right), share(told + all, 2.0 * right)]
     }
 
-    /// The class with the most rows, the first of equal ones, and its share: the accuracy of always telling it.
+    /// The class with the most rows, the first of equal ones, and its share: the accuracy of always
+    /// telling it.
     #[must_use]
     pub fn majority(&self) -> Option<(usize, f64)> {
         let most = self.support.iter().copied().max().filter(|_| self.exclusive && self.known > 0)?;
@@ -144,9 +147,9 @@ impl Tally {
         (self.exclusive && self.known > 0).then(|| right as f64 / self.known as f64)
     }
 
-    /// The mean F1 over the classes that a row has or is predicted to have (scikit-learn's `f1_score(average="macro",
-    /// zero_division=0)`). Of flags it is the mean over the columns with a known value: a label that never holds and is
-    /// never predicted counts 0, as in scikit-learn.
+    /// The mean F1 over the classes that a row has or is predicted to have (scikit-learn's
+    /// `f1_score(average="macro", zero_division=0)`). Of flags it is the mean over the columns with
+    /// a known value: a label that never holds and is never predicted counts 0, as in scikit-learn.
     #[must_use]
     pub fn f1_macro(&self) -> Option<f64> {
         let counts = |class: &usize| match self.exclusive {
@@ -156,7 +159,8 @@ impl Tally {
         mean((0..self.classes()).filter(counts).map(|class| self.scores(class)[2]))
     }
 
-    /// The mean recall over the classes that a row has (scikit-learn's `balanced_accuracy_score`); of flags none.
+    /// The mean recall over the classes that a row has (scikit-learn's `balanced_accuracy_score`);
+    /// of flags none.
     #[must_use]
     pub fn balanced_accuracy(&self) -> Option<f64> {
         let has = |class: &usize| Self::at(&self.support, *class) > 0.0;
@@ -189,7 +193,8 @@ mod tests {
 
     #[test]
     fn figures_are_those_of_scikit_learn() {
-        // f1_score, balanced_accuracy_score and confusion_matrix of scikit-learn 1.5 on these lists.
+        // f1_score, balanced_accuracy_score and confusion_matrix of scikit-learn 1.5 on these
+        // lists.
         let found = tally(&[0, 0, 0, 1, 1, 2, NO_LABEL], &[0, 1, 0, 1, 0, 1, 2], 4);
         assert_eq!((found.known, found.majority()), (6, Some((0, 0.5))));
         assert_eq!(found.matrix, [2, 1, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
@@ -227,12 +232,12 @@ mod tests {
         assert_eq!((found.majority(), found.accuracy(), found.balanced_accuracy()), (None, None, None));
     }
 
-    /// Number of classes, labels, predictions, [macro F1, micro F1, balanced accuracy], of each class [precision, recall,
-    /// F1], and rows of each class.
+    /// Number of classes, labels, predictions, [macro F1, micro F1, balanced accuracy], of each
+    /// class [precision, recall, F1], and rows of each class.
     type Case = (u32, &'static [u32], &'static [usize], [f64; 3], &'static [[f64; 3]], &'static [u64]);
 
-    /// `precision_recall_fscore_support`, `f1_score` and `balanced_accuracy_score` of scikit-learn 1.9.1 with
-    /// `zero_division=0`. Some classes are in no row, some are never predicted.
+    /// `precision_recall_fscore_support`, `f1_score` and `balanced_accuracy_score` of scikit-learn
+    /// 1.9.1 with `zero_division=0`. Some classes are in no row, some are never predicted.
     const SCIKIT_LEARN: [Case; 10] = [
         (
             4,
@@ -332,7 +337,8 @@ mod tests {
 
     #[test]
     fn labels_that_never_hold_count_as_in_scikit_learn() {
-        // Columns, flags, predictions; f1_score(average="macro") and (average="micro") of indicator matrices.
+        // Columns, flags, predictions; f1_score(average="macro") and (average="micro") of indicator
+        // matrices.
         type Case<'a> = (u32, &'a [u8], &'a [u8], f64, f64);
         let cases: [Case<'_>; 5] = [
             (

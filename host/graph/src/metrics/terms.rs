@@ -1,9 +1,10 @@
 //! Terms of metrics that are sums over rows: what is left of scores once they were looked at.
 //!
-//! A row's term takes 4 or 8 bytes, whatever its number of scores. Terms may come in any order of rows; sums are
-//! taken over them in the order of the ids, as [`accuracy_of`], [`f1_micro`] and [`cross_entropy`] take them over
-//! scores, and have the same bits. The area under a curve ranks scores, and is no sum. Errors of numbers
-//! are sums too, but their terms would take as much as the scores.
+//! A row's term takes 4 or 8 bytes, whatever its number of scores. Terms may come in any order of
+//! rows; sums are taken over them in the order of the ids, as [`accuracy_of`], [`f1_micro`] and
+//! [`cross_entropy`] take them over scores, and have the same bits. The area under a curve ranks
+//! scores, and is no sum. Errors of numbers are sums too, but their terms would take as much as the
+//! scores.
 
 use std::ops::Range;
 
@@ -65,7 +66,8 @@ impl Terms {
         Some(Self { metric, of })
     }
 
-    /// The tally of `ids`; `None` where the metric's terms are no classes, and where nothing is known of `ids`.
+    /// The tally of `ids`; `None` where the metric's terms are no classes, and where nothing is
+    /// known of `ids`.
     #[must_use]
     pub fn tally(&self, labels: &Labels, ids: &[u32]) -> Option<Tally> {
         let (Of::Told(told), Labels::Classes { of, count }) = (&self.of, labels) else { return None };
@@ -83,8 +85,8 @@ impl Terms {
         }
     }
 
-    /// Takes the terms of some rows from their scores: row-major, the first row of `rows` at 0, the next
-    /// one at `stride`.
+    /// Takes the terms of some rows from their scores: row-major, the first row of `rows` at 0, the
+    /// next one at `stride`.
     pub fn take(&mut self, labels: &Labels, rows: Range<usize>, scores: &[f32], stride: usize) {
         for (at, row) in rows.enumerate() {
             let own = scores.get(at.saturating_mul(stride)..).unwrap_or_default();
@@ -97,8 +99,8 @@ impl Terms {
         }
     }
 
-    /// The metric over `ids`; `None` where nothing is known of them. Rows that have not come count as
-    /// those beyond all scores do.
+    /// The metric over `ids`; `None` where nothing is known of them. Rows that have not come count
+    /// as those beyond all scores do.
     #[must_use]
     pub fn metric(&self, labels: &Labels, ids: &[u32]) -> Option<f64> {
         if let Of::Told(_) = &self.of {
@@ -155,12 +157,13 @@ fn values(labels: &Labels, row: usize) -> u64 {
     }
 }
 
-/// Whether a logit tells a flag right; NaN never does.
+/// Returns whether a logit tells a flag right; NaN never does.
 pub(super) fn is_right(score: f32, flag: f32) -> bool {
     if flag == 1.0 { score > 0.0 } else { score <= 0.0 }
 }
 
-/// Twice whether a flag holds and is predicted, and how many of the two are so: terms of the F1 score.
+/// Twice whether a flag holds and is predicted, and how many of the two are so: terms of the F1
+/// score.
 pub(super) fn overlap(score: f32, flag: f32) -> [u8; 2] {
     let (holds, predicted) = (flag == 1.0, score > 0.0);
     [2 * u8::from(holds && predicted), u8::from(holds) + u8::from(predicted)]

@@ -2,9 +2,9 @@
 //!
 //! Cuthill and McKee (1969) number a component's vertices breadth first, the neighbours of a vertex
 //! by rising degree; George (1971) reverses the numbers, which keeps the bandwidth and lessens the
-//! profile. The walk starts at a pseudo-peripheral vertex (George and Liu 1979): from any vertex r, x
-//! is one of lowest degree among those farthest from r; while x sees farther than r did, it takes r's
-//! place.
+//! profile. The walk starts at a pseudo-peripheral vertex (George and Liu 1979): from any vertex r,
+//! x is one of lowest degree among those farthest from r; while x sees farther than r did, it takes
+//! r's place.
 
 use crate::adjacency::Graph;
 use crate::links::Links;
@@ -125,7 +125,7 @@ impl Bits {
         self.0[vertex as usize / 64] >> (vertex % 64) & 1 == 1
     }
 
-    /// Whether it was not there before.
+    /// Returns whether it was not there before.
     #[inline]
     fn insert(&mut self, vertex: u32) -> bool {
         let (word, bit) = (&mut self.0[vertex as usize / 64], 1 << (vertex % 64));

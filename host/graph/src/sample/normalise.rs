@@ -54,7 +54,7 @@ impl Counts {
         counts
     }
 
-    /// Whether the subgraphs have more rows together than `coverage` times `roots`.
+    /// Returns whether the subgraphs have more rows together than `coverage` times `roots`.
     pub fn covers(&self, coverage: u32, roots: u32) -> bool {
         self.rows > u64::from(coverage) * u64::from(roots)
     }

@@ -1,5 +1,5 @@
-//! Splits drawn from labels and a seed: shares, numbers per class, folds. Rows without a label are in
-//! no part; of many graphs the rows are those that stand for one.
+//! Splits drawn from labels and a seed: shares, numbers per class, folds. Rows without a label are
+//! in no part; of many graphs the rows are those that stand for one.
 
 use super::{NO_LABEL, Split, labelled};
 use crate::error::{Error, Result};
@@ -9,12 +9,12 @@ use crate::random::SplitMix64;
 /// How a split is drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Draw {
-    /// Shares that train, validate and test, of all rows or of each class. A boundary lies where the
-    /// shares until there come to, in whole rows: within a class to the nearest row.
+    /// Shares that train, validate and test, of all rows or of each class. A boundary lies where
+    /// the shares until there come to, in whole rows: within a class to the nearest row.
     Shares {
         /// In [0, 1], together at most 1.
         shares: [f64; 3],
-        /// Whether they are of each class.
+        /// True if they are of each class.
         stratified: bool,
     },
     /// Rows of each class that train, then rows of the rest that validate and test; `None`: all.
@@ -32,7 +32,8 @@ pub enum Draw {
         folds: u32,
         /// Below `folds`.
         fold: u32,
-        /// Whether classes are dealt out one after the other: each fold has as many, give or take one.
+        /// True if classes are dealt out one after the other: each fold has as many, give or take
+        /// one.
         stratified: bool,
     },
 }
@@ -41,8 +42,8 @@ impl Draw {
     /// Draws the split with [`SplitMix64`]: a function of labels, rule and seed.
     ///
     /// # Errors
-    /// [`Error::DrawnSplit`] for classes where labels are none, for more rows than there are, and for a
-    /// split without a row that trains.
+    /// [`Error::DrawnSplit`] for classes where labels are none, for more rows than there are, and
+    /// for a split without a row that trains.
     pub fn draw(&self, labels: &Labels, seed: u64) -> Result<Split> {
         let rows = labelled(labels);
         let count = rows.len();

@@ -20,15 +20,15 @@ use crate::mapping;
 use crate::split::Split;
 use eciton_input::threads::{on_threads, shares, threads_for};
 
-/// Whether a store's description says that it is rows without a graph.
+/// Returns whether a store's description says that it is rows without a graph.
 #[must_use]
 pub fn has_no_edges(path: &Path) -> bool {
     Description::open(path).is_ok_and(|described| described.edges == 0 && described.graphs.is_none())
 }
 
-/// Opens a store. Adjacency and features, also of edges, stay in the mapped files and are read when they are touched;
-/// labels, split, graphs and ids are copied into memory. The files must not be changed or shortened while the
-/// data set lives (a store is never changed in place by this crate).
+/// Opens a store. Adjacency and features, also of edges, stay in the mapped files and are read when
+/// they are touched; labels, split, graphs and ids are copied into memory. The files must not be
+/// changed or shortened while the data set lives (a store is never changed in place by this crate).
 ///
 /// All bytes are read once: lengths and checksums are compared, and all offsets, ids, columns and
 /// features are checked as those of any other reader, by as many threads as there are processors.

@@ -6,18 +6,19 @@ use super::{IDS, Numbers, Outcome, Trial, Values, Way, width};
 use crate::error::Result;
 use crate::instance::Instance;
 
-/// Steps of a difference, relative to values in (-1, 1): the smaller, the less a curve matters, the more
-/// f32's rounding does.
+/// Steps of a difference, relative to values in (-1, 1): the smaller, the less a curve matters, the
+/// more f32's rounding does.
 const STEPS: [f32; 3] = [0.02, 0.006, 0.002];
 /// How far a gradient may be from the nearest of the differences.
 const ALLOWED: f64 = 0.02;
 /// A derivative smaller than this share of its terms' size says nothing in f32.
 const SMALL: f64 = 0.02;
-/// And so does one under this share of the size of what the function gives: of one edge, weights by a softmax are 1 wherever
-/// the vertex is, and what is found of their derivative is rounding.
+/// And so does one under this share of the size of what the function gives: of one edge, weights by
+/// a softmax are 1 wherever the vertex is, and what is found of their derivative is rounding.
 const VANISHING: f64 = 1e-4;
-/// Magnitudes of values that are large, and tiny, where a kernel is tried on such: those of a network that has lost its
-/// scale, whose squares are still finite, and those whose squares are zero.
+/// Magnitudes of values that are large, and tiny, where a kernel is tried on such: those of a
+/// network that has lost its scale, whose squares are still finite, and those whose squares are
+/// zero.
 const EXTREMES: [f32; 2] = [1e4, 1e-30];
 /// How far what a loss gives may be from what its rows' weights say, for its own rounding.
 const WEIGHED: f64 = 1e-4;
@@ -27,21 +28,23 @@ const WEIGHED: f64 = 1e-4;
 pub enum Found {
     /// The same bits from a fresh instance and from one that has run before.
     Repeats,
-    /// Of a vertex kernel, the same bits from rows that arrive in pieces and from rows that are there.
+    /// Of a vertex kernel, the same bits from rows that arrive in pieces and from rows that are
+    /// there.
     Streams,
     /// Finite values from finite values.
     Finite,
     /// Finite values where every other row of the inputs is all zeros, as behind a ReLU.
     Zeros,
-    /// No NaN where rows of the inputs are large and tiny. What is too large for f32 may be infinite.
+    /// No NaN where rows of the inputs are large and tiny. What is too large for f32 may be
+    /// infinite.
     Extremes,
     /// A gradient against differences of the function itself.
     Gradient,
-    /// A loss that asks for its rows' weights: of 1 they change nothing, of 2 they double all that it
-    /// gives, and a row of 0 is as one that does not count.
+    /// A loss that asks for its rows' weights: of 1 they change nothing, of 2 they double all that
+    /// it gives, and a row of 0 is as one that does not count.
     Weights,
-    /// A layer that says that it reads signs and scales alone gives the same bits from values that have these
-    /// in common with the given ones.
+    /// A layer that says that it reads signs and scales alone gives the same bits from values that
+    /// have these in common with the given ones.
     Signs,
 }
 
@@ -68,9 +71,10 @@ pub struct Judgement {
     pub of: Found,
     /// Where it is worst, for instance ``parameter `weight` ``.
     pub place: String,
-    /// How far apart, 0 to 1; for [`Found::Gradient`] and [`Found::Weights`] relative to the larger of both.
+    /// How far apart, 0 to 1; for [`Found::Gradient`] and [`Found::Weights`] relative to the larger
+    /// of both.
     pub figure: f64,
-    /// Whether that is as it should be.
+    /// True if that is as it should be.
     pub holds: bool,
 }
 
@@ -93,11 +97,11 @@ fn inner(a: &[f32], b: &[f32]) -> f64 {
 }
 
 impl Trial {
-    /// Checks the layer on the trial's values. That all rows are written, and no handle kept, every call
-    /// checks by itself.
+    /// Checks the layer on the trial's values. That all rows are written, and no handle kept, every
+    /// call checks by itself.
     ///
-    /// A gradient is compared along one direction for each input and parameter, a random one that tends uphill: in
-    /// f32 a difference of one value is mostly rounding.
+    /// A gradient is compared along one direction for each input and parameter, a random one that
+    /// tends uphill: in f32 a difference of one value is mostly rounding.
     ///
     /// # Errors
     /// What the kernel answers, and broken promises.
@@ -134,8 +138,8 @@ impl Trial {
         Ok(found)
     }
 
-    /// The judgement of values with the same signs and scales, where the layer says that it reads no more; `None`
-    /// where it does not. Rows have zeros, and values on both sides of 1.
+    /// The judgement of values with the same signs and scales, where the layer says that it reads
+    /// no more; `None` where it does not. Rows have zeros, and values on both sides of 1.
     fn by_signs(&self, instance: &mut Instance, way: Way) -> Result<Option<Judgement>> {
         let mut given = self.clone();
         let signature = self.layer.signature();
@@ -295,7 +299,7 @@ fn same(of: Found, first: &Outcome, others: &[Outcome]) -> Judgement {
     Judgement { of, place: "everywhere".to_owned(), figure: 0.0, holds: true }
 }
 
-/// Whether all values are good, and where the first is that is not.
+/// Returns whether all values are good, and where the first is that is not.
 fn strange(of: Found, outcome: &Outcome, is_good: fn(f32) -> bool) -> Judgement {
     let first = |values: &Values| values.values.iter().position(|&value| !is_good(value));
     let Some((values, at)) = all(outcome).find_map(|values| Some((values, first(values)?))) else {

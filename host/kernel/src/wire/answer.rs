@@ -161,7 +161,7 @@ pub struct WorkerInfo {
     pub pid: u32,
     /// How many events it has taken, this one included.
     pub invocations: u64,
-    /// Whether it had answered before.
+    /// True if it had answered before.
     pub warm: bool,
     /// Constant objects of this call that it had kept.
     pub cached_objects: u64,

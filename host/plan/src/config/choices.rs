@@ -34,7 +34,7 @@ const ORIGIN: &str = "default: ";
 /// whatever decided their settings.
 #[derive(Clone, Debug, Default)]
 pub struct Choices {
-    /// Whether the data decide settings that were not asked for. It is false for a recipe's file.
+    /// True if the data decide settings that were not asked for. It is false for a recipe's file.
     pub open: bool,
     /// Settings that the data decided, in order.
     pub made: Vec<Choice>,
@@ -82,8 +82,8 @@ impl Config {
         Ok(config)
     }
 
-    /// Records the choices of an earlier run with this configuration. `origins` are those of the run's
-    /// `config.toml` ([`super::origins`]).
+    /// Records the choices of an earlier run with this configuration. `origins` are those of the
+    /// run's `config.toml` ([`super::origins`]).
     ///
     /// # Errors
     /// As [`Config::to_toml`].

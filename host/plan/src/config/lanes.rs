@@ -50,7 +50,7 @@ impl Config {
         }
     }
 
-    /// Whether the host has all that it needs to compute a lane's task again.
+    /// Returns whether the host has all that it needs to compute a lane's task again.
     fn audits_lanes(&self) -> bool {
         !self.workers.own() && self.pipeline.weights() == WeightVersions::Latest
     }
@@ -94,18 +94,19 @@ impl Config {
         }
     }
 
-    /// Returns whether the workers of lanes have the sums of gradients until the update. If the host
-    /// has the parameters, rounds must not overlap: a failed worker's sums are computed again from
-    /// the round's rows. Only in rounds that an audit draws, they go to the host, which compares them.
+    /// Returns whether the workers of lanes have the sums of gradients until the update. If the
+    /// host has the parameters, rounds must not overlap: a failed worker's sums are computed again
+    /// from the round's rows. Only in rounds that an audit draws, they go to the host, which
+    /// compares them.
     #[must_use]
     pub fn sums_stay(&self) -> bool {
         let one_version = self.pipeline.gradient_versions() == 1;
         self.has_worker_lanes() && (self.workers.own() || one_version)
     }
 
-    /// Returns the lanes whose rows are stored for as many micro-batches as are in flight. There are
-    /// none if lanes are workers: after a failure a lane may exceed its cap, and steps may be done
-    /// again from the rows of the update ([`Config::sums_stay`]).
+    /// Returns the lanes whose rows are stored for as many micro-batches as are in flight. There
+    /// are none if lanes are workers: after a failure a lane may exceed its cap, and steps may be
+    /// done again from the rows of the update ([`Config::sums_stay`]).
     #[must_use]
     pub fn ring_lanes(&self) -> Lanes {
         if self.has_worker_lanes() { Lanes::default() } else { self.lanes.lanes }

@@ -7,8 +7,8 @@ use crate::ids::StageId;
 use crate::program::Program;
 
 impl Placement {
-    /// Puts a program's stages in an order in which those of a lane follow each other, forward and back, and lanes
-    /// with them. Each stage still comes after what it reads, so no result changes.
+    /// Puts a program's stages in an order in which those of a lane follow each other, forward and
+    /// back, and lanes with them. Each stage still comes after what it reads, so no result changes.
     #[must_use]
     pub fn gathered(&self, program: &mut Program) -> Self {
         let count = program.stages.len();
@@ -32,7 +32,7 @@ impl Placement {
         Self { runs: order.iter().map(run).collect(), depth: self.depth }
     }
 
-    /// Whether each lane has one run of stages of a part.
+    /// Returns whether each lane has one run of stages of a part.
     fn is_gathered(&self, part: Range<usize>) -> bool {
         let mut runs = self.runs.get(part).unwrap_or_default().to_vec();
         runs.dedup();
@@ -42,8 +42,8 @@ impl Placement {
         runs.len() == count
     }
 
-    /// Appends the stages of a part: a lane's as long as there are any that have all that they read, then those of the
-    /// lane of the first that is left and has.
+    /// Appends the stages of a part: a lane's as long as there are any that have all that they
+    /// read, then those of the lane of the first that is left and has.
     fn follow(
         &self,
         program: &Program,

@@ -1,7 +1,7 @@
 //! Layers of deep networks: what each row, image or sequence goes through without a graph.
 //!
-//! Rows stay flat. An image is a row of `height * width * channels` values, channels last; a sequence is a
-//! group of consecutive rows, one a token.
+//! Rows stay flat. An image is a row of `height * width * channels` values, channels last; a
+//! sequence is a group of consecutive rows, one a token.
 
 use super::{Activation, Norm};
 use serde::{Deserialize, Serialize};
@@ -52,7 +52,7 @@ pub(crate) fn places(extent: u32, reach: u32, stride: u32, padding: u32) -> Opti
 pub struct Embedding {
     /// Rows of the table: numbers are from 0 to one less.
     pub entries: u32,
-    /// Whether a trained row of each place in the group is added.
+    /// True if a trained row of each place in the group is added.
     pub positions: bool,
 }
 
@@ -61,7 +61,7 @@ pub struct Embedding {
 pub struct SelfAttention {
     /// Heads, a divisor of the width.
     pub heads: u32,
-    /// Whether a row sees only itself and rows before it.
+    /// True if a row sees only itself and rows before it.
     pub causal: bool,
 }
 

@@ -11,8 +11,8 @@ pub struct First {
     pub kind: FirstKind,
     /// Standard deviation, bound, gain or value, as the kind has it.
     pub size: f64,
-    /// Whether values of the last product before each sum of a block and its input are divided by the root of
-    /// the number of these sums (Radford et al. 2019, section 2.3).
+    /// True if values of the last product before each sum of a block and its input are divided by
+    /// the root of the number of these sums (Radford et al. 2019, section 2.3).
     pub by_depth: bool,
 }
 
@@ -20,11 +20,13 @@ pub struct First {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FirstKind {
-    /// Normally, about 0, with the standard deviation `std` (0.02: Radford et al. 2018, section 4.1).
+    /// Normally, about 0, with the standard deviation `std` (0.02: Radford et al. 2018, section
+    /// 4.1).
     Normal,
     /// Uniformly in +-`bound`.
     Uniform,
-    /// Rows or columns, whichever are fewer, at right angles and `gain` long (Saxe, McClelland and Ganguli 2014).
+    /// Rows or columns, whichever are fewer, at right angles and `gain` long (Saxe, McClelland and
+    /// Ganguli 2014).
     Orthogonal,
     /// All 0.
     Zeros,
@@ -149,7 +151,7 @@ impl TryFrom<Written> for Init {
 }
 
 impl Init {
-    /// Whether nothing is said.
+    /// Returns whether nothing is said.
     pub(crate) fn is_empty(&self) -> bool {
         self.all.is_none() && self.parameters.is_empty()
     }

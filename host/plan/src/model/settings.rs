@@ -22,21 +22,22 @@ pub struct ModelSettings {
     pub kind: ModelKind,
     /// Width of every layer but the last, unless the layer says.
     pub hidden: u32,
-    /// The activation of every layer but the last, unless the layer says; `None`: the usual one of the layer's kind
-    /// ([`ModelKind::activation`]).
+    /// The activation of every layer but the last, unless the layer says; `None`: the usual one of
+    /// the layer's kind ([`ModelKind::activation`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activation: Option<Activation>,
-    /// The slope of every `leaky-relu`, unless the layer says; `None`: [`LEAKY_SLOPE`](super::LEAKY_SLOPE).
+    /// The slope of every `leaky-relu`, unless the layer says; `None`:
+    /// [`LEAKY_SLOPE`](super::LEAKY_SLOPE).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activation_slope: Option<f64>,
     /// Dropout on the input of every layer with weights, unless the layer says: 0 <= dropout < 1.
     pub dropout: f64,
-    /// Whether layers add a bias, unless the layer says.
+    /// True if layers add a bias, unless the layer says.
     pub bias: bool,
     /// What brings the rows of every layer but the last to one scale, unless the layer says.
     #[serde(default, skip_serializing_if = "is_default")]
     pub norm: Norm,
-    /// Whether layers that are as wide as their input add it, but the last, unless the layer says.
+    /// True if layers that are as wide as their input add it, but the last, unless the layer says.
     #[serde(default, skip_serializing_if = "is_default")]
     pub residual: bool,
     /// How weights start.
@@ -51,10 +52,12 @@ pub struct ModelSettings {
     /// What the rows of each class count in the loss; `None`: all the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class_weights: Option<ClassWeights>,
-    /// The exponent gamma of the focal loss (Lin et al. 2017, equation 4); 0: the cross-entropy itself.
+    /// The exponent gamma of the focal loss (Lin et al. 2017, equation 4); 0: the cross-entropy
+    /// itself.
     #[serde(default, skip_serializing_if = "is_default")]
     pub focal: f64,
-    /// The column of the edges' features that is their weight in layers that gather; `None`: each counts 1.
+    /// The column of the edges' features that is their weight in layers that gather; `None`: each
+    /// counts 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edge_weights: Option<EdgeColumn>,
     /// With `layers = N`: N hidden layers, whose outputs a last `linear` layer reads.
@@ -113,8 +116,8 @@ impl ModelSettings {
         Ok(settings)
     }
 
-    /// Gives each `leaky-relu` the slope 0.2, as run folders of format 1 have it: they have no key for the slope.
-    /// Other models stay as they are.
+    /// Gives each `leaky-relu` the slope 0.2, as run folders of format 1 have it: they have no key
+    /// for the slope. Other models stay as they are.
     pub fn set_slope_of_format_1(&mut self) {
         let leaky = |activation: Option<Activation>| matches!(activation, Some(Activation::LeakyRelu(_)));
         if leaky(self.activation) {
@@ -127,7 +130,8 @@ impl ModelSettings {
         }
     }
 
-    /// The paths of the components that its layers name, as written; twice where two layers name one.
+    /// The paths of the components that its layers name, as written; twice where two layers name
+    /// one.
     pub fn own_kernels(&self) -> impl Iterator<Item = &str> {
         let layers = match &self.layers {
             Layers::List(layers) => &layers[..],
@@ -224,7 +228,8 @@ impl ModelKind {
         Self::ALL.into_iter().find_map(|(name, kind)| (kind == self).then_some(name)).unwrap_or_default()
     }
 
-    /// The activation of its layers where nothing is said: ELU in attention (Velickovic et al. 2018), else ReLU.
+    /// The activation of its layers where nothing is said: ELU in attention (Velickovic et al.
+    /// 2018), else ReLU.
     #[must_use]
     pub const fn activation(self) -> Activation {
         match self {
@@ -260,8 +265,8 @@ pub enum Layers {
 /// A layer as written: what is `None` comes from the model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LayerSettings {
-    /// The layer's kind: one of [`LayerSettings::KERNELS`] or [`LayerSettings::BUILT_IN`], or the path of a component
-    /// ([`LayerSettings::is_path`]).
+    /// The layer's kind: one of [`LayerSettings::KERNELS`] or [`LayerSettings::BUILT_IN`], or the
+    /// path of a component ([`LayerSettings::is_path`]).
     pub kernel: String,
     /// Width of its output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -396,11 +401,12 @@ pub struct KindSettings {
     /// What a negative score is multiplied by (`gat`, `gatv2`: 0.2).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub negative_slope: Option<f64>,
-    /// Whether its kernel is told what is known of edges (`gatv2`, kernels of the user's own on edges: false).
+    /// Whether its kernel is told what is known of edges (`gatv2`, kernels of the user's own on
+    /// edges: false).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edge_features: Option<bool>,
-    /// What stands for a graph (`readout`: the mean of its vertices' rows). Said of a model of so many layers, a
-    /// `readout` and a `linear` layer follow them.
+    /// What stands for a graph (`readout`: the mean of its vertices' rows). Said of a model of so
+    /// many layers, a `readout` and a `linear` layer follow them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub readout: Option<Readout>,
 }
@@ -454,23 +460,25 @@ impl LayerSettings {
     /// What a kernel may be besides, in refusals.
     pub(crate) const OR_PATH: &str = "or the path of a component, with a `/` or ending in `.wasm`";
 
-    /// Whether a layer's kernel is the path of a component: it contains `/` or ends with `.wasm`.
+    /// Returns whether a layer's kernel is the path of a component: it contains `/` or ends with
+    /// `.wasm`.
     #[must_use]
     pub fn is_path(kernel: &str) -> bool {
         kernel.contains('/') || kernel.ends_with(".wasm")
     }
 
-    /// Built-in kernels that are layers by their own name, with `attributes` as the kernel has them.
+    /// Built-in kernels that are layers by their own name, with `attributes` as the kernel has
+    /// them.
     pub const BUILT_IN: [&'static str; 3] = ["binary", "ipa", "spiking"];
 
-    /// Whether a layer hands its rows to a kernel as they are, and takes what comes: a component's path, or one of
-    /// [`Self::BUILT_IN`].
+    /// Returns whether a layer hands its rows to a kernel as they are, and takes what comes: a
+    /// component's path, or one of [`Self::BUILT_IN`].
     #[must_use]
     pub fn is_own(kernel: &str) -> bool {
         Self::is_path(kernel) || Self::BUILT_IN.contains(&kernel)
     }
 
-    /// Whether it has a key that only some kinds have.
+    /// Returns whether it has a key that only some kinds have.
     pub(super) fn has(&self, kinds: &[&str]) -> bool {
         let along_edges = Self::is_path(&self.kernel) && self.on == Some(On::Edges);
         kinds.contains(&&self.kernel[..]) || along_edges && kinds.contains(&Self::OWN_ON_EDGES)

@@ -102,9 +102,9 @@ pub struct Wanted {
     /// Micro-batches of an update, of all replicas together, to choose from: multiples of the
     /// width.
     pub micro: Vec<u32>,
-    /// Whether a stage may keep its inputs only, and go forward again before it goes back.
+    /// True if a stage may keep its inputs only, and go forward again before it goes back.
     pub recompute: bool,
-    /// Whether stages that do not need each other may run side by side (GraphPipe); else each
+    /// True if stages that do not need each other may run side by side (GraphPipe); else each
     /// follows the one before it, as in plans for chains.
     pub parallel: bool,
     /// Copies of the weights that their owner holds besides their versions: the sum of gradients
@@ -123,8 +123,8 @@ pub struct HostWork {
     pub update: f64,
     /// Cores that lanes and this thread have in common; 0: it has one of its own.
     pub cores: u32,
-    /// Bytes a second over which lanes get what operators read of the data, with each micro-batch, while they go back
-    /// on the one before. `None`: it is there.
+    /// Bytes a second over which lanes get what operators read of the data, with each micro-batch,
+    /// while they go back on the one before. `None`: it is there.
     pub data: Option<f64>,
 }
 

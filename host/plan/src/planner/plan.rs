@@ -42,7 +42,7 @@ pub struct PlannedStage {
     pub lanes: Vec<usize>,
     /// The stages that it waits for, forward.
     pub reads: Vec<usize>,
-    /// Whether it keeps its inputs only, and goes forward again before it goes back.
+    /// True if it keeps its inputs only, and goes forward again before it goes back.
     pub recompute: bool,
     /// Micro-batches in flight at most.
     pub in_flight: u32,

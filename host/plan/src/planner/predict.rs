@@ -137,7 +137,8 @@ impl Candidate<'_> {
         of_lanes.max(host) + self.setting.work.update
     }
 
-    /// Seconds that all cores work in a round, over these cores, where the host's thread shares them.
+    /// Seconds that all cores work in a round, over these cores, where the host's thread shares
+    /// them.
     fn shared(&self) -> f64 {
         let work = self.setting.work;
         if work.cores == 0 {
@@ -191,12 +192,12 @@ impl Candidate<'_> {
         lanes.into_iter().fold(0.0, f64::max)
     }
 
-    /// Whether each lane holds what it has to.
+    /// Returns whether each lane holds what it has to.
     pub(super) fn fits_lanes(&self) -> bool {
         self.counted.iter().all(|stage| stage.recompute.is_some())
     }
 
-    /// Whether the lanes and the host do.
+    /// Returns whether the lanes and the host do.
     pub(super) fn fits(&self) -> bool {
         let host = self.setting.host.and_then(|host| host.memory);
         self.fits_lanes() && host.is_none_or(|most| self.host_memory() <= most)

@@ -37,7 +37,7 @@ impl Part {
         decompose((0..graph.len()).collect(), &ordered)
     }
 
-    /// Whether all is one chain.
+    /// Returns whether all is one chain.
     pub(super) fn is_chain(&self) -> bool {
         match self {
             Self::Whole(_) => true,

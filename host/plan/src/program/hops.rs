@@ -1,11 +1,12 @@
 //! How many gathers lie between a stage's rows and the loss.
 //!
-//! With rows in the order of hops (training rows first, then their neighbours, and so on) a layer computes a
-//! prefix of them: a stage that lies h gathers before the loss runs on the rows within h hops. Backward it
-//! is the same, but that the gradient of a gather's input has the rows within one hop more.
+//! With rows in the order of hops (training rows first, then their neighbours, and so on) a layer
+//! computes a prefix of them: a stage that lies h gathers before the loss runs on the rows within h
+//! hops. Backward it is the same, but that the gradient of a gather's input has the rows within one
+//! hop more.
 //!
-//! A slot has as many rows as the stage that reads most of them. Rows past those that its writer computes
-//! are zeros: a gradient to which they add nothing.
+//! A slot has as many rows as the stage that reads most of them. Rows past those that its writer
+//! computes are zeros: a gradient to which they add nothing.
 
 use super::{Over, Phase, Program, Scope, Stage};
 use crate::ids::{SlotId, StageId};
@@ -57,7 +58,8 @@ impl Hops {
             for slot in stage.writes() {
                 hops.slots[slot.index()] = own;
             }
-            // A gather's gradient too is read on all of its rows: a vertex may be its own neighbour.
+            // A gather's gradient too is read on all of its rows: a vertex may be its own
+            // neighbour.
             for (slot, _) in stage.reads() {
                 let slot = &mut hops.slots[slot.index()];
                 *slot = (*slot).max(own);
@@ -85,7 +87,7 @@ impl Hops {
     }
 }
 
-/// Whether a stage reads rows of neighbours; norms over all rows read their own.
+/// Returns whether a stage reads rows of neighbours; norms over all rows read their own.
 fn is_gather(program: &Program, stage: &Stage) -> bool {
     let relation = stage.via.and_then(|via| program.relations.get(via.index()));
     relation.is_some_and(|relation| relation.over == Over::Neighbours)

@@ -44,7 +44,8 @@ impl Step {
         }
     }
 
-    /// Operations of a value of the output: two a product of a convolution, one a value of a pooling's window.
+    /// Operations of a value of the output: two a product of a convolution, one a value of a
+    /// pooling's window.
     fn value_flops(&self) -> f64 {
         match self {
             Self::Conv(conv) => 2.0 * f64::from(conv.size).powi(2) * f64::from(conv.image.2),
@@ -81,8 +82,8 @@ impl Chain {
     /// The chain of these layers.
     ///
     /// # Errors
-    /// [`Error::Chain`] without layers, where a window does not fit into its image, and where a layer reads another
-    /// image than the one before makes.
+    /// [`Error::Chain`] without layers, where a window does not fit into its image, and where a
+    /// layer reads another image than the one before makes.
     pub fn new(steps: Vec<Step>) -> Result<Self> {
         let mut images: Vec<Image> = steps.first().map(Step::image).into_iter().collect();
         for (layer, step) in steps.iter().enumerate() {
@@ -117,7 +118,7 @@ impl Chain {
         self.steps.len()
     }
 
-    /// Whether there is none, which [`Self::new`] refuses.
+    /// Returns whether there is none, which [`Self::new`] refuses.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
@@ -180,7 +181,8 @@ impl Chain {
     }
 }
 
-/// The 13 convolutions and 5 poolings of VGG-16 (Simonyan and Zisserman 2015, table 1, D), 224 x 224.
+/// The 13 convolutions and 5 poolings of VGG-16 (Simonyan and Zisserman 2015, table 1, D), 224 x
+/// 224.
 #[must_use]
 pub fn vgg16() -> Chain {
     let (mut steps, mut images) = (Vec::new(), vec![Image(224, 224, 3)]);

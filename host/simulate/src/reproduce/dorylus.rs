@@ -1,9 +1,11 @@
-//! Dorylus (Thorpe et al. 2021): graph networks on CPU servers and functions, against CPUs and GPUs alone.
+//! Dorylus (Thorpe et al. 2021): graph networks on CPU servers and functions, against CPUs and GPUs
+//! alone.
 //!
-//! [`reproduce`] fits five figures on GCN Reddit-small ([`Fitted`]), predicts the other five rows of
-//! [`PUBLISHED`] with the same simulator, and compares V ratios. V = 1 / (T x C), so a ratio of V within a
-//! row needs no number of epochs: those are not known, and times are relative. An error beyond
-//! [`LARGE_ERROR`] gets reasons: figures that, varied for this row alone, bring the published ratio.
+//! [`reproduce`] fits five figures on GCN Reddit-small ([`Fitted`]), predicts the other five rows
+//! of [`PUBLISHED`] with the same simulator, and compares V ratios. V = 1 / (T x C), so a ratio of
+//! V within a row needs no number of epochs: those are not known, and times are relative. An error
+//! beyond [`LARGE_ERROR`] gets reasons: figures that, varied for this row alone, bring the
+//! published ratio.
 
 mod fit;
 mod machines;
@@ -73,7 +75,7 @@ impl Compared {
         self.simulated / self.published - 1.0
     }
 
-    /// Whether it is beyond [`LARGE_ERROR`].
+    /// Returns whether it is beyond [`LARGE_ERROR`].
     #[must_use]
     pub fn is_large(&self) -> bool {
         self.error().abs() > LARGE_ERROR
@@ -83,7 +85,8 @@ impl Compared {
 /// Fits, predicts, compares, finds reasons, and sweeps the machines of the price list.
 ///
 /// # Errors
-/// [`Error::Fit`]; [`Error::Plan`] for a price list without the machines; what [`crate::simulate`] refuses.
+/// [`Error::Fit`]; [`Error::Plan`] for a price list without the machines; what [`crate::simulate`]
+/// refuses.
 pub fn reproduce(prices: &Prices) -> Result<Dorylus, Error> {
     let fitted = fit(prices)?;
     let mut rows = Vec::with_capacity(PUBLISHED.len());

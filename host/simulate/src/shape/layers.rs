@@ -29,9 +29,9 @@ pub enum Kind {
 /// In which order, and in which pieces, layers are computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LayerOrder {
-    /// Whether each layer of a GCN gathers before its product, the first one in every epoch too.
+    /// True if each layer of a GCN gathers before its product, the first one in every epoch too.
     pub gather_first: bool,
-    /// Whether consecutive tensor steps on the same rows are one task.
+    /// True if consecutive tensor steps on the same rows are one task.
     pub fused: bool,
 }
 
@@ -67,8 +67,8 @@ impl Shape {
         Ok(model)
     }
 
-    /// Puts the steps of a program in the shape's order: what stands for the features takes no time and
-    /// sends nothing, since features are everywhere from the start.
+    /// Puts the steps of a program in the shape's order: what stands for the features takes no time
+    /// and sends nothing, since features are everywhere from the start.
     pub(super) fn ordered(&self, mut program: Program) -> Result<Program, Error> {
         if let Some(stage) = program.stages.first_mut().filter(|_| self.is_gathered_first()) {
             (stage.place, stage.cost) = (Place::Host, Cost::default());
@@ -101,7 +101,8 @@ mod tests {
         let gathers: Vec<u32> = found.iter().filter(|line| line.1 > 0).map(|line| line.1).collect();
         // AH of 300 features, of 64 hidden values, and the gradient of the latter.
         assert_eq!(gathers, [300, 64, 64], "{found:?}");
-        // AV of the first layer; AV of the last with the loss and its gradient; the first weight's gradient.
+        // AV of the first layer; AV of the last with the loss and its gradient; the first weight's
+        // gradient.
         assert_eq!(found.iter().filter(|line| line.2).count(), 3, "{found:?}");
     }
 

@@ -84,7 +84,7 @@ impl Activation {
         }
     }
 
-    /// Whether f(0) = 0, so that values that are not stored stay away.
+    /// Returns whether f(0) = 0, so that values that are not stored stay away.
     pub fn keeps_zero(self) -> bool {
         self != Self::Sigmoid
     }
@@ -96,8 +96,8 @@ impl Activation {
 #[allow(clippy::excessive_precision, reason = "the coefficients as Cephes prints them")]
 pub fn exp(x: f32) -> f32 {
     let x = x.clamp(-87.336_55, 88.722_83);
-    // Round to nearest by adding and taking away 1.5 * 2^23, above which the last bits are the integer:
-    // a conversion, which has to mind what does not fit, takes as long as all the rest.
+    // Round to nearest by adding and taking away 1.5 * 2^23, above which the last bits are the
+    // integer: a conversion, which has to mind what does not fit, takes as long as all the rest.
     let rounded = x * std::f32::consts::LOG2_E + 12_582_912.0;
     let n = rounded - 12_582_912.0;
     let r = x - n * 0.693_359_375;
@@ -109,7 +109,8 @@ pub fn exp(x: f32) -> f32 {
     p = p * r + 1.666_666_55e-1;
     p = p * r + 5.000_000_1e-1;
     let y = p * r * r + r + 1.0;
-    // n is in -126..=128 (or nothing, where x is no number, as y is then); 2^n in two steps, for 2^128 is no f32.
+    // n is in -126..=128 (or nothing, where x is no number, as y is then); 2^n in two steps, for
+    // 2^128 is no f32.
     let n = (rounded.to_bits() as i32).wrapping_sub(12_582_912.0f32.to_bits() as i32);
     let half = n >> 1;
     let rest = n - half;

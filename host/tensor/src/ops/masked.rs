@@ -1,7 +1,8 @@
 //! Softmax over runs of a row, as attention has it: scaled, and of what a query may see alone.
 //!
-//! A row holds products of p rows and q columns each; a run is one of those rows. Sums go over 16 lanes and then
-//! over the lanes in halves, so that they are the same bits at every width of registers.
+//! A row holds products of p rows and q columns each; a run is one of those rows. Sums go over 16
+//! lanes and then over the lanes in halves, so that they are the same bits at every width of
+//! registers.
 #![allow(unsafe_code)]
 
 use super::activation::exp;
@@ -18,7 +19,7 @@ pub struct Runs {
     pub rows: usize,
     /// q: values of a run.
     pub columns: usize,
-    /// Whether run i sees the first i + 1 values alone.
+    /// True if run i sees the first i + 1 values alone.
     pub causal: bool,
 }
 
@@ -58,7 +59,8 @@ fn chunk(from: &[f32], start: usize, filler: f32) -> [f32; LANES] {
 /// The larger, or what is no number.
 #[inline(always)]
 fn larger(a: f32, b: f32) -> f32 {
-    // A NaN is neither larger nor smaller: `b` is taken where it is one, and an `a` that is one stays.
+    // A NaN is neither larger nor smaller: `b` is taken where it is one, and an `a` that is one
+    // stays.
     if a >= b || a.is_nan() { a } else { b }
 }
 
@@ -112,7 +114,8 @@ fn softmax_body<const _FMA: bool>(x: View<'_>, runs: Runs, scale: f32, out: &mut
 }
 
 dispatch! {
-    /// out = the gradient of x where y = softmax(scale x), run by run: scale y (grad - the run's sum of y grad).
+    /// out = the gradient of x where y = softmax(scale x), run by run: scale y (grad - the run's
+    /// sum of y grad).
     pub fn softmax_backward(y: View<'_>, grad: View<'_>, columns: usize, scale: f32, out: &mut ViewMut<'_>) = backward_body
 }
 

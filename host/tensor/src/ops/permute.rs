@@ -1,5 +1,5 @@
-//! Dimensions of a row in another order. All goes through one routine that transposes blocks of 8 x 8 values in
-//! registers, or through copies of runs where the last dimension stays.
+//! Dimensions of a row in another order. All goes through one routine that transposes blocks of 8 x
+//! 8 values in registers, or through copies of runs where the last dimension stays.
 #![allow(unsafe_code)]
 
 use crate::simd::dispatch;
@@ -148,13 +148,14 @@ fn permute_rows_body<const _FMA: bool>(x: View<'_>, plan: Plan, out: &mut ViewMu
     }
 }
 
-/// Whether `order` names each of `dimensions` dimensions once, the first of them first.
+/// Returns whether `order` names each of `dimensions` dimensions once, the first of them first.
 pub fn is_order(order: &[usize], dimensions: usize) -> bool {
     order.len() == dimensions && order.first() == Some(&0) && (0..dimensions).all(|d| order.contains(&d))
 }
 
-/// Row by row: dimension i of `out` is dimension order[i] of x, whose rows have these extents. Dimension 0 are the
-/// rows, which stay. `order` is one by [`is_order`], of 1 + extents; there are at most three extents.
+/// Row by row: dimension i of `out` is dimension order[i] of x, whose rows have these extents.
+/// Dimension 0 are the rows, which stay. `order` is one by [`is_order`], of 1 + extents; there are
+/// at most three extents.
 pub fn permute(x: View<'_>, extents: &[usize], order: &[usize], out: &mut ViewMut<'_>) {
     if x.columns() == 0 {
         return;
@@ -177,7 +178,8 @@ pub fn permute(x: View<'_>, extents: &[usize], order: &[usize], out: &mut ViewMu
 mod tests {
     use super::*;
 
-    /// Every order of three dimensions, of extents that are and are not multiples of a block's side.
+    /// Every order of three dimensions, of extents that are and are not multiples of a block's
+    /// side.
     #[test]
     fn every_order_of_every_extent() {
         let orders: [&[usize]; 6] =

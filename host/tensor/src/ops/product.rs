@@ -1,9 +1,10 @@
-//! Dense products. A routine is chosen by the widths alone, so a row's bits do not depend on how many
-//! rows there are; sums over rows follow the [`Grid`].
+//! Dense products. A routine is chosen by the widths alone, so a row's bits do not depend on how
+//! many rows there are; sums over rows follow the [`Grid`].
 //!
-//! With 512-bit registers all go to [`tiles`]. Elsewhere narrow products (a weight that stays in the
-//! first-level cache) use register tiles that the compiler makes: packing, which a general product does,
-//! costs more than they do. Wide ones go to `matrixmultiply`, whose results do not depend on how rows are cut.
+//! With 512-bit registers all go to [`tiles`]. Elsewhere narrow products (a weight that stays in
+//! the first-level cache) use register tiles that the compiler makes: packing, which a general
+//! product does, costs more than they do. Wide ones go to `matrixmultiply`, whose results do not
+//! depend on how rows are cut.
 #![allow(unsafe_code)]
 
 mod atoms;
@@ -42,7 +43,7 @@ fn lanes(columns: usize) -> usize {
     if columns <= 8 { 8 } else { columns.next_multiple_of(16) }
 }
 
-/// Whether a [k, n] weight is narrow.
+/// Returns whether a [k, n] weight is narrow.
 fn is_narrow(k: usize, n: usize) -> bool {
     lanes(n) <= NARROW_LANES && k * lanes(n) <= NARROW_VALUES
 }
@@ -399,7 +400,8 @@ fn pass_positive_body<const FMA: bool>(u: View<'_>, scale: f32, rows: &mut ViewM
     }
 }
 
-/// Returns whether [`transposed_product`] sums its rows first and adds the result to the sums before.
+/// Returns whether [`transposed_product`] sums its rows first and adds the result to the sums
+/// before.
 fn adds_chains(k: usize, m: usize) -> bool {
     #[cfg(target_arch = "x86_64")]
     if tiles::available() {
@@ -437,7 +439,8 @@ pub(crate) fn transposed_product(u: View<'_>, d: View<'_>, sums: &mut [f32]) {
     }
     if !is_narrow_gradient(k, m) {
         let mut out = ViewMut::padded(sums, k, m, lanes(m));
-        // SAFETY of the addresses is as in `wide`: u^T has row stride 1 and column stride u.stride().
+        // SAFETY of the addresses is as in `wide`: u^T has row stride 1 and column stride
+        // u.stride().
         let stride = out.stride();
         // SAFETY: u holds rows * stride values, d likewise, sums k * lanes(m).
         unsafe {

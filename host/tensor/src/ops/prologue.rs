@@ -52,7 +52,7 @@ impl Prologue<'_> {
         cut: 1,
     };
 
-    /// Whether u = x.
+    /// Returns whether u = x.
     pub fn is_identity(&self) -> bool {
         self.bias.is_none() && self.activation == Activation::Identity && self.dropout.is_none()
     }

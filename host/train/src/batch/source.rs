@@ -32,7 +32,7 @@ pub(crate) enum Chooser {
 }
 
 impl Chooser {
-    /// Whether rows count differently in the loss.
+    /// Returns whether rows count differently in the loss.
     pub(crate) fn weighs_rows(&self, settings: &Settings) -> bool {
         match self {
             Self::Rows => false,
@@ -147,8 +147,8 @@ impl Source {
         }
     }
 
-    /// Returns the factor that each training row of a round's parts, or each known value of one, has in the loss,
-    /// and the rows that this loss is a mean of.
+    /// Returns the factor that each training row of a round's parts, or each known value of one,
+    /// has in the loss, and the rows that this loss is a mean of.
     pub(super) fn weight(&self, parts: &[Arc<Part>]) -> (f32, RoundRows) {
         let weights = parts.iter().map(|part| part.weights).sum();
         let fixed = |weight: f32| (weight, RoundRows { divisor: 1.0 / f64::from(weight), weights });
@@ -208,8 +208,8 @@ impl Source {
         self.made_of(&sub, None, None)
     }
 
-    /// A part of a subgraph; `shares` is what each row counts in the loss of a part of a vertex cut, `cut` says
-    /// where a batch without lists is cut.
+    /// A part of a subgraph; `shares` is what each row counts in the loss of a part of a vertex
+    /// cut, `cut` says where a batch without lists is cut.
     fn made_of(&self, sub: &Subgraph, shares: Option<&[f32]>, cut: Option<&RowCut>) -> Result<Arc<Part>> {
         let features = self.select(&self.features, &sub.ids)?;
         let gathered = self.gathered.as_ref().map(|all| self.select(all, &sub.ids)).transpose()?;
@@ -244,7 +244,8 @@ impl Source {
         Ok(Arc::new(Part::new(levels, vertices, (counted, weights), (features, gathered))))
     }
 
-    /// Returns the sum of the weights of a part's training rows in the loss; `counted` if the sampler adds none.
+    /// Returns the sum of the weights of a part's training rows in the loss; `counted` if the
+    /// sampler adds none.
     fn loss_weights(&self, levels: &[Level], ids: &[u32], counted: f64) -> f64 {
         let weighs = self.counts.is_some() || matches!(self.chooser, Chooser::Parts { .. });
         let interval = levels.first().map(|level| &level.interval).filter(|_| weighs);
@@ -379,13 +380,13 @@ impl Source {
         Ok(PartLists { graph, scale: Arc::new(scale), inverse, edges, of_means })
     }
 
-    /// Whether a part's sums stand for those of the whole graph.
+    /// Returns whether a part's sums stand for those of the whole graph.
     fn is_estimate(&self) -> bool {
         self.counts.is_some() || self.settings.sampler == eciton_plan::Sampler::Neighbours
     }
 
-    /// A factor of each edge by which a part's sum is an unbiased estimate of the whole graph's; and the same
-    /// of its mean, which divides by the length of the part's list.
+    /// A factor of each edge by which a part's sum is an unbiased estimate of the whole graph's;
+    /// and the same of its mean, which divides by the length of the part's list.
     fn factors(&self, sub: &Subgraph, lists: &Adjacency) -> (Option<Vec<f32>>, Option<Vec<f32>>) {
         // The number of a row's edges in the whole graph for one of the part's.
         let mut shares = Vec::with_capacity(lists.neighbours().len());
@@ -426,8 +427,8 @@ fn without_lists(ids: Vec<u32>) -> Result<Subgraph> {
     Ok(Subgraph { hops: vec![ids.len() as u32], ids, incoming, edges: Vec::new(), targets: None })
 }
 
-/// What counts and vertex cuts are drawn from. They belong to the data and not to a run, so that each of a
-/// run's seeds trains as a run of that seed alone.
+/// What counts and vertex cuts are drawn from. They belong to the data and not to a run, so that
+/// each of a run's seeds trains as a run of that seed alone.
 const DATA_SEED: u64 = 0;
 
 /// Most subgraphs that counts are taken from.
@@ -437,8 +438,8 @@ impl Chooser {
     /// As the settings say.
     ///
     /// # Errors
-    /// [`Error::Data`] for settings that a sampler cannot take, [`Error::Batch`] for a program that has
-    /// gathers where nothing samples neighbours.
+    /// [`Error::Data`] for settings that a sampler cannot take, [`Error::Batch`] for a program that
+    /// has gathers where nothing samples neighbours.
     pub(crate) fn new(settings: &Settings, inputs: &Inputs, program: &Program) -> Result<Self> {
         use eciton_plan::Sampler as Named;
         let graph = &inputs.dataset.graph;

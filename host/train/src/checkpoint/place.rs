@@ -25,7 +25,7 @@ pub fn folder(run: &Path) -> PathBuf {
     run.with_file_name(name)
 }
 
-/// Whether there is a checkpoint from which the run of this folder could go on.
+/// Returns whether there is a checkpoint from which the run of this folder could go on.
 #[must_use]
 pub fn is_resumable(run: &Path) -> bool {
     let any =
@@ -33,15 +33,16 @@ pub fn is_resumable(run: &Path) -> bool {
     names(&folder(run)).is_ok_and(any)
 }
 
-/// The numeric class of the checkpoints beside a run's folder; `None`: there are none, or nobody can say.
+/// The numeric class of the checkpoints beside a run's folder; `None`: there are none, or nobody
+/// can say.
 pub(crate) fn numeric_class(run: &Path) -> Option<String> {
     let path = folder(run).join(VERSIONS);
     let versions: Versions = parse(&read(&path, MAX_RECORD_BYTES).ok()?, &path).ok()?;
     Some(versions.numeric_class)
 }
 
-/// Returns the SHA-256 of the settings that the checkpoints beside a run's folder were made with, and their
-/// configuration. The first is empty for checkpoints of Eciton 0.1.0.
+/// Returns the SHA-256 of the settings that the checkpoints beside a run's folder were made with,
+/// and their configuration. The first is empty for checkpoints of Eciton 0.1.0.
 ///
 /// # Errors
 /// Records that are missing or damaged.
@@ -127,11 +128,12 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Makes and locks the place beside a run folder for a new run. What a killed process left of a run
-    /// without a checkpoint is taken over.
+    /// Makes and locks the place beside a run folder for a new run. What a killed process left of a
+    /// run without a checkpoint is taken over.
     ///
     /// # Errors
-    /// [`Error::Busy`] while another process works on it, [`Error::Unfinished`] where checkpoints are.
+    /// [`Error::Busy`] while another process works on it, [`Error::Unfinished`] where checkpoints
+    /// are.
     pub(crate) fn create(run: &Path, shown: &Path) -> Result<Self> {
         let mut place = Self::lock(run, shown, true)?;
         if let Some(newest) = place.points()?.iter().filter_map(|named| named.epoch).max() {
@@ -195,8 +197,8 @@ impl Place {
         self.keep = true;
     }
 
-    /// Removes the unfinished folders of this run that killed processes left: whoever is at work on it
-    /// holds the lock. `own` is this process's.
+    /// Removes the unfinished folders of this run that killed processes left: whoever is at work on
+    /// it holds the lock. `own` is this process's.
     pub(crate) fn remove_debris(&self, run: &Path, own: Option<&str>) {
         let parent = run.parent().unwrap_or(Path::new("."));
         let Some(name) = run.file_name().filter(|_| self.locked) else { return };
@@ -236,7 +238,8 @@ impl Place {
         Ok(())
     }
 
-    /// Whether these are the checkpoints of a run that has finished: their settings are the same, whatever comments say.
+    /// Whether these are the checkpoints of a run that has finished: their settings are the same,
+    /// whatever comments say.
     pub(crate) fn is_of(&self, run: &Path) -> Result<bool> {
         let own = self.path.join(CONFIG);
         if !own.exists() {
@@ -276,7 +279,7 @@ fn names(folder: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Whether an open file is still the one of that name.
+/// Returns whether an open file is still the one of that name.
 fn is_same(file: &File, path: &Path) -> bool {
     #[cfg(unix)]
     {

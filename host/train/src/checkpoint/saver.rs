@@ -65,7 +65,7 @@ pub(crate) struct Saver {
     finals: usize,
     last: Instant,
     epochs: u32,
-    /// Whether it was told that a checkpoint could not be written.
+    /// True if it was told that a checkpoint could not be written.
     warned: bool,
 }
 
@@ -141,7 +141,7 @@ impl Saver {
         self.epochs = self.epochs.saturating_add(1);
     }
 
-    /// Whether a checkpoint is due.
+    /// Returns whether a checkpoint is due.
     pub(crate) fn is_due(&self) -> bool {
         let settings = &self.beginning.settings;
         let by_epochs = settings.every > 0 && self.epochs >= settings.every;
@@ -149,8 +149,8 @@ impl Saver {
         by_epochs || settings.seconds > 0 && self.last.elapsed() >= patience
     }
 
-    /// Writes a checkpoint. A full disk does not end the run: the next one is tried when it is due. Returns what is
-    /// to be told of that.
+    /// Writes a checkpoint. A full disk does not end the run: the next one is tried when it is due.
+    /// Returns what is to be told of that.
     pub(crate) fn save(&mut self, folder: &mut RunFolder, now: &Now<'_>) -> Result<Option<String>> {
         let warned = self.try_write(folder, now)?;
         (self.last, self.epochs) = (Instant::now(), 0);
@@ -161,7 +161,8 @@ impl Saver {
     pub(crate) fn stopped(&mut self, folder: &mut RunFolder, now: &Now<'_>) -> Result<Option<String>> {
         let Some(last) = now.trained.epochs.last() else { return Ok(None) };
         let written = self.written.last().is_some_and(|w| (w.seed, w.epoch) == (last.seed, last.epoch));
-        // Where tasks were cancelled in the middle of an epoch the weights are still those of its start.
+        // Where tasks were cancelled in the middle of an epoch the weights are still those of its
+        // start.
         if written || now.weights.steps() != now.epochs.last(last.epoch).0 {
             return Ok(None);
         }
@@ -257,7 +258,8 @@ impl Saver {
         Ok((metrics.sync()?, seeds.sync()?))
     }
 
-    /// Removes checkpoints that are neither among the newest nor the best of the seed that is trained.
+    /// Removes checkpoints that are neither among the newest nor the best of the seed that is
+    /// trained.
     fn retire(&mut self, seed: u64) -> Result<()> {
         let keep = self.beginning.settings.keep.max(1) as usize;
         let of_seed = self.written.iter().filter(|w| w.seed == seed && w.validation.is_some());
@@ -280,8 +282,8 @@ impl Saver {
         Ok(())
     }
 
-    /// Removes the checkpoints of an epoch of a seed and later ones; `earlier` are the seeds before.
-    /// Returns the newest that is left of the seed, if there is one that is whole.
+    /// Removes the checkpoints of an epoch of a seed and later ones; `earlier` are the seeds
+    /// before. Returns the newest that is left of the seed, if there is one that is whole.
     pub(crate) fn newest_before(
         &mut self,
         earlier: &[u64],
@@ -303,7 +305,8 @@ impl Saver {
         Ok(None)
     }
 
-    /// Goes back to where `n` seeds had finished, and `metrics` was all that was recorded of epochs.
+    /// Goes back to where `n` seeds had finished, and `metrics` was all that was recorded of
+    /// epochs.
     pub(crate) fn rewind(&mut self, n: usize, metrics: &[u8]) -> Result<()> {
         (self.finals, self.epochs, self.last) = (self.finals.min(n), 0, Instant::now());
         let Some((journal, _)) = &self.journals else { return Ok(()) };
@@ -325,13 +328,13 @@ impl Saver {
         self.written.last().map(|w| (w.seed, w.epoch))
     }
 
-    /// Whether there are checkpoints.
+    /// Returns whether there are checkpoints.
     pub(crate) fn has_written(&self) -> bool {
         !self.written.is_empty()
     }
 
-    /// The run folder is in its place: removes the checkpoints, unless they are to stay or the run, which
-    /// was `stopped`, can go on from them.
+    /// The run folder is in its place: removes the checkpoints, unless they are to stay or the run,
+    /// which was `stopped`, can go on from them.
     pub(crate) fn finish(self, stopped: bool) {
         let keep_after = (stopped || self.beginning.settings.keep_after) && self.has_written();
         self.place.finish(keep_after);

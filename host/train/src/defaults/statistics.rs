@@ -48,7 +48,7 @@ pub struct Statistics {
     pub outputs: u32,
     /// Rows that train.
     pub training: u32,
-    /// Whether some rows validate.
+    /// True if some rows validate.
     pub is_validated: bool,
     /// Share of the features' values that are not 0.
     pub filled: f64,
@@ -93,8 +93,8 @@ impl Statistics {
     }
 }
 
-/// Whether the validation rows differ in their labels: metrics of classes are undefined on rows of
-/// one class.
+/// Returns whether the validation rows differ in their labels: metrics of classes are undefined on
+/// rows of one class.
 fn is_validated(dataset: &Dataset) -> bool {
     let mut rows = dataset.split.validation.iter().map(|&row| row as usize);
     match &dataset.labels {

@@ -29,7 +29,7 @@ impl Epochs {
         Round(epoch.saturating_mul(self.0))
     }
 
-    /// Whether an epoch ends with a round.
+    /// Returns whether an epoch ends with a round.
     pub(crate) fn ends(self, round: Round) -> bool {
         round.0.is_multiple_of(self.0)
     }
@@ -39,7 +39,8 @@ impl Epochs {
 #[derive(Debug, Default, Clone)]
 pub(super) struct Sum {
     rounds: u32,
-    /// Loss of the only round so far. The loss of an epoch of one round is that round's, bit for bit.
+    /// Loss of the only round so far. The loss of an epoch of one round is that round's, bit for
+    /// bit.
     only: f64,
     /// Sum of the losses of all rows, each times the weight of its row.
     losses: f64,
@@ -49,7 +50,8 @@ pub(super) struct Sum {
 }
 
 impl Sum {
-    /// Adds a round: its loss, the rows that this loss is a mean of, and the gradient norm if it is known.
+    /// Adds a round: its loss, the rows that this loss is a mean of, and the gradient norm if it is
+    /// known.
     pub(super) fn add(&mut self, loss: f64, rows: RoundRows, norm: Option<f64>) {
         self.rounds += 1;
         self.only = loss;
@@ -58,8 +60,8 @@ impl Sum {
         self.norm += norm.unwrap_or(0.0);
     }
 
-    /// Returns the mean loss over the rows of the epoch and, if `norm` is known, the mean gradient norm over its
-    /// rounds. The loss is 0 if no row has a weight.
+    /// Returns the mean loss over the rows of the epoch and, if `norm` is known, the mean gradient
+    /// norm over its rounds. The loss is 0 if no row has a weight.
     pub(super) fn means(&self, norm: Option<f64>) -> (f64, Option<f64>) {
         let loss = match self.rounds {
             0 | 1 => self.only,

@@ -1,9 +1,10 @@
 //! The judge of a seed's models: which is the best so far, and whether to go on.
 //!
-//! Two questions with two answers. The *best* model is that of the best validation metric: the first
-//! of equals, or the last one with `run.keep = "last-best"`. For *patience* a metric is better where it is above that of the last better
-//! one by more than `run.min_delta`; the run ends at the first evaluation that is `run.patience`
-//! epochs or more after it (Prechelt 1998, in the form of Keras's `EarlyStopping`).
+//! Two questions with two answers. The *best* model is that of the best validation metric: the
+//! first of equals, or the last one with `run.keep = "last-best"`. For *patience* a metric is
+//! better where it is above that of the last better one by more than `run.min_delta`; the run ends
+//! at the first evaluation that is `run.patience` epochs or more after it (Prechelt 1998, in the
+//! form of Keras's `EarlyStopping`).
 //!
 //! Beside these, the run ends at the first evaluation that comes to `run.until`.
 
@@ -26,7 +27,7 @@ pub(super) struct Judge {
     patience: Option<u32>,
     until: Option<Until>,
     min_delta: f64,
-    /// Whether the last of equal models is the best.
+    /// True if the last of equal models is the best.
     last: bool,
     highest: Option<f64>,
     /// The last epoch that was better, and its metric.

@@ -1,4 +1,5 @@
-//! Calls on their way: the steps of one stage or a run of several as one task, and where its rows go.
+//! Calls on their way: the steps of one stage or a run of several as one task, and where its rows
+//! go.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +31,7 @@ pub(crate) struct Building {
     shared: Vec<SharedInput>,
     /// The operation of the first kernel.
     first: Option<OperationId>,
-    /// Whether it is of one stage, outside of any run of several.
+    /// True if it is of one stage, outside of any run of several.
     alone: bool,
 }
 

@@ -115,15 +115,16 @@ impl<'a> Stages<'a> {
         self
     }
 
-    /// With lanes whose places keep what their forward steps leave for their backward steps alone; after
-    /// [`Stages::with_spans`].
+    /// With lanes whose places keep what their forward steps leave for their backward steps alone;
+    /// after [`Stages::with_spans`].
     pub(crate) fn with_places(mut self, keeps: bool) -> Self {
         let spans = self.spans.filter(|_| keeps);
         self.residents = spans.map(|spans| Residents::of(self.program, spans, self.schedule));
         self
     }
 
-    /// The same, where rows that other lanes read go from place to place; after [`Stages::with_spans`].
+    /// The same, where rows that other lanes read go from place to place; after
+    /// [`Stages::with_spans`].
     pub(crate) fn with_passing(mut self, passes: bool) -> Self {
         if let Some(spans) = self.spans.filter(|_| passes) {
             self.residents = Some(Residents::passing(self.program, spans, self.schedule));
@@ -149,12 +150,12 @@ impl<'a> Stages<'a> {
         }
     }
 
-    /// Whether the host has a slot's rows.
+    /// Returns whether the host has a slot's rows.
     pub(super) fn is_here(&self, slot: SlotId) -> bool {
         self.stays(slot).is_none() && self.passes(slot).is_none()
     }
 
-    /// Whether lanes do its stages.
+    /// Returns whether lanes do its stages.
     pub(super) fn is_on_lanes(&self) -> bool {
         self.schedule.stages.iter().any(|stage| matches!(stage.place, Place::Lane(_)))
     }
@@ -252,7 +253,8 @@ impl<'a> Stages<'a> {
         Ok(On { stages: self, stage, id, pass, task, ages, weights, part })
     }
 
-    /// The stages of earlier runs that write the rows of a run's own worker that it reads, in order.
+    /// The stages of earlier runs that write the rows of a run's own worker that it reads, in
+    /// order.
     pub(super) fn before<'s>(&'s self, on: &On<'s>, span: &Span) -> Result<Vec<On<'s>>> {
         let spans = self.spans.map_or(&[][..], Spans::as_slice);
         let (mut wanted, mut runs) = (vec![span], BTreeSet::new());
@@ -273,8 +275,8 @@ impl<'a> Stages<'a> {
         each.into_iter().next().ok_or_else(|| Error::Internal(format!("{step} has no stage")))
     }
 
-    /// An attempt as executors take it, in a pass. `ages`: by interval, how many rounds old the rows
-    /// are that it reads of all intervals.
+    /// An attempt as executors take it, in a pass. `ages`: by interval, how many rounds old the
+    /// rows are that it reads of all intervals.
     pub(super) fn job(
         &self,
         pass: u32,
@@ -330,7 +332,7 @@ impl<'a> Stages<'a> {
         }
     }
 
-    /// Whether attempts at a stage are tasks, which a function may do.
+    /// Returns whether attempts at a stage are tasks, which a function may do.
     pub(super) fn is_task(&self, stage: StageId) -> bool {
         self.schedule.place(stage).is_task()
     }
@@ -351,7 +353,8 @@ impl<'a> Stages<'a> {
         self.intervals_of(domain).get(step.interval.index()).map_or(0, |i| i.rows.len())
     }
 
-    /// Floating-point operations of a step: its products by the rows, two a value that is gathered by the edges.
+    /// Floating-point operations of a step: its products by the rows, two a value that is gathered
+    /// by the edges.
     pub(super) fn flops(&self, step: Step) -> u64 {
         let Some(stage) = self.program.stage(step.stage) else { return 0 };
         let stored = match &self.inputs.features {
@@ -401,8 +404,8 @@ impl<'a> Stages<'a> {
     }
 }
 
-/// Bytes of the rows that a stage reads and writes on so many rows; features that are sparse count as they
-/// are stored, on average, and what a gather reads once.
+/// Bytes of the rows that a stage reads and writes on so many rows; features that are sparse count
+/// as they are stored, on average, and what a gather reads once.
 pub(crate) fn stage_bytes(
     program: &Program,
     inputs: &Inputs,

@@ -20,11 +20,11 @@ use crate::session::Options;
 pub struct Predicting {
     /// The run folder, a name of the job's files.
     pub run: String,
-    /// Whether of the recipe's data in place of the run's own.
+    /// True if of the recipe's data in place of the run's own.
     pub other_data: bool,
-    /// Whether rows before the last layer come too.
+    /// True if rows before the last layer come too.
     pub embeddings: bool,
-    /// Whether metrics are wanted, in the place of scores.
+    /// True if metrics are wanted, in the place of scores.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub evaluation: bool,
 }
@@ -53,7 +53,8 @@ struct Head {
 }
 
 impl Job {
-    /// Predictions of a run, of its own data or of other. The configuration comes back, with whose kernels they are made.
+    /// Predictions of a run, of its own data or of other. The configuration comes back, with whose
+    /// kernels they are made.
     ///
     /// # Errors
     /// No run; data that is not there.
@@ -66,7 +67,8 @@ impl Job {
         Self::with_run(run, data, (embeddings, false), numeric_class, files)
     }
 
-    /// Metrics of a run, on its own data or on other. The configuration comes back, with whose kernels they are made.
+    /// Metrics of a run, on its own data or on other. The configuration comes back, with whose
+    /// kernels they are made.
     ///
     /// # Errors
     /// As [`Job::predict`].

@@ -1,9 +1,10 @@
 //! The order of a run's events, written and repeated.
 //!
-//! Everything that an asynchronous run computes follows from its configuration and the order in which
-//! steps ended. The log is text: a line that names the run's shape, then a line for each event as the
-//! engine took it: `completed ROUND STAGE INTERVAL ATTEMPT`, `failed ...` or `overdue ...`. Events of
-//! evaluations are left out: an evaluation reads finished weights, in whatever order.
+//! Everything that an asynchronous run computes follows from its configuration and the order in
+//! which steps ended. The log is text: a line that names the run's shape, then a line for each
+//! event as the engine took it: `completed ROUND STAGE INTERVAL ATTEMPT`, `failed ...` or `overdue
+//! ...`. Events of evaluations are left out: an evaluation reads finished weights, in whatever
+//! order.
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
@@ -111,7 +112,7 @@ impl Events {
         Ok(Some(event))
     }
 
-    /// Whether an answer of this attempt waits for its turn.
+    /// Returns whether an answer of this attempt waits for its turn.
     pub(crate) fn holds(&self, key: &TaskKey) -> bool {
         self.early
             .iter()

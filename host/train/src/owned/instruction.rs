@@ -1,7 +1,7 @@
 //! Instructions: what the host asks of a worker that owns weights, and what it hears, as frames.
 //!
-//! A frame's meta is an [`Instruction`] or a [`Reply`] in JSON; its part is a matrix of one parameter:
-//! values, first moments or, where the optimiser has them, second ones.
+//! A frame's meta is an [`Instruction`] or a [`Reply`] in JSON; its part is a matrix of one
+//! parameter: values, first moments or, where the optimiser has them, second ones.
 
 use eciton_plan::{Algorithm, Location, Node, TensorKey};
 use eciton_tensor::frame::{Decoded, Encoding, Frame, Writer};
@@ -20,7 +20,7 @@ pub(super) enum Instruction {
         nodes: Vec<Vec<(u8, u32)>>,
         /// Nodes that are summed here, left to right.
         tops: Vec<(u8, u32)>,
-        /// Whether rounds read the values before the newest.
+        /// True if rounds read the values before the newest.
         delayed: bool,
         /// Maximum number of rounds in flight.
         rounds: u32,

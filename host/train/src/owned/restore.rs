@@ -1,5 +1,5 @@
-//! Lanes given out: to the workers that are there, with values of the log's entry or, where replicas have all of a
-//! later update, of that one.
+//! Lanes given out: to the workers that are there, with values of the log's entry or, where
+//! replicas have all of a later update, of that one.
 
 use eciton_exec::Executor;
 use eciton_plan::{Location, Version};
@@ -29,8 +29,8 @@ enum Share {
 }
 
 impl Owners {
-    /// Gives lanes out to the workers that are there, and their values to those that have others; the update that
-    /// these are of.
+    /// Gives lanes out to the workers that are there, and their values to those that have others;
+    /// the update that these are of.
     pub(crate) fn restore<M: Executor + ?Sized>(
         &mut self,
         asking: &mut Asking<'_, M>,
@@ -87,7 +87,7 @@ impl Owners {
         Ok(wanted)
     }
 
-    /// Whether values before the newest go with those of an update.
+    /// Returns whether values before the newest go with those of an update.
     fn is_before(&self, version: u64) -> bool {
         self.delayed && version > 0
     }
@@ -98,7 +98,8 @@ impl Owners {
         own + usize::from(self.is_before(version))
     }
 
-    /// The update of the last round that was over, where workers have all of it, or else the log's entry.
+    /// The update of the last round that was over, where workers have all of it, or else the log's
+    /// entry.
     fn source(&self, held: &[Vec<Held>]) -> Source {
         let of = |version: u64| -> Option<Source> {
             let count = self.count(Share::All, version);
@@ -115,7 +116,8 @@ impl Owners {
         later.and_then(of).unwrap_or(Source { version: self.logged().0, holders: None })
     }
 
-    /// Gives a worker what it is to have of a parameter. One matrix at a time: the host has room for no more.
+    /// Gives a worker what it is to have of a parameter. One matrix at a time: the host has room
+    /// for no more.
     fn move_to<M: Executor + ?Sized>(
         &self,
         asking: &mut Asking<'_, M>,

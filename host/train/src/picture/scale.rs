@@ -25,7 +25,8 @@ impl Scale {
         Self::Linear { to: (highest / step).ceil().max(1.0) * step, step }
     }
 
-    /// A scale as [`Scale::linear`], or by powers of ten where positive values span more than two of them.
+    /// A scale as [`Scale::linear`], or by powers of ten where positive values span more than two
+    /// of them.
     pub(crate) fn of(values: impl Iterator<Item = f64> + Clone) -> Self {
         let positive = values.clone().filter(|value| value.is_finite() && *value > 0.0);
         let (least, most) =
@@ -61,7 +62,7 @@ impl Scale {
         }
     }
 
-    /// Whether it is by powers of ten.
+    /// Returns whether it is by powers of ten.
     pub(crate) fn is_logarithmic(&self) -> bool {
         matches!(self, Self::Logarithmic { .. })
     }

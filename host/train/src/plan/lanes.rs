@@ -129,7 +129,7 @@ impl HostPlan {
     }
 }
 
-/// Whether a slot's rows go from one lane to another.
+/// Returns whether a slot's rows go from one lane to another.
 fn passes(schedule: &Program, slot: SlotId) -> bool {
     let lanes = |uses: &dyn Fn(&Stage) -> bool| {
         let all = schedule.stages.iter().filter(|stage| uses(stage));
@@ -181,8 +181,9 @@ pub(crate) fn owning_lanes((program, spans, schedule): Cut<'_>) -> OwningLanes {
     OwningLanes { readers: readers.into_iter().map(|lanes| lanes.into_iter().collect()).collect(), makers }
 }
 
-/// Returns by lane of all replicas the bytes of weights and sums, and of rows, that a worker holds at
-/// once. There are `parts` micro-batches of at most `rows` rows, and a sum takes `levels` buffers.
+/// Returns by lane of all replicas the bytes of weights and sums, and of rows, that a worker holds
+/// at once. There are `parts` micro-batches of at most `rows` rows, and a sum takes `levels`
+/// buffers.
 pub(crate) fn needs(
     config: &Config,
     cut: Cut<'_>,
@@ -219,7 +220,8 @@ pub(crate) fn needs(
         let passed = residents.passed_widths(schedule, lane);
         let passed =
             passed.map(|(width, from)| padded(rows as u64, width.into()) * u64::from(cap.max(cap_of(from))));
-        // Of what it owns also moments, and a sum for each level of the tree and for the part that comes.
+        // Of what it owns also moments, and a sum for each level of the tree and for the part that
+        // comes.
         let copies = match config.workers.own() {
             true => {
                 let others = u64::from(lanes.width.max(1)) - 1;

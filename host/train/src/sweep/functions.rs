@@ -40,8 +40,8 @@ pub struct Spent {
     pub jobs: Vec<Done>,
 }
 
-/// The functions that train the trials of a sweep, and what they cost so far. They are started by the first trial that
-/// needs one.
+/// The functions that train the trials of a sweep, and what they cost so far. They are started by
+/// the first trial that needs one.
 #[derive(Debug)]
 pub struct Functions<'a> {
     /// Which they are.
@@ -52,7 +52,7 @@ pub struct Functions<'a> {
     within: Option<f64>,
     /// File that records what calls cost.
     record: Option<PathBuf>,
-    /// Whether the predictions of runs are fetched.
+    /// True if the predictions of runs are fetched.
     predictions: bool,
     trainers: Option<Trainers>,
     jobs: Vec<Done>,
@@ -193,8 +193,8 @@ impl<'a> Functions<'a> {
     }
 }
 
-/// Sets the time of an invocation for a training: the function's time limit, less a margin. Modelled functions have a
-/// share of a processor, and do not see modelled waits.
+/// Sets the time of an invocation for a training: the function's time limit, less a margin.
+/// Modelled functions have a share of a processor, and do not see modelled waits.
 pub(crate) fn budget(job: &mut Job, limit: Duration, modelled: Option<(f64, Duration)>) {
     if job.predict.is_some() {
         return;
@@ -213,8 +213,8 @@ pub(super) struct Prepared {
     pub(super) files: Files,
 }
 
-/// Makes a job of each trial of a lot that has not come far enough, or whose predictions are wanted and were left in
-/// the store. Calls `told` for the others.
+/// Makes a job of each trial of a lot that has not come far enough, or whose predictions are wanted
+/// and were left in the store. Calls `told` for the others.
 pub(super) fn prepare(
     lot: Lot<'_>,
     (folder, (seeds, predictions)): (&dyn Fn(usize) -> PathBuf, (u32, bool)),
@@ -310,8 +310,9 @@ fn one<T>(
     Ok((answer?, spent))
 }
 
-/// Returns the numeric class of functions. A deployment pins one, because Lambda's processors are of several kinds.
-/// Emulated functions have this machine's, or that of the architecture that their program was built for.
+/// Returns the numeric class of functions. A deployment pins one, because Lambda's processors are
+/// of several kinds. Emulated functions have this machine's, or that of the architecture that their
+/// program was built for.
 pub(crate) fn class(place: &Config) -> Option<String> {
     let pinned = |processor| Architecture::from(processor).numeric_class();
     if place.executor.kind.is_emulated() {
@@ -327,7 +328,7 @@ struct Work {
     files: Files,
     /// Components of the user's own kernels, by path.
     components: Vec<(String, Vec<u8>)>,
-    /// Whether the predictions of runs are fetched.
+    /// True if the predictions of runs are fetched.
     predictions: bool,
 }
 

@@ -40,7 +40,7 @@ pub struct Jobs {
     bucket: Bucket,
     /// Time until which answers are waited for.
     until: Instant,
-    /// Whether the predictions of runs are fetched.
+    /// True if the predictions of runs are fetched.
     predictions: bool,
     missing: Option<Missing>,
 }
@@ -59,8 +59,8 @@ impl Jobs {
     }
 
     /// Collects the answers of a lot, and writes the jobs that have none. Calls `told` for each
-    /// trial, with [`Outcome::Left`] for those without an answer. Calls `listed` before it waits for
-    /// answers. Run folders and their digests are those of [`super::sweep`].
+    /// trial, with [`Outcome::Left`] for those without an answer. Calls `listed` before it waits
+    /// for answers. Run folders and their digests are those of [`super::sweep`].
     ///
     /// # Errors
     /// [`Error::Bucket`] if the store fails. What is wrong with a trial is its outcome.

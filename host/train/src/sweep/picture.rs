@@ -1,7 +1,9 @@
-//! The picture of a sweep: a panel a parameter, the metric of each trial over the parameter's value.
+//! The picture of a sweep: a panel a parameter, the metric of each trial over the parameter's
+//! value.
 //!
 //! The metric is the one that ranks choices: of the validation rows, unless the sweep's file has
-//! `rank_by = "test"`. A picture of a metric that no trial has shows the reason instead of another metric.
+//! `rank_by = "test"`. A picture of a metric that no trial has shows the reason instead of another
+//! metric.
 
 use std::fmt::Write as _;
 
@@ -40,8 +42,9 @@ pub(crate) const fn panel_size() -> (f64, f64) {
     (SIDES.0 + PANEL.0 + SIDES.1, ENDS.0 + PANEL.1 + ENDS.1)
 }
 
-/// The metric of each trial over each parameter, as SVG 1.1. `by` is the part of the data whose metric ranks choices.
-/// Of successive halving, trials that did not come to the last rung are hollow: their metric is of another epoch.
+/// The metric of each trial over each parameter, as SVG 1.1. `by` is the part of the data whose
+/// metric ranks choices. Of successive halving, trials that did not come to the last rung are
+/// hollow: their metric is of another epoch.
 #[must_use]
 pub fn picture(rows: &[Row], title: &str, by: Part) -> String {
     let panels = panels(rows, by);
@@ -293,7 +296,7 @@ impl Axis {
     }
 }
 
-/// Whether texts stand next to each other without an overlap.
+/// Returns whether texts stand next to each other without an overlap.
 fn fit(texts: &[(f64, String)]) -> bool {
     let width = |text: &str| 7.0 * text.chars().count() as f64;
     texts.windows(2).all(|pair| match pair {

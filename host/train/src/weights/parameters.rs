@@ -130,7 +130,7 @@ impl Parameter {
         self.decay
     }
 
-    /// Whether updates leave it as it is.
+    /// Returns whether updates leave it as it is.
     pub(crate) fn is_frozen(&self) -> bool {
         self.decay.is_none()
     }

@@ -31,7 +31,7 @@ impl Weights {
         Ok(WeightState { steps, values, before, first: first?, second: second? })
     }
 
-    /// Whether the values before the newest are there for the next round.
+    /// Returns whether the values before the newest are there for the next round.
     pub(crate) fn has_before(&self) -> bool {
         self.before().is_some()
     }

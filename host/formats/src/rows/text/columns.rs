@@ -99,7 +99,8 @@ impl Columns {
         Ok(self)
     }
 
-    /// Takes a first column of distinct words for the ids, if no column is called so and no model reads it.
+    /// Takes a first column of distinct words for the ids, if no column is called so and no model
+    /// reads it.
     pub(super) fn take_first_as_id(&mut self, table: &Table, expected: Option<&Expected>) -> Result<()> {
         let Some(name) = self.names.first() else { return Ok(()) };
         let read =
@@ -235,7 +236,7 @@ pub(crate) fn is_header(table: &Table, first: &[String]) -> Result<bool> {
     Ok(true)
 }
 
-/// Whether a field is neither a number nor empty.
+/// Returns whether a field is neither a number nor empty.
 fn is_word(field: &str) -> bool {
     !field.is_empty() && number(field).is_none()
 }

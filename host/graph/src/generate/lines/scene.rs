@@ -31,7 +31,7 @@ pub type Point = [f64; 2];
 pub struct Proposal {
     /// The ends, the one of smaller x first.
     pub ends: [Point; 2],
-    /// Whether the line is a side of an outline.
+    /// True if the line is a side of an outline.
     pub is_side: bool,
 }
 
@@ -69,8 +69,9 @@ impl Scene {
         Self { pixels, proposals: drawing.proposals(numbers) }
     }
 
-    /// Appends the crop of a line, `[ACROSS, ALONG]`: bilinear samples of the image, turned so that the line
-    /// runs along the middle. The eighth of the line at either end, where others begin, is left out.
+    /// Appends the crop of a line, `[ACROSS, ALONG]`: bilinear samples of the image, turned so that
+    /// the line runs along the middle. The eighth of the line at either end, where others begin, is
+    /// left out.
     pub fn crop(&self, line: &Proposal, values: &mut Vec<f32>) {
         let [[x, y], [to_x, to_y]] = line.ends;
         let (along_x, along_y) = (to_x - x, to_y - y);
@@ -140,7 +141,8 @@ fn any_direction(numbers: &mut SplitMix64) -> Point {
     turned(turned(within, quarter), eighth)
 }
 
-/// The corners of an outline: in one of two cases a rectangle, else a polygon of three to five corners.
+/// The corners of an outline: in one of two cases a rectangle, else a polygon of three to five
+/// corners.
 fn outline(numbers: &mut SplitMix64) -> Vec<Point> {
     let radius = between(numbers, 12.0, 24.0);
     let most = SIDE as f64 - 1.0 - APART - radius;
@@ -187,7 +189,8 @@ fn stroke(numbers: &mut SplitMix64) -> Vec<Point> {
 }
 
 impl Drawing {
-    /// Draws a figure where its corners keep their distance. The `first` one has no corners to keep it from.
+    /// Draws a figure where its corners keep their distance. The `first` one has no corners to keep
+    /// it from.
     fn add(&mut self, numbers: &mut SplitMix64, pixels: &mut [f32], first: bool, closed: bool) {
         for _ in 0..TRIES {
             let corners = if closed { outline(numbers) } else { stroke(numbers) };
@@ -212,7 +215,8 @@ impl Drawing {
         }
     }
 
-    /// Every line that was drawn and, up to [`PROPOSALS`], random pairs of corners that no line joins.
+    /// Every line that was drawn and, up to [`PROPOSALS`], random pairs of corners that no line
+    /// joins.
     fn proposals(&self, numbers: &mut SplitMix64) -> Vec<Proposal> {
         let count = self.corners.len();
         let joined =
@@ -220,7 +224,8 @@ impl Drawing {
         let pairs = (0..count).flat_map(|a| (a + 1..count).map(move |b| [a, b]));
         let mut others: Vec<([usize; 2], bool)> = pairs.filter(|&p| !joined(p)).map(|p| (p, false)).collect();
         numbers.shuffle(&mut others);
-        // At most 15 sides and 9 strokes. Where corners are few, pairs come again, displaced otherwise.
+        // At most 15 sides and 9 strokes. Where corners are few, pairs come again, displaced
+        // otherwise.
         let again = others.iter().cycle();
         let mut chosen: Vec<_> = self.lines.iter().chain(again).copied().take(PROPOSALS).collect();
         numbers.shuffle(&mut chosen);

@@ -1,7 +1,8 @@
-//! A small language whose programs are drawn, run and encoded: assignments, arithmetic, branches and loops over v0.
+//! A small language whose programs are drawn, run and encoded: assignments, arithmetic, branches
+//! and loops over v0.
 //!
-//! A [`Program`] is a list of [`Line`]s. A statement is a line; `else:` is a line too, which does nothing. v0 is kept
-//! modulo m, counters v1, v2, ... hold turns of loops:
+//! A [`Program`] is a list of [`Line`]s. A statement is a line; `else:` is a line too, which does
+//! nothing. v0 is kept modulo m, counters v1, v2, ... hold turns of loops:
 //!
 //! ```text
 //! v0 = 7            the first line; 0 to m - 1
@@ -15,9 +16,10 @@
 //!     pass
 //! ```
 //!
-//! Programs come by refinement from above: a block of so many lines takes statements until it is full, by the
-//! weights of Bieber et al. 2020 ("Learning to execute programs with instruction pointer attention graph neural
-//! networks"): arithmetic 15, `while`, `if` and `if`-`else` 5 each, `pass` 1.
+//! Programs come by refinement from above: a block of so many lines takes statements until it is
+//! full, by the weights of Bieber et al. 2020 ("Learning to execute programs with instruction
+//! pointer attention graph neural networks"): arithmetic 15, `while`, `if` and `if`-`else` 5 each,
+//! `pass` 1.
 //!
 //! This file uses nothing of the crate: `rustc --test` compiles it alone.
 
@@ -159,7 +161,7 @@ fn lines(block: &[Node]) -> usize {
 struct Place {
     indent: u32,
     loops: u32,
-    /// Whether it is a branch's, so that leaving it early leaves nothing out of reach.
+    /// True if it is a branch's, so that leaving it early leaves nothing out of reach.
     branch: bool,
 }
 
@@ -336,7 +338,8 @@ impl Program {
         None
     }
 
-    /// Steps that a network takes: 1, and for each line 2^l, l the loops around it, and 2^(l + 1) more at a `while`.
+    /// Steps that a network takes: 1, and for each line 2^l, l the loops around it, and 2^(l + 1)
+    /// more at a `while`.
     #[must_use]
     pub fn steps(&self) -> u32 {
         let of =
@@ -366,9 +369,10 @@ impl Program {
         FIRST_NUMBER + modulus.max(10)
     }
 
-    /// Appends the program as a row of `nodes` nodes of [`NODE`] values each: tokens, the successors if true and if
-    /// false, the exit, steps. The exit is the node behind the last line. It and what pads the row have token 0 alone,
-    /// and are their own successors. Steps are `most_steps` at most. None: more lines than fit.
+    /// Appends the program as a row of `nodes` nodes of [`NODE`] values each: tokens, the
+    /// successors if true and if false, the exit, steps. The exit is the node behind the last line.
+    /// It and what pads the row have token 0 alone, and are their own successors. Steps are
+    /// `most_steps` at most. None: more lines than fit.
     #[must_use]
     pub fn encode(&self, nodes: usize, most_steps: u32, row: &mut Vec<f32>) -> Option<()> {
         let exit = self.lines.len();
@@ -436,7 +440,8 @@ impl fmt::Display for Program {
     }
 }
 
-/// A length from 2 to `most`: `most` nine times of ten, else the next shorter one half the time, and so on.
+/// A length from 2 to `most`: `most` nine times of ten, else the next shorter one half the time,
+/// and so on.
 pub fn length(draw: &mut impl Draw, most: usize) -> usize {
     if draw.below(10) > 0 {
         return most;

@@ -40,7 +40,7 @@ pub(super) fn keys(layer: &LayerSettings) -> [OwnKey; 14] {
     ]
 }
 
-/// Whether a kind is one of these.
+/// Returns whether a kind is one of these.
 pub(super) fn is_one(kernel: &str) -> bool {
     matches!(
         kernel,
@@ -58,12 +58,12 @@ pub(super) fn is_one(kernel: &str) -> bool {
     )
 }
 
-/// Whether nothing follows this kind but what the layer itself says.
+/// Returns whether nothing follows this kind but what the layer itself says.
 pub(super) fn is_rest(kind: &LayerKind) -> bool {
     is_weightless(kind) || matches!(kind, LayerKind::SelfAttention(_) | LayerKind::Transformer(_))
 }
 
-/// Whether a layer of this kind has neither a product, whose input is dropped, nor a bias.
+/// Returns whether a layer of this kind has neither a product, whose input is dropped, nor a bias.
 pub(super) fn is_weightless(kind: &LayerKind) -> bool {
     use LayerKind as Kind;
     matches!(
@@ -89,7 +89,7 @@ impl Resolving<'_> {
         }
     }
 
-    /// Whether it reads the data set's features.
+    /// Returns whether it reads the data set's features.
     pub(super) fn reads_features(&self) -> bool {
         self.sources.contains(&Source::Features)
     }
@@ -354,7 +354,8 @@ impl Resolving<'_> {
         }
     }
 
-    /// The width of a layer whose weight is an embedding's, where nobody says: a score for each entry.
+    /// The width of a layer whose weight is an embedding's, where nobody says: a score for each
+    /// entry.
     pub(super) fn tied_width(&self) -> Option<u32> {
         match self.model.layers.get(self.tied?)?.kind {
             LayerKind::Embedding(embedding) if self.layer.kernel != "embedding" => Some(embedding.entries),
@@ -362,8 +363,8 @@ impl Resolving<'_> {
         }
     }
 
-    /// Whose weight a layer has in common, if its own would be of the same shape or, for a product, the other way
-    /// round.
+    /// Whose weight a layer has in common, if its own would be of the same shape or, for a product,
+    /// the other way round.
     pub(super) fn tied(&self, kind: &LayerKind, width: u32) -> Result<Option<Tied>> {
         let Some(place) = self.tied else { return Ok(None) };
         let name = self.layer.weights_of.as_deref().unwrap_or_default();
@@ -415,7 +416,8 @@ enum Weight {
     Convolution,
 }
 
-/// Extents of the weight that a layer of so many columns before and after may share, and what it is.
+/// Extents of the weight that a layer of so many columns before and after may share, and what it
+/// is.
 fn weight(kind: &LayerKind, (input, width): (u32, u32)) -> Option<([u32; 2], Weight)> {
     match kind {
         LayerKind::Embedding(of) => Some(([of.entries, width], Weight::Table)),

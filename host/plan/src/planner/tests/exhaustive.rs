@@ -126,7 +126,7 @@ fn equal(best: f64, least: f64) -> bool {
     best == least || (best - least).abs() <= 1e-9 * least
 }
 
-/// Whether the chain's planner finds the best cut of one more random chain.
+/// Returns whether the chain's planner finds the best cut of one more random chain.
 pub(super) fn finds_best_of_chain(random: &mut Random) -> bool {
     let (graph, machine) = (random::chain(random), random::machine(random, 4));
     let setting = random::setting(random, &machine);

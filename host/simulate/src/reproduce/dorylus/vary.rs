@@ -1,4 +1,5 @@
-//! Why a prediction errs: one figure at a time, varied for a row alone until the published ratio comes out.
+//! Why a prediction errs: one figure at a time, varied for a row alone until the published ratio
+//! comes out.
 
 use std::fmt::{Display, Formatter};
 
@@ -77,7 +78,7 @@ impl Suspect {
         varied
     }
 
-    /// Whether it is in a row's work.
+    /// Returns whether it is in a row's work.
     fn matters(self, row: &Published, other: Backend) -> bool {
         match self {
             Self::Gpu => other == Backend::Gpu,
@@ -115,8 +116,9 @@ pub(super) fn reasons(
     Ok(found)
 }
 
-/// Where a function is 0, on one side of 1 or the other, from 1 / [`MOST`] to `most`: by secants over the
-/// logarithm, each of which keeps a change of sign between its ends (the Illinois form of regula falsi).
+/// Where a function is 0, on one side of 1 or the other, from 1 / [`MOST`] to `most`: by secants
+/// over the logarithm, each of which keeps a change of sign between its ends (the Illinois form of
+/// regula falsi).
 fn root(off: impl Fn(f64) -> Result<f64, Error>, most: f64) -> Result<Option<f64>, Error> {
     let middle = off(1.0)?;
     for far in [1.0 / MOST, most] {

@@ -13,7 +13,7 @@ pub struct Factor<'a> {
     pub rows: View<'a>,
     /// As it lies.
     pub extents: (usize, usize),
-    /// Whether the product is with its transpose.
+    /// True if the product is with its transpose.
     pub transposed: bool,
 }
 
@@ -30,8 +30,8 @@ impl<'a> Factor<'a> {
     }
 }
 
-/// Each of the `each` matrices of each row of `out` = the product of those of a and b, added to it if `accumulate`.
-/// A routine is chosen by the extents alone.
+/// Each of the `each` matrices of each row of `out` = the product of those of a and b, added to it
+/// if `accumulate`. A routine is chosen by the extents alone.
 pub fn batched(
     a: Factor<'_>,
     b: Factor<'_>,

@@ -1,9 +1,11 @@
-//! Products in tiles of 512-bit registers: some rows by up to 64 columns, summed without leaving them.
+//! Products in tiles of 512-bit registers: some rows by up to 64 columns, summed without leaving
+//! them.
 //!
-//! With 24 accumulators a multiply-add begins in each cycle, whatever its latency, and neither side has to be
-//! packed: rows of the left side are broadcast value by value, rows of the right side are read as they lie.
-//! Every value is one chain of fused multiply-adds in the order of the sum (cut each [`DEPTH`] terms), so its
-//! bits do not depend on how rows are cut or which tile it falls into.
+//! With 24 accumulators a multiply-add begins in each cycle, whatever its latency, and neither side
+//! has to be packed: rows of the left side are broadcast value by value, rows of the right side are
+//! read as they lie. Every value is one chain of fused multiply-adds in the order of the sum (cut
+//! each [`DEPTH`] terms), so its bits do not depend on how rows are cut or which tile it falls
+//! into.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::{
@@ -30,7 +32,7 @@ const ATOMS_ROWS: usize = 64;
 #[repr(align(64))]
 struct Panel([f32; ATOMS_ROWS * 2 * LANES]);
 
-/// Whether this processor has them.
+/// Returns whether this processor has them.
 pub(super) fn available() -> bool {
     level() == Level::Avx512
 }
@@ -54,8 +56,8 @@ struct Target {
 /// out = x w, or out + x w. x [n, k], w [k, m], out [n, m].
 pub(super) fn multiply(x: View<'_>, w: View<'_>, accumulate: bool, out: &mut ViewMut<'_>) {
     let (n, k, m) = (x.rows(), x.columns(), w.columns());
-    // What the unsafe code below rests on. Operations check the shapes that a kernel gives before they come
-    // here: a failure would be a defect of this crate, ended before memory is touched.
+    // What the unsafe code below rests on. Operations check the shapes that a kernel gives before
+    // they come here: a failure would be a defect of this crate, ended before memory is touched.
     assert!(available() && w.rows() == k && out.rows() == n && out.columns() == m);
     if n == 0 || m == 0 {
         return;
@@ -173,7 +175,7 @@ fn block_of_atoms(u: View<'_>, d: View<'_>, atoms: &[usize], sums: &mut [f32], s
     }
 }
 
-/// Whether a view's memory has all of its values.
+/// Returns whether a view's memory has all of its values.
 fn holds(view: View<'_>) -> bool {
     view.rows() == 0 || view.data().len() >= (view.rows() - 1) * view.stride() + view.columns()
 }
@@ -318,12 +320,12 @@ unsafe fn tile_of_atoms<const V: usize, const R: usize>(
     R
 }
 
-/// One tile of R rows and V registers: the sum over `depth` terms. Value (r, term) of the left side lies at
-/// `r * stride + term`, or at `term * stride + r` if it is transposed. Returns R.
+/// One tile of R rows and V registers: the sum over `depth` terms. Value (r, term) of the left side
+/// lies at `r * stride + term`, or at `term * stride + r` if it is transposed. Returns R.
 ///
 /// # Safety
-/// Both sides have `depth` terms, the left one R rows, the right one and the target V registers of columns but
-/// for those that the mask leaves out, the target R rows.
+/// Both sides have `depth` terms, the left one R rows, the right one and the target V registers of
+/// columns but for those that the mask leaves out, the target R rows.
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn tile<const V: usize, const R: usize, const TRANSPOSED: bool>(

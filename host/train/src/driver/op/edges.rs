@@ -18,7 +18,7 @@ use crate::relation;
 /// The lists of an interval's rows.
 struct Lists {
     lists: relation::Lists,
-    /// Whether the kernel is told what is known of edges.
+    /// True if the kernel is told what is known of edges.
     told: bool,
     with_self: bool,
     vertices: Option<Numbers>,
@@ -100,8 +100,8 @@ pub(super) fn open(operation: &Operation, along: Along) -> Box<dyn Operator> {
 }
 
 impl Edges {
-    /// Rows of own ends. Those of graphs as targets are zeros: kernel `maximum`, which reads graphs out,
-    /// reads none.
+    /// Rows of own ends. Those of graphs as targets are zeros: kernel `maximum`, which reads graphs
+    /// out, reads none.
     fn own(&self, on: &On<'_>, kind: EdgeKind, call: &mut Building) -> Result<Vec<Operand>> {
         let mut own = Vec::new();
         if self.along.over == Over::Graphs && kind != EdgeKind::Sources {
