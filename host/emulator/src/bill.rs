@@ -1,8 +1,9 @@
-//! What the emulated services counted: the lines of a bill.
+//! Counts of the emulated services: the lines of a bill.
 
 use serde::{Deserialize, Serialize};
 
-/// Counters since the start of the emulator, as the services saw them. All only ever grow, so the bill of a span of time is a difference: [`Bill::minus`].
+/// Counters since the start of the emulator, as the services saw them. All only ever grow, so the
+/// bill of a span of time is a difference: [`Bill::minus`].
 ///
 /// ```
 /// let earlier = eciton_emulator::Bill { invocations: 2, billed_ms: 30, ..Default::default() };
@@ -12,15 +13,17 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bill {
-    /// Invocations that a function's instance was given, those that failed too. A throttled call is none; a doubled one is two.
+    /// Invocations that a function's instance was given, those that failed too. A throttled call is
+    /// none; a doubled one is two.
     pub invocations: u64,
     /// Calls refused with 429.
     pub throttled: u64,
-    /// Invocations answered with a function error: those of the worker's own, crashes, timeouts and answers too large.
+    /// Invocations answered with a function error: those of the worker's own, crashes, timeouts and
+    /// answers too large.
     pub function_errors: u64,
-    /// Of these: the process ended before it answered.
+    /// Number of invocations whose process ended before it answered.
     pub crashes: u64,
-    /// Of these: the function's timeout passed.
+    /// Number of invocations that exceeded the function's timeout.
     pub timeouts: u64,
     /// Answers that were computed and then not sent, the connection closed (a fault).
     pub lost_answers: u64,
@@ -28,7 +31,8 @@ pub struct Bill {
     pub doubled: u64,
     /// Processes started.
     pub cold_starts: u64,
-    /// Time from a process's start to its first request for work, in microseconds, summed over the cold starts.
+    /// Time from a process's start to its first request for work, in microseconds, summed over the
+    /// cold starts.
     pub init_us: u64,
     /// Time from the handing over of an event to its answer, in microseconds, summed.
     pub duration_us: u64,
@@ -44,7 +48,8 @@ pub struct Bill {
     pub s3: S3Bill,
 }
 
-/// S3's part of a [`Bill`]. Every request that carried a valid signature counts, those that were refused too (as AWS bills them).
+/// S3's part of a [`Bill`]. Every request that carried a valid signature counts, those that were
+/// refused too (as AWS bills them).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct S3Bill {
@@ -58,7 +63,7 @@ pub struct S3Bill {
     pub lists: u64,
     /// DeleteObject, DeleteObjects, AbortMultipartUpload (free at AWS).
     pub deletes: u64,
-    /// Of all these, the ones that were answered with an error, failed conditions too.
+    /// Number of all these requests that were answered with an error, failed conditions included.
     pub refused: u64,
     /// Bytes of objects and parts taken in.
     pub bytes_in: u64,
@@ -72,7 +77,8 @@ impl Bill {
         self.billed_mb_ms as f64 / (1024.0 * 1000.0)
     }
 
-    /// What was added since `earlier`, a bill of the same emulator. Counters stop at zero if the two are swapped.
+    /// Returns the difference to `earlier`, a bill of the same emulator. Counters stop at zero if
+    /// the two are swapped.
     pub fn minus(&self, earlier: &Bill) -> Bill {
         let sub = |a: u64, b: u64| a.saturating_sub(b);
         Bill {
@@ -103,7 +109,8 @@ impl Bill {
         }
     }
 
-    /// Adds one invocation's time: `init_us` (0 when warm) and `duration_us` at `memory_mb`. Returns its billed milliseconds.
+    /// Adds one invocation's time: `init_us` (0 when warm) and `duration_us` at `memory_mb`.
+    /// Returns its billed milliseconds.
     pub(crate) fn charge(&mut self, init_us: u64, duration_us: u64, memory_mb: u32) -> u64 {
         let billed_ms = (init_us + duration_us).div_ceil(1000);
         self.init_us += init_us;

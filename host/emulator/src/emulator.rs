@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// How long killed processes may take to be gone before the emulator ends without having seen it.
+/// Time for which the emulator waits at its end for killed processes.
 const LAST_WAIT: Duration = Duration::from_secs(5);
 
 /// A worker process, as the emulator sees it.
@@ -131,7 +131,7 @@ impl Emulator {
         format!("http://{}", self.s3_address)
     }
 
-    /// What was counted so far.
+    /// Returns the counts so far.
     pub fn bill(&self) -> Bill {
         *self.bill.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,5 @@
-//! What starting or steering the emulator can go wrong with. Errors of the emulated services never appear here: they go to their clients, in AWS's shapes.
+//! Errors of starting and controlling the emulator. Errors of the emulated services go to their
+//! clients, in AWS's format.
 
 use std::path::PathBuf;
 
@@ -11,9 +12,9 @@ pub enum Error {
     Setting {
         /// The setting's name, as in [`Settings`](crate::Settings).
         setting: &'static str,
-        /// What it held.
+        /// The value found.
         found: String,
-        /// What it may hold.
+        /// The values allowed.
         allowed: String,
     },
     /// A function's program is not there or cannot be run.
@@ -29,7 +30,7 @@ pub enum Error {
     /// The operating system refused a socket, a thread or a process.
     #[error("{operation}: {source}")]
     System {
-        /// What was asked for.
+        /// The operation.
         operation: &'static str,
         /// The system's answer.
         #[source]

@@ -1,7 +1,8 @@
 //! Seeded faults of the emulated cloud: which invocations crash, get lost, run twice or dawdle.
 //!
-//! A decision is a function of the seed, the event's bytes and how often these bytes were seen, never of time or of the order of arrival: two runs that send the same events
-//! meet the same faults, however their threads interleave.
+//! A decision is a function of the seed, the event's bytes and how often these bytes were seen,
+//! never of time or of the order of arrival: two runs that send the same events meet the same
+//! faults, however their threads interleave.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -10,7 +11,8 @@ use std::time::Duration;
 
 /// Probabilities of faults, each in `0.0..=1.0`, drawn for each invocation.
 ///
-/// Crashes and the lost answer exclude each other (the first that is drawn, in the order of the fields); a straggler and a double may come on top.
+/// Crashes and the lost answer exclude each other (the first that is drawn, in the order of the
+/// fields); a straggler and a double may come on top.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Faults {
@@ -18,19 +20,22 @@ pub struct Faults {
     pub seed: u64,
     /// The process is killed before it sees the event; the client gets `Runtime.ExitError`.
     pub crash_before: f64,
-    /// The process is killed while it works on the event; the client gets `Runtime.ExitError`. What it wrote before (to S3) stands.
+    /// The process is killed while it works on the event; the client gets `Runtime.ExitError`. What
+    /// it wrote before (to S3) stands.
     pub crash_during: f64,
-    /// The client gets the answer, then the process is killed: the next event finds no warm instance.
+    /// The client gets the answer, then the process is killed: the next event finds no warm
+    /// instance.
     pub crash_after: f64,
     /// The work is done and billed, then the connection is closed without a response.
     pub lose_answer: f64,
     /// One byte of the answer is another one when the client gets it.
     pub corrupt_answer: f64,
-    /// The event is run a second time, as queues that deliver at least once do; the client gets the first run's answer.
+    /// The event is run a second time, as queues that deliver at least once do; the client gets the
+    /// first run's answer.
     pub double: f64,
     /// The instance holds its answer back for [`Faults::straggle_delay`], billed.
     pub straggle: f64,
-    /// How long a straggler takes longer.
+    /// Additional time of a straggler.
     #[serde(with = "millis")]
     pub straggle_delay: Duration,
     /// The call is refused with 429 before anything runs.
@@ -85,7 +90,7 @@ mod millis {
     }
 }
 
-/// Where a process is killed.
+/// Point at which a process is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Crash {
     Before,
@@ -94,7 +99,7 @@ pub(crate) enum Crash {
     After,
 }
 
-/// What happens to one invocation.
+/// Faults of one invocation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Fate {
     pub(crate) throttle: bool,
@@ -106,7 +111,8 @@ pub(crate) struct Fate {
     pub(crate) straggle: Option<Duration>,
 }
 
-/// How many different events are remembered with their number of sightings; beyond, the table starts anew.
+/// Maximum number of different events whose occurrences are counted. After that the table is
+/// emptied.
 pub(crate) const SEEN_EVENTS: usize = 1 << 20;
 
 /// Draws fates.
@@ -123,7 +129,8 @@ impl Draw {
         Draw { faults, active, seen: HashMap::new() }
     }
 
-    /// The identity of an event, outside any lock (it hashes the whole payload). None when no fault is switched on.
+    /// The identity of an event, outside any lock (it hashes the whole payload). None when no fault
+    /// is switched on.
     pub(crate) fn identity(active: bool, function: &str, payload: &[u8]) -> Option<[u8; 16]> {
         active.then(|| {
             let mut hash = Sha256::new();

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot, watch};
 
-/// How a piece of work ended.
+/// Result of an invocation.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// The worker's answer.
@@ -51,7 +51,7 @@ struct Assigned {
     done: oneshot::Sender<Outcome>,
 }
 
-/// Where a process is in its life.
+/// State of a process.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Phase {
     /// Started, and has not asked for work yet.
@@ -104,7 +104,7 @@ struct State {
     init_failed: Option<Bytes>,
 }
 
-/// What the worker gets when it answers.
+/// Reply to a worker's answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Settle {
     Accepted,
@@ -354,7 +354,7 @@ impl Instance {
         Some(Some(work))
     }
 
-    /// Whether an answer to this work would be taken.
+    /// Returns the reply to an answer to this invocation.
     pub(crate) fn expects(&self, id: &str) -> Settle {
         let state = self.state();
         if state.assigned.as_ref().is_some_and(|assigned| assigned.delivered && assigned.work.id == id) {

@@ -1,4 +1,5 @@
-//! The course of one invocation: throttling, an instance, the work, faults on the way, the bill, the report.
+//! The course of one invocation: throttling, an instance, the work, faults on the way, the bill,
+//! the report.
 
 use crate::bill::Bill;
 use crate::clock::{Clock, Ticket, Times};
@@ -15,7 +16,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Asynchronous events and second runs that wait or run, at most; beyond, 429 (events) or nothing (second runs).
+/// Asynchronous events and second runs that wait or run, at most; beyond, 429 (events) or nothing
+/// (second runs).
 pub(crate) const QUEUED_EVENTS: usize = 1000;
 /// Idle instances that turn out dead, before an invocation gives up on finding a live one.
 const DEAD_INSTANCES: usize = 16;
@@ -41,18 +43,20 @@ pub(crate) struct Lambda {
     pub(crate) pool: Arc<Pool>,
     bill: Arc<Mutex<Bill>>,
     draw: Mutex<Draw>,
-    /// Virtual clock, if there are [`Settings::times`]. It releases answers in the order of their ends.
+    /// Virtual clock, if there are [`Settings::times`]. It releases answers in the order of their
+    /// ends.
     clock: Option<Arc<Clock>>,
     concurrency: Arc<Semaphore>,
-    /// Invocations that compute at the same time in virtual time: as many as this machine has processors for.
-    /// Processes that take turns on a processor empty each other's caches, which a function's processor does not.
+    /// Invocations that compute at the same time in virtual time: as many as this machine has
+    /// processors for. Processes that take turns on a processor empty each other's caches, which a
+    /// function's processor does not.
     computing: Semaphore,
     queue: Arc<Semaphore>,
     requests: AtomicU64,
     born: SystemTime,
 }
 
-/// How an invocation that was run ended.
+/// Result of an invocation that ran.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) payload: Bytes,
@@ -220,7 +224,8 @@ impl Lambda {
         };
         let lost = fate.lose_answer && fault == Fault::None;
         if let Some(ticket) = ticket {
-            // All that follows happens in the order of virtual time: the bill, the instance's next work, the answer.
+            // All that follows happens in the order of virtual time: the bill, the instance's next
+            // work, the answer.
             ticket.end(ran.init.is_some(), ran.init.unwrap_or_default() + ran.duration, !lost).await;
         }
         let billed_ms = {
@@ -400,8 +405,9 @@ fn computing(times: Option<&Times>) -> usize {
     ((processors as f64 / of_one) as usize).max(1)
 }
 
-/// Waits until the work of an instance is past its function's time limit: in virtual time where there are times,
-/// else in real time. A process that computes nothing for long is taken to be past it.
+/// Waits until the work of an instance is past its function's time limit: in virtual time where
+/// there are times, else in real time. A process that computes nothing for long is taken to be past
+/// it.
 async fn past_limit(instance: &Instance, start: Instant, times: Option<&Times>) {
     let limit = instance.function.timeout;
     let Some(times) = times else {

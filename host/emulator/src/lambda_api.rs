@@ -1,4 +1,5 @@
-//! Lambda's Invoke API (2015-03-31) as AWS speaks it: invocations, a function's configuration, account settings, and the refusals.
+//! Lambda's Invoke API (2015-03-31) as AWS speaks it: invocations, a function's configuration,
+//! account settings, and the refusals.
 
 use crate::invoke::{Lambda, Refused};
 use crate::serve::{BodyError, Lost, collect, json, set_header};
@@ -32,7 +33,7 @@ pub(crate) async fn handle(lambda: Arc<Lambda>, request: Request<Incoming>) -> A
     Ok(answer)
 }
 
-/// How an invocation is asked for.
+/// Type of an invocation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     RequestResponse,
@@ -94,7 +95,8 @@ async fn route(lambda: &Arc<Lambda>, request: Request<Incoming>, id: &str) -> An
     }
 }
 
-/// The function that a path names: by name, by name and version, or by either form of its resource name.
+/// The function that a path names: by name, by name and version, or by either form of its resource
+/// name.
 fn find(
     lambda: &Lambda,
     path: &str,

@@ -1,8 +1,10 @@
 //! The network of one instance: a token bucket for each direction, shared by all its connections.
 //!
-//! A bucket is kept as one moment, `ready_at`: when the wire will have carried all bytes that were promised so far. `n` bytes take `n / rate` from then on, in order of arrival, so
-//! connections share fairly, and nobody is served faster than the rate over any span longer than a quantum (1 ms of bytes).
-//! Timers fire late by up to a millisecond or two; a connection that keeps the wire busy is paid that back, an idle one is not.
+//! A bucket is kept as one moment, `ready_at`: when the wire will have carried all bytes that were
+//! promised so far. `n` bytes take `n / rate` from then on, in order of arrival, so connections
+//! share fairly, and nobody is served faster than the rate over any span longer than a quantum (1
+//! ms of bytes). Timers fire late by up to a millisecond or two; a connection that keeps the wire
+//! busy is paid that back, an idle one is not.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,7 +24,8 @@ const EARLY: Duration = Duration::from_micros(500);
 const BUSY: Duration = Duration::from_micros(200);
 /// Such a connection is paid back what the timer was late, to this amount.
 const CATCH_UP: Duration = Duration::from_millis(20);
-/// A pause of the peer up to this long is the operating system's: it is paid back. (TCP over loopback sends 64 KB at a time, and this link takes them by the millisecond.)
+/// A pause of the peer up to this long is the operating system's: it is paid back. (TCP over
+/// loopback sends 64 KB at a time, and this link takes them by the millisecond.)
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// One direction.
@@ -40,7 +43,8 @@ impl Lane {
         Lane { bytes_per_second, piece, ready_at: Mutex::new(Instant::now()) }
     }
 
-    /// Puts `bytes` on the wire and returns when the last of them arrives. `credit`: how much of the time that has passed the wire may count as its own.
+    /// Puts `bytes` on the wire and returns when the last of them arrives. `credit`: how much of
+    /// the time that has passed the wire may count as its own.
     fn reserve(&self, bytes: usize, now: Instant, credit: Duration) -> Instant {
         let floor = now.checked_sub(credit).unwrap_or(now);
         let mut ready_at = self.ready_at.lock().unwrap_or_else(PoisonError::into_inner);
@@ -69,9 +73,9 @@ impl Link {
 #[derive(Debug)]
 struct Turn {
     lane: Arc<Lane>,
-    /// So many bytes pass at this moment.
+    /// Number of bytes that may pass, and the time at which they may.
     granted: Option<(usize, Instant)>,
-    /// When bytes passed last.
+    /// Time at which bytes passed last.
     last: Option<Instant>,
     /// The peer has been waited for since.
     paused: bool,
@@ -113,7 +117,8 @@ impl Turn {
     }
 }
 
-/// A connection as the servers see it: with the bandwidth of its instance, and broken off when the other side stops reading.
+/// A connection as the servers see it: with the bandwidth of its instance, and broken off when the
+/// other side stops reading.
 #[derive(Debug)]
 pub(crate) struct Socket {
     inner: TcpStream,
@@ -169,7 +174,8 @@ impl AsyncRead for Socket {
     ) -> Poll<std::io::Result<()>> {
         let this = self.get_mut();
         let Some(turn) = &mut this.read else { return Pin::new(&mut this.inner).poll_read(cx, buf) };
-        // How much there is to read is known when it has been read: it is held until the wire would have carried it.
+        // How much there is to read is known when it has been read: it is held until the wire would
+        // have carried it.
         if turn.granted.is_none() {
             this.held.resize(turn.lane.piece, 0);
             let mut piece = ReadBuf::new(&mut this.held);
@@ -319,8 +325,9 @@ mod tests {
         start.elapsed().as_secs_f64() * 1000.0
     }
 
-    /// Never more than 3 % fast. How slow it is says more of what else the machine does: the best of ten tries is not slower than
-    /// one and a half times, as it would be if bytes were counted twice (on a machine of its own it is within 3 %).
+    /// Never more than 3 % fast. How slow it is says more of what else the machine does: the best
+    /// of ten tries is not slower than one and a half times, as it would be if bytes were counted
+    /// twice (on a machine of its own it is within 3 %).
     async fn takes_100_ms(connections: usize, to_worker: bool) {
         let mut best = f64::MAX;
         let mut seen = Vec::new();
@@ -378,7 +385,8 @@ mod tests {
         let link = Link::new(RATE);
         let (mut server, mut client) = pair(&link).await;
         let writer = tokio::spawn(async move { server.write_all(&vec![1; BYTES]).await });
-        // In no window of 10 ms may more come than 10 ms carry, and one piece, and what a late timer catches up.
+        // In no window of 10 ms may more come than 10 ms carry, and one piece, and what a late
+        // timer catches up.
         let (start, mut arrivals, mut buffer) = (Instant::now(), Vec::new(), vec![0; 64 * 1024]);
         let mut left = BYTES;
         while left > 0 {

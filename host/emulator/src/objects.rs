@@ -30,7 +30,7 @@ pub(crate) struct Object {
     pub(crate) checksum: Checksum,
 }
 
-/// What has to hold for a write.
+/// Condition of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Condition {
     None,
@@ -155,7 +155,7 @@ impl Objects {
         self.state().bucket(bucket).map(drop)
     }
 
-    /// Whether so many bytes more could be held now.
+    /// Checks that this number of further bytes can be stored.
     pub(crate) fn room(&self, bytes: u64) -> Result<(), Refusal> {
         if self.state().held.saturating_add(bytes) <= self.limit { Ok(()) } else { Err(Refusal::Full) }
     }
@@ -191,7 +191,8 @@ impl Objects {
         Ok(())
     }
 
-    /// Names after `after` that begin with `prefix`, in order; those with `delimiter` behind the prefix are rolled up.
+    /// Names after `after` that begin with `prefix`, in order; those with `delimiter` behind the
+    /// prefix are rolled up.
     pub(crate) fn list(
         &self,
         bucket: &str,
@@ -312,7 +313,8 @@ impl Objects {
             .collect())
     }
 
-    /// Makes an object of the parts named, if the condition holds at this moment. The upload stays open if it does not.
+    /// Makes an object of the parts named, if the condition holds at this moment. The upload stays
+    /// open if it does not.
     pub(crate) fn complete(
         &self,
         bucket: &str,

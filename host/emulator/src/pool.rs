@@ -11,9 +11,9 @@ use tokio::sync::Notify;
 
 #[derive(Default)]
 struct State {
-    /// By number, so the longest-lived first.
+    /// Processes by number, the oldest first.
     live: BTreeMap<u64, Arc<Instance>>,
-    /// By function, the most recently used last.
+    /// Idle processes by function, the most recently used last.
     idle: HashMap<String, VecDeque<Arc<Instance>>>,
     started: u64,
     /// Processes that are being started and are not in `live` yet.

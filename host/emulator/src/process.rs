@@ -1,4 +1,5 @@
-//! Starting worker processes: a clean environment, their own process group, logs read line by line, death with the emulator.
+//! Starting worker processes: a clean environment, their own process group, logs read line by line,
+//! death with the emulator.
 
 use crate::death;
 use crate::instance::Instance;
@@ -19,17 +20,19 @@ use tokio::process::{Child, Command};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-/// How long a dead process's pipes are read on: a grandchild may hold them open.
+/// Time for which the pipes of an ended process are read. A child of it may keep them open.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
 type Started = io::Result<Child>;
 
-/// The thread that starts all processes: they die when it does (see [`death`]), so it lives as long as the emulator.
+/// The thread that starts all processes: they die when it does (see [`death`]), so it lives as long
+/// as the emulator.
 #[derive(Clone, Debug)]
 pub(crate) struct Starter(mpsc::UnboundedSender<(Command, oneshot::Sender<Started>)>);
 
 impl Starter {
-    /// Needs a tokio runtime, which the children's pipes and exits are watched by. The thread ends with the last clone.
+    /// Needs a tokio runtime, which the children's pipes and exits are watched by. The thread ends
+    /// with the last clone.
     pub(crate) fn new() -> io::Result<Starter> {
         // Bounded by the number of instances: each has at most one start in it.
         let (sender, mut receiver) = mpsc::unbounded_channel::<(Command, oneshot::Sender<Started>)>();
@@ -61,7 +64,7 @@ pub(crate) struct Process {
     logs: Vec<JoinHandle<()>>,
 }
 
-/// What all processes of an emulator share.
+/// State that all processes of an emulator share.
 #[derive(Clone)]
 pub(crate) struct Nursery {
     pub(crate) settings: Arc<Settings>,
@@ -111,7 +114,8 @@ impl Nursery {
 }
 
 impl Process {
-    /// Waits for the process's end, then ends its group, its logs and its listeners, and tells the instance.
+    /// Waits for the process's end, then ends its group, its logs and its listeners, and tells the
+    /// instance.
     pub(crate) async fn keep(mut self) {
         let status = self.child.wait().await;
         // The group outlives its leader while a grandchild is in it.
@@ -129,7 +133,7 @@ impl Process {
     }
 }
 
-/// How a process ended, as Lambda words it.
+/// Returns the end of a process in Lambda's words.
 fn how(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(0), _) => "Runtime exited without providing a reason".into(),

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 /// Prefixes of the keys that a function may use, in every bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Role {
-    /// Of objects that it may read (`s3:GetObject`).
+    /// Patterns of objects that the role may read (`s3:GetObject`).
     pub read: Vec<String>,
-    /// Of objects that it may write (`s3:PutObject`, `s3:AbortMultipartUpload`).
+    /// Patterns of objects that the role may write (`s3:PutObject`, `s3:AbortMultipartUpload`).
     pub write: Vec<String>,
 }
 

@@ -27,7 +27,7 @@ use tokio::net::TcpListener;
 /// An XML body (DeleteObjects, CompleteMultipartUpload), at most.
 const XML_BYTES: usize = 2 << 20;
 
-/// Where S3's counters are.
+/// Counters of S3.
 #[derive(Clone, Debug)]
 pub(crate) struct Account(pub(crate) Arc<Mutex<Bill>>);
 
@@ -61,7 +61,8 @@ pub(crate) fn service(settings: &Settings, account: &Account) -> S3Service {
     builder.build()
 }
 
-/// Opens the service on a listener. With `waiting`, each request adds its modelled wait to that instance.
+/// Opens the service on a listener. With `waiting`, each request adds its modelled wait to that
+/// instance.
 pub(crate) fn serve_s3(
     listener: TcpListener,
     limits: Limits,
@@ -180,7 +181,7 @@ fn condition(none_match: Option<&ETagCondition>, matches: Option<&ETagCondition>
     }
 }
 
-/// What a body is checked against.
+/// Length and checksums that a body must have.
 #[derive(Default)]
 struct Expected {
     length: Option<i64>,
@@ -229,7 +230,8 @@ impl Backend {
         };
         let mut hasher = ChecksumHasher::default();
         let given = &expected.checksum;
-        // A trailer may come with a checksum whose algorithm no header names: CRC-32 is the client's default.
+        // A trailer may come with a checksum whose algorithm no header names: CRC-32 is the
+        // client's default.
         let unnamed = expected.trailer.is_some() && expected.algorithm.is_none();
         hasher.crc32 = (wants(&given.checksum_crc32, "CRC32") || unnamed).then(s3s::crypto::Crc32::new);
         hasher.crc32c = wants(&given.checksum_crc32c, "CRC32C").then(s3s::crypto::Crc32c::new);
@@ -328,7 +330,7 @@ fn refusal(error: &S3Error) -> hyper::Response<Body> {
     response
 }
 
-/// What went wrong while a body was read.
+/// Returns the S3 error of a body that could not be read.
 fn unread(error: s3s::StdError) -> S3Error {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&*error);
     while let Some(found) = cause {
@@ -349,7 +351,8 @@ fn unread(error: s3s::StdError) -> S3Error {
     s3_error!(IncompleteBody, "The request body terminated unexpectedly: {error}")
 }
 
-/// Each checksum that is given has to be the one found; one of an algorithm that was not computed counts as wrong.
+/// Each checksum that is given has to be the one found; one of an algorithm that was not computed
+/// counts as wrong.
 fn compare(found: &Checksum, given: &Checksum) -> S3Result<()> {
     let pairs = [
         (&given.checksum_crc32, &found.checksum_crc32, "CRC32"),

@@ -1,4 +1,5 @@
-//! One HTTP listener on loopback with limits: connections, header bytes, deadlines for headers, bodies and unread answers.
+//! One HTTP listener on loopback with limits: connections, header bytes, deadlines for headers,
+//! bodies and unread answers.
 
 use crate::link::{Link, Socket};
 use crate::settings::Settings;
@@ -24,7 +25,8 @@ use tokio::time::{Instant, Sleep, sleep_until};
 pub(crate) const HEADER_BYTES: usize = 64 * 1024;
 /// Headers of a request, at most.
 pub(crate) const HEADERS: usize = 100;
-/// What is read and thrown away of a body that is too large, so that its sender can still read the refusal.
+/// Maximum number of bytes of a too large body that are read and discarded, so that its sender can
+/// read the refusal.
 const DRAINED_BYTES: usize = 64 << 20;
 /// The whole of a body may take this many times the time between two pieces.
 const BODY_PIECES: u32 = 10;
@@ -69,7 +71,8 @@ pub(crate) async fn bind() -> io::Result<(TcpListener, SocketAddr)> {
     Ok((listener, address))
 }
 
-/// Answers the listener's requests with `handle`. Closes connections of other users of this machine.
+/// Answers the listener's requests with `handle`. Closes connections of other users of this
+/// machine.
 pub(crate) fn serve<H, F, B>(listener: TcpListener, limits: Limits, link: Option<Link>, handle: H) -> Server
 where
     H: Fn(Request<Incoming>) -> F + Clone + Send + 'static,
@@ -104,7 +107,8 @@ where
                     .header_read_timeout(limits.header_timeout)
                     .max_headers(HEADERS)
                     .max_buf_size(HEADER_BYTES)
-                    // A client that has sent its whole request may close its side and still be answered.
+                    // A client that has sent its whole request may close its side and still be
+                    // answered.
                     .half_close(true);
                 // An error ends the connection; hyper has answered an invalid request.
                 let _ = http.serve_connection(TokioIo::new(socket), service_fn(handle)).await;
@@ -126,7 +130,7 @@ pub(crate) enum BodyError {
     Broken,
 }
 
-/// How a [`Paced`] body failed, for whoever hands it to a library that does not say.
+/// Reason why a [`Paced`] body failed, for callers that pass the body to a library which hides it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BodyFate(Arc<AtomicU8>);
 
@@ -203,7 +207,8 @@ impl Body for Paced {
     }
 }
 
-/// The whole of a body of at most `limit` bytes. Of a larger one a further 64 MiB are read and thrown away.
+/// The whole of a body of at most `limit` bytes. Of a larger one a further 64 MiB are read and
+/// thrown away.
 pub(crate) async fn collect(body: Incoming, limit: usize, pace: Duration) -> Result<Bytes, BodyError> {
     let mut body = Paced::new(body, pace);
     let mut bytes = BytesMut::new();

@@ -1,4 +1,4 @@
-//! How the emulated cloud is set up: functions, buckets, network, limits and faults.
+//! Settings of the emulated cloud: functions, buckets, network, limits and faults.
 
 use crate::clock::Times;
 use crate::error::{Error, Result};
@@ -26,18 +26,20 @@ pub struct Function {
     pub name: String,
     /// The program, started without arguments.
     pub bootstrap: PathBuf,
-    /// What `LAMBDA_TASK_ROOT` says, and where the program runs; None: the program's folder.
+    /// Value of `LAMBDA_TASK_ROOT`, and working directory of the program. If `None`, it is the
+    /// program's folder.
     pub task_root: Option<PathBuf>,
-    /// Memory in MB, 128 to 10,240: for the bill and for `AWS_LAMBDA_FUNCTION_MEMORY_SIZE`. A process that
-    /// had more resident is killed.
+    /// Memory in MB, 128 to 10,240: for the bill and for `AWS_LAMBDA_FUNCTION_MEMORY_SIZE`. A
+    /// process that had more resident is killed.
     pub memory_mb: u32,
-    /// How long one invocation may take, up to 900 s; then its process is killed.
+    /// Time limit of an invocation, up to 900 s. After it the process is killed.
     pub timeout: Duration,
-    /// Variables on top of those that Lambda sets. Those that Lambda sets itself cannot be overridden, except `AWS_ENDPOINT_URL_*`.
+    /// Variables on top of those that Lambda sets. Those that Lambda sets itself cannot be
+    /// overridden, except `AWS_ENDPOINT_URL_*`.
     pub environment: BTreeMap<String, String>,
     /// Its folder for temporary files. If `None`, `TMPDIR` is not set.
     pub tmp: Option<Tmp>,
-    /// What it may do with objects; None: all that the account may.
+    /// Permissions for objects. If `None`, the function has those of the account.
     pub role: Option<Role>,
 }
 
@@ -80,7 +82,8 @@ pub struct LogLine {
 /// A line of a worker's log is cut after this many bytes.
 pub const LOG_LINE_BYTES: usize = 8192;
 
-/// Where log lines go besides the log tail. It is called from the emulator's threads and must not block.
+/// Callback for log lines, in addition to the log tail. It is called on threads of the emulator and
+/// must not block.
 #[derive(Clone)]
 pub struct LogSink(pub Arc<dyn Fn(&LogLine) + Send + Sync>);
 
@@ -103,13 +106,16 @@ pub struct Settings {
     pub access_key: String,
     /// The secret of [`Settings::access_key`].
     pub secret_key: String,
-    /// Invocations that may run at once, over all functions; beyond, 429. As many processes live at most.
+    /// Invocations that may run at once, over all functions; beyond, 429. As many processes live at
+    /// most.
     pub concurrency: usize,
-    /// Added before a process is started: what Lambda needs to find a machine and the code. Not billed.
+    /// Added before a process is started: what Lambda needs to find a machine and the code. Not
+    /// billed.
     pub cold_start_delay: Duration,
-    /// How long a process may take to ask for its first work.
+    /// Time limit for a process to request its first work.
     pub init_timeout: Duration,
-    /// The network of one instance, in bits per second, each direction on its own, over all its connections; None: as fast as it goes.
+    /// The network of one instance, in bits per second, each direction on its own, over all its
+    /// connections; None: as fast as it goes.
     pub bits_per_second: Option<u64>,
     /// An instance without work for this long is ended.
     pub idle_timeout: Duration,
@@ -117,19 +123,22 @@ pub struct Settings {
     pub event_bytes: usize,
     /// Bytes of an answer, at most.
     pub answer_bytes: usize,
-    /// Times of the modelled cloud. If `None`, an invocation takes the time that it takes on this machine.
+    /// Times of the modelled cloud. If `None`, an invocation takes the time that it takes on this
+    /// machine.
     pub times: Option<Times>,
     /// Faults to inject.
     pub faults: Faults,
-    /// How many bytes of log `X-Amz-Log-Result` shows, before base64; AWS: 4,096.
+    /// Maximum number of log bytes in `X-Amz-Log-Result`, before base64. AWS has 4,096.
     pub log_tail: usize,
     /// Hears every log line of every worker.
     pub log_sink: Option<LogSink>,
     /// Bytes that all buckets hold, at most.
     pub store_bytes: u64,
-    /// A client must have sent its request's headers within this time; an idle connection is closed after it.
+    /// A client must have sent its request's headers within this time; an idle connection is closed
+    /// after it.
     pub header_timeout: Duration,
-    /// No more than this between two pieces of a request's body, and no more than ten times this for the whole of it.
+    /// No more than this between two pieces of a request's body, and no more than ten times this
+    /// for the whole of it.
     pub body_timeout: Duration,
     /// Connections of each listener, at most; more wait to be accepted.
     pub connections: usize,

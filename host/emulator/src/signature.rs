@@ -1,14 +1,15 @@
-//! AWS Signature Version 4 of a whole request, as the Lambda API checks it. (S3's is checked by the library `s3s`.)
+//! AWS Signature Version 4 of a whole request, as the Lambda API checks it. (S3's is checked by the
+//! library `s3s`.)
 
 use hmac::{Hmac, KeyInit, Mac};
 use hyper::http::request::Parts;
 use sha2::{Digest, Sha256};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How far a request's date may be from this machine's.
+/// Maximum difference between a request's date and this machine's.
 const SKEW: Duration = Duration::from_secs(15 * 60);
 
-/// What a request has to be signed for, and with.
+/// Scope and key with which a request has to be signed.
 pub(crate) struct Scope<'a> {
     pub(crate) region: &'a str,
     pub(crate) service: &'a str,

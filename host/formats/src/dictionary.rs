@@ -1,4 +1,4 @@
-//! Which 64-bit ids a file uses, and the dense id of each: its rank among them.
+//! Dictionary of the 64-bit ids of a file, and the dense id of each, which is its rank.
 //!
 //! Low ids are kept as a bitmap with a running count every 512 bits (1.06 bit a number), others as
 //! a sorted list (8 bytes each). The bitmap takes at most 2 bytes for each byte of the file and 512
@@ -128,7 +128,7 @@ impl Others {
 pub(crate) struct Dictionary {
     words: Vec<u64>,
     ranks: Vec<u64>,
-    /// How many are in `words`.
+    /// Number of ids in `words`.
     low: u64,
     others: Vec<u64>,
 }

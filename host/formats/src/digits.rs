@@ -1,5 +1,5 @@
-//! The handwritten digits that the crate carries (`data/digits.bin.gz`): images of 8 x 8 grey values, which are
-//! divided by 16. Every fifth image tests, all others train.
+//! The handwritten digits that the crate carries (`data/digits.bin.gz`): images of 8 x 8 grey
+//! values, which are divided by 16. Every fifth image tests, all others train.
 
 use std::io::Read;
 
@@ -19,7 +19,7 @@ const PIXELS: usize = 64;
 const WHITE: f32 = 16.0;
 /// Kinds of digits.
 const DIGITS: u32 = 10;
-/// Of so many images one tests.
+/// One of this number of images is in the test split.
 const TESTS: u32 = 5;
 
 /// Reads the carried file.

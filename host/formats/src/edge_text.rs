@@ -24,7 +24,7 @@ const _: () = assert!(RANGE_BYTES / 4 < MAX_CHUNK_EDGES as u64);
 /// Bytes with which some programs begin a text in UTF-8.
 pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// What is wrong with a line.
+/// Fault of a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     /// The line's first byte, within the block.
@@ -128,7 +128,7 @@ pub(crate) fn separates(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | b',')
 }
 
-/// Where the line that holds `at` ends: its line end, or the end of the block.
+/// Returns the end of the line at `at`: the position of its line end, or the end of the block.
 fn line_end(block: &[u8], at: usize) -> usize {
     memchr::memchr(b'\n', block.get(at..).unwrap_or_default()).map_or(block.len(), |end| at + end)
 }
@@ -164,14 +164,14 @@ pub(crate) fn excerpt(line: &[u8]) -> String {
 /// Expectation of an error about a file that changes while it is read.
 const CHANGED: &str = "ids that were there when the file was opened";
 
-/// What the numbers of a file mean.
+/// Meaning of the numbers of a file.
 #[derive(Debug)]
 pub(crate) enum Numbering {
     /// 0 to V - 1.
     Dense(u64),
     /// 1 to V.
     FromOne(u64),
-    /// What the dictionary knows.
+    /// Ids of the dictionary.
     Listed(Dictionary),
 }
 
@@ -607,7 +607,7 @@ impl Ranges {
     }
 }
 
-/// Whether edges of a file can be streamed: it is not packed.
+/// Refuses a packed file, whose edges cannot be streamed.
 pub(crate) fn refuse_packed(path: &Path) -> Result<()> {
     if !gzip::Source::open(path)?.packed() {
         return Ok(());

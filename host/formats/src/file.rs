@@ -141,7 +141,7 @@ pub(crate) fn read(path: &Path) -> Result<Bytes> {
     }
 }
 
-/// What errors call a file: its path as the user gave it.
+/// Returns the name of a file in errors: the path as the user gave it.
 pub(crate) fn name(path: &Path) -> String {
     path.display().to_string()
 }

@@ -102,9 +102,9 @@ impl<'a> From<Option<&'a Expected>> for Request<'a> {
 /// A data set that the crate carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Builtin {
-    /// What [`builtin`] takes.
+    /// Name, as [`builtin`] takes it.
     pub name: &'static str,
-    /// What it is, in one line.
+    /// Description in one line.
     pub description: &'static str,
     /// True if it is rows without a graph.
     pub rows: bool,
@@ -372,7 +372,7 @@ fn graphs_with_parts(folder: &Path, files: &[String]) -> Vec<String> {
     files.iter().filter(list).cloned().collect()
 }
 
-/// What a file is.
+/// Kind of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Bundle,
@@ -385,7 +385,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// By its first bytes where these tell, else by its name.
+    /// Returns the kind of a file, by its first bytes or else by its name.
     fn of(path: &Path) -> Result<Option<Self>> {
         let mut start = Vec::new();
         // A file that cannot be unpacked says so when it is read.
@@ -423,13 +423,14 @@ pub struct Streamed {
     pub name: String,
     /// The edges as they stand in the file: made symmetric only by who builds a graph of them.
     pub edges: Box<dyn EdgeSource + Send>,
-    /// What the file calls the vertices; numbers ascend.
+    /// Ids of the vertices in the file. Numbers ascend.
     pub ids: VertexIds,
     folder: PathBuf,
 }
 
 impl Streamed {
-    /// What lies beside the file: features, labels and split, as [`folder`] reads them.
+    /// Reads the attributes in the same folder: features, labels and split, as [`folder`] reads
+    /// them.
     ///
     /// # Errors
     /// As [`folder::open`].

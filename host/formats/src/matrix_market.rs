@@ -9,11 +9,11 @@
 //! 3 2
 //! ```
 //!
-//! The field is `pattern`, `real` or `integer`, the symmetry `general` or `symmetric`. Values of `real` and
-//! `integer` are the edges' weights. Vertices are the rows, and are called 1 to V as in the file. Every edge
-//! counts in both directions, also in a general matrix. Repeated entries and zeros follow the rule of
-//! [`eciton_graph::edge_rule`]. Files beside it hold features, labels and the split of the vertices, as
-//! [`super::folder`] reads them.
+//! The field is `pattern`, `real` or `integer`, the symmetry `general` or `symmetric`. Values of
+//! `real` and `integer` are the edges' weights. Vertices are the rows, and are called 1 to V as in
+//! the file. Every edge counts in both directions, also in a general matrix. Repeated entries and
+//! zeros follow the rule of [`eciton_graph::edge_rule`]. Files beside it hold features, labels and
+//! the split of the vertices, as [`super::folder`] reads them.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,14 +30,14 @@ use super::lines::{Lines, count};
 use super::snap::at_line;
 use super::{Request, ValuedEdges, file};
 
-/// What a file starts with, in any case.
+/// First bytes of a file, in upper or lower case.
 pub(crate) const BANNER: &[u8] = b"%%MatrixMarket";
 /// Bytes within which the size line has to come: comments in front of it are short.
 const MAX_HEADER_BYTES: u64 = 1 << 20;
 /// Vertices that a file may have beyond one a byte: a size line alone must not ask for memory.
 pub const FREE_VERTICES: u64 = 1 << 16;
 
-/// What the first lines say.
+/// Content of the first lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Header {
     vertices: u64,
@@ -50,13 +50,13 @@ struct Header {
     lines: u64,
 }
 
-/// Reads a file into memory, and what lies beside it. Memory beside the data set: 8 bytes an entry of a
-/// packed file, 12 where entries have values.
+/// Reads a file into memory, and what lies beside it. Memory beside the data set: 8 bytes an entry
+/// of a packed file, 12 where entries have values.
 ///
 /// # Errors
 /// [`Error::Malformed`] with the line, also for values that are not finite, for dense matrices,
-/// rectangular ones, complex values and further symmetries; [`Error::Mismatch`] where there are more or
-/// fewer entries than the size line says; [`Error::EmptyGraph`]; [`Error::Limit`]; those of
+/// rectangular ones, complex values and further symmetries; [`Error::Mismatch`] where there are
+/// more or fewer entries than the size line says; [`Error::EmptyGraph`]; [`Error::Limit`]; those of
 /// [`super::folder::open`] for the files beside.
 pub fn open(path: &Path, request: Request<'_>) -> Result<Dataset> {
     let header = Header::read(path)?;
@@ -70,9 +70,9 @@ pub fn open(path: &Path, request: Request<'_>) -> Result<Dataset> {
     known.dataset(file::stem(path), graph, edge_features)
 }
 
-/// The edges of a plain file, to be streamed, with their values, and what the file calls the vertices (1 to
-/// V: 8 bytes each). The file is read once, by `threads` threads, to check its entries; memory is 8 MiB
-/// of text a thread.
+/// The edges of a plain file, to be streamed, with their values, and what the file calls the
+/// vertices (1 to V: 8 bytes each). The file is read once, by `threads` threads, to check its
+/// entries; memory is 8 MiB of text a thread.
 ///
 /// # Errors
 /// As [`open`]; [`Error::Malformed`] for a packed file.
@@ -180,7 +180,7 @@ impl Header {
         Error::malformed(Place::whole(file), "a banner line and a size line", "the end of the header")
     }
 
-    /// Where an entry's value is, if entries have some.
+    /// Returns the fields with an entry's value, if entries have values.
     fn value_fields(&self) -> ValueFields {
         if self.fields > 2 { ValueFields::first() } else { ValueFields::default() }
     }
@@ -217,7 +217,8 @@ impl Header {
 
 const DAMAGED: &str = "the file is damaged or of another kind; fetch or write it again";
 
-/// How many fields an entry has, by the banner; else what was expected and what to do.
+/// Returns the number of fields of an entry, by the banner. An error has the expected value and the
+/// remedy.
 fn banner(words: &[&str]) -> std::result::Result<usize, (&'static str, &'static str)> {
     let &["%%matrixmarket", object, format, field, symmetry] = words else {
         return Err(("%%MatrixMarket matrix coordinate FIELD SYMMETRY", DAMAGED));

@@ -30,7 +30,7 @@ use super::file::Grown;
 use super::folder::Attributes;
 use super::lines::Lines;
 
-/// How graph files are called, each with or without `.gz`.
+/// Extensions of graph files, each with or without `.gz`.
 pub(crate) const EXTENSIONS: [&str; 2] = ["graph", "metis"];
 /// The most weights a vertex may have.
 pub const MAX_WEIGHTS: u64 = 64;

@@ -12,7 +12,7 @@ const MAX_HEADER_BYTES: usize = 1 << 16;
 /// The longest part of a file before its cells.
 pub(crate) const MAX_START_BYTES: usize = MAX_HEADER_BYTES + 12;
 
-/// What a header says, and the bytes after it.
+/// Header of an array, and the bytes after it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Npy<'a> {
     element: Element,

@@ -65,7 +65,7 @@ impl<R: Read + Seek> Npz<R> {
         keys
     }
 
-    /// What errors call the array `key`.
+    /// Returns the name of the array `key` in errors.
     pub fn place(&self, key: &str) -> String {
         format!("{}!{key}", self.file)
     }

@@ -73,7 +73,7 @@ pub(crate) fn recognises(folder: &Path) -> bool {
         .any(|name| raw.join(name).exists())
 }
 
-/// What `raw` holds.
+/// Content of the folder `raw`.
 struct Raw {
     vertices: u64,
     edges: Vec<(u32, u32)>,
@@ -326,19 +326,19 @@ fn one_number(array: Array<'_>) -> Result<u64> {
     }
 }
 
-/// How many vertices and edges there are.
+/// Numbers of vertices and edges.
 struct Sizes {
     vertices: u64,
     edges: u64,
-    /// Of each graph, at least one: its first vertex, its vertices, and the edges up to its last
-    /// one.
+    /// For each graph, of which there is at least one: its first vertex, its number of vertices,
+    /// and the number of edges up to its last one.
     each: Vec<(u32, u64, u64)>,
     /// True if this is a graph property set, which might have one graph.
     of_graphs: bool,
 }
 
 impl Sizes {
-    /// Those that `raw` lists.
+    /// Reads the numbers that `raw` lists.
     fn open(raw: &Path) -> Result<Self> {
         let [nodes, lines] = [needed(raw, "num-node-list")?, needed(raw, "num-edge-list")?];
         let of_graphs = find(raw, "graph-label").is_some();

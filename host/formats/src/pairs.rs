@@ -6,8 +6,8 @@
 //! bob,dan
 //! ```
 //!
-//! It is read as `edges.csv` is ([`super::folder`]): the same separators, comments and header; columns after the
-//! second are ignored. Ids are those of a data set.
+//! It is read as `edges.csv` is ([`super::folder`]): the same separators, comments and header;
+//! columns after the second are ignored. Ids are those of a data set.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -27,7 +27,8 @@ impl PairTable {
     /// Reads a file, whose records must have two ids each.
     ///
     /// # Errors
-    /// [`Error::Malformed`] with the line, or where there is no pair; [`Error::Read`] and [`Error::Limit`].
+    /// [`Error::Malformed`] with the line, or where there is no pair; [`Error::Read`] and
+    /// [`Error::Limit`].
     pub fn open(path: &Path) -> Result<Self> {
         let table = Table::open(path)?;
         table.refuse_index()?;
@@ -70,7 +71,7 @@ impl PairTable {
     }
 }
 
-/// Where each id is.
+/// Lookup of the vertex of an id.
 enum Places<'a> {
     /// 0 to V - 1 are places.
     Dense(u32),
@@ -106,7 +107,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// What an id may be, for errors.
+    /// Returns a description of the valid ids, for errors.
     fn known(&self, vertices: u32) -> String {
         match self {
             Self::Dense(_) => format!("ids of vertices, 0 to {}", vertices.saturating_sub(1)),

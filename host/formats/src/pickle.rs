@@ -30,8 +30,8 @@ use super::array::Array;
 pub const MAX_OBJECTS: usize = 1 << 26;
 /// The most entries on the machine's stack.
 pub const MAX_STACK: usize = 1 << 26;
-/// The most bytes of texts that are copied (other bytes stay where they lie in the file): so many, and
-/// 16 times the file's length.
+/// The most bytes of texts that are copied (other bytes stay where they lie in the file): so many,
+/// and 16 times the file's length.
 pub const MAX_COPIED_BYTES: usize = 64 << 20;
 /// The most remembered objects.
 pub const MAX_MEMO: usize = 1 << 26;
@@ -49,13 +49,13 @@ impl<'a> Pickle<'a> {
     /// Reads a pickle. `file` is named in errors.
     ///
     /// # Errors
-    /// [`eciton_graph::error::Error::ForbiddenGlobal`], [`eciton_graph::error::Error::Malformed`] and
-    /// [`eciton_graph::error::Error::Limit`], each with the byte.
+    /// [`eciton_graph::error::Error::ForbiddenGlobal`], [`eciton_graph::error::Error::Malformed`]
+    /// and [`eciton_graph::error::Error::Limit`], each with the byte.
     pub fn parse(bytes: &'a [u8], file: &str) -> Result<Self> {
         machine::Machine::new(bytes, file).run()
     }
 
-    /// What the pickle holds.
+    /// Returns the content of the pickle.
     pub fn root(&self) -> Value<'_, 'a> {
         self.value(self.root)
     }

@@ -1,5 +1,6 @@
 //! Edge lists as SNAP publishes them (Leskovec and Krevl, snap.stanford.edu/data): text, one edge a
-//! line, `#` before comments, ids any whole numbers below 2^64 with gaps; plain or packed with gzip.
+//! line, `#` before comments, ids any whole numbers below 2^64 with gaps; plain or packed with
+//! gzip.
 //!
 //! ```text
 //! # Directed graph: as-caida20071105.txt
@@ -8,12 +9,13 @@
 //! 1       3549
 //! ```
 //!
-//! Fields are separated by blanks, tabs or commas, and every line has as many as the first edge. Further ones (weights,
-//! times) that are numbers after the first edge are columns of edge features, and then numbers after every edge. `%`
-//! starts a comment as well, as in KONECT's lists. A comment after the first edge adds a warning to the reading report.
-//! Vertices are the ids that occur, in ascending order; results come back in these ids. Every edge counts
-//! in both directions. What is known of the vertices lies beside the file: `features`, `labels` and
-//! `split` as [`super::folder`] reads them.
+//! Fields are separated by blanks, tabs or commas, and every line has as many as the first edge.
+//! Further ones (weights, times) that are numbers after the first edge are columns of edge
+//! features, and then numbers after every edge. `%` starts a comment as well, as in KONECT's lists.
+//! A comment after the first edge adds a warning to the reading report. Vertices are the ids that
+//! occur, in ascending order; results come back in these ids. Every edge counts in both directions.
+//! What is known of the vertices lies beside the file: `features`, `labels` and `split` as
+//! [`super::folder`] reads them.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -31,7 +33,7 @@ use super::gzip::Source;
 use super::lines::Lines;
 use super::{ValuedEdges, file};
 
-/// How the files are called, each with or without `.gz`.
+/// Extensions of the files, each with or without `.gz`.
 pub(crate) const EXTENSIONS: [&str; 6] = ["txt", "edges", "edgelist", "el", "tsv", "snap"];
 
 /// Reads an edge list into memory, and what lies beside it.
@@ -64,11 +66,13 @@ pub(crate) fn has_ids(path: &Path) -> bool {
     id() && id()
 }
 
-/// The edges of a plain file, to be streamed, with their values, and what the file calls the vertices.
+/// The edges of a plain file, to be streamed, with their values, and what the file calls the
+/// vertices.
 ///
-/// The file is read once, by `threads` threads, to learn its ids and to check its values. Memory: 8 MiB of text and 32 MiB
-/// of ids a thread, the dictionary (1.06 bit for each number up to the highest id, or 8 bytes an
-/// id), and 8 bytes a vertex for what is returned unless ids are 0 to V - 1.
+/// The file is read once, by `threads` threads, to learn its ids and to check its values. Memory: 8
+/// MiB of text and 32 MiB of ids a thread, the dictionary (1.06 bit for each number up to the
+/// highest id, or 8 bytes an id), and 8 bytes a vertex for what is returned unless ids are 0 to V -
+/// 1.
 ///
 /// # Errors
 /// [`Error::Malformed`] with the line, or for a packed file; [`Error::EmptyGraph`];

@@ -24,7 +24,7 @@ use super::{columnar, file};
 pub(crate) use rows::{Records, Row, Rows};
 pub(crate) use text::lone_cr;
 
-/// What separates fields.
+/// Separator of fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Separator {
     Byte(u8),
@@ -94,7 +94,7 @@ pub(crate) struct Table {
     /// The file's name in errors.
     pub(crate) file: String,
     separator: Separator,
-    /// Whether the first record is a header, which [`Table::rows`] leaves out.
+    /// State of the first record. If it is a header, [`Table::rows`] omits it.
     pub(crate) header: Flag,
     /// True if `header` was decided by the other tables of a folder, so that it does not change
     /// again.

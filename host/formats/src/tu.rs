@@ -12,14 +12,15 @@
 //!   MUTAG_edge_labels.txt       one or several whole numbers an edge
 //! ```
 //!
-//! All but the first two may be missing; each may be packed with gzip, with or without `.gz` at the end of
-//! its name. Classes are the distinct labels in ascending order. Features are the attributes, and after
-//! them each column of labels as one column a number from its least to its largest (1 for the vertex's
-//! own), as PyTorch Geometric has them; without either each vertex has the constant 1. Every edge counts
-//! in both directions, with the same features; repeats follow the rule of [`eciton_graph::edge_rule`].
+//! All but the first two may be missing; each may be packed with gzip, with or without `.gz` at the
+//! end of its name. Classes are the distinct labels in ascending order. Features are the
+//! attributes, and after them each column of labels as one column a number from its least to its
+//! largest (1 for the vertex's own), as PyTorch Geometric has them; without either each vertex has
+//! the constant 1. Every edge counts in both directions, with the same features; repeats follow the
+//! rule of [`eciton_graph::edge_rule`].
 //!
-//! No split is published with the files: 80 % of the graphs train, 10 % validate, 10 % test, drawn from
-//! seed 0 ([`Split::random`]).
+//! No split is published with the files: 80 % of the graphs train, 10 % validate, 10 % test, drawn
+//! from seed 0 ([`Split::random`]).
 
 use std::path::{Path, PathBuf};
 
@@ -44,8 +45,8 @@ pub const MAX_EDGE_LABELS: usize = 1 << 12;
 
 const INDICATOR: &str = "_graph_indicator.txt";
 
-/// The names for which a folder that holds `files` has graphs: its own, those in its folder `raw`, and those
-/// of folders `NAME` and `NAME/raw`.
+/// The names for which a folder that holds `files` has graphs: its own, those in its folder `raw`,
+/// and those of folders `NAME` and `NAME/raw`.
 pub(crate) fn names(folder: &Path, files: &[String]) -> Vec<String> {
     let name =
         |file: &String| file.strip_suffix(".gz").unwrap_or(file).strip_suffix(INDICATOR).map(str::to_owned);
@@ -79,8 +80,8 @@ fn find(folder: &Path, name: &str, part: &str) -> Option<PathBuf> {
 /// features; features of edges as in the file and placed.
 ///
 /// # Errors
-/// [`Error::Malformed`] with the line; [`Error::UnknownVertex`]; [`Error::Mismatch`] where files do not fit
-/// together; [`Error::Limit`]; those of [`Dataset::validate`].
+/// [`Error::Malformed`] with the line; [`Error::UnknownVertex`]; [`Error::Mismatch`] where files do
+/// not fit together; [`Error::Limit`]; those of [`Dataset::validate`].
 pub fn open(folder: &Path, name: &str) -> Result<Dataset> {
     let folder = &locate(folder, name).unwrap_or_else(|| folder.to_owned());
     let of = indicator(folder, name)?;
@@ -163,7 +164,7 @@ fn edges(folder: &Path, name: &str, of: &[u64]) -> Result<Vec<(u32, u32)>> {
     Ok(edges)
 }
 
-/// What is known of graphs, at the vertices that stand for them.
+/// Returns the labels of graphs, at the vertices that represent these.
 fn labels(folder: &Path, name: &str, of: &[u64], graphs: &Graphs) -> Result<Labels> {
     let vertices = of.len() as u32;
     let (path, read): (_, fn(&Path) -> Result<Labels>) =
@@ -370,7 +371,8 @@ impl OneHot {
     }
 }
 
-/// Rows of finite numbers: how many columns (at least one), the values, and what f32 cannot hold of them.
+/// Rows of finite numbers: how many columns (at least one), the values, and what f32 cannot hold of
+/// them.
 fn numbers(path: &Path) -> Result<(usize, Vec<f32>, Corrections)> {
     let (file, mut columns) = (file::name(path), 0);
     let (mut values, mut rows) = (Grown::new(&file), 0);
@@ -410,8 +412,8 @@ fn check_width(file: &str, line: u64, fields: &[&[u8]], columns: usize) -> Resul
     Err(Error::malformed(Place::line(file, line), expected, format!("{found} fields")))
 }
 
-/// Calls `each` with the number and the fields of every line that is not blank; fields are separated by
-/// commas or blanks.
+/// Calls `each` with the number and the fields of every line that is not blank; fields are
+/// separated by commas or blanks.
 fn each_row(path: &Path, mut each: impl FnMut(u64, &[&[u8]]) -> Result<()>) -> Result<()> {
     Lines::open(path)?.each(|number, line| {
         let fields: Vec<&[u8]> =

@@ -23,10 +23,12 @@ use crate::missing::is_missing;
 use crate::table::{Table, is_header};
 use crate::{Request, bundle, columns, file, kinds, labels as arrays, npy};
 
-/// What a folder says of vertices: features, labels and a split, and their graphs where there are many.
+/// Attributes of vertices in a folder: features, labels, split, and the graph of each vertex if
+/// there are several graphs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attributes {
-    /// One row a vertex; where there is no file, a feature of its own each, or 1 where there are many graphs.
+    /// One row a vertex; where there is no file, a feature of its own each, or 1 where there are
+    /// many graphs.
     pub features: Features,
     /// Columns that the features were encoded from. `None` if they are columns of numbers.
     pub encoded: Option<Encoded>,
@@ -43,9 +45,9 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    /// Reads `features`, `labels`, `split` and `graphs.csv` of a folder, whichever there are, for vertices that
-    /// are known already: `ids` is what the files call them (numbers ascend), `vertices` how many
-    /// there are.
+    /// Reads `features`, `labels`, `split` and `graphs.csv` of a folder, whichever there are, for
+    /// vertices that are known already: `ids` is what the files call them (numbers ascend),
+    /// `vertices` how many there are.
     ///
     /// # Errors
     /// As [`open`].
@@ -165,8 +167,8 @@ impl Attributes {
     }
 }
 
-/// Returns whether the tables beside a matrix or a METIS graph count vertices from 0, as Python does, although
-/// the file counts from 1: then one of them has the id 0.
+/// Returns whether the tables beside a matrix or a METIS graph count vertices from 0, as Python
+/// does, although the file counts from 1: then one of them has the id 0.
 ///
 /// # Errors
 /// [`Error::Malformed`] if a table has the highest id of a count from 1 as well.

@@ -20,7 +20,7 @@ pub(crate) fn graphs_beside(folder: &Path) -> Option<PathBuf> {
 pub(super) struct GraphIds {
     pub(super) graphs: Graphs,
     pub(super) ids: Ids,
-    /// By these ids: the vertex that stands for the graph.
+    /// Vertex that has the attributes of each graph, by graph id.
     pub(super) at: Vec<u32>,
 }
 

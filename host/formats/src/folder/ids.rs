@@ -23,7 +23,7 @@ pub(super) struct Ids {
 /// The way from an id to its vertex.
 pub(super) enum Lookup {
     Dense,
-    /// By binary search among names that ascend.
+    /// Names in ascending order, which are found by binary search.
     Sorted,
     /// Numbers.
     Ranks(Dictionary),
@@ -114,7 +114,7 @@ impl Ids {
         Ok(ids.finish())
     }
 
-    /// Of words in this order, each once.
+    /// Creates ids from words in this order. Each word occurs once.
     pub(super) fn of_words(words: &[String], file: &str) -> Result<Self> {
         if words.iter().all(|word| canonical(word).is_some()) {
             let mut numbers = Collector::new(words.len() as u64);

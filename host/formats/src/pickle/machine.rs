@@ -14,7 +14,7 @@ pub(super) struct Machine<'a, 'f> {
     bytes: &'a [u8],
     file: &'f str,
     at: usize,
-    /// Where the opcode in progress began.
+    /// Position of the current opcode.
     start: usize,
     nodes: Vec<Node<'a>>,
     stack: Vec<Item>,
@@ -424,7 +424,7 @@ impl<'a, 'f> Machine<'a, 'f> {
         self.nodes.push(node);
     }
 
-    /// What is above the last mark only: an opcode may not reach below it.
+    /// Returns the number of values above the last mark. An opcode must not read below it.
     fn available(&self) -> usize {
         self.stack.len() - self.marks.last().copied().unwrap_or(0).min(self.stack.len())
     }
@@ -486,7 +486,7 @@ impl<'a, 'f> Machine<'a, 'f> {
         Err(refused_addition(place, "a dictionary"))
     }
 
-    /// What [`Machine::place`] is made of, without the allocation.
+    /// Returns the parts of [`Machine::place`], without an allocation.
     fn place_at(&self) -> (&'f str, u64) {
         (self.file, self.start as u64)
     }

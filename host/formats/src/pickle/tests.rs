@@ -22,7 +22,8 @@ fn refusal(bytes: &[u8]) -> String {
     parse(bytes).unwrap_err().to_string()
 }
 
-/// What Python 3 writes for `numpy.array([[1, 2], [3, 4]], dtype='<i2')` at protocol 2.
+/// Returns the bytes that Python 3 writes for `numpy.array([[1, 2], [3, 4]], dtype='<i2')` at
+/// protocol 2.
 pub(crate) fn small_array() -> Vec<u8> {
     let mut out = b"\x80\x02cnumpy.core.multiarray\n_reconstruct\nq\x00cnumpy\nndarray\nq\x01K\x00\
         \x85q\x02c_codecs\nencode\nq\x03X\x01\x00\x00\x00bq\x04X\x06\x00\x00\x00latin1q\x05\x86q\x06\

@@ -1,4 +1,4 @@
-//! What a pickle holds, as borrowed views.
+//! Content of a pickle, as borrowed views.
 
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::SparseRows;
@@ -52,7 +52,7 @@ impl<'p, 'a> List<'p, 'a> {
         self.items.iter().map(move |&item| self.pickle.value(item))
     }
 
-    /// How many there are.
+    /// Returns the number of values.
     pub fn len(self) -> usize {
         self.items.len()
     }
@@ -69,7 +69,7 @@ impl<'p, 'a> Dict<'p, 'a> {
         self.pairs.iter().map(move |&(k, v)| (self.pickle.value(k), self.pickle.value(v)))
     }
 
-    /// How many pairs there are.
+    /// Returns the number of pairs.
     pub fn len(self) -> usize {
         self.pairs.len()
     }
@@ -92,7 +92,7 @@ impl<'p, 'a> Dict<'p, 'a> {
 }
 
 impl<'p, 'a> Value<'p, 'a> {
-    /// What kind of thing this is, for errors.
+    /// Returns the name of the value's type, for errors.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::None => "nothing",

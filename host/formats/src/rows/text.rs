@@ -265,7 +265,7 @@ fn feature(table: &Table, row: &Row, column: usize, columns: &Columns) -> Result
     })
 }
 
-/// What stands in columns that are no features.
+/// Values of columns that are not features.
 #[derive(Default)]
 struct Found {
     labels: StringRecord,
