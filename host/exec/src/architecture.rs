@@ -18,7 +18,7 @@ pub enum Architecture {
 }
 
 impl Architecture {
-    /// As Lambda spells it.
+    /// Returns the name that Lambda uses.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -36,7 +36,8 @@ impl Architecture {
         }
     }
 
-    /// What kernels are compiled for: what every processor of this kind at AWS has.
+    /// Returns the processor features that kernels are compiled for: those of all processors of
+    /// this kind at AWS.
     #[must_use]
     pub fn baseline(self) -> Baseline {
         match self {

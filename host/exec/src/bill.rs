@@ -10,14 +10,14 @@ use crate::{Architecture, Host, Prices};
 pub struct Bill {
     /// Invocations that the functions' service took: answered, failed, and those without an answer.
     pub invocations: u64,
-    /// Of these, cold starts among those that were reported.
+    /// Number of cold starts among the reported invocations.
     pub cold_starts: u64,
     /// Requests that were throttled; nothing is charged for them.
     pub throttled: u64,
     /// Invocations that failed by crash, time limit or refusal.
     pub failed: u64,
-    /// Invocations whose end was never reported (lost, or given up): charged, but not in the figures
-    /// below.
+    /// Invocations whose end was never reported (lost, or given up): charged, but not in the
+    /// figures below.
     pub unreported: u64,
     /// Milliseconds charged, cold starts included.
     pub billed_ms: u64,
@@ -38,9 +38,9 @@ pub struct Bill {
     pub store_bytes_in: u64,
     /// Object store: bytes read.
     pub store_bytes_out: u64,
-    /// Of the last two, bytes that crossed between the host and the store.
+    /// Number of bytes of the last two that passed between the host and the store.
     pub store_bytes_host: u64,
-    /// Of these, bytes that the host read.
+    /// Number of these bytes that the host read.
     pub store_bytes_to_host: u64,
 }
 
@@ -124,7 +124,7 @@ impl Bill {
         }
     }
 
-    /// What was added since `earlier`.
+    /// Returns the difference to an earlier bill.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -157,7 +157,8 @@ mod tests {
 
     use super::*;
 
-    /// What `tests/infra/bill.py --json` makes of the price list, without a line of this program.
+    /// Costs that `tests/infra/bill.py --json` computes from the price list, without code of this
+    /// program.
     #[derive(Deserialize)]
     struct Independent {
         usage: Usage,

@@ -22,8 +22,8 @@ pub const DEFAULT_STACK: &str = "eciton";
 const MAX_BYTES: u64 = 64 << 10;
 /// Most functions of a deployment.
 const MAX_FUNCTIONS: usize = 64;
-/// Longest stack name, in characters: the names of its functions and buckets have it as their start,
-/// and a bucket's ends at 63.
+/// Longest stack name, in characters: the names of its functions and buckets have it as their
+/// start, and a bucket's ends at 63.
 pub const MAX_STACK_CHARS: usize = 20;
 
 /// One function of a stack.
@@ -38,7 +38,7 @@ pub struct Function {
     pub architecture: Architecture,
 }
 
-/// Where services are, if not at AWS.
+/// Addresses of services that are not at AWS.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Endpoints {
@@ -88,12 +88,13 @@ pub struct Deployment {
     pub signing_key: PathBuf,
     /// Its public half, 64 hexadecimal digits, as the functions have it.
     pub verifying_key: String,
-    /// How many functions of the account may run at once, as the account was when it was deployed.
+    /// Concurrency limit of the account at the time of the deployment.
     pub account_concurrency: u32,
-    /// How many of them are set aside for each function here, and no more can run; `None`: none.
+    /// Concurrency that each function has reserved and is limited to. If `None`, nothing is
+    /// reserved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved_concurrency: Option<u32>,
-    /// Where services are, if not at AWS.
+    /// Addresses of services that are not at AWS.
     #[serde(default)]
     pub endpoints: Endpoints,
 }
@@ -200,7 +201,8 @@ impl Deployment {
 }
 
 impl Deployment {
-    /// The function that does whole runs and has this memory, MiB; of another size, the smallest that has as much.
+    /// The function that does whole runs and has this memory, MiB; of another size, the smallest
+    /// that has as much.
     ///
     /// # Errors
     /// None has as much.
@@ -217,7 +219,7 @@ impl Deployment {
         })
     }
 
-    /// How many of its functions may run at once, and by what limit.
+    /// Returns the maximum number of concurrent functions, and the limit that sets it.
     pub(crate) fn most(&self) -> Most {
         let stack = &self.stack;
         match self.reserved_concurrency {
@@ -262,8 +264,8 @@ fn known() -> String {
     if names.is_empty() { String::new() } else { format!("; there are: {}", names.join(", ")) }
 }
 
-/// Whether a stack can have this name: a letter, then letters, digits and hyphens, in lower case,
-/// because its buckets' names start with it.
+/// Checks the name of a stack: a letter, then letters, digits and hyphens, in lower case, because
+/// the names of its buckets start with it.
 ///
 /// # Errors
 /// What is wrong with it.

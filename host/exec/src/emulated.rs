@@ -1,5 +1,5 @@
-//! The emulated cloud: the same client code as on AWS, against a stand-in on this machine that starts
-//! real worker processes.
+//! The emulated cloud: the same client code as on AWS, against a stand-in on this machine that
+//! starts real worker processes.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -25,8 +25,8 @@ const ACCESS_KEY: &str = "emulated";
 
 /// Draws a secret of 256 random bits, in hexadecimal.
 ///
-/// The stand-in listens on loopback, which other users of the machine reach as well. Functions get the
-/// secret in their environment, which only their user can read.
+/// The stand-in listens on loopback, which other users of the machine reach as well. Functions get
+/// the secret in their environment, which only their user can read.
 fn draw_secret() -> Result<String, Error> {
     let mut bytes = [0; 32];
     let read = File::open(RANDOM).and_then(|mut file| file.read_exact(&mut bytes));
@@ -37,8 +37,8 @@ fn draw_secret() -> Result<String, Error> {
 /// The system's source of random bytes.
 const RANDOM: &str = "/dev/urandom";
 
-/// Time within which a process asks for its first work: Lambda's own limit, and one for a loaded machine where
-/// time is virtual.
+/// Time within which a process asks for its first work: Lambda's own limit, and one for a loaded
+/// machine where time is virtual.
 const INIT_LIMIT: Duration = Duration::from_secs(10);
 const LOADED_INIT_LIMIT: Duration = Duration::from_secs(300);
 /// Real time within which an answer arrives where time is virtual.
@@ -161,8 +161,8 @@ fn preset(settings: &eciton_plan::Emulator) -> Result<Preset, Error> {
     found.map_err(|error| Error::Choice(format!("emulator.cloud: {error}")))
 }
 
-/// Returns the modelled times of functions of one size. The keys `emulator.mbit_s` and `emulator.cold_start_ms`
-/// replace those of the preset.
+/// Returns the modelled times of functions of one size. The keys `emulator.mbit_s` and
+/// `emulator.cold_start_ms` replace those of the preset.
 fn times(
     preset: &Preset,
     executor: &eciton_plan::Executor,
@@ -187,7 +187,7 @@ fn times(
     }
 }
 
-/// What functions of a kind may do with objects, as the roles of `infra/template.yaml`.
+/// Returns the role of functions of a kind, with the permissions of `infra/template.yaml`.
 fn role(kind: &str) -> emulator::Role {
     let (read, write): (&[&str], &str) = match kind {
         "worker" => (&["runs/", "kernels/"], "runs/"),
@@ -231,8 +231,8 @@ impl Emulated {
     /// Starts the cloud and puts the kernels into it.
     ///
     /// # Errors
-    /// No worker program, a port or folder that the system refuses, a kernel that cannot be compiled
-    /// for functions.
+    /// No worker program, a port or folder that the system refuses, a kernel that cannot be
+    /// compiled for functions.
     pub fn start(wanted: Wanted, settings: &eciton_plan::Emulator) -> Result<Self, Error> {
         let worker = crate::worker::find(settings.worker.as_deref().map(Path::new))?;
         let executor = &wanted.executor;
@@ -254,7 +254,7 @@ impl Emulated {
         Ok(Self { pool: Some(pool), cloud, runtime: Some(runtime) })
     }
 
-    /// What the client counted, to compare with the service.
+    /// Returns the client's counts, for comparison with those of the service.
     #[must_use]
     pub fn client_bill(&self) -> Option<Bill> {
         self.pool.as_ref().and_then(|pool| pool.usage().bill)
@@ -329,7 +329,8 @@ mod tests {
         let key = Key::new("runs/r/object").unwrap();
         let put = stand.store.put(&key, vec![1].into(), Condition::Always);
         stand.runtime.block_on(put).unwrap();
-        // The constants of earlier versions, those of the emulator's tests, and another run's secret.
+        // The constants of earlier versions, those of the emulator's tests, and another run's
+        // secret.
         for (access_key, secret) in
             [("emulated", "emulated-secret"), ("emulator", "emulator-secret"), ("emulated", &other)]
         {

@@ -1,5 +1,5 @@
-//! Tasks that are done in this process through their frames: the same bits as on functions, rounded rows
-//! included, and answers that wait beside ([`crate::Answered::Apart`]).
+//! Tasks that are done in this process through their frames: the same bits as on functions, rounded
+//! rows included, and answers that wait beside ([`crate::Answered::Apart`]).
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,12 +11,12 @@ use eciton_tensor::frame::{Encoding, Frame};
 
 use crate::Order;
 
-/// How an order becomes a frame that names no other object.
+/// Settings with which an order is written as a frame that contains all its tensors.
 #[derive(Debug, Clone)]
 pub(crate) struct Framing {
-    /// What rows are written as.
+    /// Storage format of rows.
     pub(crate) rows: Encoding,
-    /// What a task may use.
+    /// Limits of a task.
     pub(crate) limits: Limits,
 }
 
@@ -71,8 +71,8 @@ pub(crate) fn tensor(source: eciton_tensor::Error) -> Error {
     Error::Tensor { place: "a request's frame".to_owned(), source }
 }
 
-/// Runs a request on its calls' layers: the answer's frame, also of a call that fails. `own` is the request's frame,
-/// `others` those that it names.
+/// Runs a request on its calls' layers: the answer's frame, also of a call that fails. `own` is the
+/// request's frame, `others` those that it names.
 pub(crate) fn run(
     request: Request,
     own: &Frame<'_>,

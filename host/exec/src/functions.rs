@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::deployment::{DEFAULT_STACK, Deployment};
 use crate::{Architecture, Host, LocalPool, RemoteSettings};
 
-/// What a run asks of functions.
+/// Requirements of a run on functions or workers.
 #[derive(Debug)]
 pub struct Wanted {
     /// Threads of this machine.
@@ -28,9 +28,9 @@ pub struct Wanted {
     pub kernels: Vec<(Arc<Kernel>, Arc<[u8]>)>,
     /// `[executor]`
     pub executor: Executor,
-    /// What a task may use.
+    /// Limits of a task.
     pub limits: Limits,
-    /// How many intervals the graph has.
+    /// Number of intervals of the graph.
     pub intervals: u32,
     /// Versions of the weights that tasks read at once, at most.
     pub weight_versions: u32,
@@ -47,11 +47,11 @@ pub(crate) struct Most {
 /// A number of functions that was cut.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cut {
-    /// As many were asked for.
+    /// Number of functions requested.
     pub asked: u32,
-    /// As many there may be.
+    /// Number of functions granted.
     pub given: u32,
-    /// By what, in words, with what changes it.
+    /// The limit, and the way to change it.
     pub limit: String,
 }
 
@@ -79,14 +79,14 @@ impl Cut {
 pub struct Outlook {
     /// This machine's place.
     pub host: Host,
-    /// By what their number is cut.
+    /// The limit that lowered their number, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<Cut>,
 }
 
 impl Outlook {
-    /// Of a run on so many intervals; `None` where nothing is charged. A deployment that is not
-    /// there cuts nothing yet.
+    /// Returns the outlook of a run on this number of intervals, or `None` if nothing is charged. A
+    /// deployment that does not exist sets no limit.
     #[must_use]
     pub fn of(executor: &Executor, emulator: &eciton_plan::Emulator, intervals: u32) -> Option<Self> {
         let cut = |most: &Most| Cut::find(executor.functions, intervals, most);
@@ -125,7 +125,7 @@ pub enum Error {
     /// A file or folder.
     #[error("{path}: cannot be {doing}: {source}", path = path.display())]
     File {
-        /// Which.
+        /// The file or folder.
         path: PathBuf,
         /// `read`, `written` and so on.
         doing: &'static str,
@@ -135,17 +135,17 @@ pub enum Error {
     /// A file that is there and says something else than expected.
     #[error("{path}: {reason}", path = path.display())]
     Content {
-        /// Which.
+        /// The file or folder.
         path: PathBuf,
-        /// What was found, and what to do.
+        /// The value found, and the remedy.
         reason: String,
     },
     /// No deployment file of this name.
     #[error("there is no deployment `{name}` ({path} does not exist){known}; `eciton deploy --stack {name}` makes one", path = path.display())]
     NoDeployment {
-        /// What was asked for.
+        /// The name requested.
         name: String,
-        /// Where it would lie.
+        /// Path that the file would have.
         path: PathBuf,
         /// `; there are: a, b`, or nothing.
         known: String,
@@ -157,9 +157,9 @@ pub enum Error {
     NoWorker {
         /// `worker` or `trainer`.
         program: &'static str,
-        /// What may name its file.
+        /// The settings that may name the file.
         names: &'static str,
-        /// Where it was looked for.
+        /// The paths that were tried.
         tried: String,
     },
     /// A choice that cannot be.
@@ -179,7 +179,7 @@ pub enum Error {
     /// The object store.
     #[error("{doing}: {source}")]
     Store {
-        /// What was to be done.
+        /// The operation.
         doing: String,
         /// Why it was not.
         source: Box<eciton_transport::Error>,
@@ -194,7 +194,7 @@ pub enum Error {
         kernel: String,
         /// The deployment's.
         stack: String,
-        /// What lies in the bucket in its place.
+        /// The object found in the bucket.
         found: String,
         /// Why it cannot be signed here.
         key: String,
@@ -207,7 +207,7 @@ pub enum Error {
     /// A folder or thread that the system refuses.
     #[error("{doing}: {source}")]
     System {
-        /// What was to be done.
+        /// The operation.
         doing: &'static str,
         /// Why it was not.
         source: std::io::Error,
@@ -285,7 +285,7 @@ pub fn start(wanted: Wanted, emulator: &eciton_plan::Emulator) -> Result<Box<dyn
 }
 
 impl Wanted {
-    /// What rows are written as.
+    /// Returns the storage format of rows.
     pub(crate) fn rows(&self) -> Encoding {
         match self.executor.rows {
             RowFormat::F32 => Encoding::F32,

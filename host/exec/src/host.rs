@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 /// A place, and how it is known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
-    /// Where.
+    /// Location of the host.
     pub place: HostPlace,
-    /// How that is known, in words.
+    /// Source of this knowledge, as text.
     pub because: String,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Found {
 }
 
 impl Host {
-    /// As `executor.host` or a flag says.
+    /// Creates the location that `executor.host` or a flag sets.
     #[must_use]
     pub fn set(place: HostPlace) -> Self {
         Self { place, because: "as set".to_owned() }
@@ -64,7 +64,8 @@ impl Host {
         set.map_or_else(|| Self::assumed("as functions are emulated (executor.host sets it)"), Self::set)
     }
 
-    /// As seen from functions in this region; `zone`: the one they are in, where they are in one.
+    /// Returns the location as seen from functions in a region, and in an availability zone if they
+    /// are in one.
     #[cfg_attr(not(feature = "aws"), allow(dead_code))]
     pub(crate) fn seen(found: &Found, region: &str, zone: Option<&str>) -> Self {
         let Found { service, region: own, zone: own_zone } = found;
@@ -85,7 +86,8 @@ impl Host {
         Self { place, because }
     }
 
-    /// As set; else as this machine's metadata says, which is asked now, for two seconds at most.
+    /// Returns the location that is set, or else the one in this machine's metadata, which is
+    /// requested for at most two seconds.
     ///
     /// `region`: the functions', where it is known.
     #[must_use]

@@ -9,15 +9,15 @@ use bytes::Bytes;
 pub struct Invoked {
     /// The function's JSON.
     pub payload: Bytes,
-    /// What the service charged for it, where it says so.
+    /// Charge of the service, if it reports one.
     pub charge: Option<Charge>,
     /// Requests that it took, retries of throttled and broken ones included; at least 1.
     pub requests: u64,
-    /// How many of them were throttled.
+    /// Number of these attempts that were throttled.
     pub throttled: u64,
 }
 
-/// What the service said about one invocation (the REPORT line of its log).
+/// Charge of one invocation, from the REPORT line of its log.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Charge {
     /// Milliseconds charged, whole ones.
@@ -47,7 +47,7 @@ pub enum InvokeError {
         retryable: bool,
         /// Requests made.
         requests: u64,
-        /// How many of them were throttled.
+        /// Number of these attempts that were throttled.
         throttled: u64,
     },
     /// The function failed: it crashed, ran into its time limit, or refused the request.
@@ -57,15 +57,15 @@ pub enum InvokeError {
         function: String,
         /// For instance `Runtime.ExitError`.
         kind: String,
-        /// What it said.
+        /// Message of the service.
         message: String,
         /// True if another attempt can end otherwise.
         retryable: bool,
-        /// What was charged all the same.
+        /// Charge in spite of the error, if it is known.
         charge: Option<Charge>,
         /// Requests made.
         requests: u64,
-        /// How many of them were throttled.
+        /// Number of these attempts that were throttled.
         throttled: u64,
     },
 }

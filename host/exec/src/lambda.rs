@@ -27,11 +27,11 @@ use crate::{Host, RemotePool, aws};
 mod report;
 
 /// Requests for one invocation, throttled and broken ones included, with exponential waits and full
-/// jitter. Not the SDK's adaptive mode: one throttled request among the first sets its rate to one in
-/// two seconds. What adapts is the number under way ([`crate::RemotePool`]).
+/// jitter. Not the SDK's adaptive mode: one throttled request among the first sets its rate to one
+/// in two seconds. What adapts is the number under way ([`crate::RemotePool`]).
 const REQUESTS: u32 = 10;
 
-/// How to reach a function.
+/// Settings of calls to a function.
 #[derive(Debug, Clone)]
 pub struct LambdaSettings {
     /// Its name or ARN.
@@ -94,7 +94,8 @@ impl LambdaInvoker {
             .region(Region::new(settings.region.clone()))
             .timeout_config(timeouts)
             .retry_config(retries)
-            // A retry budget of this client's own: the SDK shares one by service and region otherwise.
+            // A retry budget of this client's own: the SDK shares one by service and region
+            // otherwise.
             .retry_partition(RetryPartition::custom(settings.function.clone()).build())
             // Nothing is sent while a function computes: that is no stall.
             .stalled_stream_protection(StalledStreamProtectionConfig::disabled());
@@ -220,8 +221,8 @@ impl LambdaInvoker {
         }
         let body: Body = serde_json::from_slice(payload).unwrap_or_default();
         let kind = if body.error_type.is_empty() { handling.to_owned() } else { body.error_type };
-        // The worker's refusals say `Eciton.` and would be the same again; a crash, a time limit and
-        // the service's own errors may not be.
+        // The worker's refusals say `Eciton.` and would be the same again; a crash, a time limit
+        // and the service's own errors may not be.
         let retryable = !kind.starts_with("Eciton.") && kind != "Function.ResponseSizeTooLarge";
         let message = body.error_message.chars().take(2000).collect();
         let function = self.settings.function.clone();
@@ -232,8 +233,8 @@ impl LambdaInvoker {
 /// A pool over a deployment's functions.
 ///
 /// # Errors
-/// No deployment, no credentials, a bucket that cannot be written, a kernel that cannot be compiled,
-/// or that only another's key can sign.
+/// No deployment, no credentials, a bucket that cannot be written, a kernel that cannot be
+/// compiled, or that only another's key can sign.
 pub fn start(wanted: Wanted) -> Result<RemotePool<LambdaInvoker>, functions::Error> {
     let asked = &wanted.executor;
     let deployment = Deployment::load(asked.deployment.as_deref().unwrap_or(DEFAULT_STACK))?;

@@ -16,11 +16,11 @@ use crate::{
     WorkError,
 };
 
-/// How long an idle thread looks for work before it sleeps: a small graph's stages are shorter than
-/// the time it takes to wake a thread.
+/// Time for which an idle thread looks for work before it sleeps. The stages of a small graph are
+/// shorter than the time to wake a thread.
 const SPIN: Duration = Duration::from_micros(60);
 
-/// How a pool is set up.
+/// Settings of a local pool.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
     /// Compute threads, the driver's included; at least 1.
@@ -99,9 +99,9 @@ fn caught(panic: Box<dyn std::any::Any + Send>) -> String {
 #[derive(Default)]
 struct Queues {
     waiting: VecDeque<Waiting>,
-    /// What only a lane's thread may take: lane l is thread l + 1.
+    /// Jobs that only the thread of a lane may take. Lane l has thread l + 1.
     lanes: Vec<VecDeque<Waiting>>,
-    /// What a function may take as well; a thread does what only it can first.
+    /// Jobs that functions may take as well. A thread takes other jobs first.
     offers: VecDeque<Box<Order>>,
     done: Vec<Completion>,
     /// Jobs that a thread has taken and not finished.
@@ -137,7 +137,8 @@ struct Shared {
     more: Condvar,
     /// Jobs on threads besides the driver's.
     helping: AtomicU32,
-    /// How tasks are done whose rows are rounded, as they would be on their way to a function.
+    /// Format of the rows of tasks that threads run, if these are rounded as on the way to a
+    /// function.
     rounding: OnceLock<Framing>,
 }
 
@@ -279,8 +280,8 @@ impl LocalPool {
         Ok(pool)
     }
 
-    /// Where work that is under way elsewhere reports its end, so that one [`Executor::drain`]
-    /// waits for both.
+    /// Returns the inbox in which other executors report ends of their work, so that one
+    /// [`Executor::drain`] waits for both.
     pub(crate) fn inbox(&self) -> Inbox {
         Inbox(self.shared.clone())
     }
@@ -340,7 +341,8 @@ impl Inbox {
         self.0.wake(queues);
     }
 
-    /// What was offered, if none has begun it: under way from now on, as after [`Inbox::begin`].
+    /// Takes an offered job that no thread has begun. It is in flight from now on, as after
+    /// [`Inbox::begin`].
     pub(crate) fn take_offer(&self) -> Option<Box<Order>> {
         let mut queues = self.0.lock();
         let offer = queues.offers.pop_front()?;

@@ -1,7 +1,7 @@
 //! Functions that do whole runs: many calls, each of which leaves an object in the store.
 //!
-//! A call is made again after a crash, a lost answer or throttling, and a second time beside a straggler.
-//! Its object is written once, so of several answers all are the same one.
+//! A call is made again after a crash, a lost answer or throttling, and a second time beside a
+//! straggler. Its object is written once, so of several answers all are the same one.
 
 #[cfg(feature = "aws")]
 mod answer;
@@ -28,9 +28,9 @@ pub use pool::Trainers;
 #[cfg(not(feature = "aws"))]
 pub use without::Trainers;
 
-/// Where answers lie in a store. A function's role may write there.
+/// Prefix of answers in a store. The role of functions may write there.
 pub const JOBS: &str = "runs/jobs/";
-/// Where files lie in a store. A function's role may read there.
+/// Prefix of files in a store. The role of functions may read there.
 pub const FILES: &str = "runs/files/";
 
 /// Returns an answer as a reply carries it, in Base64.
@@ -39,8 +39,8 @@ pub fn to_text(answer: &[u8]) -> String {
     STANDARD.encode(answer)
 }
 
-/// Requests to the object store of a call, with room for parts of a file and of an answer. A modelled function does not
-/// see the waits for them.
+/// Requests to the object store of a call, with room for parts of a file and of an answer. A
+/// modelled function does not see the waits for them.
 pub const REQUESTS: u32 = 15;
 
 /// A call of a function.
@@ -56,7 +56,7 @@ pub struct Call {
     pub files: Vec<(Key, Bytes)>,
 }
 
-/// How a call ended.
+/// Result of a call.
 #[derive(Debug)]
 pub enum Ended {
     /// It answered.
@@ -80,7 +80,8 @@ pub type OnEnd<'a> = dyn FnMut(usize, Ended) -> Option<Call> + 'a;
 
 /// Limits of what calls may spend, and the request to stop.
 pub struct Rules<'a> {
-    /// Maximum of the bill, US dollars. Calls in flight, and the calls of earlier processes by the record, count.
+    /// Maximum of the bill, US dollars. Calls in flight, and the calls of earlier processes by the
+    /// record, count.
     pub max_usd: Option<f64>,
     /// Seconds after which no call goes on, those of earlier processes by the record included.
     pub within: Option<f64>,

@@ -8,8 +8,8 @@ use crate::functions::{Error, Result};
 
 static CARRIED: OnceLock<PathBuf> = OnceLock::new();
 
-/// Names a folder that has `bootstrap` and `trainer`, for a process whose program is not Eciton's. The
-/// Python package calls it with its own folder. A second call changes nothing.
+/// Names a folder that has `bootstrap` and `trainer`, for a process whose program is not Eciton's.
+/// The Python package calls it with its own folder. A second call changes nothing.
 pub fn carried_in(folder: PathBuf) {
     let _ = CARRIED.set(folder);
 }
@@ -23,9 +23,9 @@ pub fn find(given: Option<&Path>) -> Result<PathBuf> {
     first(WORKER, given, beside("bootstrap").chain(built_here()?))
 }
 
-/// Finds the worker's binary for a package: as [`find`], but what `--profile worker` built, a quarter
-/// of the size, goes before what another build put beside this program. What was built for the
-/// functions' architecture alone goes before both.
+/// Finds the worker's binary for a package: as [`find`], but what `--profile worker` built, a
+/// quarter of the size, goes before what another build put beside this program. What was built for
+/// the functions' architecture alone goes before both.
 ///
 /// # Errors
 /// As [`find`].
@@ -34,8 +34,8 @@ pub fn find_for_package(given: Option<&Path>, architecture: Architecture) -> Res
     first(WORKER, given, places.chain(beside("bootstrap")))
 }
 
-/// Finds the trainer's binary: as given, else `ECITON_TRAINER`, else `trainer` where [`find`] looks for
-/// the worker's.
+/// Finds the trainer's binary: as given, else `ECITON_TRAINER`, else `trainer` where [`find`] looks
+/// for the worker's.
 ///
 /// # Errors
 /// As [`find`].
@@ -54,7 +54,7 @@ pub fn find_trainer_for_package(given: Option<&Path>, architecture: Architecture
     first(TRAINER, given, named.chain(beside("trainer")))
 }
 
-/// What is looked for: its name, the variable that names its file, and all that does.
+/// A program: its name, the variable that names its file, and its purpose.
 type What = (&'static str, &'static str, &'static str);
 const WORKER: What = ("worker", "ECITON_WORKER", "--worker or ECITON_WORKER");
 const TRAINER: What = ("trainer", "ECITON_TRAINER", "ECITON_TRAINER");
@@ -78,7 +78,7 @@ fn built_here() -> Result<Vec<PathBuf>> {
     above("target/worker/bootstrap")
 }
 
-/// What `make -C infra arm64` built.
+/// Returns the programs that `make -C infra arm64` built.
 fn crossed(architecture: Architecture) -> Result<Vec<PathBuf>> {
     match architecture {
         Architecture::X86_64 => Ok(Vec::new()),

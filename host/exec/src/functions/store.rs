@@ -2,8 +2,8 @@
 //!
 //! A trainer needs no key for a kernel that is there: in the functions' package, or in the bucket
 //! and signed by the deployment's key. Only a new one must be signed, and only the key that the
-//! functions trust will do: what another one signed no function takes, and writing it would take the
-//! kernel from everybody.
+//! functions trust will do: what another one signed no function takes, and writing it would take
+//! the kernel from everybody.
 
 use std::path::Path;
 
@@ -29,18 +29,19 @@ pub(crate) struct Keys {
     signer: Result<Signer, String>,
     /// Kernels of the functions' package, as [`artefact::store_key`] names them.
     packaged: Vec<String>,
-    /// Where code is kept that was compiled for functions.
+    /// Cache of code that was compiled for functions.
     pub(crate) cache: Option<Cache>,
 }
 
 impl Keys {
-    /// Of functions that trust this signer.
+    /// Creates the store of functions that trust this signer.
     pub(crate) fn own(signer: Signer) -> Self {
         let trusted = signer.verifier();
         Self { stack: "emulated".to_owned(), trusted, signer: Ok(signer), packaged: Vec::new(), cache: None }
     }
 
-    /// Of a deployment. Its key's file may be another machine's: no key is made in its place.
+    /// Creates the store of a deployment. Its key may be on another machine, so no key is
+    /// generated.
     pub(crate) fn of(deployment: &Deployment) -> Result<Self, Error> {
         let trusted = Verifier::parse(&deployment.verifying_key)?;
         let path = &deployment.signing_key;

@@ -31,7 +31,8 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    /// As AWS's tools read it: `AWS_EC2_METADATA_DISABLED`, `ECS_CONTAINER_METADATA_URI_V4`.
+    /// Reads the environment as AWS's tools do: `AWS_EC2_METADATA_DISABLED`,
+    /// `ECS_CONTAINER_METADATA_URI_V4`.
     pub(crate) fn of_environment() -> Self {
         let value = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
         let off = value("AWS_EC2_METADATA_DISABLED").is_some_and(|v| v.eq_ignore_ascii_case("true"));

@@ -28,7 +28,7 @@ pub(super) struct Attempt {
     pub(super) uploads: Vec<Arc<Upload>>,
 }
 
-/// What attempts share.
+/// State that attempts share.
 pub(super) struct Wire<I> {
     pub(super) invoker: I,
     pub(super) store: Option<Arc<dyn Store>>,

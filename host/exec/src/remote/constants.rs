@@ -16,17 +16,17 @@ pub(super) const OBJECT_BYTES: u64 = 32 << 10;
 /// Generations of weights that stay in the store besides those that tasks read at once.
 const MORE_GENERATIONS: u64 = 2;
 
-/// What is written once.
+/// Object that is written once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Constant {
-    /// The features of an interval's rows, or what was gathered of them: the same for every stage that reads
-    /// this slot.
+    /// The features of an interval's rows, or what was gathered of them: the same for every stage
+    /// that reads this slot.
     Features(SlotId, IntervalId),
     /// An operation's parameters.
     Weights {
         /// Whose.
         operation: OperationId,
-        /// Which values.
+        /// Number of the values.
         generation: u64,
     },
 }

@@ -27,7 +27,7 @@ use crate::{Answered, Completion, Order, Process};
 /// Counts of flights, and attempts that wait for one.
 #[derive(Default)]
 pub(super) struct Flights {
-    /// As many as may be under way...
+    /// Maximum number of attempts in flight, before throttling lowers it.
     pub(super) limit: u32,
     /// ...less what throttling takes.
     pub(super) pace: Pace,
@@ -52,19 +52,20 @@ impl Flights {
     }
 }
 
-/// What the pool's owner and its I/O threads share. Locks are taken in the order of fields.
+/// State that the pool's owner and its I/O threads share. Locks are taken in the order of the
+/// fields.
 pub(super) struct Shared<I> {
     pub(super) wire: Wire<I>,
     pub(super) flights: Mutex<Flights>,
     pub(super) objects: Mutex<Objects>,
-    /// Where ends are reported, and first attempts wait.
+    /// Inbox for completions, in which first attempts wait.
     pub(super) inbox: Inbox,
     pub(super) runtime: tokio::runtime::Handle,
     /// Ends all flights, once.
     pub(super) cancelled: watch::Sender<bool>,
 }
 
-/// What a function does next.
+/// Next attempt for a function.
 enum Next {
     Written(Attempt, Ticket),
     Offer(Box<Order>, Ticket),

@@ -1,4 +1,4 @@
-//! What a run keeps in the object store, and frames that name it.
+//! Objects of a run in the object store, and frames that name them.
 
 use eciton_kernel::wire::{Encoding, Expected, Source, encode, encode_matrices};
 use eciton_kernel::{Error, Operand};
@@ -24,8 +24,8 @@ impl Objects {
         Self { constants: ConstantObjects::new(weight_versions), spent: Spent::default() }
     }
 
-    /// Writes the order's frame, and constants that are new. The attempt counts as under way; besides come
-    /// keys of objects that nobody will read again.
+    /// Writes the order's frame, and constants that are new. The attempt counts as under way;
+    /// besides come keys of objects that nobody will read again.
     pub(super) fn attempt<I>(&mut self, wire: &Wire<I>, order: &Order) -> Result<(Attempt, Vec<Key>), Error> {
         let attempt = self.write(wire, order)?;
         let (pass, key, stored) = (order.pass, order.task.key(), wire.store.is_some());

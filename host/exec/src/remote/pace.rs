@@ -1,17 +1,18 @@
 //! The pace: how many invocations may be under way.
 
-/// How many invocations may be under way: one less after each that was throttled, one more after as
-/// many as there may be that were not (additive increase, as congestion control has it; requests that
-/// were throttled wait, so that a decrease by one at a time is quick enough).
+/// Limit of invocations in flight. It decreases by one after each throttled invocation, and
+/// increases by one after as many unthrottled ones as the limit (additive increase, as in
+/// congestion control). Throttled requests wait, so a decrease by one at a time is fast enough.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
-    /// How many fewer than the limit.
+    /// Number by which the limit is lowered.
     less: u32,
     calm: u32,
 }
 
 impl Pace {
-    /// How many of a limit may be under way: at least one, if the limit is.
+    /// Returns the number of invocations that may be in flight under a limit. It is at least one if
+    /// the limit is.
     pub(super) fn allowed(&self, limit: u32) -> u32 {
         limit.saturating_sub(self.less).max(limit.min(1))
     }

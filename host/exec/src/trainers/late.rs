@@ -24,7 +24,7 @@ pub(super) struct State {
 pub(super) struct Deadline {
     /// After this time at least.
     pub(super) floor: Duration,
-    /// And after so many times the median of the calls that have answered.
+    /// Multiple of the median time of the answered calls after which a call is late, too.
     pub(super) ratio: f64,
 }
 

@@ -24,8 +24,8 @@ use crate::invoker::Charge;
 use crate::lambda::{LambdaInvoker, LambdaSettings};
 use crate::{Architecture, Bill, Cost, Host, Prices, TimeOrigin, aws};
 
-/// Of what is under way, each call is expected to cost at most so many times the dearest so far,
-/// and so many times the mean of the store's requests and bytes.
+/// Factor by which each call in flight is expected to cost more than the most expensive one so far,
+/// and to make more requests and bytes at the store than the mean.
 const DEARER: f64 = 1.5;
 /// Requests to the store that a call is taken to make which has not told: looks and files, and its
 /// answer, in parts.
@@ -205,7 +205,7 @@ impl Trainers {
         }
     }
 
-    /// By what the number of functions for so many calls is cut.
+    /// Returns the limit that lowers the number of functions for this number of calls, if one does.
     #[must_use]
     pub fn cut(&self, calls: usize) -> Option<Cut> {
         let calls = u32::try_from(calls).unwrap_or(u32::MAX);
@@ -546,10 +546,10 @@ async fn at_hand(
     Ok(())
 }
 
-/// What calls have cost, as far as the bill does not have it.
+/// Costs of calls that are not in the bill.
 #[derive(Debug, Clone, Copy, Default)]
 struct Budget {
-    /// Of calls that nobody told of.
+    /// Dollars of calls without a report.
     lost_usd: f64,
     /// The dearest call, its requests to the store aside.
     dearest_usd: Option<f64>,

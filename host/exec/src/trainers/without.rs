@@ -20,7 +20,7 @@ impl Trainers {
         Err(Error::NoAws(NoAws("a run as a function's task")))
     }
 
-    /// As with AWS.
+    /// Does the same as with AWS.
     ///
     /// # Errors
     /// As with AWS.
@@ -28,49 +28,49 @@ impl Trainers {
         match *self {}
     }
 
-    /// As with AWS.
+    /// Does the same as with AWS.
     #[must_use]
     pub fn time_limit(&self) -> std::time::Duration {
         match *self {}
     }
 
-    /// As with AWS.
+    /// Does the same as with AWS.
     #[must_use]
     pub fn cut(&self, _: usize) -> Option<Cut> {
         match *self {}
     }
 
-    /// As with AWS.
+    /// Does the same as with AWS.
     #[must_use]
     pub fn bill(&self) -> Bill {
         match *self {}
     }
 
-    /// As with AWS.
+    /// Does the same as with AWS.
     #[must_use]
     pub fn cost(&self) -> Cost {
         match *self {}
     }
 
-    /// As with AWS.
+    /// Does the same as with AWS.
     #[must_use]
     pub fn waits(&self) -> std::time::Duration {
         match *self {}
     }
 
-    /// As with AWS.
+    /// Does the same as with AWS.
     #[must_use]
     pub fn share(&self) -> Option<f64> {
         match *self {}
     }
 
-    /// As with AWS.
+    /// Does the same as with AWS.
     #[must_use]
     pub fn seconds(&self) -> f64 {
         match *self {}
     }
 
-    /// As with AWS.
+    /// Does the same as with AWS.
     ///
     /// # Errors
     /// As with AWS.

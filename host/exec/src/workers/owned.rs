@@ -23,8 +23,8 @@ pub trait Owned: Debug + Send {
         parts: Vec<Buffer>,
     ) -> Result<(), String>;
 
-    /// Does an instruction, and returns its answer, which reports errors as well. Returns `None` while
-    /// it waits for what other workers pass. An instruction that is `late` does not wait.
+    /// Does an instruction, and returns its answer, which reports errors as well. Returns `None`
+    /// while it waits for what other workers pass. An instruction that is `late` does not wait.
     fn instruction(&mut self, frame: &Frame<'_>, late: bool) -> Option<Vec<u8>>;
 
     /// Matrices that other workers are to get, since the last time.
@@ -40,7 +40,7 @@ pub trait Owned: Debug + Send {
 /// A matrix for another worker.
 #[derive(Debug)]
 pub struct Passes {
-    /// That worker.
+    /// The worker that gets it.
     pub to: Location,
     /// Its address.
     pub key: TensorKey,

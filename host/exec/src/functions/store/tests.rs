@@ -45,7 +45,7 @@ impl Stack {
         Self { folder, deployment, store: MemoryStore::new() }
     }
 
-    /// As somebody has it whose home is this folder.
+    /// Returns the deployment of a user whose home is this folder.
     fn seen_from(&self, home: &str) -> Deployment {
         let signing_key = self.folder.path().join(home).join("signing.key");
         Deployment { signing_key, ..self.deployment.clone() }

@@ -10,7 +10,7 @@ use super::*;
 
 const TOKEN: &str = "AQAEAExampleToken==";
 
-/// What the loopback service has, and how it behaves.
+/// Content and behaviour of the loopback service.
 #[derive(Debug, Clone, Copy)]
 enum Serves {
     /// EC2: region and zone.
