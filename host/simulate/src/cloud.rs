@@ -1,7 +1,7 @@
 //! The functions' service: environments that are kept warm, the account's limits, refusals.
 
-/// What is known of the service. Sources: AWS's published limits (`docs/SIMULATION.md` has the list);
-/// latencies are estimates of the same kind as published measurements.
+/// Properties of the service. Sources: AWS's published limits (listed in `docs/SIMULATION.md`);
+/// latencies are estimates in the range of published measurements.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cloud {
     /// Invocations that the account may run at once.
@@ -12,11 +12,11 @@ pub struct Cloud {
     pub burst_per_10_s: u32,
     /// From a request to a warm function's start, and from its end to the answer: once an invocation, us.
     pub latency_us: u64,
-    /// What a cold start takes before anything is billed, us.
+    /// Time of a cold start before billing begins, in microseconds.
     pub cold_us: u64,
-    /// What it takes besides, billed: initialisation, us.
+    /// Billed time of a cold start (initialisation), in microseconds.
     pub init_us: u64,
-    /// How long an idle environment is kept, us.
+    /// Time for which an idle environment is kept, in microseconds.
     pub keep_us: u64,
     /// Largest request and reply, bytes, after base64.
     pub payload_bytes: u64,
@@ -24,7 +24,7 @@ pub struct Cloud {
     pub alone_mbits: f64,
     /// Each of a hundred on one host, Mbit/s.
     pub hundred_mbits: f64,
-    /// What a request to the object store takes before its first byte, us.
+    /// Time to the first byte of a request to the object store, in microseconds.
     pub store_us: u64,
     /// A function's time limit, us.
     pub time_limit_us: u64,
@@ -79,7 +79,7 @@ impl Default for Cloud {
 #[derive(Debug)]
 pub(crate) struct Environments {
     cloud: Cloud,
-    /// When each idle one became so; the newest last, and used first.
+    /// Times since which environments are idle. The newest is last, and is used first.
     idle: Vec<u64>,
     running: u32,
     /// Millionths of environments that may be made now.

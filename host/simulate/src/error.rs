@@ -2,18 +2,18 @@
 
 use eciton_plan::{StageId, TaskKey};
 
-/// What [`crate::simulate`] refuses or ends with. The same input fails again.
+/// Error of [`crate::simulate`]. The same input fails again.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A setting out of range.
     #[error("{what}: found {found}, allowed are {allowed}")]
     Setting {
-        /// Which, with its unit.
+        /// The setting, with its unit.
         what: &'static str,
         /// Its value.
         found: String,
-        /// What it may be.
+        /// The values allowed.
         allowed: String,
     },
     /// A task that a function of this size cannot hold.
@@ -21,7 +21,7 @@ pub enum Error {
         "a task of stage {stage} takes {needs_mb} MB in a function, which has {memory_mb}: choose more intervals or memory"
     )]
     Memory {
-        /// Which.
+        /// The stage.
         stage: StageId,
         /// Its rows and weights, in and out, and what runs them, MB.
         needs_mb: u64,
@@ -33,7 +33,7 @@ pub enum Error {
         "the simulated run failed after {seconds:.1} s: {key} failed {attempts} times ({throttled} requests were throttled in all)"
     )]
     Failed {
-        /// When, simulated.
+        /// Simulated time, in seconds.
         seconds: f64,
         /// The attempt that decided it.
         key: TaskKey,
@@ -45,9 +45,9 @@ pub enum Error {
     /// Nothing is under way and the run is not over: a defect, or an answer lost without a deadline.
     #[error("the simulated run stalled after {seconds:.1} s; it waits for {waits_for}")]
     Stalled {
-        /// When, simulated.
+        /// Simulated time, in seconds.
         seconds: f64,
-        /// For what.
+        /// The reason.
         waits_for: String,
     },
     /// Figures that do not come together.
@@ -56,7 +56,7 @@ pub enum Error {
         percent = .off * 100.0
     )]
     Fit {
-        /// On what.
+        /// The limit.
         what: &'static str,
         /// The largest share by which a figure is off.
         off: f64,

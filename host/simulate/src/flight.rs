@@ -5,7 +5,7 @@ use eciton_plan::TaskKey;
 use crate::random::{Purpose, unit};
 use crate::settings::Faults;
 
-/// Where it is while something shared serves it.
+/// Phase of a flight at a shared resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// Its request is being made, or is on the way.
@@ -41,14 +41,14 @@ pub(crate) enum Timer {
     GiveUp,
 }
 
-/// What becomes of an attempt, whenever it runs.
+/// Faults of an attempt, which do not depend on when it runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Fate {
     pub straggles: bool,
     /// At this share of its time.
     pub crashes_at: Option<f64>,
     pub lost: bool,
-    /// So long after the first, us.
+    /// Time after the first answer at which a duplicate arrives, in microseconds.
     pub doubled_after_us: Option<u64>,
     /// From 0 to 1.
     pub jitter: f64,

@@ -6,13 +6,13 @@ use eciton_plan::TaskKey;
 
 use crate::link::Link;
 
-/// What a core does. The order is that of steps: epoch, then stage (forward before backward), then
-/// interval.
+/// Job of a core. Jobs are ordered as steps are: by epoch, then stage (forward before backward),
+/// then interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Job {
     pub key: TaskKey,
     pub kind: JobKind,
-    /// Of a flight's job.
+    /// Index of the flight that the job belongs to.
     pub flight: u32,
 }
 
@@ -28,11 +28,12 @@ pub(crate) enum JobKind {
     Send,
 }
 
-/// How many invocations may be under way: one less after each that was throttled, one more after as many
-/// calm ones as there may be (as `eciton-exec`'s remote pool has it).
+/// Limit of invocations in flight. It decreases by one after each throttled invocation, and
+/// increases by one after as many unthrottled ones as the limit (as in `eciton-exec`'s remote
+/// pool).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pace {
-    /// How many fewer than allowed.
+    /// Number by which the limit is lowered.
     less: u32,
     calm: u32,
 }
@@ -62,7 +63,7 @@ impl Pace {
 #[derive(Debug)]
 pub(crate) struct Host {
     pub free_cores: u32,
-    /// What only this host's cores can do.
+    /// Jobs that only cores of this host can run.
     pub jobs: BTreeSet<Job>,
     /// Tensor tasks that wait for whoever comes first.
     pub tasks: BTreeSet<TaskKey>,
@@ -71,7 +72,7 @@ pub(crate) struct Host {
     pub limit: u32,
     pub pace: Pace,
     pub link: Link,
-    /// When the network to other hosts is free.
+    /// Time at which the network to other hosts is free.
     pub network_free_us: u64,
     pub busy_us: u64,
 }
@@ -91,7 +92,8 @@ impl Host {
         }
     }
 
-    /// What a free core does next. With functions it does what only it can first.
+    /// Returns the next job of a free core. If there are functions, jobs that only the core can run
+    /// come first.
     pub(crate) fn next_job(&mut self, shared: bool) -> Option<Job> {
         let local = self.limit == 0 || shared;
         let task = self.tasks.first().copied().filter(|_| local);
@@ -112,7 +114,7 @@ impl Host {
         Some(Job { key, kind: JobKind::Tensor, flight: 0 })
     }
 
-    /// What a function does next, if one more may be under way.
+    /// Returns the next task for a function, if one more may be in flight.
     pub(crate) fn next_task(&mut self) -> Option<TaskKey> {
         if self.in_flight >= self.pace.allowed(self.limit) {
             return None;

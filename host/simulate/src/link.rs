@@ -32,7 +32,7 @@ impl Rates {
         Self { alone: alone_mbits * bytes, slope, whole: whole_mbits * bytes }
     }
 
-    /// Of each of `n`.
+    /// Returns the rate of each of `n` transfers.
     pub(crate) fn each(&self, n: usize) -> f64 {
         let n = n.max(1) as f64;
         (self.alone / (1.0 + (n - 1.0) * self.slope)).min(self.whole / n)
@@ -46,7 +46,8 @@ pub(crate) struct Link {
     /// Bytes served to each transfer since the link was last idle.
     served: f64,
     at_us: u64,
-    /// By the total at which they are done (bits of a float of at least 0, which order as it does).
+    /// Active transfers by the total at which they end (the bits of a non-negative float, which
+    /// have its order).
     active: BTreeSet<(u64, u32)>,
     /// Counts beginnings and ends; tells a timer that it is out of date.
     pub(crate) generation: u64,
@@ -77,14 +78,14 @@ impl Link {
         self.generation += 1;
     }
 
-    /// When the next is done, if nothing else begins.
+    /// Returns the time at which the next transfer ends if no other begins.
     pub(crate) fn next_us(&self) -> Option<u64> {
         let (target, _) = self.active.first()?;
         let left = (f64::from_bits(*target) - self.served).max(0.0);
         Some(self.at_us + (left / self.rates.each(self.active.len()) * 1e6).ceil() as u64)
     }
 
-    /// Those that are done now. (Half a byte is rounding.)
+    /// Returns the transfers that have ended. A remainder of half a byte is a rounding error.
     pub(crate) fn done(&mut self, now_us: u64, flights: &mut Vec<u32>) {
         self.advance(now_us);
         while let Some(&(target, flight)) = self.active.first()

@@ -46,17 +46,17 @@ pub struct Pipeline {
     pub micro: u32,
     /// Rows of an update.
     pub rows: u32,
-    /// What a lane does first.
+    /// Order in which a lane runs its steps.
     pub order: Order,
-    /// Which weights a round reads.
+    /// Versions of the weights that rounds read.
     pub weights: WeightVersions,
     /// Seconds of an update of the weights, in which no lane waits but of the next round.
     pub update: f64,
-    /// Who holds what forward steps keep.
+    /// Holder of the stashes of forward steps.
     pub residence: Residence,
 }
 
-/// Who holds boundaries and weights, and so what goes over which link.
+/// Owner of boundary rows and weights, which decides on the links that they use.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Owner {
     /// The places: a boundary goes from place to place, and a stage's weights, moments and versions stay
@@ -72,21 +72,21 @@ pub enum Owner {
 pub struct Places {
     /// Bytes a second of a place's own link.
     pub link: f64,
-    /// Who holds what goes over links.
+    /// Owner of the weights and boundary rows.
     pub owner: Owner,
-    /// How many times as fast each is, in turn; empty: all 1.
+    /// Relative speed of each worker, repeated cyclically. If empty, all are 1.
     pub paces: Vec<f64>,
     /// Dollars of a place an hour that it is there.
     pub usd_hour: f64,
     /// The largest share that a step takes longer.
     pub jitter: f64,
-    /// How they are lost.
+    /// Preemption of workers.
     pub preemption: Preemption,
     /// Losses that are known: seconds from the start, and the place. Such a place is back as others are.
     pub trace: Vec<(f64, u32)>,
 }
 
-/// What a simulated pipeline came to.
+/// Result of a simulated pipeline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 pub struct PipelineReport {
     /// Simulated seconds.

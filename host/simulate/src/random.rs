@@ -1,7 +1,7 @@
 //! Random numbers by what they are for: a function of the seed and a key, never of the order in which
 //! they are asked for, so that a change of schedule changes no fate.
 
-/// What a number is drawn for.
+/// Purpose of a random number.
 #[derive(Clone, Copy, Debug)]
 #[repr(u64)]
 pub(crate) enum Purpose {

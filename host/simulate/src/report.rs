@@ -1,4 +1,4 @@
-//! What a simulated run took.
+//! Report of a simulated run.
 
 use serde::Serialize;
 
@@ -9,7 +9,7 @@ pub struct Report {
     pub seconds: f64,
     /// From each epoch's end to the next's.
     pub epoch_seconds: Vec<f64>,
-    /// What it cost.
+    /// Cost.
     pub usd: Dollars,
     /// V = 1 / (T x C), T in seconds and C in dollars; 0 if it cost nothing.
     pub value: f64,
@@ -25,9 +25,9 @@ pub struct Report {
     pub bytes: Bytes,
     /// Rows of other intervals that asynchronous gathers read: how many intervals' at each age in epochs.
     pub ages: Vec<u64>,
-    /// What the engine counted.
+    /// Counts of the engine.
     pub engine: EngineCounts,
-    /// What the autotuner decided, in order; nothing without one.
+    /// Decisions of the autotuner, in order. Empty without an autotuner.
     pub decisions: Vec<Chosen>,
     /// Things that happened in the world.
     pub events: u64,
@@ -53,7 +53,7 @@ pub struct Dollars {
 pub struct FunctionCounts {
     /// Invocations that ran.
     pub invocations: u64,
-    /// Of these, cold starts.
+    /// Number of these that were cold starts.
     pub cold_starts: u64,
     /// Requests refused.
     pub throttled: u64,
@@ -84,7 +84,7 @@ pub struct Bytes {
     pub between_hosts: u64,
 }
 
-/// What the engine counted (`eciton_engine::Counters`).
+/// Counts of the engine (`eciton_engine::Counters`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct EngineCounts {
     /// Events taken.
@@ -110,7 +110,7 @@ pub struct EngineCounts {
 /// A decision of the autotuner.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Chosen {
-    /// When, s.
+    /// Time, in seconds.
     pub seconds: f64,
     /// Functions so far.
     pub from: u32,

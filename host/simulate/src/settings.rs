@@ -20,15 +20,15 @@ pub const VCPU_MB: u32 = 1769;
 /// Everything but shape, profile and prices.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What random numbers grow from.
+    /// Random seed.
     pub seed: u64,
     /// Epochs.
     pub epochs: u32,
     /// Intervals of the whole graph: as many rows and edges each, each on one host.
     pub intervals: u32,
-    /// What steps wait for.
+    /// Mode of the pipeline, which decides what steps wait for.
     pub pipeline: Pipeline,
-    /// When attempts are relaunched.
+    /// Deadlines after which attempts are relaunched.
     pub deadlines: Option<Deadlines>,
     /// Attempts at a task.
     pub attempts: u32,
@@ -38,7 +38,7 @@ pub struct Settings {
     pub functions: Functions,
     /// Their service.
     pub cloud: Cloud,
-    /// What goes wrong.
+    /// Faults of invocations.
     pub faults: Faults,
     /// Every duration of work is this share longer at most, at random.
     pub jitter: f64,
@@ -47,7 +47,7 @@ pub struct Settings {
 /// Hosts, all alike.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hosts {
-    /// How many; each has as many intervals.
+    /// Number of hosts. All have equally many intervals.
     pub count: u32,
     /// Cores of each that do steps.
     pub cores: u32,
@@ -65,11 +65,12 @@ pub struct Hosts {
 pub struct Functions {
     /// Invocations under way at once, of all hosts together; 0: all steps are done on the hosts.
     pub count: u32,
-    /// Whether an autotuner (`eciton_engine::Tuner`) says how many, `count` being the most.
+    /// Observations of the autotuner (`eciton_engine::Tuner`) that chooses the number, which is at
+    /// most `count`. If `None`, there is no autotuner.
     pub auto: Option<Signal>,
-    /// Who does tensor steps if there are functions.
+    /// Location of tensor steps, if there are functions.
     pub placement: Placement,
-    /// How tasks travel.
+    /// Way in which tasks are sent.
     pub transport: Transport,
     /// Memory of each, MB.
     pub memory_mb: u32,
@@ -77,18 +78,18 @@ pub struct Functions {
     pub processor: Processor,
 }
 
-/// What an autotuner sees of the hosts' queues.
+/// Observations of the hosts' queues that an autotuner gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Signal {
-    /// What waits there.
+    /// Number of tasks that wait.
     #[default]
     Queue,
     /// Always as much: to see what the signal is worth.
     Frozen(u64),
 }
 
-/// Who does tensor steps where there are functions.
+/// Location of tensor steps, if there are functions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
@@ -99,7 +100,7 @@ pub enum Placement {
     Shared,
 }
 
-/// How tasks travel to functions and back.
+/// Way in which tasks are sent to functions and back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
@@ -110,7 +111,7 @@ pub enum Transport {
     Direct,
 }
 
-/// What goes wrong with invocations: chances from 0 to 1, each by itself.
+/// Faults of invocations: independent chances from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Faults {
     /// It computes `straggle_factor` times as long.
@@ -139,8 +140,8 @@ pub struct Bursts {
 }
 
 impl Hosts {
-    /// So many machines of a kind, which the price list has under this name. Two vCPUs are a core,
-    /// but on Graviton, whose names have a g after the generation, each is.
+    /// Creates `count` machines with this name in the price list. A core has two vCPUs, except for
+    /// Graviton machines, whose names have a g after the generation.
     #[must_use]
     pub fn of_machine(count: u32, name: &str, machine: Machine) -> Self {
         let whole = name.split('.').next().is_some_and(|family| family.ends_with('g'));
@@ -189,7 +190,7 @@ impl Settings {
         }
     }
 
-    /// Whether the world can be.
+    /// Checks that the settings describe a possible world.
     ///
     /// # Errors
     /// [`Error::Setting`]. (What the engine checks is not checked here.)

@@ -30,7 +30,7 @@ pub struct Shape {
     pub hidden: u32,
     /// Layers.
     pub layers: u32,
-    /// What they compute.
+    /// Kind of its layers.
     #[serde(skip_serializing_if = "is_default")]
     pub kind: Kind,
     /// In which order.
@@ -45,7 +45,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 /// A published experiment: its shape, and what it ran on (Thorpe et al. 2021, tables 1 and 4).
 #[derive(Clone, Copy, Debug)]
 pub struct Named {
-    /// As `--shape` takes it.
+    /// Name, as `--shape` takes it.
     pub name: &'static str,
     vertices: u32,
     edges: u64,
@@ -54,7 +54,7 @@ pub struct Named {
     hidden: u32,
     /// Graph servers.
     pub hosts: u32,
-    /// What they were.
+    /// Machine type.
     pub machine: &'static str,
     /// Functions of each.
     pub functions_each: u32,
@@ -175,8 +175,8 @@ impl Shape {
     }
 }
 
-/// What the built-in kernels say of themselves (`guest-kernels/`): `linear`, `attention`, `activate`, `head`;
-/// and what stands for features that are gathered first, which hands them on.
+/// Returns the signatures of the built-in kernels `linear`, `attention`, `activate` and `head`
+/// (`guest-kernels/`), and of the operation that passes on features that are gathered first.
 pub(crate) fn signature(
     kernel: &str,
     inputs: &[Vec<u32>],

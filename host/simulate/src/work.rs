@@ -1,4 +1,4 @@
-//! What each stage takes on one interval of this world: times, bytes.
+//! Work of each stage on one interval of this world: times and bytes.
 
 use std::collections::BTreeSet;
 
@@ -12,21 +12,21 @@ use crate::shape::Shape;
 const OBJECT_BYTES: f64 = 32768.0;
 /// Bytes of a value of rows.
 const VALUE_BYTES: f64 = 4.0;
-/// What runs beside a task's matrices in a function, MB.
+/// Memory that a function needs in addition to a task's matrices, in MB.
 const RUNTIME_MB: u64 = 64;
 
 /// One stage on one interval. Seconds and bytes before jitter.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StageWork {
-    /// Who may do it.
+    /// Locations that may run the stage.
     pub place: Place,
-    /// On a core of the host: a gather, or a tensor step.
+    /// Time on a core of the host, in seconds.
     pub host_s: f64,
     /// In a function.
     pub function_s: f64,
     /// To a function, without what is constant.
     pub in_bytes: f64,
-    /// What many tasks read: constant rows, and weights of some size.
+    /// Bytes that many tasks read: constant rows, and large weights.
     pub constant_bytes: f64,
     /// Objects that they are, where they are objects.
     pub constant_objects: u32,
@@ -111,8 +111,8 @@ impl Work {
     }
 }
 
-/// By stage: how many values of its rows other intervals read. Rows that follow from the features without
-/// weights are everywhere from the start.
+/// Returns for each stage the number of values of its rows that other intervals read. Rows that
+/// follow from the features without weights are available everywhere from the start.
 fn gathered_widths(program: &Program) -> Vec<f64> {
     let is_features = |slot: usize| program.slots.get(slot).is_some_and(|slot| slot.of == SlotOf::Features);
     let is_constant = |stage: &Stage| {
@@ -134,8 +134,9 @@ fn gathered_widths(program: &Program) -> Vec<f64> {
     program.stages.iter().map(of).collect()
 }
 
-/// On how many other hosts a row is needed, on average: with d edges, each leading to one of H - 1 others
-/// with probability cut / (H - 1), `(H - 1) (1 - (1 - cut / (H - 1))^d)`.
+/// Returns the average number of other hosts that need a row: `(H - 1) (1 - (1 - cut / (H -
+/// 1))^d)`, with d edges, each of which leads to one of H - 1 others with probability cut / (H -
+/// 1).
 fn ghosts(shape: &Shape, settings: &Settings) -> f64 {
     let others = f64::from(settings.hosts.count) - 1.0;
     if others < 1.0 {

@@ -54,7 +54,7 @@ pub fn simulate(
     World::new(settings, profile, prices, work, engine).run()
 }
 
-/// What happens at a time.
+/// Event of the simulated world.
 #[derive(Clone, Copy, Debug)]
 enum Item {
     /// The engine hears of something.
@@ -73,7 +73,7 @@ enum Item {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     at_us: u64,
-    /// Of making.
+    /// Number of the event, in the order of creation.
     number: u64,
     item: Item,
 }
@@ -106,14 +106,14 @@ struct World<'a> {
     made: u64,
     hosts: Vec<Host>,
     environments: Environments,
-    /// Those under way, and places that are free.
+    /// Flights, and free indices.
     flights: Vec<Flight>,
     free: Vec<u32>,
-    /// Of each stage, attempts with functions that the engine waits for, by their beginning.
+    /// For each stage, attempts at functions that the engine waits for, by their start.
     waited: Vec<BTreeSet<(u64, TaskKey)>>,
     /// True if an [`Item::Deadlines`] lies in the heap.
     looking: bool,
-    /// By stage and interval: the last epoch whose rows went to other hosts.
+    /// Last epoch whose rows went to other hosts, by stage and interval.
     scattered: Vec<Round>,
     tally: Tally,
     tuner: Option<Tuner>,
@@ -339,7 +339,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// How long a core takes for a job.
+    /// Returns the time that a core takes for a job, in microseconds.
     fn job_us(&self, job: Job) -> u64 {
         let work = self.work.stages[job.key.stage.index()];
         let pace = self.profile.host;

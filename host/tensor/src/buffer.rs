@@ -248,7 +248,7 @@ impl ReadRows {
         View::padded(data, self.rows.len(), inner.columns, inner.stride)
     }
 
-    /// How many rows are leased.
+    /// Returns the number of leased rows.
     pub fn len(&self) -> usize {
         self.rows.len()
     }

@@ -1,4 +1,4 @@
-//! What can go wrong with matrices: shapes, leases, arrival.
+//! Errors of matrices: shapes, leases, and rows that have not arrived.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ pub enum Error {
     Shape {
         /// The operation.
         operation: &'static str,
-        /// Which operand.
+        /// Name of the operand.
         operand: &'static str,
         /// Extents wanted, rows first.
         expected: Vec<u32>,
@@ -26,7 +26,7 @@ pub enum Error {
     Argument {
         /// The operation.
         operation: &'static str,
-        /// What is wrong, and what can be given.
+        /// The value found, and the values allowed.
         reason: String,
     },
     /// The combination is not offered.
@@ -60,7 +60,7 @@ pub enum Error {
     OutOfRange {
         /// The rows asked for.
         rows: Range<usize>,
-        /// How many rows there are.
+        /// Number of rows that exist.
         available: usize,
     },
     /// Streamed rows did not come in time, or their sender failed.
@@ -78,7 +78,7 @@ pub enum Error {
     Frame {
         /// `prefix`, `table`, `part 3`, ...
         place: String,
-        /// What was found, and what is allowed.
+        /// The value found, and the values allowed.
         reason: String,
     },
     /// A frame that was cut or changed on its way; the same bytes sent again may be whole.
@@ -86,7 +86,7 @@ pub enum Error {
     Damaged {
         /// `prefix`, `table`, `part 3`, ...
         place: String,
-        /// What was expected and what was found.
+        /// The value expected, and the value found.
         reason: String,
     },
 }

@@ -70,14 +70,14 @@ pub const MAX_FRAME_BYTES: u64 = 5 << 40;
 const MAGIC: [u8; 4] = *b"ECF1";
 /// Parts start on multiples of this many bytes.
 const ALIGNMENT: u64 = 64;
-/// How much is converted and summed at a time: it stays in the second cache.
+/// Number of bytes that are converted and summed at once. They fit the second-level cache.
 const BLOCK_BYTES: usize = 128 << 10;
 
-/// How dense rows travel.
+/// Encoding of dense rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Encoding {
-    /// As they are.
+    /// Unchanged f32.
     #[default]
     F32,
     /// Their upper halves, rounded to nearest: a relative error of at most 2^-8.
@@ -103,7 +103,7 @@ impl Encoding {
     }
 }
 
-/// What a part holds.
+/// Kind of a part's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A list of u32; one column.

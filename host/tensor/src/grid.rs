@@ -17,7 +17,7 @@ pub const MAX_LEVEL: usize = 3;
 pub struct Atom {
     /// Its rows, local to the interval.
     pub rows: Range<u32>,
-    /// How many levels of the tree end with it (0: its group goes on).
+    /// Number of levels of the tree that end with the atom. 0 if its group continues.
     pub closes: u8,
 }
 

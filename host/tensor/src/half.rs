@@ -185,7 +185,7 @@ pub struct ReadHalf {
 }
 
 impl ReadHalf {
-    /// How many rows are leased.
+    /// Returns the number of leased rows.
     pub fn len(&self) -> usize {
         self.words.len()
     }
@@ -220,7 +220,7 @@ impl WriteHalf {
         (HalfBuffer { words, columns: self.columns }, rows)
     }
 
-    /// How many rows are leased.
+    /// Returns the number of leased rows.
     pub fn len(&self) -> usize {
         self.words.view().rows()
     }

@@ -44,7 +44,7 @@ enum Source {
 pub struct Sparse {
     /// All rows.
     pub data: Arc<SparseRows>,
-    /// Those of this view.
+    /// Rows of this view.
     pub rows: Range<usize>,
 }
 
@@ -57,7 +57,7 @@ pub struct Held {
     columns: usize,
 }
 
-/// Where rows lie in their lease, in values.
+/// Position and stride of rows in their lease, in values.
 #[derive(Debug, Clone, Copy)]
 struct Lies {
     first: usize,
@@ -65,7 +65,7 @@ struct Lies {
 }
 
 impl Lies {
-    /// Of a value of rows that lie so.
+    /// Returns the position of a value.
     fn at(self, row: usize, column: usize) -> Self {
         Self { first: self.first + row * self.stride + column, ..self }
     }

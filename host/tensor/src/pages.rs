@@ -77,7 +77,7 @@ impl Pages {
         self.start
     }
 
-    /// How many bytes there are.
+    /// Returns the number of bytes.
     #[inline]
     pub fn bytes(&self) -> usize {
         self.bytes

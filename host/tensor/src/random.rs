@@ -2,7 +2,7 @@
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What numbers are drawn for.
+/// Purpose of random numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// Initial values of parameters.
@@ -13,7 +13,7 @@ pub enum Purpose {
     Kernel = 3,
     /// Pairs that are taken as not linked; the host's own.
     Negatives = 4,
-    /// Which rows and edges a part of a batch has; the host's own.
+    /// Rows and edges of a micro-batch. Only the host draws them.
     Sampling = 5,
 }
 

@@ -1,4 +1,4 @@
-//! Which vector units this processor has, and how a routine is compiled for each of them.
+//! Vector instructions of this processor, and compilation of routines for each set of them.
 #![allow(unsafe_code)]
 
 use std::sync::OnceLock;
@@ -43,7 +43,7 @@ pub enum ClassError {
     /// The processor lacks the instructions, or rounds otherwise.
     #[error("this processor computes in {best} at best, and {wanted} was asked for")]
     Processor {
-        /// What was asked for.
+        /// The class requested.
         wanted: String,
         /// The best that it has.
         best: &'static str,
@@ -53,7 +53,7 @@ pub enum ClassError {
         "this process computes in {settled} already, and {wanted} was asked for: use a process of its own"
     )]
     Settled {
-        /// What was asked for.
+        /// The class requested.
         wanted: String,
         /// The process's.
         settled: &'static str,
@@ -92,7 +92,7 @@ pub fn require(class: &str) -> Result<(), ClassError> {
     }
 }
 
-/// What `ECITON_SIMD` calls a class, for another process.
+/// Returns the value of `ECITON_SIMD` that makes another process compute in a class.
 #[must_use]
 pub fn level_of(class: &str) -> &'static str {
     match class {

@@ -29,7 +29,7 @@ mod sealed {
     impl Sealed for f64 {}
 }
 
-/// What a [`Slab`] can hold: plain numbers.
+/// Types that a [`Slab`] can hold: plain numbers.
 pub trait Plain: sealed::Sealed {
     /// The type's name in files: `u32`, `f32`, ...
     const NAME: &'static str;

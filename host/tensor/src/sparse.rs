@@ -39,7 +39,7 @@ pub(crate) struct Entry {
 pub(crate) struct PartSlices {
     /// Slices of [`SLICE`] columns, longest first; absent columns repeat the last one.
     pub columns: Vec<[u32; SLICE]>,
-    /// Where each slice's entries start, and their end.
+    /// Index of the first entry of each slice, followed by the end of the last.
     pub starts: Vec<usize>,
     /// Entry i of each of a slice's columns, then entry i + 1.
     pub entries: Vec<[Entry; SLICE]>,
@@ -50,11 +50,11 @@ pub(crate) struct PartSlices {
 pub(crate) struct Transpose {
     /// One a part of the grid.
     pub parts: Vec<PartSlices>,
-    /// What it was made for.
+    /// The grid that the transpose was made for.
     grid: Grid,
 }
 
-/// How many intervals' transposes are kept.
+/// Maximum number of transposes that are cached, one per interval.
 const TRANSPOSES_KEPT: usize = 4096;
 
 impl SparseRows {
@@ -120,8 +120,8 @@ impl SparseRows {
         &self.values[self.offsets[rows.start] as usize..self.offsets[rows.end] as usize]
     }
 
-    /// Where the stored values of `rows` end, in all rows' list, the first one's beginning before them,
-    /// and their columns.
+    /// Returns the end offsets of `rows` in the list of all stored values, preceded by the
+    /// beginning of the first row, and the columns of their values.
     pub(crate) fn lists_in(&self, rows: Range<usize>) -> (&[u64], &[u32]) {
         let ends = &self.offsets[rows.start..rows.end + 1];
         (ends, &self.indices[ends[0] as usize..ends[rows.len()] as usize])

@@ -1,8 +1,8 @@
-//! When places are lost and come back.
+//! Times at which workers fail and return.
 
 use crate::random::{Purpose, unit};
 
-/// How places are preempted.
+/// Preemption of workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Preemption {
     /// Losses of each place an hour, one by one.
@@ -26,7 +26,8 @@ fn wait(seed: u64, purpose: Purpose, key: &[u64], per_hour: f64) -> f64 {
 }
 
 impl Preemption {
-    /// What happens to so many places within some seconds. A place that is gone may be named.
+    /// Returns the failures of `count` workers within some seconds. They may name a worker that has
+    /// failed already.
     pub(super) fn losses(&self, count: u32, seconds: f64, seed: u64) -> Losses {
         let mut all: Losses = Vec::new();
         if self.per_hour > 0.0 {

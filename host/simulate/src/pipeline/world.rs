@@ -16,7 +16,7 @@ const DOWN: usize = 1;
 /// Most rounds of a run.
 const MAX_ROUNDS: u32 = 10_000_000;
 
-/// What comes when its time has come.
+/// Event of the simulated world.
 #[derive(Clone, Copy, Debug)]
 enum Item {
     /// A step ends at a worker, unless that was lost meanwhile.
@@ -42,13 +42,14 @@ pub(super) struct World<'a> {
     now: f64,
     coming: BTreeMap<(u64, u64), Item>,
     made: u64,
-    /// By worker: how often it was lost, since when it is there, and whether.
+    /// Number of failures of each worker.
     lives: Vec<u32>,
     alive: Vec<Option<f64>>,
-    /// When rows of a step are at others, and where they were made.
+    /// Time at which the rows of a step are available to others, and the worker that has computed
+    /// them.
     rows: BTreeMap<Step, (f64, Location)>,
     doing: BTreeSet<Location>,
-    /// When the host's link is free: up, and down.
+    /// Times at which the host's link is free: up, and down.
     host: [f64; 2],
     busy: f64,
     there: f64,
@@ -196,7 +197,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// When bytes that are ready at a time are over the host's link, one after the other.
+    /// Returns the time at which bytes that are ready at a time have passed the host's link, one
+    /// transfer after another.
     fn over(&mut self, way: usize, ready: f64, bytes: f64) -> f64 {
         match (self.places.owner, self.host.get_mut(way)) {
             (Owner::Host(link), Some(free)) if bytes > 0.0 => {

@@ -31,7 +31,7 @@ pub const LARGE_ERROR: f64 = 0.15;
 /// All that is printed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Dorylus {
-    /// What was fitted.
+    /// The fitted parameters.
     pub fitted: Fitted,
     /// The six rows.
     pub rows: Vec<Row>,
@@ -42,7 +42,7 @@ pub struct Dorylus {
 /// A row beside its prediction.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// What was published, of whole runs.
+    /// The published figures of whole runs.
     pub published: Published,
     /// An epoch with functions, counted as so many synchronous ones as train as far.
     pub functions: Run,
@@ -63,8 +63,8 @@ pub struct Compared {
     pub published: f64,
     /// Simulated.
     pub simulated: f64,
-    /// What alone would bring the published ratio, the least change first; empty for an error up to
-    /// [`LARGE_ERROR`], and where nothing that is varied explains it.
+    /// Single parameters whose change would give the published ratio, the smallest change first.
+    /// Empty for an error up to [`LARGE_ERROR`], and if no parameter explains the difference.
     pub reasons: Vec<Reason>,
 }
 

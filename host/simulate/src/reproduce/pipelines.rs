@@ -29,11 +29,11 @@ const ROUNDS: f64 = 20.0;
 /// A line of a table.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Line {
-    /// What is compared.
+    /// Subject of the comparison.
     pub what: String,
     /// The published figure, as recalled.
     pub published: String,
-    /// What the simulation gives.
+    /// Result of the simulation.
     pub ours: String,
     /// Why they differ.
     pub why: String,

@@ -12,7 +12,7 @@ use crate::error::Error;
 /// The operator-less kernel that stands for the features where a gather of them comes first.
 pub(super) const FEATURES: &str = "features.wasm";
 
-/// What the layers of a shape compute.
+/// Kind of the layers of a shape.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {

@@ -242,7 +242,7 @@ impl World<'_> {
         self.finish_or_die(number, init_us + us(seconds), Timer::End);
     }
 
-    /// How long a function computes on a flight that begins now.
+    /// Returns the time that a function computes on a flight that begins now, in seconds.
     fn compute_s(&self, flight: &Flight) -> f64 {
         let faults = &self.settings.faults;
         let mut seconds = self.work.stages[flight.key.stage.index()].function_s;

@@ -22,11 +22,11 @@ pub(super) struct Tally {
     /// Integrals over time, up to the run's end: functions allowed, invocations under way.
     allowed: Integral,
     in_flight: Integral,
-    /// Of the hosts' cores, up to the run's end.
+    /// Busy time of the hosts' cores until the end of the run, in microseconds.
     busy_us: Option<u64>,
 }
 
-/// As [`Bytes`], before they are rounded.
+/// The same as [`Bytes`], before rounding.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Moved {
     pub to_functions: f64,
@@ -76,7 +76,7 @@ impl Tally {
         self.allowed.set(now_us, count);
     }
 
-    /// So many more, or fewer, are under way.
+    /// Changes the number of flights.
     pub(super) fn flights(&mut self, now_us: u64, change: i32) {
         let count = self.in_flight.count.saturating_add_signed(change);
         self.in_flight.set(now_us, count);
@@ -117,7 +117,7 @@ impl Tally {
 }
 
 impl World<'_> {
-    /// What was paid until a time.
+    /// Returns the cost until a time.
     pub(super) fn usd(&self, until_us: u64) -> Dollars {
         let (settings, used) = (self.settings, &self.tally.functions);
         let functions = self.prices.lambda_usd(settings.functions.processor, self.gb_seconds(), 0);

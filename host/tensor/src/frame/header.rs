@@ -16,7 +16,7 @@ const ENTRY: usize = 40;
 /// One part, as the table describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartInfo {
-    /// What it holds.
+    /// Kind of its content.
     pub kind: Kind,
     /// Rows, or ids; below 2^32.
     pub rows: u64,
@@ -26,7 +26,7 @@ pub struct PartInfo {
     pub offset: u64,
     /// Its length.
     pub bytes_len: u64,
-    /// Of its bytes.
+    /// CRC-32 of its bytes.
     pub crc32: u32,
 }
 
@@ -39,7 +39,8 @@ impl PartInfo {
         }
     }
 
-    /// Where dense rows lie in the frame; `None` for other parts and for rows that are not there.
+    /// Returns the byte range of dense rows in the frame, or `None` for other parts and for rows
+    /// that do not exist.
     pub fn byte_range(&self, rows: Range<u64>) -> Option<Range<u64>> {
         let row = self.row_bytes()?;
         if rows.start > rows.end || rows.end > self.rows {
@@ -60,7 +61,7 @@ impl PartInfo {
         }
     }
 
-    /// Whether rows, columns and length fit together.
+    /// Checks that rows, columns and length are consistent.
     pub(super) fn check(&self, place: impl Fn() -> String) -> Result<()> {
         if self.rows > u64::from(u32::MAX) {
             return Err(malformed(place(), format!("{} rows; below 2^32 are allowed", self.rows)));
@@ -130,7 +131,7 @@ fn long(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes)
 }
 
-/// What precedes the parts.
+/// Header of a frame, which precedes the parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     /// Its user's own text.
@@ -148,7 +149,7 @@ pub(super) fn header_len(meta_len: usize, parts: usize) -> usize {
     Header::PREFIX + meta_len.next_multiple_of(8) + parts * ENTRY
 }
 
-/// Where the next part begins.
+/// Returns the offset of the next part.
 pub(super) fn next_offset(end: u64) -> Option<u64> {
     end.checked_next_multiple_of(ALIGNMENT)
 }
@@ -264,7 +265,7 @@ fn checksum(header: &[u8]) -> u32 {
 }
 
 impl Kind {
-    /// Of dense rows.
+    /// Returns the encoding of dense rows, if this is one.
     pub(super) fn dense(self) -> Option<Encoding> {
         match self {
             Self::Rows(encoding) => Some(encoding),

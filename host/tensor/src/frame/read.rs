@@ -75,7 +75,7 @@ impl PartInfo {
         self.decode_at(&|| "part".to_owned(), bytes)
     }
 
-    /// Whether `bytes` are the part's.
+    /// Checks that `bytes` are those of the part.
     ///
     /// # Errors
     /// [`Error::Damaged`](crate::Error::Damaged) if they are not.

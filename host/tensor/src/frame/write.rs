@@ -16,7 +16,7 @@ use crate::signs::Planes;
 use crate::sparse::SparseRows;
 use crate::view::View;
 
-/// What a part is made from.
+/// Content of a part.
 #[derive(Debug)]
 enum Content<'a> {
     Held(Held),
@@ -68,7 +68,7 @@ impl Packed {
 pub struct Writer<'a> {
     meta: Vec<u8>,
     parts: Vec<(PartInfo, Content<'a>)>,
-    /// Where the last part ends, from the first part's beginning.
+    /// End of the last part, relative to the beginning of the first.
     data_len: u64,
 }
 
@@ -197,7 +197,7 @@ impl<'a> Writer<'a> {
         self.layout(self.meta.len()).1
     }
 
-    /// Where the first part begins, and where the frame ends.
+    /// Returns the offset of the first part and the length of the frame.
     fn layout(&self, meta_len: usize) -> (u64, u64) {
         let header = header_len(meta_len, self.parts.len()) as u64;
         if self.parts.is_empty() {

@@ -18,7 +18,7 @@ pub struct Adam {
     pub epsilon: f32,
     /// Added to the gradient, times the weight (L2).
     pub decay: f32,
-    /// What the weight is multiplied by first (1 - lr * decay for AdamW, else 1).
+    /// Factor of the weight before the update: 1 - lr * decay for AdamW, else 1.
     pub shrink: f32,
 }
 

@@ -9,10 +9,10 @@
 
 use crate::view::{View, ViewMut};
 
-/// What the variance is kept away from zero by, as PyTorch does.
+/// Constant that is added to the variance, as in PyTorch.
 const VARIANCE: f64 = 1e-5;
 
-/// By column, over all rows. 0 and 1 where there is none.
+/// Mean and inverse standard deviation of each column over all rows. Without rows they are 0 and 1.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Moments {
     mean: Vec<f32>,
@@ -31,7 +31,8 @@ pub(super) fn sums<'a>(columns: usize, rows: impl Iterator<Item = &'a [f32]>) ->
 }
 
 impl Moments {
-    /// Of all rows. They are read twice: for the mean, and for distances from the mean.
+    /// Computes the moments of all rows, in two passes: one for the mean, and one for the distances
+    /// from it.
     pub fn of<'a, I: Iterator<Item = &'a [f32]>>(columns: usize, rows: impl Fn() -> I) -> Self {
         let (mut mean, count) = sums(columns, rows());
         mean.iter_mut().for_each(|mean| *mean /= count);
@@ -73,7 +74,7 @@ pub fn turn(h: View<'_>, dh: View<'_>, turned: &mut ViewMut<'_>) {
 pub struct Means(Vec<f32>);
 
 impl Means {
-    /// Of all rows that [`turn`] made, 2 k values each.
+    /// Computes the sums over all rows that [`turn`] has written, with 2 k values each.
     pub fn of<'a>(columns: usize, turned: impl Iterator<Item = &'a [f32]>) -> Self {
         let (sums, count) = sums(columns, turned);
         Self(sums.iter().map(|sum| (sum / count) as f32).collect())
@@ -136,7 +137,7 @@ mod tests {
         assert!(none.mean == [0.0; 2] && none.scale.iter().all(|scale| scale.is_finite()));
     }
 
-    /// Of the sum of h times weights.
+    /// Gradients of the sum of h times weights.
     #[test]
     fn gradients_are_those_of_differences() {
         let (x, dh) = (values(2, ROWS * COLUMNS), values(3, ROWS * COLUMNS));

@@ -139,7 +139,7 @@ impl Power {
         Self { p, integral, odd: integral && (p % 2.0).abs() == 1.0 }
     }
 
-    /// Of an f32.
+    /// Returns the value for an f32.
     #[inline(always)]
     fn of(self, x: f64) -> f64 {
         if self.p == 0.0 {

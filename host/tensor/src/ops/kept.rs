@@ -1,4 +1,4 @@
-//! What dropout leaves of sparse rows.
+//! Values of sparse rows that remain after dropout.
 #![allow(unsafe_code)]
 
 use std::ops::Range;

@@ -12,7 +12,7 @@ use crate::view::{View, ViewMut};
 /// Values of a chunk.
 const LANES: usize = 16;
 
-/// What runs see.
+/// Values that each run of a product may read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Runs {
     /// p: runs of one product.
@@ -24,7 +24,7 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// How many values the run at this place of a row sees.
+    /// Returns the number of values that the run at this index of a row may read.
     #[inline(always)]
     fn seen(self, at: usize) -> usize {
         if self.causal { (at % self.rows.max(1) + 1).min(self.columns) } else { self.columns }

@@ -27,7 +27,8 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// Of all rows. They are read twice: for the mean, and for distances from the mean.
+    /// Computes the moments of all rows, in two passes: one for the mean, and one for the distances
+    /// from it.
     pub fn of<'a, I: Iterator<Item = &'a [f32]>>(columns: usize, rows: impl Fn() -> I) -> Self {
         let (mut mean, count) = sums(columns, rows());
         mean.iter_mut().for_each(|mean| *mean /= count);
@@ -67,7 +68,8 @@ pub fn turn(y: View<'_>, dy: View<'_>, turned: &mut ViewMut<'_>) {
 pub struct Means(Vec<f32>);
 
 impl Means {
-    /// Of all rows that [`turn`] made, `columns` = k + 1 values each.
+    /// Computes the sums over all rows that [`turn`] has written, with `columns` = k + 1 values
+    /// each.
     pub fn of<'a>(columns: usize, turned: impl Iterator<Item = &'a [f32]>) -> Self {
         let (sums, count) = sums(columns, turned);
         Self(sums.iter().map(|sum| (sum / count) as f32).collect())
@@ -109,7 +111,7 @@ mod tests {
         (moments, y)
     }
 
-    /// Which is the paper's claim: the sum of all squared distances between rows is a constant.
+    /// The claim of the paper: the sum of all squared distances between rows is a constant.
     #[test]
     fn rows_have_mean_zero_and_a_mean_square_length_of_one() {
         let x: Vec<f32> = values(1, ROWS * COLUMNS).iter().map(|x| 100.0 + 3.0 * x).collect();
@@ -130,7 +132,7 @@ mod tests {
         assert!(none.mean == [0.0; 2] && none.scale.is_finite());
     }
 
-    /// Of the sum of y times weights.
+    /// Gradients of the sum of y times weights.
     #[test]
     fn gradients_are_those_of_differences() {
         let (x, dy) = (values(2, ROWS * COLUMNS), values(3, ROWS * COLUMNS));

@@ -10,11 +10,11 @@ use crate::view::{View, ViewMut};
 /// Windows of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Windows {
-    /// Of the image.
+    /// Height of the image.
     pub height: usize,
-    /// Of the image.
+    /// Width of the image.
     pub width: usize,
-    /// Of the image.
+    /// Number of channels of the image.
     pub channels: usize,
     /// Values along a side of a window.
     pub kernel: usize,

@@ -30,7 +30,7 @@ fn block(rows: Block) -> Block {
     exchange::<1>(exchange::<2>(exchange::<4>(rows)))
 }
 
-/// Where a matrix lies: its first value and the distance between rows.
+/// Position of a matrix: its first value and the distance between rows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lies {
     pub first: usize,
@@ -88,7 +88,7 @@ dispatch! {
     fn permute_rows(x: View<'_>, plan: Plan, out: &mut ViewMut<'_>) = permute_rows_body
 }
 
-/// What is done to each row.
+/// Permutation of each row.
 #[derive(Debug, Clone, Copy)]
 enum Plan {
     Copy,

@@ -5,7 +5,7 @@ use super::patches::Windows;
 use crate::simd::dispatch;
 use crate::view::{View, ViewMut};
 
-/// How a window is reduced.
+/// Reduction of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pool {
     /// The largest value; the first NaN wins.

@@ -86,10 +86,10 @@ fn pack<'s>(w: View<'s>, transpose: bool, lanes: usize, into: &'s mut Vec<f32>) 
 enum Laid<'s> {
     /// k rows of exactly the lanes of n values.
     Narrow(&'s [f32]),
-    /// As it lies, or its transpose.
+    /// The weight in memory, or its transpose.
     #[cfg(target_arch = "x86_64")]
     Tiles(View<'s>),
-    /// As it lies, with the distances between rows and between columns.
+    /// The weight in memory, with the distances between rows and between columns.
     Wide { w: View<'s>, row: usize, column: usize },
 }
 
@@ -206,8 +206,8 @@ pub fn linear(
     epilogue(bias, activation, out);
 }
 
-/// What [`linear_backward`] is asked for. Gradients of parameters hold one matrix for each part of
-/// the grid.
+/// Results that [`linear_backward`] computes. Gradients of parameters have one matrix for each part
+/// of the grid.
 #[derive(Debug, Default)]
 pub struct Wanted<'a, 'b> {
     /// [n, k]

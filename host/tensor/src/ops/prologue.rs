@@ -27,7 +27,7 @@ impl RowIds<'_> {
     }
 }
 
-/// What happens to rows on their way into a product.
+/// Operations on rows before they enter a product.
 #[derive(Debug, Clone, Copy)]
 pub struct Prologue<'a> {
     /// Added to each row.
@@ -38,7 +38,7 @@ pub struct Prologue<'a> {
     pub dropout: Option<Dropout>,
     /// Addresses of the dropout's rows.
     pub row_ids: RowIds<'a>,
-    /// How many rows of the operand one of those rows is cut into: 1 where it is whole.
+    /// Number of rows of the operand into which one of these rows is cut. 1 if it is not cut.
     pub cut: usize,
 }
 

@@ -25,7 +25,7 @@ pub fn sum_rows(x: View<'_>, grid: &Grid, parts: &mut [ViewMut<'_>]) {
     }
 }
 
-/// How values are reduced.
+/// Reduction of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reduction {
     /// Sum in order.

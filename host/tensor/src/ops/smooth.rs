@@ -76,7 +76,7 @@ fn map(x: View<'_>, out: &mut ViewMut<'_>, f: impl Fn(f32) -> f32) {
 const TAIL_END: f32 = 13.0;
 /// Sigmoids are 0 or 1 beyond this, up or down.
 const LARGEST: f32 = 87.0;
-/// What `tanh_argument` takes is beyond `LARGEST` from here on.
+/// Value from which on the argument of `tanh_argument` exceeds `LARGEST`.
 const FLAT: f32 = 16.0;
 
 /// Phi(x) and its derivative, the density. NaN stays NaN.

@@ -360,7 +360,7 @@ fn sum_body<const L: usize, const FMA: bool>(
 
 /// For each number of levels that close, and each level: the factor of what moves up.
 const MOVES: [[f32; MAX_LEVEL]; 4] = [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [1.0, 1.0, 1.0]];
-/// And the factor of what stays.
+/// For each number of levels that close, and each level: the factor of the sum that stays.
 const STAYS: [[f32; MAX_LEVEL]; 4] = [[1.0, 1.0, 1.0], [0.0, 1.0, 1.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]];
 
 /// The sums of a slice's columns up the tree. Where a level closes, its sum moves up: a product with

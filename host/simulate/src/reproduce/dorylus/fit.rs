@@ -15,7 +15,7 @@ const CLOSE: f64 = 1e-4;
 /// The share of functions' time that is exchange: about a third, as published.
 const EXCHANGE_SHARE: f64 = 1.0 / 3.0;
 
-/// What is fitted; the rest is the built-in profile and the settings' defaults.
+/// Fitted parameters. All others are those of the built-in profile and the default settings.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Fitted {
     /// Seconds of a core of a graph server for an operation of a tensor step.

@@ -13,9 +13,9 @@ use crate::error::Error;
 pub struct MachineValue {
     /// Its name.
     pub machine: String,
-    /// On these machines alone.
+    /// Run on these machines without functions.
     pub alone: Run,
-    /// With the published number of functions; none for GPUs, which do all themselves.
+    /// Run with the published number of functions. `None` for GPUs, which do all work themselves.
     pub functions: Option<Run>,
 }
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::shape::{Kind, LayerOrder, Named, Shape};
 
-/// Where the figures of every row are from.
+/// Source of the figures of all rows.
 pub const SOURCE: &str = "Thorpe et al. 2021, as recalled";
 /// GPU servers were these, as many as graph servers.
 pub(super) const GPU_MACHINE: &str = "p3.2xlarge";
@@ -22,14 +22,14 @@ const HEADS: u32 = 1;
 pub struct Run {
     /// To the target accuracy.
     pub seconds: f64,
-    /// Of graph servers and functions.
+    /// Cost of graph servers and functions.
     pub usd: f64,
 }
 
 /// A row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Published {
-    /// What its layers compute.
+    /// Kind of its layers.
     pub kind: Kind,
     /// The graph, one of [`NAMED`](crate::NAMED).
     pub graph: &'static str,
@@ -43,13 +43,13 @@ pub struct Published {
     pub weight_machine: Option<&'static str>,
     /// Functions of each graph server.
     pub functions_each: u32,
-    /// With functions.
+    /// Run with functions.
     pub functions: Run,
-    /// On the graph servers alone.
+    /// Run on the graph servers without functions.
     pub cpu: Run,
-    /// On as many p3.2xlarge.
+    /// Run on the same number of p3.2xlarge.
     pub gpu: Run,
-    /// Where these figures are from.
+    /// Source of these figures.
     pub source: &'static str,
 }
 

@@ -13,7 +13,7 @@ fn prices() -> Prices {
         .clone()
 }
 
-/// Whether two figures are within a share of the second.
+/// Checks that two figures differ by at most a share of the second.
 fn near(one: f64, other: f64, share: f64) {
     assert!((one / other - 1.0).abs() < share, "{one} {other}");
 }

@@ -37,10 +37,10 @@ pub enum Suspect {
     Cut,
 }
 
-/// What a figure would have to be.
+/// Value of a parameter that would explain a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Reason {
-    /// Which.
+    /// The parameter.
     pub suspect: Suspect,
     /// Times what was fitted, or assumed.
     pub times: f64,
@@ -116,9 +116,9 @@ pub(super) fn reasons(
     Ok(found)
 }
 
-/// Where a function is 0, on one side of 1 or the other, from 1 / [`MOST`] to `most`: by secants
-/// over the logarithm, each of which keeps a change of sign between its ends (the Illinois form of
-/// regula falsi).
+/// Returns the root of a function, on one side of 1 or the other, from 1 / [`MOST`] to `most`. It
+/// uses secants over the logarithm that keep a change of sign between their ends (the Illinois form
+/// of regula falsi).
 fn root(off: impl Fn(f64) -> Result<f64, Error>, most: f64) -> Result<Option<f64>, Error> {
     let middle = off(1.0)?;
     for far in [1.0 / MOST, most] {

@@ -21,7 +21,7 @@ const MORE_EPOCHS: f64 = 0.08;
 /// Bytes of an edge's score, and of its gradient, for each head.
 const SCORE_BYTES: f64 = 4.0;
 
-/// What a row runs on.
+/// Machines and functions of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Backend {
     Functions,
@@ -56,7 +56,7 @@ impl Default for Varied {
 #[derive(Clone, Debug)]
 pub(super) struct Ran {
     pub run: Run,
-    /// What of the report it is.
+    /// Share of the whole report.
     pub of_all: f64,
     pub report: Report,
 }

@@ -11,7 +11,7 @@ const LARGE: usize = 2048;
 pub struct Factor<'a> {
     /// A row holds one matrix or several, one after the other.
     pub rows: View<'a>,
-    /// As it lies.
+    /// Extents in memory, before the transposition.
     pub extents: (usize, usize),
     /// True if the product is with its transpose.
     pub transposed: bool,
@@ -100,7 +100,7 @@ fn sum(
     }
 }
 
-/// By the definition, one value after the other.
+/// Computes the products by their definition, one value after another.
 fn small(
     (a, ta): (View<'_>, bool),
     (b, tb): (View<'_>, bool),

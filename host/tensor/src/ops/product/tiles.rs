@@ -44,7 +44,7 @@ struct Side {
     stride: usize,
 }
 
-/// Where a tile goes, and which columns of its last register there are.
+/// Destination of a tile, and mask of the columns of its last register.
 #[derive(Clone, Copy)]
 struct Target {
     first: *mut f32,
