@@ -13,19 +13,19 @@ use crate::checksum::Checksum;
 use crate::error::{Error, Place, Result};
 use crate::graphs::Graphs;
 
-/// What the user calls the vertices, where that is not 0..V.
+/// Ids of the vertices in the user's data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VertexIds {
-    /// 0..V, the ids used here.
+    /// The ids are 0..V, the dense ids that this crate uses.
     Dense,
-    /// One number a vertex.
+    /// One number per vertex.
     Numbers(Vec<u64>),
-    /// One word a vertex.
+    /// One word per vertex.
     Words(Vec<String>),
 }
 
 impl VertexIds {
-    /// What the user calls `vertex`; its dense id where nothing else is known.
+    /// Returns the user's id of `vertex`, or its dense id if no other is known.
     pub fn name(&self, vertex: u32) -> String {
         let found = match self {
             Self::Dense => None,
@@ -36,25 +36,25 @@ impl VertexIds {
     }
 }
 
-/// A task of predicting something of vertices, or of graphs.
+/// A data set for a prediction task on vertices or on whole graphs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dataset {
     /// A short name, for instance `cora`.
     pub name: String,
-    /// Who is whose neighbour, V vertices.
+    /// The edges between the V vertices.
     pub graph: Graph,
-    /// `[V, columns]`, as published unless `scaling` says what was done to them.
+    /// `[V, columns]`, as published unless `scaling` names a transformation.
     pub features: Features,
-    /// `[E, columns]`, as published; none where nothing is known of edges.
+    /// `[E, columns]`, as published. `None` if the edges have no features.
     pub edge_features: Option<EdgeFeatures>,
-    /// What is to be predicted of each vertex.
+    /// Labels of each vertex, which are to be predicted.
     pub labels: Labels,
-    /// By vertex id.
+    /// Vertex ids for training, validation and test.
     pub split: Split,
-    /// Which vertices are one graph, and the vertex whose labels and split are those of the graph; none
-    /// where the data set is one graph.
+    /// The graph of each vertex, and for each graph the vertex that has its labels and its place in
+    /// the split. `None` if the data set is one graph.
     pub graphs: Option<Graphs>,
-    /// What the user calls the vertices.
+    /// The user's ids of the vertices.
     pub ids: VertexIds,
     /// Names of classes and columns.
     pub names: Names,
@@ -67,7 +67,8 @@ pub struct Dataset {
 }
 
 impl Dataset {
-    /// One graph without edge features, its vertices called by their dense ids, nothing named or scaled.
+    /// Creates a data set of one graph without edge features. Vertices have their dense ids, no
+    /// column or class is named, and nothing is scaled.
     pub fn new(name: String, graph: Graph, features: Features, labels: Labels, split: Split) -> Self {
         Self {
             name,
@@ -85,15 +86,15 @@ impl Dataset {
         }
     }
 
-    /// The number of vertices.
+    /// Returns the number of vertices.
     pub fn vertices(&self) -> u32 {
         self.graph.vertices()
     }
 
-    /// Checks that all parts fit together: rows of features and labels as many as vertices, rows of edge
-    /// features as many as edges, finite features, labels that are what they say, disjoint splits of
-    /// labelled vertices; of many graphs no edge between two, and labels of standing vertices alone. Every
-    /// reader has called it.
+    /// Checks that all parts of the data set fit together. There is a row of features and of labels
+    /// per vertex, and a row of edge features per edge. Features are finite, labels are valid, and
+    /// the splits are disjoint sets of labelled vertices. With many graphs, no edge joins two of
+    /// them, and only standing vertices have labels. Every reader calls this function.
     ///
     /// # Errors
     /// The first fault found, with the part and row.
@@ -129,17 +130,18 @@ impl Dataset {
         self.graphs.as_ref().map_or(Ok(()), |graphs| graphs.validate(self))
     }
 
-    /// The same labels of another kind or count; names that do not fit them go.
+    /// Replaces the labels by the same labels of another kind or count. Names that do not fit the
+    /// new labels are removed.
     pub fn set_labels(&mut self, labels: Labels) {
         self.labels = labels;
         let edges = self.edge_features.as_ref().map_or(0, EdgeFeatures::columns);
         self.names.fit(self.labels.width(), &self.features, edges);
     }
 
-    /// The data set, if [`Dataset::validate`] finds nothing wrong.
+    /// Returns the data set if [`Dataset::validate`] finds no fault.
     ///
     /// # Errors
-    /// As [`Dataset::validate`].
+    /// The errors of [`Dataset::validate`].
     pub fn checked(self) -> Result<Self> {
         self.validate()?;
         Ok(self)

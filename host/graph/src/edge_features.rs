@@ -1,4 +1,4 @@
-//! What is known of each edge: one row of numbers, of which a column can be an edge's weight.
+//! Edge features: one row of numbers per edge. One column can be the edge's weight.
 
 use eciton_tensor::Slab;
 

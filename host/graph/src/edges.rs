@@ -1,47 +1,50 @@
-//! Edges that can be read again: what builders of graphs and stores read.
+//! Sources of edges that can be read repeatedly, the input of the builders of graphs and stores.
 //!
-//! A source is cut into chunks that any thread may read at any time, as often as it likes, with the
-//! same result. So a builder can count in one pass and place in the next without keeping a copy, and
-//! a graph that is larger than memory, a generator and a file look the same to it.
+//! A source is divided into chunks. Any thread may read any chunk at any time and repeatedly, with
+//! the same result. Therefore a builder can count edges in one pass and write them in the next
+//! without keeping a copy. A graph larger than memory, a generator and a file look the same to it.
 
 use crate::error::Result;
 
-/// Most edges that a chunk may have: what a builder's thread has room for (8 bytes an edge).
+/// Maximum number of edges of a chunk. A builder's thread reserves 8 bytes for each of them.
 pub const MAX_CHUNK_EDGES: usize = 1 << 22;
-/// Most values of edges that a chunk may have (4 bytes each).
+/// Maximum number of edge values of a chunk, at 4 bytes each.
 pub const MAX_CHUNK_VALUES: usize = (1 << 22) + MAX_STREAMED_COLUMNS as usize;
-/// Most columns of values that a source may have.
+/// Maximum number of value columns of a source.
 pub const MAX_STREAMED_COLUMNS: u32 = 1024;
 
 /// Directed edges (source, target) in chunks.
 pub trait EdgeSource: Sync {
-    /// The number of vertices; every id of an edge is below it.
+    /// Returns the number of vertices. Every id of an edge is below it.
     fn vertices(&self) -> u64;
 
-    /// The number of chunks.
+    /// Returns the number of chunks.
     fn chunks(&self) -> u64;
 
     /// Appends the edges of a chunk to `edges`, at most [`MAX_CHUNK_EDGES`], in an order that never
     /// changes.
     ///
     /// # Errors
-    /// The file cannot be read or holds something else than edges; the place is named.
+    /// The file cannot be read, or it holds something other than edges. The error names the
+    /// location.
     fn read(&self, chunk: u64, edges: &mut Vec<(u32, u32)>) -> Result<()>;
 
-    /// How many values each edge has, at most [`MAX_STREAMED_COLUMNS`].
+    /// Returns the number of values of each edge, at most [`MAX_STREAMED_COLUMNS`].
     fn columns(&self) -> u32 {
         0
     }
 
-    /// Returns whether the only column is the edge's weight, so that an edge whose values add up to 0 is no edge.
+    /// Returns true if the only column is the edge's weight. An edge whose values add up to 0 is
+    /// then no edge.
     fn is_weight(&self) -> bool {
         false
     }
 
-    /// As [`EdgeSource::read`]; and appends each edge's values, finite ones, at most [`MAX_CHUNK_VALUES`].
+    /// Appends the edges of a chunk like [`EdgeSource::read`], and appends the values of each edge.
+    /// Values are finite, and a chunk has at most [`MAX_CHUNK_VALUES`] of them.
     ///
     /// # Errors
-    /// As [`EdgeSource::read`].
+    /// The errors of [`EdgeSource::read`].
     fn read_with_values(
         &self,
         chunk: u64,

@@ -1,49 +1,49 @@
-//! What can go wrong when a graph or a data set is read or built.
+//! Errors of reading and building graphs and data sets.
 
 use std::path::PathBuf;
 
 use eciton_gather::error::Error as ListsError;
 pub use eciton_gather::error::{Place, Position};
 
-/// A failure to read or to build a graph or a data set. None of them is worth a retry: the input has
-/// to change first.
+/// A failure to read or to build a graph or a data set. A retry does not help: the input has to
+/// change first.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The operating system refused.
+    /// The operating system refused to read a file or folder.
     #[error("{path}: cannot be read: {source}; check the path and its permissions", path = path.display())]
     Read {
         /// The file or folder.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// A stated limit was passed.
+    /// A value exceeds a stated limit.
     #[error("{place}: {found} {unit}, above the limit {limit} of {allowed} {unit}; {remedy}")]
     Limit {
-        /// Where.
+        /// Location of the value.
         place: Place,
-        /// The limit's name.
+        /// Name of the limit.
         limit: &'static str,
-        /// The unit of both figures.
+        /// Unit of `allowed` and `found`.
         unit: &'static str,
-        /// The most that is allowed.
+        /// The maximum that is allowed.
         allowed: u64,
-        /// What was asked for.
+        /// The number that was requested or found.
         found: u64,
-        /// What to do.
+        /// Advice to the user on what to change.
         remedy: &'static str,
     },
-    /// The bytes are not what the format says they should be.
+    /// The content does not follow its format.
     #[error("{place}: expected {expected}, found {found}; {remedy}")]
     Malformed {
-        /// Where.
+        /// Location of the wrong content.
         place: Place,
-        /// What the format asks for.
+        /// The content that the format requires.
         expected: String,
-        /// What is there.
+        /// The content that was found.
         found: String,
-        /// What to do.
+        /// Advice to the user on what to change.
         remedy: &'static str,
     },
     /// A pickle asks for a Python object that is not on the list of harmless ones.
@@ -53,43 +53,43 @@ pub enum Error {
          unless you trust who made it"
     )]
     ForbiddenGlobal {
-        /// Where.
+        /// Location in the pickle.
         place: Place,
-        /// Module and name.
+        /// Module and name of the Python object.
         global: String,
     },
     /// An edge to or from a vertex that does not exist.
     #[error("{place}: an edge names vertex {vertex}, but {known}; remove the edge or add the vertex")]
     UnknownVertex {
-        /// Where; for edges from memory, the row is the edge's position.
+        /// Location of the edge. For edges from memory, the row is the edge's index.
         place: Place,
         /// The vertex as written.
         vertex: String,
-        /// Which vertices there are.
+        /// Valid vertices, as a clause of the message.
         known: String,
     },
     /// A graph without vertices.
     #[error("{place}: the graph has no vertices; there is nothing to train on")]
     EmptyGraph {
-        /// Where.
+        /// Location of the graph.
         place: Place,
     },
     /// A feature of a vertex or edge that is not a finite number.
     #[error("{place}: feature column {column} is {value}; replace or remove values that are not finite")]
     NotFinite {
-        /// The row is the vertex or the edge.
+        /// Location of the feature. Its row is the vertex or the edge.
         place: Place,
-        /// From 0.
+        /// Index of the column, from 0.
         column: u64,
-        /// NaN or an infinity.
+        /// The value: NaN or an infinity.
         value: f32,
     },
-    /// A label that is no class.
+    /// A label outside the range of classes.
     #[error("{place}: label {label}, but classes are 0..{classes}; use -1 or an empty field for no label")]
     LabelRange {
-        /// The row is the vertex.
+        /// Location of the label. Its row is the vertex.
         place: Place,
-        /// As found.
+        /// The label as found in the file.
         label: i64,
         /// The number of classes.
         classes: u64,
@@ -97,56 +97,56 @@ pub enum Error {
     /// A split names a vertex that does not exist or has no label.
     #[error("{place}: the {part} split names vertex {vertex}, {problem}; correct the split")]
     SplitVertex {
-        /// Where; the row is the position in the split.
+        /// Location of the entry. Its row is the index in the split.
         place: Place,
         /// `train`, `validation` or `test`.
         part: &'static str,
         /// The vertex as written.
         vertex: String,
-        /// What is wrong with it.
+        /// The reason why the split cannot name this vertex, as a clause of the message.
         problem: &'static str,
     },
     /// A split that cannot be drawn from these labels.
     #[error("the split cannot be drawn: {reason}")]
     DrawnSplit {
-        /// Why not, and what to do.
+        /// The reason and advice to the user.
         reason: String,
     },
     /// A vertex in two splits, or twice in one.
     #[error("{place}: vertex {vertex} is in the {first} and in the {second} split; keep one")]
     SplitOverlap {
-        /// Where.
+        /// Location of the second occurrence.
         place: Place,
         /// The vertex.
         vertex: u32,
-        /// One split.
+        /// The split of the first occurrence.
         first: &'static str,
-        /// The other.
+        /// The split of the second occurrence.
         second: &'static str,
     },
     /// Two parts of a data set have different numbers of rows or columns.
     #[error("{place}: {found} {what}, but {other} says {expected}; the files do not belong together")]
     Mismatch {
-        /// Where.
+        /// Location of the part that differs.
         place: Place,
-        /// What is counted.
+        /// Name of the items that are counted.
         what: &'static str,
-        /// How many there are here.
+        /// The number of items at `place`.
         found: u64,
-        /// How many there should be.
+        /// The number of items that `other` has.
         expected: u64,
-        /// Who says so.
+        /// The part of the data set that `place` was compared with.
         other: String,
     },
     /// No built-in data set has this name.
     #[error("no built-in data set is called {name:?}{}; known: {}; a path to a file or folder works too",
         nearest.as_ref().map_or(String::new(), |n| format!(" (did you mean {n:?}?)")), known.join(", "))]
     UnknownDataset {
-        /// As asked.
+        /// The name that was requested.
         name: String,
-        /// The most similar known one, if any is similar.
+        /// The most similar known name, if any is similar.
         nearest: Option<String>,
-        /// All known ones.
+        /// All known names.
         known: Vec<String>,
     },
     /// A folder holds several data sets, or not the one that was named.
@@ -160,12 +160,12 @@ pub enum Error {
         path: PathBuf,
         /// The name that was given.
         name: Option<String>,
-        /// The most similar one here, if any is similar.
+        /// The most similar name in the folder, if any is similar.
         nearest: Option<String>,
-        /// The names there are.
+        /// The names of the data sets in the folder.
         names: Vec<String>,
     },
-    /// A name was given where there is one data set.
+    /// A name was given for a file or folder that holds only one data set.
     #[error("{path}: there is one data set here, and the name {name:?} chooses nothing; leave it out",
         path = path.display())]
     NameNotUsed {
@@ -174,13 +174,13 @@ pub enum Error {
         /// The name that was given.
         name: String,
     },
-    /// Nothing here looks like a data set.
+    /// The file or folder has no known layout of a data set.
     #[error("{path}: found {}, which is no layout known here; known: {known}", if found.is_empty() {
         "nothing".to_owned() } else { eciton_input::text::listed(found) }, path = path.display())]
     UnknownLayout {
         /// The file or folder.
         path: PathBuf,
-        /// What is in it (at most 20 names).
+        /// Names of at most 20 files in it.
         found: Vec<String>,
         /// The layouts that would be recognised.
         known: &'static str,
@@ -191,18 +191,18 @@ pub enum Error {
     Write {
         /// The file or folder.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// Something lies where a result would go.
+    /// A result cannot be placed at a path, for instance because something exists there.
     #[error("{path}: {problem}", path = path.display())]
     Exists {
         /// The file or folder.
         path: PathBuf,
-        /// What is in the way, and what to do.
+        /// The reason and advice to the user.
         problem: &'static str,
     },
-    /// A store of another version.
+    /// A store of a version that this program does not read.
     #[error("{path}: a store of version {found}, but this program reads versions 1 to {known}; convert the \
         data again with this program, or open it with the one that wrote it", path = path.display())]
     StoreVersion {
@@ -210,76 +210,77 @@ pub enum Error {
         path: PathBuf,
         /// The version that the store has.
         found: u64,
-        /// The latest version that is known here.
+        /// The latest version that this program reads.
         known: u64,
     },
-    /// A file of a store is not the one that was written.
+    /// The content of a file of a store differs from what was written.
     #[error("{path}: the checksum is {found:08x}, but {expected:08x} was written; the file was changed \
         or damaged, convert the data again", path = path.display())]
     Checksum {
         /// The file.
         path: PathBuf,
-        /// What the store says.
+        /// The checksum that the store recorded.
         expected: u32,
-        /// What the bytes say.
+        /// The checksum of the bytes that were read.
         found: u32,
     },
     /// Rows cannot be held in memory.
     #[error("{what}: {source}")]
     Memory {
-        /// Which rows.
+        /// Name of the rows, for instance `features`.
         what: &'static str,
-        /// What is in the way.
+        /// The error of the memory buffer.
         source: eciton_tensor::Error,
     },
     /// A parameter of a generator is outside its limits.
     #[error("{name} is {found}, but must be {allowed}")]
     Parameter {
-        /// The parameter.
+        /// Name of the parameter.
         name: &'static str,
-        /// As given.
+        /// The value that was given.
         found: String,
-        /// What it may be.
+        /// Range or description of the allowed values.
         allowed: String,
     },
-    /// A graph without links is to be split by links.
+    /// A split by links was requested for a graph without links.
     #[error("{place}: no edge joins two different vertices; there are no links to predict")]
     NoLinks {
-        /// Where.
+        /// Location of the graph.
         place: Place,
     },
-    /// No pair of vertices without a link was found: nearly all are linked, or all of them.
+    /// The draws found no pair of vertices without a link, because nearly all or all pairs are
+    /// linked.
     #[error("{place}: {attempts} draws found {} {links} of {possible} possible links; {remedy}",
         match vertex {
             Some(vertex) => format!("no vertex without a link to vertex {vertex}, which has"),
             None => "no pair of vertices without a link in the graph, which has".to_owned(),
         })]
     NoPair {
-        /// Where; the row is the pair's position.
+        /// Location of the pair. Its row is the index of the pair.
         place: Place,
         /// The end of a held-out link that the pair was to have, if it was to have one.
         vertex: Option<u32>,
-        /// How many pairs were tried.
+        /// The number of pairs that were tried.
         attempts: u32,
-        /// How many links the vertex has, or the graph.
+        /// The number of links of the vertex, or of the graph if there is no `vertex`.
         links: u64,
-        /// How many it could have.
+        /// The number of links that the vertex or the graph could have.
         possible: u64,
-        /// What to do.
+        /// Advice to the user on what to change.
         remedy: &'static str,
     },
-    /// A long operation ended because its caller asked for it.
+    /// A long operation ended because its caller requested it.
     #[error("stopped before the end; nothing was kept")]
     Stopped,
 }
 
 impl Error {
-    /// Names what rows an error of tensors is about.
+    /// Returns a function that turns a tensor error into [`Error::Memory`] for the rows `what`.
     pub(crate) fn memory(what: &'static str) -> impl Fn(eciton_tensor::Error) -> Self {
         move |source| Self::Memory { what, source }
     }
 
-    /// A [`Error::Malformed`] whose remedy is to fetch the file again.
+    /// Returns an [`Error::Malformed`] whose remedy is to fetch the file again.
     pub fn malformed(place: Place, expected: impl Into<String>, found: impl Into<String>) -> Self {
         Self::Malformed {
             place,
@@ -310,5 +311,5 @@ impl From<ListsError> for Error {
     }
 }
 
-/// The crate's result.
+/// Result with the error type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -1,4 +1,4 @@
-//! What is known of each vertex: one row of numbers, dense or sparse.
+//! Vertex features: one row of numbers per vertex, dense or sparse.
 
 use std::sync::Arc;
 
@@ -134,7 +134,7 @@ impl SparseRows {
         rows
     }
 
-    /// What is not zero in dense rows; `filled` is how many values that are.
+    /// Collects the non-zero values of dense rows. `filled` is their number.
     fn of(rows: &View<'_>, filled: usize) -> Self {
         let mut sparse = SparseBuilder::new(rows.columns() as u32);
         sparse.offsets.reserve_exact(rows.rows());
@@ -150,7 +150,7 @@ impl SparseRows {
         sparse.finish()
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.offsets.len().saturating_sub(1)
     }
@@ -389,7 +389,7 @@ impl Features {
         }
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         match self {
             Self::Dense(rows) => rows.view().rows(),
@@ -397,7 +397,7 @@ impl Features {
         }
     }
 
-    /// How many values are stored: all of dense rows.
+    /// Returns the number of stored values. Dense rows store all their values.
     pub fn stored(&self) -> u64 {
         match self {
             Self::Dense(rows) => rows.view().rows() as u64 * rows.view().columns() as u64,
@@ -405,7 +405,7 @@ impl Features {
         }
     }
 
-    /// How many values are not zero.
+    /// Returns the number of non-zero values.
     pub fn filled(&self) -> u64 {
         let filled = |values: &[f32]| values.iter().filter(|v| **v != 0.0).count() as u64;
         match self {

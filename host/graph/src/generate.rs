@@ -93,14 +93,14 @@ pub struct Shape {
     pub features: u32,
     /// Deviation of the classes' means in each column; the noise's is 1.
     pub feature_scale: f32,
-    /// What is to be predicted.
+    /// Prediction target.
     pub target: Target,
-    /// The share of labels that are drawn anew from all classes, 0 to 1; the share of flags that are
-    /// turned into their opposite. Nothing for numbers.
+    /// Share of labels that are drawn anew from all classes, or of flags that are inverted, 0 to 1.
+    /// It has no effect on numbers.
     pub flip: f64,
-    /// Scatters ids, so that hubs and classes are not at ids of a kind.
+    /// True if ids are scattered, so that hubs and classes do not have consecutive ids.
     pub scramble: bool,
-    /// What all random numbers come from.
+    /// Random seed of all streams.
     pub seed: u64,
 }
 
@@ -122,7 +122,7 @@ impl Default for Shape {
 }
 
 impl Shape {
-    /// The number of vertices, if every value is within its limits.
+    /// Returns the number of vertices if every value is within its limits.
     fn check(&self) -> Result<u32> {
         check_vertices(self.vertices, || Place::whole("generated graph"))?;
         whole("pairs", self.pairs, 0, MAX_PAIRS)?;
@@ -154,7 +154,7 @@ fn whole(name: &'static str, found: u64, least: u64, most: u64) -> Result<()> {
     Err(Error::Parameter { name, found: found.to_string(), allowed: format!("{least} to {most}") })
 }
 
-/// Refuses a number outside `least..=most`, or none at all.
+/// Refuses a number outside `least..=most`, and NaN.
 fn real(name: &'static str, found: f64, least: f64, most: f64) -> Result<()> {
     if (least..=most).contains(&found) {
         return Ok(());
@@ -162,14 +162,14 @@ fn real(name: &'static str, found: f64, least: f64, most: f64) -> Result<()> {
     Err(Error::Parameter { name, found: found.to_string(), allowed: format!("{least} to {most}") })
 }
 
-/// How the two ends of a pair are drawn.
+/// Law of the two ends of a pair.
 #[derive(Debug, Clone)]
 enum Law {
     Block(BlockLaw),
     Rmat(RmatLaw),
 }
 
-/// A generated graph: undirected pairs in chunks, and what is planted on it.
+/// A generated graph: undirected pairs in chunks, and the task planted on it.
 #[derive(Debug, Clone)]
 pub struct Generated {
     law: Law,
@@ -188,7 +188,7 @@ impl Generated {
         &self.planted
     }
 
-    /// Size and task as specified, with the pairs that are drawn.
+    /// Returns size and task as specified, with the pairs that are drawn.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }

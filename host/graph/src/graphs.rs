@@ -21,13 +21,13 @@ use crate::dataset::{Dataset, VertexIds};
 use crate::error::{Error, Place, Result};
 use crate::order::{Permutation, permute_graph};
 
-/// The graphs of a data set of many, each told by the vertex that stands for it.
+/// Graphs of a data set of many, each identified by the vertex that stands for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Graphs {
-    /// To each standing vertex from every vertex of its graph, itself included.
+    /// Edges to each standing vertex from every vertex of its graph, itself included.
     lists: Graph,
     count: u32,
-    /// By graph.
+    /// The user's ids of the graphs, in the order of [`Graphs::standing`].
     ids: VertexIds,
 }
 
@@ -120,34 +120,34 @@ impl Graphs {
         Ok(Graph::from_parts(crate::build::trusted(offsets, members), Some(outgoing))?)
     }
 
-    /// The number of graphs.
+    /// Returns the number of graphs.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// `[V]`: the vertex that stands for the graph of each vertex.
+    /// Returns the vertex that stands for the graph of each vertex, `[V]`.
     pub fn of(&self) -> &[u32] {
         self.lists.outgoing().neighbours()
     }
 
-    /// `[graphs]`: the vertices that stand for graphs, ascending. This is the order of graphs.
+    /// Returns the vertices that stand for graphs, ascending. This is the order of graphs.
     pub fn standing(&self) -> Vec<u32> {
         (0..).zip(self.of()).filter(|&(vertex, &standing)| vertex == standing).map(|(v, _)| v).collect()
     }
 
-    /// What the user calls the graphs, in the order of [`Graphs::standing`].
+    /// Returns the user's ids of the graphs, in the order of [`Graphs::standing`].
     pub fn ids(&self) -> &VertexIds {
         &self.ids
     }
 
-    /// Bytes that the lists take.
+    /// Returns the size of the lists in bytes.
     pub fn bytes(&self) -> u64 {
         let bytes =
             |lists: &Adjacency| 8 * lists.offsets().len() as u64 + 4 * lists.neighbours().len() as u64;
         bytes(self.lists.incoming()) + bytes(self.lists.outgoing())
     }
 
-    /// The same graphs by new vertex ids: the same vertices stand for them.
+    /// Returns the same graphs by new vertex ids. The same vertices stand for them.
     pub(crate) fn permuted(&self, permutation: &Permutation) -> Result<Self> {
         let mut moved = Self {
             lists: permute_graph(&self.lists, permutation)?,
@@ -167,7 +167,7 @@ impl Graphs {
         Ok(moved)
     }
 
-    /// What the user calls the graph of a vertex, for errors.
+    /// Returns the user's id of the graph of a vertex, for error messages.
     pub fn name(&self, vertex: u32) -> String {
         let standing = self.of().get(vertex as usize).copied().unwrap_or(vertex);
         self.ids.name(self.standing().partition_point(|&other| other < standing) as u32)

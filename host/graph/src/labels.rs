@@ -1,38 +1,39 @@
-//! What is to be predicted of vertices: a class, several labels, or numbers.
+//! Labels of vertices, the prediction targets: a class, several flags, or numbers.
 
 use crate::error::{Error, Place, Result};
 use crate::split::NO_LABEL;
 
-/// The most classes of a data set.
+/// Maximum number of classes of a data set.
 pub const MAX_CLASSES: u32 = 1 << 20;
 
-/// The most columns of [`Values`].
+/// Maximum number of columns of [`Values`].
 pub const MAX_LABEL_COLUMNS: u32 = 1 << 16;
 
-/// The most values of labels of many graphs: vertices times columns, since the labels of a graph
-/// are kept as those of one of its vertices.
+/// Maximum number of label values of many graphs: vertices times columns. The labels of a graph are
+/// stored as those of one of its vertices.
 pub const MAX_GRAPH_VALUES: u64 = 1 << 31;
 
 /// Names of the two classes of labels that are -1 and 1: see [`Labels::from_signs`].
 pub const SIGN_CLASSES: [&str; 2] = ["-1", "1"];
 
-/// What is to be predicted of vertices.
+/// Labels of vertices, the prediction targets.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Labels {
-    /// One class a vertex.
+    /// One class per vertex.
     Classes {
-        /// `[V]`, below `count`, or [`NO_LABEL`].
+        /// `[V]`: a class below `count`, or [`NO_LABEL`].
         of: Vec<u32>,
         /// The number of classes.
         count: u32,
     },
-    /// Several labels a vertex: 1 holds, 0 does not, NaN is unknown.
+    /// Several labels per vertex. 1 means that the label holds, 0 that it does not, NaN that it is
+    /// unknown.
     Flags(Values),
-    /// Numbers, NaN where unknown.
+    /// Numbers, NaN if unknown.
     Numbers(Values),
 }
 
-/// `[V, columns]`, row-major: finite numbers, or NaN for what is unknown.
+/// `[V, columns]`, row-major: finite numbers, or NaN for unknown values.
 #[derive(Debug, Clone)]
 pub struct Values {
     columns: u32,
@@ -41,7 +42,7 @@ pub struct Values {
 }
 
 impl PartialEq for Values {
-    /// By bits: what is unknown equals what is unknown.
+    /// Compares bits, so that two unknown values are equal.
     fn eq(&self, other: &Self) -> bool {
         let bits = |(a, b): (&f32, &f32)| a.to_bits() == b.to_bits();
         self.columns == other.columns
@@ -60,10 +61,10 @@ impl Values {
         Self::named(columns, values, "labels")
     }
 
-    /// [`Values::new`]; `file` is named in errors.
+    /// Creates values like [`Values::new`]. `file` is named in errors.
     ///
     /// # Errors
-    /// As [`Values::new`].
+    /// The errors of [`Values::new`].
     pub fn named(columns: u32, mut values: Vec<f32>, file: &str) -> Result<Self> {
         let wrong = |place, expected: String, found: String, remedy| {
             Err(Error::Malformed { place, expected, found, remedy })

@@ -1,5 +1,5 @@
-//! Links: pairs of vertices with an edge between them, whichever way it goes. What a model of links
-//! is trained with, what is held out of training, and pairs that are not linked.
+//! Links: pairs of vertices with an edge between them, in either direction. This module has the
+//! training pairs of link models, held-out links, and pairs that are not linked.
 //!
 //! ```
 //! use eciton_graph::generate::ManyGraphs;
@@ -27,37 +27,38 @@ pub use negatives::Negatives;
 use crate::adjacency::{Adjacency, Graph};
 use eciton_input::threads::{on_threads, shares, threads_for};
 
-/// A link: two different vertices with an edge one way or both; in lists of links the smaller
-/// first.
+/// A link: two different vertices with an edge in one or both directions. Lists of links have the
+/// smaller vertex first.
 pub type Pair = (u32, u32);
 
 /// A graph seen without directions: the union of in- and out-neighbours, never stored.
 #[derive(Debug, Clone, Copy)]
 pub struct Links<'a> {
     incoming: &'a Adjacency,
-    /// None where it holds the same lists.
+    /// Lists of out-neighbours. `None` if they are the same as `incoming`.
     outgoing: Option<&'a Adjacency>,
 }
 
 impl<'a> Links<'a> {
-    /// The links of `graph`.
+    /// Returns the links of `graph`.
     pub fn new(graph: &'a Graph) -> Self {
         Self { incoming: graph.incoming(), outgoing: graph.transpose() }
     }
 
-    /// The number of vertices.
+    /// Returns the number of vertices.
     pub fn vertices(self) -> u32 {
         self.incoming.vertices()
     }
 
-    /// Whom `vertex` is linked to: ascending, each once, without the vertex itself.
+    /// Returns the vertices that `vertex` is linked to: ascending, each once, without the vertex
+    /// itself.
     #[inline(always)]
     pub fn of(self, vertex: u32) -> Partners<'a> {
         let other = self.outgoing.map_or(&[][..], |lists| lists.of(vertex));
         Partners { one: self.incoming.of(vertex), other, vertex, last: u32::MAX }
     }
 
-    /// `[V]`: how many links each vertex has.
+    /// Returns the number of links of each vertex, `[V]`.
     pub fn degrees(self) -> Vec<u32> {
         (0..self.vertices()).map(|v| self.of(v).count() as u32).collect()
     }
@@ -66,11 +67,11 @@ impl<'a> Links<'a> {
 /// The other ends of a vertex's links: [`Links::of`].
 #[derive(Debug, Clone)]
 pub struct Partners<'a> {
-    /// What is left of two ascending lists.
+    /// Remaining in-neighbours and out-neighbours, both in ascending order.
     one: &'a [u32],
     other: &'a [u32],
     vertex: u32,
-    /// What was taken last; at first an id that no vertex has.
+    /// The vertex that was returned last. Initially an id that no vertex has.
     last: u32,
 }
 

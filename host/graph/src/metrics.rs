@@ -1,4 +1,4 @@
-//! How good predictions are.
+//! Metrics of the quality of predictions.
 
 mod tally;
 mod terms;
@@ -312,7 +312,7 @@ mod tests {
         assert_eq!(best(&[f32::NAN]), None);
     }
 
-    /// By its definition: all pairs.
+    /// Computes the area under the ROC curve by its definition, over all pairs.
     fn area_by_pairs(scores: &[f64], holds: &[bool]) -> Option<f64> {
         let (mut sum, mut pairs) = (0.0, 0u64);
         for (a, _) in scores.iter().zip(holds).filter(|(_, holds)| **holds) {
@@ -400,7 +400,7 @@ mod tests {
         assert_eq!(roc_auc(&scores, 3, &numbers(1, &[0.0, 1.0]), &[0, 1]), None);
     }
 
-    /// By its definition: each threshold anew.
+    /// Computes the average precision by its definition, with a new count for each threshold.
     fn precision_by_thresholds(scores: &[f64], holds: &[bool]) -> f64 {
         let all = holds.iter().filter(|&&h| h).count() as f64;
         let mut thresholds = scores.to_vec();

@@ -57,7 +57,7 @@ impl Names {
         (0..count).map(|at| self.label(at)).collect()
     }
 
-    /// Lets go of each list that does not have a name for each class or column.
+    /// Clears each list that does not have a name for each class or column.
     pub(crate) fn fit(&mut self, labels: u32, features: &Features, edge_features: u32) {
         let fit = |names: &mut Vec<String>, count: u32| {
             if names.len() != count as usize {
@@ -69,8 +69,8 @@ impl Names {
         fit(&mut self.edge_features, edge_features);
     }
 
-    /// Whether each list is empty or has a name for each class or column; names of classes may be
-    /// known where no vertex has one.
+    /// Checks that each list is empty or has a name for each class or column. Any number of names
+    /// is valid for a count of 0, since files may name classes that no vertex has.
     pub(crate) fn check(&self, of: &Dataset) -> Result<()> {
         let edges = of.edge_features.as_ref().map_or(0, crate::edge_features::EdgeFeatures::columns);
         let all = [

@@ -33,11 +33,11 @@ mod survey;
 pub use apply::{Reordered, permute_dataset, permute_graph, rows_back};
 pub use survey::{Gain, SURVEY_WIDTHS, Survey};
 
-/// Which order.
+/// Order of the vertices of a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Order {
-    /// As the graph has them.
+    /// The order of the vertices in the graph.
     Natural,
     /// Vertices of many neighbours first, ties by id: the rows that are read most lie together.
     /// 16 bytes a vertex.
@@ -56,10 +56,10 @@ pub enum Order {
 }
 
 impl Order {
-    /// All of them, the natural one first.
+    /// All orders, the natural one first.
     pub const ALL: [Self; 4] = [Self::Natural, Self::Degree, Self::ReverseCuthillMckee, Self::Rabbit];
 
-    /// Its name, in lower case and for `--order`.
+    /// Returns the order's name in lower case, as for `--order`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Natural => "natural",

@@ -23,20 +23,20 @@ use eciton_gather::{Sources, fetch};
 use crate::adjacency::Graph;
 use crate::links::{Links, Negatives, Pair};
 
-/// Pairs at once: their rows and scores stay in the first level of the cache.
+/// Number of pairs at once. Their rows and scores fit into the first-level cache.
 const CHUNK: usize = 32;
 
-/// Partial sums of an inner product.
+/// Number of partial sums of an inner product.
 const LANES: usize = 16;
 
 /// The loss of pairs by the inner product of their rows, and its gradient.
 #[derive(Debug, Clone, Copy)]
 pub struct Pairs<'a> {
-    /// Whose links are pairs with the label 1.
+    /// Graph whose links are the pairs with the label 1.
     pub graph: &'a Graph,
     /// Pairs with the label 0.
     pub negatives: &'a Negatives,
-    /// What each pair's loss counts.
+    /// Weight of each pair's loss.
     pub weight: f32,
 }
 

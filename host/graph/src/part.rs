@@ -1,22 +1,23 @@
-//! The graph of a part: the lists of its first rows, and the same edges by source.
+//! Graph of a micro-batch: the lists of its first rows, and the same edges by source.
 
 use std::sync::Arc;
 
 use crate::adjacency::{Adjacency, Graph};
 use eciton_gather::Positions;
 
-/// A graph of local rows, and of each edge of its out-lists the place in its in-lists.
+/// A graph of local rows, and the position in its in-lists of each edge of its out-lists.
 #[derive(Debug, Clone)]
 pub struct PartGraph {
     /// The lists.
     pub graph: Arc<Graph>,
-    /// Where each edge of the out-lists lies in the in-lists.
+    /// Index in the in-lists of each edge of the out-lists.
     pub reverse: Positions,
 }
 
 impl PartGraph {
-    /// The lists of the first `targets` rows of `incoming`, among its first `rows` rows; the lists of the
-    /// others are empty. Sources past `rows` must not stand in these lists: a caller's word.
+    /// Takes the lists of the first `targets` rows of `incoming`, among its first `rows` rows. The
+    /// lists of the other rows are empty. The caller guarantees that these lists have no source
+    /// past `rows`.
     ///
     /// # Panics
     /// If there are fewer rows than that, or a source is not among them.

@@ -45,8 +45,8 @@ use crate::random::SplitMix64;
 use induced::Draws;
 use neighbours::FanOut;
 
-/// How a subgraph is drawn. The first four draw vertices of their own and take the edges between
-/// them (the *induced* methods); the last two go from given targets along incoming edges.
+/// Methods of drawing a subgraph. The first four draw vertices of their own and take the edges
+/// between them (the *induced* methods). The last two follow incoming edges from given targets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Method {
     /// GraphSAINT's vertex sampler (Zeng et al., ICLR 2020, section 3.3): as many vertices as the
@@ -61,7 +61,7 @@ pub enum Method {
     /// each a walk of `length` steps to uniform in-neighbours. A walk ends at a vertex that has
     /// none.
     Walk {
-        /// Steps of a walk, from 1.
+        /// Number of steps of a walk, from 1.
         length: u32,
     },
     /// The frontier sampler by a dashboard (Zeng et al., IPDPS 2019, algorithms 2 and 3):
@@ -69,32 +69,32 @@ pub enum Method {
     /// is drawn with probability proportional to its in-degree, at least 1 and at most
     /// [`DEGREE_CLIP`]. A uniform in-neighbour takes its place; a uniform root where it has none.
     Frontier {
-        /// Vertices of the frontier, from 1 to the budget.
+        /// Number of vertices of the frontier, from 1 to the budget.
         frontier: u32,
     },
     /// GraphSAGE's neighbours (Hamilton et al. 2017): of each row within h hops of the targets,
     /// `fan_out[h]` of its incoming edges without replacement, or all where it has no more.
     Neighbours {
-        /// One value a hop, that of the targets first.
+        /// Maximum number of edges per row for each hop, that of the targets first.
         fan_out: Vec<u32>,
     },
     /// ShaDow-GNN's neighbourhoods (Zeng et al. 2021): for each target the rows that
     /// [`Method::Neighbours`] finds and all edges between them, each target's apart from the
     /// others'.
     Shadow {
-        /// One value a hop, that of the target first.
+        /// Maximum number of edges per row for each hop, that of the target first.
         fan_out: Vec<u32>,
     },
 }
 
-/// What names a sample's random numbers, which have purpose [`Purpose::Sampling`].
+/// Key of a sample's random numbers, which have the purpose [`Purpose::Sampling`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SampleKey {
-    /// The run's seed.
+    /// Seed of the run.
     pub seed: u64,
-    /// The update of the weights.
+    /// Number of the weight update.
     pub round: u32,
-    /// The subgraph among those of a round.
+    /// Index of the subgraph within the round.
     pub interval: u32,
 }
 
@@ -103,12 +103,12 @@ impl SampleKey {
         Key::new(self.seed, Purpose::Sampling, self.round, self.interval, 0)
     }
 
-    /// The numbers of a sample as a whole.
+    /// Returns the random numbers of a sample as a whole.
     fn stream(self) -> SplitMix64 {
         SplitMix64::new(self.key().0)
     }
 
-    /// The numbers of one row: they depend on no other row of the sample.
+    /// Returns the random numbers of one row. They depend on no other row of the sample.
     fn stream_of(self, row: u32) -> SplitMix64 {
         let (low, high) = self.key().row(u64::from(row));
         SplitMix64::new(u64::from(high) << 32 | u64::from(low))

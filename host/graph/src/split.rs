@@ -1,4 +1,5 @@
-//! Which vertices train, which choose, which test; always by vertex id, never by chunk.
+//! Splits of vertices into training, validation and test. A split is always by vertex id, never by
+//! chunk.
 
 mod draw;
 
@@ -19,14 +20,15 @@ pub struct Split {
     pub train: Vec<u32>,
     /// Vertices that choose between models.
     pub validation: Vec<u32>,
-    /// Vertices that are reported.
+    /// Vertices whose metrics are reported.
     pub test: Vec<u32>,
 }
 
 impl Split {
-    /// `labels` is `[V]`, [`NO_LABEL`] for none. `per_class_train` and `per_class_validation` labelled vertices of each class, drawn with
-    /// [`SplitMix64`]; all other labelled vertices test. A class without more vertices than both
-    /// together is left to the test whole.
+    /// Draws a split from `labels` `[V]`, in which [`NO_LABEL`] stands for none, with
+    /// [`SplitMix64`]. It takes `per_class_train` and `per_class_validation` labelled vertices of
+    /// each class. All other labelled vertices are for test. A class without more vertices than
+    /// both together is left to the test whole.
     pub fn stratified(
         labels: &[u32],
         per_class_train: usize,

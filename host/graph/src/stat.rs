@@ -1,4 +1,4 @@
-//! What `eciton data stat` says of a data set.
+//! Statistics that `eciton data stat` prints for a data set.
 
 use crate::adjacency::Graph;
 use crate::dataset::{Dataset, EdgeFeatures};
@@ -7,12 +7,12 @@ use crate::graphs::Graphs;
 use crate::labels::{Labels, Values};
 use crate::split::NO_LABEL;
 
-/// The figures of one data set.
+/// Statistics of one data set.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Statistics {
-    /// Vertices.
+    /// Number of vertices.
     pub vertices: u32,
-    /// Directed edges: an undirected one counts twice.
+    /// Number of directed edges. An undirected edge counts twice.
     pub edges: u64,
     /// True if every edge has its reverse.
     pub symmetric: bool,
@@ -22,30 +22,30 @@ pub struct Statistics {
     pub degree_median: u32,
     /// The highest in-degree.
     pub degree_max: u32,
-    /// Vertices without in-neighbours.
+    /// Number of vertices without in-neighbours.
     pub isolated: u32,
-    /// Columns of the features.
+    /// Number of feature columns.
     pub features: u32,
-    /// True if the features are kept as sparse rows.
+    /// True if the features are stored as sparse rows.
     pub sparse: bool,
-    /// The share of feature values that are not zero, 0 to 1.
+    /// Share of feature values that are not zero, 0 to 1.
     pub density: f64,
-    /// Each column of edge features, over directed edges; empty where there are none.
+    /// Statistics of each column of edge features, over directed edges. Empty if edges have none.
     pub edge_features: Vec<NumberStatistics>,
-    /// Vertices in each class; empty where labels are flags or numbers.
+    /// Number of vertices of each class. Empty if labels are flags or numbers.
     pub class_counts: Vec<u64>,
-    /// Each column of labels that are flags.
+    /// Statistics of each label column of flags.
     pub flags: Vec<FlagStatistics>,
-    /// Each column of labels that are numbers.
+    /// Statistics of each label column of numbers.
     pub numbers: Vec<NumberStatistics>,
-    /// Vertices without a label; of many graphs the graphs without one.
+    /// Number of vertices without a label. With many graphs, number of graphs without one.
     pub unlabelled: u64,
-    /// Vertices (or graphs) that train, validate and test.
+    /// Number of vertices or graphs for training, validation and test.
     pub split: [usize; 3],
-    /// Of many graphs; none where the data set is one graph.
+    /// Sizes of the graphs. `None` if the data set is one graph.
     pub graphs: Option<GraphStatistics>,
-    /// The share of edges between labelled vertices whose ends have one class, 0 to 1; none where
-    /// there is no such edge, or labels are flags or numbers.
+    /// Share of edges between labelled vertices whose ends have the same class, 0 to 1. `None` if
+    /// there is no such edge, or if labels are flags or numbers.
     pub homophily: Option<f64>,
 }
 

@@ -33,15 +33,15 @@ pub use reader::{has_no_edges, open};
 pub use section::Section;
 pub use writer::{RowsWriter, Writer};
 
-/// The file that makes a folder a store.
+/// Name of the file that makes a folder a store.
 pub const DESCRIPTION: &str = "store.json";
-/// What `store.json` calls the format.
+/// Name of the format in `store.json`.
 pub const FORMAT: &str = "eciton-store";
 /// The latest version that is read. A store is written as the first version that can hold it, which
 /// programs that know no later one read as well: 1 for classes, 2 for other labels, 3 for features of
 /// edges, 4 for many graphs, 5 for corrections of features.
 pub const VERSION: u64 = 5;
-/// The most bytes of names of classes and columns that a store keeps, as JSON.
+/// Maximum number of bytes of the names of classes and columns that a store holds, as JSON.
 pub const MAX_NAMES_BYTES: usize = 1 << 19;
 
 /// Writes a whole data set as a store at `path`, where nothing may lie yet.

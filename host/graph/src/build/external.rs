@@ -20,39 +20,39 @@ use crate::store::Writer;
 use crate::store::section::{Section, SectionWriter, Written};
 use eciton_input::threads::on_threads;
 
-/// The least memory that a build takes.
+/// Minimum memory of a build, in bytes.
 pub const MIN_MEMORY_BYTES: u64 = 64 << 20;
 
-/// What buffers of sections, files and the code around them take at most.
+/// Upper bound on the bytes of section buffers, file buffers and the code around them.
 const OVERHEAD_BYTES: u64 = 4 << 20;
-/// What a thread needs to read the source.
+/// Bytes that a thread needs to read a chunk of the source.
 const CHUNK_BYTES: u64 = (MAX_CHUNK_EDGES * size_of::<(u32, u32)>()) as u64;
-/// And what more where edges have values.
+/// Additional bytes that a thread needs to read a chunk if edges have values.
 const CHUNK_VALUES_BYTES: u64 = (MAX_CHUNK_VALUES * size_of::<f32>()) as u64;
-/// The longest block that is written at a time.
+/// Maximum length of a block that is written at a time, in bytes.
 const MAX_BLOCK_BYTES: u64 = 1 << 20;
-/// Digits of a deal.
+/// Binary logarithm of the number of buckets of a deal.
 const BUCKETS_LOG2: u32 = 8;
 
-/// What each step of a build may hold.
+/// Memory limits of the steps of a build.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Room {
     /// Threads that read the source.
     pub(super) readers: usize,
-    /// Edges that each of them reserves room for.
+    /// Number of edges that each reader reserves memory for.
     pub(super) chunk_edges: usize,
     /// Threads that sort.
     pub(super) sorters: usize,
-    /// Words of a bucket that is sorted at once.
+    /// Number of words of a bucket that is sorted in memory.
     pub(super) bucket_words: usize,
-    /// Words of a block of a bucket.
+    /// Number of words of one block of a bucket.
     pub(super) block_words: usize,
-    /// Digits of a deal.
+    /// Binary logarithm of the number of buckets of a deal.
     pub(super) buckets_log2: u32,
 }
 
 impl Room {
-    /// Shares `memory_bytes` out, for edges with so many values.
+    /// Divides `memory_bytes` among the steps, for edges with `columns` values.
     pub(super) fn new(memory_bytes: u64, threads: usize, columns: u32) -> Result<Self> {
         if memory_bytes < MIN_MEMORY_BYTES {
             return Err(Error::Malformed {
@@ -68,10 +68,10 @@ impl Room {
         let chunk = if columns == 0 { CHUNK_BYTES } else { CHUNK_BYTES + CHUNK_VALUES_BYTES };
         let readers = (memory / (chunk + dealt(least_block))).clamp(1, threads.max(1) as u64);
         let block = ((memory / readers - chunk) >> BUCKETS_LOG2).min(MAX_BLOCK_BYTES);
-        // A record that is sorted takes its words and where it goes.
+        // A sorted record needs its words and its index in the order.
         let words = keys::words(columns) as u64;
         let record = if columns == 0 { 8 } else { 8 * words + size_of::<u32>() as u64 };
-        // A sorter holds a bucket, or the blocks of one that it deals again.
+        // A sorter holds a bucket, or the blocks of a bucket that it deals again.
         let sorters = (memory / dealt(block)).clamp(1, threads.max(1) as u64);
         Ok(Self {
             readers: readers as usize,
@@ -148,27 +148,28 @@ pub(super) fn lists(
 
 /// A bucket that is ready to be written out.
 enum Prepared {
-    /// Its records are sorted, in the sorter.
+    /// The records are sorted and held by the sorter.
     Sorted,
-    /// It was too large, and has been dealt again.
+    /// The bucket was too large and has been dealt again.
     Dealt(Spill, Vec<Bucket>, Records),
 }
 
-/// The word of a record that is its key.
+/// Index of the word of a record that is its key.
 const KEY: usize = 0;
-/// The word of a record with values that is its position and direction.
+/// Index of the word of a record with values that is its position and direction.
 const PLACE: usize = 1;
 
-/// A thread that sorts buckets.
+/// Working state of a thread that sorts buckets.
 struct Sorter<'a> {
     room: &'a Room,
     of: Records,
     last_place: u64,
-    /// The records at hand.
+    /// The records of the current bucket.
     held: Vec<u64>,
-    /// Which of them comes when, where they have values; keys are sorted as they lie.
+    /// Indices of the records in sorted order, if records have values. Keys without values are
+    /// sorted in place.
     order: Vec<u32>,
-    /// A file of its own for each level of dealing again.
+    /// Path of the temporary file for each level of repeated dealing.
     path: &'a dyn Fn(u32) -> std::path::PathBuf,
 }
 
@@ -295,11 +296,11 @@ impl Turns {
     }
 }
 
-/// The two sections of lists that keys in ascending order become.
+/// Writers of the two sections of lists, which are fed with keys in ascending order.
 struct Lists {
     offsets: SectionWriter<u64>,
     neighbours: SectionWriter<u32>,
-    /// Of records with values.
+    /// Rows of the edges, if the records have values.
     rows: Option<Rows>,
     vertices: u64,
     starts: Vec<u64>,

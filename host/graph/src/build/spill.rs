@@ -73,17 +73,17 @@ impl Bucket {
         Self { blocks: Vec::new(), low: u64::MAX, high: 0 }
     }
 
-    /// How many words there are.
+    /// Returns the number of words in the bucket.
     pub(super) fn words(&self) -> u64 {
         self.blocks.iter().map(|b| u64::from(b.1)).sum()
     }
 
-    /// The lowest and the highest of what was dealt by.
+    /// Returns the lowest and the highest value that the records were dealt by.
     pub(super) fn range(&self) -> (u64, u64) {
         (self.low, self.high)
     }
 
-    /// The words, to be read.
+    /// Returns a reader of the bucket's words.
     pub(super) fn read<'a>(&'a self, spill: &'a Spill) -> Result<BucketReader<'a>> {
         let file =
             File::open(&spill.path).map_err(|source| Error::Read { path: spill.path.clone(), source })?;
@@ -95,14 +95,15 @@ impl Bucket {
 pub(super) struct BucketReader<'a> {
     spill: &'a Spill,
     file: File,
-    /// Those that are left.
+    /// The blocks that are not yet read completely.
     blocks: &'a [(u64, u32)],
-    /// Words of the first of these that have been read.
+    /// Number of words of the first of `blocks` that have been read.
     done: u32,
 }
 
 impl BucketReader<'_> {
-    /// Fills the start of `into`, which has room for whole records; returns how many words it got, 0 at the end.
+    /// Fills the start of `into`, which has room for whole records. Returns the number of words
+    /// read, 0 at the end.
     pub(super) fn read_some(&mut self, into: &mut [u64]) -> Result<usize> {
         let Some(&(start, words)) = self.blocks.first() else { return Ok(0) };
         let count = into.len().min((words - self.done) as usize);
@@ -117,7 +118,7 @@ impl BucketReader<'_> {
         Ok(count)
     }
 
-    /// Fills `into`, which has room for all words.
+    /// Fills `into`, which has room for all words of the bucket.
     pub(super) fn read_exact(&mut self, mut into: &mut [u64]) -> Result<()> {
         loop {
             let count = self.read_some(into)?;
@@ -129,35 +130,35 @@ impl BucketReader<'_> {
     }
 }
 
-/// What is dealt.
+/// Layout of the records that are dealt.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Records {
-    /// Words of each.
+    /// Number of words of a record.
     pub(super) words: usize,
-    /// The word that says which bucket.
+    /// Index of the word that selects the bucket.
     pub(super) by: usize,
 }
 
-/// A thread's open blocks, one a bucket.
+/// One thread's open blocks, one per bucket.
 pub(super) struct Dealer<'a> {
     spill: &'a Spill,
     span: Span,
     of: Records,
-    /// A multiple of a record's.
+    /// Number of words of a block: a multiple of the words of a record.
     block_words: usize,
     open: Vec<Vec<u64>>,
     buckets: Vec<Bucket>,
 }
 
 impl<'a> Dealer<'a> {
-    /// Blocks of at most `block_words`, and at least one record.
+    /// Creates a dealer with blocks of at most `block_words` words, but at least one record.
     pub(super) fn new(spill: &'a Spill, span: Span, of: Records, block_words: usize) -> Self {
         let block_words = (block_words / of.words).max(1) * of.words;
         let buckets = vec![Bucket::new(); span.buckets];
         Self { spill, span, of, block_words, open: vec![Vec::new(); span.buckets], buckets }
     }
 
-    /// Deals records of the span.
+    /// Deals records of the span to its buckets.
     pub(super) fn take(&mut self, records: &[u64]) -> Result<()> {
         match self.of.words {
             1 => records.iter().try_for_each(|&key| self.deal(key, [key])),
@@ -194,7 +195,7 @@ impl<'a> Dealer<'a> {
         Ok(())
     }
 
-    /// What all dealers of a span have dealt; buckets without keys are left out.
+    /// Collects the buckets of all dealers of a span. Buckets without keys are left out.
     pub(super) fn finish(dealers: Vec<Self>) -> Result<Vec<Bucket>> {
         let mut all: Vec<Bucket> = Vec::new();
         for mut dealer in dealers {

@@ -151,7 +151,7 @@ impl EdgeSource for Valued<'_> {
     }
 }
 
-/// What a build in `room` writes.
+/// Writes the store of an external build in `room` and returns its findings.
 fn external_store(
     cut: &dyn EdgeSource,
     options: Options,

@@ -6,10 +6,11 @@
 /// The most bits of an index: 2^12 cells are 32 KiB, what a core's first cache holds.
 pub(crate) const MAX_BITS: u32 = 12;
 
-/// One cell: the outcome is the cell's own index below the threshold, else the other.
+/// One cell. The outcome is the cell's own index below the threshold, else the other.
 #[derive(Debug, Clone, Copy)]
 struct Cell {
-    /// Of 2^32; a cell that is whole has itself as its other outcome.
+    /// Probability of the cell's own index, times 2^32. A whole cell has itself as its other
+    /// outcome.
     threshold: u32,
     other: u32,
 }

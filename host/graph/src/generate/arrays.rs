@@ -18,18 +18,18 @@ const PIECE_BYTES: usize = 4 << 20;
 /// Indices are signed numbers of 32 bits.
 const MAX_VERTICES: u64 = 1 << 31;
 
-/// A generated graph that has been built, with labels and split.
+/// A generated graph that has been built, with its labels and split.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrays<'a> {
     /// The name that `meta.json` gives it.
     pub name: &'a str,
-    /// What it was made by.
+    /// The generator of the graph, which supplies the features.
     pub made: &'a Generated,
-    /// Its edges; in-neighbours are written.
+    /// The edges. Their in-neighbours are written.
     pub graph: &'a Graph,
-    /// Those of all vertices.
+    /// Labels of all vertices.
     pub labels: &'a Labels,
-    /// By vertex id.
+    /// Vertex ids for training, validation and test.
     pub split: &'a Split,
 }
 

@@ -23,7 +23,7 @@ const LEVELS: u32 = 1024;
 /// Low bits of a word that an alias table leaves unused.
 const SPARE_BITS: u32 = 20;
 
-/// What a degree-corrected block model should be.
+/// Specification of a degree-corrected block model.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BlockModel {
     /// Size and planted task.
@@ -95,12 +95,12 @@ fn levels(blocks: u32, exponent: f64, cap: f64) -> Vec<Level> {
 pub(super) struct BlockLaw {
     pub(super) exponent: f64,
     pub(super) cap: f64,
-    /// Which level, by the weight of all its blocks.
+    /// Alias table that draws a level with the total weight of its blocks.
     alias: Alias,
     /// First block and number of blocks of each level, as many as the table has outcomes.
     ranges: Vec<(u32, u32)>,
     levels: Vec<Level>,
-    /// The weight of all blocks.
+    /// Total weight of all blocks.
     total: f64,
 }
 

@@ -3,38 +3,38 @@
 
 use crate::random::SplitMix64;
 
-/// What numbers are drawn for.
+/// Purpose of a stream of random numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// The ends of a block of pairs.
+    /// Ends of a block of pairs.
     Pairs = 1,
     /// The bijection from ranks to ids.
     Scramble = 2,
-    /// How the classes are turned within a block of ranks.
+    /// Rotation of the classes within blocks of ranks.
     Turn = 3,
-    /// The mean features of a class.
+    /// Mean features of a class.
     Mean = 4,
-    /// The noise of a vertex's features.
+    /// Noise of a vertex's features.
     Noise = 5,
-    /// Whether a label is wrong, and which one it is then.
+    /// Choice of the labels that are drawn anew, and their new values.
     Flip = 6,
-    /// The split.
+    /// Drawing of the split.
     Split = 7,
-    /// Which vertices are looked at to judge their own features.
+    /// Sample of vertices or graphs whose accuracy from their own features is measured.
     Sample = 8,
-    /// Pairs that are looked at to foresee repeats.
+    /// Sample of pairs from which the number of repeats is estimated.
     Repeats = 9,
-    /// What the classes' flags or numbers are.
+    /// Flags or numbers of the classes.
     Target = 10,
-    /// The noise of a vertex's flags or numbers.
+    /// Noise of a vertex's flags or numbers.
     TargetNoise = 11,
-    /// How many vertices a graph of many has.
+    /// Number of vertices of one of many graphs.
     Size = 12,
-    /// The links of a graph of many.
+    /// Links of one of many graphs.
     Links = 13,
-    /// Of which kinds the vertices of a graph of many are.
+    /// Kinds of the vertices of one of many graphs.
     Kinds = 14,
-    /// A program and its length.
+    /// Statements and length of a program.
     Programs = 15,
     /// Outlines, strokes and proposals of an image.
     Lines = 16,

@@ -1,9 +1,11 @@
-//! Which vertex stands where: ranks in blocks of one vertex of each class, and ids.
+//! Arrangement of the vertices of a generated graph: ranks in blocks of one vertex of each class,
+//! and ids.
 //!
 //! A model draws ranks, because its law of degrees is a function of the rank. Each block of C
-//! successive ranks has one vertex of each of the C classes, in an order that is turned by a hash
-//! of the block, so that a class owes nothing to a rank's low bits. "The vertex of class c in block
-//! b" is then a sum, and so is the class of a rank: no table. Ids are ranks, scattered if asked.
+//! successive ranks has one vertex of each of the C classes. A hash of the block rotates their
+//! order, so that a class does not depend on the low bits of a rank. "The vertex of class c in
+//! block b" is then a sum, and so is the class of a rank, without a table. Ids are ranks, scattered
+//! if requested.
 
 use super::keyed::{Purpose, below, stream};
 use super::scramble::Scramble;
@@ -13,7 +15,7 @@ use crate::random::SplitMix64;
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
     vertices: u32,
-    /// Ranks of a block: the classes, or all vertices where those are fewer.
+    /// Number of ranks of a block: the number of classes, or of all vertices if there are fewer.
     width: u32,
     turn: u64,
     scramble: Option<Scramble>,
@@ -35,17 +37,17 @@ impl Layout {
         self.vertices
     }
 
-    /// Ranks of a block, and classes that have a vertex.
+    /// Returns the number of ranks of a block, which is the number of classes that have a vertex.
     pub(crate) fn width(&self) -> u32 {
         self.width
     }
 
-    /// The number of blocks; the last one may lack some classes.
+    /// Returns the number of blocks. The last block may lack some classes.
     pub(crate) fn blocks(&self) -> u32 {
         self.vertices.div_ceil(self.width)
     }
 
-    /// By how many places the classes of a block are turned.
+    /// Returns the number of positions by which the classes of a block are rotated.
     #[inline(always)]
     fn turned(&self, block: u32) -> u32 {
         below((SplitMix64::new(self.turn ^ u64::from(block)).next_u64() >> 32) as u32, self.width)

@@ -24,7 +24,7 @@ const MAX_IMAGES: u64 = 100_000;
 /// Numbers of a row: the crop, and x and y of both ends.
 const COLUMNS: usize = ACROSS * ALONG + 4;
 
-/// What images there should be.
+/// Specification of a data set of images.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Lines {
     /// Images of 40 rows each: 60 % train, 20 % validate, 20 % test, as whole images.
@@ -33,7 +33,7 @@ pub struct Lines {
     pub noise: f64,
     /// True if proposals that are near each other are joined.
     pub edges: bool,
-    /// Where numbers come from.
+    /// Random seed.
     pub seed: u64,
 }
 

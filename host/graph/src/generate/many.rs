@@ -60,24 +60,25 @@ const MAX_CLASSES: u32 = 4;
 /// Graphs that [`GeneratedMany::own_accuracy`] looks at.
 const SAMPLE: u64 = 8192;
 
-/// What a data set of many graphs should be.
+/// Specification of a data set of many graphs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ManyGraphs {
-    /// Graphs, 1 to 2^25; `graphs` times the most vertices is at most 2^28.
+    /// Number of graphs, 1 to 2^25. `graphs` times the largest number of vertices is at most 2^28.
     pub graphs: u64,
-    /// The fewest and the most vertices of a graph, 8 to 2^20; sizes in between are equally likely.
+    /// Smallest and largest number of vertices of a graph, 8 to 2^20. Sizes in between are equally
+    /// likely.
     pub vertices: [u64; 2],
-    /// Classes, 2 to 4, of equally many graphs.
+    /// Number of classes, 2 to 4. Each class has equally many graphs.
     pub classes: u32,
-    /// The least and the largest share of a graph's links that are replaced by random ones, 0 to 1.
+    /// Smallest and largest share of a graph's links that are replaced by random ones, 0 to 1.
     pub rewire: [f64; 2],
-    /// Kinds of vertices, 0 to [`MAX_FEATURES`]: the columns of the features.
+    /// Number of kinds of vertices, 0 to [`MAX_FEATURES`], which is the number of feature columns.
     pub features: u32,
-    /// The chance of a vertex to be of its class's own kind whatever else, 0 to 1.
+    /// Probability, 0 to 1, that a vertex gets its class's own kind. Otherwise its kind is uniform.
     pub p_own: f64,
     /// The share of labels that are drawn anew from all classes, 0 to 1.
     pub flip: f64,
-    /// What all random numbers come from.
+    /// Random seed of all streams.
     pub seed: u64,
 }
 
@@ -143,17 +144,17 @@ pub struct GeneratedMany {
 }
 
 impl GeneratedMany {
-    /// As specified.
+    /// Returns the specification.
     pub fn shape(&self) -> &ManyGraphs {
         &self.shape
     }
 
-    /// The number of graphs.
+    /// Returns the number of graphs.
     pub fn graphs(&self) -> u32 {
         self.layout.vertices()
     }
 
-    /// The vertices of a graph; none for a graph that does not exist.
+    /// Returns the vertices of a graph, or an empty range if the graph does not exist.
     pub fn members(&self, graph: u32) -> Range<u32> {
         let at = graph as usize;
         self.firsts.get(at..at + 2).map_or(0..0, |bounds| bounds[0]..bounds[1])
@@ -215,7 +216,7 @@ impl GeneratedMany {
         Features::from_sparse(rows.finish())
     }
 
-    /// Which vertices are one graph; graphs are called 0 to the last.
+    /// Returns the graph of each vertex. The ids of the graphs are dense, from 0.
     fn membership(&self) -> Result<Graphs> {
         let standing = |graph| self.members(graph).map(move |_| self.members(graph).start);
         let standing = (0..self.graphs()).flat_map(standing).collect();

@@ -1,13 +1,15 @@
-//! What is to be learnt on a generated graph: classes, labels, features and splits, each a function
-//! of seed and vertex.
+//! Learning task of a generated graph: classes, labels, features and splits, each a function of
+//! seed and vertex.
 //!
-//! Features of vertex v of class c: `mean[c] * scale + noise`, with mean and noise of standard normal
-//! law. A vertex alone is ambiguous where `scale * sqrt(columns)` is about 1; the mean over k neighbours
-//! has a k-th of the noise's variance, and `p_in` of its neighbours share its mean. A share `flip` of
-//! the labels is drawn anew from all classes, so that no classifier passes [`Planted::ceiling`].
+//! Features of vertex v of class c are `mean[c] * scale + noise`, with mean and noise of standard
+//! normal law. A single vertex is ambiguous if `scale * sqrt(columns)` is about 1. The mean over k
+//! neighbours has a k-th of the noise's variance, and `p_in` of the neighbours share its mean. A
+//! share `flip` of the labels is drawn anew from all classes, so that no classifier exceeds
+//! [`Planted::ceiling`].
 //!
-//! In place of classes there may be flags or numbers ([`Target`]), which a vertex has from its class:
-//! who learns the class from features and neighbours knows them but for their noise.
+//! The target may be flags or numbers in place of classes ([`Target`]), which a vertex has from its
+//! class. A model that learns the class from features and neighbours predicts them up to their
+//! noise.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -27,38 +29,40 @@ const MAX_SAMPLE: u64 = 8192;
 /// Bytes of features that a thread makes at once, about.
 const PIECE_BYTES: usize = 4 << 20;
 
-/// How vertices are divided into training, validation and test.
+/// Division of the vertices into training, validation and test sets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Division {
-    /// Shares of all vertices that train and validate; the rest tests.
+    /// Shares of all vertices for training and validation. The rest is for test.
     Fractions([f64; 2]),
-    /// Vertices of each class that train and validate; the rest tests. Where labels are flags or numbers,
-    /// of each planted class.
+    /// Number of vertices of each class for training and validation. The rest is for test. If
+    /// labels are flags or numbers, the classes are the planted ones.
     PerClass([usize; 2]),
 }
 
-/// What is to be predicted of a generated graph's vertices.
+/// Prediction target of a generated graph's vertices.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Target {
-    /// Their classes, of which a share `flip` is drawn anew.
+    /// Classes, of which a share `flip` is drawn anew.
     Classes,
-    /// Flags: each holds for a random half of the classes, and is turned into its opposite for a share
-    /// `flip` of the vertices.
+    /// Flags. Each holds for a random half of the classes, and is inverted for a share `flip` of
+    /// the vertices.
     Flags {
-        /// Flags of a vertex, 1 to [`MAX_LABEL_COLUMNS`](crate::labels::MAX_LABEL_COLUMNS).
+        /// Number of flags of a vertex, 1 to
+        /// [`MAX_LABEL_COLUMNS`](crate::labels::MAX_LABEL_COLUMNS).
         columns: u32,
     },
-    /// Numbers: each a value of the vertex's class, of standard normal law, and noise.
+    /// Numbers. Each is a value of the vertex's class, of standard normal law, plus noise.
     Numbers {
-        /// Numbers of a vertex, 1 to [`MAX_LABEL_COLUMNS`](crate::labels::MAX_LABEL_COLUMNS).
+        /// Number of values of a vertex, 1 to
+        /// [`MAX_LABEL_COLUMNS`](crate::labels::MAX_LABEL_COLUMNS).
         columns: u32,
-        /// Deviation of the noise, of normal law.
+        /// Standard deviation of the normal noise.
         noise: f32,
     },
 }
 
 impl Target {
-    /// Flags or numbers of a vertex; none for classes.
+    /// Returns the number of flags or numbers of a vertex, or `None` for classes.
     pub fn columns(self) -> Option<u32> {
         match self {
             Self::Classes => None,
@@ -224,7 +228,7 @@ impl Planted {
         self.means.get(class as usize * width..(class as usize + 1) * width).unwrap_or(&[])
     }
 
-    /// The split of `labels` (those of [`Planted::labels`]) that the seed names.
+    /// Returns the split of `labels`, those of [`Planted::labels`], that the seed determines.
     pub fn split(&self, labels: &Labels, division: Division) -> Split {
         let seed = stream(self.shape.seed, Purpose::Split, 0).next_u64();
         match division {
@@ -238,9 +242,9 @@ impl Planted {
         }
     }
 
-    /// What one who knows every class can reach: the accuracy of classes, 1 - flip (1 - 1 / classes), and
-    /// of flags, 1 - flip or flip, whichever is more; of numbers the root mean squared error, which is
-    /// the noise.
+    /// Returns the best score that is reachable with knowledge of every class. For classes it is
+    /// the accuracy 1 - flip (1 - 1 / classes). For flags it is the accuracy 1 - flip or flip,
+    /// whichever is higher. For numbers it is the root mean squared error, which is the noise.
     pub fn ceiling(&self) -> f64 {
         let flip = self.shape.flip;
         match self.shape.target {
@@ -250,8 +254,8 @@ impl Planted {
         }
     }
 
-    /// The class whose mean is nearest to `features`: the best guess where the noise has the same
-    /// variance in all directions and classes are of equal size.
+    /// Returns the class whose mean is nearest to `features`. It is the best guess if the noise has
+    /// the same variance in all directions and all classes have the same size.
     pub fn nearest_mean(&self, features: &[f32]) -> u32 {
         let width = self.columns() as usize;
         if width == 0 {

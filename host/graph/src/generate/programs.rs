@@ -19,32 +19,34 @@ use crate::features::Features;
 use crate::labels::Labels;
 use crate::split::Split;
 
-/// Most programs of a set.
+/// Maximum number of programs of a set.
 const MAX_PROGRAMS: u64 = 1 << 26;
-/// Most lines of a program.
+/// Maximum number of lines of a program.
 const MAX_LINES: u64 = 1000;
-/// Most values of v0: their tokens and those of everything else are exact as f32, and classes are
-/// as many.
+/// Maximum number of values of v0, which is also the number of classes. All tokens are then exact
+/// as f32.
 const MAX_MODULUS: u64 = 1 << 16;
-/// Steps of a program at most, whatever its length says.
+/// Maximum number of steps of a program, whatever its length.
 const MAX_STEPS: u32 = 1000;
 
-/// What programs there should be.
+/// Specification of a data set of programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Programs {
-    /// Lines of the longest program that trains; 9 of 10 have as many, the others fewer, down to 2.
+    /// Number of lines of the longest training program. 9 of 10 programs have this number, the
+    /// others fewer, down to 2.
     pub lines: u32,
-    /// Programs of these lengths: 90 % train, 5 % validate, 5 % test.
+    /// Number of programs of these lengths: 90 % for training, 5 % for validation, 5 % for test.
     pub programs: u64,
-    /// Lengths of further sets, all of whose programs test.
+    /// Lengths of further sets, all of whose programs are for test.
     pub lengths: Vec<u32>,
-    /// Programs of each.
+    /// Number of programs of each further set.
     pub each: u64,
-    /// What v0 is kept modulo: the number of classes.
+    /// Modulus of v0, which is the number of classes.
     pub modulus: u32,
-    /// True if one statement of each program is hidden: the task is then to guess what it was.
+    /// True if one statement of each program is hidden. The label is still the result of the
+    /// complete program.
     pub partial: bool,
-    /// Where numbers come from.
+    /// Random seed.
     pub seed: u64,
 }
 

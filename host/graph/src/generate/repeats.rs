@@ -1,20 +1,21 @@
-//! How many different pairs a number of independent draws is expected to bring.
+//! Expected number of distinct pairs among independent draws.
 //!
-//! One draw brings the unordered pair {u, v} with chance r(u, v), so m draws bring it at least once
-//! with chance 1 - exp(-m r), very nearly. The expected number of different pairs is the sum of that
-//! over all pairs, which is m times the mean of (1 - exp(-m r)) / (m r) over drawn pairs: each of these
-//! has r in closed form. So a sample of draws tells it for any m, whatever the size of the graph, with
-//! a deviation of at most m / (2 sqrt(sample)), and next to none where few pairs repeat.
+//! One draw yields the unordered pair {u, v} with probability r(u, v). Therefore m draws yield it
+//! at least once with probability 1 - exp(-m r), very nearly. The expected number of distinct pairs
+//! is the sum of that over all pairs. It equals m times the mean of (1 - exp(-m r)) / (m r) over
+//! drawn pairs, each of which has r in closed form. A sample of draws thus estimates it for any m
+//! and any size of the graph. Its deviation is at most m / (2 sqrt(sample)), and almost zero if few
+//! pairs repeat.
 
-/// Blocks of pairs that are looked at: 65,536 pairs.
+/// Number of sampled blocks of pairs: 65,536 pairs.
 pub(super) const SAMPLE_BLOCKS: u64 = 16;
 
-/// The chances of a sample of drawn pairs.
+/// Probabilities of a sample of drawn pairs.
 #[derive(Debug, Clone)]
 pub(super) struct Repeats {
-    /// r(u, v) of each; 0 for a vertex with itself, which is no edge.
+    /// r(u, v) of each sampled pair. It is 0 for a self-loop, which is no edge.
     chances: Vec<f64>,
-    /// All there can be, both directions.
+    /// Maximum number of distinct edges, in both directions.
     most: f64,
 }
 
@@ -23,7 +24,8 @@ impl Repeats {
         Self { chances, most: vertices * (vertices - 1.0) }
     }
 
-    /// Expected distinct directed edges after `pairs` draws, and how many one draw more brings.
+    /// Returns the expected number of distinct directed edges after `pairs` draws, and the number
+    /// that one more draw adds.
     pub(super) fn distinct(&self, pairs: f64) -> (f64, f64) {
         let (mut distinct, mut slope) = (0.0, 0.0);
         for &chance in self.chances.iter().filter(|&&chance| chance > 0.0) {

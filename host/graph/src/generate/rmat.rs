@@ -16,18 +16,19 @@ use super::{Generated, Law, Shape, real};
 use crate::error::{Error, Result};
 use crate::random::SplitMix64;
 
-/// Levels of one draw.
+/// Number of levels that one draw covers.
 const LEVELS: u32 = 5;
-/// How often a pair is drawn again before its ends are halved until they exist.
+/// Maximum number of redraws of a pair. After them, an end beyond the last vertex is halved, so
+/// that the vertex exists.
 const MAX_REDRAWS: u32 = 256;
 
-/// What an R-MAT graph should be.
+/// Specification of an R-MAT graph.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rmat {
     /// Size and planted task.
     pub shape: Shape,
-    /// Chances of the quadrants a (both ends in the lower half of ids), b, c, d; they add up to 1.
-    /// Default: Graph500's 0.57, 0.19, 0.19, 0.05.
+    /// Probabilities of the quadrants a (both ends in the lower half of ids), b, c and d, which add
+    /// up to 1. Default: 0.57, 0.19, 0.19, 0.05, those of Graph500.
     pub quadrants: [f64; 4],
 }
 
@@ -38,11 +39,11 @@ impl Default for Rmat {
 }
 
 impl Rmat {
-    /// The graph.
+    /// Returns the generated graph.
     ///
     /// # Errors
-    /// As [`super::BlockModel::generate`]; [`Error::Parameter`] as well where the quadrants do not add
-    /// up to 1 within 1e-6.
+    /// The errors of [`super::BlockModel::generate`], and [`Error::Parameter`] if the quadrants do
+    /// not add up to 1 within 1e-6.
     pub fn generate(&self) -> Result<Generated> {
         for (name, chance) in ["a", "b", "c", "d"].into_iter().zip(self.quadrants) {
             real(name, chance, 0.0, 1.0)?;

@@ -18,40 +18,40 @@ use crate::features::Features;
 use crate::labels::Labels;
 use crate::split::Split;
 
-/// Numbers of a user's, and of an item's, vector.
+/// Length of the vector of a user or an item.
 const HIDDEN: usize = 8;
-/// Most rows.
+/// Maximum number of rows.
 const MAX_ROWS: u64 = 1 << 26;
-/// Most kinds of an id: its number is exact as f32.
+/// Maximum number of ids of users or items. Each id is exact as f32.
 const MAX_IDS: u64 = 1 << 24;
 
-/// Rows whose class is linear in them.
+/// Rows whose class has the largest of their linear scores.
 #[derive(Debug, Clone, Copy)]
 pub struct LinearRows {
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
-    /// Columns.
+    /// Number of columns.
     pub features: u32,
-    /// Classes.
+    /// Number of classes.
     pub classes: u32,
-    /// Where numbers come from.
+    /// Random seed.
     pub seed: u64,
 }
 
-/// Rows of a user, an item and numbers.
+/// Rows of a user, an item and further numbers.
 #[derive(Debug, Clone, Copy)]
 pub struct TowerRows {
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
-    /// Users.
+    /// Number of users.
     pub users: u64,
-    /// Items.
+    /// Number of items.
     pub items: u64,
-    /// Numbers that are known of a row.
+    /// Number of further columns.
     pub numbers: u32,
-    /// The standard deviation of what is known of nothing.
+    /// Standard deviation of the part of the score that no column contains.
     pub noise: f64,
-    /// Where numbers come from.
+    /// Random seed.
     pub seed: u64,
 }
 

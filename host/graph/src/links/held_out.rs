@@ -1,4 +1,4 @@
-//! Links that a model is not trained with, to choose and to judge it by.
+//! Links that are held out of training, for validation and test.
 
 use eciton_tensor::random::{Key, Purpose, bits32};
 
@@ -10,25 +10,27 @@ use crate::error::{Error, Place, Result};
 use crate::random::SplitMix64;
 use eciton_input::threads::{on_threads, threads_for};
 
-/// The most pairs without a link of one split: 32 GiB.
+/// Maximum number of pairs without a link of one split: 32 GiB.
 pub const MAX_OTHERS: u64 = 1 << 32;
 
-/// Which links a model is not trained with, and how many pairs without a link each of them is compared with.
+/// Shares of links that are held out of training, and the number of pairs without a link that each
+/// is compared with.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shares {
-    /// The share of links that choose between models: 0 or more, below 1 with `test`.
+    /// Share of links for validation, which choose between models. At least 0, and below 1 together
+    /// with `test`.
     pub validation: f64,
-    /// The share of links that are reported.
+    /// Share of links for test, whose metrics are reported.
     pub test: f64,
-    /// What the links and the pairs are drawn from.
+    /// Seed from which the links and the pairs are drawn.
     pub seed: u64,
-    /// Pairs without a link for each held-out link.
+    /// Number of pairs without a link for each held-out link.
     pub each: u32,
-    /// Which pairs.
+    /// Kind of these pairs.
     pub draw: Draw,
 }
 
-/// Which pairs without a link a held-out link is compared with.
+/// Kinds of pairs without a link that a held-out link is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Draw {
     /// Any two vertices (Kipf and Welling 2016, "Variational graph auto-encoders").
@@ -41,20 +43,20 @@ pub enum Draw {
 /// `others[i * each..(i + 1) * each]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Candidates {
-    /// Ascending, the smaller vertex of each first.
+    /// Links in ascending order, the smaller vertex of each first.
     pub links: Vec<Pair>,
-    /// In either order; with [`Draw::Ends`] the link's end is the first.
+    /// Pairs without a link, in either order. With [`Draw::Ends`] the link's end comes first.
     pub others: Vec<Pair>,
-    /// Others of a link.
+    /// Number of pairs without a link per link.
     pub each: usize,
 }
 
-/// What [`hold_out`] takes away.
+/// Result of [`hold_out`]: the links that were removed from the graph.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HeldOut {
-    /// Links that choose between models.
+    /// Links for validation, which choose between models.
     pub validation: Candidates,
-    /// Links that are reported.
+    /// Links for test, whose metrics are reported.
     pub test: Candidates,
 }
 
@@ -110,7 +112,7 @@ pub fn hold_out(dataset: &mut Dataset, shares: &Shares) -> Result<HeldOut> {
     Ok(held)
 }
 
-/// So many random links for each of two lists, ascending.
+/// Chooses `first` and `second` random links for two lists, each in ascending order.
 fn choose(graph: &Graph, links: u64, [mut first, mut second]: [u64; 2], seed: u64) -> [Vec<Pair>; 2] {
     let mut chosen = [first, second].map(|needed| Vec::with_capacity(needed as usize));
     let mut random = SplitMix64::new(seed);
@@ -129,10 +131,10 @@ fn choose(graph: &Graph, links: u64, [mut first, mut second]: [u64; 2], seed: u6
     chosen
 }
 
-/// How pairs without a link are drawn.
+/// Inputs for drawing pairs without a link.
 struct Others<'a> {
     graph: &'a Graph,
-    /// Of the graph.
+    /// Number of links of the graph.
     links: u64,
     shares: &'a Shares,
     place: String,

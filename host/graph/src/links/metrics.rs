@@ -1,4 +1,5 @@
-//! How well scores tell links from pairs that are not linked. NaN is the lowest score everywhere.
+//! Metrics of how well scores separate links from pairs that are not linked. Every metric takes NaN
+//! as the lowest score.
 
 use eciton_tensor::View;
 
@@ -91,7 +92,7 @@ mod tests {
 
     const NAN: f32 = f32::NAN;
 
-    /// Of two scores: NaN is below all else and equal to itself.
+    /// Returns true if score `a` is above `b`. NaN is below every other score and equal to itself.
     fn above(a: f32, b: f32) -> bool {
         a > b || !a.is_nan() && b.is_nan()
     }

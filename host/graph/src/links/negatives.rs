@@ -9,7 +9,7 @@ use super::{Pair, linked};
 use crate::adjacency::Graph;
 use eciton_input::threads::{on_threads, shares, threads_for};
 
-/// How many pairs are tried in place of one that is linked.
+/// Maximum number of draws for one pair without a link.
 pub(super) const ATTEMPTS: u32 = 64;
 
 /// A vertex of `vertices`, from random bits.
@@ -149,12 +149,12 @@ impl Negatives {
         Self { offsets, others }
     }
 
-    /// How many pairs were found.
+    /// Returns the number of pairs.
     pub fn pairs(&self) -> u64 {
         self.others.len() as u64 / 2
     }
 
-    /// The other rows of the pairs of `row`; none for a row that does not exist.
+    /// Returns the other rows of the pairs of `row`, or an empty slice if the row does not exist.
     #[inline]
     pub fn of(&self, row: u32) -> &[u32] {
         let row = row as usize;

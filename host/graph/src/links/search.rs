@@ -1,10 +1,10 @@
-//! Binary searches side by side. One by one each waits for memory at every step; here the steps of all of them
-//! are under way at once.
+//! Interleaved binary searches. A single search waits for memory at every step. Here the steps of
+//! several searches overlap.
 
-/// Searches at once.
+/// Number of searches at once.
 pub(super) const LANES: usize = 16;
 
-/// Whether each value is in its list, which ascends.
+/// Returns, for each value, true if its list contains it. Lists are in ascending order.
 pub(super) fn contained(lists: &[&[u32]; LANES], values: &[u32; LANES]) -> [bool; LANES] {
     // The last that is not above the value lies among `left` from `from` on, if there is one.
     let (mut from, mut left) = ([0; LANES], lists.map(<[u32]>::len));

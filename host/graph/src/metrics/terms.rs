@@ -13,45 +13,46 @@ use super::{Tally, best, loss};
 use super::{accuracy_of, balanced_accuracy, cross_entropy, f1_macro, f1_micro};
 use crate::labels::{Labels, Values};
 
-/// A metric whose terms are smaller than scores.
+/// Metrics whose terms are smaller than the scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Folded {
-    /// That of [`accuracy_of`].
+    /// The metric of [`accuracy_of`].
     Accuracy,
-    /// That of [`f1_micro`].
+    /// The metric of [`f1_micro`].
     F1Micro,
-    /// That of [`cross_entropy`].
+    /// The metric of [`cross_entropy`].
     CrossEntropy,
-    /// That of [`f1_macro`], of classes alone.
+    /// The metric of [`f1_macro`], for class labels only.
     F1Macro,
-    /// That of [`balanced_accuracy`], of classes alone.
+    /// The metric of [`balanced_accuracy`], for class labels only.
     BalancedAccuracy,
 }
 
-/// What each row adds to a metric.
+/// Contribution of each row to a metric.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Terms {
     metric: Folded,
     of: Of,
 }
 
-/// The class of a row that is told none.
+/// Class of a row without a predicted class.
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug, Clone, PartialEq)]
 enum Of {
-    /// The class that each row is told to have, or [`NONE`].
+    /// Predicted class of each row, or [`NONE`].
     Told(Vec<u32>),
-    /// How many of a row's labels are told right.
+    /// Number of each row's labels that are predicted correctly.
     Right(Vec<u32>),
-    /// `2 TP` and `2 TP + FP + FN` of a row's flags.
+    /// `2 TP` and `2 TP + FP + FN` of each row's flags.
     Overlaps(Vec<[u32; 2]>),
-    /// The loss of a row's class, nats.
+    /// Loss of each row's class, in nats.
     Losses(Vec<f32>),
 }
 
 impl Terms {
-    /// Terms of so many rows, of which none has come; `None` where labels have no such metric.
+    /// Creates the terms of `rows` rows without any scores yet. Returns `None` if the labels have
+    /// no such metric.
     #[must_use]
     pub fn new(metric: Folded, labels: &Labels, rows: usize) -> Option<Self> {
         let of = match (metric, labels) {
@@ -66,8 +67,8 @@ impl Terms {
         Some(Self { metric, of })
     }
 
-    /// The tally of `ids`; `None` where the metric's terms are no classes, and where nothing is
-    /// known of `ids`.
+    /// Returns the tally of `ids`. Returns `None` if the metric's terms are not classes, or if none
+    /// of `ids` has a known label.
     #[must_use]
     pub fn tally(&self, labels: &Labels, ids: &[u32]) -> Option<Tally> {
         let (Of::Told(told), Labels::Classes { of, count }) = (&self.of, labels) else { return None };
@@ -146,7 +147,7 @@ fn at<T: Copy>(all: &[T], id: u32, missing: T) -> T {
     all.get(id as usize).copied().unwrap_or(missing)
 }
 
-/// How many labels of a row are known.
+/// Returns the number of known labels of a row.
 fn values(labels: &Labels, row: usize) -> u64 {
     match labels.as_values() {
         None => u64::from(labels.known(row)),
@@ -157,7 +158,7 @@ fn values(labels: &Labels, row: usize) -> u64 {
     }
 }
 
-/// Returns whether a logit tells a flag right; NaN never does.
+/// Returns true if a logit predicts a flag correctly. NaN never does.
 pub(super) fn is_right(score: f32, flag: f32) -> bool {
     if flag == 1.0 { score > 0.0 } else { score <= 0.0 }
 }
@@ -169,13 +170,13 @@ pub(super) fn overlap(score: f32, flag: f32) -> [u8; 2] {
     [2 * u8::from(holds && predicted), u8::from(holds) + u8::from(predicted)]
 }
 
-/// The class that a row is told to have; its scores come first.
+/// Returns the class that the scores of a row predict. The row's scores come first in `scores`.
 fn told(labels: &Labels, scores: &[f32]) -> u32 {
     let scores = scores.get(..labels.width() as usize).unwrap_or_default();
     best(scores).map_or(NONE, |class| class as u32)
 }
 
-/// The number of a row's flags that are told right; its scores come first.
+/// Returns the number of correctly predicted flags of a row. Its scores come first in `scores`.
 fn right(labels: &Labels, row: usize, scores: &[f32]) -> u32 {
     let Labels::Flags(flags) = labels else { return 0 };
     each(flags, row, scores).map(|(s, flag)| u32::from(is_right(s, flag))).sum()

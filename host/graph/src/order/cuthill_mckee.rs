@@ -50,7 +50,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// A pseudo-peripheral vertex of the component of `vertex`.
+    /// Returns a pseudo-peripheral vertex of the component of `vertex`.
     fn peripheral(&mut self, vertex: u32) -> u32 {
         let (mut depth, mut farthest) = self.depth(vertex);
         for _ in 1..MAX_WALKS {
@@ -63,7 +63,8 @@ impl Walk<'_> {
         farthest
     }
 
-    /// How far the farthest vertices are from `start`, and one of lowest degree (then id) of them.
+    /// Returns the distance from `start` to the farthest vertices, and the one of them with the
+    /// lowest degree, then the lowest id.
     fn depth(&mut self, start: u32) -> (u32, u32) {
         let first = self.order.len();
         self.reached.insert(start);

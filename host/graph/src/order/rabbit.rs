@@ -19,9 +19,9 @@ use crate::links::Links;
 
 /// No vertex, no list.
 const NONE: u32 = u32::MAX;
-/// How often, on average, a vertex's and an edge's entry may be read. It is two or three times
-/// in practice; beyond this, communities no longer hand on their edges, so that no graph takes more
-/// than linear time.
+/// Maximum number of reads of a vertex's or an edge's entry, on average. In practice there are two
+/// or three. Beyond the maximum, communities no longer hand on their edges, so that every graph
+/// takes linear time.
 const MAX_READS: u64 = 24;
 
 /// The vertices in Rabbit order: communities in the order in which they were found complete,
@@ -53,19 +53,20 @@ struct Forest<'a> {
     /// Twice the number of undirected edges.
     total: u64,
     reads_left: u64,
-    /// Towards the root of a vertex's community; shortened as it is followed.
+    /// Vertex towards the root of a vertex's community. The path is shortened whenever it is
+    /// followed.
     parent: Vec<u32>,
-    /// The vertex that joined last, and the one that joined the same vertex before.
+    /// The vertex that joined last, and the one that joined the same vertex before it.
     child: Vec<u32>,
     sibling: Vec<u32>,
-    /// Of roots: the community's summed degree.
+    /// Summed degree of the community of each root.
     strength: Vec<u64>,
     visited: Vec<bool>,
-    /// Where in `lists` the edges are that a vertex with children hands on.
+    /// Index in `lists` of the edges that a vertex with children hands on.
     handed: Vec<u32>,
     lists: Vec<Edges>,
     free: Vec<u32>,
-    /// Scratch: edges towards each root, and the roots that have any.
+    /// Scratch memory: number of edges to each root, and the roots that have any.
     count: Vec<u32>,
     touched: Vec<u32>,
 }

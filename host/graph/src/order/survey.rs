@@ -20,49 +20,52 @@ use crate::random::SplitMix64;
 use eciton_gather::gather_symmetric;
 use eciton_input::threads::{on_threads, threads_for};
 
-/// Widths of the rows that are gathered.
+/// Widths of the gathered rows.
 pub const SURVEY_WIDTHS: [usize; 2] = [16, 48];
-/// Most edges from which orders are computed; a random share of a larger graph's.
+/// Maximum number of edges from which orders are computed. Of a larger graph a random share is
+/// used.
 const MAX_ORDERED: u64 = 32 << 20;
-/// About how many edges are gathered of a larger graph.
+/// Approximate maximum number of edges that are gathered. Of a larger graph only a part is
+/// gathered.
 const MAX_GATHERED: u64 = 8 << 20;
-/// Pieces of neighbouring rows in which they are gathered.
+/// Number of pieces of adjacent rows in which the edges are gathered.
 const PIECES: u64 = 8;
-/// Timed rounds, after one that is not: at least so many, and more while they are short, for on a busy
-/// machine one of them says little.
+/// Number of timed rounds, after one that is not timed. The minimum always runs, since one round
+/// says little on a busy machine. Further rounds run while they are short.
 const ROUNDS: std::ops::RangeInclusive<usize> = 5..=201;
-/// Seconds for the rounds of one width, if the fewest take less.
+/// Time limit in seconds for the rounds of one width, if the minimum number takes less.
 const ROUNDS_SECONDS: f64 = 1.0;
 
-/// What one order does for a graph.
+/// Effect of one order on a graph.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Gain {
-    /// Which.
+    /// The order.
     pub order: Order,
     /// Seconds to compute it, from [`Survey::edges_ordered`] edges.
     pub seconds: f64,
     /// The mean of |u - v| over edges (u, v).
     pub mean_distance: f64,
-    /// The mean of log2(1 + d) over neighbours, d being the distance from the one before it in its
-    /// list (the first one's: from the vertex): what a compressed adjacency pays a neighbour, about.
+    /// The mean of log2(1 + d) over neighbours. Here d is the distance from the previous neighbour
+    /// in the list, and for the first one from the vertex. A compressed adjacency takes about this
+    /// number of bits per neighbour.
     pub bits_per_gap: f64,
     /// The median time in seconds of a gather, for each of [`SURVEY_WIDTHS`].
     pub gather_seconds: [f64; 2],
-    /// The median over rounds of the natural order's time over this one's in the same round, for each
-    /// width: above 1 is a gain.
+    /// The median over rounds of the natural order's time divided by this order's time in the same
+    /// round, for each width. A value above 1 is a gain.
     pub speedup: [f64; 2],
 }
 
-/// What each order does for one graph.
+/// Effect of each order on one graph.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Survey {
-    /// Directed edges that orders were computed from: all, or a random share.
+    /// Number of directed edges that orders were computed from: all, or a random share.
     pub edges_ordered: u64,
-    /// Directed edges that each gather read: all, or about [`Survey::edges_ordered`]'s limit of them.
+    /// Number of directed edges that each gather read: all, or about 2^23 of them.
     pub edges_gathered: u64,
-    /// Threads that gathered. Orders are computed by one.
+    /// Number of threads that gathered. Orders are computed by one.
     pub threads: usize,
-    /// One for each of [`Order::ALL`], the natural one first.
+    /// One gain for each of [`Order::ALL`], the natural one first.
     pub gains: Vec<Gain>,
 }
 

@@ -3,19 +3,20 @@
 use crate::adjacency::Graph;
 use crate::random::SplitMix64;
 
-/// The most slots of a vertex: a vertex of a higher degree is drawn as often as one of this degree.
+/// Maximum number of slots of a vertex. A vertex of a higher degree is drawn as often as one of
+/// this degree.
 pub const DEGREE_CLIP: u32 = 3_000;
 
-/// How many slots a vertex has: its in-degree, at least 1 and at most [`DEGREE_CLIP`].
+/// Returns the number of slots of a vertex: its in-degree, limited to 1 to [`DEGREE_CLIP`].
 pub(super) fn slots_of(graph: &Graph, vertex: u32) -> u32 {
     graph.in_degree(vertex).clamp(1, DEGREE_CLIP)
 }
 
-/// A vertex of the frontier, or one that was.
+/// A vertex that is or was in the frontier.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     vertex: u32,
-    /// How many slots are its own; 0 once it was drawn.
+    /// Number of the vertex's slots. It is 0 once the vertex was drawn.
     slots: u32,
 }
 

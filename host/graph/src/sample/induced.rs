@@ -16,11 +16,11 @@ const MAX_DRAWS: u64 = 16;
 /// Number of draws that a micro-batch may have in any case.
 const FREE_DRAWS: u64 = 1 << 16;
 
-/// What vertices are drawn from.
+/// Source of the drawn vertices, with their maximum number.
 #[derive(Debug)]
 pub(super) struct Draws {
     from: From,
-    /// The most vertices that are drawn.
+    /// Maximum number of drawn vertices.
     rows: u32,
 }
 

@@ -1,10 +1,11 @@
 //! A law over many rows: a draw in constant time by an alias table (Walker 1977, built as by Vose
 //! 1991).
 
-/// One of n cells of equal probability: its own row below the threshold, else the other.
+/// One of n cells of equal probability. The outcome is its own row below the threshold, else the
+/// other.
 #[derive(Debug, Clone, Copy)]
 struct Cell {
-    /// Of 2^32; a cell that is whole has itself as its other row.
+    /// Probability of the cell's own row, times 2^32. A whole cell has itself as its other row.
     threshold: u32,
     other: u32,
 }

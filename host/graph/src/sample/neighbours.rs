@@ -6,7 +6,8 @@ use super::{SampleKey, Subgraph, refused};
 use crate::adjacency::Graph;
 use crate::error::Result;
 
-/// How many incoming edges a row takes, by its hops from the targets.
+/// Maximum number of incoming edges of a row, indexed by the row's distance in hops from the
+/// targets.
 #[derive(Debug)]
 pub(super) struct FanOut(Vec<u32>);
 
@@ -21,7 +22,7 @@ impl FanOut {
         Ok(Self(fan_out))
     }
 
-    /// The most rows from `targets` targets.
+    /// Returns the maximum number of rows from `targets` targets.
     pub(super) fn most(&self, targets: u32) -> u32 {
         let (mut all, mut ring) = (targets, targets);
         for &fan_out in &self.0 {

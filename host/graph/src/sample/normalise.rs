@@ -8,23 +8,24 @@
 use super::{Room, SampleKey, Sampler, Subgraph};
 use crate::adjacency::Graph;
 
-/// The most that an edge weighs, as published.
+/// Maximum weight of an edge, as published.
 pub const MOST: f32 = 1e4;
-/// What an edge weighs that no counted subgraph held, and what its row is counted as, as published.
+/// Weight of an edge that no counted subgraph held, and count of a row that none held, as
+/// published.
 pub const UNSEEN: f32 = 0.1;
 /// The round of the keys of counted subgraphs: no round of training has it.
 pub const COUNTED_ROUND: u32 = u32::MAX;
 
-/// How many of some subgraphs hold each row and edge of a graph.
+/// Number of counted subgraphs that hold each row and each edge of a graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counts {
-    /// `[V]`.
+    /// Counts of the rows, `[V]`.
     pub vertices: Vec<u32>,
-    /// `[E]`, by incoming entry.
+    /// Counts of the edges, `[E]`, in the order of incoming entries.
     pub edges: Vec<u32>,
-    /// How many subgraphs were counted.
+    /// Number of counted subgraphs.
     pub subgraphs: u32,
-    /// Rows of all of them.
+    /// Total number of rows of the counted subgraphs.
     rows: u64,
 }
 

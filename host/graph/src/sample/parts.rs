@@ -26,12 +26,12 @@ const MASK_ROUND: u32 = u32::MAX - 2;
 /// One part of a graph.
 #[derive(Debug, Clone)]
 pub struct Part {
-    /// Rows ascend; the loss counts all in training.
+    /// Subgraph of the part, with ascending rows. The loss counts all training rows.
     pub subgraph: Subgraph,
-    /// `[rows]`: what the loss of each row weighs, local degree by degree; 1 for a vertex without
-    /// edges.
+    /// Loss weight of each row, `[rows]`: its local degree divided by its degree, or 1 for a vertex
+    /// without edges.
     pub weights: Vec<f32>,
-    /// For each mask a bit an entry of the lists: whether it is kept.
+    /// One bit per list entry for each mask, set if the mask keeps the entry.
     masks: Vec<Vec<u64>>,
 }
 
@@ -107,7 +107,7 @@ impl Parts {
         &self.parts
     }
 
-    /// In how many parts a vertex is on the average, from 1.
+    /// Returns the average number of parts that a vertex is in, from 1.
     pub fn replication(&self) -> f64 {
         let rows: usize = self.parts.iter().map(|part| part.subgraph.ids.len()).sum();
         rows as f64 / f64::from(self.vertices)
@@ -115,13 +115,13 @@ impl Parts {
 }
 
 impl Part {
-    /// How many masks there are.
+    /// Returns the number of masks.
     pub fn masks(&self) -> u32 {
         self.masks.len() as u32
     }
 
-    /// The mask that a round takes, uniform by `key`, whose interval is the part's number; 0
-    /// without masks.
+    /// Returns the mask that a round takes, uniform by `key`, whose interval is the part's number.
+    /// Without masks it is 0.
     pub fn mask(&self, key: SampleKey) -> u32 {
         key.stream().below(self.masks.len() as u64) as u32
     }
@@ -167,7 +167,8 @@ fn mask_of(subgraph: &Subgraph, dropout: Dropout) -> Vec<u64> {
     mask
 }
 
-/// How many edges a vertex has: an edge and its reverse are one where every edge has one.
+/// Degrees of a graph's vertices, counting both directions. In a symmetric graph an edge and its
+/// reverse count as one.
 struct Degrees<'a>(&'a Graph);
 
 impl Degrees<'_> {

@@ -1,32 +1,34 @@
-//! A thread's memory for drawing subgraphs, used again by each draw.
+//! A thread's working memory for drawing subgraphs, which every draw uses again.
 
 use super::frontier::Dashboard;
 use crate::adjacency::{Adjacency, Graph};
 use crate::random::SplitMix64;
 use eciton_gather::prefetch;
 
-/// How many rows before its turn a list is asked for.
+/// Number of rows between the prefetch of a list and its use.
 const AHEAD: usize = 4;
-/// How many cache lines of a list are asked for: the processor foresees the rest.
+/// Maximum number of cache lines of a list that are prefetched. The processor prefetches the rest
+/// by itself.
 const LINES: usize = 16;
-/// Entries of a cache line.
+/// Number of list entries in a cache line.
 const LINE: usize = 16;
-/// How many entries of a list are scanned in the time of looking one row up.
+/// Number of entries of a list that are scanned in the time of one row lookup.
 const SCANNED: usize = 16;
 
-/// What one thread draws with: 4 1/8 bytes a vertex of the largest graph, and what the method
-/// holds. It carries nothing from one sample to the next.
+/// Memory of one thread for drawing: 4 1/8 bytes per vertex of the largest graph, plus the memory
+/// of the method. It carries no data from one sample to the next.
 #[derive(Debug, Default)]
 pub struct Room {
-    /// Whether a row is in the subgraph, a bit a row. Between samples no bit is set.
+    /// One bit per row, set if the row is in the subgraph. Between samples no bit is set.
     bits: Vec<u64>,
-    /// The local row, where the bit is set. Most rows that are asked for are not in, and the bits
-    /// of a large graph stay in a cache that its rows do not fit.
+    /// Local row of each row whose bit is set. Most rows that are looked up are not in the
+    /// subgraph. The bits of a large graph fit into a cache that is too small for its local rows.
     local: Vec<u32>,
-    /// Positions within a list: of sources that are in, and of those that were drawn.
+    /// Positions within a list: of sources in the subgraph (`hits`) and of drawn sources
+    /// (`chosen`).
     hits: Vec<u32>,
     pub(super) chosen: Vec<u32>,
-    /// By position within a list; one that is taken has the value `now`.
+    /// One number per position of a list. It equals `now` if the position is taken.
     taken: Vec<u32>,
     now: u32,
     /// The keys by which a list is sorted.
@@ -64,8 +66,8 @@ impl Lists {
     }
 }
 
-/// Asks for the list of a row that is [`AHEAD`] of `at`, and for where that of one twice as far
-/// lies. Rows are spread over the graph, so that their lists are in no cache.
+/// Prefetches the list of the row at `at` + [`AHEAD`], and the offset of the row at twice this
+/// distance. Rows are spread over the graph, so that their lists are in no cache.
 #[inline(always)]
 pub(super) fn ask_ahead(graph: &Graph, rows: &[u32], at: usize) {
     if let Some(&row) = rows.get(at + 2 * AHEAD) {
@@ -78,7 +80,7 @@ pub(super) fn ask_ahead(graph: &Graph, rows: &[u32], at: usize) {
 }
 
 impl Room {
-    /// Makes room for the rows of `graph`.
+    /// Grows the memory to the rows of `graph`.
     pub(super) fn fit(&mut self, graph: &Graph) {
         let rows = graph.vertices() as usize;
         if self.local.len() < rows {
@@ -87,7 +89,7 @@ impl Room {
         }
     }
 
-    /// Takes a row in; whether it is new.
+    /// Adds a row to the subgraph. Returns true if the row is new.
     #[inline(always)]
     pub(super) fn enter(&mut self, row: u32) -> bool {
         let word = &mut self.bits[row as usize / 64];
@@ -96,7 +98,7 @@ impl Room {
         *word != before
     }
 
-    /// The local row of `row`: `next` for a row that is new.
+    /// Returns the local row of `row`, which is `next` if the row is new.
     #[inline(always)]
     pub(super) fn place(&mut self, row: u32, next: u32) -> u32 {
         if self.enter(row) {
@@ -105,7 +107,7 @@ impl Room {
         self.local[row as usize]
     }
 
-    /// Takes all rows out again.
+    /// Removes all rows from the subgraph.
     pub(super) fn leave(&mut self, rows: &[u32]) {
         for &row in rows {
             self.bits[row as usize / 64] = 0;

@@ -77,7 +77,7 @@ fn subgraphs_hold_what_they_promise() {
     }
 }
 
-/// What holds for sampled neighbours of `targets`.
+/// Asserts the invariants of sampled neighbours of `targets`.
 fn neighbours_hold<'a>(
     graph: &Graph,
     fan_out: &[u32],

@@ -6,34 +6,35 @@ use crate::error::{Error, Result};
 use crate::labels::Labels;
 use crate::random::SplitMix64;
 
-/// How a split is drawn.
+/// Methods of drawing a split.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Draw {
-    /// Shares that train, validate and test, of all rows or of each class. A boundary lies where
-    /// the shares until there come to, in whole rows: within a class to the nearest row.
+    /// Shares for training, validation and test, of all rows or of each class. A boundary lies at
+    /// the sum of the shares before it, in whole rows. Within a class it is rounded to the nearest
+    /// row.
     Shares {
-        /// In [0, 1], together at most 1.
+        /// Shares in [0, 1], with a sum of at most 1.
         shares: [f64; 3],
-        /// True if they are of each class.
+        /// True if the shares apply to each class.
         stratified: bool,
     },
-    /// Rows of each class that train, then rows of the rest that validate and test; `None`: all.
+    /// Training rows of each class, then validation and test rows out of the rest.
     PerClass {
-        /// Of each class.
+        /// Number of training rows of each class.
         train: u32,
-        /// Together.
+        /// Total number of validation rows.
         validation: u32,
-        /// Together.
+        /// Total number of test rows. If `None`, all remaining rows are for test.
         test: Option<u32>,
     },
-    /// Rows are dealt out to folds in turns. `fold` tests, the one after it validates.
+    /// Rows are dealt out to folds in turns. `fold` is for test, and the next fold for validation.
     Folds {
-        /// At least 3.
+        /// Number of folds, at least 3.
         folds: u32,
-        /// Below `folds`.
+        /// Index of the test fold, below `folds`.
         fold: u32,
-        /// True if classes are dealt out one after the other: each fold has as many, give or take
-        /// one.
+        /// True if classes are dealt out one after the other. The number of rows of a class then
+        /// differs by at most one between folds.
         stratified: bool,
     },
 }

@@ -11,41 +11,41 @@ use crate::error::{Error, Place, Result};
 use crate::labels::MAX_LABEL_COLUMNS;
 use crate::names::Names;
 
-/// The longest `store.json` that is read.
+/// Maximum length of a `store.json` that is read, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
-/// The version of stores whose labels are classes.
+/// Version of stores whose labels are classes.
 const CLASSES_VERSION: u64 = 1;
-/// The version of stores whose labels are flags or numbers.
+/// Version of stores whose labels are flags or numbers.
 const VALUES_VERSION: u64 = 2;
-/// The version of stores with features of edges.
+/// Version of stores with edge features.
 const EDGES_VERSION: u64 = 3;
-/// The version of stores of many graphs.
+/// Version of stores of many graphs.
 const GRAPHS_VERSION: u64 = 4;
-/// The version of stores with corrections of features.
+/// Version of stores with corrections of features.
 const CORRECTIONS_VERSION: u64 = 5;
 const _: () = assert!(CORRECTIONS_VERSION == VERSION);
 
-/// How features are kept.
+/// Storage format of features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// One column a vertex, 1 at its own: nothing is stored.
+    /// One column per vertex: each row has a 1 in its own column. No values are stored.
     Identity,
     Dense,
     Sparse,
 }
 
-/// What labels are.
+/// Kind of labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LabelKind {
-    /// One of this many classes a vertex.
+    /// One of this number of classes per vertex.
     Classes(u32),
-    /// 0 or 1 in this many columns.
+    /// Flags, 0 or 1, in this number of columns.
     Flags(u32),
-    /// Numbers in this many columns.
+    /// Numbers in this number of columns.
     Numbers(u32),
 }
 
-/// What the user's ids are.
+/// Kind of the user's ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ids {
     Dense,
@@ -63,7 +63,7 @@ impl Ids {
     }
 }
 
-/// What `store.json` holds.
+/// Content of `store.json`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Description {
     pub(super) name: String,
@@ -74,9 +74,9 @@ pub(super) struct Description {
     pub(super) features: (Kind, u32),
     /// Number of corrections of features.
     pub(super) corrections: u64,
-    /// Columns of features of edges, where there are any.
+    /// Number of columns of edge features, if edges have any.
     pub(super) edge_features: Option<u32>,
-    /// What the user's ids of graphs are, where there are many.
+    /// Kind of the user's ids of graphs, if the data set has many.
     pub(super) graphs: Option<Ids>,
     pub(super) ids: Ids,
     pub(super) names: Names,
@@ -84,7 +84,7 @@ pub(super) struct Description {
 }
 
 impl Description {
-    /// The first version that can hold such a store.
+    /// Returns the first version that can hold such a store.
     fn version(&self) -> u64 {
         match (self.graphs, self.edge_features, self.labels) {
             _ if self.corrections > 0 => CORRECTIONS_VERSION,
@@ -95,7 +95,8 @@ impl Description {
         }
     }
 
-    /// The sections that such a store has, and how many numbers each has where that is known.
+    /// Returns the sections that such a store has, and the number of values of each, if it is
+    /// known.
     pub(super) fn expected(&self) -> Vec<(Section, Option<u64>)> {
         let (v, e) = (self.vertices, self.edges);
         let mut all = vec![(Section::Offsets, Some(v + 1)), (Section::Neighbours, Some(e))];

@@ -167,7 +167,7 @@ impl<T: Plain> SectionWriter<T> {
         Ok(Self { section, path, file, crc32: crc32fast::Hasher::new(), values: 0, element: PhantomData })
     }
 
-    /// Appends numbers.
+    /// Appends values.
     pub(crate) fn write(&mut self, values: &[T]) -> Result<()> {
         let bytes = bytes_of(values);
         self.crc32.update(bytes);
@@ -175,12 +175,12 @@ impl<T: Plain> SectionWriter<T> {
         self.file.write_all(bytes).map_err(|source| Error::Write { path: self.path.clone(), source })
     }
 
-    /// How many numbers have been written.
+    /// Returns the number of values that have been written.
     pub(crate) fn values(&self) -> u64 {
         self.values
     }
 
-    /// Writes what is still held back.
+    /// Writes the values that are still buffered.
     pub(crate) fn finish(mut self) -> Result<Written> {
         self.file.flush().map_err(|source| Error::Write { path: self.path, source })?;
         Ok(Written { section: self.section, values: self.values, crc32: self.crc32.finalize() })

@@ -71,12 +71,12 @@ impl Writer {
         })
     }
 
-    /// Where files lie until the store is finished.
+    /// Returns the folder of the files while the store is unfinished.
     pub(crate) fn folder(&self) -> &Path {
         self.partial.folder()
     }
 
-    /// Begins a section; [`Writer::keep`] takes what it has become.
+    /// Begins a section. Pass the finished section to [`Writer::keep`].
     pub(crate) fn section<T: Plain>(&self, section: Section) -> Result<SectionWriter<T>> {
         SectionWriter::create(section, self.folder().join(section.file()))
     }
@@ -87,13 +87,13 @@ impl Writer {
         self.sections.push(written);
     }
 
-    /// Removes a finished section that is not kept.
+    /// Removes a finished section that is not part of the store.
     pub(crate) fn discard(&self, section: Section) -> Result<()> {
         let path = self.folder().join(section.file());
         std::fs::remove_file(&path).map_err(|source| Error::Write { path, source })
     }
 
-    /// Whether two finished sections hold the same bytes.
+    /// Returns true if two finished sections hold the same bytes.
     pub(crate) fn same(&self, a: Written, b: Written) -> Result<bool> {
         if (a.values, a.crc32) != (b.values, b.crc32) {
             return Ok(false);
@@ -248,7 +248,7 @@ impl Writer {
         self.whole(Section::Test, &split.test)
     }
 
-    /// The graphs, where there are many; one graph where this is left out.
+    /// Writes the graphs of a data set of many. Without this call the data set is one graph.
     ///
     /// # Errors
     /// [`Error::Write`].
@@ -258,12 +258,12 @@ impl Writer {
         Ok(())
     }
 
-    /// How many directed edges the graph has, once it has been written.
+    /// Returns the number of directed edges of the graph, once the graph has been written.
     pub fn edges(&self) -> Option<u64> {
         self.graph.map(|graph| graph.edges)
     }
 
-    /// What the user calls the vertices; 0..V where this is left out.
+    /// Writes the user's ids of the vertices. Without this call they are 0..V.
     ///
     /// # Errors
     /// [`Error::Write`].
@@ -272,13 +272,13 @@ impl Writer {
         Ok(())
     }
 
-    /// Names of classes and columns; numbers where this is left out. Names beyond
-    /// [`MAX_NAMES_BYTES`](super::MAX_NAMES_BYTES) in all are not kept.
+    /// Sets the names of classes and columns. Without this call they are numbers. Names beyond a
+    /// total of [`MAX_NAMES_BYTES`](super::MAX_NAMES_BYTES) are not stored.
     pub fn names(&mut self, names: &Names) {
         self.names = names.clone();
     }
 
-    /// Writes ids and says what they are.
+    /// Writes ids and returns their kind.
     fn ids_of(&mut self, ids: &VertexIds, [numbers, ends, text]: [Section; 3]) -> Result<Ids> {
         match ids {
             VertexIds::Dense => Ok(Ids::Dense),

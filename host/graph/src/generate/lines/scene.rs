@@ -44,16 +44,16 @@ pub struct Scene {
     pub proposals: Vec<Proposal>,
 }
 
-/// What is drawn: corners, and the pairs of them that are joined.
+/// Line drawing under construction: corners, and the pairs of corners that a line joins.
 #[derive(Debug, Default)]
 struct Drawing {
     corners: Vec<Point>,
-    /// Two corners, and whether the line is a side of an outline.
+    /// Indices of two corners, and true if the line is a side of an outline.
     lines: Vec<([usize; 2], bool)>,
 }
 
 impl Scene {
-    /// The scene that `numbers` and `noise` say: two or three outlines, six to nine strokes.
+    /// Draws a scene of two or three outlines and six to nine strokes from `numbers` and `noise`.
     pub(super) fn draw(numbers: &mut SplitMix64, noise: SplitMix64, deviation: f32) -> Self {
         let mut pixels = vec![0.0; SIDE * SIDE];
         let mut drawing = Drawing::default();

@@ -25,18 +25,19 @@
 
 use std::fmt;
 
-/// Tokens of a line: its indentation, its operation, its variable and its number.
+/// Number of tokens of a line: indentation, operation, variable and number.
 pub const TOKENS: usize = 4;
-/// Values of a node in a row: tokens, successors if true and if false, the exit, steps.
+/// Number of values of a node in a row: its tokens, its successors if true and if false, the exit,
+/// and the steps.
 pub const NODE: usize = TOKENS + 4;
-/// Deepest indentation of a line.
+/// Maximum indentation of a line.
 const DEEPEST: u32 = 9;
-/// Loops around a line at most, so that no program runs for long.
+/// Maximum number of loops around a line, so that no program runs for long.
 const LOOPS: u32 = 4;
-/// Lines that run at most.
+/// Maximum number of lines that a program runs.
 const RUN_MAX: u64 = 1 << 24;
 
-/// What a line does.
+/// Kind of a line's statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Statement {
     /// `v = number`
@@ -65,7 +66,7 @@ pub enum Statement {
     Break,
     /// `continue`
     Continue,
-    /// `_ = 0`: what a statement that is not shown is replaced by.
+    /// `_ = 0`: replacement of a hidden statement.
     Hidden,
 }
 
@@ -96,34 +97,35 @@ const FIRST_NUMBER: u32 = FIRST_VARIABLE + 1 + LOOPS;
 /// A line of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Line {
-    /// Blocks around it.
+    /// Number of enclosing blocks.
     pub indent: u32,
-    /// Loops around it.
+    /// Number of enclosing loops.
     pub loops: u32,
-    /// What it does.
+    /// Kind of statement.
     pub statement: Statement,
-    /// The variable it is about, where it is about one.
+    /// Variable of the statement, if it has one.
     pub variable: u32,
-    /// The number it is about, where it is about one.
+    /// Literal number in the statement, if it has one.
     pub number: u32,
-    /// The line that follows if its condition holds; the number of lines for the exit.
+    /// Index of the next line if the condition holds. The number of lines stands for the exit.
     pub yes: usize,
-    /// The line that follows if not; the same where the line has no condition.
+    /// Index of the next line if the condition does not hold. Equal to `yes` if the line has no
+    /// condition.
     pub no: usize,
 }
 
-/// A program: its lines, and what v0 is kept modulo.
+/// A program: its lines, and the modulus of v0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
-    /// At least one.
+    /// Lines of the program, at least one.
     pub lines: Vec<Line>,
-    /// At least 2.
+    /// Modulus of v0, at least 2.
     pub modulus: u32,
 }
 
-/// Numbers from 0 below a bound that is above 0.
+/// Source of random numbers from 0 below a bound that is above 0.
 pub trait Draw {
-    /// One of them.
+    /// Returns a number from 0 to `bound - 1`.
     fn below(&mut self, bound: u32) -> u32;
 }
 
@@ -156,16 +158,16 @@ fn lines(block: &[Node]) -> usize {
     block.iter().map(Node::lines).sum()
 }
 
-/// Where a block stands.
+/// Nesting of a block.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     indent: u32,
     loops: u32,
-    /// True if it is a branch's, so that leaving it early leaves nothing out of reach.
+    /// True if the block is a branch, so that leaving it early leaves no later line unreachable.
     branch: bool,
 }
 
-/// A block of so many lines.
+/// Draws a block of `left` lines.
 fn block(draw: &mut impl Draw, place: Place, mut left: usize) -> Vec<Node> {
     let mut nodes = Vec::new();
     while left > 0 {
@@ -176,7 +178,7 @@ fn block(draw: &mut impl Draw, place: Place, mut left: usize) -> Vec<Node> {
     nodes
 }
 
-/// A statement of at most so many lines, at least one.
+/// Draws a statement of at least one line and at most `most` lines.
 fn statement(draw: &mut impl Draw, place: Place, most: usize) -> Node {
     let Place { indent, loops, branch } = place;
     let deeper = indent < DEEPEST;
@@ -240,7 +242,7 @@ struct Flattened {
     lines: Vec<Line>,
 }
 
-/// Where `break` and `continue` lead.
+/// Lines that `break` and `continue` of a loop lead to.
 #[derive(Debug, Clone, Copy, Default)]
 struct Loop {
     after: usize,
@@ -413,7 +415,7 @@ impl Line {
     }
 }
 
-/// As Python has it, but for the modulus.
+/// Writes the program as Python source, without the modulus.
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for line in &self.lines {
@@ -471,7 +473,7 @@ mod tests {
         }
     }
 
-    /// How a block ended.
+    /// Way in which a block ended.
     #[derive(PartialEq)]
     enum End {
         Usual,
@@ -479,7 +481,7 @@ mod tests {
         Continue,
     }
 
-    /// The same programs run by their indentation alone, as one reads them.
+    /// Runs the same programs by their indentation alone, as a reader of the text does.
     fn read(lines: &[Line], modulus: i64, values: &mut [i64]) -> End {
         let mut at = 0;
         while at < lines.len() {

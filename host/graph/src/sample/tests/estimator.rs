@@ -21,8 +21,8 @@ impl Mean {
         self.squares += value * value;
     }
 
-    /// How many standard deviations the mean is from `truth`. Weights come from `counted` samples,
-    /// whose error is to first order that of as many samples more.
+    /// Returns the distance of the mean from `truth` in standard deviations. The weights come from
+    /// `counted` samples. To first order, their error equals that of `counted` further samples.
     fn away(&self, truth: f64, counted: f64) -> f64 {
         let mean = self.sum / self.count;
         let variance = (self.squares / self.count - mean * mean).max(1e-12);
@@ -30,8 +30,8 @@ impl Mean {
     }
 }
 
-/// Of the loss over all rows, and the worst row's aggregate: standard deviations from the full
-/// graph's.
+/// Returns the bias of the loss over all rows and of the worst row's aggregate, in standard
+/// deviations from the full graph's values.
 fn bias(graph: &Graph, method: Method, weighted: bool, seed: u64) -> (f64, f64) {
     let rows = graph.vertices();
     let sampler = Sampler::new(graph, method, (0..rows).collect(), 8).unwrap();

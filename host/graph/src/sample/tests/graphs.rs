@@ -47,7 +47,8 @@ pub(in crate::sample) fn skewed(vertices: u32, edges: u64, symmetric: bool, seed
     Graph::from_edges(u64::from(vertices), pairs.into_iter(), options).unwrap()
 }
 
-/// What holds for every subgraph: lists are lists, and each entry is that of the graph.
+/// Asserts the invariants of every subgraph: lists are sorted, and each entry is an entry of the
+/// graph.
 pub(in crate::sample) fn check(graph: &Graph, subgraph: &Subgraph) {
     let Subgraph { ids, hops, incoming, edges, targets } = subgraph;
     assert_eq!(incoming.offsets().len(), ids.len() + 1);

@@ -1,4 +1,4 @@
-//! How often each row, edge and size is drawn, beside the samplers by definition.
+//! Compares how often each row, edge and size is drawn with samplers written by definition.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use crate::sample::frontier::{Dashboard, slots_of};
 
 const SAMPLES: u32 = 20_000;
 
-/// Chi-square of two samples of equally many draws, in standard deviations above its mean. Classes
-/// of fewer than ten draws are one.
+/// Returns the chi-square of two samples of equally many draws, in standard deviations above its
+/// mean. Classes of fewer than ten draws are merged.
 fn beyond<K: Ord>(one: &BTreeMap<K, [f64; 2]>) -> f64 {
     let mut rare = [0.0; 2];
     let (mut chi, mut classes) = (0.0, 0);
@@ -63,7 +63,8 @@ fn global(drawn: &Subgraph) -> Drawn {
     (drawn.ids.clone(), drawn.ids.iter().zip(0..).flat_map(list).collect())
 }
 
-/// How far `method` is from what `wanted` is by definition.
+/// Returns the largest deviation of samples of `method` from the definition of `wanted`, in
+/// standard deviations.
 fn distance(graph: &Graph, method: &Method, wanted: &Method, seed: u64) -> f64 {
     let (roots, rows, targets) = (vec![0, 2, 5, 9, 14, 15], 9, [1, 6, 14]);
     let sampler = Sampler::new(graph, method.clone(), roots.clone().into(), rows).unwrap();

@@ -25,7 +25,8 @@ fn one(random: &mut SplitMix64, of: &[u32]) -> u32 {
     of[random.below(of.len() as u64) as usize]
 }
 
-/// Whether the matrix of the graph has a one at [target, source].
+/// Returns the graph's adjacency matrix. The entry [target, source] is true if the graph has the
+/// edge.
 fn dense(graph: &Graph) -> Vec<Vec<bool>> {
     let n = graph.vertices() as usize;
     let mut matrix = vec![vec![false; n]; n];
