@@ -1,7 +1,7 @@
-//! Compiled code that travels: made where the compiler is, run where there is none.
+//! Compiled code for other machines: made where a compiler is available, run where none is.
 //!
-//! Loading native code is unsafe whatever its name or digest, and an artefact may come from a bucket
-//! that many can write. So its maker signs it (Ed25519), and a runtime takes the code only after the
+//! Loading native code is unsafe whatever its name or digest, and many may be able to write to the
+//! bucket of an artefact. So its maker signs it (Ed25519). A runtime loads the code only after the
 //! signature has verified under a key that reached it by another way. Code is compiled for a named
 //! [`Baseline`], never for the machine that compiles.
 //!
@@ -26,91 +26,91 @@ const VERSION: u32 = 1;
 const NAME_LEN: usize = 16;
 const HEAD_LEN: usize = 4 + 4 + NAME_LEN + 32 + 32 + 8;
 const SIGNATURE_LEN: usize = 64;
-/// Larger artefacts are neither made nor opened, bytes.
+/// Maximum size of an artefact, bytes. Larger artefacts are neither made nor opened.
 pub const MAX_BYTES: usize = 64 << 20;
 
-/// Why an artefact is not loaded. Trying again gives the same.
+/// Reason why an artefact is not loaded. A retry gives the same result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// It is larger than [`MAX_BYTES`].
+    /// The artefact is larger than [`MAX_BYTES`].
     #[error("it has {found} bytes, {allowed} are allowed")]
     TooLarge {
-        /// Bytes.
+        /// Size that was found, bytes.
         found: usize,
-        /// Bytes.
+        /// Maximum size, bytes.
         allowed: usize,
     },
-    /// It is no artefact, or is cut short.
+    /// The bytes are no artefact, or a truncated one.
     #[error("it is no artefact of this version: {reason}")]
     Malformed {
-        /// What is wrong first.
+        /// First defect that was found.
         reason: String,
     },
-    /// The signature is not of this key.
+    /// The signature was not made by the trusted key.
     #[error("it is not signed by the key {trusted}, or was changed; deploy again with the key's owner")]
     Unsigned {
-        /// The key that is trusted, hex.
+        /// Trusted public key, hex.
         trusted: String,
     },
-    /// It was compiled from something else.
+    /// The code was compiled from another component.
     #[error("it was compiled from component {found}, not from {expected}")]
     Component {
-        /// SHA-256, hex.
+        /// SHA-256 of the component that was compiled, hex.
         found: String,
-        /// SHA-256, hex.
+        /// SHA-256 of the expected component, hex.
         expected: String,
     },
-    /// This machine cannot run its code.
+    /// This machine cannot run the code.
     #[error("it is for {found}, and this machine lacks {missing}")]
     Baseline {
-        /// The level of the code.
+        /// Processor level of the code.
         found: Baseline,
-        /// Instructions, or the architecture.
+        /// Instructions, or the architecture, that this machine lacks.
         missing: String,
     },
-    /// It was compiled by another version, or under other settings.
+    /// The code was compiled by another version, or under other settings.
     #[error(
         "it was compiled for engine {found}, and this one is {expected}; deploy kernels and worker together"
     )]
     Engine {
-        /// The engine's id, hex.
+        /// Start of the engine id of the code, hex.
         found: String,
-        /// The engine's id, hex.
+        /// Start of the engine id of this runtime, hex.
         expected: String,
     },
-    /// The engine does not take the code, though its signature is right.
+    /// The engine refuses the code, although the signature is right.
     #[error("the engine does not take its code: {reason}")]
     Code {
-        /// In the engine's words.
+        /// Error text of the engine.
         reason: String,
     },
 }
 
-/// What an artefact says of its code.
+/// Description of the code in an artefact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heading {
-    /// The processors that it is for.
+    /// Processor level of the code.
     pub baseline: Baseline,
-    /// SHA-256 of the component that it was compiled from.
+    /// SHA-256 of the component that the code was compiled from.
     pub component: [u8; 32],
-    /// What the engine that loads it must be: [`engine_id`].
+    /// Id of the engine that can load the code: [`engine_id`].
     pub engine: [u8; 32],
 }
 
 impl Heading {
-    /// Of code that this build compiles for a level.
+    /// Creates the heading of code that this build compiles for a level.
     pub fn new(baseline: Baseline, component: [u8; 32]) -> Self {
         Self { baseline, component, engine: engine_id(baseline) }
     }
 }
 
-/// What an engine and code of a level must have in common, in this build.
+/// Returns the id that an engine and code of a level must have in common, in this build.
 pub fn engine_id(baseline: Baseline) -> [u8; 32] {
     crate::engine::id(baseline)
 }
 
-/// Code whose signature has verified. There is no other way to make one.
+/// Code whose signature has verified. Only [`open`] makes one.
 #[derive(Debug)]
 pub struct Verified<'a> {
     heading: Heading,
@@ -118,17 +118,17 @@ pub struct Verified<'a> {
 }
 
 impl<'a> Verified<'a> {
-    /// What it says of itself.
+    /// Returns the heading of the artefact.
     pub fn heading(&self) -> &Heading {
         &self.heading
     }
 
-    /// The engine's own format.
+    /// Returns the code in the engine's own format.
     pub fn code(&self) -> &'a [u8] {
         self.code
     }
 
-    /// Whether it is code of this component, for this machine and this engine.
+    /// Checks that the code was compiled from this component, for this machine and this engine.
     pub fn fits(&self, component: &[u8; 32]) -> Result<(), Refusal> {
         let Heading { baseline, component: found, engine } = &self.heading;
         if found != component {
@@ -146,7 +146,7 @@ impl<'a> Verified<'a> {
     }
 }
 
-/// Signs code as it is; [`compile`] is what makes code.
+/// Signs the given code. [`compile`] makes such code.
 pub fn seal(heading: &Heading, code: &[u8], signer: &Signer) -> Result<Vec<u8>, Refusal> {
     let len = HEAD_LEN.saturating_add(code.len()).saturating_add(SIGNATURE_LEN);
     if len > MAX_BYTES {
@@ -169,8 +169,8 @@ pub fn seal(heading: &Heading, code: &[u8], signer: &Signer) -> Result<Vec<u8>, 
     Ok(out)
 }
 
-/// Checks the signature. Of what is signed by somebody else, only the first bytes and lengths are
-/// looked at, for a better error.
+/// Checks the signature of an artefact. Only its first bytes and lengths are read before, for a
+/// better error.
 pub fn open<'a>(sealed: &'a [u8], trusted: &Verifier) -> Result<Verified<'a>, Refusal> {
     let malformed = |reason: String| Refusal::Malformed { reason };
     if sealed.len() > MAX_BYTES {
@@ -211,7 +211,7 @@ pub fn open<'a>(sealed: &'a [u8], trusted: &Verifier) -> Result<Verified<'a>, Re
     })
 }
 
-/// Where an artefact lies in a bucket: `kernels/{component}.{baseline}.cwasm`.
+/// Returns the key of an artefact in a bucket: `kernels/{component}.{baseline}.cwasm`.
 pub fn store_key(component: &[u8; 32], baseline: Baseline) -> String {
     format!("kernels/{}.{baseline}.cwasm", hex(component))
 }

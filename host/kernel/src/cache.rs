@@ -1,9 +1,9 @@
-//! This machine's own compiled code, kept between runs. (What travels to other machines: [`artefact`].)
+//! Compiled code of this machine, cached between runs. (Code for other machines: [`artefact`].)
 //!
-//! Loading native code is unsafe whatever its name or digest, so an artefact is taken only if its
-//! MAC (HMAC-SHA256 over engine, component and code) verifies under a key that lies outside the
-//! cache, readable by the user alone. Anything else is compiled again. Maker and reader are one user
-//! on one machine, so a shared secret is enough.
+//! Loading native code is unsafe whatever its name or digest. So cached code is loaded only if its
+//! MAC (HMAC-SHA256 over engine, component and code) verifies. The key lies outside the cache, and
+//! only the user can read it. All other code is compiled again. The same user writes and reads on
+//! one machine, so a shared secret is enough.
 //!
 //! [`artefact`]: crate::artefact
 
@@ -19,10 +19,10 @@ use crate::secret::{self, LEN};
 
 type HmacSha256 = Hmac<Sha256>;
 
-/// Larger artefacts are not read.
+/// Maximum size of cached code that is read, bytes.
 const MAX_ARTEFACT: u64 = 256 << 20;
 
-/// A folder of artefacts and the key that vouches for them.
+/// Folder of cached code, and the key of its MACs.
 #[derive(Debug, Clone)]
 pub struct Cache {
     folder: PathBuf,
@@ -30,7 +30,7 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Opens a cache; makes the folder and the key where there are none.
+    /// Opens a cache. Creates the folder and the key if they do not exist.
     pub fn open(folder: &Path, key_file: &Path) -> Result<Self> {
         fs::create_dir_all(folder).map_err(|source| Error::Cache { path: folder.to_owned(), source })?;
         let key =
@@ -38,10 +38,10 @@ impl Cache {
         Ok(Self { folder: folder.to_owned(), key })
     }
 
-    /// Whether the file of a cache's key is there; nothing is made.
+    /// Returns true if the key file of a cache exists and is valid. It creates nothing.
     ///
     /// # Errors
-    /// Why [`Cache::open`] would not take it: others may read it, or it is no key.
+    /// The reason why [`Cache::open`] would refuse the file: others may read it, or it is no key.
     pub fn look_at_key(key_file: &Path) -> Result<bool> {
         secret::look(key_file).map_err(|source| Error::Cache { path: key_file.to_owned(), source })
     }
@@ -59,7 +59,7 @@ impl Cache {
         Some(mac)
     }
 
-    /// The code compiled from a component by this engine, if this cache wrote it.
+    /// Returns the code that this engine compiled from a component, if this cache wrote it.
     pub fn get(&self, engine: u64, component: &[u8; LEN]) -> Option<Vec<u8>> {
         let file = eciton_input::file::open(&self.path(engine, component)).ok()?;
         let mut bytes = Vec::new();
@@ -70,7 +70,7 @@ impl Cache {
         Some(bytes)
     }
 
-    /// Keeps code; readers see all of it or nothing.
+    /// Writes code to the cache. Readers see all of it or nothing.
     pub fn put(&self, engine: u64, component: &[u8; LEN], code: &[u8]) -> Result<()> {
         let path = self.path(engine, component);
         let write = || -> io::Result<()> {
@@ -86,7 +86,7 @@ impl Cache {
     }
 }
 
-/// SHA-256 of a component.
+/// Returns the SHA-256 of a component.
 pub fn digest(component: &[u8]) -> [u8; LEN] {
     Sha256::digest(component).into()
 }

@@ -1,8 +1,8 @@
-//! Calls: what is done at one location without talking to another.
+//! Calls: work that one location executes without messages to another.
 //!
-//! A call is data: steps in order, slots for rows between them, and matrices that come from outside. A
-//! step calls a vertex kernel or an edge kernel, or gathers rows. The same call gives the same bits in any
-//! process, and those of its steps one by one.
+//! A call is data: steps in order, slots for rows between them, and matrices from outside. A step
+//! calls a vertex kernel or an edge kernel, or gathers rows. A call gives the same bits in any
+//! process, and the same bits as its steps one by one.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::edges::EdgeCall;
 use crate::error::Result;
 use crate::runtime::{Kernel, Layer};
 
-/// Which function of the layer.
+/// Function of a vertex layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// `forward`
@@ -28,7 +28,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The function's name.
+    /// Returns the name of the function.
     pub fn name(self) -> &'static str {
         match self {
             Self::Forward => "forward",
@@ -38,86 +38,86 @@ impl Kind {
     }
 }
 
-/// Several steps in order, with rows of their own.
+/// Steps that run in order, with slots for rows between them.
 #[derive(Debug, Default)]
 pub struct Call {
-    /// Matrices from outside that steps read, each once.
+    /// Matrices from outside that steps read, each listed once.
     pub given: Vec<Given>,
-    /// Rows that steps leave for later ones.
+    /// Slots for rows that steps leave for later steps.
     pub slots: Vec<Local>,
     /// Steps, in order.
     pub steps: Vec<CallStep>,
-    /// Slots whose rows leave the call, and where they go. One step writes each.
+    /// Slots whose rows leave the call, and the destinations. One step writes each slot.
     pub outs: Vec<(u32, Target)>,
-    /// Slots whose rows stay with the worker that makes the call, for a later one there.
+    /// Slots whose rows stay with the worker that makes the call, for a later call there.
     pub keeps: Vec<(u32, Kept)>,
-    /// Places in `given` of the program's parameters.
+    /// Indices in `given` of the program's parameters, with the ids of the parameters.
     pub parameters: Vec<(u32, ParameterId)>,
-    /// Kept rows that nobody reads after this call.
+    /// Keys of kept rows that no later call reads.
     pub frees: Vec<TensorKey>,
-    /// Sums that the worker keeps: index in [`Call::sums`], and the use of a parameter whose gradient it
-    /// is. Their targets have no parts.
+    /// Sums that the worker keeps: the index in [`Call::sums`], and the use of a parameter whose
+    /// gradient is summed. Their targets have no parts.
     pub holds: Vec<(u32, ParameterId)>,
-    /// True if the answer has a digest of each slot's rows that stay.
+    /// True if the answer has a digest of the rows of each slot that stays.
     pub digests: bool,
 }
 
-/// A matrix from outside.
+/// Matrix from outside of a call.
 #[derive(Debug)]
 pub enum Given {
-    /// It is here.
+    /// Matrix in the memory of this process.
     Here(Matrix),
-    /// It stayed with the worker.
+    /// Rows that stayed with the worker.
     Kept(Kept),
 }
 
 /// Rows that a worker keeps between calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
-    /// Their address, the same in both calls.
+    /// Address of the rows, the same in both calls.
     pub key: TensorKey,
-    /// Rows.
+    /// Number of rows.
     pub rows: usize,
     /// Extents of one row.
     pub extents: Vec<u32>,
-    /// Workers that they are sent to. If there is none, they stay.
+    /// Workers that the rows are sent to. If the list is empty, the rows stay.
     pub to: Vec<Location>,
 }
 
-/// Rows that a call makes for itself: zeros until a step writes them.
+/// Slot for rows inside a call. The rows are zeros until a step writes them.
 #[derive(Debug)]
 pub struct Local {
-    /// Rows.
+    /// Number of rows.
     pub rows: usize,
-    /// Values a row.
+    /// Values per row.
     pub columns: usize,
-    /// True if they are rounded to bfloat16.
+    /// True if the values are rounded to bfloat16.
     pub half: bool,
-    /// The first values, where they come from outside: of as many rows.
+    /// Initial values with the same number of rows, if they come from outside.
     pub from: Option<Matrix>,
 }
 
 /// One step of a call.
 #[derive(Debug)]
 pub enum CallStep {
-    /// A vertex kernel's.
+    /// Step of a vertex kernel.
     Vertex(Arc<Layer>, Box<VertexCall<Operand, Write>>),
-    /// An edge kernel's.
+    /// Step of an edge kernel.
     Edges(Arc<Layer>, Box<EdgeCall<Operand, Write>>),
-    /// A gather over lists that the call brings along.
+    /// Gather over lists that the call contains.
     Gather(GatherStep),
 }
 
 /// Rows that a step reads.
 #[derive(Debug)]
 pub enum Operand {
-    /// From outside: its place in [`Call::given`].
+    /// Rows from outside, by their index in [`Call::given`].
     Given(u32),
     /// The first `rows` rows of a local slot.
     Local {
-        /// Its place in [`Call::slots`].
+        /// Index of the slot in [`Call::slots`].
         slot: u32,
-        /// Rows.
+        /// Number of rows.
         rows: usize,
         /// Extents of one row.
         extents: Vec<u32>,
@@ -125,7 +125,7 @@ pub enum Operand {
 }
 
 impl Operand {
-    /// Returns the place in [`Call::given`] of rows from outside.
+    /// Returns the index in [`Call::given`] of rows from outside.
     #[must_use]
     pub fn given(&self) -> Option<usize> {
         match self {
@@ -135,42 +135,42 @@ impl Operand {
     }
 }
 
-/// Rows that a step writes: the first ones of a local slot.
+/// Rows that a step writes: the first rows of a local slot.
 #[derive(Debug)]
 pub struct Write {
-    /// Its place in [`Call::slots`].
+    /// Index of the slot in [`Call::slots`].
     pub slot: u32,
     /// Extents of one row.
     pub extents: Vec<u32>,
 }
 
-/// A gather from one local slot to another.
+/// Gather from one local slot to another.
 #[derive(Debug)]
 pub struct GatherStep {
-    /// Weights of edges.
+    /// Normalisation that the edge weights follow.
     pub normalisation: Normalisation,
-    /// True if it is the gradient of a gather.
+    /// True for the gradient of a gather.
     pub reversed: bool,
-    /// Lists of as many vertices as there are source rows.
+    /// Lists with one vertex per source row.
     pub lists: Arc<GatherLists>,
-    /// The slot that it reads: the first rows, as many as lists have vertices.
+    /// Slot that the gather reads: its first rows, one per vertex of the lists.
     pub from: u32,
-    /// The slot that it writes: the first `rows` rows.
+    /// Slot that the gather writes: its first `rows` rows.
     pub into: u32,
-    /// Rows to write.
+    /// Number of rows to write.
     pub rows: usize,
 }
 
-/// What a gather follows. One direction of a graph, in the order of its lists.
+/// Lists of one direction of a graph that a gather follows, with weights in the order of the lists.
 #[derive(Debug)]
 pub struct GatherLists {
-    /// The graph.
+    /// Graph with both directions.
     pub graph: Arc<Graph>,
-    /// True if its out-lists are followed, not its in-lists.
+    /// True if the gather follows the out-lists, false for the in-lists.
     pub outgoing: bool,
-    /// A factor of each vertex: `1 / sqrt(degree + 1)` or `1 / degree`; none for sums.
+    /// Factor of each vertex: `1 / sqrt(degree + 1)` or `1 / degree`. `None` for sums.
     pub factors: Option<Arc<Vec<f32>>>,
-    /// A weight of each edge.
+    /// Weight of each edge.
     pub weights: Option<Arc<Vec<f32>>>,
 }
 
@@ -207,7 +207,7 @@ impl Call {
         Ok(Write { slot, extents })
     }
 
-    /// Returns a matrix from outside that is here.
+    /// Returns a matrix from outside, if it is in the memory of this process.
     #[must_use]
     pub fn matrix(&self, given: usize) -> Option<&Matrix> {
         match self.given.get(given) {
@@ -216,7 +216,7 @@ impl Call {
         }
     }
 
-    /// Returns the call's step if it has one only, of a vertex kernel.
+    /// Returns the step of the call, if it is the only one and calls a vertex kernel.
     #[must_use]
     pub fn only_vertex(&self) -> Option<(&Arc<Layer>, &VertexCall<Operand, Write>)> {
         match &self.steps[..] {
@@ -225,7 +225,7 @@ impl Call {
         }
     }
 
-    /// The layers of its kernels, in order.
+    /// Returns the layers of the call's kernels, in the order of the steps.
     pub fn layers(&self) -> impl Iterator<Item = &Arc<Layer>> {
         self.steps.iter().filter_map(|step| match step {
             CallStep::Vertex(layer, _) | CallStep::Edges(layer, _) => Some(layer),
@@ -233,7 +233,7 @@ impl Call {
         })
     }
 
-    /// Sums of all steps, in order.
+    /// Returns the sums of all steps, in order.
     pub fn sums(&self) -> impl Iterator<Item = &Target> {
         self.steps.iter().flat_map(|step| match step {
             CallStep::Vertex(_, step) => &step.sums_out[..],
@@ -244,7 +244,7 @@ impl Call {
 }
 
 impl CallStep {
-    /// Calls `see` with every slot that it touches.
+    /// Calls `see` with every slot that the step reads or writes.
     pub(crate) fn slots(&self, mut see: impl FnMut(u32)) {
         let mut read = |operand: &Operand| match operand {
             Operand::Local { slot, .. } => see(*slot),
@@ -266,7 +266,7 @@ impl CallStep {
 }
 
 impl GatherLists {
-    /// For each row the rows that its sum is made from.
+    /// Returns the adjacency that lists, for each row, the rows that its sum is made from.
     pub(crate) fn adjacency(&self) -> &Adjacency {
         if self.outgoing { self.graph.outgoing() } else { self.graph.incoming() }
     }
@@ -275,34 +275,34 @@ impl GatherLists {
 /// Global ids of an interval's rows.
 #[derive(Debug, Clone)]
 pub enum RowNumbers {
-    /// Consecutive from here.
+    /// Consecutive ids from this one.
     From(u64),
-    /// Listed.
+    /// Listed ids.
     List(Arc<[u64]>),
 }
 
-/// Somewhere a kernel writes.
+/// Destination of rows or sums that a kernel writes.
 #[derive(Debug)]
 pub enum Target {
-    /// Rows of the interval; each must be written.
+    /// Rows of the interval. The kernel must write each of them.
     Rows {
-        /// Where to.
+        /// Destination of the rows.
         rows: WriteRows,
         /// Extents of one row.
         extents: Vec<u32>,
     },
-    /// The same, rounded to bfloat16 once the kernel has written all of them as f32.
+    /// Rows of the interval, rounded to bfloat16 after the kernel has written all of them as f32.
     Half {
-        /// Where to.
+        /// Destination of the rows.
         rows: WriteHalf,
         /// Extents of one row.
         extents: Vec<u32>,
     },
-    /// A sum over rows: one buffer of the parameter's shape for each part of the grid.
+    /// Sum over rows: one buffer of the parameter's shape for each part of the grid.
     Sums {
-        /// In the grid's order.
+        /// Buffers in the grid's order.
         parts: Vec<Buffer>,
-        /// The parameter's extents.
+        /// Extents of the parameter.
         shape: Vec<u32>,
     },
 }
@@ -323,7 +323,7 @@ impl Target {
         })
     }
 
-    /// Rows and values a row, of all parts together.
+    /// Returns the number of rows, of all parts together, and the values per row.
     pub(crate) fn shape(&self) -> (usize, usize) {
         match self {
             Self::Rows { rows, .. } => (rows.view().rows(), rows.view().columns()),
@@ -334,7 +334,7 @@ impl Target {
         }
     }
 
-    /// Extents of one row, or of a sum.
+    /// Returns the extents of one row, or of a sum.
     pub(crate) fn extents(&self) -> &[u32] {
         match self {
             Self::Rows { extents, .. } | Self::Half { extents, .. } => extents,
@@ -343,17 +343,17 @@ impl Target {
     }
 }
 
-/// What an interval's rows are compared with.
+/// Targets of an interval's rows, for the loss.
 #[derive(Debug, Clone)]
 pub enum Targets {
-    /// One class a row.
+    /// One class per row.
     Classes(Arc<[u32]>),
-    /// `[rows, t]`; NaN is unknown.
+    /// Values of shape `[rows, t]`. NaN stands for an unknown value.
     Values(Matrix),
 }
 
 impl Targets {
-    /// How many rows they are of.
+    /// Returns the number of rows.
     #[must_use]
     pub fn rows(&self) -> usize {
         match self {
@@ -363,66 +363,70 @@ impl Targets {
     }
 }
 
-/// What is known of an interval, for `loss`.
+/// Targets and weights of an interval's rows, for `loss`.
 #[derive(Debug, Clone)]
 pub struct Labelled {
-    /// Of every row.
+    /// Targets of every row.
     pub targets: Targets,
-    /// The local rows that count, ascending.
+    /// Local rows that count in the loss, ascending.
     pub rows: Arc<[u32]>,
-    /// What each of them, or each of its known values, contributes.
+    /// Weight in the loss of each of these rows, or of each of its known values.
     pub weight: f32,
-    /// What each row counts beside it: `[n, 1]`, finite and not negative; `None`: each 1. Rows that do
-    /// not count may have any value. A kernel asks for them: one that cannot is refused
-    /// ([`Kernel::weighs_rows`](crate::Kernel::weighs_rows)).
+    /// Further factor of each row in the loss: `[n, 1]`, finite and not negative. If `None`, each
+    /// factor is 1. Rows that do not count may have any value. A kernel must ask for the factors;
+    /// one that cannot ask is refused ([`Kernel::weighs_rows`](crate::Kernel::weighs_rows)).
     pub row_weights: Option<Matrix>,
 }
 
-/// What a vertex kernel is called with: `M` is a matrix or names one, `W` is a place for rows or names one.
+/// Arguments of a vertex kernel. `M` is a matrix or a reference to one. `W` is a target for rows or
+/// a reference to one.
 #[derive(Debug)]
 pub struct VertexCall<M = Matrix, W = Target> {
-    /// Which function.
+    /// Function to call.
     pub kind: Kind,
-    /// The run's seed.
+    /// Seed of the run.
     pub seed: u64,
-    /// From 0.
+    /// Round, from 0. The contract calls it `epoch`.
     pub epoch: u32,
-    /// The layer's number for the kernel and its random numbers, from 0.
+    /// Number of the layer for the kernel and its random numbers, from 0.
     pub layer: u32,
     /// True if dropout applies.
     pub training: bool,
-    /// The parts in which sums over rows are delivered; covers the interval's rows.
+    /// Grid of the parts in which sums over rows are delivered. It covers the interval's rows.
     pub grid: Arc<Grid>,
-    /// Numbers of the rows, which address random numbers.
+    /// Global ids of the rows, which address random numbers.
     pub row_numbers: RowNumbers,
-    /// Forward inputs (in backward: if the signature needs them).
+    /// Inputs of forward. In backward they are present if the signature needs them.
     pub inputs: Vec<M>,
-    /// Forward outputs, in backward if the signature needs them.
+    /// Outputs of forward, for backward, if the signature needs them.
     pub outputs: Vec<M>,
-    /// Rows that forward kept, in backward.
+    /// Rows that forward stashed, for backward.
     pub kept: Vec<M>,
-    /// In the signature's order; each with its own extents.
+    /// Parameters in the signature's order, each with its own extents.
     pub parameters: Vec<M>,
-    /// Gradients of the outputs, in backward.
+    /// Gradients of the outputs, for backward.
     pub gradients: Vec<M>,
-    /// How many of `rows_out` are outputs, in forward.
+    /// Number of outputs in `rows_out`, for forward.
     pub output_count: usize,
-    /// forward: outputs, then kept. backward and loss: gradients of the inputs.
+    /// Rows to write. In forward: outputs, then stashed rows. In backward and loss: gradients of
+    /// the inputs.
     pub rows_out: Vec<Option<W>>,
-    /// backward and loss: gradients of the parameters; loss: then the loss itself.
+    /// Sums to write. In backward and loss: gradients of the parameters. In loss the last sum is
+    /// the loss itself.
     pub sums_out: Vec<Target>,
-    /// For `loss`.
+    /// Targets and weights, for `loss`.
     pub labelled: Option<Labelled>,
 }
 
 impl<M, W> VertexCall<M, W> {
-    /// All matrices that it reads.
+    /// Returns all matrices that the call reads.
     pub(crate) fn operands(&self) -> impl Iterator<Item = &M> {
         let rows = self.inputs.iter().chain(&self.outputs).chain(&self.kept).chain(&self.gradients);
         rows.chain(&self.parameters)
     }
 
-    /// The same call with other matrices and places for rows; `write` is told how many rows are written.
+    /// Converts the matrices and the targets of the call. `write` gets the number of rows that are
+    /// written.
     pub(crate) fn with<S, N, X, E>(
         self,
         on: &mut S,
@@ -456,7 +460,7 @@ impl<M, W> VertexCall<M, W> {
         })
     }
 
-    /// Refuses rows that do not count alike for a kernel that cannot ask.
+    /// Refuses a call with row weights if the kernel cannot ask for them.
     pub(crate) fn check_row_weights(&self, kernel: &Kernel) -> Result<()> {
         match self.labelled.as_ref().and_then(|labelled| labelled.row_weights.as_ref()) {
             Some(_) => kernel.must_weigh_rows(),

@@ -1,7 +1,7 @@
-//! What is wrong with a component, before it is instantiated: every difference by name.
+//! Differences between a component and the contract, found before it is instantiated.
 //!
-//! (`eciton kernel check` compares whole types; this is the part that a run needs, on wasmtime's
-//! own view of the component.)
+//! (`eciton kernel check` compares whole types. This module has the checks that a run needs, on
+//! wasmtime's own view of the component.)
 
 use eciton_types::On;
 use wasmtime::Engine;
@@ -10,11 +10,11 @@ use wasmtime::component::types::ComponentItem;
 
 use crate::error::{Error, Result};
 
-/// The newest contract that this host speaks. (A test holds it to the contract's text.)
+/// Newest contract that this host supports. (A test compares it with the contract's text.)
 ///
-/// It runs kernels of every version from 0.1.0 to this one: what a version offers, all later ones
-/// of its series do, and by that rule wasmtime finds `linalg@0.1.2` where a component says
-/// `linalg@0.1.0`.
+/// The host runs kernels of every version from 0.1.0 to this one. All that a version offers, later
+/// versions of its series offer too. By that rule wasmtime finds `linalg@0.1.2` for a component
+/// that imports `linalg@0.1.0`.
 pub const CONTRACT: &str = "eciton:kernel@0.1.2";
 
 const PACKAGE: &str = "eciton:kernel/";
@@ -22,19 +22,19 @@ const SERIES: &str = "0.1.";
 const PATCH: u64 = 2;
 const IMPORTS: [&str; 7] = ["types", "tensors", "random", "linalg", "dense", GIVEN, "log"];
 
-/// The interface by which a kernel asks for its rows' weights, since 0.1.2.
+/// Interface by which a kernel asks for the weights of its rows, since 0.1.2.
 const GIVEN: &str = "given";
 
-/// What a component that keeps the contract is.
+/// Properties of a component that fulfils the contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Kept {
-    /// What it works on.
+    /// Kind of the kernel: on rows or on edges.
     pub(crate) on: On,
-    /// True if it imports `given`.
+    /// True if the component imports `given`.
     pub(crate) asks: bool,
 }
 
-/// Refuses a component that does not keep the contract.
+/// Refuses a component that does not fulfil the contract.
 pub(crate) fn contract(name: &str, engine: &Engine, component: &Component) -> Result<Kept> {
     let (differences, on) = differences(engine, component);
     if differences.is_empty() {
@@ -45,7 +45,8 @@ pub(crate) fn contract(name: &str, engine: &Engine, component: &Component) -> Re
     Err(Error::Contract { kernel: name.to_owned(), differences: differences.join("\n") })
 }
 
-/// `vertex` and `0.1.0` of `eciton:kernel/vertex@0.1.0`; the version is empty where there is none.
+/// Returns interface and version of a name: `vertex` and `0.1.0` of `eciton:kernel/vertex@0.1.0`.
+/// The version is empty if the name has none.
 fn of_contract(name: &str) -> Option<(&str, &str)> {
     let name = name.strip_prefix(PACKAGE)?;
     Some(name.split_once('@').unwrap_or((name, "")))
@@ -55,7 +56,7 @@ fn range() -> String {
     format!("{SERIES}0 to {SERIES}{PATCH}")
 }
 
-/// Why a version is not accepted, if it is not.
+/// Returns the reason why a version is refused, or `None` if it is accepted.
 fn refusal(version: &str) -> Option<String> {
     let patch = version.strip_prefix(SERIES).and_then(|patch| patch.parse::<u64>().ok());
     let remedy = match patch {
@@ -66,7 +67,7 @@ fn refusal(version: &str) -> Option<String> {
     Some(format!(", of another version of the contract; this host accepts {}: {remedy}", range()))
 }
 
-/// One line a difference, and what kind of a kernel it is.
+/// Returns one line per difference, and the kind of the kernel.
 fn differences(engine: &Engine, component: &Component) -> (Vec<String>, On) {
     let mut found = Vec::new();
     let ty = component.component_type();

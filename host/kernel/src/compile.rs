@@ -1,4 +1,4 @@
-//! From a component to a kernel, by this machine's compiler or from its cache.
+//! Loads a component as a kernel, with this machine's compiler or from its cache.
 #![allow(unsafe_code)]
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -13,19 +13,20 @@ use crate::error::{Error, Result};
 use crate::runtime::{Kernel, Runtime};
 
 impl Runtime {
-    /// Compiles a component, or takes its code from the cache.
+    /// Compiles a component, or reads its code from the cache.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] and [`Error::Compile`] before anything is compiled or while it is,
-    /// [`Error::Contract`], and [`Error::Trap`] where it does not start.
+    /// [`Error::TooLarge`] and [`Error::Compile`] before or during compilation,
+    /// [`Error::Contract`], and [`Error::Trap`] if the kernel does not start.
     pub fn load(&self, name: &str, component: &[u8]) -> Result<Arc<Kernel>> {
         self.load_vetted(name, component, |_| Ok(()))
     }
 
-    /// As [`Runtime::load`]; `vet` may refuse a component that is about to be compiled.
+    /// Loads a component like [`Runtime::load`]. `vet` may refuse a component before it is
+    /// compiled.
     ///
     /// # Errors
-    /// The same, and `vet`'s.
+    /// The errors of [`Runtime::load`] and of `vet`.
     pub fn load_vetted(
         &self,
         name: &str,
@@ -35,7 +36,7 @@ impl Runtime {
         let digest = cache::digest(component);
         let fingerprint = fingerprint(self.engine());
         let kept = self.cache().and_then(|c| c.get(fingerprint, &digest));
-        // SAFETY: the MAC says that this user's runtime wrote this code for this engine.
+        // SAFETY: the MAC proves that this user's runtime wrote this code for this engine.
         let loaded = kept.and_then(|code| unsafe { Component::deserialize(self.engine(), code) }.ok());
         tracing::debug!(kernel = name, cached = loaded.is_some(), "kernel code");
         let compiled = match loaded {
@@ -49,7 +50,8 @@ impl Runtime {
         self.kernel(name, digest, &compiled)
     }
 
-    /// A component's code with this machine's instructions, unsigned; for tests of what must be refused.
+    /// Returns a component's code with this machine's instructions, unsigned. Tests use it as code
+    /// that must be refused.
     #[doc(hidden)]
     pub fn machine_code(&self, name: &str, component: &[u8]) -> Result<Vec<u8>> {
         let code = self.engine().precompile_component(component);
@@ -72,21 +74,21 @@ impl Runtime {
     }
 }
 
-/// What code of the cache must have been compiled under: wasmtime's own settings, with this machine's
-/// instructions.
+/// Returns a hash of the settings that cached code must have been compiled under. They are
+/// wasmtime's own settings and this machine's instructions.
 fn fingerprint(engine: &Engine) -> u64 {
     let mut hasher = DefaultHasher::new();
     engine.precompile_compatibility_hash().hash(&mut hasher);
     hasher.finish()
 }
 
-/// Refuses what is no component, and one that is too large to be compiled.
+/// Refuses bytes that are no component, and a component that is too large to be compiled.
 pub(crate) fn measure(name: &str, bytes: &[u8]) -> Result<()> {
     is_component(name, bytes)?;
     crate::size::check(name, bytes)
 }
 
-/// Refuses what is something else by its first bytes.
+/// Refuses bytes whose start is not that of a component.
 fn is_component(name: &str, bytes: &[u8]) -> Result<()> {
     let found = match bytes {
         [b'\0', b'a', b's', b'm', 1, 0, 0, 0, ..] => {

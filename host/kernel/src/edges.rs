@@ -1,10 +1,10 @@
-//! A task of an edge kernel: what it is called with, and the blocks of whole lists in which it is.
+//! Task of an edge kernel: its arguments, and the blocks of whole lists in which it runs.
 //!
-//! A block's rows of other ends are brought to their edges beside each other, so that a kernel
-//! works on a few megabytes at a time whatever the graph's size. A block is one or several
-//! *pieces*: an atom of the grid, or what an atom of many edges is cut into. Sums over edges are
-//! taken piece by piece, so that they have the same bits for any number of intervals, whatever
-//! pieces come to lie in one block.
+//! For each block, the rows of other ends are copied next to each other, one per edge. So a kernel
+//! works on a few megabytes at a time, whatever the graph's size. A block is one or several
+//! *pieces*. A piece is an atom of the grid, or a section of an atom with many edges. Sums over
+//! edges are taken piece by piece. So they have the same bits for any number of intervals,
+//! whichever pieces share a block.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,12 +22,12 @@ use crate::lend::{promise, rows_place};
 use crate::outs::{Laid, Place};
 use crate::state::{IdsHandle, MatrixHandle, OutHandle, OutView, State};
 
-/// Edges that a kernel works on at once, unless one vertex has more.
+/// Maximum number of edges that a kernel works on at once, unless one vertex has more.
 pub const BLOCK_EDGES: usize = 2048;
-/// Bytes that the sums of a block's pieces may take, unless it has one piece.
+/// Maximum number of bytes for the sums of a block's pieces, unless it has one piece.
 const SUMS_BYTES: usize = 256 << 10;
 
-/// Which function of an edge layer.
+/// Function of an edge layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EdgeKind {
     /// `forward`: own ends are targets.
@@ -39,7 +39,7 @@ pub enum EdgeKind {
 }
 
 impl EdgeKind {
-    /// The function's name.
+    /// Returns the name of the function.
     pub fn name(self) -> &'static str {
         match self {
             Self::Forward => "forward",
@@ -49,60 +49,62 @@ impl EdgeKind {
     }
 }
 
-/// The edges of an interval's rows. Rows of own ends are local to it, those of other ends are not.
+/// Edges of an interval's rows. Indices of own rows are local to the interval, those of rows at
+/// other ends are not.
 pub trait EdgeLists: Send + Sync + std::fmt::Debug {
-    /// The rows at the other ends of a row's edges, in order.
+    /// Returns the rows at the other ends of a row's edges, in order.
     fn others(&self, own: usize) -> &[u32];
-    /// The row at the other end of its edge to itself, which comes after the others; `None`: it has
-    /// none.
+    /// Returns the row at the other end of a row's edge to itself, which follows the others. `None`
+    /// if the row has no such edge.
     fn itself(&self, own: usize) -> Option<u32>;
-    /// The vertex of an own row, which random numbers follow.
+    /// Returns the vertex of an own row, which addresses random numbers.
     fn own_vertex(&self, own: usize) -> u32;
-    /// The vertex of a row of other ends.
+    /// Returns the vertex of a row at other ends.
     fn vertex(&self, row: u32) -> u32;
-    /// Columns of what is known of each edge; 0: nothing, or the layer does not ask.
+    /// Returns the number of features per edge. It is 0 if there are none, or if the layer does not
+    /// ask for them.
     fn features(&self) -> usize;
-    /// Writes what is known of an own row's edge, by its place among them; the one to itself is the
-    /// last.
+    /// Writes the features of an own row's edge. `place` is the index of the edge in the row. The
+    /// edge to itself is the last one.
     fn features_of(&self, own: usize, place: usize, into: &mut [f32]);
 }
 
-/// Rows of all other ends: pieces, in order, that cover them.
+/// Rows of all other ends, as ranges in ascending order that cover them.
 pub type OtherRows = Vec<(Range<usize>, ReadRows)>;
 
-/// What an edge kernel is called with: `M` is a matrix or names one, `W` is a place for rows or
-/// names one.
+/// Arguments of an edge kernel. `M` is a matrix or a reference to one. `W` is a target for rows or
+/// a reference to one.
 #[derive(Debug)]
 pub struct EdgeCall<M = Matrix, W = Target> {
-    /// Which function.
+    /// Function to call.
     pub kind: EdgeKind,
-    /// The run's seed.
+    /// Seed of the run.
     pub seed: u64,
-    /// From 0.
+    /// Round, from 0. The contract calls it `epoch`.
     pub epoch: u32,
-    /// The layer's number for the kernel and its random numbers, from 0.
+    /// Number of the layer for the kernel and its random numbers, from 0.
     pub layer: u32,
     /// True if dropout applies.
     pub training: bool,
-    /// The parts in which sums over edges are delivered; covers the own rows.
+    /// Grid of the parts in which sums over edges are delivered. It covers the own rows.
     pub grid: Arc<Grid>,
-    /// The edges.
+    /// Edges of the own rows.
     pub lists: Arc<dyn EdgeLists>,
-    /// `source`; for sources, `passed`.
+    /// Rows of other ends: `source`, or `passed` in `backward-sources`.
     pub other: OtherRows,
-    /// forward: target. targets: target, what was kept, gradient. sources: source.
+    /// Rows of own ends. forward: target. targets: target, stashed rows, gradient. sources: source.
     pub own: Vec<M>,
-    /// In the signature's order; each with its own extents.
+    /// Parameters in the signature's order, each with its own extents.
     pub parameters: Vec<M>,
-    /// forward: output, then kept. targets: the target's gradient, then what is passed. sources:
-    /// the source's gradient.
+    /// Rows to write. forward: output, then stashed rows. targets: the target's gradient, then the
+    /// rows that are passed. sources: the source's gradient.
     pub rows_out: Vec<Option<W>>,
-    /// targets: gradients of the parameters.
+    /// Sums to write. targets: gradients of the parameters.
     pub sums_out: Vec<Target>,
 }
 
 impl<M, W> EdgeCall<M, W> {
-    /// The same call with other matrices and places for rows; `write` is told how many rows are
+    /// Converts the matrices and the targets of the call. `write` gets the number of rows that are
     /// written.
     pub(crate) fn with<S, N, X, E>(
         self,
@@ -133,7 +135,7 @@ impl<M, W> EdgeCall<M, W> {
     }
 }
 
-/// A block's task as handles.
+/// Task of a block, as handles for the kernel.
 pub(crate) struct EdgeArgs {
     pub task: we::Task,
     pub lists: we::Lists,
@@ -144,19 +146,19 @@ pub(crate) struct EdgeArgs {
     pub sums_out: Vec<Resource<OutHandle>>,
 }
 
-/// A run of edge lists inside one atom. The last piece of an atom also closes the tree nodes and
+/// Consecutive edge lists inside one atom. The last piece of an atom also closes the tree nodes and
 /// the part that end with the atom.
 #[derive(Debug, PartialEq, Eq)]
 struct Piece {
     rows: Range<usize>,
     edges: usize,
-    /// Levels of the tree that end here.
+    /// Levels of the tree that end with this piece.
     closes: Option<u8>,
-    /// The part that ends here.
+    /// Index of the part that ends with this piece.
     part: Option<usize>,
 }
 
-/// What one call of the kernel does: consecutive pieces.
+/// Consecutive pieces that one call of the kernel processes.
 #[derive(Debug, PartialEq, Eq)]
 struct Block {
     rows: Range<usize>,
@@ -165,17 +167,18 @@ struct Block {
 }
 
 impl Block {
-    /// Returns whether a sum is taken of a piece: of those with edges, or of the first.
+    /// Returns true if a sum is taken of a piece. It is taken of each piece with edges, or of the
+    /// first piece in a block without edges.
     fn is_summed(&self, at: usize) -> bool {
         self.pieces[at].edges > 0 || self.edges == 0 && at == 0
     }
 
-    /// The pieces that sums are taken of.
+    /// Returns the pieces that sums are taken of.
     fn summed(&self) -> impl Iterator<Item = &Piece> {
         (0..self.pieces.len()).filter(|&at| self.is_summed(at)).map(|at| &self.pieces[at])
     }
 
-    /// The edges of these, one part each.
+    /// Returns a grid of the edges of these pieces, one part each.
     fn grid(&self) -> Grid {
         let mut end = 0;
         let part = |piece: &Piece| {
@@ -187,12 +190,12 @@ impl Block {
     }
 }
 
-/// How many edges an own row has.
+/// Returns the number of edges of an own row.
 pub(crate) fn edges(lists: &dyn EdgeLists, own: usize) -> usize {
     lists.others(own).len() + usize::from(lists.itself(own).is_some())
 }
 
-/// Pieces that depend on nothing but their atom.
+/// Cuts the atoms of a grid into pieces. The pieces of an atom depend on nothing else.
 fn pieces(grid: &Grid, lists: &dyn EdgeLists) -> Vec<Piece> {
     let mut pieces = Vec::new();
     for (p, part) in grid.parts().iter().enumerate() {
@@ -217,7 +220,8 @@ fn pieces(grid: &Grid, lists: &dyn EdgeLists) -> Vec<Piece> {
     pieces
 }
 
-/// As many pieces to a block as have room in it, and in `most`.
+/// Groups pieces into blocks of at most [`BLOCK_EDGES`] edges and rows, and `most` pieces. A larger
+/// piece has a block of its own.
 fn blocks(pieces: Vec<Piece>, most: usize) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     for piece in pieces {
@@ -237,7 +241,8 @@ fn blocks(pieces: Vec<Piece>, most: usize) -> Vec<Block> {
     blocks
 }
 
-/// A parameter's gradient on its way: those of a block's pieces, and the sums of those before it.
+/// Gradient of a parameter in progress: buffers for the sums of a block's pieces, and the sums of
+/// earlier pieces.
 #[derive(Debug)]
 struct Sum {
     pieces: Vec<Buffer>,
@@ -246,18 +251,18 @@ struct Sum {
     shape: Vec<u32>,
 }
 
-/// A task on its way from block to block.
+/// Task in progress, with the remaining blocks.
 #[derive(Debug)]
 pub(crate) struct EdgeRun {
     call: EdgeCall,
-    /// The last first.
+    /// Remaining blocks, the last one first.
     blocks: Vec<Block>,
-    /// Between blocks: places for rows.
+    /// Places for rows. They move to the state while a block runs.
     places: Vec<Option<Place>>,
     sums: Vec<Sum>,
-    /// Rows of other ends by edge.
+    /// Rows of other ends, one per edge of a block.
     wide: Buffer,
-    /// What is known of edges.
+    /// Features of a block's edges, if edges have features.
     known: Option<Buffer>,
     log: Vec<String>,
     guest_memory_bytes: usize,
@@ -320,7 +325,7 @@ impl EdgeRun {
         self.call.kind
     }
 
-    /// Moves the next block into the task's tables.
+    /// Moves the next block into the tables of `state`. Returns `None` after the last block.
     pub(crate) fn next(
         &mut self,
         state: &mut State,
@@ -411,11 +416,11 @@ impl EdgeRun {
         }))
     }
 
-    /// Ends a block whose kernel has returned: checks what it promised and forgets its handles, of
-    /// which `lent` are the host's to drop.
+    /// Ends a block whose kernel has returned: checks its promises and forgets its handles. The
+    /// host itself drops `lent` of these handles.
     ///
     /// # Errors
-    /// Rows or sums that were not written, or handles that the kernel kept.
+    /// [`Error::Promise`] if rows or sums were not written, or if the kernel kept handles.
     pub(crate) fn settle(&mut self, state: &mut State, name: &str, lent: usize) -> Result<()> {
         let (place, end) = (self.call.kind.name(), self.blocks.last().map_or(0, |block| block.rows.end));
         let host = |source| Error::Tensor { place: format!("kernel `{name}`, {place}"), source };
@@ -455,7 +460,8 @@ impl EdgeRun {
         self.close(true).map_err(host)
     }
 
-    /// The last block is done; `summed`: its pieces' sums are there.
+    /// Removes the current block, and closes its nodes of the tree. If `summed`, the sums of its
+    /// pieces are added first.
     fn close(&mut self, summed: bool) -> eciton_tensor::Result<()> {
         let Some(block) = self.blocks.pop() else { return Ok(()) };
         for sum in &mut self.sums {
@@ -479,7 +485,7 @@ impl EdgeRun {
         Ok(())
     }
 
-    /// What is left of the task.
+    /// Returns the log and the figures of the task.
     pub(crate) fn finish(self, state: &mut State) -> Finished {
         state.scratch_rows = 0;
         Finished {
@@ -491,7 +497,7 @@ impl EdgeRun {
     }
 }
 
-/// into[i] = the row ids[i] of all.
+/// Copies row `ids[i]` of all rows at other ends to row `i` of `into`.
 pub(crate) fn gather(from: &OtherRows, ids: &[u32], into: &mut ViewMut<'_>) -> eciton_tensor::Result<()> {
     if let [(all, rows)] = &from[..]
         && all.start == 0
@@ -516,7 +522,7 @@ mod tests {
     #![allow(clippy::panic)]
     use super::*;
 
-    /// Rows with so many edges each.
+    /// Lists of other ends, one per own row.
     #[derive(Debug)]
     struct Lists(Vec<Vec<u32>>);
 
@@ -539,7 +545,7 @@ mod tests {
         fn features_of(&self, _: usize, _: usize, _: &mut [f32]) {}
     }
 
-    /// Atoms of so many rows, in groups of two.
+    /// Returns a grid of atoms with the given numbers of rows, two atoms per part.
     fn grid(atoms: &[u32]) -> Grid {
         let mut end = 0;
         let mut atom = |&rows: &u32, closes| {
@@ -575,7 +581,7 @@ mod tests {
         let parts: Vec<_> = block.grid().parts().iter().map(Part::rows).collect();
         assert_eq!(parts, [0..3, 3..9]);
         assert_eq!(cut(&[2, 1, 0, 2], &[3, 0, 0, 5, 1], 3).len(), 2);
-        // Nothing to sum: one part, of nothing.
+        // Without sums there is one part, with no rows.
         let empty = cut(&[1, 1], &[0, 0], usize::MAX);
         let grid = empty[0].grid();
         assert_eq!((grid.parts().len(), grid.rows()), (1, 0));

@@ -1,7 +1,7 @@
-//! How the WebAssembly engine is set up: one list, read where kernels are compiled and where they run.
+//! Setup of the WebAssembly engine: one list of settings, used to compile kernels and to run them.
 //!
-//! Code fits only an engine whose settings equal those that it was compiled under, so nothing here
-//! may depend on the machine or on the features of this build.
+//! Code fits only an engine with the settings that it was compiled under. So nothing here may
+//! depend on the machine or on the features of this build.
 
 use sha2::{Digest, Sha256};
 use wasmtime::{Config, Engine, ModuleVersionStrategy};
@@ -9,23 +9,25 @@ use wasmtime::{Config, Engine, ModuleVersionStrategy};
 use crate::artefact::Baseline;
 use crate::error::{Error, Result};
 
-/// What compiled code depends on. [`id`] hashes this list as it is printed.
+/// Engine settings that compiled code depends on. [`id`] hashes the printed form of this list.
 #[derive(Debug)]
 struct Settings {
-    /// The version of wasmtime, whole: by itself it would compare the major version alone.
+    /// Complete version of wasmtime. By itself wasmtime would compare only the major version.
     wasmtime: &'static str,
     epoch_interruption: bool,
-    /// Not in the numeric contract: two processors may compute other bits.
+    /// Relaxed SIMD is not in the numeric contract: two processors may compute different bits.
     relaxed_simd: bool,
     tail_call: bool,
     memory_init_cow: bool,
-    /// Address space of one memory, bytes. As much as the default limit of a guest's memory, so that no
-    /// memory moves under it; the 4 GiB that would spare the check of each access do not fit where batch
-    /// systems limit address space, nor many times into the 512 GiB of a usual arm64 kernel.
+    /// Address space of one memory, bytes. It equals the default limit of a guest's memory, so that
+    /// no memory moves below the limit. A reservation of 4 GiB would save the check of each access.
+    /// It does not fit where batch systems limit address space, nor many times into the 512 GiB of
+    /// a usual arm64 kernel.
     memory_reservation: u64,
-    /// Address space by which a memory that outgrows the reservation moves further than it must, bytes.
+    /// Additional address space that a memory gets when it outgrows the reservation and moves,
+    /// bytes.
     memory_reservation_for_growth: u64,
-    /// Unmapped address space behind one memory, bytes.
+    /// Unmapped address space after one memory, bytes.
     memory_guard: u64,
 }
 
@@ -40,13 +42,13 @@ const SETTINGS: Settings = Settings {
     memory_guard: 32 << 20,
 };
 
-/// wasmtime names the types that differ, not the function.
+/// Hint for differences: wasmtime names the types that differ, not the function.
 const CHECK: &str = "\n`eciton kernel check FILE` lists every function that differs";
 
-/// Bytes of a guest's stack.
+/// Stack size of a guest, bytes.
 const STACK_BYTES: usize = 1 << 20;
 
-/// The settings that compiled code depends on, as wasmtime takes them.
+/// Returns the settings that compiled code depends on, as a configuration of wasmtime.
 fn config() -> Result<Config> {
     let mut config = Config::new();
     let version = ModuleVersionStrategy::Custom(SETTINGS.wasmtime.to_owned());
@@ -63,7 +65,7 @@ fn config() -> Result<Config> {
     Ok(config)
 }
 
-/// The engine of this machine.
+/// Creates the engine of this machine.
 pub(crate) fn local() -> Result<Engine> {
     let mut config = config()?;
     config.max_wasm_stack(STACK_BYTES);
@@ -72,8 +74,8 @@ pub(crate) fn local() -> Result<Engine> {
     Engine::new(&config).map_err(error("starting"))
 }
 
-/// Returns whether the system gives this process one thread a processor at once. Parallel compilation
-/// panics where one is missing.
+/// Returns true if the system gives this process one thread per processor at once. Parallel
+/// compilation panics if a thread cannot start.
 #[cfg(feature = "compiler")]
 fn threads_start() -> bool {
     let count = std::thread::available_parallelism().map_or(1, usize::from);
@@ -85,7 +87,7 @@ fn threads_start() -> bool {
     })
 }
 
-/// An engine that only compiles, for a named level and never for this machine.
+/// Creates an engine that only compiles, for a named level and never for this machine.
 #[cfg(feature = "compiler")]
 pub(crate) fn foreign(baseline: Baseline) -> Result<Engine> {
     let mut config = config()?;
@@ -102,16 +104,17 @@ pub(crate) fn foreign(baseline: Baseline) -> Result<Engine> {
     Engine::new(&config).map_err(error("starting"))
 }
 
-/// What an engine and code must have in common: SHA-256 over the list and the level's flags.
+/// Returns the id that an engine and code must have in common: SHA-256 over the settings, and the
+/// level's target and flags.
 pub(crate) fn id(baseline: Baseline) -> [u8; 32] {
     let text = format!("{SETTINGS:?} {} {:?}", baseline.triple(), baseline.flags());
     Sha256::digest(text).into()
 }
 
-/// Returns the cause that keeps a component from being linked or instantiated: the contract, or the
+/// Returns the error of a component that cannot be linked or instantiated: the contract, or the
 /// system. It is neither a trap nor a limit of the kernel.
 pub(crate) fn unfit(kernel: &str, e: &wasmtime::Error) -> Error {
-    // Of the crate that makes the calls, wasmtime hands over the words alone.
+    // wasmtime passes on the errors of the crate that makes the system calls only as text.
     if e.root_cause().to_string().contains("(os error ") {
         let causes: Vec<String> = e.chain().map(ToString::to_string).collect();
         let reason = format!(

@@ -1,16 +1,16 @@
-//! What can go wrong with a kernel, and whose fault it is.
+//! Errors of kernels, by the party at fault: the kernel, the caller or the host.
 
 use std::path::PathBuf;
 
-/// The result of working with a kernel.
+/// Result of an operation with a kernel.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A typed error that a kernel returned, or that a host call gave it.
+/// Typed error that a kernel returned, or that a host call returned to it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GuestError {
     /// `shape`, `argument`, `limit`, `deadline`, `unsupported` or `kernel`.
     pub kind: &'static str,
-    /// What it says.
+    /// Message of the error.
     pub text: String,
 }
 
@@ -20,148 +20,149 @@ impl std::fmt::Display for GuestError {
     }
 }
 
-/// An error of the kernel host.
+/// Error of the kernel host.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The component does not keep the contract.
+    /// The component does not fulfil the contract.
     #[error("kernel `{kernel}` does not fit the contract {contract}:\n{differences}", contract = crate::CONTRACT)]
     Contract {
-        /// The kernel.
+        /// Name of the kernel.
         kernel: String,
-        /// One a line.
+        /// Differences, one per line.
         differences: String,
     },
     /// The component cannot be compiled.
     #[error("kernel `{kernel}` cannot be compiled: {reason}")]
     Compile {
-        /// The kernel.
+        /// Name of the kernel.
         kernel: String,
-        /// Why.
+        /// Error text of the compiler.
         reason: String,
     },
-    /// The component is larger than what is compiled.
+    /// The component is larger than the limits of compilation.
     #[error(
         "kernel `{kernel}` is not compiled: limit {limit}: {found} {unit} found, {allowed} allowed; build it with less in it: \
          optimised, without debug information and code that it does not use"
     )]
     TooLarge {
-        /// The kernel.
+        /// Name of the kernel.
         kernel: String,
-        /// The limit's name, for instance `functions`.
+        /// Name of the limit, for instance `functions`.
         limit: &'static str,
-        /// The unit of both figures.
+        /// Unit of both figures.
         unit: &'static str,
-        /// How much there is at least: what follows is not counted.
+        /// Lower bound of the figure that was found. The rest of the component is not counted.
         found: u64,
-        /// The most that is compiled.
+        /// Maximum that is compiled.
         allowed: u64,
     },
-    /// The kernel, or a host call it made, answered with a typed error. Trying again gives the
-    /// same.
+    /// The kernel, or a host call that it made, returned a typed error. A retry gives the same
+    /// error.
     #[error("kernel `{kernel}`, {place}: {error}")]
     Guest {
-        /// The kernel.
+        /// Name of the kernel.
         kernel: String,
-        /// Where: `open`, `forward`, ...
+        /// Function that failed: `open`, `forward`, ...
         place: String,
-        /// What.
+        /// Error that was returned.
         error: GuestError,
     },
-    /// The kernel trapped: a bug in it, or a limit. Its instance is gone.
+    /// The kernel trapped, because of a bug or a limit. Its instance is dropped.
     #[error("kernel `{kernel}` trapped in {place}: {reason}")]
     Trap {
-        /// The kernel.
+        /// Name of the kernel.
         kernel: String,
-        /// Where.
+        /// Function that trapped, or `instantiation`.
         place: String,
-        /// The panic's text and line, or the limit with both figures.
+        /// Text and line of the panic, or the limit with both figures.
         reason: String,
     },
     /// The kernel broke a promise of its signature.
     #[error("kernel `{kernel}`, {place}: {reason}")]
     Promise {
-        /// The kernel.
+        /// Name of the kernel.
         kernel: String,
-        /// Where.
+        /// Function that broke the promise.
         place: String,
-        /// What was promised and what was found.
+        /// The promise, and the difference that was found.
         reason: String,
     },
-    /// A place in the cache cannot be used.
+    /// A file or folder of the cache cannot be used.
     #[error("kernel cache {path}: {source}", path = path.display())]
     Cache {
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// Why.
+        /// Reason.
         source: std::io::Error,
     },
-    /// Compiled code from elsewhere is not loaded.
+    /// Signed code, compiled elsewhere, is refused.
     #[error("compiled code of kernel `{kernel}`: {source}")]
     Artefact {
-        /// The kernel.
+        /// Name of the kernel.
         kernel: String,
-        /// Why.
+        /// Reason.
         source: crate::artefact::Refusal,
     },
-    /// No level of processors has this name.
+    /// No processor level has this name.
     #[error("no processor level is called `{found}`; there are x86-64-v3 and neoverse-n1")]
     Baseline {
-        /// The name.
+        /// Name that was given.
         found: String,
     },
     /// The file of the signing key cannot be used.
     #[error("signing key {path}: {source}", path = path.display())]
     SigningKey {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Reason.
         source: std::io::Error,
     },
     /// The text is no public key.
     #[error("`{found}` is no public key: {reason}")]
     PublicKey {
-        /// The text, at most 80 characters.
+        /// Text that was given, cut to 80 characters.
         found: String,
-        /// Why.
+        /// Reason.
         reason: &'static str,
     },
-    /// A request or an answer that is none, or does not fit what it belongs to.
+    /// A request or an answer is malformed, or does not fit the other one.
     #[error("{place}: {reason}")]
     Wire {
-        /// Where in it.
+        /// Call, task or field where the error was found.
         place: String,
-        /// What was found, and what is allowed.
+        /// Value that was found, and the allowed values.
         reason: String,
     },
-    /// A worker died, did not answer in time or could not be reached: not the kernel's doing.
+    /// A worker failed, did not answer in time or could not be reached. The kernel is not the
+    /// cause.
     #[error("{place}: {reason}")]
     Host {
-        /// What was being done.
+        /// Task or request that failed.
         place: String,
-        /// What happened.
+        /// Description of the failure.
         reason: String,
     },
     /// wasmtime itself failed.
     #[error("the WebAssembly engine failed while {doing}: {reason}")]
     Engine {
-        /// What it was doing.
+        /// Operation that failed.
         doing: &'static str,
-        /// Why.
+        /// Reason.
         reason: String,
     },
-    /// Matrices of the host.
+    /// An operation on matrices of the host failed.
     #[error("{place}: {source}")]
     Tensor {
-        /// Where.
+        /// Kernel and function, or call, of the operation.
         place: String,
-        /// Why.
+        /// Reason.
         source: eciton_tensor::Error,
     },
 }
 
 impl Error {
-    /// Returns whether a limit ended it ([`Limits`](crate::Limits)).
+    /// Returns true if a limit caused the error ([`Limits`](crate::Limits)).
     pub fn is_limit(&self) -> bool {
         match self {
             Self::TooLarge { .. } => true,
@@ -171,7 +172,8 @@ impl Error {
         }
     }
 
-    /// Returns whether the same task may succeed if it is tried again: only faults of the host.
+    /// Returns true if the same task may succeed when it is tried again. Only faults of the host
+    /// qualify.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Engine { .. } | Self::Cache { .. } | Self::Host { .. })
     }

@@ -1,4 +1,5 @@
-//! A running kernel: warm between tasks, without a handle from the last one, gone after a trap.
+//! Running instance of a kernel. It stays warm between tasks, without handles of the last task, and
+//! is dropped after a trap.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -41,16 +42,16 @@ impl ResourceLimiter for State {
     }
 }
 
-/// What an instance exports.
+/// Exports of an instance, by the kind of the kernel.
 enum Exports {
     Rows(VertexKernel),
     Edges(EdgeKernel),
 }
 
-/// One instance of a kernel, for one thread.
+/// Instance of a kernel, for one thread.
 pub struct Instance {
     store: Store<State>,
-    /// What ends its guest's calls.
+    /// Tick counter of the runtime. Host calls compare it with the end of the task's time.
     clock: Arc<AtomicU64>,
     exports: Exports,
     layers: Vec<(Arc<Layer>, ResourceAny)>,
@@ -62,35 +63,35 @@ impl std::fmt::Debug for Instance {
     }
 }
 
-/// Layers that an instance keeps open.
+/// Maximum number of layers that an instance keeps open.
 const OPEN_LAYERS: usize = 256;
 
-/// What a task leaves behind besides what it wrote.
+/// Log and figures of a finished task. Its rows and sums are in their targets.
 #[derive(Debug, Default)]
 pub struct Finished {
     /// Lines that the kernel logged.
     pub log: Vec<String>,
-    /// Linear memory that its instance has grown to, bytes.
+    /// Linear memory that the instance has grown to, bytes.
     pub guest_memory_bytes: usize,
-    /// Bytes of rows that it copied into its memory or out of it.
+    /// Bytes of rows that the kernel copied into its memory or out of it.
     pub copied_bytes: u64,
-    /// How near it came to limits; nothing where it ran elsewhere.
+    /// Peak use of limited resources. It is zero if the task ran elsewhere.
     pub peak: Peak,
 }
 
-/// The most that a task, or a block of an edge kernel's, had of what is limited.
+/// Peak use of limited resources, by a task or by a block of an edge kernel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Peak {
-    /// Bytes of the scratch matrices that it made (`matrix-bytes`).
+    /// Bytes of the scratch matrices that the task made (`matrix-bytes`).
     pub matrix_bytes: u64,
-    /// Handles alive at once (`handles`).
+    /// Number of handles alive at once (`handles`).
     pub handles: u64,
-    /// Bytes that one call of the host copied (`call-bytes`).
+    /// Bytes that one host call copied (`call-bytes`).
     pub call_bytes: u64,
 }
 
 impl Peak {
-    /// The larger of each.
+    /// Returns the larger value of each figure.
     pub fn max(self, other: Self) -> Self {
         Self {
             matrix_bytes: self.matrix_bytes.max(other.matrix_bytes),
@@ -101,7 +102,7 @@ impl Peak {
 }
 
 impl Instance {
-    /// A fresh instance.
+    /// Creates a fresh instance.
     pub fn new(kernel: &Kernel) -> Result<Self> {
         let runtime = kernel.runtime();
         let mut store = Store::new(runtime.engine(), State::new(runtime.limits().clone()));
@@ -118,7 +119,7 @@ impl Instance {
         };
         let exports = match made {
             Ok(b) => b,
-            // Neither a trap nor a limit: an export has another type than the contract's.
+            // This is neither a trap nor a limit: an export has another type than the contract's.
             Err(e) if e.downcast_ref::<wasmtime::Trap>().is_none() && store.data().limit_hit.is_none() => {
                 return Err(crate::engine::unfit(kernel.name(), &e));
             }
@@ -133,7 +134,7 @@ impl Instance {
         self.store.data_mut().ends(&self.clock, time);
     }
 
-    /// Refuses handles that the kernel kept beyond a call which lends it none.
+    /// Refuses handles that the kernel kept after a call that lends it none.
     fn kept_none(&mut self, name: &str, place: &str) -> Result<()> {
         match self.store.data().handles() {
             0 => Ok(()),
@@ -224,8 +225,8 @@ impl Instance {
         Ok(handle)
     }
 
-    /// Runs an edge kernel, block by block, each within the limits of a call. After an error the instance must
-    /// not be used again.
+    /// Runs an edge kernel, block by block, each within the limits of a call. After an error the
+    /// instance must not be used again.
     pub(crate) fn run_edges(&mut self, layer: &Arc<Layer>, call: EdgeCall) -> Result<Finished> {
         let handle = self.layer(layer)?;
         let (name, place) = (layer.kernel().name(), call.kind.name());
@@ -340,7 +341,7 @@ fn wrong_kind(kernel: &str, place: &str) -> Error {
 }
 
 fn ticks(time: Duration) -> u64 {
-    // One more, for the first tick may come at once.
+    // One more tick, because the first one may come at once.
     u64::try_from(time.as_nanos().div_ceil(Limits::TICK.as_nanos())).unwrap_or(u64::MAX / 2).saturating_add(1)
 }
 
@@ -379,7 +380,7 @@ fn trap(kernel: &str, place: &str, e: &wasmtime::Error, state: &State) -> Error 
         }
         (Some(trap), None, None) => trap.to_string(),
         (None, None, None) => match e.root_cause().to_string() {
-            // wasmtime's words for what `set_hostcall_fuel` bounds.
+            // wasmtime's error text for the limit that `set_hostcall_fuel` sets.
             text if text.contains("fuel allocated for hostcalls") => format!(
                 "limit call-bytes: more than {} bytes handed to the host in one call",
                 state.limits.call_bytes
@@ -390,7 +391,7 @@ fn trap(kernel: &str, place: &str, e: &wasmtime::Error, state: &State) -> Error 
     Error::Trap { kernel: kernel.to_owned(), place: place.to_owned(), reason }
 }
 
-/// The instances of one thread, one a kernel.
+/// Instances of one thread, one per kernel.
 #[derive(Debug, Default)]
 pub struct Instances {
     warm: Vec<(Arc<Kernel>, Instance)>,
@@ -398,20 +399,21 @@ pub struct Instances {
 }
 
 impl Instances {
-    /// None yet; with `fresh`, none is ever used twice.
+    /// Creates an empty set of instances. If `fresh`, no instance is used twice.
     pub fn new(fresh: bool) -> Self {
         Self { fresh, ..Self::default() }
     }
 
-    /// Throws all instances away.
+    /// Drops all instances.
     pub fn clear(&mut self) {
         self.warm.clear();
     }
 
-    /// Runs a call's steps one after the other on warm instances; drops the instance of a step that failed.
+    /// Runs a call's steps in order on warm instances. The instance of a failed step is dropped.
     ///
     /// # Errors
-    /// [`Error::Wire`] for a call that contradicts itself or wants rows kept here; the failed step's error.
+    /// [`Error::Wire`] if the call contradicts itself or asks to keep rows here; otherwise the
+    /// error of the failed step.
     pub fn run(&mut self, call: Call) -> Result<Finished> {
         let (mut slots, steps) = Slots::new(call)?;
         let mut all = Finished::default();

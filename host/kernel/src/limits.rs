@@ -1,4 +1,4 @@
-//! What a kernel may use.
+//! Limits on the resources that a kernel uses.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ pub struct Limits {
     pub call_bytes: u64,
     /// Multiply-adds of one call of the host (`call-work`).
     pub call_work: u64,
-    /// How long one call waits for rows to arrive (`arrival`).
+    /// Time that one call waits for rows to arrive (`arrival`).
     pub arrival: Duration,
     /// Bytes that a task may write to the log (`log-bytes`).
     pub log_bytes: u64,
 }
 
 impl Limits {
-    /// How often the clock that interrupts guests ticks.
+    /// Period of the clock that interrupts guests.
     pub const TICK: Duration = Duration::from_millis(10);
 }
 

@@ -45,7 +45,7 @@ pub(crate) struct Gradients {
     pub after_bias: Option<u32>,
 }
 
-/// What a prologue borrows from: its bias row and the rows' ids.
+/// Owner of the data that a prologue borrows: its bias row and the row ids.
 struct BeforeHeld {
     bias: Option<Vec<f32>>,
     activation: Activation,
@@ -53,7 +53,7 @@ struct BeforeHeld {
     numbers: RowNumbers,
     /// The first row's place among `numbers`.
     first: usize,
-    /// How many rows of the operand each of those rows is cut into.
+    /// Number of operand rows into which each numbered row is cut.
     cut: usize,
 }
 

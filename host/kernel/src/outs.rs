@@ -38,13 +38,13 @@ impl Coverage {
     }
 }
 
-/// How the rows of a place are seen.
+/// View of the rows of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Laid {
     AsTheyAre,
     /// Each cut into so many.
     Split(u32),
-    /// So many put together.
+    /// One row of the view for every N rows.
     Grouped(u32),
 }
 
@@ -99,7 +99,7 @@ pub(crate) enum Place {
         extents: Vec<u32>,
         written: Coverage,
         scratch: Option<Buffer>,
-        /// Where they go at the end, rounded.
+        /// Destination in bfloat16, to which the rows are rounded at the end of the task.
         rounds: Option<WriteHalf>,
     },
     /// A sum over rows.
@@ -117,7 +117,7 @@ impl Place {
         }
     }
 
-    /// What is missing, in words.
+    /// Returns a description of the values that were not written.
     pub(crate) fn unwritten(&self) -> Option<String> {
         match self {
             Self::Rows { written, count, .. } => written

@@ -24,13 +24,12 @@ use crate::instance::Instance;
 use crate::limits::Limits;
 use crate::state::State;
 
-/// How a runtime is set up.
+/// Settings of a runtime.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     /// Bounds on every kernel.
     pub limits: Limits,
-    /// Where compiled code is kept; none: nothing is kept. A build without a compiler keeps
-    /// nothing.
+    /// Cache of compiled code. If `None`, or in a build without a compiler, nothing is cached.
     pub cache: Option<Cache>,
 }
 
@@ -82,7 +81,7 @@ impl Runtime {
         self.engine.increment_epoch();
     }
 
-    /// What [`Runtime::tick`] advances.
+    /// Returns the counter that [`Runtime::tick`] advances.
     pub(crate) fn clock(&self) -> &Arc<AtomicU64> {
         &self.clock
     }
@@ -205,7 +204,7 @@ impl Kernel {
         &self.pre
     }
 
-    /// What it works on.
+    /// Returns the domain of the kernel: rows or edges.
     pub fn on(&self) -> On {
         match self.pre {
             Pre::Rows(_) => On::Rows,
@@ -288,7 +287,7 @@ impl Layer {
         &self.kernel
     }
 
-    /// What it reads, writes, learns and needs.
+    /// Returns the signature: inputs, outputs, parameters and requirements of the layer.
     pub fn signature(&self) -> &Signature {
         &self.signature
     }
@@ -302,7 +301,7 @@ impl Layer {
         self.inputs.get(2).map_or(0, |row| row.iter().product())
     }
 
-    /// What it was opened with, for errors.
+    /// Returns the input extents and attributes that the layer was opened with, as text for errors.
     pub(crate) fn given(&self) -> String {
         let attributes: Vec<String> =
             self.attributes.iter().map(|a| format!("{} = {}", a.name, a.value)).collect();

@@ -40,7 +40,8 @@ pub(crate) fn open(path: &Path) -> io::Result<[u8; LEN]> {
     }
 }
 
-/// Whether there is a secret; `Err`: there is one that is not taken.
+/// Returns true if the file exists and has a valid secret. A file that [`read`] refuses is an
+/// error.
 pub(crate) fn look(path: &Path) -> io::Result<bool> {
     match eciton_input::file::open(path) {
         Ok(file) => read(file, path).map(|_| true),

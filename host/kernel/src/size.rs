@@ -75,7 +75,7 @@ fn of(count: Count) -> (&'static str, &'static str, u64) {
 /// Why a component is not measured to its end.
 #[derive(Debug)]
 enum Refusal {
-    /// So much of this, and perhaps more: what follows was not counted.
+    /// The count exceeds its limit. The value is a lower bound, because counting stopped there.
     TooLarge(Count, u64),
     Malformed(wasmparser::BinaryReaderError),
 }
@@ -112,15 +112,15 @@ impl Size {
 /// A component or module that is being read.
 #[derive(Debug, Default)]
 struct Open {
-    /// Of a module: parameters by type.
+    /// Number of parameters of each function type, if this is a module.
     parameters: Vec<u64>,
-    /// Of a component: modules that it instantiates, and calls that pass its border.
+    /// Instances of modules and calls across the component's border, if this is a component.
     own: Linked,
-    /// Of a component: components that it instantiates.
+    /// Number of component instances, if this is a component.
     children: u64,
 }
 
-/// What a component comes to once it is linked.
+/// Totals of a linked component, with all that it instantiates.
 #[derive(Debug, Default, Clone, Copy)]
 struct Linked {
     instances: u64,
@@ -241,7 +241,7 @@ mod tests {
         wat::parse_str(text).unwrap()
     }
 
-    /// What a component of this text is refused for: limit, and how much there is.
+    /// Returns the name of the limit that refuses this component, and the measured count.
     fn refused(text: &str) -> (&'static str, u64) {
         refusal(&wasm(text))
     }

@@ -50,7 +50,7 @@ enum Leased {
 struct Slot {
     spec: Local,
     made: Option<Stored>,
-    /// Where it lies if it leaves.
+    /// Destination of a slot that leaves the call.
     home: Option<Stored>,
     /// The last step that touches it; `usize::MAX` if it leaves.
     last: usize,
@@ -248,7 +248,7 @@ impl Stored {
         })
     }
 
-    /// With zeros in some rows.
+    /// Sets the given rows to zero.
     fn cleared(self, rows: Range<usize>) -> Result<Self> {
         match &self {
             _ if rows.is_empty() => {}

@@ -1,4 +1,4 @@
-//! What one task owns on the host's side: handles, scratch, the record of what went wrong.
+//! Data of one task on the host: handles, scratch matrices, and the record of its errors.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -113,7 +113,7 @@ impl<T> Table<T> {
 /// A view of a place to write.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OutView {
-    /// Which of [`State::places`].
+    /// Index into [`State::places`].
     pub place: usize,
     pub start: usize,
     pub count: usize,
@@ -122,10 +122,10 @@ pub(crate) struct OutView {
     pub laid: Laid,
 }
 
-/// What a kernel asks of its task besides what its function is called with.
+/// Data that a kernel requests in addition to the arguments of its function.
 #[derive(Debug, Default)]
 pub(crate) struct Given {
-    /// What each row counts: `[n, 1]`; `None`: each 1.
+    /// Weight of each row: `[n, 1]`. If `None`, each weight is 1.
     pub row_weights: Option<Matrix>,
     /// True if the task cannot be right unless the kernel asks for them: rows count, and differ.
     pub to_ask: bool,
@@ -143,7 +143,7 @@ pub(crate) struct State {
     pub places: Vec<Option<Place>>,
     pub grid: Arc<Grid>,
     pub row_numbers: RowNumbers,
-    /// What the guest may ask of its task; none outside of one.
+    /// Data that the guest may request. `None` outside of a task.
     pub given: Option<Given>,
     pub seed: u64,
     pub epoch: u32,
@@ -166,7 +166,7 @@ pub(crate) struct State {
     /// A limit that a trap was about.
     pub limit_hit: Option<String>,
     pub memory_bytes: usize,
-    /// Of rows, into the guest and out of it.
+    /// Bytes of rows copied into the guest and out of it.
     pub copied_bytes: u64,
     pub peak: Peak,
 }

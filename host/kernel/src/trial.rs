@@ -138,16 +138,16 @@ impl Place {
     }
 }
 
-/// What a layer made of a trial's values.
+/// Outputs and gradients that a layer computes from a trial's values.
 #[derive(Debug, Clone, PartialEq)]
 struct Outcome {
     outputs: Vec<Values>,
-    /// Of inputs, then of parameters: of the sum of the outputs times the trial's weights, or of
+    /// Gradients of the inputs, then of the parameters, for the weighted sum of the outputs or for
     /// the loss.
     gradients: Vec<Values>,
 }
 
-/// What of a kernel a trial calls.
+/// Functions of a kernel that a trial calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     /// `forward`, then `backward` (of an edge kernel both of them).
@@ -158,7 +158,7 @@ enum Way {
 
 /// A call with all that it reads, and writes to, in place.
 type Ready<'a> = Box<dyn FnOnce() -> Result<Finished> + 'a>;
-/// Who makes a trial's calls; the function's name comes first.
+/// Caller of a trial's functions. Its first argument is the name of the function.
 type Watch<'a> = dyn FnMut(&'static str, Ready<'_>) -> Result<()> + 'a;
 
 /// A layer and random values for it.
@@ -171,12 +171,13 @@ pub struct Trial {
     parameters: Vec<Values>,
     /// Weights of the outputs, which are the gradients that backward is given.
     up: Vec<Values>,
-    /// What `loss` compares with, of each kind.
+    /// Targets for `loss`: classes here, numbers in `values`.
     classes: Arc<[u32]>,
     values: Option<Values>,
     /// The rows that `loss` counts.
     counting: Arc<[u32]>,
-    /// What each row counts in it; none: each 1, or the kernel cannot ask.
+    /// Weight of each row in the loss. If `None`, each weight is 1, or the kernel does not support
+    /// weights.
     row_weights: Option<Values>,
     lists: RandomLists,
     /// True if inputs, and gradients of outputs, arrive in pieces, as they do in a function.

@@ -60,13 +60,13 @@ pub const MAX_NAME_BYTES: usize = 1024;
 /// Rows of more bytes than this are worth streaming ([`Request::streamables`]).
 pub const STREAM_BYTES: u64 = 256 << 10;
 
-/// Where a tensor lies.
+/// Location of a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
-    /// Which of [`Request::objects`]; none: the request's own frame.
+    /// Index into [`Request::objects`]. If `None`, the tensor is in the request's own frame.
     pub object: Option<u32>,
-    /// Which part of that frame.
+    /// Index of the part of that frame.
     pub part: u32,
 }
 

@@ -1,8 +1,8 @@
-//! A level of processor that code is compiled for: a name, a target and its instructions.
+//! Processor level that code is compiled for: a name, a target and instructions.
 
 use crate::error::{Error, Result};
 
-/// The processors that functions run on, by what all of them have.
+/// Levels of the processors that functions run on, by their common instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Baseline {
     /// x86-64 with AVX2, BMI and FMA; no AVX-512.
@@ -12,10 +12,10 @@ pub enum Baseline {
 }
 
 impl Baseline {
-    /// All of them.
+    /// All levels.
     pub const ALL: [Self; 2] = [Self::X86_64V3, Self::NeoverseN1];
 
-    /// `x86-64-v3` or `neoverse-n1`.
+    /// Returns the name of the level: `x86-64-v3` or `neoverse-n1`.
     pub fn name(self) -> &'static str {
         match self {
             Self::X86_64V3 => "x86-64-v3",
@@ -23,7 +23,7 @@ impl Baseline {
         }
     }
 
-    /// The level of this name.
+    /// Returns the level of this name.
     pub fn parse(name: &str) -> Result<Self> {
         Self::ALL
             .into_iter()
@@ -31,7 +31,7 @@ impl Baseline {
             .ok_or_else(|| Error::Baseline { found: name.to_owned() })
     }
 
-    /// What the compiler is asked for.
+    /// Returns the target triple for the compiler.
     pub fn triple(self) -> &'static str {
         match self {
             Self::X86_64V3 => "x86_64-unknown-linux-gnu",
@@ -39,7 +39,7 @@ impl Baseline {
         }
     }
 
-    /// The instructions that code may use, as Cranelift names them.
+    /// Returns the instructions that code may use, by their names in Cranelift.
     pub(crate) fn flags(self) -> &'static [&'static str] {
         match self {
             Self::X86_64V3 => &[
@@ -60,12 +60,13 @@ impl Baseline {
         }
     }
 
-    /// The level of this machine; none: it is older than all of them, or something else.
+    /// Returns the level of this machine. `None` if the machine is older than all levels, or of
+    /// another architecture.
     pub fn of_this_machine() -> Option<Self> {
         Self::ALL.into_iter().find(|b| b.missing().is_empty())
     }
 
-    /// What this machine lacks for code of this level.
+    /// Returns the instructions of this level that this machine lacks, or the architecture.
     #[cfg_attr(
         not(any(target_arch = "x86_64", target_arch = "aarch64")),
         allow(unused_mut, unused_variables)

@@ -1,23 +1,24 @@
-//! From a component to signed code.
+//! Compiles a component to signed code.
 
 use super::{Baseline, Heading, Signer, seal};
 use crate::cache::Cache;
 use crate::error::{Error, Result};
 use crate::{Limits, Runtime, Settings, cache, engine};
 
-/// Compiles a component for a level of processors, never for this machine, and signs the code.
+/// Compiles a component for a processor level, never for this machine, and signs the code.
 ///
 /// # Errors
-/// [`Error::TooLarge`], [`Error::Contract`] and [`Error::Compile`] as [`Runtime::load`] gives them; [`Error::Artefact`]
-/// where the code is larger than [`super::MAX_BYTES`].
+/// [`Error::TooLarge`], [`Error::Contract`] and [`Error::Compile`] as from [`Runtime::load`];
+/// [`Error::Artefact`] if the code is larger than [`super::MAX_BYTES`].
 pub fn compile(name: &str, component: &[u8], baseline: Baseline, signer: &Signer) -> Result<Vec<u8>> {
     compile_once(name, component, baseline, signer, None)
 }
 
-/// As [`compile`]; the code is taken from `cache` if it is there, and kept there if it is not.
+/// Compiles a component like [`compile`]. Code in `cache` is not compiled again; new code is
+/// written to `cache`.
 ///
 /// # Errors
-/// The same.
+/// The errors of [`compile`].
 pub fn compile_once(
     name: &str,
     component: &[u8],
@@ -35,7 +36,7 @@ pub fn compile_once(
                 .precompile_component(component)
                 .map_err(|e| Error::Compile { kernel: name.to_owned(), reason: format!("{e:#}") })?;
             if let Some(cache) = cache {
-                // What is not kept is compiled again.
+                // Code that cannot be cached is compiled again the next time.
                 let _ = cache.put(engine, &digest, &code);
             }
             code
@@ -43,7 +44,7 @@ pub fn compile_once(
     };
     let sealed = seal(&Heading::new(baseline, digest), &code, signer)
         .map_err(|source| Error::Artefact { kernel: name.to_owned(), source })?;
-    // The contract is checked as a runtime does it. A machine that cannot run the code runs its own.
+    // A runtime checks the contract. If this machine cannot run the code, it compiles its own.
     let settings = Settings { limits: Limits::default(), cache: None };
     let runtime = Runtime::new(settings)?;
     match baseline.missing().is_empty() {

@@ -1,4 +1,4 @@
-//! The pair of keys that vouches for compiled code: the deployer's and everybody's.
+//! Key pair that authenticates compiled code: the deployer's secret key, and the public key.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use super::hex;
 use crate::error::{Error, Result};
 use crate::secret;
 
-/// The secret half (Ed25519). It stays on the deployer's machine.
+/// Secret key (Ed25519). It stays on the deployer's machine.
 pub struct Signer(SigningKey);
 
 impl std::fmt::Debug for Signer {
@@ -18,21 +18,22 @@ impl std::fmt::Debug for Signer {
 }
 
 impl Signer {
-    /// Reads the key of this file (32 bytes that nobody else may read); makes one where there is none.
+    /// Reads the key in this file (32 bytes that nobody else may read). If there is no file, it
+    /// makes a key.
     pub fn open(path: &Path) -> Result<Self> {
         let key = secret::open(path).map_err(|source| Error::SigningKey { path: path.to_owned(), source })?;
         Ok(Self(SigningKey::from_bytes(&key)))
     }
 
-    /// Reads the key of this file; `None` where there is none, or this user may not look. It makes
-    /// nothing.
+    /// Reads the key in this file, and never makes one. `None` if there is no file, or if this user
+    /// may not read it.
     pub fn existing(path: &Path) -> Result<Option<Self>> {
         let key = secret::existing(path);
         let key = key.map_err(|source| Error::SigningKey { path: path.to_owned(), source })?;
         Ok(key.map(|key| Self(SigningKey::from_bytes(&key))))
     }
 
-    /// The public half.
+    /// Returns the public key.
     pub fn verifier(&self) -> Verifier {
         Verifier(self.0.verifying_key())
     }
@@ -42,12 +43,13 @@ impl Signer {
     }
 }
 
-/// The public half: whose code is loaded. Printed as 64 hex digits.
+/// Public key that verifies code before it is loaded. It is printed as 64 hex digits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Verifier(VerifyingKey);
 
 impl Verifier {
-    /// The key of these 64 hex digits. Weak keys, under which anything can be signed, are refused.
+    /// Parses a key of 64 hex digits. Weak keys are refused, because anything can be signed under
+    /// them.
     pub fn parse(text: &str) -> Result<Self> {
         let refuse = |reason| Error::PublicKey { found: text.chars().take(80).collect(), reason };
         let digits: Option<Vec<u8>> =

@@ -25,7 +25,8 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Of an image of this shape, images first; with their number down and across, and the values of each.
+    /// Returns the windows of images with this shape (the number of images is the first extent),
+    /// their number down and across, and the values per window.
     fn of(self, op: &str, shape: &[u32]) -> Result<(Windows, usize, usize), Failure> {
         let &[_, height, width, channels] = shape else {
             return Err(shape_error(op, "images (four extents)", vec![0, 0, 0, 0], shape.to_vec()));

@@ -1,4 +1,4 @@
-//! How long a kernel takes.
+//! Measures the time that a kernel takes.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::instance::Instance;
 pub struct Timed {
     /// The function.
     pub function: &'static str,
-    /// Of each call, ascending.
+    /// Seconds of each call, ascending.
     pub seconds: Vec<f64>,
     /// Bytes that a call copies between the host and the guest.
     pub copied_bytes: u64,
@@ -25,7 +25,7 @@ impl Timed {
     }
 }
 
-/// What [`Trial::bench`] found.
+/// Result of [`Trial::bench`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bench {
     /// Each function's calls on all rows of the trial, on one thread, on a warm instance.

@@ -1,4 +1,4 @@
-//! What a kernel computes against what the contract asks of it.
+//! Compares the results of a kernel with the requirements of the contract.
 
 use eciton_tensor::{View, signs};
 
@@ -9,27 +9,26 @@ use crate::instance::Instance;
 /// Steps of a difference, relative to values in (-1, 1): the smaller, the less a curve matters, the
 /// more f32's rounding does.
 const STEPS: [f32; 3] = [0.02, 0.006, 0.002];
-/// How far a gradient may be from the nearest of the differences.
+/// Maximum relative distance between a gradient and the nearest finite difference.
 const ALLOWED: f64 = 0.02;
 /// A derivative smaller than this share of its terms' size says nothing in f32.
 const SMALL: f64 = 0.02;
-/// And so does one under this share of the size of what the function gives: of one edge, weights by
-/// a softmax are 1 wherever the vertex is, and what is found of their derivative is rounding.
+/// A derivative below this share of the function's value is not compared either. With one edge,
+/// softmax weights are always 1, and the differences show only rounding.
 const VANISHING: f64 = 1e-4;
 /// Magnitudes of values that are large, and tiny, where a kernel is tried on such: those of a
 /// network that has lost its scale, whose squares are still finite, and those whose squares are
 /// zero.
 const EXTREMES: [f32; 2] = [1e4, 1e-30];
-/// How far what a loss gives may be from what its rows' weights say, for its own rounding.
+/// Maximum relative distance between a weighted loss and its expected value, for rounding.
 const WEIGHED: f64 = 1e-4;
 
-/// What was looked at.
+/// Property of a kernel that a check tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
     /// The same bits from a fresh instance and from one that has run before.
     Repeats,
-    /// Of a vertex kernel, the same bits from rows that arrive in pieces and from rows that are
-    /// there.
+    /// A vertex kernel gives the same bits for rows that arrive in pieces and for complete rows.
     Streams,
     /// Finite values from finite values.
     Finite,
@@ -67,12 +66,12 @@ impl Found {
 /// One check.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judgement {
-    /// What was looked at.
+    /// The tested property.
     pub of: Found,
-    /// Where it is worst, for instance ``parameter `weight` ``.
+    /// The tensor with the largest difference, for instance ``parameter `weight` ``.
     pub place: String,
-    /// How far apart, 0 to 1; for [`Found::Gradient`] and [`Found::Weights`] relative to the larger
-    /// of both.
+    /// Difference, 0 to 1. For [`Found::Gradient`] and [`Found::Weights`] it is relative to the
+    /// larger of both values.
     pub figure: f64,
     /// True if that is as it should be.
     pub holds: bool,
@@ -82,7 +81,7 @@ fn run(trial: &Trial, instance: &mut Instance, way: Way) -> Result<Outcome> {
     trial.run(instance, way, true, &mut |_, call| call().map(drop))
 }
 
-/// What the sum of is derived: outputs times their weights; of a loss, the loss.
+/// Returns the terms of the sum that is differentiated: outputs times their weights, or the loss.
 fn terms(trial: &Trial, way: Way, outcome: &Outcome) -> impl Iterator<Item = f64> {
     let of = move |(at, o): (usize, &Values)| {
         let up = (way == Way::Passes).then(|| &trial.up[at].values);
@@ -195,7 +194,7 @@ impl Trial {
         [zeros, judge(Found::Extremes, &extremes, |v| !v.is_nan())]
     }
 
-    /// What the loss makes of weights whose meaning is known.
+    /// Checks the loss with row weights of known effect: all 1, all 2, and 0 for some rows.
     fn weighed(&self, instance: &mut Instance) -> Result<Judgement> {
         let of = |weight: &dyn Fn(usize) -> f32| {
             let mut trial = self.clone();
@@ -285,7 +284,7 @@ fn all(outcome: &Outcome) -> impl Iterator<Item = &Values> {
     outcome.outputs.iter().chain(&outcome.gradients)
 }
 
-/// Whether all are of the same bits.
+/// Checks that all outcomes have the same bits.
 fn same(of: Found, first: &Outcome, others: &[Outcome]) -> Judgement {
     for other in others {
         for (a, b) in all(first).zip(all(other)) {

@@ -1,4 +1,4 @@
-//! What of its limits a kernel uses, and whether it uses more the longer it runs.
+//! Measures the share of its limits that a kernel uses, and growth over repeated calls.
 
 use std::time::{Duration, Instant};
 
@@ -17,16 +17,16 @@ pub struct Used {
     pub guest_memory_bytes: usize,
     /// Scratch matrices, handles, bytes of a host call.
     pub peak: Peak,
-    /// Of one call.
+    /// Seconds of one call.
     pub seconds: f64,
 }
 
-/// What [`Trial::usage`] found.
+/// Result of [`Trial::usage`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Usage {
     /// The most in any round.
     pub used: Used,
-    /// How often every function was called.
+    /// Number of calls of each function.
     pub rounds: usize,
     /// The limit that was reached, or what grows.
     pub broken: Option<String>,
@@ -82,7 +82,7 @@ impl Trial {
     }
 }
 
-/// What a later round needed more of than an earlier one.
+/// Returns a description of the resource that a later round used more of than an earlier one.
 fn grown(early: &Used, late: &Used) -> Option<String> {
     let [_, from, to] = ROUNDS;
     let pairs = [

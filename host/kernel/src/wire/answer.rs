@@ -17,7 +17,7 @@ pub const MAX_LOG_BYTES: usize = 256 << 10;
 /// Bytes of each text of a failure; longer ones are cut.
 pub const MAX_TEXT_BYTES: usize = 16 << 10;
 
-/// How a call ended.
+/// Outcome of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -49,13 +49,13 @@ pub enum FailureKind {
 pub struct Failure {
     /// Whose fault it is.
     pub kind: FailureKind,
-    /// Of a guest's error: `shape`, `argument`, `limit`, ...
+    /// Kind of a guest's error: `shape`, `argument`, `limit`, ...
     pub detail: String,
     /// The kernel.
     pub kernel: String,
-    /// Where: `forward`, `open`, ...
+    /// Function that failed: `forward`, `open`, ...
     pub place: String,
-    /// What.
+    /// Error message.
     pub message: String,
 }
 
@@ -134,7 +134,7 @@ impl From<&Error> for Failure {
     }
 }
 
-/// Where the time went, microseconds.
+/// Durations of the phases of a call, microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Times {
@@ -151,7 +151,7 @@ pub struct Times {
     pub previous_send_us: u64,
 }
 
-/// Who answered.
+/// Worker process that answered.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkerInfo {
@@ -159,7 +159,7 @@ pub struct WorkerInfo {
     pub id: String,
     /// Its process.
     pub pid: u32,
-    /// How many events it has taken, this one included.
+    /// Number of events that the process has received, including this one.
     pub invocations: u64,
     /// True if it had answered before.
     pub warm: bool,
@@ -189,9 +189,9 @@ pub struct StoreCounts {
 pub struct AnswerMeta {
     /// [`VERSION`]
     pub version: u32,
-    /// Which attempt of which step.
+    /// Step and attempt.
     pub key: TaskKey,
-    /// How it ended.
+    /// Outcome of the call.
     pub outcome: Outcome,
     /// Lines that the kernel logged.
     pub log: Vec<String>,
@@ -199,11 +199,11 @@ pub struct AnswerMeta {
     pub guest_memory_bytes: u64,
     /// The worker's numeric class.
     pub numeric_class: String,
-    /// Where the time went.
+    /// Durations of the phases of the call.
     pub times: Times,
-    /// Who answered.
+    /// Worker process that answered.
     pub worker: WorkerInfo,
-    /// What was asked of the store.
+    /// Requests to the object store.
     pub store: StoreCounts,
     /// SHA-256 of each slot's rows that stay with the worker, where the request asks for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

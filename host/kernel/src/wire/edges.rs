@@ -21,7 +21,7 @@ const EDGES: &str = "request, edges";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EdgesRef {
-    /// Which function.
+    /// Function of the edge kernel.
     #[serde(with = "text::edge_kind")]
     pub function: EdgeKind,
     /// The rows of other ends that the lists name, each once: `source`, or for sources `passed`.
@@ -32,12 +32,12 @@ pub struct EdgesRef {
     pub offsets: Source,
     /// Ids: for each edge, which of `other` is at its other end.
     pub others: Source,
-    /// What is known of each edge.
+    /// Features of each edge.
     pub known: Option<MatrixRef>,
 }
 
 impl EdgesRef {
-    /// Which function of a vertex kernel it is most like: what it writes follows from that.
+    /// Returns the corresponding function of a vertex kernel, which determines the outputs.
     pub(super) fn kind(&self) -> Kind {
         match self.function {
             EdgeKind::Forward => Kind::Forward,
@@ -116,7 +116,7 @@ struct Lists {
     /// Ascending; each once.
     rows: Vec<u32>,
     offsets: Vec<u32>,
-    /// By edge, which of `rows`.
+    /// Index into `rows` of each edge.
     others: Vec<u32>,
 }
 
@@ -178,7 +178,7 @@ pub(super) fn write(writer: &mut Writer<'_>, call: &EdgeCall<Operand, Write>) ->
     Ok((edges, row_numbers))
 }
 
-/// What is known of each edge, one list after the other.
+/// Returns the edge features in list order, or `None` if the layer has none.
 fn known(call: &EdgeCall<Operand, Write>, lists: &Lists) -> Result<Option<Matrix>> {
     let features = call.lists.features();
     if features == 0 {

@@ -32,8 +32,8 @@ pub(super) const CALL: &str = "call";
 /// The place of a matrix that is written last, until then.
 const LATER: Source = Source { object: None, part: u32::MAX };
 
-/// How a matrix is written: sparse rows keep their values, which are few; what is stored as bfloat16
-/// travels so, which changes nothing.
+/// Returns the encoding of a matrix. Sparse rows have few values and stay f32. Rows that are stored
+/// as bfloat16 are sent as bfloat16, which loses nothing.
 fn written(matrix: &Matrix, encoding: Encoding) -> Encoding {
     match matrix {
         Matrix::Dense(_) if matrix.is_half() => Encoding::Bf16,
@@ -42,7 +42,8 @@ fn written(matrix: &Matrix, encoding: Encoding) -> Encoding {
     }
 }
 
-/// How an answer's rows are written: as bfloat16 too where all of them are stored so; an edge kernel's as f32.
+/// Returns the encoding of an answer's rows: bfloat16 if all of them are stored so, and f32 for an
+/// edge kernel.
 fn answered(call: &Call, encoding: Encoding) -> Encoding {
     let half = |(_, target): &(u32, Target)| matches!(target, Target::Half { .. });
     match call.steps.iter().any(|step| matches!(step, CallStep::Edges(..))) {
@@ -176,7 +177,7 @@ pub fn encode(
     writer.finish().map_err(at(CALL))
 }
 
-/// How each of a call's matrices is written.
+/// Matrices of a call with their encodings.
 struct Matrices<'a> {
     call: &'a Call,
     elsewhere: &'a [(usize, Source)],

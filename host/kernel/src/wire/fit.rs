@@ -1,4 +1,4 @@
-//! Whether a call of a request is one of its layer: counts and extents against the signature.
+//! Checks a call of a request against its layer: counts and extents of the signature.
 
 use eciton_types::signature::{RowsSpec, Signature, TargetKind};
 
@@ -9,7 +9,7 @@ use crate::call::Kind;
 use crate::edges::EdgeKind;
 use crate::error::{Error, Result};
 
-/// How often a function gets a list of its signature.
+/// Matrices of a signature's list that a function receives.
 #[derive(Clone, Copy, PartialEq)]
 enum Given {
     All,

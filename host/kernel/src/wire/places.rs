@@ -1,4 +1,4 @@
-//! What a worker writes to, and the answer made from it.
+//! Buffers that a worker writes to, and the answer that is encoded from them.
 
 use std::time::Instant;
 

@@ -26,7 +26,7 @@ pub struct KernelRef {
 }
 
 impl KernelRef {
-    /// What names this kernel.
+    /// Creates the reference to a kernel.
     pub fn new(kernel: &Kernel) -> Self {
         let digest = kernel.digest().iter().map(|b| format!("{b:02x}")).collect();
         Self { name: kernel.name().to_owned(), digest }
@@ -105,11 +105,12 @@ impl From<TensorKey> for Object {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MatrixRef {
-    /// Where.
+    /// Location of the values.
     pub source: Source,
     /// Extents of one row; of a parameter all but the first.
     pub extents: Vec<u32>,
-    /// How it was written, for dense rows; none: sparse. A hint: the part itself decides.
+    /// Encoding of dense rows, `None` for sparse ones. It is a hint: the header of the frame's part
+    /// decides.
     pub encoding: Option<Encoding>,
 }
 
@@ -121,7 +122,7 @@ pub struct GridPart {
     pub level: u8,
     /// The row after each atom's last.
     pub ends: Vec<u32>,
-    /// How many levels end with each atom.
+    /// Number of levels that end with each atom.
     pub closes: Vec<u8>,
 }
 
@@ -135,7 +136,7 @@ pub enum Numbers {
     List(Source),
 }
 
-/// What rows are compared with.
+/// Targets of the loss.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TargetsRef {
@@ -145,18 +146,18 @@ pub enum TargetsRef {
     Values(MatrixRef),
 }
 
-/// What is known of the rows, for `loss`.
+/// Targets and weights of the rows, for `loss`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LabelledRef {
-    /// Of every row.
+    /// Target of each row.
     pub targets: TargetsRef,
     /// Ids: the local rows that count, ascending.
     pub rows: Source,
-    /// What each of them, or each of its known values, contributes.
+    /// Factor of each counted row, or of each of its known values.
     #[serde(with = "text::float", rename = "weight_bits")]
     pub weight: f32,
-    /// What each row counts beside it: one column; none: each 1.
+    /// Additional weight of each row, one column. If `None`, each weight is 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub row_weights: Option<MatrixRef>,
 }
@@ -226,11 +227,11 @@ pub struct Request {
     pub version: u32,
     /// The run, for keys and errors.
     pub run: String,
-    /// What the answer is filed under.
+    /// Step and attempt, by which the host finds the answer's task.
     pub key: TaskKey,
     /// Bounds on the task.
     pub limits: WireLimits,
-    /// How rows travel back; sums are always f32.
+    /// Encoding of the answer's rows. Sums are always f32.
     pub encoding: Encoding,
     /// Tensors outside of the frame, by their number in [`Source::object`].
     pub objects: Vec<Object>,
@@ -322,7 +323,7 @@ pub(super) fn grid_parts(grid: &Grid) -> Result<Vec<GridPart>> {
     Ok(grid.parts().iter().map(part).collect())
 }
 
-/// Whether a source is among so many objects, or in the frame.
+/// Checks that a source is in the frame or in one of the request's objects.
 pub(super) fn check_source(objects: usize, what: &str, source: Source) -> Result<()> {
     if source.object.is_some_and(|o| o as usize >= objects) {
         let reason = format!("{source} of {objects} objects");

@@ -1,4 +1,4 @@
-//! What a request does: steps, and the slots between them.
+//! Steps of a request, and the slots between them.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub struct CallRef {
     /// Attributes of the layer, defaults filled in.
     #[serde(with = "text::attributes")]
     pub attributes: Vec<Attribute>,
-    /// Which function of the layer.
+    /// Function of the layer.
     #[serde(with = "text::kind")]
     pub kind: Kind,
     /// The run's seed.
@@ -70,7 +70,7 @@ pub struct CallRef {
     pub parameters: Vec<MatrixRef>,
     /// Gradients of the outputs, in backward.
     pub gradients: Vec<MatrixRef>,
-    /// How many of `rows_out` are outputs, in forward.
+    /// Number of entries of `rows_out` that are outputs, in forward.
     pub output_count: u32,
     /// The slot of each place to write, where it is wanted.
     pub rows_out: Vec<Option<WriteRef>>,
@@ -78,7 +78,7 @@ pub struct CallRef {
     pub sums_out: Vec<Vec<u32>>,
     /// For `loss`.
     pub labelled: Option<LabelledRef>,
-    /// Of an edge kernel.
+    /// Edge lists, for an edge kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edges: Option<EdgesRef>,
 }
@@ -87,7 +87,7 @@ pub struct CallRef {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WriteRef {
-    /// Which slot.
+    /// Index of the slot.
     pub slot: u32,
     /// Extents of one row.
     pub extents: Vec<u32>,
@@ -140,7 +140,7 @@ pub struct GatherRef {
     pub normalisation: String,
     /// True if it is a gather's gradient.
     pub reversed: bool,
-    /// Which lists.
+    /// Index of the neighbour lists.
     pub lists: u32,
     /// The slot that it reads.
     pub from: u32,
@@ -156,7 +156,7 @@ pub struct GatherRef {
 pub struct OutRef {
     /// The slot that they are of.
     pub slot: u32,
-    /// How many, from the first one on.
+    /// Number of rows, from the first one on.
     pub rows: u32,
     /// Extents of one row.
     pub extents: Vec<u32>,
@@ -166,7 +166,7 @@ pub struct OutRef {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeepRef {
-    /// Which rows.
+    /// The rows.
     pub rows: OutRef,
     /// Their address, by which later requests read them.
     pub key: TensorKey,

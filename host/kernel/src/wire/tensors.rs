@@ -118,5 +118,5 @@ impl<'a> Tensors<'a> {
     }
 }
 
-/// What a transpose of sparse rows holds for each column while it is made.
+/// Bytes per column that a transpose of sparse rows uses temporarily.
 const TRANSPOSE_BYTES: u64 = 64;

@@ -1,4 +1,4 @@
-//! How values travel as JSON: floats as their bits, so that they survive exactly.
+//! JSON representation of values. Floats are written as their bits, which preserves them exactly.
 
 /// An f32 as its bits.
 pub(super) mod float {
