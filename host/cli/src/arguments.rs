@@ -1,4 +1,4 @@
-//! What can be typed after `eciton`.
+//! Command-line arguments of `eciton`.
 
 use std::sync::OnceLock;
 
@@ -94,7 +94,7 @@ pub(crate) enum Command {
     Man(crate::completions::ManArguments),
 }
 
-/// The version with the numeric class: processors of one class give the same bits.
+/// Returns the version with the numeric class. Processors of one class compute the same bits.
 fn version() -> &'static str {
     static TEXT: OnceLock<String> = OnceLock::new();
     TEXT.get_or_init(|| {

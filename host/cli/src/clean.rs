@@ -1,4 +1,4 @@
-//! `eciton clean`: what a run has left in its deployment's bucket.
+//! `eciton clean`: removes the objects that a run has left in its deployment's bucket.
 
 use eciton_deploy::clean;
 use eciton_exec::{DEFAULT_STACK, Deployment};
@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Removes and counts.
+/// Removes the run's objects and prints their number.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let deployment = Deployment::load(&arguments.deployment)?;
     let objects = clean(&deployment, &arguments.run)?;

@@ -1,4 +1,5 @@
-//! `eciton completions` and `eciton man`: what shells and manuals are told of the command line, from its definition.
+//! `eciton completions` and `eciton man`: shell completions and manual pages, made from the
+//! definition of the command line.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,7 @@ use clap_complete::Shell;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// The program's name.
+/// Name of the program.
 const NAME: &str = "eciton";
 
 /// `eciton completions`
@@ -59,14 +60,14 @@ pub(crate) fn man(arguments: &ManArguments, output: &mut Output) -> Result<(), F
     Ok(())
 }
 
-/// A page, as roff.
+/// Returns the manual page of a command as roff.
 fn page(command: &clap::Command) -> Result<Vec<u8>, Failure> {
     let mut page = Vec::new();
     clap_mangen::Man::new(command.clone()).render(&mut page)?;
     Ok(page)
 }
 
-/// A command and those below it, but for hidden ones.
+/// Returns a command and all its subcommands, without hidden ones.
 fn all(command: &clap::Command) -> Vec<&clap::Command> {
     let below = command.get_subcommands().filter(|below| !below.is_hide_set());
     std::iter::once(command).chain(below.flat_map(all)).collect()

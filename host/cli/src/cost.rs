@@ -135,7 +135,7 @@ impl Book {
 fn functions(place: &Config) -> Functions {
     let is_emulated = place.executor.kind.is_emulated();
     let processor = place.emulator.architecture.unwrap_or(match is_emulated {
-        // The stand-in runs programs of this machine.
+        // The stand-in for AWS runs programs of this machine.
         true if cfg!(target_arch = "aarch64") => Processor::Arm64,
         _ => Architecture::X86_64.into(),
     });

@@ -1,4 +1,4 @@
-//! `eciton data`: the data sets that are built in, and what is in one.
+//! `eciton data`: lists the built-in data sets, and describes one.
 
 mod convert;
 mod fetch;
@@ -21,7 +21,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::text::{counted, grouped, percent};
 
-/// Most classes and columns that are printed; `--json` has them all.
+/// Maximum number of classes and columns that are printed. `--json` prints all.
 const MAX_CLASSES: usize = 12;
 
 /// `eciton data ...`
@@ -239,7 +239,7 @@ fn stat(arguments: &StatArguments, output: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is known of each column of labels that are no classes.
+/// Returns statistics of each column of labels that are not classes, as JSON.
 fn columns(statistics: &Statistics) -> Vec<Value> {
     let flags = statistics.flags.iter().map(|flag| json!({"known": flag.known, "holds": flag.holds}));
     flags.chain(statistics.numbers.iter().map(number)).collect()
@@ -257,12 +257,12 @@ fn number(of: &NumberStatistics) -> Value {
     json!({"known": of.known, "mean": of.mean, "std": of.deviation, "least": least, "largest": largest})
 }
 
-/// A name before its figure, where there is one.
+/// Returns a figure, after its name if it has one.
 fn named(names: &[String], at: usize, figure: &str) -> String {
     names.get(at).map_or_else(|| figure.to_owned(), |name| format!("{} {figure}", cut(name, 32)))
 }
 
-/// `1 column: km 0.5..3.2, mean 1.1`
+/// Returns statistics of edge features as text, such as `1 column: km 0.5..3.2, mean 1.1`.
 fn edge_features(columns: &[NumberStatistics], names: &[String]) -> String {
     let of = |(at, of): (usize, &NumberStatistics)| {
         named(names, at, &format!("{}..{}, mean {:.4}", of.least, of.largest, of.mean))
@@ -272,7 +272,7 @@ fn edge_features(columns: &[NumberStatistics], names: &[String]) -> String {
     format!("{}: {shown}{more}", counted(columns.len() as u64, "column"))
 }
 
-/// The row of the labels: its name and text.
+/// Returns the row about the labels: its name and its text.
 fn labels(dataset: &Dataset, statistics: &Statistics) -> (&'static str, String) {
     let shown = |all: Vec<String>, separator: &str| {
         let more = if all.len() > MAX_CLASSES { format!("{separator}...") } else { String::new() };

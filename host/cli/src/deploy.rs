@@ -1,4 +1,4 @@
-//! `eciton deploy`: functions at AWS, made by `sam` from one package.
+//! `eciton deploy`: functions at AWS, which `sam` makes from one package.
 
 use std::path::{Path, PathBuf};
 
@@ -88,7 +88,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// `NAME=FILE`
+/// Parses `NAME=FILE`.
 fn named_file(text: &str) -> Result<(String, PathBuf), String> {
     match text.split_once('=') {
         Some((name, file)) if !name.is_empty() && !file.is_empty() => Ok((name.to_owned(), file.into())),
@@ -96,13 +96,13 @@ fn named_file(text: &str) -> Result<(String, PathBuf), String> {
     }
 }
 
-/// A place of the host's.
+/// Parses the place of a host: `home`, `region` or `zone`.
 pub(crate) fn place(text: &str) -> Result<HostPlace, String> {
     let found = HostPlace::ALL.iter().find(|(name, _)| *name == text);
     found.map(|(_, place)| *place).ok_or_else(|| "home, region or zone is needed".to_owned())
 }
 
-/// Shows on standard error what goes on: steps at the margin, tools' lines beside.
+/// Shows progress on standard error. Steps start at the margin, lines of tools are indented.
 pub(crate) fn show(progress: Progress<'_>) {
     match progress {
         Progress::Step(text) => output::tell(text),
@@ -133,7 +133,7 @@ impl Arguments {
         }
     }
 
-    /// The place of the runs' host, as far as it can be known here.
+    /// Returns the place of the runs' host, as far as this machine can find it out.
     fn host(&self) -> Host {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let region = self.region.clone().or_else(|| variable("AWS_REGION"));
@@ -146,7 +146,7 @@ impl Arguments {
             let refuse = |error| Failure::Failed(format!("{}: cannot be read: {error}", path.display()));
             let mut component = Vec::new();
             let file = eciton_input::file::open(path).map_err(refuse)?;
-            // One byte above the limit is enough to be refused with words.
+            // One byte above the limit is enough to report an error.
             let limit = eciton_author::MAX_COMPONENT_BYTES + 1;
             std::io::Read::read_to_end(&mut std::io::Read::take(file, limit), &mut component)
                 .map_err(refuse)?;
@@ -161,13 +161,13 @@ impl Arguments {
     }
 }
 
-/// The built-in kernels: whole runs have those on edges too, which tasks leave to the host.
+/// Returns the built-in kernels. Whole runs need those on edges too, which tasks leave to the host.
 pub(crate) fn builtin() -> Vec<Component> {
     let all = eciton_train::kernels::builtin().iter();
     all.map(|kernel| Component { name: kernel.name.to_owned(), bytes: kernel.component.to_vec() }).collect()
 }
 
-/// Makes or changes a stack, or tells what that would be.
+/// Creates or changes a stack, or prints the steps with `--dry-run`.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let choices = arguments.choices();
     choices.check().map_err(|error| Failure::usage(&error))?;
@@ -212,14 +212,14 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
-/// The facts that dollars follow from.
+/// Prices, and the host whose place decides the price of transfers.
 struct Money {
     prices: Prices,
     host: Host,
 }
 
 impl Money {
-    /// 1 GB between the host and functions.
+    /// Returns the price of 1 GB between the host and functions, US dollars.
     fn transfer(&self) -> f64 {
         self.prices.transfer_gb_usd(self.host.place)
     }
@@ -271,7 +271,7 @@ fn dry_run(
     Ok(())
 }
 
-/// What there is, and what it costs idle.
+/// Prints the resources of a stack, and their cost while idle.
 fn describe(facts: &Facts, money: &Money, output: &mut Output) {
     let prices = &money.prices;
     let mut row = |name: &str, text: String| output.line(format_args!("{name:<12} {text}"));

@@ -1,4 +1,4 @@
-//! `eciton destroy`: a stack and all that belongs to it, taken away.
+//! `eciton destroy`: removes a stack and all that belongs to it.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Asks, takes away, tells what is gone.
+/// Asks for confirmation, removes the stack, and prints the removed resources.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let target = Target::find(&arguments.stack, arguments.region.clone(), arguments.profile.clone())?;
     if !arguments.yes && !agreed(&target)? {
@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
-/// Whether the user types the stack's name.
+/// Asks the user to type the stack's name. Returns true if the answer is this name.
 fn agreed(target: &Target) -> Result<bool, Failure> {
     if !std::io::stdin().is_terminal() {
         return Err(Failure::Usage(format!(

@@ -1,4 +1,4 @@
-//! `eciton doctor`: what this machine and installation offer.
+//! `eciton doctor`: reports the capabilities of this machine and installation.
 
 mod audit;
 mod system;
@@ -29,7 +29,8 @@ pub(crate) struct Arguments {
     audit: Option<u32>,
 }
 
-/// The processor features that any routine here or in compiled kernels asks for.
+/// Returns the processor features of this machine, of those that routines here or compiled kernels
+/// use.
 #[cfg(target_arch = "x86_64")]
 fn processor_features() -> Vec<&'static str> {
     macro_rules! found {
@@ -69,18 +70,18 @@ fn processor_features() -> Vec<&'static str> {
     Vec::new()
 }
 
-/// The machine's memory in bytes, where the system tells.
+/// Returns the machine's memory in bytes, if the system reports it.
 fn memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The folder of compiled kernels, as it is.
+/// State of the folder of compiled kernels.
 struct Cache {
     folder: PathBuf,
     key: PathBuf,
-    /// Why nothing can be written there.
+    /// Reason why nothing can be written to the folder.
     fault: Option<String>,
     files: u64,
     bytes: u64,
@@ -115,13 +116,14 @@ impl Cache {
     }
 }
 
-/// Why `folder` cannot be written to; asked of the nearest folder that exists, and nothing stays.
+/// Returns the reason why `folder` cannot be written to. The test writes to the nearest folder that
+/// exists, and removes its file.
 fn fault(folder: &Path) -> Option<String> {
     let existing = folder.ancestors().find(|path| path.exists())?;
     let probe = existing.join(format!(".eciton-doctor-{}", std::process::id()));
     let made = std::fs::OpenOptions::new().write(true).create_new(true).open(&probe);
     let written = made.and_then(|mut file| {
-        // A disk that is full still takes a file without content.
+        // A full disk still accepts a file without content.
         let written = file.write_all(&[0; 4096]);
         std::fs::remove_file(&probe).and(written)
     });
@@ -142,7 +144,7 @@ fn limits() -> Vec<(&'static str, u64, &'static str)> {
     ]
 }
 
-/// Looks at everything and prints it.
+/// Examines the machine and the installation, and prints the results.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let cores = std::thread::available_parallelism().ok().map(usize::from);
     if let Some(seconds) = arguments.audit {

@@ -1,4 +1,4 @@
-//! `eciton eval`: how good is a run's model, from its run folder.
+//! `eciton eval`: the quality of a run's model, from its run folder.
 
 use std::path::PathBuf;
 
@@ -40,7 +40,7 @@ pub(crate) struct OtherData {
 }
 
 impl OtherData {
-    /// As the library wants it; `None`: the run's own.
+    /// Returns the data set as settings of the library, or `None` for the run's own data.
     pub(crate) fn chosen(&self) -> Option<Data> {
         let source = self.data.clone()?;
         Some(Data { source, name: self.name.clone(), ..Data::default() })
@@ -59,7 +59,7 @@ pub(crate) struct AsTask {
 }
 
 impl AsTask {
-    /// The functions, as settings; `None`: this process does it.
+    /// Returns the functions as settings, or `None` if this process does the work.
     pub(crate) fn place(&self) -> Result<Option<Config>, Failure> {
         let Some(executor) = &self.as_task else { return Ok(None) };
         let kind = format!("executor.kind={executor}");
@@ -82,7 +82,7 @@ struct Line<'a> {
     val_metric: Option<f64>,
     test_metric: Option<f64>,
     recorded_test_metric: Option<f64>,
-    /// Whether all metrics are the recorded ones; `null` on other data.
+    /// True if all metrics equal the recorded ones; `null` on other data.
     reproduced: Option<bool>,
     model_digest: &'a str,
     numeric_class: &'static str,
@@ -90,7 +90,7 @@ struct Line<'a> {
     quality: Option<&'a Quality>,
 }
 
-/// Evaluates and prints.
+/// Evaluates the model and prints the result.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let data = arguments.data.chosen();
     let found = match arguments.task.place()? {
@@ -123,7 +123,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
-/// Returns whether two metrics count the same vertices; fractions that went through a text may
+/// Returns true if two metrics count the same vertices. Fractions that were read from a text may
 /// differ in their last digit.
 fn same(one: Metrics, other: Metrics) -> bool {
     let near = |one: Option<f64>, other: Option<f64>| match (one, other) {

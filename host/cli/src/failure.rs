@@ -1,36 +1,36 @@
-//! Why a command did not do what was asked, and the exit code that says so.
+//! Failures of a command, and their exit codes.
 
 use std::error::Error;
 
 use crate::output::tell;
 
-/// A failure, ready to be shown.
+/// Failure of a command, ready to be printed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The command line asks for something that cannot be: exit code 2.
+    /// The command line asks for something impossible: exit code 2.
     Usage(String),
-    /// Something went wrong: exit code 1.
+    /// The command failed: exit code 1.
     Failed(String),
-    /// Failure for now, after which the same command may succeed: exit code 75, `EX_TEMPFAIL`.
+    /// The command failed for now, and may succeed later: exit code 75, `EX_TEMPFAIL`.
     Temporary(String),
-    /// A signal ended it, and all is as it should be then: said in words, and by the exit code.
+    /// A signal ended the command in an orderly way. The text and the exit code report it.
     Stopped {
-        /// The words, with what to do next.
+        /// Text with the next step for the user.
         text: String,
-        /// 130 or 143.
+        /// Exit code: 130 or 143.
         code: u8,
     },
-    /// Whoever read standard output went away: said by the exit code alone, 141.
+    /// The reader of standard output went away. Only the exit code, 141, reports it.
     OutputClosed,
 }
 
 impl Failure {
-    /// The text of an error with its causes, each once.
+    /// Returns the text of an error with its causes, each once.
     pub(crate) fn text(error: &dyn Error) -> String {
         eciton_input::text::causes(error)
     }
 
-    /// A failure whose cause is the command line.
+    /// Returns a failure whose cause is the command line.
     pub(crate) fn usage(error: &dyn Error) -> Self {
         Self::Usage(Self::text(error))
     }
@@ -41,7 +41,7 @@ impl Failure {
         if error.is_retryable() { Self::Temporary(text) } else { Self::Failed(text) }
     }
 
-    /// Prints the failure and gives the exit code.
+    /// Prints the failure and returns the exit code.
     pub(crate) fn report(self) -> u8 {
         let (text, code) = match self {
             Self::Usage(text) => (text, 2),
@@ -67,7 +67,7 @@ impl Failure {
         }
     }
 
-    /// The words alone.
+    /// Converts the failure into its text.
     pub(crate) fn into_text(self) -> String {
         self.words().to_owned()
     }

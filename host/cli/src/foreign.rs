@@ -1,8 +1,8 @@
-//! Flags that other programs have and this one spells otherwise: each is refused with the spelling here.
+//! Flags of other programs that are spelt otherwise here. Each is refused with the spelling here.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// Flags, and what does the same here. Those with `_` for `-` are the same.
+/// Flags of other programs, and the equivalent here. `_` in a flag is read as `-`.
 const FLAGS: [(&str, &str); 21] = [
     (
         "--device",
@@ -46,7 +46,8 @@ fn told(flag: &str, here: &str) -> String {
     }
 }
 
-/// Spelling here of a flag that is refused; `None` where the refusal is about something else.
+/// Returns the spelling here of a refused flag, or `None` if it has none or the refusal has another
+/// reason.
 pub(crate) fn hint(error: &clap::Error) -> Option<String> {
     if error.kind() != ErrorKind::UnknownArgument {
         return None;
@@ -77,7 +78,7 @@ mod tests {
         );
         let set = FLAGS.iter().filter_map(|(_, here)| here.strip_prefix("--set "));
         for setting in set.map(|setting| setting.split(' ').next().unwrap()) {
-            // Keys that go with another one are checked with it.
+            // Only the first key of a hint is checked here, without the keys that belong to it.
             let known =
                 eciton_plan::keys().into_iter().any(|info| setting.starts_with(&format!("{}=", info.key)));
             assert!(known, "{setting}");

@@ -1,4 +1,4 @@
-//! `eciton generate`: text from a run of a language model.
+//! `eciton generate`: generates text with a run of a language model.
 
 use std::path::PathBuf;
 
@@ -44,7 +44,7 @@ struct Line<'a> {
     text: String,
 }
 
-/// Writes the prompt and what follows it.
+/// Prints the prompt and the text that the model generates after it.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let Arguments { prompt, tokens, temperature, seed, .. } = arguments;
     let drawing = Drawing { temperature: *temperature, seed: *seed };

@@ -1,5 +1,5 @@
-//! Ctrl-C and SIGTERM: what trains is asked to end after its epoch; all else ends at once, as what trains
-//! does at the second signal.
+//! Ctrl-C and SIGTERM. At the first signal, commands that train end after the epoch, others end at
+//! once. At the second signal, trainings end at once too.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,10 +13,11 @@ use signal_hook::iterator::Signals;
 use crate::failure::Failure;
 use crate::output::tell;
 
-/// The first signal that a run was asked to end by.
+/// First signal that a run was asked to end by, or 0.
 static HEARD: AtomicI32 = AtomicI32::new(0);
 
-/// The exit code of what a signal ended: 130 or 143. `None`: no run was asked to end.
+/// Returns the exit code of a run that a signal ended: 130 or 143. `None` if no run was asked to
+/// end.
 pub(crate) fn code() -> Option<u8> {
     match HEARD.load(Ordering::Acquire) {
         0 => None,
@@ -28,15 +29,17 @@ fn exit_code(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(1)
 }
 
-/// Lets a write beyond `ulimit -f` fail with words, where its signal would kill the process without any.
+/// Makes a write beyond `ulimit -f` fail with an error. Otherwise its signal would kill the process
+/// without a message.
 pub(crate) fn ignore_file_limit() -> Result<(), Failure> {
     signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
     Ok(())
 }
 
-/// Asks a run to end at the first signal: with its results at SIGINT, with a checkpoint alone at SIGTERM.
-/// At the second, and before it trains, removes what the run has written for its folder `out` and exits.
-/// `bar` is what may be drawn on standard error meanwhile. To be called before the run begins.
+/// Asks a run to end at the first signal: with its results at SIGINT, with a checkpoint alone at
+/// SIGTERM. At the second signal, and before the run trains, it removes the unfinished files of the
+/// run's folder `out` and exits. `bar` may be drawn on standard error in the meantime. It must be
+/// called before the run begins.
 pub(crate) fn watch(stop: Arc<Stop>, bar: ProgressBar, out: Option<&Path>) -> Result<(), Failure> {
     listen(bar, out, move |signal| {
         if stop.is_asked() || !stop.is_training() {
@@ -48,8 +51,8 @@ pub(crate) fn watch(stop: Arc<Stop>, bar: ProgressBar, out: Option<&Path>) -> Re
     })
 }
 
-/// Asks the trainings of a sweep to end after their epochs, with checkpoints. At the second signal, and
-/// before any of them trains, the process exits: what it leaves is cleared by the sweep that goes on.
+/// Asks the trainings of a sweep to end after their epochs, with checkpoints. At the second signal,
+/// and before any of them trains, the process exits. A resumed sweep removes the remains.
 pub(crate) fn watch_sweep(stop: Arc<Stop>) -> Result<(), Failure> {
     listen(ProgressBar::hidden(), None, move |signal| {
         if stop.is_asked() || !stop.is_training() {
@@ -61,8 +64,8 @@ pub(crate) fn watch_sweep(stop: Arc<Stop>) -> Result<(), Failure> {
     })
 }
 
-/// Asks a proof to end at the first signal: its stack is removed then. The third signal ends the process and leaves
-/// the stack.
+/// Asks a proof to end at the first signal, after which its stack is removed. The third signal ends
+/// the process and leaves the stack.
 pub(crate) fn watch_proof(stop: Arc<Stop>) -> Result<(), Failure> {
     let heard = std::sync::atomic::AtomicU32::new(0);
     listen(ProgressBar::hidden(), None, move |signal| match heard.fetch_add(1, Ordering::AcqRel) {
@@ -78,7 +81,8 @@ pub(crate) fn watch_proof(stop: Arc<Stop>) -> Result<(), Failure> {
     })
 }
 
-/// Asks a worker to end its task and go at the first signal; at the second the process exits.
+/// Asks a worker to leave after its task at the first signal. At the second signal the process
+/// exits.
 pub(crate) fn watch_worker(leave: Arc<eciton_train::Leave>) -> Result<(), Failure> {
     listen(ProgressBar::hidden(), None, move |_| {
         leave.ask().then_some("going after this task (again: at once)")
@@ -90,13 +94,13 @@ pub(crate) fn exit_at_once() -> Result<(), Failure> {
     listen(ProgressBar::hidden(), None, |_| None)
 }
 
-/// Removes at a signal what was written of a folder to be, and exits.
+/// Removes the unfinished folder of `out` at the first signal, and exits.
 pub(crate) fn remove_at_once(bar: ProgressBar, out: &Path) -> Result<(), Failure> {
     listen(bar, Some(out), |_| None)
 }
 
-/// Hands signals to `obey`, which says what is done about one; where it says nothing the process exits
-/// with 128 plus the signal's number.
+/// Passes signals to `obey`, which returns the text to print. If it returns `None`, the process
+/// exits with 128 plus the signal's number.
 fn listen(
     bar: ProgressBar,
     out: Option<&Path>,
@@ -128,7 +132,7 @@ fn listen(
     }
 }
 
-/// A run folder to be, and the unfinished ones that other runs left or write under its name.
+/// Run folder that is being written, and the unfinished folders of other runs under its name.
 struct Unfinished {
     out: PathBuf,
     others: Vec<PathBuf>,
@@ -143,7 +147,7 @@ impl Unfinished {
     }
 }
 
-/// What lies beside `out` and is to become it: `.NAME.partial-...`.
+/// Returns the unfinished folders of `out`, which lie next to it: `.NAME.partial-...`.
 pub(crate) fn unfinished(out: &Path) -> Vec<PathBuf> {
     let Some(name) = out.file_name() else { return Vec::new() };
     let prefix = format!(".{}.partial-", name.to_string_lossy());

@@ -1,4 +1,4 @@
-//! `eciton job`: one job of a bucket, in any container or batch system.
+//! `eciton job`: runs one job of a bucket, in any container or batch system.
 
 use eciton_exec::bucket::{Address, Bucket};
 use eciton_train::job::{Stored, perform_stored};
@@ -9,7 +9,7 @@ use crate::interrupt;
 use crate::output::Output;
 use crate::text::seconds;
 
-/// Variables by which batch systems give the index of an array's job.
+/// Variables in which batch systems pass the index of an array's job.
 const INDEX_VARIABLES: [&str; 4] =
     ["AWS_BATCH_JOB_ARRAY_INDEX", "JOB_COMPLETION_INDEX", "SLURM_ARRAY_TASK_ID", "CLOUD_RUN_TASK_INDEX"];
 
@@ -64,7 +64,7 @@ struct Line<'a> {
     performed: &'a Stored,
 }
 
-/// Does the job and prints how it went.
+/// Runs the job and prints its outcome.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let Store { url, endpoint, region } = &arguments.store;
     let address = Address { url: url.clone(), endpoint: endpoint.clone(), region: region.clone() };
@@ -94,7 +94,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
-/// Returns the index of a list's line: the given one, or that of the variables of batch systems.
+/// Returns the line index in a list of jobs: the given one, or that of a batch system's variables.
 fn index(given: Option<u64>, variable: &dyn Fn(&str) -> Option<String>) -> Result<u64, String> {
     if let Some(index) = given {
         return Ok(index);

@@ -1,4 +1,5 @@
-//! `eciton kernel`: the kernels that are built in; making, building, checking, looking at and pinning one.
+//! `eciton kernel`: lists the built-in kernels; creates, builds, checks, inspects and pins a
+//! kernel.
 
 mod add;
 mod inspect;
@@ -115,10 +116,10 @@ fn list(arguments: &ListArguments, output: &mut Output) {
     }
 }
 
-/// Hands on what the tools say.
+/// Prints a line of the tools on standard error.
 fn watch(line: &str) {
     tell(line);
-    // Its first crate: more than a minute goes by before the kernel's own name appears.
+    // `core` is the first crate. More than a minute passes before the kernel's own name appears.
     if line.trim_start().starts_with("Compiling core v") {
         tell("  (the standard library for wasm, compiled once for all kernels: a minute or two)");
     }
@@ -176,7 +177,7 @@ fn build_builtin(arguments: &BuildArguments, output: &mut Output) -> Result<(), 
     Ok(())
 }
 
-/// The root of Eciton's repository, upwards from a folder of it.
+/// Returns the root of Eciton's repository, searched upwards from a folder in it.
 fn repository(from: &Path) -> Result<PathBuf, Failure> {
     let is_root = |dir: &&Path| {
         dir.join("guest-kernels/sdk/Cargo.toml").is_file() && dir.join("wit/kernel/kernel.wit").is_file()
@@ -193,18 +194,18 @@ fn repository(from: &Path) -> Result<PathBuf, Failure> {
     })
 }
 
-/// A component's bytes.
+/// Reads the bytes of a component.
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     let refuse =
         |error: std::io::Error| Failure::Failed(format!("{}: cannot be read: {error}", path.display()));
     let mut component = Vec::new();
     let file = eciton_input::file::open(path).map_err(refuse)?;
-    // One byte above the limit is enough to be refused with words.
+    // One byte above the limit is enough to report an error.
     file.take(MAX_COMPONENT_BYTES + 1).read_to_end(&mut component).map_err(refuse)?;
     Ok(component)
 }
 
-/// Refuses what differs from the contract.
+/// Refuses a component that differs from the contract.
 fn refuse(path: &Path, component: &[u8]) -> Result<(), Failure> {
     let differences = eciton_author::check(component)?;
     if differences.is_empty() {

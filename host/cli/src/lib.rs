@@ -1,12 +1,14 @@
-//! The command line of Eciton: `eciton train`, `sweep`, `job`, `plan`, `cost`, `resume`, `simulate`, `reproduce`, `predict`,
-//! `worker`, `eval`, `report`, `runs`, `data`, `recipes`, `kernel`, `deploy`, `destroy`, `prove`, `clean`, `doctor`,
-//! `completions` and `man`. A library, which the program
-//! `eciton` and the Python package call.
+//! Command line of Eciton: `eciton train`, `sweep`, `job`, `plan`, `cost`, `resume`, `simulate`,
+//! `reproduce`, `predict`, `worker`, `eval`, `report`, `runs`, `data`, `recipes`, `kernel`,
+//! `deploy`, `destroy`, `prove`, `clean`, `doctor`, `completions` and `man`. The program `eciton`
+//! and the Python package call this library.
 //!
-//! One file a command. This crate alone prints: results go to standard output through
-//! [`output::Output`], all else to standard error. Exit codes: 0 done; 1 failed, with `error: ...` on
-//! standard error; 2 asked wrongly; 75 failed for now: the same command may succeed later; 130 (143) ended by Ctrl-C (SIGTERM), whatever was written before;
-//! 141 the reader of standard output went away.
+//! Each command has a file. This crate alone prints. Results go to standard output through
+//! [`output::Output`], all else to standard error.
+//!
+//! Exit codes: 0 success; 1 failure, with `error: ...` on standard error; 2 invalid command line;
+//! 75 failure for now, after which the same command may succeed; 130 (143) ended by Ctrl-C
+//! (SIGTERM), whether or not results were written; 141 the reader of standard output went away.
 
 mod arguments;
 mod clean;
@@ -57,13 +59,14 @@ use output::Output;
 
 pub use recipe::usual_model;
 
-/// The whole command: parses `words`, of which the first is the program's name, does what they ask, and gives the
-/// exit code. To be called once a process, from its first thread: it takes over signals and both standard outputs.
+/// Runs a command line and returns the exit code. The first of `words` is the program's name. It
+/// must be called once per process, from its first thread, because it takes over signals and both
+/// standard outputs.
 pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
     let arguments = match Arguments::try_parse_from(words) {
         Ok(arguments) => arguments,
         Err(answer) => {
-            // Help and versions are answers too; a reader that went away has no use for one.
+            // Help and versions are errors of the parser too. A failure to print them is ignored.
             match foreign::hint(&answer) {
                 Some(hint) => output::tell(hint),
                 None => drop(answer.print()),
@@ -109,7 +112,8 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Man(arguments) => completions::man(arguments, &mut output),
     };
     output::tell_notes();
-    // What was printed before a failure is still wanted; the failure itself weighs more.
+    // The output before a failure is still written. The failure takes precedence over an error of
+    // this write.
     let printed = output.finish();
     match done.and(printed) {
         Ok(()) => 0,
@@ -117,11 +121,11 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
     }
 }
 
-/// The configuration that `eciton train` makes of `words`, which follow `train` on a command line. Nothing but
-/// recipes and model files is read.
+/// Returns the configuration that `eciton train` makes of `words`, the arguments after `train`. It
+/// reads only recipes and model files.
 ///
 /// # Errors
-/// What `eciton train` prints after `error: `.
+/// The text that `eciton train` prints after `error: `.
 pub fn configure(words: impl IntoIterator<Item = String>) -> Result<Config, String> {
     let typed = ["eciton".to_owned(), "train".to_owned()].into_iter().chain(words);
     let arguments = Arguments::try_parse_from(typed).map_err(|error| error.to_string())?;

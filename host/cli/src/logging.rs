@@ -1,8 +1,9 @@
 //! Diagnostic messages on standard error, for `-v` and `RUST_LOG`.
 //!
-//! Messages are events of crate tracing. `-v` shows what the run does (data, kernels, memory, files), `-vv` each
-//! evaluation and cache access, `-vvv` each step. `RUST_LOG` has levels by crate in their place, such as
-//! `eciton_train=debug,aws_smithy_runtime=info`: the clients of AWS speak to it as well.
+//! Messages are events of crate tracing. `-v` shows the work of the run (data, kernels, memory,
+//! files), `-vv` each evaluation and cache access, `-vvv` each step. Without `-v`, `RUST_LOG` sets
+//! levels by crate, such as `eciton_train=debug,aws_smithy_runtime=info`. The clients of AWS emit
+//! messages as well.
 
 use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
@@ -21,25 +22,26 @@ const VARIABLE: &str = "RUST_LOG";
 /// The crates whose messages `-v` shows.
 const OWN: &str = "eciton";
 
-/// The bar that messages must not be drawn across.
+/// Bar that messages must not overwrite.
 static BAR: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
-/// Names the bar that is drawn on standard error from now on.
+/// Sets the bar that is drawn on standard error from now on.
 pub(crate) fn beside(bar: &ProgressBar) {
     *BAR.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar.clone());
 }
 
-/// Shows the messages that `-v`, given so often, or else `RUST_LOG` asks for. To be called once a process.
+/// Shows the messages that `-v`, given `verbose` times, or else `RUST_LOG` asks for. It must be
+/// called once per process.
 pub(crate) fn start(verbose: u8) -> Result<(), Failure> {
     let typed = std::env::var(VARIABLE).ok().filter(|text| !text.trim().is_empty());
     let Some(targets) = targets(verbose, typed.as_deref())? else { return Ok(()) };
     let layer = tracing_subscriber::fmt::layer().with_timer(uptime()).with_ansi(false).with_writer(|| Lines);
-    // A program that has this library inside may have a subscriber of its own, which stays.
+    // A program that embeds this library may have a subscriber of its own, which is not replaced.
     let _ = tracing_subscriber::registry().with(layer.with_filter(targets)).try_init();
     Ok(())
 }
 
-/// Levels by crate; `None`: nothing is shown.
+/// Returns levels by crate, or `None` if nothing is shown.
 fn targets(verbose: u8, typed: Option<&str>) -> Result<Option<Targets>, Failure> {
     let level = match (verbose, typed) {
         (0, None) => return Ok(None),
@@ -59,7 +61,7 @@ fn targets(verbose: u8, typed: Option<&str>) -> Result<Option<Targets>, Failure>
     Ok(Some(Targets::new().with_target(OWN, level)))
 }
 
-/// Standard error, a message at a time, beside the bar.
+/// Writer to standard error, one message at a time, next to the bar.
 struct Lines;
 
 impl Write for Lines {

@@ -1,9 +1,9 @@
-//! Standard output: buffered by time, quiet once nobody reads it.
+//! Standard output: buffered by time, and silent after its reader has gone.
 //!
-//! A line is written out at once on a terminal, and otherwise together with those that came within
-//! 100 ms before it, so that 200 epochs of half a millisecond cost a few system calls and slow
-//! epochs are seen as they end. Writing never fails on the spot: a reader that went away is asked
-//! for with [`Output::closed`], and [`Output::finish`] says what happened.
+//! On a terminal each line is written at once. Otherwise lines are written together with those of
+//! the 100 ms before. So 200 epochs of half a millisecond cost a few system calls, and slow epochs
+//! are shown as they end. A write never returns an error: [`Output::closed`] reports a reader that
+//! went away, and [`Output::finish`] returns the error.
 
 use std::fmt::Display;
 use std::io::{self, BufWriter, ErrorKind, IsTerminal as _, Write};
@@ -14,14 +14,15 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// Longest time that a line waits for another.
+/// Maximum delay of a line that waits for another one.
 const DELAY: Duration = Duration::from_millis(100);
-/// Bytes that are held back at most.
+/// Maximum number of buffered bytes.
 const CAPACITY: usize = 64 << 10;
 
-/// Tells the user on standard error: a line, cleaned of what would steer a terminal, and cut.
+/// Prints a line on standard error, cut to a maximum length and without characters that would
+/// control a terminal.
 ///
-/// If standard error is gone, nothing is left to tell it to.
+/// An error of this write is ignored.
 pub(crate) fn tell(text: impl Display) {
     let text = text.to_string();
     let _ = writeln!(io::stderr().lock(), "{}", message(text.trim_end()));
@@ -37,7 +38,7 @@ pub(crate) fn tell_notes() {
     }
 }
 
-/// Where results go.
+/// Standard output for the results of a command.
 pub(crate) struct Output {
     writer: BufWriter<Box<dyn Write>>,
     terminal: bool,
@@ -46,7 +47,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// The process's standard output.
+    /// Returns the process's standard output.
     pub(crate) fn standard() -> Self {
         let stdout = io::stdout();
         let terminal = stdout.is_terminal();
@@ -58,23 +59,23 @@ impl Output {
         Self { writer, terminal, written: None, fault: None }
     }
 
-    /// Returns whether a person sees it as it comes.
+    /// Returns true if standard output is a terminal.
     pub(crate) fn terminal(&self) -> bool {
         self.terminal
     }
 
-    /// Writes a line, cleaned of what would steer a terminal.
+    /// Writes a line, without characters that would control a terminal.
     pub(crate) fn line(&mut self, text: impl Display) {
         self.write(|writer| writeln!(writer, "{}", clean(&text.to_string())));
     }
 
-    /// Writes text of any lines, each cleaned of what would steer a terminal.
+    /// Writes a text of any number of lines, without characters that would control a terminal.
     pub(crate) fn text(&mut self, text: &str) {
         let clean: Vec<String> = text.split('\n').map(|line| clean(line).to_string()).collect();
         self.write(|writer| writer.write_all(clean.join("\n").as_bytes()));
     }
 
-    /// Writes bytes as they are: what this program has made, for another one.
+    /// Writes bytes of this program unchanged, for another program.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.write(|writer| writer.write_all(bytes));
     }
@@ -98,7 +99,7 @@ impl Output {
         }
     }
 
-    /// Writes out what was held back.
+    /// Writes out the buffered text.
     pub(crate) fn flush(&mut self) {
         if self.fault.is_none() {
             self.fault = self.writer.flush().err();
@@ -106,12 +107,12 @@ impl Output {
         }
     }
 
-    /// Returns whether nothing can be written any more.
+    /// Returns true if nothing can be written any more.
     pub(crate) fn closed(&self) -> bool {
         self.fault.is_some()
     }
 
-    /// Writes out what was held back and says whether everything arrived.
+    /// Writes out the buffered text. Returns an error if any write failed.
     pub(crate) fn finish(mut self) -> Result<(), Failure> {
         self.flush();
         match self.fault {
@@ -128,7 +129,7 @@ mod tests {
     use std::cell::RefCell;
     use std::rc::Rc;
 
-    /// Keeps what each write brought; breaks after so many.
+    /// Writer that stores each write. It fails after the given number of writes.
     #[derive(Clone, Default)]
     struct Pieces(Rc<RefCell<Vec<String>>>, Option<usize>);
 

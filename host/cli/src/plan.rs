@@ -1,4 +1,4 @@
-//! `eciton plan`, which is `eciton train --dry-run`.
+//! `eciton plan`, which equals `eciton train --dry-run`.
 
 mod drawing;
 
@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
     host_memory: Option<u64>,
 }
 
-/// A file whose ending says how layers are drawn.
+/// Parses the path of a drawing. The extension decides the format.
 fn drawn(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     match form(&path) {
@@ -64,7 +64,8 @@ pub(crate) fn dry_run(arguments: &train::Arguments, output: &mut Output) -> Resu
     report(arguments, (None, None), None, output)
 }
 
-/// Plans, for a host of so much memory, and prints the report. A run that does not fit is a failure, after it.
+/// Plans for a host with `host_memory` bytes, and prints the report. If the run does not fit, it
+/// returns an error after the report.
 fn report(
     arguments: &train::Arguments,
     (draw, schedule): (Option<&Path>, Option<&Path>),
@@ -106,7 +107,7 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
         .map_err(|error| Failure::Failed(format!("cannot write {}: {error}", path.display())))
 }
 
-/// Who does what, and the schedule.
+/// Prints the work of each lane, and the schedule.
 fn print_lanes(plan: &LanesPlan, row: &mut impl FnMut(&str, String)) {
     for (place, lane) in plan.lanes.iter().enumerate() {
         let name = if place == 0 { "lanes" } else { "" };
@@ -166,7 +167,7 @@ fn print_lanes(plan: &LanesPlan, row: &mut impl FnMut(&str, String)) {
     plan.grid.lines().for_each(|line| row("", line.to_owned()));
 }
 
-/// What planners say.
+/// Prints the planner's predictions for this pipeline, the best one and the runner-up.
 fn print_planned(of: &PipelinePlan, row: &mut impl FnMut(&str, String)) {
     let told = |plan: &PlannedPipeline| {
         let (rows, bubble) = (plan.rows_per_second, 100.0 * plan.bubble);
@@ -325,11 +326,12 @@ fn print(plan: &Plan, allowed: Option<u64>, output: &mut Output) {
     }
 }
 
-/// What a layer reads, where that is not the layer before, and whose weight it has.
+/// Returns text on a layer's inputs if it does not read the layer before, on a shared weight, and
+/// on its loss weight.
 fn reads(layers: &[LayerPlan], at: usize) -> String {
     let Some(layer) = layers.get(at) else { return String::new() };
     let usual = match at.checked_sub(1) {
-        // Places in a list of layers.
+        // An index in a list of layers.
         Some(before) => Source::Layer(before as u32),
         None => Source::Features,
     };
@@ -353,7 +355,7 @@ fn reads(layers: &[LayerPlan], at: usize) -> String {
     text
 }
 
-/// For instance `ordering and gathering`.
+/// Joins names, for instance as `ordering and gathering`.
 fn words<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.collect::<Vec<_>>().join(" and ")
 }

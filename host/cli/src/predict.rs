@@ -1,4 +1,4 @@
-//! `eciton predict`: scores of every vertex, or of pairs of them, from a run folder.
+//! `eciton predict`: scores of every vertex, or of pairs of vertices, from a run folder.
 
 mod pairs;
 mod row;
@@ -61,7 +61,7 @@ pub(crate) struct Arguments {
     pub(crate) json: bool,
 }
 
-/// What a file's name asks for.
+/// File format that the extension of a file's name asks for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Format {
     Npz,
@@ -72,22 +72,22 @@ enum Format {
 struct VertexLine<'a> {
     event: &'static str,
     id: &'a str,
-    /// A class, by name where it has one; several labels that hold; or numbers.
+    /// Predicted class (its name, if it has one), predicted labels, or predicted numbers.
     #[serde(skip_serializing_if = "Value::is_null")]
     predicted: Value,
-    /// The known label: a class, flags or numbers.
+    /// Known label: a class, flags or numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
     label: Option<Value>,
-    /// `train`, `val`, `test`, or nothing.
+    /// Part of the split: `train`, `val`, `test`, or empty.
     #[serde(skip_serializing_if = "Option::is_none")]
     part: Option<&'static str>,
-    /// Probabilities of each class or label, by name.
+    /// Probability of each class or label, by name.
     #[serde(skip_serializing_if = "Option::is_none")]
     probabilities: Option<Value>,
-    /// Of all but links.
+    /// Scores of all tasks but link prediction.
     #[serde(skip_serializing_if = "Option::is_none")]
     scores: Option<&'a [f32]>,
-    /// Of links.
+    /// Embedding of a vertex, for link prediction.
     #[serde(skip_serializing_if = "Option::is_none")]
     embedding: Option<&'a [f32]>,
 }
@@ -97,20 +97,20 @@ struct FileLine<'a> {
     event: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     vertices: Option<usize>,
-    /// Where there are many: in place of vertices.
+    /// Number of graphs of a data set with many graphs. It replaces `vertices`.
     #[serde(skip_serializing_if = "Option::is_none")]
     graphs: Option<usize>,
     task: &'static str,
-    /// Classes, labels or numbers.
+    /// Number of classes, labels or numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
     classes: Option<usize>,
-    /// Of links: the columns of an embedding.
+    /// Number of columns of an embedding, for link prediction.
     #[serde(skip_serializing_if = "Option::is_none")]
     dimensions: Option<usize>,
     path: &'a str,
 }
 
-/// Predicts, and prints or writes.
+/// Predicts, and prints or writes the predictions.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let format = arguments.out.as_deref().map(format).transpose()?;
     if arguments.embeddings && format == Some(Format::Csv) {
@@ -167,7 +167,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
-/// What the run predicts of all vertices.
+/// Returns the run's predictions for all vertices.
 fn predicted(arguments: &Arguments) -> Result<Predictions, Failure> {
     let data = arguments.data.chosen();
     if let Some(place) = arguments.task.place()? {
@@ -195,7 +195,7 @@ fn predicted(arguments: &Arguments) -> Result<Predictions, Failure> {
     Ok(found)
 }
 
-/// How images were split, in words.
+/// Returns text on the strips of images and on the fused blocks of layers.
 fn told_split(split: &Split) -> String {
     let block = |layers: &std::ops::Range<usize>| match layers.len() {
         1 => layers.start.to_string(),
@@ -210,7 +210,7 @@ fn told_split(split: &Split) -> String {
     )
 }
 
-/// Work of each place, in words.
+/// Returns text on the work of each worker.
 fn told_workers(used: &WorkersUsed) -> String {
     let place = |place: &Traffic| {
         let (tasks, sent, received) =
@@ -234,12 +234,12 @@ fn format(path: &Path) -> Result<Format, Failure> {
     }
 }
 
-/// An id as a CSV field.
+/// Returns an id as a CSV field.
 fn field(ids: &VertexIds, id: &str) -> String {
     if matches!(ids, VertexIds::Words(_)) { row::quoted(id) } else { id.to_owned() }
 }
 
-/// Writes what a run folder's `predictions.npz` is.
+/// Writes predictions with the arrays of a run folder's `predictions.npz`.
 fn write_npz(path: &Path, found: &Predictions) -> Result<(), Failure> {
     let (vertices, _) = found.scores.dim();
     let values = |matrix: &Array2<f32>| matrix.iter().copied().collect::<Vec<f32>>();
@@ -271,7 +271,7 @@ fn write_csv(path: &Path, found: &Predictions) -> Result<(), Failure> {
     })
 }
 
-/// Writes all of a file or nothing.
+/// Writes a file completely or not at all.
 fn write_file(
     path: &Path,
     content: impl FnOnce(&mut BufWriter<NamedTempFile>) -> io::Result<()>,
@@ -283,7 +283,7 @@ fn write_file(
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt as _;
-            // As any new file; a temporary one would be private to its owner.
+            // The usual permissions of a new file. A temporary file would be private to its owner.
             builder.permissions(std::fs::Permissions::from_mode(0o666));
         }
         let mut writer = BufWriter::new(builder.prefix(".eciton-").tempfile_in(folder)?);
@@ -328,7 +328,7 @@ mod tests {
         assert!(lines[1].ends_with(",0.5,0.5,-1"), "{text}");
         assert_eq!(lines[2], "c,2,,,NaN,NaN,NaN,0.1,NaN,2");
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
-        // A folder is made for it; a file is none.
+        // A missing folder is created. A file in the place of a folder is an error.
         write_csv(&dir.path().join("new/folder/p.csv"), &two(VertexIds::Dense)).unwrap();
         let below = path.join("p.csv");
         assert!(matches!(write_csv(&below, &two(VertexIds::Dense)), Err(Failure::Failed(_))));

@@ -1,4 +1,4 @@
-//! `eciton profile`: what each stage of a model takes here, a call and a row.
+//! `eciton profile`: the time that each stage of a model takes here, per call and per row.
 
 use std::path::PathBuf;
 
@@ -37,7 +37,7 @@ struct Line<'a> {
     profile: &'a eciton_plan::Profile,
 }
 
-/// Profiles, and prints each stage's figures.
+/// Measures each stage, and prints the figures.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let config = eciton_train::defaults::settle(&recipe::configure(&arguments.train)?)?;
     let options = Options::default();

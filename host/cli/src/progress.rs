@@ -1,4 +1,4 @@
-//! Progress of a run: a bar on a terminal, else a line every few seconds, or JSON an epoch.
+//! Progress of a run: a bar on a terminal, otherwise a line every few seconds, or JSON per epoch.
 
 mod bar;
 mod inside;
@@ -20,18 +20,18 @@ pub(crate) use self::lines::Lines;
 use crate::output::{Output, tell};
 use crate::text::{counted, grouped, measured, seconds};
 
-/// Returns whether a bar can be drawn: both streams are a terminal that knows how.
+/// Returns true if a bar can be drawn: both streams are a terminal, and `TERM` is not `dumb`.
 pub(crate) fn drawable(output: &Output) -> bool {
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     output.terminal() && std::io::stderr().is_terminal() && !dumb
 }
 
-/// Returns whether colours are wanted: `NO_COLOR` (no-color.org) is not set.
+/// Returns true if colours are wanted: `NO_COLOR` (no-color.org) is not set.
 fn coloured() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// Says what a run waits for that does not get on.
+/// Prints the events that a stalled run waits for.
 fn stalled(seconds: u64, waits_for: &[String]) {
     tell(format_args!("nothing has ended for {seconds} s; the run waits for"));
     for what in waits_for {
@@ -47,7 +47,8 @@ fn log(kernel: &str, line: &str) {
     tell(format_args!("kernel {kernel}: {line}"));
 }
 
-/// Where a run goes on, and what is not as it was.
+/// Prints the epoch after which a run resumes, its unusable checkpoints, and changes since it
+/// stopped.
 fn resumed(resumed: &Resumed) {
     for damaged in &resumed.damaged {
         tell(format_args!("not used: {damaged}"));
@@ -58,19 +59,20 @@ fn resumed(resumed: &Resumed) {
     tell(format_args!("going on after epoch {} of seed {}", resumed.epoch, resumed.seed));
 }
 
-/// Tells the limit by which the number of functions was cut.
+/// Prints the limit that reduced the number of functions.
 fn cut(started: &Started) {
     if let Some(cut) = started.functions.as_ref().and_then(|functions| functions.cut.as_ref()) {
         let _ = writeln!(std::io::stderr().lock(), "functions: {cut}");
     }
 }
 
-/// Settings that follow from data and model, a line each.
+/// Returns the settings that follow from data and model, one line each.
 fn said(started: &Started) -> impl Iterator<Item = String> + '_ {
     started.settings.iter().map(setting)
 }
 
-/// A setting with its origin. One that followed from the data alone is called by its key.
+/// Returns a setting with its origin. A setting that follows from the data alone is shown with its
+/// key.
 pub(crate) fn setting(said: &Said) -> String {
     match said.name == said.key {
         true => format!("{} = {}: {}", said.key, said.value, said.from),
@@ -78,7 +80,7 @@ pub(crate) fn setting(said: &Said) -> String {
     }
 }
 
-/// What the autotuner decided.
+/// Returns a line about a decision of the autotuner.
 fn chosen(chosen: &Chosen) -> String {
     let what = match chosen.what {
         Helpers::Functions => "functions",
@@ -93,7 +95,7 @@ fn chosen(chosen: &Chosen) -> String {
     }
 }
 
-/// Trials of the pipeline, one line each, and what they came to.
+/// Returns a line for each trial of the pipeline, and a line about the choice.
 fn tried(trial: &PipelineTrial) -> Vec<String> {
     let one = |tried: &Tried| {
         let name = match tried.mode {
@@ -109,7 +111,7 @@ fn tried(trial: &PipelineTrial) -> Vec<String> {
     lines
 }
 
-/// Trials, as `--json` prints them.
+/// Trials of the pipeline, as `--json` prints them.
 #[derive(Serialize)]
 struct TriedLine<'a> {
     event: &'static str,
@@ -117,7 +119,7 @@ struct TriedLine<'a> {
     trial: &'a PipelineTrial,
 }
 
-/// A decision, as `--json` prints it.
+/// Decision of the autotuner, as `--json` prints it.
 #[derive(Serialize)]
 struct ChosenLine<'a> {
     event: &'static str,
@@ -125,7 +127,7 @@ struct ChosenLine<'a> {
     chosen: &'a Chosen,
 }
 
-/// A run that goes on, as `--json` prints it.
+/// Resumed run, as `--json` prints it.
 #[derive(Serialize)]
 struct ResumedLine<'a> {
     event: &'static str,
@@ -133,14 +135,14 @@ struct ResumedLine<'a> {
     resumed: &'a Resumed,
 }
 
-/// Asks the run to stop once nobody reads it.
+/// Asks the run to stop after the reader of standard output has gone.
 fn stop_if_closed(output: &Output, stop: &Stop) {
     if output.closed() {
         stop.ask(Ask::Finish);
     }
 }
 
-/// An epoch as `--json` prints it: a row of `metrics.jsonl` with the event's name.
+/// Epoch as `--json` prints it: a row of `metrics.jsonl`, and the name of the event.
 #[derive(Serialize)]
 struct EpochLine<'a> {
     event: &'static str,
@@ -148,7 +150,7 @@ struct EpochLine<'a> {
     report: &'a EpochReport,
 }
 
-/// One JSON object an epoch.
+/// Printer of one JSON object per epoch.
 pub(crate) struct JsonLines<'a> {
     output: &'a mut Output,
     stop: Arc<Stop>,
@@ -210,12 +212,13 @@ impl Observer for JsonLines<'_> {
     }
 }
 
-/// A metric of one split; none where nothing was evaluated.
+/// Returns a metric of one split as text, or `-` if nothing was evaluated.
 fn part(metrics: Option<&Metrics>, of: fn(&Metrics) -> Option<f64>) -> String {
     metrics.map_or_else(|| "-".to_owned(), |metrics| measured(metrics.metric, of(metrics)))
 }
 
-/// What scores are of: `7 classes`, of many graphs `188 graphs of 2 classes`.
+/// Returns the meaning of the scores' columns, such as `7 classes`. For many graphs it is `188
+/// graphs of 2 classes`.
 fn columns(started: &Started) -> String {
     let columns = match started.task {
         TaskType::Classification => counted(started.classes, "class").replace("classs", "classes"),

@@ -1,4 +1,5 @@
-//! The quality of a model as people read it: what a constant answer reaches, figures by class, the confusion matrix.
+//! Quality of a model as text: the score of a constant answer, figures by class, and the confusion
+//! matrix.
 
 use std::fmt::Write as _;
 
@@ -17,13 +18,14 @@ const MAX_HEAD: usize = 12;
 const MAX_MISTAKES: usize = 5;
 /// Maximum number of characters of a line with a confusion matrix.
 const COLUMNS: usize = 100;
-/// Most characters of a class's name.
+/// Maximum number of characters of a class's name.
 const MAX_NAME: usize = 24;
 
 /// A figure of a model.
 type Figure = fn(&Quality) -> Option<f64>;
 
-/// Lines of a summary: of one seed, or the means of several. `short` leaves out what the table says as well.
+/// Returns the lines of a summary: figures of one seed, or means of several. `short` leaves out the
+/// note that figures are means.
 pub(crate) fn rows(of: &[&Quality], short: bool) -> Vec<(&'static str, String)> {
     let mean = |value: Figure| {
         let found: Vec<f64> = of.iter().filter_map(|quality| value(quality)).collect();
@@ -54,7 +56,8 @@ pub(crate) fn rows(of: &[&Quality], short: bool) -> Vec<(&'static str, String)> 
     rows
 }
 
-/// Figures of each class, and the confusion matrix or its largest errors. Empty without classes.
+/// Returns figures of each class, and the confusion matrix or its largest errors. The result is
+/// empty without classes.
 pub(crate) fn table(of: &Quality) -> Vec<String> {
     let count = of.classes.len();
     let mut lines = Vec::new();
@@ -69,13 +72,13 @@ pub(crate) fn table(of: &Quality) -> Vec<String> {
     lines
 }
 
-/// The names of the classes, at most `most` characters long.
+/// Returns the names of the classes, at most `most` characters long.
 fn short(of: &Quality, most: usize) -> Vec<String> {
     let names: Vec<String> = of.classes.iter().map(|class| class.class.clone()).collect();
     shortened_apart(&names, most)
 }
 
-/// The names of the classes, shortened, and the width of their column.
+/// Returns the names of the classes, shortened, and the width of their column.
 fn names(of: &Quality) -> (Vec<String>, usize) {
     let names = short(of, MAX_NAME);
     let wide = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
@@ -98,7 +101,8 @@ fn figures(of: &Quality) -> Vec<String> {
     [String::new(), head].into_iter().chain(rows).collect()
 }
 
-/// Counts by true and predicted class. Names of columns are shortened to the width that a line has for them.
+/// Returns counts by true and predicted class. Names of columns are shortened to the width that a
+/// line has for them.
 fn matrix(of: &Quality) -> Vec<String> {
     let (names, wide) = names(of);
     let count = names.len();
@@ -123,7 +127,7 @@ fn matrix(of: &Quality) -> Vec<String> {
     [String::new(), title, head].into_iter().chain(rows).collect()
 }
 
-/// The most frequent errors, a line each.
+/// Returns the most frequent errors, a line each.
 fn mistakes(of: &Quality) -> Vec<String> {
     let mistakes = of.mistakes();
     let names = short(of, MAX_NAME);

@@ -11,10 +11,10 @@ use crate::failure::Failure;
 use crate::train::Arguments;
 use crate::{recipes, text};
 
-/// Bytes of a recipe or model file that are read: one more than the plan takes.
+/// Number of bytes of a recipe or model file that are read: one more than the plan accepts.
 const MAX_BYTES: u64 = (1 << 20) + 1;
 
-/// The configuration that a command line asks for.
+/// Returns the configuration that a command line asks for.
 pub(crate) fn configure(arguments: &Arguments) -> Result<Config, Failure> {
     let mut config = match (arguments.what.as_deref(), &arguments.recipe) {
         (Some(path), None) if is_recipe(path) => read(Path::new(path))?,
@@ -82,8 +82,8 @@ pub(crate) fn configure(arguments: &Arguments) -> Result<Config, Failure> {
     Ok(config)
 }
 
-/// Gives a built-in table the model `mlp`, unless a model was asked for: without a graph nothing
-/// can be gathered.
+/// Selects the model `mlp` for a built-in table, unless a model was asked for. Without a graph no
+/// layer can gather.
 pub fn usual_model(config: &mut Config) {
     let is_asked =
         ["kind", "file", "layers"].iter().any(|key| config.choices.is_asked(&format!("model.{key}")));
@@ -93,7 +93,7 @@ pub fn usual_model(config: &mut Config) {
     }
 }
 
-/// The configuration with further settings written over it, checked. `origin` names them in
+/// Writes further settings over a configuration, and checks it. `origin` names them in error
 /// messages.
 pub(crate) fn settle(
     mut config: Config,
@@ -110,8 +110,8 @@ pub(crate) fn settle(
     Ok(config)
 }
 
-/// A run folder must find its data from wherever it is asked. What does not exist stays as typed,
-/// for the error that follows.
+/// Makes paths absolute, so that a run folder finds its data from any folder. A missing path stays
+/// as typed, for the error that follows.
 fn make_absolute(config: &mut Config) {
     if builtin(&config.data.source).is_none() {
         absolute(&mut config.data.source);
@@ -131,7 +131,8 @@ fn builtin(source: &str) -> Option<&'static eciton_formats::Builtin> {
     eciton_formats::builtins().iter().find(|builtin| builtin.name.eq_ignore_ascii_case(source))
 }
 
-/// Puts a model file's content in its place, so that a run's configuration needs no other file.
+/// Replaces the path of a model file by its content, so that a run's configuration needs no other
+/// file.
 fn read_model(config: &mut Config) -> Result<(), Failure> {
     let Some(file) = config.model.file.take() else { return Ok(()) };
     let text = read_text(Path::new(&file), "model file")?;
@@ -150,7 +151,7 @@ fn is_recipe(path: &str) -> bool {
     Path::new(path).extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"))
 }
 
-/// The flags that stand for a key, with the text that follows them.
+/// Returns the flags that stand for a key, with the typed text.
 fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>); 44] {
     [
         ("--layers", "model.layers", arguments.layers.as_ref()),
@@ -200,7 +201,7 @@ fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>
     ]
 }
 
-/// Sets one key; a refusal names what was typed.
+/// Sets one key. An error names the typed text.
 fn set(config: &mut Config, argument: &str, typed: &str) -> Result<(), Failure> {
     config.set(argument).map_err(|mut error| {
         if let Error::Value { place, .. } | Error::UnknownKey { place, .. } = &mut error {
@@ -216,7 +217,7 @@ fn choose_model(config: &mut Config, model: &str) -> Result<(), Failure> {
         config.choices.ask("model.file");
     } else if let Some((_, kind)) = ModelKind::ALL.iter().find(|(name, _)| model.eq_ignore_ascii_case(name)) {
         if config.model.kind != *kind && matches!(config.model.layers, Layers::List(_)) {
-            // Another model's.
+            // The layers are those of another model.
             config.model.layers = ModelSettings::default().layers;
         }
         (config.model.file, config.model.kind) = (None, *kind);
@@ -232,7 +233,8 @@ fn choose_model(config: &mut Config, model: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What was typed for another executor would be ignored, whatever its value.
+/// Refuses flags and `--set` values that this configuration does not read, whatever their value.
+/// They may be those of another executor.
 fn check_read(config: &Config, arguments: &Arguments) -> Result<(), Failure> {
     let flags = flags(arguments).into_iter().filter_map(|(flag, key, value)| {
         let value = value?;
@@ -248,7 +250,7 @@ fn check_read(config: &Config, arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A component for a kernel that no model uses would be ignored: that is a slip.
+/// Refuses a component for a kernel that no model uses, because the run would ignore it.
 fn check_kernels(config: &Config) -> Result<(), Failure> {
     let known = || eciton_author::BUILTIN.iter().map(|kernel| kernel.name);
     let Some(name) = config.kernels.keys().find(|name| !known().any(|known| known == *name)) else {
@@ -259,7 +261,7 @@ fn check_kernels(config: &Config) -> Result<(), Failure> {
     Err(Failure::Usage(format!("no kernel is called `{name}`{advice}; known: {all}")))
 }
 
-/// Reads a recipe; its relative paths are relative to it.
+/// Reads a recipe. Its relative paths are relative to the recipe's folder.
 fn read(path: &Path) -> Result<Config, Failure> {
     let text = read_text(path, "recipe")?;
     let mut config = Config::parse(&text, &path.display().to_string())?;
@@ -273,7 +275,7 @@ fn read(path: &Path) -> Result<Config, Failure> {
     Ok(config)
 }
 
-/// The text of a TOML file; `kind` says what it is to be.
+/// Reads the text of a TOML file. `kind` names the expected content in error messages.
 fn read_text(path: &Path, kind: &str) -> Result<String, Failure> {
     let refuse =
         |found: String| Failure::Failed(format!("{}: the {kind} cannot be read: {found}", path.display()));
@@ -283,7 +285,7 @@ fn read_text(path: &Path, kind: &str) -> Result<String, Failure> {
     })
 }
 
-/// Returns whether a recipe's data source is a path and not a data set's name.
+/// Returns true if a recipe's data source is a path and not a data set's name.
 fn names_path(source: &str, folder: &Path) -> bool {
     let looks = source.contains(['/', '.']) || source.contains(std::path::MAIN_SEPARATOR);
     builtin(source).is_none() && (looks || folder.join(source).exists())
@@ -331,7 +333,8 @@ mod tests {
         let config = configured(&["a/folder", "--name", "amazon_photo", "--recipe", "sgc"]).unwrap();
         assert_eq!((&config.data.source[..], config.model.kind), ("a/folder", ModelKind::Sgc));
         assert!(refused(&[recipe, "--recipe", "gcn"]).contains("is a recipe already"));
-        // A recipe of the kind, whose keys the data do not decide.
+        // The recipe is the general one of this model. The data do not decide the keys that it
+        // sets.
         let config = configured(&["a/folder", "--recipe", "gcn"]).unwrap();
         assert!(config.choices.open && config.choices.is_asked("optimiser.lr"));
         assert!(refused(&["a/folder", "--recipe", "gc"]).contains("there are: appnp, gat"));
@@ -341,8 +344,8 @@ mod tests {
     #[test]
     fn a_recipes_paths_are_relative_to_it() {
         let dir = tempfile::tempdir().unwrap();
-        let folder = dir.path();
-        std::fs::create_dir(folder.join("mine")).unwrap();
+        let folder = dir.path().join("recipes");
+        std::fs::create_dir_all(folder.join("mine")).unwrap();
         let source = |text: &str| {
             let path = folder.join("r.toml");
             std::fs::write(&path, format!("[data]\nsource = \"{text}\"\n[kernels]\nlinear = \"k.wasm\"\n"))
@@ -394,7 +397,7 @@ mod tests {
                     "executor.kind = \"emulated\" or \"lambda\"",
                 ],
             ),
-            // Its default, and as useless.
+            // A value that equals the default is ignored as well, so it is refused.
             (&["--functions", "16"], &["--functions 16: `executor.functions` is 16"]),
             (&["--worker", "w", "--executor", "lambda"], &["--worker w: ", "executor.kind = \"emulated\""]),
             (&["--set", "emulator.crash = 0"], &["--set emulator.crash = 0: `emulator.crash` is 0"]),

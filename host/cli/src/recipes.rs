@@ -1,4 +1,4 @@
-//! `eciton recipes`: the settings of each model for each usual data set, as they are in `docs/recipes`.
+//! `eciton recipes`: the settings of each model for the usual data sets, from `docs/recipes`.
 
 use eciton_plan::Config;
 use serde_json::json;
@@ -7,12 +7,12 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::text;
 
-/// A recipe that the binary carries.
+/// Recipe that the program contains.
 #[derive(Debug)]
 pub(crate) struct Recipe {
-    /// The data set, as `eciton data fetch` calls it.
+    /// Name of the data set, as in `eciton data fetch`.
     set: &'static str,
-    /// The model, or `links`.
+    /// Name of the model, or `links`.
     model: &'static str,
     text: &'static str,
 }
@@ -38,7 +38,7 @@ const ALL: &[Recipe] = recipes! {
     "any": "branches" "char-lm" "cnn-graph" "ipa" "ipa-gru" "ipa-lines" "lines" "two-tower";
 };
 
-/// The recipes of models that no data set of a name is for.
+/// Data set name of recipes for models that belong to no named data set.
 const ANY: &str = "any";
 
 /// `eciton recipes`
@@ -82,7 +82,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
-/// Recipes that suit any data set, with the set that each is written for.
+/// Recipes for any data set, and the data set that each was written for.
 const BY_KIND: [(&str, &str); 10] = [
     ("appnp", "cora"),
     ("gat", "cora"),
@@ -96,8 +96,8 @@ const BY_KIND: [(&str, &str); 10] = [
     ("cnn", "digits"),
 ];
 
-/// The configuration of a shipped recipe: the data set's own, else one that suits any data. With the latter, the data
-/// decide the settings that the recipe leaves open.
+/// Returns the configuration of a shipped recipe: that of the data set, or one for any data set.
+/// With the latter, the data decide the settings that the recipe leaves open.
 pub(crate) fn config(set: &str, model: &str) -> Result<Config, Failure> {
     let named = |recipe: &Recipe| format!("recipe {}/{}", recipe.set, recipe.model);
     let error = match find(set, model).or_else(|error| find(ANY, model).map_err(|_| error)) {
@@ -124,7 +124,7 @@ pub(crate) fn config(set: &str, model: &str) -> Result<Config, Failure> {
                           [images, height, width, channels] to it";
             return Err(Failure::Usage(format!("--recipe cnn: {set} {reason}")));
         }
-        // The layers follow from the size of the images.
+        // The size of the images decides the layers.
         "cnn" => without_model(recipe.text)?,
         _ => recipe.text.to_owned(),
     };
@@ -133,7 +133,7 @@ pub(crate) fn config(set: &str, model: &str) -> Result<Config, Failure> {
     Ok(config)
 }
 
-/// A recipe's text without its model.
+/// Returns the text of a recipe without its model.
 fn without_model(text: &str) -> Result<String, Failure> {
     let mut table: toml::Table =
         text.parse().map_err(|error| Failure::Failed(format!("a recipe: {error}")))?;
@@ -141,7 +141,7 @@ fn without_model(text: &str) -> Result<String, Failure> {
     Ok(table.to_string())
 }
 
-/// Returns whether any recipe is for a data set of this name.
+/// Returns true if any recipe is for a data set of this name.
 fn is_known(set: &str) -> bool {
     let wanted = set.to_lowercase().replace('_', "-");
     ALL.iter().any(|recipe| recipe.set == wanted)

@@ -1,4 +1,4 @@
-//! `eciton report`: one web page of a run.
+//! `eciton report`: writes a web page about a run.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -9,9 +9,9 @@ use crate::failure::Failure;
 use crate::output::{Output, tell};
 use crate::text::bytes;
 
-/// The page's name in the run folder.
+/// Name of the page in the run folder.
 const PAGE: &str = "report.html";
-/// The name under which a trace in the run folder is found.
+/// Default name of a trace in the run folder.
 const TRACE: &str = "trace.json";
 
 /// `eciton report`

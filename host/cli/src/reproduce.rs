@@ -1,4 +1,4 @@
-//! `eciton reproduce`: tables of published systems beside what the simulation makes of them.
+//! `eciton reproduce`: tables of published systems, next to the results of the simulation.
 
 mod dorylus;
 mod pipelines;
@@ -31,7 +31,8 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Reproduces a system's tables at these prices, and prints them, as JSON if asked.
+/// Function that reproduces a system's tables at the given prices, and prints them, as JSON if
+/// asked.
 type Reproduce = fn(&Prices, bool, &mut Output) -> Result<(), Failure>;
 
 /// Systems by name.

@@ -1,4 +1,4 @@
-//! `eciton resume`: goes on with a run that was killed or stopped.
+//! `eciton resume`: resumes a run that was killed or stopped.
 
 use std::path::PathBuf;
 
@@ -36,7 +36,7 @@ A run writes checkpoints to DIR.checkpoint, by default once a minute ([checkpoin
 when Ctrl-C or SIGTERM stops it. What it has written stays until the whole run takes its place. This goes on from the newest that is whole; the model in the end is bit for bit that of a run that
 was never killed.";
 
-/// Goes on, and shows how it goes.
+/// Resumes the run, and shows its progress.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     if eciton_train::is_finished(&arguments.run) {
         let run = arguments.run.display();

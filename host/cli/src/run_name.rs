@@ -1,4 +1,4 @@
-//! The folder of a run that was given none: `runs/DATASET-MODEL-YYYYMMDD-HHMMSS`, in UTC.
+//! Default name of a run folder: `runs/DATASET-MODEL-YYYYMMDD-HHMMSS`, in UTC.
 
 use std::fs::{create_dir, create_dir_all};
 use std::io::ErrorKind;
@@ -10,17 +10,17 @@ use eciton_train::checkpoint::{discard_empty, folder};
 
 use crate::interrupt::unfinished;
 
-/// Longest name of a data set or model that is taken over, in characters.
+/// Maximum length of a data set's or model's name in the folder's name, in characters.
 const MAX_PART: usize = 40;
-/// Most runs of one second.
+/// Maximum number of runs that start in one second.
 const MAX_SUFFIX: u32 = 10_000;
-/// Attempts to make a folder whose parent goes away meanwhile.
+/// Number of attempts to create a folder whose parent is removed in the meantime.
 const TRIES: usize = 100;
 
-/// The name of a run's folder that no other process takes while this value lives.
+/// Name of a run's folder that no other process takes while this value lives.
 ///
-/// The folder of the run's checkpoints stands for the name. It is made by one system call, so of the
-/// processes that start in the same second, one gets each name.
+/// The folder of the run's checkpoints reserves the name. One system call creates it. So of
+/// processes that start in the same second, only one gets each name.
 pub(crate) struct RunName {
     path: PathBuf,
     reserved: bool,
@@ -33,7 +33,8 @@ impl RunName {
         Self::reserve(Path::new("runs"), &name)
     }
 
-    /// Reserves the first of NAME, NAME-2, NAME-3 ... that is free, also of a run under way.
+    /// Reserves the first free name of NAME, NAME-2, NAME-3 ... A name of a run in progress is not
+    /// free.
     fn reserve(parent: &Path, name: &str) -> Self {
         let names = (2..MAX_SUFFIX).map(|suffix| format!("{name}-{suffix}"));
         for name in std::iter::once(name.to_owned()).chain(names) {
@@ -49,11 +50,11 @@ impl RunName {
                     made => Some(made),
                 });
             match made {
-                // The run of another process may have ended between the look and the reservation.
+                // Another process's run may have ended between the check and the reservation.
                 Some(Ok(())) if is_run(&path) => drop(Self { path, reserved: true }),
                 Some(Ok(())) => return Self { path, reserved: true },
                 Some(Err(error)) if error.kind() == ErrorKind::AlreadyExists => {}
-                // The run itself reports why nothing can be written there.
+                // The run itself reports the reason why nothing can be written there.
                 _ => return Self { path, reserved: false },
             }
         }
@@ -69,18 +70,18 @@ impl Drop for RunName {
     fn drop(&mut self) {
         if self.reserved {
             discard_empty(&self.path);
-            // Fails where anything is left in it.
+            // This fails if the folder is not empty.
             let _ = self.path.parent().map(std::fs::remove_dir);
         }
     }
 }
 
-/// Returns whether a run has this folder, or reserved it.
+/// Returns true if a run has this folder, or reserved it.
 fn is_taken(path: &Path) -> bool {
     is_run(path) || folder(path).exists()
 }
 
-/// Returns whether a run wrote this folder, or has begun to.
+/// Returns true if a run wrote this folder, or has begun to.
 fn is_run(path: &Path) -> bool {
     path.symlink_metadata().is_ok() || !unfinished(path).is_empty()
 }
@@ -102,7 +103,8 @@ fn model_part(config: &Config) -> String {
     }
 }
 
-/// Letters, digits, `_` and `-` only; `otherwise` if nothing is left.
+/// Replaces all characters but letters, digits and `_` by `-`. Returns `otherwise` if nothing is
+/// left.
 fn part(text: Option<&str>, otherwise: &str) -> String {
     let plain = |c: char| if c.is_alphanumeric() || c == '_' { c } else { '-' };
     let text: String = text.unwrap_or_default().chars().take(MAX_PART).map(plain).collect();
@@ -115,7 +117,7 @@ pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// Seconds since 1970 as `YYYY-MM-DDTHH:MM:SSZ`, UTC.
+/// Formats seconds since 1970 as `YYYY-MM-DDTHH:MM:SSZ`, UTC.
 pub(crate) fn iso(seconds: u64) -> String {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = date(days);
@@ -123,7 +125,7 @@ pub(crate) fn iso(seconds: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// Seconds since 1970 as `YYYYMMDD-HHMMSS`, UTC.
+/// Formats seconds since 1970 as `YYYYMMDD-HHMMSS`, UTC.
 pub(crate) fn stamp(seconds: u64) -> String {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = date(days);
@@ -131,8 +133,9 @@ pub(crate) fn stamp(seconds: u64) -> String {
     format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}")
 }
 
-/// Days since 1970-01-01 as a Gregorian date. Counted in eras of 400 years that begin on 1 March, so
-/// that the leap day is the last of a year (H. Hinnant, "chrono-compatible low-level date algorithms").
+/// Converts days since 1970-01-01 into a Gregorian date. Eras of 400 years begin on 1 March, so
+/// that the leap day is the last of a year (H. Hinnant, "chrono-compatible low-level date
+/// algorithms").
 fn date(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);
@@ -174,7 +177,7 @@ mod tests {
     #[test]
     fn a_taken_name_gets_a_number() {
         let dir = tempfile::tempdir().unwrap();
-        // So that the folder stays when a name is given back.
+        // The file keeps the folder when a name is released.
         std::fs::write(dir.path().join("other"), "").unwrap();
         let path = |name: &str| dir.path().join(name);
         let reserve = || RunName::reserve(dir.path(), "x");

@@ -1,4 +1,4 @@
-//! `eciton runs`: the runs in a folder, one of them, several beside each other.
+//! `eciton runs`: lists the runs in a folder, shows one, and compares several.
 
 mod table;
 
@@ -14,11 +14,11 @@ use crate::output::{Output, tell};
 use crate::summary;
 use crate::text::{bytes, counted, measured, seconds, unit};
 
-/// The folder in which `eciton train` puts runs.
+/// Folder in which `eciton train` puts runs.
 const RUNS: &str = "runs";
-/// The file that tells a run folder.
+/// Name of the file that marks a run folder.
 const SUMMARY: &str = "summary.json";
-/// Most folders that are looked at.
+/// Maximum number of folder entries that are read.
 const MAX_FOLDERS: usize = 100_000;
 
 /// Columns of `eciton runs list`. A narrow terminal leaves out the time first, the metric's name last.
@@ -88,7 +88,7 @@ pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure>
     }
 }
 
-/// A run in a table.
+/// Run as a row of a table.
 #[derive(Serialize)]
 struct Row<'a> {
     event: &'static str,
@@ -137,7 +137,7 @@ fn list(arguments: &ListArguments, output: &mut Output) -> Result<(), Failure> {
     for path in folders(&arguments.folder)? {
         match run_folder::summary(&path) {
             Ok(summary) => found.push((path, summary)),
-            // One that is damaged hides no other.
+            // A damaged run does not hide others.
             Err(error) => tell(format_args!("not listed: {error}")),
         }
     }
@@ -178,12 +178,12 @@ fn list(arguments: &ListArguments, output: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A metric with its unit.
+/// Returns a metric with its unit.
 fn figure(summary: &Summary, value: Option<f64>) -> String {
     format!("{}{}", measured(summary.metric, value), unit(summary.metric))
 }
 
-/// The test metric, of several seeds with its standard deviation.
+/// Returns the test metric. For several seeds it has the standard deviation.
 fn with_spread(summary: &Summary) -> String {
     match (summary.seeds.len(), summary.test_metric_std) {
         (2.., Some(deviation)) => format!(
@@ -196,7 +196,7 @@ fn with_spread(summary: &Summary) -> String {
     }
 }
 
-/// The run folders in a folder, by name; the folder itself if it is one.
+/// Returns the run folders in a folder, by name, or the folder itself if it is a run folder.
 fn folders(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     if folder.join(SUMMARY).is_file() {
         return Ok(vec![folder.to_owned()]);
@@ -216,7 +216,7 @@ fn folders(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(found)
 }
 
-/// A run folder as typed, or of that name among the runs.
+/// Returns the path as typed. If it does not exist, a run of that name in `runs` is used.
 fn located(typed: &Path) -> PathBuf {
     let among = Path::new(RUNS).join(typed);
     if !typed.exists() && among.join(SUMMARY).is_file() { among } else { typed.to_owned() }
@@ -224,7 +224,7 @@ fn located(typed: &Path) -> PathBuf {
 
 fn show(arguments: &ShowArguments, output: &mut Output) -> Result<(), Failure> {
     let path = located(&arguments.run);
-    // Weights, records, metrics and predictions are compared with their digests.
+    // Weights, records, metrics and predictions are checked against their digests.
     let run = run_folder::Run::open(&path)?;
     run_folder::check_results(&path)?;
     if arguments.json {
@@ -336,12 +336,12 @@ fn compare(arguments: &CompareArguments, output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
-/// A run beside others.
+/// Run in a comparison.
 #[derive(Serialize)]
 struct Compared<'a> {
     #[serde(flatten)]
     row: Row<'a>,
-    /// The settings that are not the same in all.
+    /// Settings that are not equal in all runs.
     settings: BTreeMap<String, String>,
 }
 
@@ -353,7 +353,7 @@ fn differing(
     of.iter().filter(|(key, _)| differs(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-/// A recipe's keys with their values, as `section.key`.
+/// Returns a recipe's keys as `section.key`, with their values.
 fn settings(path: &Path, recipe: &str) -> Result<BTreeMap<String, String>, Failure> {
     let table: toml::Table = recipe
         .parse()

@@ -1,4 +1,5 @@
-//! `eciton simulate`: a training run on simulated hosts and functions, or a pipeline of lanes on simulated places.
+//! `eciton simulate`: a training run on simulated hosts and functions, or a pipeline of lanes on
+//! simulated workers.
 
 mod lanes;
 mod report;
@@ -197,7 +198,7 @@ enum TransportName {
     Direct,
 }
 
-/// `--functions`
+/// Value of `--functions`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum FunctionCount {
     Fixed(u32),
@@ -213,7 +214,7 @@ impl FunctionCount {
     }
 }
 
-/// A whole number, also as 1e6 or 3.6e9.
+/// Parses a whole number, also written as 1e6 or 3.6e9.
 fn count(text: &str) -> Result<u64, String> {
     if let Ok(count) = text.replace('_', "").parse() {
         return Ok(count);
@@ -226,7 +227,7 @@ fn count(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Milliseconds as microseconds.
+/// Converts milliseconds to microseconds. `option` names the flag in errors.
 fn us(option: &str, ms: f64) -> Result<u64, Failure> {
     if (0.0..=86_400_000.0).contains(&ms) {
         Ok((ms * 1e3).round() as u64)
@@ -275,7 +276,7 @@ impl Arguments {
         prices: &Prices,
         preset: &eciton_plan::Preset,
     ) -> Result<(Settings, String), Failure> {
-        // What a shape says of hosts and functions holds where the shape itself was asked for.
+        // Hosts and functions of a shape apply only if the shape itself was asked for.
         let own = self.shape.is_none() && (self.vertices.is_some() || self.edges.is_some());
         let machine_name = self.machine.as_deref().unwrap_or(named.machine);
         let machine = prices.machine(machine_name).map_err(|e| Failure::usage(&e))?;

@@ -1,4 +1,4 @@
-//! The end of a run: a block of text, or the last JSON object.
+//! Summary at the end of a run: a block of text, or the last JSON object.
 
 use eciton_plan::Metric;
 use eciton_train::{
@@ -10,7 +10,8 @@ use crate::output::Output;
 use crate::quality;
 use crate::text::{bytes, counted, grouped, measured, seconds, unit};
 
-/// The summary as `--json` prints it: as `summary.json` of the run folder, with the event's name.
+/// Summary as `--json` prints it: that of `summary.json` in the run folder, and the name of the
+/// event.
 #[derive(Serialize)]
 pub(crate) struct Line<'a> {
     event: &'static str,
@@ -24,7 +25,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Prints the block.
+/// Prints the summary as a block of text.
 pub(crate) fn print(summary: &Summary, output: &mut Output) {
     output.line("");
     for (name, text) in rows(summary) {
@@ -197,14 +198,14 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// The rounds of wrong answers.
+/// Returns text on the rounds of wrong answers.
 fn rounds(rounds: &[(u64, u32)]) -> String {
     let mut rounds: Vec<String> = rounds.iter().map(|(_, round)| round.to_string()).collect();
     rounds.dedup();
     format!("round{} {}", if rounds.len() > 1 { "s" } else { "" }, rounds.join(", "))
 }
 
-/// Result of the audit.
+/// Returns rows on the result of the audit.
 fn audited(audit: &AuditReport) -> Vec<(&'static str, String)> {
     let excluded = match audit.excluded.len() {
         0 => "all equal".to_owned(),
@@ -225,7 +226,7 @@ fn audited(audit: &AuditReport) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// Messages of workers, place by place, and the cost of losses.
+/// Returns rows on the messages of each worker, and on the cost of failed workers.
 fn of_workers(workers: &WorkersUsed) -> Vec<(&'static str, String)> {
     let mut rows: Vec<(&'static str, String)> = Vec::new();
     for (at, place) in workers.places.iter().enumerate().take(MAX_PLACES) {
@@ -260,10 +261,10 @@ fn of_workers(workers: &WorkersUsed) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// Places that are printed; `--json` has all.
+/// Maximum number of workers that are printed. `--json` prints all.
 const MAX_PLACES: usize = 16;
 
-/// Row on the number of functions or threads, and its reason.
+/// Returns text on the number of functions or threads, and its reason.
 fn at_work(helpers: &HelpersUsed) -> String {
     let HelpersUsed { what, least, last, most, changes, why, cut, tasks, own_tasks, .. } = helpers;
     let (one, own) = match what {
@@ -281,7 +282,7 @@ fn at_work(helpers: &HelpersUsed) -> String {
     format!("{many} ({why}); {tasks} tasks there, {own_tasks} on {own}{cut}")
 }
 
-/// Which seeds stopped by themselves.
+/// Returns text on the seeds that stopped early, or `None` if no seed did.
 fn early(seeds: &[SeedReport]) -> Option<String> {
     let stopped = || seeds.iter().filter_map(|seed| seed.stopped_early);
     let (least, most) = (stopped().min()?, stopped().max()?);
@@ -291,7 +292,8 @@ fn early(seeds: &[SeedReport]) -> Option<String> {
     Some(format!("early, no better for {epochs}{who}"))
 }
 
-/// Which seeds came to `run.until`, and when.
+/// Returns text on the seeds that reached `run.until`, and their epochs, or `None` without a
+/// target.
 fn target(seeds: &[SeedReport], metric: Metric) -> Option<String> {
     let targets: Vec<Target> = seeds.iter().filter_map(|seed| seed.target).collect();
     let until = targets.first()?.until;
@@ -313,7 +315,7 @@ fn target(seeds: &[SeedReport], metric: Metric) -> Option<String> {
     Some(format!("{count}, after epoch {least} to {most}, {} of training on average", seconds(mean)))
 }
 
-/// What is charged for.
+/// Returns rows on the use of services that are charged for.
 fn billed(bill: &Bill) -> [(&'static str, String); 3] {
     let failed = match (bill.failed, bill.throttled, bill.unreported) {
         (0, 0, 0) => String::new(),
@@ -356,7 +358,7 @@ fn billed(bill: &Bill) -> [(&'static str, String); 3] {
     ]
 }
 
-/// Standard deviation of a sample (n - 1); 0 for one value.
+/// Returns the standard deviation of a sample (n - 1), or 0 for fewer than two values.
 fn deviation(values: &[f64]) -> f64 {
     let count = values.len() as f64;
     if count < 2.0 {

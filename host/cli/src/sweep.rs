@@ -1,4 +1,4 @@
-//! `eciton sweep`: many trainings of one recipe, and one table of what they came to.
+//! `eciton sweep`: many trainings of one recipe, and one table of their results.
 
 mod trials;
 
@@ -21,9 +21,9 @@ use crate::output::{Output, tell};
 use crate::text::{counted, measured, seconds, unit};
 use crate::{interrupt, recipe, train};
 
-/// Most choices that are printed; the files have them all.
+/// Maximum number of choices that are printed. The files contain all.
 const MAX_SHOWN: usize = 20;
-/// Bytes of a sweep's file that are read: one more than the plan takes.
+/// Number of bytes of a sweep's file that are read: one more than the plan accepts.
 const MAX_BYTES: u64 = (1 << 20) + 1;
 
 /// `eciton sweep`
@@ -93,7 +93,7 @@ impl Arguments {
     }
 }
 
-/// A limit of a bill.
+/// Parses a limit of a bill, US dollars.
 pub(crate) fn usd(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(usd) if usd > 0.0 && usd.is_finite() => Ok(usd),
@@ -101,7 +101,7 @@ pub(crate) fn usd(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Parses a limit of time.
+/// Parses a limit of time, seconds.
 pub(crate) fn seconds_above_0(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if seconds > 0.0 && seconds <= 1e9 => Ok(seconds),
@@ -319,7 +319,7 @@ fn address(arguments: &Arguments) -> Result<Option<Address>, Failure> {
     }
 }
 
-/// The word for jobs that a batch system launches.
+/// Value of `--executor` for jobs that a batch system launches.
 const JOBS: &str = "jobs";
 
 #[derive(Serialize)]
@@ -352,11 +352,11 @@ fn list(arguments: &Arguments, missing: &Missing, output: &mut Output) {
     output.line("The same `eciton sweep` command collects the answers.");
 }
 
-/// A sweep as its file and the command line ask for it.
+/// Sweep that its file and the command line ask for.
 pub(crate) struct Planned {
     sweep: Sweep,
     base: Config,
-    /// The functions, as settings.
+    /// Functions, as settings.
     pub(crate) place: Config,
     trials: Vec<Trial>,
     /// Configuration of each trial.
@@ -420,7 +420,7 @@ fn base(sweep: &Sweep, arguments: &Arguments) -> Result<(Config, Config), Failur
     let mut place = Config::default();
     (place.executor, place.emulator) = (config.executor.clone(), config.emulator.clone());
     config.run_here();
-    // Jobs are trainings of the machine that does them.
+    // A job trains on the machine that runs it.
     let executor = arguments.executor.clone().filter(|name| name != JOBS);
     let flags = [
         ("executor.kind", &executor),
@@ -435,7 +435,7 @@ fn base(sweep: &Sweep, arguments: &Arguments) -> Result<(Config, Config), Failur
     Ok((config, place))
 }
 
-/// The rungs of successive halving; without it, one of all choices.
+/// Returns the rungs of successive halving. Without it there is one rung of all choices.
 fn rungs(sweep: &Sweep, base: &Config, trials: &[Trial]) -> Result<Vec<Rung>, Error> {
     let (choices, epochs) = (choices(trials).len() as u64, base.run.epochs);
     let Some(halving) = sweep.halving else { return Ok(vec![Rung { epochs, choices }]) };
@@ -446,7 +446,7 @@ fn rungs(sweep: &Sweep, base: &Config, trials: &[Trial]) -> Result<Vec<Rung>, Er
     halving.rungs(choices, epochs)
 }
 
-/// Makes the folder, or sees that it is of the same trials.
+/// Creates the folder, or checks that it belongs to the same trials.
 fn claim(
     folder: &Path,
     base: &Config,
@@ -483,7 +483,7 @@ fn claim(
     }
 }
 
-/// Writes a file, all of it or nothing.
+/// Writes a file completely or not at all.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let beside = path.with_extension("partial");
     std::fs::write(&beside, bytes)

@@ -1,14 +1,14 @@
-//! Figures as people read them.
+//! Figures formatted for people.
 
 use eciton_plan::Metric;
 pub(crate) use eciton_train::figures::{bytes, grouped, seconds};
 
-/// `1 epoch`, `2 epochs`.
+/// Returns a count and its noun, such as `1 epoch` or `2 epochs`.
 pub(crate) fn counted(count: u64, noun: &str) -> String {
     format!("{} {noun}{}", grouped(count), if count == 1 { "" } else { "s" })
 }
 
-/// `256 MiB`: a limit, which is a power of two more often than not.
+/// Formats a limit in bytes, such as `256 MiB`. Limits are usually powers of two.
 pub(crate) fn limit(count: u64) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let unit = units.into_iter().find(|(size, _)| count >= *size && count.is_multiple_of(*size));
@@ -18,12 +18,12 @@ pub(crate) fn limit(count: u64) -> String {
     )
 }
 
-/// A fraction as per cent with two digits, without the sign; `-` where there is none.
+/// Formats a fraction as per cent with two digits, without the sign, or `-` if there is none.
 pub(crate) fn percent(fraction: Option<f64>) -> String {
     fraction.map_or_else(|| "-".to_owned(), |fraction| format!("{:.2}", fraction * 100.0))
 }
 
-/// What a metric came to, without its unit.
+/// Formats the value of a metric without its unit, or `-` if there is none.
 pub(crate) fn measured(metric: Metric, found: Option<f64>) -> String {
     match metric.is_share() {
         true => percent(found),
@@ -31,12 +31,12 @@ pub(crate) fn measured(metric: Metric, found: Option<f64>) -> String {
     }
 }
 
-/// The unit of [`measured`].
+/// Returns the unit of [`measured`].
 pub(crate) fn unit(metric: Metric) -> &'static str {
     if metric.is_share() { " %" } else { "" }
 }
 
-/// The one of `known` that is most similar to `name`, if any is.
+/// Returns the name in `known` that is most similar to `name`, or `None` if none is similar.
 pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_lowercase();
     let likeness = |known: &str| strsim::normalized_damerau_levenshtein(&name, known);

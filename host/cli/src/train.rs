@@ -1,4 +1,4 @@
-//! `eciton train`
+//! `eciton train`: trains a model.
 
 use std::path::{Path, PathBuf};
 
@@ -256,10 +256,10 @@ The first Ctrl-C stops after the epoch (with functions: cancels what is under wa
 stops there as well, and writes a checkpoint alone; the second signal quits at once. `eciton resume DIR` goes on with
 a run that was stopped or killed, from its last checkpoint: one a minute, and one when it is stopped.";
 
-/// Trains, and shows how it goes.
+/// Trains, and shows the progress.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let config = recipe::configure(arguments)?;
-    // Holds the name until the run ends.
+    // This value reserves the name until the run ends.
     let chosen = match &arguments.out {
         None if !arguments.no_out => Some(RunName::choose(&config)),
         _ => None,
@@ -269,7 +269,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         None => arguments.out.clone().filter(|_| !arguments.no_out),
     };
     if let (true, Some(out)) = (arguments.as_task, &out) {
-        // A function gets the settings that the data decide.
+        // The function gets the settings that the data decide.
         let config = eciton_train::defaults::settle(&config)?;
         return as_task(arguments, &config, out, output);
     }
@@ -303,7 +303,7 @@ fn as_task(arguments: &Arguments, config: &Config, out: &Path, output: &mut Outp
         let remedy = "add --executor emulated or --executor lambda";
         return Err(Failure::Usage(format!("--as-task: this machine's threads are no functions; {remedy}")));
     }
-    // A chain of calls whose host was killed has left its newest link next to the run folder.
+    // A chain of calls whose host was killed leaves its newest checkpoint next to the run folder.
     if !eciton_train::sweep::can_continue(config, out)? {
         eciton_train::job::check_vacant(out)?;
     }
@@ -312,7 +312,7 @@ fn as_task(arguments: &Arguments, config: &Config, out: &Path, output: &mut Outp
     interrupt::watch_sweep(stop.clone())?;
     let mut ended = None;
     let lot = Lot { configs: std::slice::from_ref(config), numbers: &[0], pause_after: None };
-    // Beside the run folder until that is there.
+    // The record is next to the run folder until that exists.
     let record = PathBuf::from(format!("{}.{RECORD}", out.display()));
     let functions = Functions::new(config, arguments.max_usd).with_predictions(true);
     let mut functions = functions.recorded(record.clone());
@@ -367,12 +367,12 @@ fn as_task(arguments: &Arguments, config: &Config, out: &Path, output: &mut Outp
     Ok(())
 }
 
-/// A bar, hidden where none can be drawn or none is wanted.
+/// Returns a bar. It is hidden if it cannot be drawn or is not wanted.
 pub(crate) fn bar(json: bool, output: &Output) -> ProgressBar {
     if json || !progress::drawable(output) { ProgressBar::hidden() } else { Bar::unstarted() }
 }
 
-/// Who shows how a run goes.
+/// Returns the observer that shows the progress of a run: JSON lines, text lines or a bar.
 pub(crate) fn observer<'a>(
     json: bool,
     bar: ProgressBar,
@@ -388,7 +388,7 @@ pub(crate) fn observer<'a>(
     }
 }
 
-/// Shows what a run came to; of one that failed, where it can go on.
+/// Prints the result of a run. For a failed run, it prints the command that resumes it.
 pub(crate) fn finish(
     summary: eciton_train::Result<Summary>,
     json: bool,
@@ -401,7 +401,7 @@ pub(crate) fn finish(
         if let (Error::Left { .. } | Error::Stopped, Some(code)) = (&error, code) {
             return Failure::Stopped { text, code };
         }
-        // What refuses to begin says itself what to do.
+        // A run that could not begin has an error that names the next step.
         let begun = !error.is_damage()
             && !matches!(
                 error,

@@ -1,4 +1,4 @@
-//! `eciton worker`: this process does a part of a run elsewhere.
+//! `eciton worker`: this process is a worker of a run elsewhere.
 
 use std::path::PathBuf;
 use std::sync::Arc;

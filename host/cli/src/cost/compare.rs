@@ -1,4 +1,4 @@
-//! `eciton cost --compare`: predicted against counted lines of what functions did.
+//! `eciton cost --compare`: compares predicted with counted quantities of the work of functions.
 
 use std::path::{Path, PathBuf};
 
@@ -52,7 +52,7 @@ struct Comparison<'a> {
     dollars: &'a [Pair],
 }
 
-/// A line of the record, as far as it is read here.
+/// Line of the record, with the fields that are read here.
 #[derive(Deserialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 enum Event {
@@ -114,7 +114,8 @@ fn runs(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok((0..count).map(|at| eciton_train::sweep::trial_folder(folder, at)).collect())
 }
 
-/// Predicts anew from the folder's own settings, and prints both.
+/// Predicts anew from the folder's own settings, and prints the predicted and the counted
+/// quantities.
 pub(super) fn run(folder: &Path, pilot: bool, json: bool, output: &mut Output) -> Result<(), Failure> {
     let settings = folder.join(FUNCTIONS);
     if !settings.is_file() {

@@ -48,7 +48,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// What was written.
+/// Description of the written store, which `--json` prints.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,
@@ -65,7 +65,7 @@ struct Line<'a> {
     seconds: f64,
 }
 
-/// Reads, builds and writes.
+/// Converts a data set into a store, and prints a description of the store.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     if arguments.memory < build::MIN_MEMORY_BYTES {
         let least = text::limit(build::MIN_MEMORY_BYTES);
@@ -92,7 +92,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
-/// A data set that is read into memory first.
+/// Reads a data set into memory, and writes it as a store.
 fn whole(arguments: &Arguments) -> Result<Line<'_>, Failure> {
     let (source, name) = (arguments.source.clone(), arguments.name.clone());
     let self_loops = arguments.self_loops;
@@ -121,7 +121,7 @@ fn whole(arguments: &Arguments) -> Result<Line<'_>, Failure> {
     })
 }
 
-/// A file of edges that may be larger than memory.
+/// Builds a store from a file of edges that may be larger than memory.
 fn stream<'a>(streamed: Streamed, arguments: &'a Arguments, output: &Output) -> Result<Line<'a>, Failure> {
     let shown = !arguments.json && progress::drawable(output);
     let bar = if shown { Bar::unstarted() } else { ProgressBar::hidden() };
@@ -181,7 +181,7 @@ fn print(line: &Line<'_>, output: &mut Output) {
     row("time", format!("{}, built {}", seconds(line.seconds), line.built));
 }
 
-/// Edges that are counted as they are read.
+/// Edge source that shows the number of edges read.
 struct Watched<'a> {
     edges: &'a dyn EdgeSource,
     bar: &'a ProgressBar,

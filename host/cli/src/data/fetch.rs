@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// A set of the catalogue.
+/// Data set of the catalogue, as `--list --json` prints it.
 #[derive(Serialize)]
 struct Listed<'a> {
     event: &'static str,
@@ -46,17 +46,17 @@ struct Listed<'a> {
     citation: &'a str,
 }
 
-/// A set that is in the cache now.
+/// Data set that is in the cache now, as `--json` prints it.
 #[derive(Serialize)]
 struct Fetched<'a> {
     event: &'static str,
     name: &'a str,
-    /// What `eciton_graph` opens, and which set in it.
+    /// Path that `eciton_graph` opens. `member` is the name of the data set in it.
     path: String,
     member: Option<&'a str>,
     files: usize,
     bytes: u64,
-    /// How many of the files were not here before.
+    /// Number of files that were not in the cache before.
     brought: usize,
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         list(&cache, arguments.json, output);
         return Ok(());
     }
-    // A misspelt name is told before anything is brought.
+    // A misspelt name is reported before anything is fetched.
     let sets: Vec<&'static Set> = arguments
         .names
         .iter()

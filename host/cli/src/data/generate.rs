@@ -1,4 +1,4 @@
-//! `eciton data generate`: graphs of any size from a seed, with something to learn.
+//! `eciton data generate`: data sets of any size from a seed, with labels that a model can learn.
 
 mod lines;
 mod many;
@@ -29,11 +29,11 @@ use crate::output::Output;
 use crate::progress::{self, Bar};
 use crate::text::{self, counted, grouped, percent, seconds};
 
-/// Edges of a vertex where nothing is said.
+/// Edges per vertex if `--edges` is not given.
 const EDGES_PER_VERTEX: u64 = 20;
-/// Bytes that building in memory takes for each directed edge that is drawn, repeats included.
+/// Bytes that an in-memory build takes for each directed edge that is drawn, repeats included.
 const BYTES_PER_EDGE: u64 = 12;
-/// Bytes a vertex: offsets, label, place in the split.
+/// Bytes that an in-memory build takes per vertex: offsets, label and position in the split.
 const BYTES_PER_VERTEX: u64 = 24;
 
 /// `eciton data generate ...`
@@ -182,13 +182,13 @@ struct Common {
     json: bool,
 }
 
-/// A whole number; underscores may group its digits.
+/// Parses a whole number. Underscores may group its digits.
 fn count(text: &str) -> Result<u64, String> {
     let digits = text.replace('_', "");
     digits.parse().map_err(|_| "not a whole number (of at most 64 bits)".to_owned())
 }
 
-/// Two whole numbers with a comma between them; one stands for both.
+/// Parses two whole numbers with a comma between them. One number stands for both.
 fn span(text: &str) -> Result<[u64; 2], String> {
     let (least, most) = text.split_once(',').unwrap_or((text, text));
     let wrong = |_| "not a whole number, or two with a comma between them".to_owned();
@@ -196,14 +196,14 @@ fn span(text: &str) -> Result<[u64; 2], String> {
     Ok([number(least)?, number(most)?])
 }
 
-/// N numbers with commas between them.
+/// Parses N numbers with commas between them.
 fn list<const N: usize>(text: &str) -> Result<[f64; N], String> {
     let wrong = || format!("not {N} numbers with commas between them");
     let numbers: Result<Vec<f64>, _> = text.split(',').map(|part| part.trim().parse()).collect();
     numbers.map_err(|_| wrong())?.try_into().map_err(|_| wrong())
 }
 
-/// Bytes: a whole number and a unit.
+/// Parses a size in bytes: a whole number and a unit.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     let wrong = || "not a size such as 8GiB or 500MB".to_owned();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -255,19 +255,20 @@ impl Common {
     }
 }
 
-/// The threads that were asked for, else one a processor.
+/// Returns the requested number of threads, or one thread per processor.
 fn threads(asked: Option<u16>) -> usize {
     let all = || std::thread::available_parallelism().map_or(1, usize::from);
     asked.map_or_else(all, usize::from)
 }
 
-/// The data set's name that was asked for, else the last part of its place.
+/// Returns the requested name of the data set, or the last component of its path.
 fn name(asked: Option<&String>, out: &Path) -> String {
     let last = || out.file_name().map_or_else(|| "generated".into(), |name| name.to_string_lossy().into());
     asked.cloned().unwrap_or_else(last)
 }
 
-/// What `--per-class`, else `--split`, says.
+/// Returns the division of rows that `--per-class` asks for, or that of `--split` without
+/// `--per-class`.
 fn division(split: [f64; 2], per_class: Option<[f64; 2]>) -> Result<Division, Failure> {
     if let Some(numbers) = per_class {
         if numbers.iter().any(|n| n.fract() != 0.0 || !(0.0..=1e12).contains(n)) {
@@ -285,7 +286,7 @@ fn division(split: [f64; 2], per_class: Option<[f64; 2]>) -> Result<Division, Fa
     Ok(Division::Fractions(split))
 }
 
-/// What the command prints.
+/// Description of the generated data set, which `--json` prints.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,
@@ -305,13 +306,14 @@ struct Line<'a> {
     labels: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     numbers: Option<u32>,
-    /// Of one who knows every class; of labels the share that is right.
+    /// Accuracy that a classifier with knowledge of every class can reach. With several labels it
+    /// is the share of correct labels.
     #[serde(skip_serializing_if = "Option::is_none")]
     accuracy_ceiling: Option<f64>,
-    /// Of the best classifier that looks at no neighbour.
+    /// Accuracy of the best classifier that reads no neighbour.
     #[serde(skip_serializing_if = "Option::is_none")]
     accuracy_features: Option<f64>,
-    /// The root mean squared error of one who knows every class.
+    /// Root mean squared error of a model with knowledge of every class.
     #[serde(skip_serializing_if = "Option::is_none")]
     rmse_floor: Option<f64>,
     seed: u64,
@@ -321,7 +323,7 @@ struct Line<'a> {
     seconds: f64,
 }
 
-/// Generates, builds and writes.
+/// Generates a data set, builds and writes it, and prints a description of it.
 pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure> {
     let (model, common, generated) = match command {
         Command::BlockModel(BlockModelArguments { exponent, cap, common }) => {
@@ -415,19 +417,19 @@ fn print(line: &Line<'_>, output: &mut Output) {
     row("time", format!("{all}, of which the graph took {graph} ({}, {threads})", line.built));
 }
 
-/// What a store says of itself, as far as it is asked here.
+/// Fields of a store's description that are read here.
 #[derive(serde::Deserialize)]
 struct Description {
     edges: u64,
 }
 
-/// What was written.
+/// Number of edges of the written graph, and the seconds that its build took.
 struct Written {
     edges: u64,
     graph_seconds: f64,
 }
 
-/// A line that says how far the work is, where it can be drawn.
+/// Returns a line that shows progress. It is hidden with `--json` and where it cannot be drawn.
 fn bar(json: bool, output: &Output) -> ProgressBar {
     let shown = !json && progress::drawable(output);
     let bar = if shown { Bar::unstarted() } else { ProgressBar::hidden() };
@@ -437,7 +439,7 @@ fn bar(json: bool, output: &Output) -> ProgressBar {
     bar
 }
 
-/// A graph on its way to the disk.
+/// Graph that is being generated and written.
 struct Work<'a> {
     common: &'a Common,
     made: &'a Generated,
@@ -496,7 +498,7 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// What stands for features where there are none: each vertex its own column.
+    /// Returns the features of vertices that have none: each vertex has a column of its own.
     fn identity(&self) -> Features {
         Features::identity(self.made.planted().vertices() as u32)
     }
@@ -521,7 +523,7 @@ impl<'a> Work<'a> {
         let (graph, labels, split);
         let graph_seconds;
         if self.external {
-            // The graph is mapped from a store, which goes with the folder.
+            // The graph is mapped from a store, which is removed together with the folder.
             let place = folder.folder.path().join("store");
             let mut writer = store::Writer::create(&place)?;
             self.graph(&mut writer)?;
@@ -546,7 +548,7 @@ impl<'a> Work<'a> {
         Ok((Written { edges: graph.edges(), graph_seconds }, split))
     }
 
-    /// Counts bytes, and shows them.
+    /// Returns a function that counts written bytes and shows their number.
     fn wrote(&self) -> impl FnMut(u64) -> eciton_graph::error::Result<()> {
         let (bar, mut bytes) = (self.bar.clone(), 0);
         move |more| {
@@ -557,7 +559,8 @@ impl<'a> Work<'a> {
     }
 }
 
-/// A folder beside the result, removed unless the result was moved out of it.
+/// Temporary folder next to the result. It is removed when dropped; `rename` moves the result out
+/// of it.
 struct Unnamed {
     folder: tempfile::TempDir,
 }
@@ -590,7 +593,7 @@ fn vacant(out: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Pairs that are counted as they are read.
+/// Edge source that shows the number of pairs read.
 struct Watched<'a> {
     source: &'a dyn EdgeSource,
     bar: &'a ProgressBar,

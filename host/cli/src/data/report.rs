@@ -1,11 +1,11 @@
-//! `eciton data stat`: the reading report, facts included.
+//! `eciton data stat`: the reading report, including facts.
 
 use eciton_input::notes::{self, Level};
 use serde::Serialize;
 
 use crate::output::Output;
 
-/// One line of the reading report as `--json` has it.
+/// Line of the reading report, as `--json` prints it.
 #[derive(Serialize)]
 pub(super) struct Line {
     level: &'static str,

@@ -1,4 +1,4 @@
-//! `eciton data stat --orders`: what each vertex order would gain on a graph.
+//! `eciton data stat --orders`: the gain of each vertex order on a graph.
 
 use eciton_graph::adjacency::Graph;
 use eciton_graph::order::{Gain, SURVEY_WIDTHS, Survey};
@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::text::{counted, grouped, seconds};
 
-/// The survey as `--json` has it.
+/// Survey of vertex orders, as `--json` prints it.
 #[derive(Serialize)]
 pub(super) struct Orders {
     /// Directed edges that orders were computed from.
@@ -27,9 +27,10 @@ struct OrderLine {
     order_seconds: f64,
     mean_distance: f64,
     bits_per_gap: f64,
-    /// The median, for each width.
+    /// Median seconds of a gather, for each width.
     gather_seconds: [f64; 2],
-    /// The median over rounds of the natural order's seconds over this one's: above 1 is a gain.
+    /// Median over rounds of the natural order's seconds divided by those of this order. A value
+    /// above 1 is a gain.
     speedup: [f64; 2],
 }
 
@@ -53,7 +54,7 @@ pub(super) fn survey(graph: &Graph) -> Result<Orders, Failure> {
     })
 }
 
-/// The survey as people read it; `edges` is how many directed edges the graph has.
+/// Prints the survey as text. `edges` is the number of directed edges of the graph.
 pub(super) fn print(orders: &Orders, edges: u64, output: &mut Output) {
     let [narrow, wide] = orders.widths.map(|width| format!("gather {width}"));
     output.line("");

@@ -1,5 +1,5 @@
-//! `eciton doctor --audit`: the same trainings and the same patterns in memory again and again, on
-//! all processors. Each has to give the same bits.
+//! `eciton doctor --audit`: repeats the same trainings and the same patterns in memory on all
+//! processors. Every repetition must give the same bits.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ const MEMORY_BYTES: u64 = 256 << 20;
 /// Counts of a test of this machine.
 #[derive(Debug, Default)]
 pub(super) struct Tested {
-    /// Trainings.
+    /// Number of trainings.
     pub(super) trainings: u64,
     /// Trainings whose model differs from that of the first one.
     pub(super) wrong: u64,
@@ -33,7 +33,7 @@ struct Counts {
     wrong_bytes: AtomicU64,
 }
 
-/// The digest of a short training on one thread.
+/// Returns the digest of the model of a short training on one thread.
 fn train() -> Result<String, Failure> {
     let mut config = Config::default();
     (config.run.threads, config.run.epochs, config.run.eval_every) = (Some(1), 5, 5);
@@ -43,7 +43,7 @@ fn train() -> Result<String, Failure> {
     Ok(summary.map_err(|error| Failure::attempt(&error))?.model_digest)
 }
 
-/// The pattern of a word of memory, in a turn.
+/// Returns the pattern of a word of memory in a turn.
 fn pattern(at: u64, turn: u64) -> u64 {
     (at ^ turn << 32).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(31)
 }
@@ -58,10 +58,10 @@ fn fill(memory: &mut [u64], turn: u64) -> u64 {
     (0..).zip(std::hint::black_box(&*memory)).map(differs).sum()
 }
 
-/// Tests all processors for a time.
+/// Tests all processors for the given time.
 ///
 /// # Errors
-/// A training that fails.
+/// The error of a training that fails.
 pub(super) fn run(seconds: u32, threads: usize, memory: Option<u64>) -> Result<Tested, Failure> {
     let end = Instant::now() + Duration::from_secs(seconds.into());
     let expected = train()?;

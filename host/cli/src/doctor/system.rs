@@ -1,14 +1,14 @@
-//! Limits that the system sets to this process, as batch systems and containers do.
+//! Limits that the system sets for this process, as batch systems and containers do.
 
 use crate::text::{bytes, grouped};
 
-/// A limit, by the name that Linux gives it in `/proc/self/limits`.
+/// Limit of the system, by its name in Linux's `/proc/self/limits`.
 struct Known {
     system: &'static str,
-    /// Its key in JSON.
+    /// Key in the JSON output.
     key: &'static str,
     shown: &'static str,
-    /// Below this, runs fail; why.
+    /// Smallest value with which usual runs succeed, and the reason.
     least: (u64, &'static str),
 }
 
@@ -45,22 +45,23 @@ const KNOWN: [Known; 5] = [
     },
 ];
 
-/// A limit that is set, and whether it is too low for a usual run.
+/// Limit that is set, and the reason if it is too low for a usual run.
 pub(super) struct SystemLimit {
     pub(super) key: &'static str,
     shown: &'static str,
     pub(super) value: u64,
-    /// Why it is too low.
+    /// Reason why the limit is too low.
     pub(super) fault: Option<&'static str>,
 }
 
 impl SystemLimit {
-    /// The limits of this process that are not `unlimited`; empty where the system does not tell.
+    /// Returns the limits of this process that are not `unlimited`. The list is empty if the system
+    /// does not report them.
     pub(super) fn all() -> Vec<Self> {
         parse(&std::fs::read_to_string("/proc/self/limits").unwrap_or_default())
     }
 
-    /// Its name, value and fault for a reader.
+    /// Returns the name, value and fault of the limit as text.
     pub(super) fn describe(&self) -> String {
         let value = if self.key.ends_with("_bytes") { bytes(self.value) } else { grouped(self.value) };
         let fault = self.fault.map_or(String::new(), |fault| format!("; LOW: {fault}"));

@@ -1,4 +1,4 @@
-//! `eciton kernel add`: pins components by digest, so that runs take these and no others.
+//! `eciton kernel add`: pins components by digest, so that runs accept these and no others.
 
 use std::path::{Path, PathBuf};
 
@@ -36,11 +36,11 @@ struct Line<'a> {
     lock: &'a str,
     #[serde(flatten)]
     pin: &'a Pin,
-    /// The digest that was pinned before.
+    /// Digest that was pinned before.
     former: Option<&'a str>,
 }
 
-/// The folder of the lock file that was meant.
+/// Returns the folder of the lock file that `--lock` names.
 fn folder(lock: &Path) -> Result<&Path, Failure> {
     if lock.is_dir() {
         return Ok(lock);

@@ -1,4 +1,4 @@
-//! `eciton kernel inspect`: what a component says of itself.
+//! `eciton kernel inspect`: prints the description that a component gives of itself.
 
 use eciton_author::{Interface, Side, component_digest, version};
 use eciton_input::text::MAX_LIST;
@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
 struct Line<'a> {
     event: &'static str,
     file: &'a str,
-    /// The line of a built-in kernel that says what it does.
+    /// Description of a built-in kernel, one line.
     #[serde(skip_serializing_if = "str::is_empty")]
     does: &'static str,
     bytes: usize,
@@ -53,7 +53,7 @@ fn listed(all: &[Interface], side: Side) -> Vec<Listed<'_>> {
         .collect()
 }
 
-/// Opens the component as a run would, and prints what it says.
+/// Opens the component as a run does, and prints its description.
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let opened = arguments.layer.open()?;
     let (component, kernel, layer) = (&opened.component, &opened.kernel, &opened.layer);
@@ -142,7 +142,8 @@ fn print(line: &Line<'_>, output: &mut Output) {
     row("loss", loss.to_owned());
 }
 
-/// A kernel's words, without what would steer a terminal, and cut.
+/// Returns a kernel's text without characters that would control a terminal, cut to a maximum
+/// length.
 fn plain(text: &str) -> String {
     eciton_input::text::shown(text)
 }

@@ -1,4 +1,4 @@
-//! A component opened for rows of given extents, as `inspect`, `check` and `bench` take it.
+//! Component opened for rows of given extents, as `inspect`, `check` and `bench` use it.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -27,13 +27,13 @@ pub(super) struct Arguments {
     set: Vec<String>,
 }
 
-/// A component that keeps the contract, as a run would load it.
+/// Component that fulfils the contract, loaded as a run loads it.
 pub(super) struct Opened {
     pub(super) component: Vec<u8>,
     pub(super) kernel: Arc<Kernel>,
-    /// Where it was told what its inputs are.
+    /// Layer opened for `--inputs`; `None` without them.
     pub(super) layer: Option<Arc<Layer>>,
-    /// A kernel that loops is ended.
+    /// Clock that ends a kernel that loops.
     _clock: Clock,
 }
 
@@ -57,7 +57,7 @@ impl Arguments {
     }
 }
 
-/// The bytes of a file, or, where no file has the name, of the built-in kernel that has.
+/// Returns the bytes of a file. If no file has the name, it is that of a built-in kernel.
 fn component(file: &Path) -> Result<Vec<u8>, Failure> {
     let mut known = eciton_train::kernels::builtin().iter();
     match known.find(|known| file == Path::new(known.name)) {
@@ -66,7 +66,7 @@ fn component(file: &Path) -> Result<Vec<u8>, Failure> {
     }
 }
 
-/// Extents of a row, as `4x8`.
+/// Extents of a row, written as `4x8`.
 #[derive(Clone, Debug, PartialEq)]
 struct Extents(Vec<u32>);
 
@@ -79,8 +79,8 @@ impl FromStr for Extents {
     }
 }
 
-/// An attribute as typed, of the kind that its default has; where there is none, of the kind that it looks
-/// like.
+/// Parses an attribute. Its type is that of the default value; without a default, the text decides
+/// the type.
 fn attribute(text: &str, specs: &[AttributeSpec]) -> Result<Attribute, Failure> {
     let usage = |what: &str| Failure::Usage(format!("--set {text}: {what}"));
     let (name, typed) = text

@@ -1,4 +1,4 @@
-//! `eciton kernel new`: a kernel to start from, with a model that trains with it.
+//! `eciton kernel new`: creates a kernel to start from, and a model that trains with it.
 
 use std::path::PathBuf;
 
@@ -26,10 +26,10 @@ pub(crate) struct Arguments {
     c: bool,
 }
 
-/// The next step: a command, and why.
+/// Next step for the user: a command, and its purpose.
 type Step = (String, &'static str);
 
-/// Makes it, and prints what to do with it.
+/// Creates the kernel, and prints the next steps.
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let starter = match (arguments.derived, arguments.edge) {
         (true, _) => Starter::Derived,

@@ -44,14 +44,16 @@ pub(crate) struct BenchArguments {
     json: bool,
 }
 
-/// Rows of a check's trials, and edges of a vertex.
+/// Rows of each trial of a check, and edges per vertex.
 const SHAPES: [(u32, u32); 4] = [(1, 1), (2, 1), (37, 3), (300, 9)];
-/// The same of the trial that limits are held against: as many rows as an interval has, or a function takes.
+/// Rows and edges per vertex of the trial that is compared with the limits. An interval or a
+/// function has this number of rows.
 const LARGE: (u32, u32) = (16_384, 4);
-/// How long calls of that trial are repeated.
+/// Time budget for the repeated calls of the trial that is compared with the limits.
 const LARGE_TIME: Duration = Duration::from_secs(20);
 
-/// Compares a component with the contract and, opened for given inputs, what it computes with what it should.
+/// Compares a component with the contract. With given inputs, it also compares computed with
+/// expected values.
 pub(super) fn check(arguments: &CheckArguments, output: &mut Output) -> Result<(), Failure> {
     let opened = arguments.layer.open()?;
     let file = arguments.layer.file.display();
@@ -110,7 +112,7 @@ pub(super) fn check(arguments: &CheckArguments, output: &mut Output) -> Result<(
     Err(Failure::Failed(format!("{file} (seed {seed}):\n  {}", broken.join("\n  "))))
 }
 
-/// What was used of each limit.
+/// Returns the use of each limit as text.
 fn of_limits(used: &Used, limits: &Limits) -> String {
     let peak = &used.peak;
     format!(
@@ -143,9 +145,9 @@ struct Line<'a> {
 struct Function {
     name: &'static str,
     calls: usize,
-    /// On all rows, median, with the tenth and the ninetieth part.
+    /// Seconds of a call on all rows: median, and the percentiles 10 and 90.
     seconds: [f64; 3],
-    /// On one row, median.
+    /// Median seconds of a call on one row.
     call_seconds: f64,
     copied_bytes: u64,
 }
@@ -154,7 +156,7 @@ fn quantiles(timed: &Timed) -> [f64; 3] {
     [0.5, 0.1, 0.9].map(|share| timed.quantile(share))
 }
 
-/// Times a component's functions on random rows.
+/// Measures the time of a component's functions on random rows.
 pub(super) fn bench(arguments: &BenchArguments, output: &mut Output) -> Result<(), Failure> {
     let opened = arguments.layer.open()?;
     let usage = |what: &str| Failure::Usage(what.to_owned());

@@ -1,20 +1,21 @@
-//! A model's layers as a drawing: DOT (Graphviz) or SVG, top to bottom.
+//! Drawing of a model's layers: DOT (Graphviz) or SVG, top to bottom.
 //!
-//! In the SVG a layer stands below all that it reads (longest path), an edge that passes ranks has a place in each
-//! of them, and places within a rank follow the mean of their neighbours' (Sugiyama, Tagawa and Toda 1981).
+//! In the SVG a layer is below all layers that it reads (longest path). An edge that passes ranks
+//! has a point in each of them. The order within a rank follows the mean position of the neighbours
+//! (Sugiyama, Tagawa and Toda 1981).
 
 use std::fmt::Write as _;
 
 use eciton_plan::Source;
 use eciton_train::LayerPlan;
 
-/// Width and height of a box, and room around it, in pixels.
+/// Width and height of a box, and the margins around it, in pixels.
 const BOX: (f64, f64) = (190.0, 42.0);
 const ROOM: (f64, f64) = (24.0, 34.0);
-/// Passes of ordering, down and up.
+/// Number of ordering passes, alternately down and up.
 const PASSES: usize = 8;
 
-/// The features, then the layers: each one's two lines, and which it reads.
+/// Features and layers as nodes: the two text lines of each node, and the nodes that it reads.
 struct Graph {
     labels: Vec<[String; 2]>,
     reads: Vec<Vec<usize>>,
@@ -35,7 +36,7 @@ impl Graph {
                 Source::Features => 0,
                 Source::Layer(layer) => 1 + *layer as usize,
             };
-            // What was resolved reads earlier layers alone.
+            // A resolved layer reads earlier layers only.
             reads.push(layer.inputs.iter().map(place).filter(|&place| place <= at).collect());
         }
         Self { labels, reads }
@@ -48,14 +49,14 @@ impl Graph {
     }
 }
 
-/// For instance `2 sum, both`.
+/// Returns the title of a layer, for instance `2 sum, both`.
 pub(super) fn title(at: usize, layer: &LayerPlan) -> String {
     let name = layer.name.as_ref().map_or_else(String::new, |name| format!(", {name}"));
     let loss = layer.loss_weight.map_or_else(String::new, |weight| format!(", loss x {weight}"));
     format!("{at} {}{name}{loss}", layer.kind)
 }
 
-/// For instance `64 to 32`, or of images the result's shape.
+/// Returns the widths of a layer, for instance `64 to 32`, or the shape of the result for images.
 pub(super) fn shape(layer: &LayerPlan) -> String {
     let (before, after) = layer.widths;
     match layer.image {
@@ -64,7 +65,7 @@ pub(super) fn shape(layer: &LayerPlan) -> String {
     }
 }
 
-/// The layers in DOT.
+/// Returns the layers in DOT.
 pub(super) fn dot(layers: &[LayerPlan]) -> String {
     let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
     let graph = Graph::of(layers);
@@ -83,14 +84,14 @@ pub(super) fn dot(layers: &[LayerPlan]) -> String {
     text + "}\n"
 }
 
-/// Places of boxes and of edges that pass ranks: by rank, in order.
+/// Positions of boxes, and of edges that pass ranks.
 struct Layout {
-    /// Rank and place of each point; the first are the boxes.
+    /// Rank of each point, and its position in the rank. The boxes come first.
     points: Vec<(usize, f64)>,
     /// The points of each edge, from first to last.
     paths: Vec<Vec<usize>>,
     ranks: usize,
-    /// Most places of a rank.
+    /// Maximum number of points in a rank.
     widest: usize,
 }
 
@@ -130,7 +131,8 @@ impl Layout {
         for pass in 0..PASSES {
             for at in 0..ranks {
                 let at = if pass % 2 == 0 { at } else { ranks - 1 - at };
-                // Of the rank before on the way down, of the one behind on the way up.
+                // A pass down reads the positions of the rank above, a pass up those of the rank
+                // below.
                 let side = |point: usize, other: usize| match pass % 2 {
                     0 => rank[other] < rank[point],
                     _ => rank[other] > rank[point],
@@ -158,7 +160,7 @@ impl Layout {
         Self { points: rank.into_iter().zip(place).collect(), paths, ranks, widest }
     }
 
-    /// The middle of a point.
+    /// Returns the centre of a point.
     fn at(&self, point: usize) -> (f64, f64) {
         let (rank, place) = self.points.get(point).copied().unwrap_or_default();
         let middle = self.width() / 2.0;
@@ -174,7 +176,7 @@ impl Layout {
     }
 }
 
-/// The layers in SVG.
+/// Returns the layers in SVG.
 pub(super) fn svg(layers: &[LayerPlan]) -> String {
     let escaped = |text: &str| {
         text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
@@ -225,7 +227,7 @@ pub(super) fn svg(layers: &[LayerPlan]) -> String {
     text + "</svg>\n"
 }
 
-/// As much of a title as a box holds.
+/// Returns a title, cut to the maximum length that a box holds.
 fn cut(title: &str) -> String {
     const MOST: usize = 26;
     match title.chars().count() > MOST {

@@ -1,4 +1,4 @@
-//! `eciton predict --pairs`: scores of pairs of vertices, by a run that predicts links.
+//! `eciton predict --pairs`: scores of pairs of vertices, from a run that predicts links.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -33,7 +33,7 @@ struct FileLine<'a> {
     path: &'a str,
 }
 
-/// Scores the pairs of `file`, and prints or writes.
+/// Scores the pairs of `file`, and prints or writes the scores.
 pub(super) fn run(
     arguments: &Arguments,
     file: &Path,
@@ -46,7 +46,7 @@ pub(super) fn run(
             out.display()
         )));
     }
-    // Before the model is asked, which takes time.
+    // The file is read before the model is applied, which takes time.
     let table = PairTable::open(file)?;
     if !predicts_links(arguments)? {
         return Err(Failure::Usage(format!(
@@ -91,7 +91,7 @@ pub(super) fn run(
 struct Scored<'a> {
     ids: &'a VertexIds,
     pairs: Vec<(u32, u32)>,
-    /// The inner product of the two rows of each.
+    /// Inner product of the two rows of each pair.
     scores: Vec<f32>,
 }
 
@@ -105,7 +105,7 @@ impl<'a> Scored<'a> {
         Ok(Self { ids: &found.ids, pairs, scores })
     }
 
-    /// The user's ids of a pair, and its score.
+    /// Returns the user's ids of a pair, and its score.
     fn get(&self, at: usize) -> (String, String, f32) {
         let (source, target) = self.pairs[at];
         (self.ids.name(source), self.ids.name(target), self.scores[at])
@@ -117,7 +117,7 @@ impl<'a> Scored<'a> {
         format!("{source},{target},{score},{}", sigmoid(score))
     }
 
-    /// Writes all of the file or nothing.
+    /// Writes the file completely or not at all.
     fn write(&self, path: &Path) -> Result<(), Failure> {
         write_file(path, |writer| {
             writeln!(writer, "{HEADER}")?;
@@ -126,7 +126,7 @@ impl<'a> Scored<'a> {
     }
 }
 
-/// How probable a link is.
+/// Returns the probability of a link with this score (logistic function).
 fn sigmoid(score: f32) -> f32 {
     (1.0 / (1.0 + (-f64::from(score)).exp())) as f32
 }

@@ -1,4 +1,4 @@
-//! A row of predictions: as CSV, or as a JSON object.
+//! Row of predictions, as CSV or as a JSON object.
 //!
 //! | task | columns, with NAME the class or label, or its number where it has no name |
 //! | --- | --- |
@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use super::{VertexLine, field};
 
-/// The rows one after the other.
+/// Row of predictions, moved from row to row.
 pub(super) struct Row<'a> {
     found: &'a Predictions,
     names: Vec<String>,
@@ -33,7 +33,7 @@ impl<'a> Row<'a> {
         Self { found, names, row: 0, id: String::new(), scores, probabilities }
     }
 
-    /// The names of the columns.
+    /// Returns the names of the columns.
     pub(super) fn header(&self) -> String {
         let (first, each): (&str, &[&str]) = match self.found.task {
             TaskType::Classification => ("id,predicted,label,part", &["p", "score"]),
@@ -50,7 +50,7 @@ impl<'a> Row<'a> {
         text
     }
 
-    /// Goes to a row.
+    /// Moves to a row.
     pub(super) fn take(&mut self, row: usize) {
         self.row = row;
         self.id = self.found.ids.name(row as u32);
@@ -59,14 +59,14 @@ impl<'a> Row<'a> {
         decided::probabilities(self.found.task, &self.scores, &mut self.probabilities);
     }
 
-    /// Known values of the row, one a column; NaN where nothing is known.
+    /// Returns the known values of the row, one per column. An unknown value is NaN.
     fn labels(&self) -> Vec<f32> {
         let columns = self.names.len();
         let known = self.found.known.row(self.row, columns);
         if known.is_empty() { vec![f32::NAN; columns] } else { known.to_vec() }
     }
 
-    /// The line of the row.
+    /// Returns the row as a line of CSV.
     pub(super) fn csv(&self) -> String {
         let mut text = field(&self.found.ids, &self.id);
         let class = |class: Option<usize>| {
@@ -107,7 +107,7 @@ impl<'a> Row<'a> {
         text
     }
 
-    /// The object of the row.
+    /// Returns the row as a JSON object.
     pub(super) fn json(&self) -> VertexLine<'_> {
         let (task, known) = (self.found.task, &self.found.known);
         let links = task == TaskType::LinkPrediction;
@@ -146,7 +146,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// A text as a CSV field (RFC 4180).
+/// Returns a text as a CSV field (RFC 4180).
 pub(super) fn quoted(text: &str) -> String {
     match text.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),

@@ -1,4 +1,5 @@
-//! A bar over all epochs of all seeds, on standard error, with as much beside it as the terminal has room for.
+//! Bar over all epochs of all seeds, on standard error, with the fields that fit the width of the
+//! terminal.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -14,35 +15,35 @@ use crate::logging;
 use crate::output::{Output, tell};
 use crate::text::{counted, seconds, unit};
 
-/// Columns of a terminal that does not say how many it has.
+/// Columns of a terminal that does not report its width.
 const USUAL_COLUMNS: usize = 80;
-/// Columns of the bar, with its brackets and the blank behind it.
+/// Columns of the bar, with its brackets and the space after it.
 const BAR_COLUMNS: usize = 15;
 
 /// Units of the bar for one epoch, so that it moves inside an epoch.
 const UNITS: u64 = 1000;
 
-/// A bar over all epochs of all seeds.
+/// Bar over all epochs of all seeds.
 pub(crate) struct Bar<'a> {
     output: &'a mut Output,
     bar: ProgressBar,
-    /// The metrics last measured; not every epoch is evaluated.
+    /// Last measured metrics. Not every epoch is evaluated.
     metrics: Option<Metrics>,
     seeds: usize,
     epochs: u32,
     pace: Pace,
-    /// The epoch that is over, until it is drawn.
+    /// Finished epoch that is not drawn yet.
     undrawn: Option<EpochReport>,
-    /// The loss that was last reported.
+    /// Last reported loss.
     loss: Option<f64>,
     drawn: Option<Instant>,
 }
 
 impl<'a> Bar<'a> {
-    /// Texts are made at most so often.
+    /// Minimum interval between two updates of the text.
     const EVERY: Duration = Duration::from_millis(50);
 
-    /// A bar that shows nothing yet.
+    /// Returns a bar that shows nothing yet.
     pub(crate) fn unstarted() -> ProgressBar {
         ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr())
     }
@@ -52,7 +53,8 @@ impl<'a> Bar<'a> {
         Self { output, bar, metrics: None, seeds: 1, epochs: 0, pace, undrawn: None, loss: None, drawn: None }
     }
 
-    /// Texts of an epoch, in the order in which they are shown; the larger the number, the sooner one is left out.
+    /// Returns the fields of an epoch in display order. The number is the rank: fields of the
+    /// largest rank are left out first.
     fn fields(&self, report: &EpochReport) -> Vec<(u8, String)> {
         let part = |of: fn(&Metrics) -> Option<f64>| part(self.metrics.as_ref(), of);
         let unit = self.metrics.map_or("", |metrics| unit(metrics.metric));
@@ -74,7 +76,7 @@ impl<'a> Bar<'a> {
         fields
     }
 
-    /// Texts inside an epoch.
+    /// Returns the fields that are shown inside an epoch.
     fn fields_inside(&self, progress: &Progress) -> Vec<(u8, String)> {
         let mut fields = Vec::new();
         if self.seeds > 1 {
@@ -103,7 +105,7 @@ impl<'a> Bar<'a> {
     }
 }
 
-/// Says something above the bar, once that is drawn: before, `suspend` would draw one that nobody wants yet.
+/// Prints above the bar if it was drawn. Otherwise `suspend` would draw a bar too early.
 fn above(bar: &ProgressBar, drawn: Option<Instant>, say: impl FnOnce()) {
     match drawn {
         Some(_) => bar.suspend(say),
@@ -111,14 +113,14 @@ fn above(bar: &ProgressBar, drawn: Option<Instant>, say: impl FnOnce()) {
     }
 }
 
-/// Fields side by side, without those that there is no room for.
+/// Joins the fields that fit the given number of columns.
 fn fitted(mut fields: Vec<(u8, String)>, columns: usize) -> String {
     let width = |fields: &[(u8, String)]| {
         fields.iter().map(|(_, text)| text.chars().count() + 2).sum::<usize>().saturating_sub(2)
     };
     while fields.len() > 1 && width(&fields) > columns {
         let least = fields.iter().map(|(rank, _)| *rank).max();
-        // The last of a rank first: the time left before the loss.
+        // The last field of a rank is removed first: the remaining time before the loss.
         match fields.iter().rposition(|(rank, _)| Some(*rank) == least) {
             Some(at) => drop(fields.remove(at)),
             None => break,
@@ -152,7 +154,7 @@ impl Observer for Bar<'_> {
         self.pace = Pace::new(all, 0);
         self.bar.set_length(all.saturating_mul(UNITS));
         let bar = if coloured() { "{bar:12.green/black.bright}" } else { "{bar:12}" };
-        // The template is fixed; a bar without it would be shown all the same.
+        // The template is valid. Without it the bar would have the default style.
         if let Ok(style) = ProgressStyle::with_template(&format!("[{bar}] {{wide_msg}}")) {
             self.bar.set_style(style.progress_chars("=> "));
         }
@@ -209,7 +211,7 @@ impl Observer for Bar<'_> {
 }
 
 impl Drop for Bar<'_> {
-    /// Leaves what was drawn last on the screen.
+    /// Leaves the bar on the screen as it was drawn last.
     fn drop(&mut self) {
         self.draw();
         if self.drawn.is_some() {

@@ -1,4 +1,4 @@
-//! The progress inside an epoch, as a line or as fields of a bar.
+//! Progress inside an epoch, as a line or as fields of a bar.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ fn units(progress: &Progress) -> (u64, u64, &'static str) {
     }
 }
 
-/// Units per second.
+/// Returns the rate, in units per second.
 fn rate(progress: &Progress) -> String {
     let (_, all, name) = units(progress);
     let share = progress.steps_here as f64 / progress.steps.1.max(1) as f64;
@@ -32,7 +32,7 @@ fn rate(progress: &Progress) -> String {
     }
 }
 
-/// Fields of a bar with the ranks by which they are left out.
+/// Returns the fields of a bar, with the ranks by which they are left out.
 pub(super) fn fields(progress: &Progress) -> Vec<(u8, String)> {
     let (done, all, name) = units(progress);
     let name = match progress.activity {
@@ -44,7 +44,7 @@ pub(super) fn fields(progress: &Progress) -> Vec<(u8, String)> {
     fields
 }
 
-/// The progress as a line, for standard error.
+/// Returns the progress as a line for standard error.
 fn line(progress: &Progress) -> String {
     let (done, all, name) = units(progress);
     let (activity, end) = match progress.activity {
@@ -56,7 +56,7 @@ fn line(progress: &Progress) -> String {
     format!("{activity}: {name} {} of {}, {}{left}", grouped(done), grouped(all), rate(progress))
 }
 
-/// Lines on standard error, one every few seconds.
+/// Printer of lines on standard error, one every few seconds.
 #[derive(Debug)]
 pub(super) struct ProgressLines {
     last: Instant,
@@ -72,7 +72,7 @@ impl ProgressLines {
         self.last = Instant::now();
     }
 
-    /// Returns whether enough time has passed since the last line.
+    /// Returns true if enough time has passed since the last line.
     pub(super) fn is_due(&self) -> bool {
         self.last.elapsed() >= EVERY
     }

@@ -1,4 +1,4 @@
-//! Lines of epochs, for a reader that is no terminal.
+//! Lines of epochs, for standard output that is no terminal.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,21 +14,22 @@ use super::{cut, log, part, resumed, said, stalled, stop_if_closed, tried, warni
 use crate::output::{Output, tell};
 use crate::text::unit;
 
-/// A line of the first epoch, of the last, and of one every few seconds, in columns. Shares are in per cent.
+/// Printer of lines in columns: the first epoch, the last one, and one every few seconds. Shares
+/// are in per cent.
 pub(crate) struct Lines<'a> {
     output: &'a mut Output,
     stop: Arc<Stop>,
     several: bool,
     pace: Pace,
-    /// The time of the last line.
+    /// Time of the last line.
     written: Option<Instant>,
-    /// The epoch that is over, until its line is written.
+    /// Finished epoch whose line is not written yet.
     unwritten: Option<EpochReport>,
     progress_lines: ProgressLines,
 }
 
 impl<'a> Lines<'a> {
-    /// Time between lines.
+    /// Minimum time between lines.
     const EVERY: Duration = Duration::from_secs(3);
 
     pub(crate) fn new(output: &'a mut Output, stop: Arc<Stop>) -> Self {
@@ -103,7 +104,7 @@ impl Observer for Lines<'_> {
             self.pace.inside(progress.share());
         }
         if self.progress_lines.is_due() {
-            // The line of the epoch before stands in front of the lines of this one.
+            // The line of the previous epoch is written before the lines of this epoch.
             self.write();
             self.progress_lines.progress(progress);
         }
@@ -139,7 +140,7 @@ impl Observer for Lines<'_> {
 }
 
 impl Drop for Lines<'_> {
-    /// Writes what a failure or a stop left.
+    /// Writes the line that was pending at a failure or a stop.
     fn drop(&mut self) {
         self.write();
     }

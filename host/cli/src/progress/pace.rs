@@ -1,29 +1,30 @@
-//! The time that a run will still take, by that of its epochs so far.
+//! Estimate of the remaining time of a run, from its finished epochs.
 
 use std::time::{Duration, Instant};
 
 use crate::text::seconds;
 
-/// Epochs that are done, and how many there will be.
+/// Number of finished epochs, and of all epochs.
 #[derive(Debug)]
 pub(super) struct Pace {
     begun: Instant,
-    /// Epochs done before `begun`: those of a process before this one.
+    /// Epochs that an earlier process finished, before `begun`.
     before: u64,
     pub(super) done: u64,
     all: u64,
-    /// Share of the epoch in progress that is done.
+    /// Finished share of the epoch in progress.
     inside: f64,
 }
 
 impl Pace {
-    /// A pace of `all` epochs of all seeds, of which `done` are.
+    /// Creates an estimate for `all` epochs of all seeds, of which `done` are finished.
     pub(super) fn new(all: u64, done: u64) -> Self {
         Self { begun: Instant::now(), before: done, done, all, inside: 0.0 }
     }
 
-    /// The time left at the mean of the epochs so far, evaluations included. `None` after the last
-    /// epoch, and before the second one unless that takes so long that its own progress is known.
+    /// Returns the remaining seconds, by the mean time of the epochs so far, evaluations included.
+    /// `None` after the last epoch. It is also `None` before the second epoch ends, if no progress
+    /// inside an epoch is known.
     fn left(&self, gone: Duration) -> Option<f64> {
         let here = self.done.saturating_sub(self.before);
         let left = self.all.saturating_sub(self.done);
@@ -32,38 +33,38 @@ impl Pace {
             .then(|| gone.as_secs_f64() / (here as f64 + self.inside) * (left as f64 - self.inside))
     }
 
-    /// An epoch is over.
+    /// Records the end of an epoch.
     pub(super) fn epoch(&mut self) {
         (self.done, self.inside) = (self.done + 1, 0.0);
     }
 
-    /// Records the share of the current epoch that is done.
+    /// Records the finished share of the current epoch.
     pub(super) fn inside(&mut self, share: f64) {
         self.inside = share.clamp(0.0, 1.0);
     }
 
-    /// Epochs that are done, with the share of the one in progress.
+    /// Returns the number of finished epochs, with the finished share of the one in progress.
     pub(super) fn epochs(&self) -> f64 {
         self.done as f64 + self.inside
     }
 
-    /// So many epochs were done by a process before this one.
+    /// Restarts the estimate for a run of which an earlier process finished `done` epochs.
     pub(super) fn go_on(&mut self, done: u64) {
         *self = Self::new(self.all, done);
     }
 
-    /// Returns whether all epochs are done.
+    /// Returns true if all epochs are finished.
     pub(super) fn is_over(&self) -> bool {
         self.done >= self.all
     }
 
-    /// The time left in words; `-` where none is known.
+    /// Returns the remaining time as text, or `-` if it is unknown.
     pub(super) fn told(&self) -> String {
         self.left(self.begun.elapsed()).map_or_else(|| "-".to_owned(), rounded)
     }
 }
 
-/// A time that is an estimate: no part of a second.
+/// Formats an estimated time, without fractions of a second.
 pub(super) fn rounded(left: f64) -> String {
     match left {
         ..60.0 => format!("{:.0} s", left.ceil()),

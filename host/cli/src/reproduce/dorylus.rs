@@ -1,4 +1,4 @@
-//! The tables of Dorylus.
+//! Tables of Dorylus.
 
 use eciton_exec::Prices;
 use eciton_simulate::Kind;
@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// Reasons that are printed of each error.
+/// Maximum number of reasons that are printed per error.
 const REASONS: usize = 2;
 
 #[derive(Serialize)]
@@ -57,7 +57,7 @@ fn fitted(found: &Fitted, output: &mut Output) {
     ));
 }
 
-/// A row's name: `gat amazon`.
+/// Returns the name of a row, such as `gat amazon`.
 fn name(row: &Row) -> String {
     let kind = match row.published.kind {
         Kind::Gcn => "gcn",
@@ -66,7 +66,7 @@ fn name(row: &Row) -> String {
     format!("{kind} {}", row.published.graph)
 }
 
-/// Times and V of functions against CPUs and GPUs only, published and simulated.
+/// Prints times and V of functions against CPUs only and GPUs only, published and simulated.
 fn values(rows: &[Row], output: &mut Output) {
     output.line(format_args!(
         "{:<18} {:>23} {:>31} {:>31}",
@@ -93,7 +93,7 @@ fn values(rows: &[Row], output: &mut Output) {
     }
 }
 
-/// What alone would explain each large error.
+/// Prints the changes that would each explain a large error alone.
 fn reasons(rows: &[Row], output: &mut Output) {
     output.line("what, varied for a row alone, would bring the published ratio (the least changes)");
     for row in rows {
@@ -109,7 +109,7 @@ fn reasons(rows: &[Row], output: &mut Output) {
     }
 }
 
-/// Whole runs of GCN Reddit-small on each kind of machine.
+/// Prints whole runs of GCN Reddit-small on each kind of machine.
 fn machines(found: &[MachineValue], output: &mut Output) {
     output.line(format_args!(
         "{:<18} {:>25} {:>29}",

@@ -1,4 +1,4 @@
-//! The tables of pipelines: PipeDream-2BW, GraphPipe, Bamboo.
+//! Tables of pipelines: PipeDream-2BW, GraphPipe, Bamboo.
 
 use eciton_exec::Prices;
 use eciton_simulate::reproduce::pipelines::{HOURS, Line, branches, preempted, two_buffers};
@@ -33,17 +33,17 @@ fn print(
     Ok(())
 }
 
-/// PipeDream-2BW over GPipe.
+/// Prints the table of PipeDream-2BW against GPipe.
 pub(super) fn two(_: &Prices, json: bool, output: &mut Output) -> Result<(), Failure> {
     print("pipedream-2bw", two_buffers(), json, output)
 }
 
-/// Branches side by side over chains.
+/// Prints the table of GraphPipe: branches side by side against chains.
 pub(super) fn graph(_: &Prices, json: bool, output: &mut Output) -> Result<(), Failure> {
     print("graphpipe", branches(), json, output)
 }
 
-/// Spot instances.
+/// Prints the table of Bamboo: spot instances.
 pub(super) fn spot(_: &Prices, json: bool, output: &mut Output) -> Result<(), Failure> {
     print("bamboo", preempted(HOURS), json, output)
 }

@@ -1,4 +1,4 @@
-//! The figure of DPFP: VGG-16 on four workers, by strips of rows and fused blocks.
+//! Figure of DPFP: VGG-16 on four workers, by strips of rows and fused blocks.
 
 use eciton_exec::Prices;
 use eciton_plan::receptive::{self, Workers};
@@ -8,14 +8,14 @@ use crate::failure::Failure;
 use crate::output::Output;
 
 const SOURCE: &str = "Li, Iosifidis and Zhang 2022 (ICC)";
-/// The share of one worker's time that four can save at most.
+/// Maximum share of one worker's time that four workers save, as published.
 const PUBLISHED: f64 = 0.73;
 const WORKERS: usize = 4;
-/// Operations a second of a worker.
+/// Operations per second of a worker.
 const FLOPS_PER_S: [f64; 4] = [5e10, 1e11, 2e11, 1e12];
-/// Bits a second of a worker's link.
+/// Gigabits per second of a worker's link.
 const GIGABITS_PER_S: [f64; 4] = [1.0, 2.0, 5.0, 10.0];
-/// Seconds of an exchange.
+/// Latency of an exchange, seconds.
 const LATENCY_S: f64 = 1e-4;
 
 #[derive(Serialize)]

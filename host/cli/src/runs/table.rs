@@ -15,9 +15,10 @@ const GAP: usize = 2;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Column {
     pub(super) name: &'static str,
-    /// Cells are aligned right.
+    /// True if cells are aligned right.
     pub(super) is_right: bool,
-    /// Fewest characters to which its texts are shortened; `None` if they stay whole.
+    /// Minimum number of characters to which its texts are shortened; `None` if they are not
+    /// shortened.
     pub(super) least: Option<usize>,
     /// Rank by which columns are left out, the largest first; 0 for a column that stays.
     pub(super) rank: u8,

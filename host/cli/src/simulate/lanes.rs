@@ -1,4 +1,5 @@
-//! `eciton simulate --pipeline`: a planned pipeline of lanes on simulated places that may be preempted.
+//! `eciton simulate --pipeline`: a planned pipeline of lanes on simulated workers that may be
+//! preempted.
 
 use std::path::{Path, PathBuf};
 
@@ -14,19 +15,21 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::text::{bytes, counted, grouped, percent, seconds};
 
-/// Bytes a second of 1 Gbit/s.
+/// Bytes per second of 1 Gbit/s.
 const GBIT: f64 = 1.25e8;
-/// Micro-batches that a planner chooses from.
+/// Numbers of micro-batches that the planner chooses from.
 const MICRO: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
-/// Seconds that a kernel takes to start.
+/// Start time of a kernel, seconds.
 const START: f64 = 5e-6;
-/// Values besides weights of 2 bytes: a gradient, main weights and two moments of 4 (mixed precision).
+/// Memory besides the weights of 2 bytes, in units of these weights: a gradient of 2 bytes, main
+/// weights and two moments of 4 bytes each (mixed precision).
 const COPIES: f64 = 7.0;
-/// Rounds that are simulated where nothing is said.
+/// Number of simulated rounds if no duration is given.
 const ROUNDS: f64 = 1000.0;
-/// Most bytes of a trace.
+/// Maximum length of a trace, bytes.
 const MAX_TRACE_BYTES: u64 = 16 << 20;
-/// A checkpoint every so many rounds, and seconds of a restart, of what losses are compared with.
+/// Rounds between checkpoints, and seconds of a restart, of the run that failures are compared
+/// with.
 const CHECKPOINT: (u32, f64) = (10, 300.0);
 
 /// Flags of `--pipeline` besides `--seed`, `--machine`, `--jitter` and `--json`.
@@ -114,7 +117,7 @@ fn schedule(text: &str) -> Result<PipelineSchedule, String> {
     found.ok_or_else(|| "gpipe, 1f1b, 2bw and interleaved are known".to_owned())
 }
 
-/// Losses of a trace, in order.
+/// Reads the failures of a trace, in order.
 fn read_losses(path: Option<&Path>) -> Result<Vec<(f64, u32)>, Failure> {
     let Some(path) = path else { return Ok(Vec::new()) };
     let text = eciton_input::file::read_text(path, MAX_TRACE_BYTES)
@@ -228,7 +231,7 @@ pub(super) fn run(
     let owner = match of.host_link {
         None => Owner::Worker,
         Some(gbit) => {
-            // The world itself brings gradients up and weights down.
+            // The simulated pipeline itself transfers gradients to the host and weights back.
             pipeline.update = 0.0;
             Owner::Host(gbit * GBIT)
         }

@@ -1,4 +1,4 @@
-//! A simulation's report in words.
+//! Text report of a simulation.
 
 use eciton_exec::Prices;
 use eciton_plan::Profile;
@@ -8,7 +8,7 @@ use crate::output::Output;
 use crate::text::{bytes, counted, grouped, percent, seconds};
 
 #[allow(clippy::too_many_arguments)]
-/// Prints a report; `took` is how many seconds the simulation took.
+/// Prints a report. `took` is the duration of the simulation, seconds.
 pub(super) fn print(
     shape: &Shape,
     settings: &Settings,

@@ -1,4 +1,5 @@
-//! `eciton data generate lines`: lines in images, of which those of closed outlines are to be found.
+//! `eciton data generate lines`: images of proposed lines. The task is to find those of closed
+//! outlines.
 
 use std::path::{Path, PathBuf};
 
@@ -39,7 +40,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// The command's JSON object.
+/// JSON object of the command.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,
@@ -51,12 +52,12 @@ struct Line<'a> {
     features: u32,
     edges: u64,
     classes: u32,
-    /// The share of rows that are sides of outlines.
+    /// Share of rows that are sides of outlines.
     sides: f64,
     seed: u64,
 }
 
-/// Draws and writes.
+/// Generates the images and writes the data set.
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let &Arguments { images, noise, no_edges, seed, .. } = arguments;
     let out = &arguments.out;

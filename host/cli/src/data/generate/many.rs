@@ -1,4 +1,4 @@
-//! `eciton data generate graphs`: many small graphs, of which each has a class.
+//! `eciton data generate graphs`: many small graphs, each with a class.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -80,7 +80,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// What the command prints.
+/// Description of the generated data set, which `--json` prints.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,
@@ -95,16 +95,16 @@ struct Line<'a> {
     train: usize,
     validation: usize,
     test: usize,
-    /// Of one who knows every class.
+    /// Accuracy that a classifier with knowledge of every class can reach.
     accuracy_ceiling: f64,
-    /// Of the best classifier that looks at no link.
+    /// Accuracy of the best classifier that reads no link.
     accuracy_features: f64,
     seed: u64,
     threads: usize,
     seconds: f64,
 }
 
-/// Generates, builds and writes.
+/// Generates the graphs, writes the store, and prints a description of it.
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let &Arguments { graphs, vertices, classes, rewire, features, p_own, flip, seed, .. } = arguments;
     let shape = ManyGraphs { graphs, vertices, classes, rewire, features, p_own, flip, seed };

@@ -1,4 +1,4 @@
-//! `eciton data generate programs`: programs with the number that they end with.
+//! `eciton data generate programs`: programs, each labelled with the number that it ends with.
 
 use std::path::{Path, PathBuf};
 
@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// What the command prints.
+/// Description of the generated data sets, which `--json` prints.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,
@@ -60,7 +60,7 @@ struct Line<'a> {
     seed: u64,
 }
 
-/// A set that was written.
+/// Data set that was written.
 #[derive(Serialize)]
 struct Set {
     name: String,
@@ -83,14 +83,15 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     super::vacant(out)?;
     interrupt::remove_at_once(ProgressBar::hidden(), out)?;
     let train = made.train("train").map_err(|error| Failure::usage(&error))?;
-    // Beside the place until all is whole, under the name that a signal removes.
+    // The files are written next to `out` until all are complete, under a name that a signal
+    // removes.
     let last = out.file_name().unwrap_or_default().to_string_lossy();
     let partial = out.with_file_name(format!(".{last}.partial-{}", std::process::id()));
     std::fs::create_dir(&partial)?;
     let written = write(&made, &train, &partial);
     let sets =
         written.and_then(|sets| Ok(std::fs::rename(&partial, out).map(|()| sets)?)).inspect_err(|_| {
-            // The first error is the one that counts.
+            // The error that is reported is the first one, not one of this removal.
             let _ = std::fs::remove_dir_all(&partial);
         })?;
     let (nodes, entries, classes) = (made.nodes(), made.entries(), made.modulus);

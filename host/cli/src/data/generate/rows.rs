@@ -64,7 +64,7 @@ struct Common {
     json: bool,
 }
 
-/// What the command prints.
+/// Description of the generated rows, which `--json` prints.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,
@@ -77,14 +77,14 @@ struct Line<'a> {
     seed: u64,
 }
 
-/// Rows whose class is linear in them.
+/// Generates rows whose class is linear in their features.
 pub(super) fn linear(arguments: &LinearArguments, output: &mut Output) -> Result<(), Failure> {
     let Common { rows, seed, .. } = arguments.common;
     let made = LinearRows { rows, features: arguments.features, classes: arguments.classes, seed };
     run("linear", &arguments.common, output, |name| made.dataset(name))
 }
 
-/// Rows of a user, an item and numbers.
+/// Generates rows of a user, an item and numbers.
 pub(super) fn towers(arguments: &TowerArguments, output: &mut Output) -> Result<(), Failure> {
     let &TowerArguments { users, items, numbers, noise, .. } = arguments;
     let Common { rows, seed, .. } = arguments.common;
