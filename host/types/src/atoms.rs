@@ -159,8 +159,8 @@ impl Atoms {
         1 << few.max(many).ilog2()
     }
 
-    /// Cuts the rows of a graph into atoms of about equal work, where each row and each edge counts
-    /// 1. `offsets` are the row offsets of its compressed adjacency: rows + 1 values that ascend
+    /// Cuts the rows of a graph into atoms of about equal work. The work of a row is one more than
+    /// its number of edges. `offsets` are the row offsets of its compressed adjacency: rows + 1 values that ascend
     /// from 0. Each atom has at least one row.
     ///
     /// # Errors
