@@ -1,8 +1,9 @@
-//! Batches: the parts of rounds, made on compute threads ahead of need.
+//! Batches: the micro-batches of rounds, made on compute threads ahead of need.
 //!
-//! A part is a pure function of the data set, the settings, the seed, its round and its number
-//! ([`Source::part`]), so that threads, depths of prefetching and restarts change nothing. A round may
-//! begin once all of its parts are there; its parts are let go of when it is over.
+//! A micro-batch is a pure function of the data set, the settings, the seed, its round and its
+//! number ([`Source::part`]). Therefore threads, prefetch depths and restarts change nothing. A
+//! round may begin once all of its micro-batches are available. They are released at the end of the
+//! round.
 
 mod part;
 mod rows;
@@ -21,13 +22,14 @@ pub(crate) use self::rows::RowBatches;
 pub(crate) use self::source::{Chooser, Source};
 use crate::error::{Error, Result};
 
-/// Rows that a round's loss is a weighted mean of. Multi-label and regression tasks count known values in the
-/// place of rows.
+/// Rows that a round's loss is a weighted mean of. Multi-label and regression tasks count known
+/// values instead of rows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct RoundRows {
-    /// Factor that makes of the round's loss the sum of its rows' losses, each times the weight of the row.
+    /// Factor that turns the round's loss into the sum of its rows' losses, each multiplied by the
+    /// weight of the row.
     pub divisor: f64,
-    /// Sum of these weights.
+    /// Sum of the row weights.
     pub weights: f64,
 }
 
@@ -38,7 +40,7 @@ impl Default for RoundRows {
     }
 }
 
-/// A round's parts.
+/// Micro-batches of a round.
 #[derive(Debug)]
 struct Batch {
     parts: Vec<Option<Arc<Part>>>,
@@ -47,19 +49,19 @@ struct Batch {
     weighed: Option<(f32, RoundRows)>,
 }
 
-/// What threads leave.
+/// Finished micro-batches, or errors, that compute threads leave for [`Batches::take`].
 type Left = Arc<Mutex<Vec<((Round, IntervalId), Result<Arc<Part>>)>>>;
 
-/// The batches of one seed's training.
+/// Batches of the training of one seed.
 #[derive(Debug)]
 pub(crate) struct Batches {
     source: Arc<Source>,
     seed: u64,
-    /// The last round.
+    /// Last round of the training.
     until: Round,
     rounds: RefCell<BTreeMap<Round, Batch>>,
     left: Left,
-    /// Memory of samplers, used again.
+    /// Reusable memory of the samplers.
     rooms: Arc<Mutex<Vec<Room>>>,
 }
 
@@ -68,17 +70,18 @@ impl Batches {
         Self { source, seed, until, rounds: RefCell::default(), left: Left::default(), rooms: Arc::default() }
     }
 
-    /// Begins a pass: parts that are under way for an earlier one are not waited for.
+    /// Begins a pass. Micro-batches that are in flight for an earlier pass are not waited for.
     ///
     /// # Errors
-    /// As [`Batches::take`].
+    /// The errors of [`Batches::take`].
     pub(crate) fn begin(&self) -> Result<()> {
         self.take()?;
         self.rounds.borrow_mut().retain(|_, batch| batch.weighed.is_some());
         Ok(())
     }
 
-    /// The work of parts that are wanted for a round, and ahead of it, and that nobody has begun.
+    /// Returns the jobs that make the micro-batches of `round` and of the rounds prefetched after
+    /// it, except jobs that were returned before.
     pub(crate) fn wanted(&self, round: Round) -> Vec<(Round, IntervalId, Work)> {
         let ahead = self.source.settings.prefetch;
         let last = Round(round.0.saturating_add(ahead).min(self.until.0.max(round.0)));
@@ -107,10 +110,10 @@ impl Batches {
         }))
     }
 
-    /// Takes what threads have left.
+    /// Takes the micro-batches that compute threads have finished.
     ///
     /// # Errors
-    /// That of a part that could not be made.
+    /// The error of a micro-batch that could not be made.
     pub(crate) fn take(&self) -> Result<()> {
         let left = std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner));
         let mut rounds = self.rounds.borrow_mut();
@@ -126,15 +129,15 @@ impl Batches {
         Ok(())
     }
 
-    /// Returns whether all parts of a round are there.
+    /// Returns true if all micro-batches of a round are available.
     pub(crate) fn is_whole(&self, round: Round) -> bool {
         self.rounds.borrow().get(&round).is_some_and(|batch| batch.weighed.is_some())
     }
 
-    /// A round's part, and the weight of its rows.
+    /// Returns a micro-batch of a round, and the weight of its rows.
     ///
     /// # Errors
-    /// [`Error::Internal`] where parts of the round are missing.
+    /// [`Error::Internal`] if micro-batches of the round are missing.
     pub(crate) fn part(&self, round: Round, number: IntervalId) -> Result<(Arc<Part>, f32)> {
         let rounds = self.rounds.borrow();
         let found = rounds.get(&round).and_then(|batch| {
@@ -153,7 +156,7 @@ impl Batches {
         weighed.map(|(_, rows)| rows).ok_or_else(|| Error::Internal(format!("round {round} has no parts")))
     }
 
-    /// A round is over.
+    /// Releases the micro-batches of `round` and of all earlier rounds.
     pub(crate) fn over(&self, round: Round) {
         let mut rounds = self.rounds.borrow_mut();
         *rounds = rounds.split_off(&Round(round.0.saturating_add(1)));

@@ -53,7 +53,8 @@ const RUN: &str = "run.json";
 const METRICS: &str = "metrics.jsonl";
 const SEEDS: &str = "seeds.jsonl";
 
-/// `run.json`: what of a run is neither in its configuration nor about versions.
+/// Content of `run.json`: facts about a run that are neither in its configuration nor in the
+/// versions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RunRecord {
     pub format: u64,

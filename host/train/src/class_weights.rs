@@ -1,4 +1,4 @@
-//! What training rows count in the loss, by their classes.
+//! Class weights: weights of training rows in the loss, by their classes.
 
 use std::sync::Arc;
 
@@ -34,11 +34,11 @@ impl Inputs {
         Ok(self)
     }
 
-    /// Refuses a loss that cannot ask for its rows' weights, where they have some: of classes, or `weighed`
-    /// by who chooses rows.
+    /// Refuses a loss that cannot read row weights if the rows have some. Rows have weights if
+    /// classes have, or if `weighed` says so for the sampler.
     ///
     /// # Errors
-    /// As [`eciton_kernel::Kernel::must_weigh_rows`].
+    /// The errors of [`eciton_kernel::Kernel::must_weigh_rows`].
     pub(crate) fn check_loss(
         &self,
         program: &Program,
@@ -55,7 +55,7 @@ impl Inputs {
 }
 
 impl Interval {
-    /// Gives each training row the weight of its class; other rows do not count.
+    /// Gives each training row the weight of its class. Other rows get 0.
     fn weigh(&mut self, weights: &[f32]) {
         let Targets::Classes(classes) = &self.targets else { return };
         let mut of = vec![0.0; classes.len()];
@@ -69,10 +69,10 @@ impl Interval {
         self.row_weights = Some(of.into());
     }
 
-    /// What its rows count, as a task gets it: `[rows, 1]`.
+    /// Returns the weights of the rows as a task reads them: `[rows, 1]`.
     ///
     /// # Errors
-    /// Where memory is out.
+    /// An error if there is not enough memory.
     pub(crate) fn weights(&self) -> Result<Option<Matrix>> {
         let matrix = |weights: &Arc<[f32]>| {
             let rows = weights.len();

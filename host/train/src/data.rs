@@ -1,5 +1,5 @@
-//! Data sets of a run: how they are read and prepared ([`source`]), and the rows, intervals and lists that a run
-//! makes of them.
+//! Data sets of a run: reading and preparing them ([`source`]), and the rows, intervals and
+//! adjacency lists that a run makes of them.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -31,73 +31,79 @@ pub(crate) use source::{
     vocabulary, with_labels,
 };
 
-/// Rows of an interval of a data set without edges, by default at most, while there are atoms for it.
+/// Approximate default number of rows in an interval of a data set without edges, if it has enough
+/// atoms.
 const ROWS_WITHOUT_EDGES: u32 = 4096;
 
-/// One interval: its rows, the parts of its sums, what they are compared with.
+/// One interval: its rows, the grid of its sums, and the targets of the loss.
 #[derive(Debug, Clone)]
 pub(crate) struct Interval {
     pub rows: Range<usize>,
-    /// What the rows' random numbers are addressed by.
+    /// Numbers by which the rows' random numbers are addressed.
     pub numbers: RowNumbers,
     pub grid: Arc<Grid>,
     pub nodes: Vec<Node>,
     pub targets: Targets,
     /// Local rows of training vertices.
     pub training: Arc<[u32]>,
-    /// What each of its rows counts in the loss; `None`: all the same.
+    /// Weight of each row in the loss. If `None`, all weights are equal.
     pub row_weights: Option<Arc<[f32]>>,
 }
 
-/// What a run reads of a data set, by row: domains with their intervals, relations' lists, constants, targets.
-/// Built once, in three steps that each take it and give it back; nothing changes it afterwards.
+/// Inputs of a run from a data set, by row: domains with their intervals, relations' lists,
+/// constants, targets. They are built once, in three steps that each take and return them. Nothing
+/// changes them afterwards.
 ///
-/// [`Inputs::new`] orders and cuts rows, [`Inputs::with_edges`] fits it to a model, and
+/// [`Inputs::new`] orders and cuts rows, [`Inputs::with_edges`] fits them to a model, and
 /// [`Inputs::complete`] to a program.
 #[derive(Debug)]
 pub(crate) struct Inputs {
-    /// By row; the user's ids are with `vertices`.
+    /// Data set, by row. `vertices` maps rows to the user's ids.
     pub dataset: Arc<Dataset>,
     pub vertices: Vertices,
     pub shape: DataShape,
     pub task: TaskType,
-    /// How good a model is.
+    /// Metric that measures the quality of a model.
     pub metric: Metric,
-    /// What each training vertex, or each known value of one, adds to the loss: 1 / their number, or / the sum of
-    /// their weights.
+    /// Factor of each training vertex, or of each known value of one, in the loss: 1 / their
+    /// number, or 1 / the sum of their weights.
     pub weight: f32,
     pub features: Matrix,
-    /// What was gathered of them, where it is read beside them.
+    /// Gathered features, if the model reads them in addition to `features`.
     pub gathered: Option<Matrix>,
-    /// What training rows count by their classes, where classes have weights.
+    /// Weight of each class in the loss, if classes have weights.
     pub class_weights: Option<Arc<[f32]>>,
-    /// Of the symmetric normalisation.
+    /// Factor of each row in the symmetric normalisation.
     pub scale: Arc<Vec<f32>>,
-    /// 1 / in-degree, made when it is first asked for.
+    /// 1 / in-degree of each vertex, computed on first use.
     inverse: OnceLock<Arc<Vec<f32>>>,
-    /// 1 / the vertices of its graph, of each that stands for one.
+    /// 1 / number of vertices in the graph that a vertex represents, computed on first use.
     inverse_sizes: OnceLock<Arc<Vec<f32>>>,
     pub atoms: Atoms,
-    /// Rows of vertices.
+    /// Intervals of vertex rows.
     pub intervals: Vec<Interval>,
-    /// Rows of graphs, those that stand in each interval of vertices, where there are many.
+    /// Intervals of graph rows: the graphs represented in each interval of vertices. Empty for a
+    /// data set of one graph.
     pub graphs: Vec<Interval>,
-    /// Labels and parts by row of what is learnt: vertices' are the data set's; `None`: those.
+    /// Labels and split by graph row, for a data set of many graphs. If `None`, those of the
+    /// vertices in the data set are learnt.
     pub of_graphs: Option<(Labels, Split)>,
-    /// The lists of graphs, where there are many.
+    /// Lists of the vertices of each graph, for a data set of many graphs.
     pub readout: Option<Arc<Readout>>,
-    /// What the model uses of the edges' features.
+    /// Edge features that the model uses.
     pub edges: Arc<EdgeData>,
-    /// Where the gathers beside the loss leave out what it does not reach.
+    /// Adjacency lists limited to edges that the loss reaches, for the gathers next to the loss.
     pub labelled: Option<Arc<LabelledLists>>,
-    /// What is predicted, where it is links.
+    /// Links that are predicted, for link prediction.
     pub links: Option<Arc<PredictedLinks>>,
     /// Columns and classes of the data set, as the run folder records them.
     pub schema: Schema,
 }
 
 impl Inputs {
-    /// `group`: rows that stay together. `links`: what is held out, where it is links that are predicted, and how many epochs may be under way.
+    /// Orders the rows of a data set and cuts them into intervals. `group` is the number of rows
+    /// that stay together. `links` has the settings of link prediction, and the maximum number of
+    /// epochs in flight.
     pub(crate) fn new(
         mut dataset: Dataset,
         (run, group): (&Run, u32),
@@ -112,14 +118,14 @@ impl Inputs {
         }
         let metric = Metric::choose(run.metric, task, classes)?;
         let schema = Schema::of(&dataset, task);
-        // The schema has the encoders, and the run reads features alone.
+        // The schema has the encoders, and the run reads only the features.
         dataset.encoded = None;
         let held = links.map(|(links, _)| predicted::hold_out(&mut dataset, links, metric)).transpose()?;
         let (mut dataset, vertices) = Vertices::order(dataset, run.order)?;
         let rows = dataset.vertices();
         let columns = dataset.features.columns();
         let stored = dataset.features.stored();
-        // The run's matrix holds them from here on, and lets go of them when it likes.
+        // From here on the run's matrix owns the features, so that it can release them.
         let features = match std::mem::replace(&mut dataset.features, Features::identity(0)) {
             Features::Dense(dense) => {
                 Matrix::from(dense.buffer().read(0..rows as usize).map_err(at("features"))?)
@@ -133,7 +139,8 @@ impl Inputs {
         let scale = Arc::new(symmetric_scale(&dataset.graph));
         let atoms = Atoms::of_groups(dataset.graph.offsets(), group)?;
         let usual = Intervals::default_count(&atoms, stored);
-        // Rows without neighbours are worked on interval by interval: few at once take little memory.
+        // Rows without neighbours are computed interval by interval. Small intervals limit the
+        // memory.
         let alone = match dataset.graph.edges() {
             0 => (rows / ROWS_WITHOUT_EDGES).min(atoms.count()),
             _ => 0,
@@ -190,11 +197,11 @@ impl Inputs {
 }
 
 impl Inputs {
-    /// Prepares the edge features that `model` reads, and releases the others. A schema of a model that
-    /// reads none demands none of new data.
+    /// Prepares the edge features that `model` reads, and releases the others. The schema of a
+    /// model that reads none demands none of new data.
     ///
     /// # Errors
-    /// As [`EdgeData::of`].
+    /// The errors of [`EdgeData::of`].
     pub(crate) fn with_edges(mut self, model: &Model) -> Result<Self> {
         let features = match Arc::get_mut(&mut self.dataset) {
             Some(dataset) => dataset.edge_features.take(),
@@ -211,10 +218,10 @@ impl Inputs {
         Ok(self)
     }
 
-    /// The factor of each vertex in a normalisation; unused, but there, where it has none.
+    /// Returns the factor of each vertex in a normalisation. A sum ignores the returned factors.
     ///
     /// # Errors
-    /// [`Error::Internal`] over graphs where there is one.
+    /// [`Error::Internal`] for a mean over graphs if the data set is one graph.
     pub(crate) fn factors(&self, normalisation: Normalisation, over: Over) -> Result<Arc<Vec<f32>>> {
         let inverse = match (normalisation, over) {
             (Normalisation::Mean, Over::Neighbours) => &self.inverse,
@@ -229,12 +236,12 @@ impl Inputs {
         Ok(inverse.get_or_init(|| Arc::new(inverse_degrees(lists.incoming(), false))).clone())
     }
 
-    /// The intervals of a domain's rows.
+    /// Returns the intervals of a domain's rows.
     pub(crate) fn intervals_of(&self, domain: DomainId) -> &[Interval] {
         if domain == Domain::GRAPHS { &self.graphs } else { &self.intervals }
     }
 
-    /// Labels and parts by row of what is learnt.
+    /// Returns the labels and the split of the learnt rows, which are vertices or graphs.
     pub(crate) fn learnt(&self) -> (&Labels, &Split) {
         match &self.of_graphs {
             Some((labels, split)) => (labels, split),
@@ -242,17 +249,18 @@ impl Inputs {
         }
     }
 
-    /// A relation's lists.
+    /// Returns the lists of a relation.
     ///
     /// # Errors
-    /// [`Error::Internal`] where the data set has none such.
+    /// [`Error::Internal`] if the data set has no such lists.
     pub(crate) fn lists(&self, relation: Relation) -> Result<Lists> {
         let data = (self.dataset.clone(), self.readout.clone());
         let lists = Lists::new(relation, data, self.edges.clone(), self.labelled.clone());
         lists.ok_or_else(|| Error::Internal(format!("the data set has no lists of {relation:?}")))
     }
 
-    /// Refuses a model that reads out no graphs where there are many, or the other way round.
+    /// Refuses a model without readout for a data set of many graphs, and a model with readout for
+    /// a single graph.
     ///
     /// # Errors
     /// [`Error::Readout`].
@@ -264,7 +272,8 @@ impl Inputs {
         Err(Error::Readout { dataset: self.dataset.name.clone(), graphs })
     }
 
-    /// Refuses a program that follows neighbours where no vertex has one, unless that is asked for.
+    /// Refuses a program that gathers from neighbours if no vertex has one, unless the
+    /// configuration allows it.
     ///
     /// # Errors
     /// [`Error::NoGraph`].
@@ -277,7 +286,8 @@ impl Inputs {
         }
     }
 
-    /// What savings are counted from, for what a first layer would gather of the features.
+    /// Returns the sizes that the rewrites of a program are estimated from. `gather` is the gather
+    /// that a first layer would apply to the features.
     pub(crate) fn workload(&self, gather: Option<FeatureGather>) -> Workload {
         let graph = &self.dataset.graph;
         let stored = match &self.features {
@@ -293,11 +303,11 @@ impl Inputs {
         }
     }
 
-    /// Makes what a program reads besides: lists that leave out what the loss does not reach, and what is gathered
-    /// of the features once.
+    /// Adds further inputs of a program: lists without the edges that the loss does not reach, and
+    /// features that are gathered once.
     ///
     /// # Errors
-    /// As [`gather_features`].
+    /// The errors of [`gather_features`].
     pub(crate) fn complete(mut self, program: &Program, threads: u32) -> Result<Self> {
         if let Some(gather) = program.model.constant_gather().filter(|_| program.savings.gathered_features) {
             self.gather_features(gather, threads)?;
@@ -310,10 +320,11 @@ impl Inputs {
         Ok(self)
     }
 
-    /// Gathers of the features what epochs need not, and lets go of them where nothing else reads them.
+    /// Gathers the features once, so that epochs do not repeat it. Releases the original features
+    /// if `gather` replaces them.
     ///
     /// # Errors
-    /// As [`gather_features`].
+    /// The errors of [`gather_features`].
     fn gather_features(&mut self, gather: FeatureGather, threads: u32) -> Result<()> {
         let weights = self.edges.weights.as_ref().map(|weights| &weights.along(false)[..]);
         let graph = &self.dataset.graph;
@@ -337,7 +348,7 @@ impl Inputs {
         Ok(())
     }
 
-    /// The share of the features' values that are stored.
+    /// Returns the share of the feature values that are stored.
     pub(crate) fn stored(&self) -> f64 {
         let values = f64::from(self.shape.rows) * f64::from(self.shape.features);
         match &self.features {
@@ -346,7 +357,8 @@ impl Inputs {
         }
     }
 
-    /// The rows of a slot that no stage writes; `None` for others, and before they are gathered.
+    /// Returns the rows of a slot that no stage writes. Returns `None` for other slots, and for
+    /// gathered features before they are computed.
     pub(crate) fn constant(&self, program: &Program, slot: SlotId) -> Option<&Matrix> {
         match slot {
             _ if slot == program.features => Some(&self.features),
@@ -356,7 +368,7 @@ impl Inputs {
     }
 }
 
-/// What labels are to be learnt as.
+/// Returns the type of task that the labels define.
 #[must_use]
 pub fn task(labels: &Labels) -> TaskType {
     match labels {
@@ -366,14 +378,14 @@ pub fn task(labels: &Labels) -> TaskType {
     }
 }
 
-/// Values as tasks read them.
+/// Copies values into a matrix that tasks read.
 pub(crate) fn matrix(values: &Values) -> Result<Matrix> {
     let (rows, columns) = (values.rows(), values.columns() as usize);
     let all = Buffer::from_rows(rows, columns, values.as_slice()).map_err(at("labels"))?;
     Ok(Matrix::from(all.read(0..rows).map_err(at("labels"))?))
 }
 
-/// What an interval's rows are compared with; `values` are those of the labels that have some.
+/// Returns the targets of an interval's rows. `values` are those of labels that have values.
 fn targets(labels: &Labels, values: Option<&Matrix>, rows: Range<usize>) -> Result<Targets> {
     match (labels.as_classes(), values) {
         (Some(classes), _) => Ok(Targets::Classes(classes[rows].into())),
@@ -384,7 +396,7 @@ fn targets(labels: &Labels, values: Option<&Matrix>, rows: Range<usize>) -> Resu
     }
 }
 
-/// How many classes or values are known of these vertices.
+/// Returns the number of known classes or values of these vertices.
 pub(crate) fn known(labels: &Labels, vertices: &[u32]) -> u64 {
     match labels.as_values() {
         None => vertices.len() as u64,
@@ -418,7 +430,8 @@ fn interval(
     })
 }
 
-/// What is known of graphs, by their rows.
+/// Returns the labels and the split of the graphs, by graph row. `standing` has the vertex that
+/// represents each graph.
 fn graph_labels(dataset: &Dataset, standing: &[u32]) -> (Labels, Split) {
     let number = |vertex: &u32| standing.binary_search(vertex).ok().map(|number| number as u32);
     let part = |vertices: &[u32]| vertices.iter().filter_map(number).collect();
@@ -427,8 +440,8 @@ fn graph_labels(dataset: &Dataset, standing: &[u32]) -> (Labels, Split) {
     (dataset.labels.reordered(standing), split)
 }
 
-/// The graphs that stand in each interval of vertices. The parts of their sums are those of the vertices', so
-/// that gradients are put together in one tree.
+/// Returns the intervals of graph rows: the graphs represented in each interval of vertices. Their
+/// sums have the same parts as those of the vertices, so that one tree combines the gradients.
 fn graph_intervals(
     intervals: &[Interval],
     labels: &Labels,
@@ -458,14 +471,14 @@ fn graph_intervals(
     intervals.iter().map(one).collect()
 }
 
-/// The parts that an interval's nodes are, in local rows.
+/// Returns the grid of an interval's nodes, in local rows.
 pub(crate) fn grid(atoms: &Atoms, nodes: &[Node], first_row: u32) -> Grid {
     let tree = atoms.tree();
     let part = |node: &Node| {
         let span = tree.span(*node);
         let atom = |a: u32| {
             let rows = atoms.row_range(a..a + 1);
-            // How many nodes below this one end with the atom.
+            // Counts the nodes below this one that end with the atom.
             let ends = |l: &u8| (a + 1).is_multiple_of(FAN_OUT.pow(u32::from(*l))) || a + 1 == span.end;
             let closes = (1..node.level).take_while(ends).count();
             Atom { rows: rows.start - first_row..rows.end - first_row, closes: closes as u8 }

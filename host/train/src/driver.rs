@@ -1,4 +1,5 @@
-//! The driver: carries out the engine's actions on real executors and reports their ends as events.
+//! The driver: carries out the engine's actions on real executors and reports the completions as
+//! events.
 
 mod epochs;
 mod fold;
@@ -43,19 +44,20 @@ use crate::weights::Refused;
 /// Counts of one run.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Counts {
-    /// Tasks handed out, attempts included.
+    /// Number of tasks submitted, including repeated attempts.
     pub tasks: u64,
-    /// Floating-point operations of steps of training since they were last told.
+    /// Floating-point operations of training steps since the last epoch report.
     flops: u64,
-    /// Engines started: what keeps the answers of one from counting in the next.
+    /// Number of passes started. It numbers the passes, so that answers of one pass do not count in
+    /// the next.
     passes: u32,
-    /// Answers of a pass that was over.
+    /// Number of answers that arrived after their pass was over.
     pub late: u64,
-    /// Tasks under way that a stop ended.
+    /// Number of tasks in flight that a stop cancelled.
     pub cancelled: u64,
 }
 
-/// What a seed's training needs besides its stages.
+/// Stages, settings and limits for the training of one seed.
 pub(crate) struct Training<'a> {
     pub stages: Stages<'a>,
     pub evaluation: Stages<'a>,
@@ -63,54 +65,55 @@ pub(crate) struct Training<'a> {
     pub config: &'a Config,
     pub epochs: Epochs,
     pub stop: &'a Stop,
-    /// Epoch after which the seed's training ends as if the user had asked for it.
+    /// Epoch after which the training of the seed ends as if the user had asked for it.
     pub pause_after: Option<u32>,
     /// Time of the invocation that trains, if it has a limit.
     pub budget: Option<&'a Budget>,
 }
 
-/// What [`Training::run`] found.
+/// Result of [`Training::run`].
 #[derive(Debug, Default)]
 pub(crate) struct Trained {
     pub epochs: Vec<EpochReport>,
-    /// The quality of the last evaluation, where nothing else is left of its scores.
+    /// Quality of the last evaluation, if its scores were folded into the metric and are not
+    /// stored.
     pub quality: Option<Quality>,
     pub stopped: bool,
-    /// After how many epochs without a better validation metric it was stopped.
+    /// Number of epochs without a better validation metric, if early stopping ended the training.
     pub stopped_early: Option<u32>,
-    /// The epoch that reached `run.until`.
+    /// Epoch that reached `run.until`.
     pub reached: Option<u32>,
-    /// The model of the best epoch, where that is to be kept.
+    /// Model of the best epoch, if `run.keep` selects models by validation.
     pub best: Option<Best>,
-    /// After which epoch the run was near enough to its target to go on synchronously.
+    /// Epoch whose validation metric reached `pipeline.synchronous_at`. Later epochs are
+    /// synchronous.
     pub synchronised_after: Option<u32>,
-    /// True if the scores of the last epoch's model are still there.
+    /// True if the row store still holds the scores of the last epoch's model.
     pub scored: bool,
 }
 
 impl Trained {
-    /// Returns whether the seed has ended by itself, before its last epoch or at it.
+    /// Returns true if early stopping or the stop target ended the seed.
     pub(crate) fn is_over(&self) -> bool {
         self.stopped_early.is_some() || self.reached.is_some()
     }
 
-    /// Returns whether it tells of an epoch already.
+    /// Returns true if the reports already contain an epoch.
     fn tells(&self, epoch: u32) -> bool {
         self.epochs.last().is_some_and(|last| epoch <= last.epoch)
     }
 }
 
-/// A model that was the best so far.
+/// Best model so far.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Best {
     pub epoch: u32,
-    /// Of each parameter, row-major without padding.
+    /// Values of each parameter, row-major without padding.
     pub values: Vec<Vec<f32>>,
 }
 
 impl Training<'_> {
-    /// Trains one seed from the values that the state's weights have, after the epochs of
-    /// `trained`.
+    /// Trains one seed from the current weights of the state, after the epochs of `trained`.
     pub(crate) fn run<M: Executor + ?Sized>(
         &mut self,
         machine: &mut M,
@@ -137,7 +140,7 @@ impl Training<'_> {
             }
         }
         if trained.synchronised_after.is_some() {
-            // Before the start there is nothing to do.
+            // Before the engine starts, this event causes no actions.
             drop(engine.step(Event::Synchronise));
         }
         let pause_after = self.pause_after;
@@ -168,7 +171,7 @@ impl Training<'_> {
                     let lr = config.optimiser.rate(Round(epoch), config.run.epochs);
                     let update = Instant::now();
                     let stepped = match owning::step(machine, state, (&config.optimiser, lr), round) {
-                        // The engine has the sums that went with a worker computed again.
+                        // The engine recomputes the sums of the failed worker.
                         Err(Error::Gone { .. }) if !state.weights.owners().have_parameters() => {
                             return Ok([None; 2]);
                         }
@@ -196,7 +199,7 @@ impl Training<'_> {
                     }
                     let (loss, gradient_norm) = std::mem::take(&mut sum).means(gradient_norm);
                     if trained.tells(epoch) {
-                        // Done once more.
+                        // The epoch was repeated after a rollback, and its report exists.
                         return Ok([Some(Event::Updated { round }), None]);
                     }
                     let seconds = begun.elapsed().as_secs_f64();
@@ -211,7 +214,7 @@ impl Training<'_> {
                         gradient_norm,
                         bill: None,
                     });
-                    // Asked before the update is reported, so that no further epoch begins.
+                    // The stop request precedes the update event, so that no further epoch begins.
                     let is_over = budget.is_some_and(Budget::updated);
                     let pauses = pauses(epoch) || is_over;
                     let pausing = pauses && !std::mem::replace(&mut trained.stopped, pauses);
@@ -247,7 +250,8 @@ impl Training<'_> {
                     if near {
                         trained.synchronised_after = Some(epoch);
                     }
-                    // Asked before the evaluation is reported, so that no further epoch begins.
+                    // The stop request precedes the evaluation event, so that no further epoch
+                    // begins.
                     let stop = trained.is_over().then_some(Event::StopRequested);
                     Ok([stop.or(near.then_some(Event::Synchronise)), Some(Event::Evaluated { round })])
                 }
@@ -283,7 +287,7 @@ impl Training<'_> {
                     }
                     let stopping = stop.is_asked() && !trained.stopped;
                     trained.stopped |= stopping;
-                    // Done once more, an epoch is an earlier one than the last that is told of.
+                    // A repeated epoch is earlier than the last reported one.
                     let last = trained.epochs.last().is_some_and(|last| last.epoch == epochs.at(round));
                     let due = last && state.recorder.as_ref().is_some_and(|recorder| recorder.is_due());
                     returns.log(machine, state, (&sum, due))?;
@@ -316,11 +320,12 @@ impl Training<'_> {
                     }
                 }
             }
-            // To the log's entry, from where the same follows once more.
+            // Rolls back to the snapshot, from which the run repeats the same updates.
             trained.stopped &= first.is_some();
             sum = returns.back(machine, engine, state, first.map(|(_, end)| end))?;
         };
-        // A seed that has ended pauses as well: its results are still to be computed and written.
+        // A seed that has ended pauses as well, because its results are not yet computed and
+        // written.
         let is_over = budget.is_some_and(Budget::is_over);
         trained.stopped = (matches!(reason, Reason::Stopped) && !trained.is_over()) || is_over;
         if trained.stopped
@@ -335,7 +340,8 @@ impl Training<'_> {
     }
 }
 
-/// Runs the evaluation program once; the class scores lie in its slot afterwards, or are folded.
+/// Runs the evaluation program once. Afterwards its slot holds the class scores, or they are
+/// folded.
 pub(crate) fn forward<M: Executor + ?Sized>(
     machine: &mut M,
     engine: &mut Engine,
@@ -353,19 +359,19 @@ pub(crate) fn forward<M: Executor + ?Sized>(
     let ends = !state.weights.owners().have_parameters();
     let reason = Pass::new(machine, stop, ends).run(engine, stages, state, other)?;
     if reason == Reason::Stopped && stop.is_some() {
-        // Cancelled: tasks run on this machine now.
+        // The evaluation was cancelled, so its tasks now run on this machine.
         return forward(machine, engine, stages, state, round, None);
     }
     Ok(())
 }
 
-/// Returns whether a model has come to `pipeline.synchronous_at`.
+/// Returns true if the validation metric of a model has reached `pipeline.synchronous_at`.
 fn near(config: &Config, found: &Metrics) -> bool {
     let target = config.pipeline.synchronous_at.map(|target| found.metric.goodness(target));
     target.is_some_and(|target| found.goodness() >= Some(target))
 }
 
-/// The metrics of what an evaluation left.
+/// Computes the metrics from the scores of an evaluation.
 pub(crate) fn measured(stages: &Stages<'_>) -> Result<Metrics> {
     if let Some(fold) = &stages.fold {
         return Ok(fold.measured(stages.inputs, stages.inputs.metric));
@@ -400,7 +406,8 @@ pub(crate) fn measured(stages: &Stages<'_>) -> Result<Metrics> {
     })
 }
 
-/// The quality of what an evaluation left, on the part that tests, or else validates.
+/// Computes the quality from the scores of an evaluation, on the test part, or on the validation
+/// part if no rows test.
 pub(crate) fn quality(stages: &Stages<'_>) -> Result<Option<Quality>> {
     let (labels, split) = stages.inputs.learnt();
     let parts = [("test", &split.test), ("validation", &split.validation)];
@@ -423,7 +430,7 @@ pub(crate) fn quality(stages: &Stages<'_>) -> Result<Option<Quality>> {
     })
 }
 
-/// Hands on the scores of all rows.
+/// Calls `f` with the scores of all rows.
 fn with_scores<T>(stages: &Stages<'_>, f: impl FnOnce(View<'_>) -> Result<T>) -> Result<T> {
     let slot = stages.program.scores.ok_or_else(|| Error::Internal("no scores".to_owned()))?;
     let Matrix::Dense(scores) = stages.rows.all(slot)? else {

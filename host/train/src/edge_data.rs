@@ -1,4 +1,5 @@
-//! What a run uses of the features of edges: one column as weights of gathers, all of them in edge kernels.
+//! Edge features that a run uses: one column as weights of gathers, and all columns in edge
+//! kernels.
 
 use std::sync::Arc;
 
@@ -9,26 +10,27 @@ use eciton_plan::{LayerKind, Model};
 
 use crate::error::{Error, Result};
 
-/// Of one graph, in the order of its lists.
+/// Edge data of one graph, in the order of its lists.
 #[derive(Debug, Default)]
 pub(crate) struct EdgeData {
-    /// Where the model's gathers are weighted.
+    /// Edge weights, if the model's gathers are weighted.
     pub weights: Option<EdgeWeights>,
-    /// Where edge kernels are told of edges.
+    /// Edge features, if edge kernels read them.
     pub features: Option<KnownEdges>,
 }
 
-/// A weight for each edge.
+/// Weight of each edge.
 #[derive(Debug, Clone)]
 pub(crate) struct EdgeWeights {
-    /// In the order of in-lists, `[E]`.
+    /// Weights in the order of in-lists, `[E]`.
     incoming: Arc<Vec<f32>>,
-    /// The same weights in the order of out-lists; the same place where each edge's reverse has its weight.
+    /// The same weights in the order of out-lists. Both fields share memory if the two orders have
+    /// equal values.
     outgoing: Arc<Vec<f32>>,
 }
 
 impl EdgeWeights {
-    /// `reverse` is of each edge of the out-lists its place in the in-lists.
+    /// Creates the weights. `reverse` maps each edge of the out-lists to its index in the in-lists.
     pub(crate) fn new(column: Vec<f32>, reverse: &Positions) -> Self {
         let outgoing: Vec<f32> = (0..column.len()).map(|edge| column[reverse.get(edge)]).collect();
         let incoming = Arc::new(column);
@@ -36,43 +38,45 @@ impl EdgeWeights {
         Self { incoming, outgoing }
     }
 
-    /// In the order of in-lists, or of out-lists.
+    /// Returns the weights in the order of in-lists or of out-lists.
     pub(crate) fn along(&self, outgoing: bool) -> &Arc<Vec<f32>> {
         if outgoing { &self.outgoing } else { &self.incoming }
     }
 
-    /// Those of some edges, by their places in the in-lists.
+    /// Returns the weights of some edges, given by their indices in the in-lists.
     pub(crate) fn select(&self, edges: &[u64]) -> Vec<f32> {
         edges.iter().map(|&edge| self.incoming[edge as usize]).collect()
     }
 
-    /// The weights of a list of some vertex.
+    /// Returns the weights of the edges in a vertex's list.
     pub(crate) fn of(&self, lists: &Adjacency, vertex: u32, outgoing: bool) -> &[f32] {
         let bounds = &lists.offsets()[vertex as usize..vertex as usize + 2];
         &self.along(outgoing)[bounds[0] as usize..bounds[1] as usize]
     }
 
-    /// `s[v] = (1 + the sum of the weights of v's in-edges)^-1/2`, the symmetric normalisation's factor.
+    /// Returns the factors of the symmetric normalisation, `s[v] = (1 + the sum of the weights of
+    /// v's in-edges)^-1/2`.
     pub(crate) fn symmetric_scale(&self, graph: &Graph) -> Vec<f32> {
         let sum =
             |v: u32| -> f64 { self.of(graph.incoming(), v, false).iter().copied().map(f64::from).sum() };
         (0..graph.vertices()).map(|v| (1.0 / (1.0 + sum(v)).sqrt()) as f32).collect()
     }
 
-    /// Bytes; both ways where the reverse of an edge has another weight.
+    /// Returns the size in bytes. Both orders count if their values differ.
     pub(crate) fn bytes(&self) -> u64 {
         let lists = if Arc::ptr_eq(&self.incoming, &self.outgoing) { 1 } else { 2 };
         lists * self.incoming.len() as u64 * 4
     }
 }
 
-/// Rows of features, from both ends of edges.
+/// Feature rows of edges, accessible from both ends of an edge.
 #[derive(Debug)]
 pub(crate) struct KnownEdges {
     rows: EdgeFeatures,
-    /// Of each edge of the out-lists its place in the in-lists.
+    /// Index in the in-lists of each edge of the out-lists.
     reverse: Positions,
-    /// `[V, columns]`: what is known of an edge from a vertex to itself that the host adds.
+    /// `[V, columns]`: features of the self-loops that the host adds, the mean of each vertex's
+    /// in-edges.
     own: Vec<f32>,
 }
 
@@ -93,10 +97,10 @@ impl KnownEdges {
         Self { rows, reverse, own }
     }
 
-    /// Those of a part's edges, by their places in the in-lists.
+    /// Returns the features of a micro-batch's edges, given by their indices in the in-lists.
     ///
     /// # Errors
-    /// As [`EdgeFeatures::new`].
+    /// The errors of [`EdgeFeatures::new`].
     pub(crate) fn of_part(&self, graph: &Graph, edges: &[u64], reverse: Positions) -> Result<Self> {
         let columns = self.columns();
         let row = |&edge: &u64| &self.rows.values()[edge as usize * columns..][..columns];
@@ -109,13 +113,13 @@ impl KnownEdges {
         self.rows.columns() as usize
     }
 
-    /// `[E, columns]`, in the order of in-lists.
+    /// Returns the features in the order of in-lists, `[E, columns]`.
     pub(crate) fn values(&self) -> &[f32] {
         self.rows.values()
     }
 
-    /// What is known of an edge of a vertex's list of `lists`, by its place in it; past the list, of the edge to
-    /// itself.
+    /// Returns the features of the edge at index `place` of a vertex's list in `lists`. An index
+    /// past the list returns those of the added self-loop.
     pub(crate) fn row(&self, lists: &Adjacency, vertex: u32, place: usize, outgoing: bool) -> &[f32] {
         let (columns, bounds) = (self.columns(), &lists.offsets()[vertex as usize..vertex as usize + 2]);
         let edge = bounds[0] as usize + place;
@@ -126,7 +130,7 @@ impl KnownEdges {
         &self.rows.values()[edge * columns..][..columns]
     }
 
-    /// Bytes beside the data set's.
+    /// Returns the size in bytes, which adds to that of the data set.
     pub(crate) fn bytes(&self) -> u64 {
         let positions = if self.reverse.len() as u64 > u64::from(u32::MAX) { 8 } else { 4 };
         self.rows.values().len() as u64 * 4
@@ -136,16 +140,16 @@ impl KnownEdges {
 }
 
 impl EdgeData {
-    /// Returns whether the model reads nothing of the edges but their ends.
+    /// Returns true if the model reads neither weights nor features of edges.
     pub(crate) fn is_empty(&self) -> bool {
         self.weights.is_none() && self.features.is_none()
     }
 
-    /// What `model` asks for; `name` is what the user calls a row's vertex.
+    /// Prepares the edge data that `model` uses. `name` returns the user's name of a row's vertex.
     ///
     /// # Errors
-    /// [`Error::Plan`] where the data has no such features, [`Error::NegativeWeight`] for a weight that the
-    /// symmetric normalisation cannot take.
+    /// [`Error::Plan`] if the data has no such features. [`Error::NegativeWeight`] for a weight
+    /// that the symmetric normalisation cannot use.
     pub(crate) fn of(
         model: &Model,
         graph: &Graph,

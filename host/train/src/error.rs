@@ -1,4 +1,4 @@
-//! Why a run could not be done.
+//! Errors of runs.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The data set.
+    /// Error of the data set.
     #[error(transparent)]
     Data(#[from] eciton_graph::error::Error),
     /// Lists of neighbours, or rows to gather.
@@ -20,17 +20,17 @@ pub enum Error {
     /// Atoms of rows, or sums over them.
     #[error(transparent)]
     Rows(#[from] eciton_types::Error),
-    /// No data set has this name, and no file either.
+    /// Neither a data set nor a file has this name.
     #[error("there is no data set or path `{name}`{}; built in: {known}; `eciton data fetch --list` has more", nearest.as_ref().map(|n| format!(" (did you mean `{n}`?)")).unwrap_or_default())]
     UnknownData {
-        /// What was asked for.
+        /// Name that the user gave.
         name: String,
         /// The closest name.
         nearest: Option<String>,
         /// All names.
         known: String,
     },
-    /// The data of a run, which lie elsewhere now.
+    /// Data of a run that are no longer at their recorded path.
     #[error(
         "the run {} recorded `{source_name}` as its data, and there is nothing now; where they lie elsewhere, name them \
          behind the run: `eciton predict RUN DATA`, `eciton eval RUN DATA`",
@@ -39,10 +39,10 @@ pub enum Error {
     DataMoved {
         /// The run folder.
         run: PathBuf,
-        /// The path that it recorded.
+        /// Path that the run recorded.
         source_name: String,
     },
-    /// The data of a run that was given a data set in memory.
+    /// Data of a run whose data set was in memory.
     #[error(
         "the run's data set was in memory, and is not here now; name the data, or give its path or the graph"
     )]
@@ -65,7 +65,7 @@ pub enum Error {
         /// Advice to the user.
         remedy: &'static str,
     },
-    /// A weight of an edge for which there is no symmetric normalisation.
+    /// Negative edge weight, for which there is no symmetric normalisation.
     #[error(
         "the edge from {origin} to {target} weighs {weight}, and a {layer} layer divides by roots of sums of \
          weights: take weights of 0 and more, another column, or layers of kind sage or gin"
@@ -73,25 +73,25 @@ pub enum Error {
     NegativeWeight {
         /// The layer's kind.
         layer: String,
-        /// Where the edge starts, in the user's ids.
+        /// Source of the edge, as an id of the user.
         origin: String,
-        /// Where it ends.
+        /// Target of the edge, as an id of the user.
         target: String,
-        /// What it weighs.
+        /// Weight of the edge.
         weight: f32,
     },
-    /// More parts than a batch has atoms.
+    /// More micro-batches than a batch has atoms.
     #[error(
         "`batch.micro` is {parts}, and an update of {rows} rows has at most {most}: say --micro {possible}, or more rows an \
          update with --batch (8 for each part, 512 parts at most)",
         possible = if *most == 1 { "1".to_owned() } else { format!("1 to {most}") }
     )]
     Parts {
-        /// Those that are asked for.
+        /// Requested number of micro-batches.
         parts: u32,
-        /// Those that are possible.
+        /// Maximum number of micro-batches for these rows.
         most: u32,
-        /// Rows of an update.
+        /// Number of rows of an update.
         rows: u32,
     },
     /// A published data set that is not in the user's cache.
@@ -114,20 +114,20 @@ pub enum Error {
     /// A kernel.
     #[error(transparent)]
     Kernel(Box<eciton_kernel::Error>),
-    /// A kernel, in the middle of a run.
+    /// Error of a kernel in a step of a run.
     #[error("{step}: {source}")]
     Step {
-        /// Round, stage and interval.
+        /// Round, stage and interval of the step.
         step: String,
-        /// What happened.
+        /// Error of the kernel.
         source: Box<eciton_kernel::Error>,
     },
-    /// Matrices of the host.
+    /// Error of a matrix operation on the host.
     #[error("{place}: {source}")]
     Tensor {
-        /// Where.
+        /// Operation or rows on which the error occurred.
         place: &'static str,
-        /// What happened.
+        /// Error of the matrix operation.
         source: eciton_tensor::Error,
     },
     /// A file that could not be read.
@@ -135,7 +135,7 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// I/O error.
         source: std::io::Error,
     },
     /// A component of the user's own that may not run, or the lock file that says which may.
@@ -148,12 +148,12 @@ pub enum Error {
     /// No kernel has this name.
     #[error("there is no kernel `{name}`; built in: {known}. `[kernels] {name} = \"path.wasm\"` adds one")]
     UnknownKernel {
-        /// What was asked for.
+        /// Name that the user gave.
         name: String,
         /// All names.
         known: String,
     },
-    /// A component that is to replace a kernel which the model does not have.
+    /// Component for a kernel that the model does not have.
     #[error(
         "this model has no kernel `{name}`, which `[kernels] {name} = \"{path}\"` (or --kernel) replaces; it has: {used}. Leave it out, or choose a model that has one"
     )]
@@ -165,7 +165,7 @@ pub enum Error {
         /// The kernels of the model.
         used: String,
     },
-    /// Rows as bits, and no layer that reads signs alone.
+    /// Rows as bits, in a model without a layer that reads only signs.
     #[error(
         "executor.rows = \"bits\": layers of {model} read more of rows than signs and scales (kernels {kernels}); say \
          f32 or bf16, or take layers of kernel `binary` (docs/BINARY.md)"
@@ -176,7 +176,8 @@ pub enum Error {
         /// The kernels of its layers.
         kernels: String,
     },
-    /// A component in the place of a kernel that works on something else.
+    /// Component that replaces a kernel, but works on edges in place of vertices or the other way
+    /// round.
     #[error(
         "kernel `{name}` works on {}, and {path} on {}, so that it cannot take its place; make it a layer of a model file (--model): kernel = \"{path}\", on = \"{}\"",
         worked(*place), worked(*found), worked(*found)
@@ -194,17 +195,17 @@ pub enum Error {
     /// A record of the run that cannot be written or read.
     #[error("{}: {source}", path.display())]
     Record {
-        /// Where.
+        /// Path of the record.
         path: PathBuf,
-        /// Why.
+        /// I/O error.
         source: std::io::Error,
     },
     /// A record of events that this run cannot repeat.
     #[error("cannot repeat the events of {}: {reason}", path.display())]
     Replay {
-        /// Where.
+        /// Path of the record.
         path: PathBuf,
-        /// What does not fit.
+        /// Difference between the record and this run.
         reason: String,
     },
     /// The loss or a gradient is not finite.
@@ -214,27 +215,27 @@ pub enum Error {
         culprit::remedy(first.as_deref())
     )]
     NotFinite {
-        /// From 1.
+        /// Epoch, from 1.
         epoch: u32,
-        /// The update, from 1; with batches an epoch has several.
+        /// Update, from 1. With batches an epoch has several updates.
         round: u32,
-        /// What is not finite, as a sentence.
+        /// Sentence that names the value that is not finite.
         what: String,
-        /// The place of the first value that is not finite, once that is known.
+        /// Location of the first value that is not finite, if it has been found.
         first: Option<Box<Culprit>>,
     },
-    /// Nothing to judge models by.
+    /// No validation vertices to compare models by.
     #[error(
         "data set `{dataset}` has no validation vertices, which {key} goes by; put split.csv (id,train|val|test) \
          beside the graph, or leave the key out"
     )]
     NoValidation {
-        /// Its name.
+        /// Name of the data set.
         dataset: String,
         /// The key that needs them.
         key: &'static str,
     },
-    /// A setting that goes by a metric without a value.
+    /// Setting that needs a metric which has no value on this data.
     #[error(
         "{key} goes by the {part} metric, but {metric} is undefined on the {part} part of data set `{dataset}`: {reason}; \
          choose another metric (run.metric) or split (data.split), or leave the key out"
@@ -258,7 +259,7 @@ pub enum Error {
         until: eciton_plan::Until,
         /// The data set's name.
         dataset: String,
-        /// Why not.
+        /// Reason why no epoch can reach the target.
         reason: String,
     },
     /// A split that the labels do not allow.
@@ -268,22 +269,22 @@ pub enum Error {
         dataset: String,
         /// The rule.
         rule: eciton_plan::SplitRule,
-        /// What is wrong.
+        /// Error of the split.
         #[source]
         source: Box<eciton_graph::error::Error>,
     },
-    /// No links to judge models by.
+    /// No validation links to compare models by.
     #[error(
         "none of the links of data set `{dataset}` are held out for validation, which {key} goes by; give \
          links.validation a larger share, or leave the key out"
     )]
     NoValidationLinks {
-        /// Its name.
+        /// Name of the data set.
         dataset: String,
         /// The key that needs them.
         key: &'static str,
     },
-    /// The run does not fit.
+    /// The run does not fit into memory.
     #[error(
         "the run needs {needed} bytes of memory and {available} are to be had; the most of it is {largest}. What helps: {remedy}; or allow more with run.memory_bytes. `eciton plan` has it by purpose"
     )]
@@ -292,64 +293,64 @@ pub enum Error {
         needed: u64,
         /// Bytes that this process may hold.
         available: u64,
-        /// The largest purpose.
+        /// Purpose that needs the most memory.
         largest: String,
-        /// What to do.
+        /// Advice to the user.
         remedy: &'static str,
     },
-    /// A graph alone.
+    /// Data set without labels.
     #[error(
         "data set `{dataset}` has no labels; put labels.csv (id,class) or labels.npy beside the graph, or predict its links: data.task = \"link-prediction\""
     )]
     NoLabels {
-        /// Its name.
+        /// Name of the data set.
         dataset: String,
     },
-    /// A model of vertices for many graphs, or the other way round; `graphs`: how many there are.
+    /// Model of vertices for a data set of many graphs, or a model of graphs for a single graph.
     #[error("{}", readout(dataset, *graphs))]
     Readout {
         /// The data set.
         dataset: String,
-        /// Its graphs, if it is not one.
+        /// Number of graphs, if the data set is not a single graph.
         graphs: Option<u32>,
     },
-    /// Batches of what there are none of.
+    /// Data or model for which the sampler cannot make batches.
     #[error("there are no batches of {found} with batch.sampler = \"{sampler}\": {remedy}")]
     Batch {
-        /// Who chooses rows.
+        /// Name of the sampler.
         sampler: &'static str,
-        /// What does not go with it.
+        /// Property of the data or the model that the sampler does not support.
         found: String,
-        /// What to do.
+        /// Advice to the user.
         remedy: &'static str,
     },
-    /// More rounds than can be counted.
+    /// More rounds than 2^32 - 1.
     #[error(
         "{epochs} epochs of {rounds} rounds are more than 2^32 - 1 rounds: take fewer epochs, or larger batches"
     )]
     Rounds {
-        /// What was asked for.
+        /// Requested number of epochs.
         epochs: u32,
-        /// Of each.
+        /// Number of rounds in an epoch.
         rounds: u32,
     },
-    /// Nothing to learn from.
+    /// Data set without training vertices.
     #[error(
         "data set `{dataset}` has no training vertices: its split names none, or no vertex has a label; correct \
          these (labels.csv and split.csv beside a graph file, the labels and masks of an archive)"
     )]
     NoTraining {
-        /// Its name.
+        /// Name of the data set.
         dataset: String,
     },
-    /// Weights from elsewhere do not fit the data that they are asked about.
+    /// Weights from another source do not fit the data.
     #[error("the weights have {wanted}, but `{dataset}` has {found}")]
     Fit {
         /// The data set.
         dataset: String,
-        /// What the weights are for.
+        /// Schema that the weights were trained for.
         wanted: String,
-        /// What there is.
+        /// Schema of the data set.
         found: String,
     },
     /// A model file that a run cannot begin from.
@@ -362,7 +363,7 @@ pub enum Error {
         path: PathBuf,
         /// The model.
         model: String,
-        /// What was expected and found.
+        /// Difference, with the expected and the found value.
         found: String,
     },
     /// A layer that the model does not have.
@@ -372,12 +373,12 @@ pub enum Error {
         key: &'static str,
         /// The layer.
         layer: u32,
-        /// How many there are.
+        /// Number of layers.
         layers: u32,
         /// The model.
         model: String,
     },
-    /// Nothing that is trained.
+    /// Model without any trained layer.
     #[error(
         "`optimiser.freeze` names every layer of {model} that has parameters: leave one out, to be trained"
     )]
@@ -385,7 +386,7 @@ pub enum Error {
         /// The model.
         model: String,
     },
-    /// A model that gathers from neighbours where there are none.
+    /// Model that gathers from neighbours, on a data set without a graph.
     #[error(
         "data set `{dataset}` has no graph, and {model} gathers from neighbours: take `--model mlp` (model.kind = \"mlp\"), or \
          give the data edges; data.without_edges = true gathers over empty lists all the same"
@@ -396,30 +397,30 @@ pub enum Error {
         /// The model.
         model: String,
     },
-    /// A run that cannot write what is asked for.
+    /// Run that cannot generate text.
     #[error("{run:?}: {reason}; {remedy}")]
     Generate {
         /// The run folder.
         run: std::path::PathBuf,
-        /// Why.
+        /// Reason why the run cannot.
         reason: String,
-        /// What helps.
+        /// Advice to the user.
         remedy: &'static str,
     },
     /// A number of epochs that cannot be trained.
     #[error("{asked} epochs after {done} cannot be trained; take 1 or more, and at most {} in all", u32::MAX)]
     Epochs {
-        /// How many were asked for.
+        /// Requested number of epochs.
         asked: u32,
-        /// How many are done.
+        /// Number of epochs already trained.
         done: u32,
     },
-    /// An option of runs with a folder, for one in memory.
+    /// Option of runs with a folder, given to a trainer in memory.
     #[error("a trainer in memory takes no {option}: {instead}")]
     NotInMemory {
         /// The option.
         option: &'static str,
-        /// What to do.
+        /// Advice to the user.
         instead: &'static str,
     },
     /// Labels of another task than the configuration's.
@@ -434,16 +435,16 @@ pub enum Error {
         /// The labels' task.
         found: &'static str,
     },
-    /// Functions for the run cannot be had.
+    /// Functions for the run are not available.
     #[error(transparent)]
     Functions(Box<eciton_exec::functions::Error>),
-    /// Another process is at it.
+    /// Another process is working on this run.
     #[error("{}: another process is working on this run; wait for it, or choose another folder", run.display())]
     Busy {
         /// The run folder, as given.
         run: PathBuf,
     },
-    /// A new run where an unfinished one can go on.
+    /// New run in a folder whose unfinished run can be resumed.
     #[error(
         "{run}: a run that has not finished has checkpoints in {place} (the newest of epoch {epoch}); go on with \
          `eciton resume {run}`, or throw it away: rm -r {place}", run = run.display(), place = place.display()
@@ -451,12 +452,12 @@ pub enum Error {
     Unfinished {
         /// The run folder, as given.
         run: PathBuf,
-        /// Where its checkpoints are.
+        /// Path of the run's checkpoints.
         place: PathBuf,
-        /// The newest.
+        /// Epoch of the newest checkpoint.
         epoch: u32,
     },
-    /// Checkpoints beside a finished run that is not theirs.
+    /// Checkpoints of another run next to a finished run.
     #[error(
         "{}: this run has finished, and the checkpoints in {place} are another one's; move this run away, or throw them \
          away: rm -r {place}", run.display(), place = place.display()
@@ -464,18 +465,18 @@ pub enum Error {
     Foreign {
         /// The run folder, as given.
         run: PathBuf,
-        /// Where the checkpoints are.
+        /// Path of the checkpoints.
         place: PathBuf,
     },
-    /// Nothing to go on from.
+    /// No checkpoint to resume from.
     #[error("{}: there is nothing to go on from: {found}; train again with `eciton train --out`", run.display())]
     NoCheckpoint {
         /// The run folder, as given.
         run: PathBuf,
-        /// What there is.
+        /// State of the run folder, which explains why there is no checkpoint.
         found: String,
     },
-    /// What a run began with is not what it would go on with.
+    /// Settings, data or code that differ from those that the run began with.
     #[error(
         "{}: the run would not be the same: {}; undo that, {}", run.display(), differences.join("; "),
         if *forceable { "or go on all the same with --force" } else { "or train again" }
@@ -483,12 +484,12 @@ pub enum Error {
     Changed {
         /// The run folder, as given.
         run: PathBuf,
-        /// What differs.
+        /// Differences, each as a sentence.
         differences: Vec<String>,
-        /// True if it can go on all the same.
+        /// True if the run can resume with `--force`.
         forceable: bool,
     },
-    /// A run folder or checkpoints in the place of a trial's that are not of this trial.
+    /// Run folder or checkpoints of another run, at the path of a trial.
     #[error(
         "{}: this is not the run of the trial: {}; put the trial's own folder there, or move this one away, \
          and the trial is trained again", folder.display(), differences.join("; ")
@@ -499,66 +500,66 @@ pub enum Error {
         /// Differences of settings and data, each with both values.
         differences: Vec<String>,
     },
-    /// Stopped, as asked, without results: it goes on from its newest checkpoint.
+    /// Stopped as requested, without results. The run can resume from its newest checkpoint.
     #[error(
         "stopped after epoch {epoch} of seed {seed}, as asked; `eciton resume {run}` goes on from there",
         run = run.display()
     )]
     Left {
-        /// The run folder that is to be, as given.
+        /// Run folder that is not written yet, as given.
         run: PathBuf,
-        /// The seed that was trained.
+        /// Seed that was trained.
         seed: u64,
         /// The epoch of the newest checkpoint.
         epoch: u32,
     },
-    /// Not all of a run could be written, and its model was.
+    /// Some files of a run could not be written, but its model was.
     #[error(
         "{source}; what was written is in {}: {}{}", run.display(), files.join(", "),
         if *finished { "; with room on the disk `eciton predict` makes predictions from it" } else { "" }
     )]
     Kept {
-        /// What could not be written.
+        /// Error of the file that could not be written.
         source: Box<Error>,
         /// The run folder, as given.
         run: PathBuf,
-        /// The files in it.
+        /// Files that were written.
         files: Vec<String>,
-        /// True if it is a run that can be used.
+        /// True if the run folder is complete enough to be used.
         finished: bool,
     },
     /// A worker's connection to its run.
     #[error(transparent)]
     Connection(#[from] eciton_exec::workers::ConnectError),
-    /// A worker that owns weights is gone: the run goes back to its log.
+    /// A worker that owns weights has failed, so the run goes back to its snapshot.
     #[error("{at} is gone, with what it owned")]
     Gone {
         /// The worker.
         at: eciton_plan::Location,
     },
-    /// The log of what workers own.
+    /// Error of the snapshot of what workers own.
     #[error("the log of the workers' weights, in {folder}: {source}; have room there", folder = folder.display())]
     Log {
-        /// Its folder.
+        /// Folder of the snapshot.
         folder: PathBuf,
-        /// Why.
+        /// I/O error.
         source: std::io::Error,
     },
-    /// Workers that did not come, or have all gone.
+    /// Workers that did not connect, or that have all failed.
     #[error("workers: {0}")]
     Workers(String),
-    /// A process gave a wrong answer, so its earlier answers are in doubt: everything from an epoch
-    /// of a seed on.
+    /// A process gave a wrong answer, so its earlier answers are in doubt, from an epoch of a seed
+    /// on.
     #[error("{text}; the answers from epoch {epoch} of seed {seed} on are in doubt: start the run again")]
     Doubtful {
-        /// The answer.
+        /// Description of the wrong answer.
         text: String,
         /// The seed.
         seed: u64,
         /// The first epoch in doubt.
         epoch: u32,
     },
-    /// An audit found that nothing can be relied on, or that it cannot compare answers.
+    /// An audit found that no answer can be trusted, or that answers cannot be compared.
     #[error("audit: {0}")]
     Audit(String),
     /// The time of an invocation is over; the next one continues from the newest checkpoint.
@@ -588,13 +589,13 @@ pub enum Error {
     /// A numeric class that this process cannot compute in.
     #[error("run.numeric_class: {0}")]
     Class(#[from] eciton_tensor::simd::ClassError),
-    /// A run that is a function's task, and cannot be one.
+    /// Run that cannot be the task of a function.
     #[error("{0}")]
     Job(String),
     /// An object of the store of jobs cannot be read or written.
     #[error(transparent)]
     Bucket(#[from] eciton_exec::bucket::Fault),
-    /// The engine and the driver disagree; a bug.
+    /// The engine and the driver disagree, which is a bug.
     #[error("internal: {0}; please report it with the run's config.toml")]
     Internal(String),
 }
@@ -612,14 +613,14 @@ impl From<eciton_exec::functions::Error> for Error {
 }
 
 impl Error {
-    /// Returns whether another attempt at the same job may succeed, because only its store failed.
+    /// Returns true if another attempt at the same job may succeed, because only its store failed.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Bucket(fault) if fault.is_retryable)
     }
 
-    /// Returns whether a file of a run folder or of its checkpoints is not what was written: going
-    /// on would meet it again.
+    /// Returns true if a file of a run folder or of its checkpoints is not what was written. A
+    /// retry would fail with the same error.
     pub fn is_damage(&self) -> bool {
         use crate::run_folder::Error as Folder;
         matches!(
@@ -637,7 +638,7 @@ impl Error {
     }
 }
 
-/// Names the place of a matrix error.
+/// Adds the operation or rows to a matrix error.
 pub(crate) fn at(place: &'static str) -> impl Fn(eciton_tensor::Error) -> Error {
     move |source| Error::Tensor { place, source }
 }
@@ -655,7 +656,7 @@ fn readout(dataset: &str, graphs: Option<u32>) -> String {
     }
 }
 
-/// Vertices or edges, in words.
+/// Returns the name of vertices or edges for messages.
 const fn worked(on: eciton_plan::On) -> &'static str {
     match on {
         eciton_plan::On::Rows => "rows",

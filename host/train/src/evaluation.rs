@@ -1,9 +1,10 @@
-//! An evaluation: the forward program as a session runs it, and what outlasts its passes.
+//! An evaluation: the forward program as a session runs it, and the results that outlast its
+//! passes.
 //!
-//! Where no row reads another's, a whole pass is one span: an interval's rows come, are computed
-//! and go, in pieces of few rows. What outlasts it is what somebody reads: scores of all rows, what
-//! the last layer reads, or neither. Then each piece's scores are folded into the metric when they
-//! come ([`Fold`]), and no result changes.
+//! If no row reads another row, a whole pass is one fused stage, computed in pieces of few rows
+//! whose activations are released at once. Only results with a reader outlast the pass: scores of
+//! all rows, inputs of the last layer, or neither. If neither is needed, the scores of each piece
+//! are folded into the metric as soon as they are computed ([`Fold`]). This changes no result.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,31 +22,32 @@ use crate::driver::{Fold, RowStore, Stages};
 use crate::error::{Error, Result};
 use crate::session::Options;
 
-/// Rows of a piece at most, in whole sequences: as many as keep a product busy.
+/// Maximum number of rows in a piece, in whole sequences. It is large enough to make a matrix
+/// product efficient.
 const PIECE_ROWS: u32 = 1024;
-/// Pieces under way for each thread: one is computed, the others wait for the thread or for the
-/// driver.
+/// Pieces in flight per thread: one is computed, the others wait for the thread or for the driver.
 const PIECES_A_THREAD: u32 = 4;
 
-/// What will be asked of a session's evaluations besides their metrics.
+/// Results that a caller needs from a session's evaluations in addition to their metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asked {
     Nothing,
-    /// What a run folder gets.
+    /// Results that are written to a run folder.
     Folder,
-    /// Whatever the caller likes, later.
+    /// Any result, requested later.
     Anything,
-    /// Scores, and what options say.
+    /// Scores, and embeddings if the options select them.
     Scores,
 }
 
-/// What outlasts an evaluation; of links scores are the embeddings.
+/// Results that outlast an evaluation. For link prediction, scores are the embeddings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Keeps {
     pub scores: bool,
-    /// Then scores as well.
+    /// True if inputs of the last layer outlast the pass. Scores then do as well.
     pub embeddings: bool,
-    /// What each stage makes, for its step: strips of an image are steps side by side.
+    /// True if images are split into strips. The output of each stage must then outlast its step,
+    /// because strips are parallel steps.
     pub strips: bool,
 }
 
@@ -63,25 +65,25 @@ impl Keeps {
     }
 }
 
-/// Returns whether rows are tokens of sequences, each of which has a score for every token there
-/// is.
+/// Returns true if rows are tokens of sequences. Each such row has a score for every token of the
+/// vocabulary.
 pub(crate) fn has_tokens(inputs: &Inputs) -> bool {
     let shape = &inputs.shape;
     shape.group > 1 && shape.features == 1 && inputs.task == TaskType::Classification
 }
 
-/// An evaluation as far as it is known before memory for it is allocated.
+/// Properties of an evaluation that are known before its memory is allocated.
 #[derive(Debug)]
 pub(crate) struct EvaluationPlan {
     pub program: Program,
     pub spans: Spans,
-    /// What the engine schedules: the spans as stages.
+    /// Program that the engine schedules, with fused stages as its stages.
     pub schedule: Program,
-    /// Pieces in the place of intervals, where these are longer.
+    /// Pieces that replace the intervals, if intervals are longer.
     pieces: Option<Vec<Interval>>,
     pub keeps: Keeps,
     folded: Option<Folded>,
-    /// Lanes do its stages, on workers that own the weights.
+    /// True if the stages run on lanes, on workers that own the weights.
     placed: bool,
 }
 
@@ -90,15 +92,16 @@ impl EvaluationPlan {
         let program = training.evaluation();
         let program = if keeps.embeddings { program } else { program.without_embeddings() };
         let kind = config.executor.kind;
-        // Workers do the tasks of lanes alone.
+        // Workers run only the tasks of lanes.
         let local = kind.is_here() || kind.has_workers() && config.lanes.lanes.count > 0;
-        // Where no row reads another, nothing but scores need outlast an interval's turn.
+        // If no row reads another, only scores need to outlast the step of an interval.
         let alone = program.relations.is_empty()
             && !keeps.strips
             && (local || config.executor.rows != RowFormat::Bf16);
         let spans = Spans::of(&program, if alone { &SpanChoice::Auto } else { &SpanChoice::None })?;
         let schedule = spans.fuse(&program);
-        // A function's task has its interval's rows: fewer, larger requests.
+        // A function's task contains the rows of an interval, so that requests are fewer and
+        // larger.
         let passes = alone && local && spans.as_slice().len() == 1;
         let folded = match passes && !keeps.scores && inputs.links.is_none() {
             true => folded(inputs),
@@ -108,7 +111,7 @@ impl EvaluationPlan {
         Ok(Self { program, spans, schedule, pieces, keeps, folded, placed: false })
     }
 
-    /// The same on the lanes of a training, whose workers own the weights.
+    /// Returns the same plan for the lanes of a training, whose workers own the weights.
     pub(crate) fn on_lanes(mut self, training: &Program, lanes: &Placement, inputs: &Inputs) -> Result<Self> {
         let lanes = lanes.following(training, &self.program).gathered(&mut self.program);
         self.spans = Spans::of(&self.program, &lanes.spans(&self.program))?;
@@ -119,38 +122,38 @@ impl EvaluationPlan {
         Ok(self)
     }
 
-    /// What its steps are of.
+    /// Returns the intervals of its steps.
     pub(crate) fn intervals<'a>(&'a self, inputs: &'a Inputs) -> &'a [Interval] {
         self.pieces.as_deref().unwrap_or(&inputs.intervals)
     }
 
-    /// Returns whether scores of all rows are there after a pass, and, where they are wanted,
-    /// embeddings.
+    /// Returns true if scores of all rows are available after a pass. With `embeddings` set,
+    /// embeddings must be available too.
     pub(crate) fn holds(&self, embeddings: bool) -> bool {
         self.folded.is_none() && (self.keeps.embeddings || !embeddings)
     }
 
-    /// Returns whether scores are folded into the metric.
+    /// Returns true if scores are folded into the metric.
     pub(crate) fn folds(&self) -> bool {
         self.folded.is_some()
     }
 
-    /// Returns whether workers' lanes run all of its stages.
+    /// Returns true if workers' lanes run all of its stages.
     pub(crate) fn is_placed(&self) -> bool {
         self.placed
     }
 
-    /// Most rows of a step.
+    /// Returns the maximum number of rows in a step.
     pub(crate) fn longest(&self, inputs: &Inputs) -> u64 {
         self.intervals(inputs).iter().map(|interval| interval.rows.len() as u64).max().unwrap_or(0)
     }
 
-    /// Steps under way at most; `None`: all.
+    /// Returns the maximum number of steps in flight, or `None` for no limit.
     fn in_flight(&self, threads: u32) -> Option<u32> {
         self.folds().then(|| threads.saturating_mul(PIECES_A_THREAD).max(1))
     }
 
-    /// Bytes of the scores that are under way, and of the terms that are left of them.
+    /// Returns the size in bytes of the scores in flight, and of the metric terms folded from them.
     pub(crate) fn folded_bytes(&self, inputs: &Inputs, threads: u32) -> u64 {
         let Some(terms) = self.folded.and_then(|metric| Terms::new(metric, inputs.learnt().0, 0)) else {
             return 0;
@@ -160,7 +163,7 @@ impl EvaluationPlan {
         u64::from(places) * self.longest(inputs) * row + terms.row_bytes() * u64::from(inputs.shape.rows)
     }
 
-    /// Its stages on rows of a store.
+    /// Returns the stages, which work on the rows of a store.
     pub(crate) fn stages<'a>(
         &'a self,
         inputs: &'a Inputs,
@@ -174,7 +177,8 @@ impl EvaluationPlan {
     }
 }
 
-/// The metric as what is left of each row's scores; `None` where that is no less than they are.
+/// Returns the metric as terms folded from the scores of each row. Returns `None` if such terms
+/// take as much memory as the scores.
 fn folded(inputs: &Inputs) -> Option<Folded> {
     let metric = match inputs.metric {
         Metric::Accuracy => Folded::Accuracy,
@@ -195,7 +199,8 @@ fn folded(inputs: &Inputs) -> Option<Folded> {
     Terms::new(metric, inputs.learnt().0, 0).map(|_| metric)
 }
 
-/// Whole sequences of about [`PIECE_ROWS`] rows; `None` where intervals have no more.
+/// Returns intervals of whole sequences of about [`PIECE_ROWS`] rows, or `None` if the intervals
+/// are no longer than that.
 fn pieces(inputs: &Inputs) -> Option<Vec<Interval>> {
     let (rows, group) = (inputs.shape.rows, inputs.shape.group.max(1));
     let each = PIECE_ROWS.max(rows.div_ceil(MAX_INTERVALS)).next_multiple_of(group);
@@ -205,7 +210,7 @@ fn pieces(inputs: &Inputs) -> Option<Vec<Interval>> {
     (longest > each as usize).then(|| firsts.map(piece).collect())
 }
 
-/// Rows of a forward pass: nothing is summed over them or compared with them.
+/// Returns an interval of a forward pass, which has no sums and no targets.
 fn piece(inputs: &Inputs, rows: Range<usize>) -> Interval {
     Interval {
         numbers: inputs.vertices.numbers(rows.clone()),
@@ -218,7 +223,7 @@ fn piece(inputs: &Inputs, rows: Range<usize>) -> Interval {
     }
 }
 
-/// An evaluation that is ready to start.
+/// Evaluation that is ready to start.
 #[derive(Debug)]
 pub(crate) struct Evaluation {
     pub plan: EvaluationPlan,
@@ -227,7 +232,7 @@ pub(crate) struct Evaluation {
 }
 
 impl Evaluation {
-    /// `settings` are those of training. Buffers of `others` are used again.
+    /// Allocates an evaluation. `settings` are those of training. Buffers of `others` are reused.
     pub(crate) fn new(
         plan: EvaluationPlan,
         inputs: &Inputs,

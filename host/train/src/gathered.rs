@@ -1,4 +1,4 @@
-//! Gathered features: what the first layer gathers of X, made once before the first epoch.
+//! Gathered features: the first layer's gather of X, computed once before the first epoch.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,22 +11,23 @@ use eciton_tensor::{Buffer, Matrix, SparseRows};
 
 use crate::error::{Error, Result, at};
 
-/// What is summed.
+/// Type of sum over in-neighbours.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Sums<'a> {
-    /// N X, N the symmetric normalisation with these factors of vertices.
+    /// N X, where N is the symmetric normalisation with these vertex factors.
     Symmetric(&'a [f32]),
-    /// This times X, and A X.
+    /// A X plus this factor times X.
     WithOwn(f32),
     /// `D^-1 A X`, with these inverse degrees.
     Mean(&'a [f32]),
 }
 
-/// Sums of the features over in-neighbours, by `threads` threads. The result does not depend on how many.
-/// `weights` are those of edges, in the order of in-lists; without, each counts 1.
+/// Returns sums of the features over in-neighbours, computed by `threads` threads. The result does
+/// not depend on the number of threads. `weights` are edge weights in the order of in-lists. If
+/// `None`, each edge has weight 1.
 ///
 /// # Errors
-/// [`Error::Tensor`] if a matrix of that size cannot be had.
+/// [`Error::Tensor`] if a matrix of that size cannot be allocated.
 pub(crate) fn gather_features(
     graph: &Graph,
     weights: Option<&[f32]>,
@@ -82,7 +83,7 @@ pub(crate) fn gather_features(
     }
 }
 
-/// How many values are stored at most of what is gathered of sparse rows.
+/// Returns an upper bound on the number of stored values after `gather` of sparse features.
 pub(crate) fn stored_at_most(graph: &Graph, features: &Matrix, gather: FeatureGather) -> u64 {
     let (rows, columns) = (features.rows() as u64, features.columns() as u64);
     let Matrix::Sparse(sparse) = features else { return rows * columns };
@@ -103,7 +104,7 @@ pub(crate) fn stored_at_most(graph: &Graph, features: &Matrix, gather: FeatureGa
     stored.iter().sum()
 }
 
-/// Runs `work` on the rows of every atom; the results in order.
+/// Runs `work` on the rows of every atom, and returns the results in order.
 fn each_atom<T: Send>(
     atoms: &Atoms,
     threads: u32,
@@ -135,16 +136,17 @@ fn each_atom<T: Send>(
     Ok(all.into_iter().map(|(_, made)| made).collect())
 }
 
-/// Sparse rows on their way.
+/// Sparse rows of one atom.
 #[derive(Default)]
 struct Part {
-    /// Where each row ends.
+    /// End of each row in `indices` and `values`.
     ends: Vec<u64>,
     indices: Vec<u32>,
     values: Vec<f32>,
 }
 
-/// The same sums as the dense gather's, in its order, of the columns that any neighbour stores.
+/// Computes the same sums as the dense gather, in the same order, for the columns that any
+/// neighbour stores.
 fn sparse_rows(
     (graph, weights): (&Graph, Option<&[f32]>),
     of: Sums<'_>,

@@ -1,9 +1,10 @@
-//! Text, or token ids, from a language model: a run on sequences that predicts each token's next one.
+//! Generates text, or token ids, with a language model: a run on sequences that predicts the next
+//! token.
 //!
-//! A token more costs a forward pass over a whole sequence: nothing is kept from one token to the next. The
-//! context is the last T tokens, T the run's `data.sequence`; fewer are followed by tokens that a causal model
-//! does not look at. The token is drawn from softmax(scores / temperature), or is the first of the largest
-//! scores at temperature 0.
+//! Each token costs a forward pass over a whole sequence, because no state is cached between
+//! tokens. The context is the last T tokens, where T is the run's `data.sequence`. A shorter
+//! context is padded with tokens that a causal model does not read. The token is drawn from
+//! softmax(scores / temperature). At temperature 0 it is the first token with the largest score.
 
 use std::path::Path;
 
@@ -22,45 +23,46 @@ use crate::report::Silent;
 use crate::run_folder::Run;
 use crate::session::{Options, Session};
 
-/// How tokens are drawn.
+/// Parameters of drawing a token.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Drawing {
-    /// What scores are divided by: 0 takes the largest, more makes rarer tokens likelier.
+    /// Divisor of the scores. 0 selects the largest score, and higher temperatures make rare tokens
+    /// more likely.
     pub temperature: f64,
-    /// What is drawn from.
+    /// Random seed of the draws.
     pub seed: u64,
 }
 
-/// A language model that writes.
+/// Generator of text from a language model.
 pub struct Writer {
     session: Session,
     config: Config,
     vocabulary: Vocabulary,
-    /// Tokens of a sequence.
+    /// Number of tokens in a sequence.
     length: usize,
     drawing: Drawing,
     random: SplitMix64,
-    /// Tokens of the prompt and those that were written.
+    /// Tokens of the prompt, followed by generated tokens.
     tokens: Vec<u32>,
     bytes: Bytes,
 }
 
-/// Bytes that become text as soon as they are whole characters of UTF-8.
+/// Decoder that turns bytes into text once they form whole UTF-8 characters.
 #[derive(Default)]
 struct Bytes {
-    /// Bytes that may begin a character.
+    /// Bytes that may be the start of a character.
     pending: Vec<u8>,
     /// Number of bytes that are not UTF-8.
     replaced: u64,
 }
 
 impl Bytes {
-    /// Adds a byte, and returns the text that is whole. Bytes that are not UTF-8 become U+FFFD.
+    /// Adds a byte, and returns the completed text. Bytes that are not UTF-8 become U+FFFD.
     fn push(&mut self, byte: u8) -> String {
         self.pending.push(byte);
         let mut text = String::new();
         while let Err(error) = std::str::from_utf8(&self.pending) {
-            // A character that may still become whole.
+            // The character may still be completed.
             let Some(wrong) = error.error_len() else { return text };
             let rest = self.pending.split_off(error.valid_up_to() + wrong);
             text.push_str(&String::from_utf8_lossy(&self.pending));
@@ -79,12 +81,12 @@ impl Bytes {
 }
 
 impl Writer {
-    /// Opens the model of a run's first seed, which continues `prompt`. The prompt of a run on a `.npy` file is
-    /// token ids, separated by spaces or commas.
+    /// Opens the model of a run's first seed, which continues `prompt`. The prompt of a run on a
+    /// `.npy` file is token ids, separated by spaces or commas.
     ///
     /// # Errors
-    /// [`Error::Generate`] for a run without recorded tokens, an empty prompt, or a token that the run never saw; a
-    /// damaged run folder.
+    /// [`Error::Generate`] for a run without recorded tokens, an empty prompt, or a token that the
+    /// run never saw. Also the error of a damaged run folder.
     pub fn open(run: &Path, prompt: &str, drawing: Drawing, options: &Options) -> Result<Self> {
         let opened = Run::open(run)?;
         let refuse = |reason: String, remedy| Err(Error::Generate { run: run.to_owned(), reason, remedy });
@@ -155,7 +157,7 @@ impl Writer {
     }
 }
 
-/// One sequence, whose tokens are filled in later.
+/// Returns a data set of one sequence, whose tokens are filled in later.
 fn sequence(length: u32, kinds: usize) -> Result<Dataset> {
     let rows = length as usize;
     let all = (0..length).collect();
@@ -169,7 +171,7 @@ fn sequence(length: u32, kinds: usize) -> Result<Dataset> {
     Ok(set.checked()?)
 }
 
-/// A token by its scores.
+/// Draws a token from its scores.
 fn draw(scores: &[f32], temperature: f64, random: &mut SplitMix64) -> u32 {
     let most = best(scores).unwrap_or(0);
     let largest = scores.get(most).map_or(0.0, |&score| f64::from(score));

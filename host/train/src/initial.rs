@@ -102,7 +102,8 @@ fn layer_of(name: &str) -> Option<u32> {
     name.strip_prefix("layers.")?.split('.').next()?.parse().ok()
 }
 
-/// What of the file does not fit the model, parameter by parameter. Layers that stay fresh are left out.
+/// Lists the parameters of the file that do not match the model. Layers that keep fresh weights are
+/// left out.
 fn misfits(program: &Program, tensors: &[NamedTensor], fresh: &[u32]) -> Vec<String> {
     let stays = |layer: Option<u32>| layer.is_some_and(|layer| fresh.contains(&layer));
     let expected = parameters(program);

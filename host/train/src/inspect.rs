@@ -1,5 +1,4 @@
-//! A run from the inside: what one epoch computes, for tests that hold it against another
-//! implementation.
+//! Internal values of a run, for tests that compare one epoch with another implementation.
 
 use eciton_graph::dataset::Dataset;
 use eciton_plan::Config;
@@ -10,22 +9,22 @@ use crate::run_folder::NamedTensor;
 use crate::session::Options;
 use crate::trainer::Trainer;
 
-/// The first epoch from the inside.
+/// Internal values of the trained epochs.
 #[derive(Debug, Clone)]
 pub struct FirstEpoch {
-    /// Before the update.
+    /// Parameters before the first update.
     pub parameters: Vec<NamedTensor>,
-    /// Of the epoch's loss, weight decay not included.
+    /// Gradients of the last epoch's loss, without weight decay.
     pub gradients: Vec<NamedTensor>,
-    /// Of each epoch.
+    /// Loss of each epoch.
     pub losses: Vec<f64>,
 }
 
-/// Trains `config.run.epochs` epochs; parameters are those before the first, gradients those of the
-/// last, losses those of all.
+/// Trains `config.run.epochs` epochs. Returns the parameters before the first epoch, the gradients
+/// of the last, and the losses of all.
 ///
 /// # Errors
-/// As [`crate::train`].
+/// The errors of [`crate::train`].
 pub fn first_epoch(config: &Config, options: &Options, dataset: Dataset) -> Result<FirstEpoch> {
     let mut trainer = Trainer::open(config, options, dataset)?;
     let parameters = trainer.weights()?;

@@ -71,11 +71,11 @@ pub struct Job {
     pub version: u32,
     /// The configuration, TOML. Its paths are names of `files`.
     pub recipe: String,
-    /// How many seeds.
+    /// Number of seeds.
     pub seeds: u32,
-    /// By the path that the recipe has.
+    /// Files by their path in the recipe.
     pub files: BTreeMap<String, Carried>,
-    /// What is to be predicted; `None`: the recipe is trained.
+    /// Predictions to make. If `None`, the recipe is trained.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predict: Option<Predicting>,
     /// Epoch after which the run pauses. `None` if it is trained to its end.
@@ -159,16 +159,16 @@ pub struct Done {
 pub struct File {
     /// Its object.
     pub carried: Carried,
-    /// What lies there.
+    /// Content of the object: a bundle of the file or folder.
     pub bytes: Vec<u8>,
 }
 
-/// Files by the path that a recipe has, each read once for all jobs.
+/// Files by their path in the recipe. Each is read once for all jobs.
 #[derive(Debug, Default)]
 pub struct Files(BTreeMap<PathBuf, File>);
 
 impl Files {
-    /// All of them, to be stored.
+    /// Returns all files, which the caller uploads to the store.
     pub fn take(self) -> impl Iterator<Item = File> {
         self.0.into_values()
     }
@@ -209,16 +209,17 @@ pub fn predictions_object(answer: &str) -> String {
     format!("{}-predictions.zip", answer.strip_suffix(".zip").unwrap_or(answer))
 }
 
-/// The part of a run that one job is.
+/// Segment of a run that one job performs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Part<'a> {
-    /// The epoch after which the run pauses; `None`: it is trained to its end.
+    /// Epoch after which the run pauses. If `None`, it is trained to its end.
     pub pause_after: Option<u32>,
-    /// The run folder, finished or not, from whose checkpoints it goes on; `None`: it begins.
+    /// Run folder, finished or not, from whose checkpoints the run is resumed. If `None`, the run
+    /// is new.
     pub goes_on: Option<&'a Path>,
 }
 
-/// What a job does besides reading its recipe.
+/// Parameters of a job apart from its recipe.
 struct Work<'a> {
     seeds: u32,
     predict: Option<Predicting>,
@@ -226,11 +227,11 @@ struct Work<'a> {
 }
 
 impl Job {
-    /// The job that a configuration is, wherever its tasks would run. Its files are read into
-    /// `files`.
+    /// Creates the job of a configuration, whatever executor the configuration selects. Its files
+    /// are read into `files`.
     ///
     /// # Errors
-    /// Data or files that are not there; a configuration that no recipe can hold.
+    /// Data or files that do not exist, or a configuration that no recipe can contain.
     pub fn of(
         config: &Config,
         (seeds, part): (u32, Part<'_>),
@@ -356,31 +357,31 @@ pub fn less_margin(limit: Duration) -> Duration {
 /// Largest margin before a time limit.
 const MAX_MARGIN: Duration = Duration::from_secs(10);
 
-/// Where a function does jobs.
+/// Environment in which a function performs jobs.
 #[derive(Debug)]
 pub struct Place {
-    /// Its own folder, for files and for the run on its way.
+    /// Private folder for files and for the run in progress.
     pub folder: PathBuf,
-    /// The function's memory.
+    /// Memory of the function, bytes.
     pub memory_bytes: u64,
     /// Threads that compute. If `None`, as many as this machine has processors.
     pub threads: Option<u32>,
     /// Source of signed native code. If `None`, kernels are compiled on this machine.
     pub code: Option<Arc<dyn SignedCode>>,
-    /// The data set of the job before: its path has the digest of its files.
+    /// Cached data set of the previous job. Its path contains the digest of its files.
     pub published: Published,
 }
 
-/// How a job went.
+/// Time and bytes spent on the files of a job.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Took {
-    /// Until its files were there.
+    /// Seconds until the job's files were available.
     pub files_seconds: f64,
-    /// Bytes that were fetched.
+    /// Number of bytes fetched.
     pub files_bytes: u64,
 }
 
-/// Gets an object of the store; an error is words.
+/// Gets an object of the store. An error is a message.
 pub type Fetch<'a> = dyn FnMut(&str) -> std::result::Result<Vec<u8>, String> + 'a;
 
 /// Result of a job.
@@ -516,11 +517,11 @@ fn settle(own: &mut Config, here: &Config) {
     }
 }
 
-/// Of a function's memory, what its program and the system take.
+/// Part of a function's memory that its program and the system use.
 const RESERVED_BYTES: u64 = 64 << 20;
 
 impl Carried {
-    /// The folder of these files, fetched unless it is there.
+    /// Returns the folder of these files. Fetches them unless the folder exists.
     fn here(&self, kept: &Path, memory: u64, took: &mut Took, fetch: &mut Fetch<'_>) -> Result<PathBuf> {
         let refused = |reason: &str| Error::Job(format!("object `{}`: {reason}", self.key));
         let digest = bundle::name(&self.key).ok_or_else(|| refused("no name of a job's files"))?;
@@ -538,11 +539,11 @@ impl Carried {
     }
 }
 
-/// Refuses a place for a run folder where something is, that cannot be written, or beside which the
-/// checkpoints of another run are: before anything is paid for.
+/// Refuses a path for a run folder before any cost arises. It must be free and writable, and must
+/// have no checkpoints of another run next to it.
 ///
 /// # Errors
-/// As [`crate::train`], for its folder.
+/// The errors of [`crate::train`] for its folder.
 pub fn check_vacant(out: &Path) -> Result<()> {
     let folder = run_folder::RunFolder::create(out)?;
     checkpoint::Place::create(folder.target(), out).map(drop)

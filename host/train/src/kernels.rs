@@ -17,18 +17,19 @@ use eciton_plan::{Config, EdgePlace, LayerSettings, On};
 
 use crate::error::{Error, Result};
 
-/// A kernel that the binary carries.
+/// A kernel that is built into the binary.
 #[derive(Debug, Clone, Copy)]
 pub struct Builtin {
-    /// Its name in models.
+    /// Kernel name in models.
     pub name: &'static str,
-    /// What it works on.
+    /// Kind of data that the kernel works on.
     pub on: On,
-    /// Its component.
+    /// Bytes of the WebAssembly component.
     pub component: &'static [u8],
 }
 
-/// The kernels that the binary carries (`guest-kernels/prebuilt`, checked by `kernels.lock`).
+/// Returns the kernels that are built into the binary (`guest-kernels/prebuilt`, checked by
+/// `kernels.lock`).
 pub fn builtin() -> &'static [Builtin] {
     macro_rules! carried {
         ($($name:literal: $on:ident),*) => {
@@ -47,13 +48,14 @@ pub fn builtin() -> &'static [Builtin] {
     )
 }
 
-/// Components of earlier versions that compute the bits of the built-in ones of now, with the attributes that they
-/// have: name and SHA-256. The components are in `tests/kernels/earlier`, and the suite `compatibility` trains with them.
+/// Components of earlier versions that compute the same bits as the current built-in ones, given
+/// their attributes: name and SHA-256. The components are in `tests/kernels/earlier`, and the suite
+/// `compatibility` trains with them.
 const SAME_RESULTS: [(&str, &str); 1] =
     [("activate", "3f854639272f9ede45727c22265bdc1d3cc31b1999fa59cce0383f210951c523")];
 
-/// Returns whether a run that began with one component of a kernel gets the same bits from another one: they are equal, or the
-/// other one is the built-in component of now.
+/// Returns true if two components of a kernel compute the same bits. They must be equal, or `now`
+/// must be the current built-in component and `then` a compatible earlier one.
 pub(crate) fn same_results(name: &str, then: &str, now: Option<&String>) -> bool {
     let is_builtin = |now: &String| {
         let built = builtin().iter().find(|kernel| kernel.name == name);
@@ -64,23 +66,25 @@ pub(crate) fn same_results(name: &str, then: &str, now: Option<&String>) -> bool
     now.is_some_and(|now| now == then || SAME_RESULTS.contains(&(name, then)) && is_builtin(now))
 }
 
-/// Those that every model needs: compiled while the data is read, the others when they are asked for.
+/// Kernels that every model needs. They are compiled while the data is read, and all others on
+/// first use.
 const ALWAYS: [&str; 2] = ["head", "linear"];
 
-/// Where compiled kernels are kept between runs.
+/// Location of the cache of compiled kernels, which is shared between runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum CachePolicy {
-    /// `ECITON_CACHE_DIR`, else the user's cache folder; the key lies in the user's state folder.
+    /// `ECITON_CACHE_DIR`, or else the user's cache folder. In the latter case, the key is in the
+    /// user's state folder.
     #[default]
     User,
-    /// This folder, with the key beside it, as `FOLDER.key`.
+    /// This folder. The key is next to it, as `FOLDER.key`.
     Folder(PathBuf),
-    /// Nowhere.
+    /// No cache.
     Off,
 }
 
 impl CachePolicy {
-    /// The cache, where there is to be one.
+    /// Opens the cache, unless the policy is off.
     pub(crate) fn open(&self) -> Option<eciton_kernel::Result<Cache>> {
         let paths = match self {
             Self::User => cache_paths(),
@@ -91,20 +95,21 @@ impl CachePolicy {
     }
 }
 
-/// A cache folder and the file of its key beside it.
+/// Returns a cache folder and the path of its key file next to it.
 fn with_key(folder: PathBuf) -> (PathBuf, PathBuf) {
     let mut key = folder.clone().into_os_string();
     key.push(".key");
     (folder, key.into())
 }
 
-/// The user's cache folder and the file of its key; `None` where the user has no home.
+/// Returns the user's cache folder and the path of its key file. Returns `None` if the user has no
+/// home.
 pub fn cache_paths() -> Option<(PathBuf, PathBuf)> {
     let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     if let Some(dir) = variable("ECITON_CACHE_DIR") {
         return Some(with_key(dir));
     }
-    // A relative folder would be another one in each working folder.
+    // A relative folder would depend on the working folder.
     let home = variable("HOME").filter(|home| home.is_absolute());
     let under = |name: &str, rest: &str| {
         variable(name).filter(|p| p.is_absolute()).or_else(|| home.as_ref().map(|h| h.join(rest)))
@@ -113,7 +118,7 @@ pub fn cache_paths() -> Option<(PathBuf, PathBuf)> {
     Some((cache, under("XDG_STATE_HOME", ".local/state")?.join("eciton/cache.key")))
 }
 
-/// The limits that a configuration sets, defaults filled in.
+/// Returns the limits that a configuration sets, with defaults for all others.
 pub fn limits(config: &Config) -> Limits {
     let (given, default) = (&config.limits, Limits::default());
     let time = |ms: Option<u64>, default| ms.map_or(default, std::time::Duration::from_millis);
@@ -129,18 +134,19 @@ pub fn limits(config: &Config) -> Limits {
     }
 }
 
-/// Largest component that is read, bytes.
+/// Maximum size of a component, bytes.
 const MAX_COMPONENT_BYTES: u64 = 64 << 20;
 
-/// A source of native code that was compiled elsewhere and signed, for a process that compiles nothing.
+/// Source of native code that was compiled elsewhere and signed, for a process that compiles
+/// nothing.
 pub trait SignedCode: Send + Sync + std::fmt::Debug {
-    /// The key that must have signed it.
+    /// Returns the key that must have signed the code.
     fn trusted(&self) -> &Verifier;
 
-    /// The code under this key of [`store_key`].
+    /// Returns the code under this key of [`store_key`].
     ///
     /// # Errors
-    /// Why there is none, in words.
+    /// A message with the reason why there is no code.
     fn sealed(&self, key: &str) -> std::result::Result<Vec<u8>, String>;
 }
 
@@ -149,7 +155,7 @@ type Component = Cow<'static, [u8]>;
 /// A kernel with its component.
 pub(crate) type Used = (Arc<Kernel>, Arc<[u8]>);
 
-/// A component's bytes, as many as one may have.
+/// Reads the bytes of a component, up to the maximum size.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     let failed = |source| Error::Read { path: path.to_owned(), source };
     let mut component = Vec::new();
@@ -165,7 +171,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     Ok(component)
 }
 
-/// Loads a kernel: signed code where there is a source of it, else compiled here.
+/// Loads a kernel: signed code if `code` is given, otherwise code compiled on this machine.
 fn load(
     runtime: &Runtime,
     name: &str,
@@ -190,7 +196,7 @@ fn load(
     runtime.load_artefact(name, &digest, &sealed, code.trusted())
 }
 
-/// Loads a kernel that came from elsewhere with its name.
+/// Loads a kernel that another process sent with its name.
 pub(crate) fn load_sent(
     runtime: &Runtime,
     name: &str,
@@ -200,8 +206,8 @@ pub(crate) fn load_sent(
     compile(runtime, name, &own.map_or_else(|| component.to_vec().into(), |kernel| kernel.component.into()))
 }
 
-/// Compiles a kernel. One that is not built in is compared with the contract before it is compiled, which
-/// costs much more.
+/// Compiles a kernel. One that is not built in is first compared with the contract, because
+/// compiling costs much more.
 #[cfg(feature = "compiler")]
 fn compile(runtime: &Runtime, name: &str, component: &Component) -> eciton_kernel::Result<Arc<Kernel>> {
     match component {
@@ -216,7 +222,7 @@ fn compile(_: &Runtime, name: &str, _: &Component) -> eciton_kernel::Result<Arc<
     Err(eciton_kernel::Error::Engine { doing: "loading", reason })
 }
 
-/// Refuses what `eciton kernel check` refuses without compiling it.
+/// Refuses the components that `eciton kernel check` refuses without compiling them.
 #[cfg(feature = "compiler")]
 fn vet(name: &str, component: &[u8]) -> eciton_kernel::Result<()> {
     let differences = eciton_author::check(component).map_err(|error| eciton_kernel::Error::Engine {
@@ -230,12 +236,13 @@ fn vet(name: &str, component: &[u8]) -> eciton_kernel::Result<()> {
     Err(eciton_kernel::Error::Contract { kernel: name.to_owned(), differences: differences.join("\n") })
 }
 
-/// The user's own components: those in place of built-in kernels by kernel, those of layers by path.
+/// The user's own components: replacements of built-in kernels by kernel name, components of layers
+/// by path.
 #[derive(Debug)]
 pub(crate) struct Own(BTreeMap<String, Component>);
 
 impl Own {
-    /// Reads all that a configuration names; what a lock file holds for must be as it is there.
+    /// Reads all components that a configuration names. A component with a lock file must match it.
     pub(crate) fn read(config: &Config) -> Result<Self> {
         let replacing = config.kernels.iter().map(|(name, path)| (&name[..], &path[..]));
         let layers = config.model.own_kernels().map(|path| (path, path));
@@ -252,7 +259,7 @@ impl Own {
     }
 }
 
-/// A component in the place of a kernel that the model does not have would be ignored: that is a slip.
+/// Refuses a replacement of a kernel that the model does not use, because it would have no effect.
 pub(crate) fn check_all_used(config: &Config, layers: &[Option<Arc<Layer>>]) -> Result<()> {
     let used: BTreeSet<&str> = layers.iter().flatten().map(|layer| layer.kernel().name()).collect();
     match config.kernels.iter().find(|(name, _)| !used.contains(&name[..])) {
@@ -269,25 +276,26 @@ pub(crate) fn check_all_used(config: &Config, layers: &[Option<Arc<Layer>>]) -> 
 #[derive(Debug)]
 pub(crate) struct Kernels {
     loaded: Mutex<BTreeMap<String, Arc<Kernel>>>,
-    /// By name, or by path.
+    /// Components by kernel name, or by path.
     components: BTreeMap<String, Component>,
     runtime: Runtime,
     code: Option<Arc<dyn SignedCode>>,
     cache_fault: Option<eciton_kernel::Error>,
-    /// From before the first kernel is loaded to after the last task.
+    /// Clock that runs from before the first kernel is loaded to after the last task.
     _clock: Clock,
 }
 
 impl Kernels {
-    /// Compiles (or takes from the cache) the kernels that every model needs and every override of the
-    /// configuration, side by side; the other built-in ones when [`Kernels::get`] is asked for them.
+    /// Compiles (or takes from the cache) the kernels that every model needs and every override of
+    /// the configuration, in parallel. [`Kernels::get`] compiles the other built-in kernels on
+    /// first use.
     pub(crate) fn load(
         config: &Config,
         own: Own,
         folder: Option<&Path>,
         (policy, code): (&CachePolicy, Option<&Arc<dyn SignedCode>>),
     ) -> Result<Self> {
-        // A cache that cannot be opened must not stop a run, which tells of it.
+        // A cache that cannot be opened must not stop a run, which reports it.
         let (cache, cache_fault) = match policy.open() {
             Some(Ok(cache)) => (Some(cache), None),
             Some(Err(fault)) => (None, Some(fault)),
@@ -339,12 +347,13 @@ impl Kernels {
         })
     }
 
-    /// Why compiled kernels are not kept between runs, if that is so though it was wanted.
+    /// Returns the reason why the configured cache of compiled kernels is not used, if there is
+    /// one.
     pub(crate) fn cache_fault(&self) -> Option<&eciton_kernel::Error> {
         self.cache_fault.as_ref().or_else(|| self.runtime.cache_fault())
     }
 
-    /// The kernel of that name, loaded: the name of one that is known, or a path.
+    /// Returns a loaded kernel. `name` is the name of a known kernel, or a path.
     pub(crate) fn get(&self, name: &str) -> Result<Arc<Kernel>> {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(kernel) = loaded.get(name) {
@@ -360,8 +369,8 @@ impl Kernels {
         Ok(kernel)
     }
 
-    /// The kernels of these layers that functions may run, each once, with their components: edge kernels only
-    /// where these run there.
+    /// Returns the kernels of these layers that functions may run, each once, with their
+    /// components. Edge kernels are included only if `edges` places them there.
     pub(crate) fn used(&self, layers: &[Option<Arc<Layer>>], edges: EdgePlace) -> Result<Vec<Used>> {
         let mut used: Vec<Used> = Vec::new();
         for layer in layers.iter().flatten() {
@@ -378,7 +387,7 @@ impl Kernels {
         Ok(used)
     }
 
-    /// Name and digest of each that was loaded.
+    /// Returns the name and digest of each loaded kernel.
     pub(crate) fn digests(&self) -> BTreeMap<String, String> {
         let hex = |d: &[u8; 32]| d.iter().map(|b| format!("{b:02x}")).collect::<String>();
         let loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,27 +1,27 @@
-//! The edges that reach a labelled vertex: what the gathers beside the loss sum in training.
+//! Gathers next to the loss that sum only the edges to labelled vertices during training.
 //!
-//! The loss counts labelled vertices only. The gather before it need not sum for other rows, and
-//! the gradient that the gather after it sums is zero in them: terms of +0 change no bit of a sum
-//! that begins at +0. So the one goes by the graph's lists, of labelled vertices alone; the other
-//! by lists of its own. Rows, their factors and their own terms stay, so every path of the gather
-//! can be used.
+//! The loss counts labelled vertices only. Therefore the gather before it need not sum for other
+//! rows. In these rows, the gradient that the gather after it sums is zero. Terms of +0 change no
+//! bit of a sum that begins at +0. The first gather uses the graph's lists of labelled vertices
+//! alone, and the second uses lists of its own. Rows, their factors and their own terms stay, so
+//! that every path of the gather can be used.
 
 use eciton_graph::adjacency::{Adjacency, Graph};
 use eciton_plan::{Config, LabelledGathers, Program, StageId, loss_gathers};
 
 use crate::edge_data::EdgeWeights;
 
-/// That the gathers beside the loss leave out what it does not reach.
+/// Decision that the gathers next to the loss leave out edges that the loss does not reach.
 #[derive(Debug, Clone)]
 pub(crate) struct LabelledPlan {
-    /// These gathers.
+    /// Stages of these gathers.
     pub stages: Vec<StageId>,
-    /// The edges that lead to labelled vertices.
+    /// Number of edges that lead to labelled vertices.
     pub edges: u64,
 }
 
 impl LabelledPlan {
-    /// `None` where there is no such gather, or it does not pay.
+    /// Returns the decision, or `None` if there is no such gather or the cost is not reduced.
     pub(crate) fn new(config: &Config, program: &Program, graph: &Graph, labelled: &[u32]) -> Option<Self> {
         let stages = loss_gathers(program, |kernel| config.kernels.contains_key(kernel));
         let edges = labelled.iter().map(|&v| u64::from(graph.in_degree(v))).sum();
@@ -29,25 +29,25 @@ impl LabelledPlan {
         (pays && !stages.is_empty()).then_some(Self { stages, edges })
     }
 
-    /// Bytes of the lists of a graph of so many vertices.
+    /// Returns the size in bytes of the lists of a graph with `vertices` vertices.
     pub(crate) fn bytes(&self, vertices: u64, weighted: bool) -> u64 {
         self.edges * if weighted { 8 } else { 4 } + (vertices + 1) * 8 + vertices
     }
 
-    /// Returns whether a run may go without where memory is short.
+    /// Returns true if a run may omit these lists when memory is short.
     pub(crate) fn is_optional(config: &Config) -> bool {
         config.run.labelled_gathers == LabelledGathers::Auto
     }
 }
 
-/// The lists of these gathers, for one graph and one set of labelled vertices.
+/// Lists of these gathers, for one graph and one set of labelled vertices.
 #[derive(Debug)]
 pub(crate) struct LabelledLists {
-    /// Whether a vertex is labelled: `[V]`.
+    /// Flag of each vertex, true if it is labelled: `[V]`.
     labelled: Vec<bool>,
-    /// The labelled among the out-neighbours of every vertex.
+    /// Labelled out-neighbours of every vertex.
     outgoing: Adjacency,
-    /// The weights of these, where edges have some.
+    /// Weights of the edges in `outgoing`, if edges have weights.
     weights: Option<Vec<f32>>,
 }
 
@@ -65,12 +65,12 @@ impl LabelledLists {
         Self { labelled: counts, outgoing, weights }
     }
 
-    /// The vertices whose lists the gather before the loss sums.
+    /// Returns the flags of the vertices whose lists the gather before the loss sums.
     pub(crate) fn wanted(&self) -> &[bool] {
         &self.labelled
     }
 
-    /// What the gather behind the loss goes by, and the weights of its edges.
+    /// Returns the lists and edge weights that the gather after the loss uses.
     pub(crate) fn reversed(&self) -> (&Adjacency, Option<&[f32]>) {
         (&self.outgoing, self.weights.as_deref())
     }

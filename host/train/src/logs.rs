@@ -1,4 +1,4 @@
-//! What is recorded of a run beside its results: how old the rows were that it read, the order of its
+//! Records of a run in addition to its results: the age of the rows that it read, the order of its
 //! events, and a trace of every step.
 
 mod events;
@@ -23,28 +23,28 @@ pub(crate) use trace::{Span, Trace};
 use crate::error::Result;
 use crate::report::RowsByAge;
 
-/// What to record, and what to repeat.
+/// Files in which a run is recorded, and the event log that it replays.
 #[derive(Debug, Clone, Default)]
 pub struct Recording {
-    /// A file for the order of the run's events.
+    /// File for the order of the run's events.
     pub events: Option<PathBuf>,
-    /// A file of such events: they are taken in its order, whatever comes first now, so that an
-    /// asynchronous run gives the same bits again.
+    /// Event log to replay. The run processes its events in the order of the log, so that an
+    /// asynchronous run computes the same bits again.
     pub replay: Option<PathBuf>,
-    /// A file for a trace that Perfetto and Chrome's `about:tracing` open.
+    /// File for a trace that Perfetto and Chrome's `about:tracing` can open.
     pub trace: Option<PathBuf>,
-    /// A folder for TensorBoard's event files.
+    /// Folder for TensorBoard's event files.
     pub tensorboard: Option<PathBuf>,
-    /// A file for a task profile: what each stage took ([`eciton_plan::Profile`]).
+    /// File for a task profile: the time of each stage ([`eciton_plan::Profile`]).
     pub profile: Option<PathBuf>,
 }
 
-/// A configuration that repeats what it is to repeat: what decides the order of events and is left out
-/// is as the log has it.
+/// Returns the configuration for a replay. Unset settings that affect the order of events are
+/// copied from the log.
 ///
 /// # Errors
-/// [`Error::Record`](crate::Error::Record) and [`Error::Replay`](crate::Error::Replay) for a file that is
-/// no log of events.
+/// [`Error::Record`](crate::Error::Record) and [`Error::Replay`](crate::Error::Replay) for a file
+/// that is not an event log.
 pub(crate) fn completed(config: &Config, recording: &Recording) -> Result<Config> {
     let mut config = config.clone();
     if let Some(path) = &recording.replay {
@@ -53,15 +53,16 @@ pub(crate) fn completed(config: &Config, recording: &Recording) -> Result<Config
     Ok(config)
 }
 
-/// A run's records.
+/// Records of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Logs {
     pub events: Option<Events>,
     pub trace: Option<Trace>,
     pub profile: Option<Profiler>,
-    /// Lines of workers and kernels.
+    /// Lines printed by workers and kernels.
     pub printed: Printed,
-    /// Rows of other intervals that asynchronous steps read, by how many epochs old they were.
+    /// Number of rows of other intervals that asynchronous steps read, indexed by their age in
+    /// epochs.
     ages: Vec<u64>,
 }
 
@@ -76,7 +77,7 @@ impl Logs {
         Ok(Self { events, trace, profile, printed: Printed::default(), ages: Vec::new() })
     }
 
-    /// Counts what a step reads of all intervals, which have so many rows each.
+    /// Counts the rows that a step reads, by age. `rows` has the number of rows of each interval.
     pub(crate) fn reads(&mut self, engine: &Engine, step: Step, rows: impl Iterator<Item = usize>) {
         let Some(ages) = engine.ages(step) else { return };
         for ((interval, &age), rows) in ages.iter().enumerate().zip(rows) {
@@ -88,14 +89,14 @@ impl Logs {
         }
     }
 
-    /// Rows read by age; `None` where no gather could read older ones.
+    /// Returns the rows read by age, or `None` if no gather could read older ones.
     pub(crate) fn rows_by_age(&self) -> Option<RowsByAge> {
         let all: u64 = self.ages.iter().sum();
         let share = |&rows: &u64| rows as f64 / all as f64;
         (all > 0).then(|| RowsByAge { rows: all, shares: self.ages.iter().map(share).collect() })
     }
 
-    /// Writes out what is buffered, and the profile.
+    /// Flushes the buffers, and writes the profile.
     pub(crate) fn finish(&mut self, profiled: &Profiled<'_>) -> Result<()> {
         self.profile.as_mut().map_or(Ok(()), |profile| profile.finish(profiled))?;
         self.events.as_mut().map_or(Ok(()), Events::finish)?;
@@ -103,7 +104,7 @@ impl Logs {
     }
 }
 
-/// The step of an attempt, as records name it.
+/// Returns the step of an attempt, as records name it.
 fn words(key: &TaskKey) -> String {
     format!("{} {} {} {}", key.round, key.stage, key.interval, key.attempt)
 }

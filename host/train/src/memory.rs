@@ -1,4 +1,4 @@
-//! The memory plan: what a run will hold, by purpose, before it is allocated.
+//! The memory plan: estimated memory of a run, by purpose, before it is allocated.
 
 mod spans;
 
@@ -28,32 +28,33 @@ use crate::labelled::LabelledPlan;
 use crate::owned::COLLECTED_BYTES;
 use crate::weights::Sums;
 
-/// Code, compiled kernels, the executor and the program itself: what the smallest run was seen to hold
-/// beyond its purposes.
+/// Measured memory of the smallest run beyond its counted purposes: code, compiled kernels, the
+/// executor and the program, in bytes.
 const PROGRAM_BYTES: u64 = 24 << 20;
-/// What a thread was seen to hold beyond what is counted: its instances, its part of the allocator.
+/// Measured memory of a thread beyond its counted purposes, in bytes: its instances and its part of
+/// the allocator.
 const THREAD_BYTES: u64 = 4 << 20;
-/// Copies of the largest parameter in a thread that computes gradients of intervals: a sum for each
-/// level of the tree.
+/// Number of copies of the largest parameter in a thread that computes gradients of intervals: a
+/// sum for each level of the tree.
 const THREAD_SUMS: u64 = 4;
 
-/// A part of a run. What is held at its peak is what the parts hold, one after the other: the largest.
+/// A phase of a run. Phases follow each other, so the peak of the run is that of the largest phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
-    /// Vertices are put into an order.
+    /// The run puts vertices into an order.
     Ordering,
-    /// Features are gathered. They are let go of at its end, and rows come to be after it.
+    /// The run gathers features. It releases them at the end, and allocates rows afterwards.
     Gathering,
-    /// Epochs, and evaluations.
+    /// Epochs and evaluations.
     Training,
 }
 
 impl Phase {
-    /// All, in order.
+    /// All phases, in order.
     const ALL: [Self; 3] = [Self::Ordering, Self::Gathering, Self::Training];
 
-    /// For instance `training`.
+    /// Returns the name of the phase, for instance `training`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ordering => "ordering",
@@ -63,44 +64,45 @@ impl Phase {
     }
 }
 
-/// One purpose.
+/// Memory of one purpose.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MemoryItem {
-    /// For instance `graph`.
+    /// Name of the purpose, for instance `graph`.
     pub purpose: &'static str,
-    /// What it is, with its shape.
+    /// Description of the data, with its shape.
     pub detail: String,
-    /// How many.
+    /// Number of bytes.
     pub bytes: u64,
-    /// While it is held.
+    /// Phases in which the memory is held.
     pub during: Vec<Phase>,
 }
 
-/// What a phase holds.
+/// Memory of one phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct PhaseBytes {
-    /// Which.
+    /// The phase.
     pub phase: Phase,
-    /// All items that are held during it.
+    /// Sum of the items that are held in the phase, in bytes.
     pub bytes: u64,
 }
 
-/// What a run will hold at its peak.
+/// Estimate of the peak memory of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MemoryPlan {
-    /// By purpose, in the order in which they come to be.
+    /// Memory by purpose, in the order of allocation.
     pub items: Vec<MemoryItem>,
-    /// What is held when, in order; phases that this run does not have are left out.
+    /// Memory by phase, in order, without phases that this run does not have.
     pub phases: Vec<PhaseBytes>,
-    /// The largest of these: the peak, if reading was not.
+    /// Bytes of the largest phase. This is the peak, unless reading the data set took more.
     pub total_bytes: u64,
-    /// What this process had held at most when the plan was made: it has read the data set then. What is
-    /// past is never refused. `None` where the system does not tell.
+    /// Peak memory of this process when the plan was made, after it had read the data set, in
+    /// bytes. It is never a reason to refuse the run. `None` if the system does not report it.
     pub read_bytes: Option<u64>,
-    /// What rows as bfloat16 (`run.row_storage`) would save while it trains; `None` where they are.
+    /// Bytes that rows as bfloat16 (`run.row_storage`) would save during training. `None` if they
+    /// are bfloat16.
     pub bf16_saves_bytes: Option<u64>,
-    /// What this process may have: what the machine and its control group have left, and what it
-    /// holds already. `None` where the system does not tell.
+    /// Bytes that this process may use: those that the machine and its control group have left, and
+    /// those that it holds already. `None` if the system does not report them.
     pub available_bytes: Option<u64>,
 }
 
@@ -112,15 +114,15 @@ pub(crate) struct Wanted<'a> {
     pub config: &'a Config,
     pub threads: u32,
     pub labelled: Option<&'a LabelledPlan>,
-    /// Spans of a training and the schedule of these, if its stages run on lanes.
+    /// Fused stages of the training and their schedule, if its stages run on lanes.
     pub lanes: Option<(&'a Spans, &'a Program)>,
 }
 
 impl Wanted<'_> {
-    /// Returns how many copies of the largest parameter each thread of this process holds, of which
-    /// `sums` are sums of products.
+    /// Returns the number of copies of the largest parameter that each thread of this process
+    /// holds, of which `sums` are sums of products.
     fn thread_copies(&self, sums: u64) -> u64 {
-        // A copy that is packed for a product.
+        // One copy is packed for a product.
         let packed = u64::from(!self.evaluation.is_placed());
         match self.config.has_worker_lanes() {
             false => sums + packed,
@@ -205,16 +207,17 @@ impl MemoryPlan {
         Self { items, phases, total_bytes, read_bytes, bf16_saves_bytes, available_bytes }
     }
 
-    /// The peak, reading included.
+    /// Returns the peak in bytes, including the reading of the data set.
     #[must_use]
     pub fn peak_bytes(&self) -> u64 {
         self.total_bytes.max(self.read_bytes.unwrap_or(0))
     }
 
-    /// Refuses a run whose peak does not fit into `allowed` bytes, or what there is.
+    /// Refuses a run whose peak does not fit into `allowed` bytes, or into the available memory if
+    /// it is `None`.
     ///
     /// # Errors
-    /// [`Error::Memory`] with the figures and what would save most.
+    /// [`Error::Memory`] with the figures and the change that would save most.
     pub(crate) fn check(&self, allowed: Option<u64>) -> Result<()> {
         let Some(available) = allowed.or(self.available_bytes) else { return Ok(()) };
         if self.total_bytes <= available {
@@ -241,13 +244,14 @@ impl MemoryPlan {
     }
 }
 
-/// What an order holds beside the data set.
+/// Description of the memory that an order needs in addition to the data set.
 const ORDERING: &str = "graph and features twice, one after the other";
-/// What to do where that does not fit.
+/// Advice to the user if an order does not fit into memory.
 const MOVES_NOTHING: &str = "run.order = \"natural\" moves nothing";
 
-/// Refuses an order for which the data set does not fit into `allowed` bytes, or what there is: vertices are put
-/// into it before the rest of the run is known. What a [`MemoryPlan`] counts of it is this and more.
+/// Refuses an order for which the data set does not fit into `allowed` bytes, or into the available
+/// memory if it is `None`. Vertices are ordered before the rest of the run is known. A
+/// [`MemoryPlan`] counts at least this much for the order.
 ///
 /// # Errors
 /// [`Error::Memory`].
@@ -268,13 +272,13 @@ pub(crate) fn check_ordering(dataset: &Dataset, order: VertexOrder, allowed: Opt
     Err(Error::Memory { needed, available, largest, remedy: MOVES_NOTHING })
 }
 
-/// Bytes of a graph's lists.
+/// Returns the bytes of a graph's lists.
 fn graph_bytes(graph: &Graph) -> u64 {
     let lists = if graph.symmetric() { 1 } else { 2 };
     lists * (graph.edges() * 4 + (u64::from(graph.vertices()) + 1) * 8)
 }
 
-/// What comes to be once the features are as the epochs read them.
+/// Adds the items that are allocated after the features have their final form for the epochs.
 fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String, u64)) {
     let Wanted { inputs, program, config, threads, .. } = *wanted;
     let pipeline = &config.pipeline;
@@ -307,7 +311,7 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
         _ => format!("{versions} versions of {values} values, and the optimiser's of each"),
     };
     match own {
-        // A matrix on its way, as it is read, here and in a frame.
+        // A matrix in transit: as it is read, on the host, and in a frame.
         true => {
             let largest = program.parameters.iter().map(|p| p.len() as u64 * 4).max().unwrap_or(0);
             item("weights", "the largest of the workers', on its way".to_owned(), 4 * largest);
@@ -333,7 +337,8 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
     };
     // Tasks elsewhere are all in flight at once. Here those that wait for a thread have written nothing.
     let steps = config.executor.kind.is_here().then_some(u64::from(threads));
-    // In rounds that are audited, gradients come with each answer, in others as sums of replicas.
+    // In audited rounds, gradients arrive with each answer. In others, they arrive as sums of
+    // replicas.
     let collected = config.sums_stay().then(|| sums.of_replicas(&config.lanes.lanes));
     let here = (!config.sums_stay() || config.executor.audit > 0.0).then_some(sums);
     let [whole, written] = [collected, here].iter().flatten().fold([0, 0], |all, sums| {
@@ -351,7 +356,8 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
         item("gradients", detail, bytes);
     }
     let largest = program.parameters.iter().map(|p| p.len() as u64 * 4).max().unwrap_or(0);
-    // A gather's copy of source rows: a large page of which a block fills a part, if there are so many.
+    // A gather's copy of source rows is a large page, of which a block fills a part, or all rows if
+    // they are smaller.
     let block = (Pages::LARGE as u64).min(rows * GATHER_LANES * 4);
     let widened = if format == RowFormat::Bf16 { widened_bytes(wanted) } else { 0 };
     let copies = wanted.thread_copies(in_products);
@@ -388,8 +394,8 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
     item("threads", format!("{threads} times a block of source rows{products}"), bytes);
 }
 
-/// A thread's rows of f32 for one task: what it reads and writes is widened where rows are stored as
-/// bfloat16, and a gather's rows before they are rounded.
+/// Returns the bytes of a thread's f32 rows for one task. Rows stored as bfloat16 are widened for
+/// tasks, and the rows of a gather before they are rounded.
 fn widened_bytes(wanted: &Wanted<'_>) -> u64 {
     let Wanted { inputs, program, .. } = *wanted;
     let longest = inputs.intervals.iter().map(|i| i.rows.len() as u64).max().unwrap_or(0);
@@ -402,12 +408,13 @@ fn widened_bytes(wanted: &Wanted<'_>) -> u64 {
     longest * program.stages.iter().map(of).max().unwrap_or(0)
 }
 
-/// Matrices of rows by edge, as wide as the widest rows that it reads or writes, that an edge kernel holds at
-/// once: those of `gatv2`, whose backward steps make the most.
+/// Number of matrices with a row for each edge that an edge kernel holds at once. Each is as wide
+/// as the widest rows that the kernel reads or writes. The backward steps of `gatv2` need the most.
 const EDGE_MATRICES: u64 = 8;
 
-/// The most edges that tasks of edge kernels take at once, a vertex's never apart, and the bytes that their
-/// rows take; `None` where no layer works along edges.
+/// Returns the maximum number of edges that tasks of edge kernels process at once, and the bytes of
+/// their rows. A task never splits the edges of a vertex. Returns `None` if no layer works along
+/// edges.
 fn edges_at_once(wanted: &Wanted<'_>) -> Option<(u64, u64)> {
     let Wanted { inputs, program, threads, .. } = *wanted;
     let along = |stage: &&Stage| {
@@ -437,17 +444,17 @@ fn edges_at_once(wanted: &Wanted<'_>) -> Option<(u64, u64)> {
     Some((edges, edges * widest * EDGE_MATRICES))
 }
 
-/// The most columns that a gather takes at a time.
+/// Maximum number of columns that a gather processes at a time.
 const GATHER_LANES: u64 = 128;
 
-/// Bytes of one partial sum of a parameter.
+/// Returns the bytes of one partial sum of a parameter.
 fn parameter_bytes(parameter: &Parameter) -> u64 {
     let rows = u64::from(parameter.shape.first().copied().unwrap_or(1));
     let columns: u32 = parameter.shape.iter().skip(1).product();
     rows * padded(columns)
 }
 
-/// `bytes` in pages of the size that they lie on.
+/// Rounds `bytes` up to the page size of its buffer.
 fn pages(bytes: u64) -> u64 {
     if bytes < Pages::LARGE as u64 { bytes } else { bytes.next_multiple_of(Pages::LARGE as u64 / 2) }
 }
@@ -476,12 +483,12 @@ fn gathered_bytes(inputs: &Inputs, program: &Program) -> u64 {
     }
 }
 
-/// Bytes of a row of `width` values.
+/// Returns the bytes of a row of `width` values as f32.
 fn padded(width: u32) -> u64 {
     Buffer::row_bytes(width as usize) as u64
 }
 
-/// The same of a row stored as `format`.
+/// Returns the bytes of a row of `width` values stored as `format`.
 fn row_bytes(width: u32, format: RowFormat) -> u64 {
     match format {
         RowFormat::F32 | RowFormat::Bits => padded(width),
@@ -489,15 +496,15 @@ fn row_bytes(width: u32, format: RowFormat) -> u64 {
     }
 }
 
-/// Bytes of all rows stored as `format`.
+/// Returns the bytes of all rows stored as `format`.
 fn rows_bytes(wanted: &Wanted<'_>, format: RowFormat) -> u64 {
     let bytes =
         |(rows, width, format): (u32, u32, RowFormat)| pages(u64::from(rows) * row_bytes(width, format));
     slots(wanted, format).into_iter().map(bytes).sum()
 }
 
-/// Returns rows, widths and formats of the buffers of both programs' slots that hold rows in this
-/// process. The programs share buffers where they can.
+/// Returns the rows, width and format of each buffer of the slots of both programs that is in this
+/// process. The programs share buffers if possible.
 fn slots(wanted: &Wanted<'_>, format: RowFormat) -> Vec<(u32, u32, RowFormat)> {
     let Wanted { inputs, program, evaluation, config, .. } = *wanted;
     let (intervals, pipeline) = (inputs.intervals.len() as u32, &config.pipeline);
@@ -609,7 +616,7 @@ mod tests {
         (memory.items.iter().map(|item| (item.purpose, item.bytes)).collect(), memory.total_bytes)
     }
 
-    /// The host counts what it does, wherever the weights are.
+    /// The plan counts the memory that the host uses, for both locations of the weights.
     #[test]
     fn what_workers_do_is_not_counted_at_the_host() {
         let [(host, _), (worker, total)] = ["host", "worker"].map(|owner| on_lanes(owner, 2));

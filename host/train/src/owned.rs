@@ -2,14 +2,14 @@
 //!
 //! A worker adds up the gradients of its lane until the update, so that one sum of each use leaves
 //! it in an update. The sum goes to the location where the parameter lives: the host, or the worker
-//! of the first lane that reads it. In the second case the host has no values but a log: values and
-//! moments of all parameters after one update, in a file.
+//! of the first lane that reads it. In the second case the host has no values but a snapshot:
+//! values and moments of all parameters after one update, in a file.
 //!
-//! Recovery: a run continues from the newest version of the parameters that exists, at the host, at
-//! workers or in the log. If parameters live on the host, the engine computes again the rows and
-//! sums that went with a failed worker. If they live on workers, rows go from worker to worker, so
-//! no row of a round in flight is left: the round is done again from that version. Workers that are
-//! there take the lanes over, and those with values of another version get new ones. A round is a
+//! Recovery: a run continues from the newest version of the parameters that is available on the
+//! host, on workers or in the snapshot. If parameters live on the host, the engine recomputes the
+//! rows and sums of a failed worker. If they live on workers, rows go from worker to worker, so no
+//! row of a round in flight is left. The round is then repeated from that version. Connected
+//! workers take over the lanes, and those with values of another version get new ones. A round is a
 //! pure function of the weights, so the bits are those of a run without failures.
 //!
 //! ```text
@@ -54,9 +54,9 @@ use crate::error::{Error, Result};
 use crate::run_folder::model::{Entry, Pieces, Values};
 use crate::weights::{self, Parameter};
 
-/// Number of the pass of instructions, which belong to none.
+/// Pass number of instructions, which belong to no pass.
 const NO_PASS: u32 = u32::MAX;
-/// Interval between two looks at completions while answers are awaited.
+/// Wait for completions at a time while answers are awaited.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// A parameter of a worker.
@@ -66,11 +66,12 @@ struct Owned {
     of: Parameter,
     /// Lane that makes the gradient of each use, if any does.
     makers: Vec<Option<usize>>,
-    /// Lanes that read it; the first one's worker owns it, others have copies.
+    /// Lanes that read the parameter. The worker of the first one owns it, and those of others have
+    /// copies.
     lanes: Vec<usize>,
 }
 
-/// The host's side of what workers own.
+/// Host side of the sums and parameters that workers own.
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
     /// True if workers have the sums of gradients until the update.
@@ -83,42 +84,42 @@ pub(crate) struct Owners {
     lanes: Lanes,
     /// Maximum number of rounds in flight.
     rounds: u32,
-    /// The log of parameters that live on workers. If `None`, they live on the host.
+    /// Snapshot of parameters that live on workers. If `None`, they live on the host.
     log: Option<Log>,
-    /// Updates between two entries of the log.
+    /// Number of updates between two snapshots.
     every: u32,
     /// True if a round reads the values before the newest (`2bw`).
     delayed: bool,
-    /// Replicas of a parameter, by the lane of its owner.
+    /// Number of replicas of a parameter, by the lane of its owner.
     replicas: Vec<u32>,
-    /// The update that all were at when a round was over.
+    /// Update of all workers at the end of the last round, if there are replicas.
     noted: Option<Version>,
-    /// Whether a worker was there when lanes were given out, by worker.
+    /// True for each worker that was connected when lanes were assigned, by worker.
     there: Vec<bool>,
     /// Workers, by lane.
     homes: Vec<Location>,
-    /// A worker that has come since.
+    /// Worker that has connected since lanes were assigned.
     joined: Option<Location>,
-    /// Times that the run has gone back to the log's entry.
+    /// Number of rollbacks of the run to a snapshot.
     returns: u64,
-    /// Rounds, and intervals of these that have no row: their gradients are zero.
+    /// Rounds, with those of their intervals that have no row. The gradients of these are zero.
     empty: RefCell<BTreeSet<(Round, u32)>>,
-    /// Whether the entry's values came from the host: no worker has them, whatever update it is at.
+    /// True if the snapshot's values came from the host, so that no worker has them, at any update.
     given: Cell<bool>,
-    /// Rounds whose answers are compared with the host's.
+    /// Choice of the rounds whose answers are compared with the host's.
     audited: Option<Draw>,
 }
 
-/// Lanes that have to do with parameters.
+/// Lanes that read parameters or compute their gradients.
 #[derive(Debug, Default)]
 pub(crate) struct OwningLanes {
     /// Lanes that read a parameter, ascending, by parameter.
     pub readers: Vec<Vec<usize>>,
-    /// The lane that makes the gradient of a use, by use.
+    /// Lane that computes the gradient of a use, by use.
     pub makers: Vec<Option<usize>>,
 }
 
-/// A run, as its owners see it.
+/// Settings of a run that its owners need.
 pub(crate) struct Wanted<'a> {
     pub program: &'a Program,
     pub lanes: OwningLanes,
@@ -130,9 +131,9 @@ pub(crate) struct Wanted<'a> {
     pub every: u32,
     /// True if a round reads the values before the newest (`2bw`).
     pub delayed: bool,
-    /// How many workers have replicas of what one owns, by lane.
+    /// Number of workers that have replicas of the parameters of a lane's worker, by lane.
     pub replicas: Vec<u32>,
-    /// The folder of the log. If `None`, parameters live on the host.
+    /// Folder of the snapshot. If `None`, parameters live on the host.
     pub folder: Option<&'a Path>,
 }
 
@@ -141,8 +142,9 @@ fn failed(reason: impl std::fmt::Display) -> Error {
 }
 
 impl Owners {
-    /// Owners of a program on lanes. `atoms` are the leaves of the tree of gradients, `nodes` those
-    /// of each interval, and `tops` those that each replica of the pipeline sums.
+    /// Creates the owners of a program on lanes. `atoms` is the number of leaves of the gradient
+    /// tree. `nodes` are the nodes of each interval, and `tops` those that each replica of the
+    /// pipeline sums.
     pub(crate) fn new(
         wanted: Wanted<'_>,
         (atoms, nodes, tops): (u32, &[Vec<Node>], Vec<Vec<Node>>),
@@ -176,23 +178,23 @@ impl Owners {
         Ok(Self { sums: true, ..own })
     }
 
-    /// Returns whether parameters live on workers.
+    /// Returns true if parameters live on workers.
     pub(crate) fn have_parameters(&self) -> bool {
         self.log.is_some()
     }
 
-    /// Returns whether workers have the sums of a round's gradients until the update.
+    /// Returns true if workers have the gradient sums of a round until the update.
     pub(crate) fn have_sums(&self, round: Round) -> bool {
         self.sums && !self.audit(round)
     }
 
-    /// Compares the answers of the rounds that `draw` takes with the host's. Their sums go to the
-    /// host with each answer: what a worker adds up could not be compared.
+    /// Audits the rounds that `draw` takes: their answers are compared with the host's. Their sums
+    /// go to the host with each answer, because sums that a worker adds up could not be compared.
     pub(crate) fn audit_by(&mut self, draw: Option<Draw>) {
         self.audited = draw;
     }
 
-    /// Returns whether the answers of a round are compared with the host's.
+    /// Returns true if the answers of a round are compared with the host's.
     pub(crate) fn audit(&self, round: Round) -> bool {
         self.audited.as_ref().is_some_and(|draw| draw.takes_round(round))
     }
@@ -203,12 +205,12 @@ impl Owners {
             .ok_or_else(|| Error::Internal("parameters that live on the host have no log".to_owned()))
     }
 
-    /// Makes the log's next entry, which is whole, the entry of a version.
+    /// Makes the next snapshot, which is complete, the snapshot of a version.
     fn turn_log(&mut self, version: u64) {
         self.log.iter_mut().for_each(|log| log.turn(version));
     }
 
-    /// A version of a parameter, as tasks read it.
+    /// Returns a version of a parameter in the form that tasks read.
     pub(crate) fn kept(&self, parameter: ParameterId, version: Version) -> Result<Kept> {
         let one = self.parameters.get(parameter.index());
         let one = one.ok_or_else(|| Error::Internal(format!("parameter {parameter}")))?;
@@ -216,57 +218,60 @@ impl Owners {
         Ok(Kept { key, rows: one.shape().0, extents: one.of.extents().to_vec(), to: Vec::new() })
     }
 
-    /// The update that the log's entry is of.
+    /// Returns the update of the snapshot.
     pub(crate) fn logged(&self) -> Version {
         Version(self.log.as_ref().map_or(0, Log::version))
     }
 
-    /// Hears that a round is over, all workers being at an update; whether replicas are.
+    /// Records that a round is over and all workers are at an update. Returns true if there are
+    /// replicas.
     pub(crate) fn note(&mut self, version: Version) -> bool {
         self.noted = Some(version).filter(|_| self.replicates());
         self.replicates()
     }
 
-    /// Returns whether anything has a replica.
+    /// Returns true if any parameter has a replica.
     fn replicates(&self) -> bool {
         self.tops.len() > 1 || self.replicas.iter().any(|&count| count > 0)
     }
 
-    /// Returns whether workers that come could have the values of an update.
+    /// Returns true if the snapshot or replicas have an update, so that workers that join can get
+    /// its values.
     pub(crate) fn has(&self, version: Version) -> bool {
         self.have_parameters() && (self.logged() == version || self.noted == Some(version))
     }
 
-    /// Times that the run has gone back to it.
+    /// Returns the number of rollbacks to a snapshot.
     pub(crate) fn returns(&self) -> u64 {
         self.returns
     }
 
-    /// Writes a parameter of the log's next entry: its values, without moments.
+    /// Writes a parameter of the next snapshot: its values, with zeros for the other matrices.
     pub(crate) fn put_first(&self, parameter: usize, values: &[f32]) -> Result<()> {
         self.put(parameter, 0, values)?;
         let zeros = vec![0.0; values.len()];
         (1..self.log_file()?.matrices()).try_for_each(|moment| self.put(parameter, moment, &zeros))
     }
 
-    /// Writes a matrix of the log's next entry: values, then moments.
+    /// Writes a matrix of the next snapshot: values, then moments.
     pub(crate) fn put(&self, parameter: usize, matrix: usize, values: &[f32]) -> Result<()> {
         self.given.set(true);
         self.log_file()?.put(parameter, matrix, values)
     }
 
-    /// Matrices of a parameter: values, and moments.
+    /// Returns the number of matrices of a parameter: values and moments.
     pub(crate) fn matrices(&self) -> usize {
         self.log.as_ref().map_or(0, Log::matrices) - usize::from(self.delayed)
     }
 
-    /// The log's matrix that has the values before the newest, where its entry has them.
+    /// Returns the index of the snapshot's matrix with the values before the newest, if the
+    /// snapshot has them.
     pub(crate) fn before(&self) -> Option<usize> {
         (self.delayed && self.logged().0 > 0).then(|| self.matrices())
     }
 
-    /// The entry that the host wrote, if it did, is whole, and of an update; whether workers have
-    /// yet to get it.
+    /// Completes the snapshot that the host wrote, if it did, as that of an update. Returns true if
+    /// workers have yet to get it.
     pub(crate) fn give(&mut self, version: Version) -> bool {
         let given = self.given.get();
         if given {
@@ -275,43 +280,43 @@ impl Owners {
         given
     }
 
-    /// Values of a parameter, of the log's entry.
+    /// Returns the values of a parameter in the snapshot.
     pub(crate) fn values(&self, parameter: usize) -> Result<Vec<f32>> {
         self.log_file()?.get(parameter, 0)
     }
 
-    /// Hears that a worker has come; whether lanes were given out without it.
+    /// Records that a worker has joined, unless it was connected when lanes were assigned.
     pub(crate) fn joins(&mut self, at: Location) {
         if !self.counts_on(at) {
             self.joined = Some(at);
         }
     }
 
-    /// A worker that has come since lanes were given out.
+    /// Returns a worker that has joined since lanes were assigned.
     pub(crate) fn waits(&self) -> Option<Location> {
         self.joined
     }
 
-    /// Counts a return to the log's entry.
+    /// Counts a rollback to the snapshot.
     pub(crate) fn returned(&mut self) {
         self.returns += 1;
         self.empty.borrow_mut().clear();
     }
 
-    /// Hears that an interval of the round has no row.
+    /// Records that an interval of the round has no row.
     pub(crate) fn note_empty(&self, round: Round, interval: IntervalId) {
         self.empty.borrow_mut().insert((round, interval.0));
     }
 
-    /// Returns whether a worker was there when lanes were given out.
+    /// Returns true if a worker was connected when lanes were assigned.
     pub(crate) fn counts_on(&self, at: Location) -> bool {
         self.there.get(at.index()) == Some(&true)
     }
 
-    /// Checks that the workers are those that lanes were given out to.
+    /// Checks that the connected workers are those that lanes were assigned to.
     ///
     /// # Errors
-    /// [`Error::Gone`] for the first that differs.
+    /// [`Error::Gone`] for the first worker that differs.
     pub(crate) fn check(&self, there: &[bool]) -> Result<()> {
         if !self.have_parameters() || self.there == there {
             return Ok(());
@@ -328,7 +333,7 @@ impl Owners {
         }
     }
 
-    /// The request with which a worker begins, and removes all sums.
+    /// Returns the request with which a worker begins and removes all sums.
     fn begin(&self) -> Result<Vec<u8>> {
         let tops = instruction::pairs(&self.tops.concat());
         let (atoms, nodes, delayed, rounds) = (self.atoms, self.nodes.clone(), self.delayed, self.rounds);
@@ -336,10 +341,10 @@ impl Owners {
         instruction::write(&begin, &[]).map_err(failed)
     }
 
-    /// Has a worker begin, if it has sums and the host the parameters.
+    /// Instructs a worker to begin, if it has sums and the parameters live on the host.
     ///
     /// # Errors
-    /// [`Error::Gone`] if it is gone.
+    /// [`Error::Gone`] if the worker has failed.
     pub(crate) fn begin_sums<M: Executor + ?Sized>(
         &self,
         asking: &mut Asking<'_, M>,
@@ -400,12 +405,12 @@ impl Owners {
         self.holders(one)?.first().copied().ok_or_else(|| failed("a parameter that is nowhere"))
     }
 
-    /// Returns whether the log is to have an entry of a version.
+    /// Returns true if a snapshot of a version is due.
     pub(crate) fn is_due(&self, version: Version) -> bool {
         self.have_parameters() && version.0.saturating_sub(self.logged().0) >= u64::from(self.every)
     }
 
-    /// Writes an entry of a version: one matrix at a time.
+    /// Takes a snapshot of a version, one matrix at a time.
     pub(crate) fn log<M: Executor + ?Sized>(
         &mut self,
         asking: &mut Asking<'_, M>,
@@ -428,7 +433,7 @@ impl Owners {
         Ok(())
     }
 
-    /// The entries of a model's file, from the log's entry.
+    /// Returns the entries of a model file, read from the snapshot.
     pub(crate) fn entries<'a>(&'a self, named: &'a [(String, Vec<usize>)]) -> Vec<Entry<'a>> {
         let entry = |(at, (name, shape)): (usize, &'a (String, Vec<usize>))| {
             Entry::new(&name[..], shape, self.pieces_of(at, Some(0)))
@@ -436,53 +441,55 @@ impl Owners {
         named.iter().enumerate().map(entry).collect()
     }
 
-    /// A matrix of the log's entry; `None`: zeros.
+    /// Returns a matrix of the snapshot, or zeros if `matrix` is `None`.
     pub(crate) fn pieces_of(&self, parameter: usize, matrix: Option<usize>) -> Values<'_> {
         let matrix = matrix.unwrap_or(self.log.as_ref().map_or(0, Log::matrices));
         Values::Pieces(self, matrix * self.parameters.len() + parameter)
     }
 
-    /// The error of a log that cannot be read.
+    /// Returns the error of a snapshot that cannot be read.
     pub(crate) fn unread(&self, source: std::io::Error) -> Error {
         log::failed(self.log.as_ref().map_or(Path::new(""), Log::folder), source)
     }
 }
 
 impl Owned {
-    /// Rows and columns.
+    /// Returns (rows, columns).
     fn shape(&self) -> (usize, usize) {
         self.of.shape()
     }
 
-    /// Number of its values.
+    /// Returns the number of values.
     fn length(&self) -> usize {
         self.shape().0 * self.shape().1
     }
 
-    /// Numbers of its uses, with the lanes that make their gradients.
+    /// Returns the numbers of its uses, with the lanes that compute their gradients.
     fn made(&self) -> impl Iterator<Item = (u32, Option<usize>)> {
         self.of.uses().iter().copied().zip(self.makers.iter().copied())
     }
 
-    /// The instruction that goes with one of its matrices.
+    /// Returns the instruction that accompanies one of the parameter's matrices.
     fn own(&self, number: u32, version: u64, matrix: usize) -> Instruction {
         let (extents, uses, decay) = (self.of.extents().to_vec(), self.of.uses().to_vec(), self.of.decay());
         Instruction::Own { key: matrix_key(number, version, matrix), extents, uses, decay }
     }
 }
 
-/// The id of a parameter or of a use, of which a program has at most 2^16.
+/// Returns the id of a parameter or of a use, of which a program has at most 2^16.
 fn id(number: u32) -> ParameterId {
     ParameterId(number as u16)
 }
 
-/// The key of a matrix of a parameter: 0 are its values, further ones its moments.
+/// Returns the key of a matrix of a parameter. Matrix 0 is its values, further ones are its
+/// moments.
 fn matrix_key(number: u32, version: u64, matrix: usize) -> TensorKey {
     TensorKey::of_matrix(id(number), Version(version), matrix)
 }
 
 impl Pieces for Owners {
-    /// A matrix of the log's entry: values of all parameters, then further ones, then zeros.
+    /// Reads a matrix of the snapshot. `tensor` counts the values of all parameters first, then
+    /// further matrices, then zeros.
     fn pieces(
         &self,
         tensor: usize,
@@ -500,8 +507,8 @@ impl Pieces for Owners {
     }
 }
 
-/// Returns the worker of each lane: its own, or the nearest before it that is there, as the engine
-/// has it.
+/// Returns the worker of each lane: its own, or the nearest connected one before it, as the engine
+/// does.
 fn homes(there: &[bool]) -> Vec<Location> {
     let count = there.len();
     let home = |lane: usize| (0..count).map(|by| (lane + count - by) % count).find(|&at| there[at]);
@@ -509,15 +516,15 @@ fn homes(there: &[bool]) -> Vec<Location> {
     (0..count).map(|lane| Location::worker(home(lane).unwrap_or(lane) as u32)).collect()
 }
 
-/// The answer of a worker to an instruction.
+/// Answer of a worker to an instruction.
 struct Answered {
     at: Location,
     reply: Reply,
-    /// The frame of the reply, which may have a matrix.
+    /// Frame of the reply, which may have a matrix.
     frame: Vec<u8>,
 }
 
-/// Completions that came while answers to instructions were awaited, for the pass that runs.
+/// Completions that arrived while answers to instructions were awaited, for the pass in progress.
 #[derive(Debug, Default)]
 pub(crate) struct Aside {
     pub completions: Vec<Completion>,
@@ -525,13 +532,14 @@ pub(crate) struct Aside {
     asked: u32,
 }
 
-/// An executor, and what else it reports while answers to instructions are awaited.
+/// An executor, and the other completions that it reports while answers to instructions are
+/// awaited.
 pub(crate) struct Asking<'a, M: ?Sized> {
     pub machine: &'a mut M,
     pub aside: &'a mut Aside,
 }
 
-/// Gives workers instructions, and waits for their answers. Returns these in order.
+/// Sends workers instructions and waits for their answers. Returns the answers in order.
 ///
 /// # Errors
 /// [`Error::Gone`] for a worker that has failed, whose answer is not a reply, or which reports a
@@ -561,7 +569,7 @@ fn ask<M: Executor + ?Sized>(
             match completion {
                 Completion::Ended { pass: NO_PASS, key, result, .. } => {
                     let at = key.interval.0.wrapping_sub(first) as usize;
-                    // There is none of an earlier call that failed.
+                    // Answers of an earlier call that failed are ignored.
                     let Some((frame, worker)) = frames.get_mut(at).zip(workers.get(at)) else { continue };
                     match result {
                         Ok(eciton_exec::Answered::Frame(bytes)) => *frame = Some(bytes.into()),
@@ -604,7 +612,7 @@ fn exclude<M: Executor + ?Sized>(
     Error::Gone { at }
 }
 
-/// Has workers do instructions whose only answer is that they are done.
+/// Sends workers instructions whose only answer is [`Reply::Done`].
 fn tell<M: Executor + ?Sized>(
     asking: &mut Asking<'_, M>,
     instructions: Vec<(Location, Vec<u8>)>,
@@ -617,7 +625,7 @@ fn tell<M: Executor + ?Sized>(
     Ok(())
 }
 
-/// Has a worker give a matrix of a shape: rows, columns.
+/// Requests a matrix of `shape` (rows, columns) from a worker.
 fn take<M: Executor + ?Sized>(
     asking: &mut Asking<'_, M>,
     at: Location,
@@ -633,7 +641,7 @@ fn take<M: Executor + ?Sized>(
     }
 }
 
-/// Returns the matrix of an answer, which must have a shape.
+/// Returns the matrix of an answer, which must have the given shape.
 fn given(answer: &Answered, shape: (usize, usize)) -> std::result::Result<Matrix, String> {
     if answer.reply != Reply::Done {
         return Err(format!("{:?}", answer.reply));

@@ -18,18 +18,18 @@ use crate::report::{BestEpoch, EpochReport, Metrics};
 /// Most points of a line. The loss panel is about 330 units wide.
 pub(crate) const MAX_POINTS: usize = 1000;
 
-/// What the title says.
+/// Content of the title and the labels.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Caption<'a> {
-    /// The data set's name.
+    /// Name of the data set.
     pub(crate) dataset: &'a str,
-    /// For instance `gcn 1433-16-7`.
+    /// Model description, for instance `gcn 1433-16-7`.
     pub(crate) model: &'a str,
-    /// The seed that is drawn.
+    /// Seed whose training is drawn.
     pub(crate) seed: u64,
     pub(crate) loss: Loss,
     pub(crate) metric: Metric,
-    /// The model that is written; the mark is at its epoch.
+    /// Rule that selects the written model. The dashed line marks its epoch.
     pub(crate) keep: Keep,
 }
 

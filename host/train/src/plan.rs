@@ -1,4 +1,4 @@
-//! The plan: what a run will do and hold, told without running it.
+//! Plan of a run: its work and memory, computed without running it.
 
 mod bytes;
 mod lanes;
@@ -25,77 +25,78 @@ use crate::said::{self, Said};
 use crate::session::{Draft, Options, check_settings};
 use crate::train::checked;
 
-/// What `eciton plan` and `eciton train --dry-run` report.
+/// Report of `eciton plan` and `eciton train --dry-run`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Plan {
-    /// The data set's name.
+    /// Name of the data set.
     pub dataset: String,
-    /// For instance `gcn 1433-16-7`.
+    /// Model description, for instance `gcn 1433-16-7`.
     pub model: String,
-    /// Settings that followed from the data, with their reasons.
+    /// Settings that were derived from the data, with their reasons.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub chosen: Vec<Said>,
-    /// Vertices.
+    /// Number of vertices.
     pub vertices: u32,
-    /// Directed edges.
+    /// Number of directed edges.
     pub edges: u64,
-    /// Vertex intervals.
+    /// Number of vertex intervals.
     pub intervals: u32,
-    /// Compute threads.
+    /// Number of compute threads.
     pub threads: u32,
-    /// In which order the vertices lie in memory; `None`: the data set's.
+    /// Order of the vertices in memory. If `None`, that of the data set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<Ordered>,
-    /// Tensor tasks an epoch, all intervals, without evaluation.
+    /// Number of tensor tasks per epoch, over all intervals, without evaluation.
     pub tasks: u64,
-    /// Gathers an epoch, of all rows.
+    /// Number of gathers per epoch. Each covers all rows.
     pub gathers: u64,
-    /// Values a row that these gathers move for each edge.
+    /// Sum of these gathers' row widths: number of values that they move per edge.
     pub gathered_width: u64,
     /// Floating-point operations of an epoch's training, without evaluation.
     pub epoch_flops: f64,
     /// True if the features are gathered once, before the first epoch.
     pub gathered_features: bool,
-    /// The layers, in order.
+    /// Layers, in order.
     pub layers: Vec<LayerPlan>,
-    /// Edges by which the gathers beside the loss go in training, where not by all.
+    /// Number of edges that the gathers next to the loss use in training. `None` if they use all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labelled_edges: Option<u64>,
-    /// What intervals wait for, and how far they run apart.
+    /// Pipeline settings: conditions for which intervals wait, and their maximum distance in
+    /// epochs.
     pub pipeline: Pipeline,
-    /// Epochs that are kept of rows that are gathered.
+    /// Number of epochs for which gathered rows are stored.
     pub row_versions: u32,
-    /// Versions of the weights that are alive at most.
+    /// Maximum number of weight versions in memory at once.
     pub weight_versions: u32,
-    /// An epoch's stages, in order.
+    /// Stages of an epoch, in order.
     pub stages: Vec<StagePlan>,
-    /// Runs of stages that are one task each; empty where a task is a stage.
+    /// Fused stages, each of which is one task. Empty if each stage is a task.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub spans: Vec<SpanPlan>,
-    /// Lanes, where there are any.
+    /// Lanes, if the run has any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lanes: Option<LanesPlan>,
-    /// What planners say, where stages were measured.
+    /// Results of the pipeline planner, if a profile of the stages exists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub planned: Option<PipelinePlan>,
-    /// Where the host of functions is, by what their number will be cut, and what a GB costs there.
+    /// Location of the host of functions, limit of their number, and price of a GB there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub functions: Option<FunctionsPlan>,
-    /// What it holds.
+    /// Memory of the run.
     pub memory: MemoryPlan,
-    /// True if that fits: into `run.memory_bytes`, or what there is.
+    /// True if the memory fits into `run.memory_bytes`, or into the available memory.
     pub fits: bool,
 }
 
 /// Facts of a run's functions that are known before it starts.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FunctionsPlan {
-    /// The host's place, and the limit by which the number of functions will be cut.
+    /// Location of the host, and the limit that will reduce the number of functions.
     #[serde(flatten)]
     pub outlook: Outlook,
-    /// 1 GB between host and functions, USD, by the price list.
+    /// Price of transferring 1 GB between host and functions, USD, from the price list.
     pub transfer_gb_usd: f64,
-    /// Date and region of that list.
+    /// Date and region of the price list.
     pub prices: String,
 }
 
@@ -114,43 +115,45 @@ impl FunctionsPlan {
 /// One layer of the model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LayerPlan {
-    /// For instance `sage`.
+    /// Kind of the layer, for instance `sage`.
     pub kind: String,
-    /// What other layers call it.
+    /// Name by which other layers refer to the layer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it reads.
+    /// Inputs of the layer.
     pub inputs: Vec<Source>,
-    /// The layer whose weight is its own.
+    /// Layer whose weight this layer shares.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weights_of: Option<u32>,
-    /// What its rows count in the loss, as scores beside the last layer's.
+    /// Weight of its rows in the loss, if its output is an additional score next to that of the
+    /// last layer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loss_weight: Option<f64>,
-    /// Height, width and channels of its rows, where they are images.
+    /// Height, width and channels of its rows, if they are images.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<Image>,
-    /// Columns of its input and of its output.
+    /// Number of columns of its input and of its output.
     pub widths: (u32, u32),
-    /// What comes first where both could: by multiply-adds and bytes, forward and back.
+    /// Operation that runs first. If both orders are possible, it is selected by multiply-adds and
+    /// bytes, forward and backward.
     pub first: LayerFirst,
 }
 
-/// What a layer does first.
+/// First operation of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LayerFirst {
-    /// Its product; gathers are as wide as its output.
+    /// The product. Gathers have the width of the layer's output.
     Product,
-    /// Its gathers, which are as wide as its input.
+    /// The gathers, which have the width of the layer's input.
     Gather,
-    /// Its gathers, before the first epoch.
+    /// The gathers, computed once before the first epoch.
     GatheredOnce,
-    /// There are not both.
+    /// The layer does not have both operations.
     Fixed,
 }
 
-/// What is done first in a layer of a program.
+/// Returns the first operation of a layer of a program.
 fn first(program: &Program, at: usize, kind: &LayerKind) -> LayerFirst {
     match kind {
         LayerKind::Sage { aggregator: Aggregator::Max } => LayerFirst::Gather,
@@ -161,7 +164,7 @@ fn first(program: &Program, at: usize, kind: &LayerKind) -> LayerFirst {
     }
 }
 
-/// The same, where both could come first.
+/// Returns the first operation of a layer in which both orders are possible.
 fn chosen(program: &Program, at: usize) -> LayerFirst {
     match at {
         0 if program.savings.gathered_features => LayerFirst::GatheredOnce,
@@ -173,34 +176,35 @@ fn chosen(program: &Program, at: usize) -> LayerFirst {
 /// One stage of the program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StagePlan {
-    /// For instance `linear 1 backward`.
+    /// Name of the stage, for instance `linear 1 backward`.
     pub name: String,
-    /// True if its steps are tasks for a kernel; else they are the host's.
+    /// True if its steps are tasks for a kernel. Otherwise the host runs them.
     pub task: bool,
-    /// Bytes of rows that a step reads, the mean over intervals.
+    /// Bytes of rows that a step reads, averaged over intervals.
     pub bytes_read: u64,
-    /// Bytes of rows that it writes.
+    /// Bytes of rows that a step writes, averaged over intervals.
     pub bytes_written: u64,
 }
 
-/// A run of stages that is one task. Lists of edges, which travel with gathers, are not counted.
+/// A fused stage: a sequence of stages that is one task. Edge lists, which are sent with gathers,
+/// are not counted.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SpanPlan {
-    /// For instance `linear 0 to linear 0 backward`.
+    /// Name of the fused stage, for instance `linear 0 to linear 0 backward`.
     pub name: String,
-    /// How many stages.
+    /// Number of stages.
     pub stages: usize,
-    /// Bytes of rows and parameters that enter a task, the mean over intervals.
+    /// Bytes of rows and parameters that a task receives, averaged over intervals.
     pub bytes_in: u64,
-    /// Bytes of rows and of parts of gradients that leave it.
+    /// Bytes of rows and partial gradients that a task returns, averaged over intervals.
     pub bytes_out: u64,
-    /// Floating-point operations of its kernels.
+    /// Floating-point operations of its kernels per task, averaged over intervals.
     pub flops: f64,
-    /// These, for each byte in or out.
+    /// Floating-point operations per byte in or out.
     pub flop_per_byte: f64,
 }
 
-/// A program's runs, on intervals of so many rows.
+/// Returns the fused stages of a program. `rows` has the number of rows of each interval.
 fn spans(draft: &Draft, config: &Config, rows: &[usize]) -> Vec<SpanPlan> {
     let (inputs, program, spans) = (&draft.inputs, &draft.planned.program, &draft.planned.spans);
     if config.executor.spans == SpanChoice::None {
@@ -252,7 +256,7 @@ fn epoch_flops(draft: &Draft, config: &Config, (rows, width): (&[usize], u64)) -
     f64::from(rounds) * program.stages.iter().map(own).sum::<f64>() + 2.0 * edges * width as f64
 }
 
-/// What planners say of lanes whose stages were measured.
+/// Returns the results of the pipeline planner for lanes whose stages were measured.
 fn planned(draft: &Draft, config: &Config) -> Result<Option<PipelinePlan>> {
     let Some(path) = config.lanes.profile.as_ref().filter(|_| config.lanes.lanes.count > 0) else {
         return Ok(None);
@@ -264,19 +268,20 @@ fn planned(draft: &Draft, config: &Config) -> Result<Option<PipelinePlan>> {
     Planning { program, profile: &profile, stored, rows, parts, threads }.report(config).map(Some)
 }
 
-/// Reads the data set and opens the kernels, and plans the run. Rows, weights and gathered features
+/// Reads the data set, opens the kernels, and plans the run. Rows, weights and gathered features
 /// are not allocated.
 ///
 /// # Errors
-/// As [`crate::train`], up to the first epoch; not that it does not fit, which is a figure here.
+/// The errors of [`crate::train`] before the first epoch. Insufficient memory is no error here, but
+/// reported in the plan.
 pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
     plan_data(None, config, options)
 }
 
-/// [`plan`] of a run on a data set in memory.
+/// Plans a run like [`plan`], on a data set in memory.
 ///
 /// # Errors
-/// As [`plan`].
+/// The errors of [`plan`].
 pub fn plan_on(dataset: Dataset, config: &Config, options: &Options) -> Result<Plan> {
     plan_data(Some(dataset), config, options)
 }
@@ -285,7 +290,7 @@ fn plan_data(dataset: Option<Dataset>, config: &Config, options: &Options) -> Re
     let (mut config, dataset) = defaults::settled(config, dataset)?;
     let dataset = dataset.map(|dataset| checked(&config, dataset)).transpose()?;
     if config.pipeline.auto {
-        // What holds most of all that trials may choose.
+        // Plan for the largest memory that the trials may select.
         config.pipeline = Pipeline { mode: Mode::Async, staleness: 1, auto: false, ..config.pipeline };
     }
     let config = &config;
@@ -296,7 +301,7 @@ fn plan_data(dataset: Option<Dataset>, config: &Config, options: &Options) -> Re
     let (inputs, program) = (&draft.inputs, &draft.planned.program);
     let intervals = program.apart.unwrap_or(inputs.intervals.len() as u32);
     let gathered = |stage: &Stage| {
-        // A batch normalisation reads all rows and follows no edge.
+        // A batch normalisation reads all rows and no edges.
         let slot = stage.all().next().filter(|_| stage.cost.edge_values > 0);
         let slot = slot.and_then(|slot| program.slots.get(slot.index()));
         slot.map(|slot| u64::from(slot.width))

@@ -1,4 +1,4 @@
-//! Scores and metrics from a run folder alone.
+//! Scores and metrics of a trained model, computed from its run folder.
 
 use std::path::Path;
 
@@ -19,49 +19,49 @@ use crate::session::{Options, Session};
 use crate::strips::Split;
 use crate::train::parameters;
 
-/// What `eciton eval` prints.
+/// Result that `eciton eval` prints.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Evaluation {
-    /// The data set.
+    /// Name of the data set.
     pub dataset: String,
-    /// The run's model.
+    /// Description of the run's model.
     pub model: String,
-    /// Computed now, from the model file.
+    /// Metrics computed now, from the model file.
     pub metrics: Metrics,
-    /// What the run itself printed, if it is about the same data.
+    /// Metrics that the run itself reported, if the data is the same.
     pub recorded: Option<Metrics>,
-    /// SHA-256 of the weights that were trained.
+    /// SHA-256 of the trained weights.
     pub model_digest: String,
-    /// Its quality, class by class; `None` for numbers.
+    /// Quality of the model for each class. `None` for regression.
     pub quality: Option<Quality>,
 }
 
-/// Scores of every vertex.
+/// Scores of every vertex or graph.
 #[derive(Debug, Clone)]
 pub struct Predictions {
-    /// The user's ids, one a row.
+    /// The user's ids, one per row.
     pub ids: VertexIds,
     /// True if rows are graphs, not vertices.
     pub graphs: bool,
-    /// What the scores are of.
+    /// Task that the scores belong to.
     pub task: TaskType,
-    /// [V, classes], before softmax; [V, labels], before the sigmoid; or [V, numbers]. Of links [V,
-    /// dimensions]: the embedding, of which the inner product of two rows is their pair's score,
-    /// before the sigmoid.
+    /// Scores: [V, classes] before softmax, [V, labels] before the sigmoid, or [V, numbers]. For
+    /// link prediction [V, dimensions], the embedding. The inner product of two rows is the score
+    /// of their pair, before the sigmoid.
     pub scores: Array2<f32>,
-    /// [V, h]: the rows before the last layer, if asked for.
+    /// [V, h]: inputs of the last layer, if requested.
     pub embeddings: Option<Array2<f32>>,
     /// Known names of classes, labels and parts of the rows.
     pub known: Known,
-    /// How images were split, if that was asked for.
+    /// Split of images into strips, if requested.
     pub split: Option<Split>,
     /// Work of the workers, if there were any.
     pub workers: Option<WorkersUsed>,
 }
 
-/// The data that a run's model is shown.
+/// Data that a run's model is applied to.
 enum Shown<'a> {
-    /// The run's own, read anew.
+    /// The run's own data, read again.
     Run,
     Named(&'a Data),
     Memory(Box<Dataset>),
@@ -81,7 +81,7 @@ fn restore(
     (asked, purpose): (Asked, Purpose),
 ) -> Result<(Session, Config)> {
     let mut config = run.config.clone();
-    // Looking at a run costs nothing, wherever it was trained.
+    // Predictions always run on this machine, which costs nothing, wherever the run was trained.
     config.run_here();
     Session::settle_class(&config)?;
     let (mut own, mut own_split) = (matches!(data, Shown::Run), true);
@@ -90,7 +90,7 @@ fn restore(
         own_split = data.split == config.data.split;
         config.data = other(&config.data, data);
     }
-    // The labels of other data may look like those of another task.
+    // Labels of other data may suggest another task.
     config.data.task = Some(run.schema.task);
     let dataset = match data {
         Shown::Memory(dataset) => {
@@ -115,7 +115,7 @@ fn restore(
         config.check()?;
     }
     if options.strips.is_some() || options.workers.is_some() {
-        // Lanes were for the whole model's layers, and its training.
+        // Lanes apply to the layers of the whole model, and to training.
         config.lanes = LaneSettings::default();
     }
     let mut session = Session::new(&config, options, Some(dataset), asked)?;
@@ -128,7 +128,7 @@ fn restore(
     Ok((session, config))
 }
 
-/// Returns whether two sources are the same name, or paths of the same file or folder. Run folders
+/// Returns true if two sources are the same name, or paths of the same file or folder. Run folders
 /// hold absolute paths.
 fn is_same_source(one: &str, other: &str) -> bool {
     let path = |source: &str| Path::new(source).canonicalize().ok();
@@ -151,16 +151,16 @@ fn other(own: &Data, data: &Data) -> Data {
 /// of the run's training data, and labels are optional.
 ///
 /// # Errors
-/// As [`crate::open`]; a damaged run folder.
+/// The errors of [`crate::open`], or of a damaged run folder.
 pub fn open_for(run: &Path, data: &Data) -> Result<Dataset> {
     let run = Run::open(run)?;
     data::open_as(&other(&run.config.data, data), Some(&run.schema))
 }
 
-/// Gives a session's model these weights, by name.
+/// Sets the weights of a session's model, by name.
 ///
 /// # Errors
-/// [`Error::Fit`] unless each parameter is there with its extents, and nothing else.
+/// [`Error::Fit`] if a parameter is missing, has other extents, or does not belong to the model.
 pub(crate) fn set_weights(session: &mut Session, weights: &[NamedTensor]) -> Result<()> {
     let refused = |session: &Session, wanted: String, needs: &str| {
         let (inputs, model) = (&session.inputs, session.program.model.name());
@@ -194,18 +194,18 @@ pub(crate) fn set_weights(session: &mut Session, weights: &[NamedTensor]) -> Res
     Ok(())
 }
 
-/// Metrics of a run's model on its own data, or on other data of the same shape.
+/// Computes the metrics of a run's model on its own data, or on other data of the same shape.
 ///
 /// # Errors
-/// A damaged run folder, data that cannot be read or does not fit the model.
+/// A damaged run folder, or data that cannot be read or does not fit the model.
 pub fn evaluate(run: &Path, data: Option<&Data>, options: &Options) -> Result<Evaluation> {
     evaluate_data(run, Shown::of(data), options)
 }
 
-/// [`evaluate`] on a data set in memory.
+/// Evaluates a run's model like [`evaluate`], on a data set in memory.
 ///
 /// # Errors
-/// As [`evaluate`].
+/// The errors of [`evaluate`].
 pub fn evaluate_on(run: &Path, dataset: Dataset, options: &Options) -> Result<Evaluation> {
     evaluate_data(run, Shown::Memory(Box::new(dataset)), options)
 }
@@ -226,20 +226,20 @@ fn evaluate_data(run: &Path, data: Shown<'_>, options: &Options) -> Result<Evalu
     })
 }
 
-/// Scores of every vertex, or of every graph where there are many, with a run's model. One that
-/// predicts links sees the graph that it was trained with, without the links that were held out; of
-/// other data so much is held out as the run says.
+/// Computes scores with a run's model for every vertex, or for every graph of a data set of many
+/// graphs. A model that predicts links reads the graph of its training, without the held-out links.
+/// On other data, the run's settings define the share of links that are held out.
 ///
 /// # Errors
-/// As [`evaluate`].
+/// The errors of [`evaluate`].
 pub fn predict(run: &Path, data: Option<&Data>, options: &Options) -> Result<Predictions> {
     predict_data(run, Shown::of(data), options)
 }
 
-/// [`predict`] on a data set in memory.
+/// Computes scores like [`predict`], on a data set in memory.
 ///
 /// # Errors
-/// As [`predict`].
+/// The errors of [`predict`].
 pub fn predict_on(run: &Path, dataset: Dataset, options: &Options) -> Result<Predictions> {
     predict_data(run, Shown::Memory(Box::new(dataset)), options)
 }

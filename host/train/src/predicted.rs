@@ -1,8 +1,7 @@
-//! What a run that predicts links holds beside the graph that it trains with: the links that were held out, and
-//! each epoch's pairs without a link.
+//! Links of a run that predicts links: the held-out links, and the negative pairs of each epoch.
 //!
-//! Held-out links leave the data set before it is put into an order, and are kept by row. Each epoch's
-//! pairs are drawn once, for whichever interval asks first.
+//! Held-out links are removed from the data set before its rows are ordered, and are stored by row.
+//! The negative pairs of an epoch are drawn once, when the first interval needs them.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -17,10 +16,10 @@ use eciton_tensor::random::{Key, Purpose};
 use crate::error::Result;
 use crate::report::{Metrics, Quality};
 
-/// The most epochs whose pairs are kept, however far apart intervals may be.
+/// Maximum number of epochs whose pairs are cached, even if more epochs are in flight.
 const MOST_KEPT: u32 = 4;
 
-/// Pairs of an epoch, drawn by the first who asks.
+/// Negative pairs of an epoch, drawn on first use.
 type Drawn = Arc<OnceLock<Negatives>>;
 
 /// Links to predict. Pairs are of rows.
@@ -28,18 +27,19 @@ type Drawn = Arc<OnceLock<Negatives>>;
 pub(crate) struct PredictedLinks {
     validation: Candidates,
     test: Candidates,
-    /// Links that are trained with.
+    /// Number of links in training.
     pub trained: u64,
-    /// Pairs without a link in an epoch's loss.
+    /// Number of negative pairs in the loss of an epoch.
     pub negatives: u64,
     order: Option<Arc<Permutation>>,
-    /// Epochs whose pairs are kept at most: intervals may be in several. What is let go of is drawn again.
+    /// Maximum number of epochs whose pairs are cached, because intervals may be in several epochs.
+    /// Pairs of other epochs are drawn again.
     kept: usize,
     drawn: Mutex<VecDeque<((u64, u32), Drawn)>>,
 }
 
-/// Takes links out of a data set whose vertices are as the user has them, and lets go of what is known of
-/// vertices but their features, and of graphs.
+/// Removes held-out links from a data set whose vertices are in the user's order. Also removes all
+/// labels, splits and graphs, and keeps the features.
 pub(crate) fn hold_out(dataset: &mut Dataset, settings: &Links, metric: Metric) -> Result<HeldOut> {
     let draw = if metric == Metric::MeanReciprocalRank { Draw::Ends } else { Draw::Pairs };
     let Links { validation, test, seed, .. } = *settings;
@@ -51,8 +51,8 @@ pub(crate) fn hold_out(dataset: &mut Dataset, settings: &Links, metric: Metric) 
 }
 
 impl PredictedLinks {
-    /// Of a data set from which `held` were taken, and whose rows are in an order since. `epochs` may be under
-    /// way at once.
+    /// Creates the links from a data set without the `held` links. Its rows have been reordered by
+    /// `order` since. Up to `epochs` epochs may be in flight.
     pub(crate) fn new(
         dataset: &Dataset,
         held: HeldOut,
@@ -78,13 +78,14 @@ impl PredictedLinks {
         Self { validation, test, trained, negatives, order, kept, drawn: Mutex::default() }
     }
 
-    /// How many links choose between models, and how many are reported.
+    /// Returns the number of validation links, which select the model, and of test links, which are
+    /// reported.
     pub(crate) fn held_out(&self) -> [usize; 2] {
         [&self.validation, &self.test].map(|candidates| candidates.links.len())
     }
 
-    /// Bytes that held-out pairs take, with their scores and ranks while they are judged, and pairs of epochs
-    /// under way.
+    /// Returns the bytes of the held-out pairs, with their scores and ranks during an evaluation,
+    /// and of the cached pairs of epochs.
     pub(crate) fn bytes(&self, vertices: u64) -> u64 {
         let [validation, test] = [&self.validation, &self.test]
             .map(|candidates| (candidates.links.len() + candidates.others.len()) as u64);
@@ -92,7 +93,7 @@ impl PredictedLinks {
         (validation + test) * 8 + validation.max(test) * (4 + 16) + drawn * self.kept as u64
     }
 
-    /// The pairs without a link of an epoch, from 0.
+    /// Returns the cell of the negative pairs of an epoch, counted from 0.
     pub(crate) fn of_epoch(&self, seed: u64, epoch: u32) -> Drawn {
         let mut drawn = self.drawn.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, found)) = drawn.iter().find(|(of, _)| *of == (seed, epoch)) {
@@ -106,7 +107,7 @@ impl PredictedLinks {
         new
     }
 
-    /// Draws the pairs of an epoch, if nobody has.
+    /// Draws the negative pairs of an epoch, unless they are drawn already.
     pub(crate) fn draw<'a>(
         &self,
         drawn: &'a OnceLock<Negatives>,
@@ -120,7 +121,8 @@ impl PredictedLinks {
         })
     }
 
-    /// Ranks of the links that test, or else validate; `None` where none was held out.
+    /// Returns the ranks of the test links, or of the validation links if there are none. Returns
+    /// `None` if no link was held out.
     pub(crate) fn quality(&self, embedding: View<'_>) -> Option<Quality> {
         let parts = [("test", &self.test), ("validation", &self.validation)];
         let (part, of) = parts.into_iter().find(|(_, of)| !of.links.is_empty())?;
@@ -129,7 +131,7 @@ impl PredictedLinks {
         Some(Quality::of_links(part, of.links.len() as u64, area, precision))
     }
 
-    /// How good the rows of an embedding are.
+    /// Returns the metrics of an embedding.
     pub(crate) fn measured(&self, embedding: View<'_>, metric: Metric) -> Metrics {
         let of = |candidates: &Candidates| {
             let [held, others] =

@@ -1,4 +1,4 @@
-//! The recorder of a run: writes down each epoch, and a checkpoint where one is due.
+//! The recorder of a run. It records each epoch, and writes a checkpoint when one is due.
 
 use std::sync::Arc;
 
@@ -10,25 +10,25 @@ use crate::run_folder::{self, Error as FileError, RunFolder};
 use crate::tensorboard::Events;
 use crate::weights::Weights;
 
-/// What of a run outlives its epochs.
+/// State of a run's records, which outlives its epochs.
 // Fields are dropped in this order: checkpoints lie beside the run folder, in folders made for
 // that.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
     pub saver: Option<Saver>,
-    /// Without a saver, the lock.
+    /// Checkpoint folder that holds the lock of a run without a saver.
     pub place: Option<Place>,
     pub folder: Option<RunFolder>,
-    /// The seeds that have finished.
+    /// Seeds that have finished.
     pub finished: Vec<SeedReport>,
     /// Events for TensorBoard.
     pub events: Option<Events>,
-    /// Why what a model says was not written, where the model itself was: the first time.
+    /// First error that prevented predictions from being written after the model itself was.
     pub unwritten: Option<FileError>,
 }
 
 impl Recorder {
-    /// Hears that an epoch is over: the last of `trained`.
+    /// Records the last epoch of `trained`.
     pub(crate) fn epoch(&mut self, trained: &Trained) -> Result<()> {
         if let (Some(events), Some(report)) = (&mut self.events, trained.epochs.last()) {
             events.epoch(report)?;
@@ -40,7 +40,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Returns whether a checkpoint is due.
+    /// Returns true if a checkpoint is due.
     pub(crate) fn is_due(&self) -> bool {
         self.folder.is_some() && self.saver.as_ref().is_some_and(Saver::is_due)
     }

@@ -1,4 +1,4 @@
-//! The lists of a program's relations, as a data set has them.
+//! Adjacency lists of a program's relations, from a data set.
 
 use std::sync::Arc;
 
@@ -12,12 +12,13 @@ use crate::edge_data::EdgeData;
 use crate::error::Result;
 use crate::labelled::LabelledLists;
 
-/// The graphs of a data set of many, as rows.
+/// Graphs of a data set of many graphs, as rows.
 #[derive(Debug)]
 pub(crate) struct Readout {
-    /// By the numbers of graphs ([`Graphs::by_number`]).
+    /// Lists of vertices, by graph number ([`Graphs::by_number`]).
     pub lists: Graph,
-    /// The rows of the vertices that stand for graphs, ascending: in the order of graphs' rows.
+    /// Rows of the vertices that represent graphs, ascending, which is also the order of the graph
+    /// rows.
     pub standing: Vec<u32>,
 }
 
@@ -27,26 +28,26 @@ impl Readout {
     }
 }
 
-/// Whose lists they are.
+/// Owner of the lists.
 #[derive(Debug, Clone)]
 enum Of {
     Data(Arc<Dataset>),
     Part(Arc<PartLists>),
 }
 
-/// The lists that stages follow.
+/// Lists that stages gather along.
 #[derive(Debug, Clone)]
 pub(crate) struct Lists {
     pub relation: Relation,
     pub edges: Arc<EdgeData>,
     pub readout: Option<Arc<Readout>>,
     of: Of,
-    /// Those of a relation that leaves out what the loss does not reach.
+    /// Lists of a relation that leaves out edges that the loss does not reach.
     reached: Option<Arc<LabelledLists>>,
 }
 
 impl Lists {
-    /// `None` where the data set has no such lists.
+    /// Returns the lists of a relation, or `None` if the data set has no such lists.
     pub(crate) fn new(
         relation: Relation,
         (dataset, readout): (Arc<Dataset>, Option<Arc<Readout>>),
@@ -60,14 +61,14 @@ impl Lists {
         there.then_some(Self { relation, edges, readout, of: Of::Data(dataset), reached })
     }
 
-    /// Those of a part of a batch; `None` where it has no such lists.
+    /// Returns the lists of a micro-batch, or `None` if it has no such lists.
     pub(crate) fn of_part(relation: Relation, part: Arc<PartLists>) -> Option<Self> {
         let there = relation.over == Over::Neighbours && !relation.reached;
         let edges = part.edges.clone();
         there.then(|| Self { relation, edges, readout: None, of: Of::Part(part), reached: None })
     }
 
-    /// For each row the rows that its result is made from.
+    /// Returns the source rows of each row.
     pub(crate) fn adjacency(&self) -> &Adjacency {
         let graph = match (&self.readout, &self.of) {
             (Some(readout), _) => &readout.lists,
@@ -81,8 +82,8 @@ impl Lists {
         }
     }
 
-    /// The weights of edges, in the order of the lists, where gathers are weighted, or, of a part
-    /// of a batch, sums or means.
+    /// Returns the edge weights in the order of the lists, or `None` if gathers are not weighted.
+    /// In a micro-batch, weights of sums and means may differ.
     pub(crate) fn weights(&self, of_means: bool) -> Option<&[f32]> {
         if let Of::Part(part) = &self.of {
             return part.weights(of_means, self.relation.reversed).map(|weights| &weights[..]);
@@ -96,7 +97,7 @@ impl Lists {
         }
     }
 
-    /// The rows whose results are wanted; `None`: all.
+    /// Returns the flags of the rows whose results are needed. `None` means all rows.
     pub(crate) fn wanted(&self) -> Option<&[bool]> {
         let reached = self.reached.as_ref().filter(|_| !self.relation.reversed);
         reached.map(|reached| reached.wanted())
@@ -104,12 +105,12 @@ impl Lists {
 }
 
 impl Lists {
-    /// Returns whether each row is made from one other: a vertex from its graph.
+    /// Returns true if each row is computed from one other row: a vertex from its graph.
     pub(crate) fn is_single(&self) -> bool {
         self.readout.is_some() && self.relation.reversed
     }
 
-    /// The row of the vertex that a row of vertices, or of graphs, is of.
+    /// Returns the row of the vertex that a row of vertices, or of graphs, belongs to.
     pub(crate) fn vertex(&self, row: u32, of_graphs: bool) -> u32 {
         let standing = self.readout.as_ref().filter(|_| of_graphs);
         standing.and_then(|readout| readout.standing.get(row as usize).copied()).unwrap_or(row)

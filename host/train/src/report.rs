@@ -1,4 +1,4 @@
-//! What a run tells while it goes on and at its end.
+//! Reports of a run, during the run and at its end.
 
 mod epoch;
 mod progress;
@@ -22,86 +22,87 @@ use crate::provenance::Provenance;
 use crate::said::Said;
 use crate::trial::PipelineTrial;
 
-/// Known before the first epoch.
+/// Facts of a run that are known before the first epoch.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Started {
     /// The data set's name.
     pub dataset: String,
-    /// Vertices.
+    /// Number of vertices.
     pub vertices: u64,
-    /// Directed edges.
+    /// Number of directed edges.
     pub edges: u64,
-    /// Features of a vertex.
+    /// Number of features of a vertex.
     pub features: u64,
-    /// What is to be learnt.
+    /// Task to be learnt.
     #[serde(default)]
     pub task: TaskType,
-    /// How good a model is.
+    /// Metric of the run.
     #[serde(default)]
     pub metric: Metric,
-    /// Classes, labels or numbers; of links the columns of an embedding.
+    /// Number of classes, labels or regression targets. For link prediction, number of columns of
+    /// an embedding.
     pub classes: u64,
-    /// How many graphs there are, where it is not one.
+    /// Number of graphs, if the data set is not a single graph.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graphs: Option<u32>,
-    /// Links that are trained with, that choose between models, and that are reported; `None` where
-    /// none are predicted.
+    /// Number of training, validation and test links. `None` if the task is not link prediction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub links: Option<[u64; 3]>,
     /// For instance `gcn 1433-16-7`.
     pub model: String,
-    /// Values trained.
+    /// Number of trained values.
     pub parameters: u64,
-    /// Vertex intervals.
+    /// Number of vertex intervals.
     pub intervals: u32,
     /// Compute threads.
     pub threads: u32,
-    /// Epochs a seed.
+    /// Number of epochs of each seed.
     pub epochs: u32,
-    /// The seeds that will run.
+    /// Seeds that will run.
     pub seeds: Vec<u64>,
-    /// Seconds from the call to here: data and its order, kernels, plan.
+    /// Seconds from the call to the start of training: data and its order, kernels, plan.
     pub setup_seconds: f64,
-    /// The settings that follow from data and model.
+    /// Settings that follow from data and model.
     #[serde(default)]
     pub settings: Vec<Said>,
-    /// Where the host of functions is, and by what their number was cut; `None` where nothing is
-    /// charged.
+    /// Location of the functions' host, and the limit that reduced the number of functions. `None`
+    /// if nothing is charged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub functions: Option<Outlook>,
 }
 
-/// Known before the first further epoch of a run that goes on.
+/// Facts of a resumed run that are known before its first further epoch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Resumed {
-    /// The seed that it goes on with.
+    /// Seed with which the run resumes.
     pub seed: u64,
-    /// The last epoch of it that is done.
+    /// Last finished epoch of that seed.
     pub epoch: u32,
-    /// Epochs of all seeds that are done.
+    /// Number of finished epochs of all seeds.
     pub epochs_done: u64,
-    /// Checkpoints that could not be used, and why.
+    /// Checkpoints that could not be used, with the reasons.
     pub damaged: Vec<String>,
-    /// What is not as it was, where the run goes on all the same.
+    /// Differences from the original run that do not prevent it from resuming.
     pub differences: Vec<String>,
 }
 
-/// How good a model is. Shares are of 1.
+/// Quality of a model by one metric. Shares are between 0 and 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Metrics {
-    /// By which measure.
+    /// Metric of the values below.
     #[serde(default)]
     pub metric: Metric,
-    /// On the training vertices; `None` where there are none, or the measure has no value.
+    /// Value on the training vertices. `None` if there are none, or if the metric is undefined on
+    /// them.
     pub train: Option<f64>,
-    /// On the validation vertices.
+    /// Value on the validation vertices, or `None` as for `train`.
     pub validation: Option<f64>,
-    /// On the test vertices.
+    /// Value on the test vertices, or `None` as for `train`.
     pub test: Option<f64>,
 }
 
 impl Metrics {
-    /// That of a part of the data.
+    /// Returns the value on a part of the data.
     #[must_use]
     pub fn of(&self, part: Part) -> Option<f64> {
         match part {
@@ -111,36 +112,37 @@ impl Metrics {
         }
     }
 
-    /// The validation metric, so that more is better; `None` if it has no value, or one that is not
-    /// a number.
+    /// Returns the validation metric, negated if smaller is better. `None` if it has no value or is
+    /// NaN.
     #[must_use]
     pub fn goodness(&self) -> Option<f64> {
         self.goodness_on(Part::Validation)
     }
 
-    /// The metric of a part of the data, so that more is better; `None` as for
-    /// [`Metrics::goodness`].
+    /// Returns the metric of a part of the data, negated if smaller is better. `None` if it has no
+    /// value or is NaN.
     #[must_use]
     pub fn goodness_on(&self, part: Part) -> Option<f64> {
         self.of(part).filter(|found| !found.is_nan()).map(|found| self.metric.goodness(found))
     }
 }
 
-/// How far a seed came to `run.until`.
+/// Progress of a seed towards `run.until`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Target {
-    /// The target.
+    /// Target of the run.
     pub until: Until,
-    /// The first evaluated epoch that reached it; `None`: none did.
+    /// First evaluated epoch that reached the target. `None` if none did.
     pub epoch: Option<u32>,
-    /// Seconds of training until then, evaluations apart; of all epochs where none reached it.
+    /// Seconds of training until that epoch, without evaluations. If no epoch reached the target,
+    /// seconds of all epochs.
     pub seconds: f64,
-    /// The best value of an evaluated epoch; `None` where there was none.
+    /// Best value of an evaluated epoch. `None` if there is none.
     pub best: Option<f64>,
 }
 
 impl Target {
-    /// Of a seed's epochs.
+    /// Creates the report from the epochs of a seed.
     pub(crate) fn of(until: Until, epoch: Option<u32>, epochs: &[EpochReport]) -> Self {
         let counted = |report: &&EpochReport| epoch.is_none_or(|epoch| report.epoch <= epoch);
         let better = |best: Metrics, found: Metrics| {
@@ -153,276 +155,281 @@ impl Target {
     }
 }
 
-/// One seed, finished.
+/// Report of a finished seed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SeedReport {
     /// The seed.
     pub seed: u64,
-    /// The last epoch.
+    /// Last epoch.
     pub epochs: u32,
-    /// The last epoch's loss.
+    /// Loss of the last epoch.
     pub loss: f64,
-    /// After the last epoch.
+    /// Metrics after the last epoch.
     #[serde(alias = "accuracy")]
     pub metrics: Metrics,
-    /// The epoch with the best validation metric; `None` where none was chosen among evaluated
-    /// epochs.
+    /// Epoch with the best validation metric. `None` if none was chosen among evaluated epochs.
     pub best: Option<BestEpoch>,
-    /// The epoch whose model is written, where it is not the last (`run.keep`).
+    /// Epoch whose model is written, if it is not the last (`run.keep`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_epoch: Option<u32>,
-    /// After how many epochs without a better validation metric it was stopped (`run.patience`);
-    /// `None`: it was not.
+    /// Number of epochs without a better validation metric at which early stopping (`run.patience`)
+    /// ended the seed. `None` if it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_early: Option<u32>,
-    /// How far it came to `run.until`; `None` where there was none.
+    /// Progress towards `run.until`. `None` if the run has no target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
-    /// After which epoch the validation metric had come to `pipeline.synchronous_at`; `None`: it
-    /// did not, or none was set.
+    /// Epoch after which the validation metric had reached `pipeline.synchronous_at`. `None` if it
+    /// did not, or if the setting is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub synchronised_after: Option<u32>,
-    /// SHA-256 of the weights that are written, hexadecimal.
+    /// SHA-256 of the written weights, hexadecimal.
     pub model_digest: String,
-    /// The quality of the written model, class by class; `None` for numbers, and where nothing is
-    /// known to compare with.
+    /// Quality of the written model, class by class. `None` for regression, and if there are no
+    /// known labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quality: Option<Quality>,
 }
 
 impl SeedReport {
-    /// The metrics of the model that is written.
+    /// Returns the metrics of the written model.
     #[must_use]
     pub fn written(&self) -> Metrics {
         self.kept_epoch.and(self.best).map_or(self.metrics, |best| best.metrics)
     }
 }
 
-/// Workers of a run.
+/// Traffic of a run's workers, and the cost of their failures.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkersUsed {
-    /// Each place.
+    /// Traffic of each worker.
     pub places: Vec<Traffic>,
-    /// Steps that were done again for the rows that a failed worker had kept.
+    /// Number of steps repeated for the rows that a failed worker had stashed.
     pub again: u64,
-    /// Steps that redundant computation (`workers.shadows`) did a second time in advance.
+    /// Number of steps that redundant computation (`workers.shadows`) did a second time in advance.
     #[serde(default)]
     pub redundant: u64,
-    /// Steps that were in flight at a worker when it failed.
+    /// Number of steps that were in flight at a worker when it failed.
     pub retries: u64,
-    /// Times that the run went back to its log of the weights, where workers own these.
+    /// Number of rollbacks to a snapshot of the weights, if workers own the weights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub returns: Option<u64>,
 }
 
-/// Attempts at tasks beyond the one each that was committed.
+/// Counts of attempts at tasks, by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempts {
-    /// Answers committed: one a task.
+    /// Number of committed answers: one per task.
     pub committed: u64,
-    /// New attempts after a failure.
+    /// Number of new attempts after a failure.
     pub retries: u64,
-    /// New attempts beside one that took too long.
+    /// Number of new attempts in addition to one that took too long.
     pub relaunches: u64,
-    /// Answers dropped because another attempt had been committed.
+    /// Number of answers dropped because another attempt had been committed.
     pub duplicates: u64,
-    /// Answers dropped because their epoch or evaluation was over.
+    /// Number of answers dropped because their epoch or evaluation was over.
     pub late: u64,
-    /// Attempts under way that a stop ended.
+    /// Number of attempts in flight that a stop cancelled.
     pub cancelled: u64,
 }
 
-/// The vertices' order, where it is not the data set's.
+/// Vertex order, if it is not that of the data set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ordered {
-    /// As `run.order` has it.
+    /// Name of the order, as in `run.order`.
     pub name: String,
-    /// Finding it and moving the data set into it.
+    /// Seconds to compute the order and to move the data set into it.
     pub seconds: f64,
 }
 
-/// How old the rows were that gathers read of other intervals, in asynchronous epochs.
+/// Ages of the rows that gathers read of other intervals, in asynchronous epochs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RowsByAge {
-    /// Rows read, over all gathers.
+    /// Number of rows read, over all gathers.
     pub rows: u64,
-    /// The share of those so many epochs older than the gather's own, from 0.
+    /// Share of the rows by age: entry i is for rows i epochs older than the epoch of the gather.
     pub shares: Vec<f64>,
 }
 
-/// Who helps the driver's thread.
+/// Kind of the helpers of the driver's thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Helpers {
     /// Functions (`executor.functions`).
     Functions,
-    /// Compute threads besides the driver's (`run.threads`).
+    /// Compute threads in addition to the driver's (`run.threads`).
     Threads,
 }
 
-/// How many helpers a run had.
+/// Number of helpers of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HelpersUsed {
-    /// Which.
+    /// Kind of the helpers.
     pub what: Helpers,
-    /// True if an autotuner said how many.
+    /// True if an autotuner chose the number.
     pub auto: bool,
-    /// The fewest that might work at once.
+    /// Minimum of the limit on concurrent helpers.
     pub least: u32,
-    /// As many as might work at last.
+    /// Last limit on concurrent helpers.
     pub last: u32,
-    /// The most.
+    /// Maximum of the limit on concurrent helpers.
     pub most: u32,
-    /// How often the number changed.
+    /// Number of changes of the limit.
     pub changes: u64,
-    /// Why it was the last one.
+    /// Reason for the last limit.
     pub why: String,
-    /// By what the number that was asked for was cut, where it was.
+    /// Limit that reduced the requested number of helpers, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<Cut>,
-    /// Attempts at tasks that helpers ended.
+    /// Number of task attempts that helpers finished.
     pub tasks: u64,
-    /// Others: the host's, or the driver's thread's.
+    /// Number of task attempts that the host or the driver's thread finished.
     pub own_tasks: u64,
 }
 
-/// An autotuner's decision.
+/// Decision of the autotuner.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Chosen {
-    /// Of what.
+    /// Kind of the helpers.
     pub what: Helpers,
     /// Seconds since the run's first epoch began.
     pub seconds: f64,
-    /// How many until then.
+    /// Number of helpers before the decision.
     pub from: u32,
-    /// How many from then on.
+    /// Number of helpers after the decision.
     pub to: u32,
-    /// Why.
+    /// Reason for the decision.
     pub why: String,
 }
 
-/// The whole run.
+/// Report of the whole run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Summary {
     /// The data set's name.
     pub dataset: String,
     /// For instance `gcn 1433-16-7`.
     pub model: String,
-    /// Each seed, in order.
+    /// Reports of the seeds, in order.
     pub seeds: Vec<SeedReport>,
-    /// By which measure the following are.
+    /// Metric of the fields that follow.
     #[serde(default)]
     pub metric: Metric,
     /// Mean over seeds of the test metric after the last epoch.
     #[serde(alias = "test_accuracy")]
     pub test_metric: Option<f64>,
-    /// Its standard deviation over seeds (n - 1; 0 for one).
+    /// Standard deviation of `test_metric` over seeds (n - 1; 0 for one seed).
     #[serde(alias = "test_accuracy_std")]
     pub test_metric_std: Option<f64>,
     /// Mean over seeds of the test metric at the best validation metric.
     #[serde(alias = "test_accuracy_at_best_validation")]
     pub test_metric_at_best_validation: Option<f64>,
-    /// The reasons why the metric is undefined, by part of the data; empty if it has a value on
-    /// each part with rows.
+    /// Reasons why the metric is undefined, by part of the data. Empty if it has a value on each
+    /// part with rows.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub undefined_metrics: BTreeMap<String, String>,
-    /// Median over all epochs of all seeds.
+    /// Median seconds of an epoch, over all epochs of all seeds.
     pub epoch_seconds_median: f64,
-    /// From the call to the summary; of a run that went on, the time until its checkpoint besides.
+    /// Seconds from the call to the summary. For a resumed run, the time until its checkpoint is
+    /// included.
     pub total_seconds: f64,
-    /// The process's peak resident memory.
+    /// Peak resident memory of the process, in bytes.
     pub peak_memory_bytes: u64,
-    /// The settings that follow from data and model, and where each is from.
+    /// Settings that follow from data and model, with the origin of each.
     #[serde(default)]
     pub settings: Vec<Said>,
-    /// The first seed's weights, SHA-256, hexadecimal.
+    /// SHA-256 of the first seed's weights, hexadecimal.
     pub model_digest: String,
-    /// Which processors give the same bits; where functions of another class took part, all that
-    /// did, joined by ` + `.
+    /// Numeric class of the processors, which determines the bits of the results. If functions of
+    /// other classes took part, all classes, joined by ` + `.
     pub numeric_class: String,
-    /// Vertex intervals.
+    /// Number of vertex intervals.
     pub intervals: u32,
     /// Compute threads.
     pub threads: u32,
-    /// In which order the vertices lay in memory; `None`: the data set's.
+    /// Order of the vertices in memory. `None` if it is that of the data set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<Ordered>,
-    /// Who ran tasks.
+    /// Name of the executor.
     pub executor: String,
-    /// Tasks run, attempts included.
+    /// Number of tasks run, including repeated attempts.
     pub tasks: u64,
-    /// How old gathered rows were; `None` where none could be older than their epoch.
+    /// Ages of gathered rows. `None` if none could be older than their epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows_by_age: Option<RowsByAge>,
-    /// How the pipeline's settings were chosen, where trials did; a run that went on elsewhere has
-    /// its settings alone.
+    /// Trials that chose the pipeline's settings. A run that was resumed elsewhere has only the
+    /// settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial: Option<PipelineTrial>,
-    /// How many functions, or threads of an autotuner's, were at work; `None` for a fixed number of
+    /// Number of functions, or of threads that an autotuner chose. `None` for a fixed number of
     /// threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub helpers: Option<HelpersUsed>,
-    /// How attempts at tasks ended that did not count, in this process; `None` with the local
-    /// executor.
+    /// Counts of task attempts in this process, by outcome. `None` with the local executor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts: Option<Attempts>,
-    /// Messages of workers and the cost of losses, in this process; `None` without workers.
+    /// Messages of workers and the cost of their failures, in this process. `None` without workers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<WorkersUsed>,
     /// Result of the audit, in this process. `None` if nothing was audited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audit: Option<AuditReport>,
-    /// What the run used of what is charged for, as the service saw it; `None` where nothing is.
+    /// Bill of the run's charged resources, as the service measured them. `None` if nothing is
+    /// charged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bill: Option<Bill>,
-    /// What that costs.
+    /// Cost of the bill.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
-    /// True if there is no `predictions.npz`: rows are tokens, whose scores were not asked for.
+    /// True if there is no `predictions.npz` because rows are tokens and nobody asked for their
+    /// scores.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_predictions: bool,
     /// True if the run folder has no `predictions.npz` because a function trained the run and
     /// nobody asked for its predictions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub predictions_left_out: bool,
-    /// True if the run was asked to stop before its last epoch. (Early stops are told seed by
-    /// seed.)
+    /// True if the run was asked to stop before its last epoch. Early stops are reported for each
+    /// seed.
     pub stopped: bool,
     /// Data, settings, kernels, version and machine of the run. `None` in the summaries of Eciton
     /// 0.1.0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance: Option<Provenance>,
-    /// Where everything was written; `None` if nothing was.
+    /// Run folder. `None` if nothing was written.
     pub run_dir: Option<PathBuf>,
 }
 
-/// Hears of a run while it goes on.
+/// Receiver of the reports of a run.
 pub trait Observer {
-    /// Everything is loaded and planned.
+    /// Reports that everything is loaded and planned.
     fn started(&mut self, _: &Started) {}
-    /// The run goes on where a process before this one was; after [`Observer::started`].
+    /// Reports that the run resumes where an earlier process ended. Called after
+    /// [`Observer::started`].
     fn resumed(&mut self, _: &Resumed) {}
-    /// An epoch is over.
+    /// Reports the end of an epoch.
     fn epoch(&mut self, _: &EpochReport) {}
-    /// An epoch or an evaluation takes longer than a second: its progress, twice a second.
+    /// Reports the progress of an epoch or an evaluation that takes longer than a second, twice a
+    /// second.
     fn progress(&mut self, _: &Progress) {}
-    /// Trials of the pipeline have chosen its settings; before [`Observer::started`].
+    /// Reports that trials have chosen the pipeline's settings. Called before
+    /// [`Observer::started`].
     fn tried(&mut self, _: &PipelineTrial) {}
-    /// A seed is over.
+    /// Reports the end of a seed.
     fn seed(&mut self, _: &SeedReport) {}
-    /// The autotuner has decided; also that a number stays.
+    /// Reports a decision of the autotuner, also if the number stays.
     fn chosen(&mut self, _: &Chosen) {}
-    /// For so many seconds nothing has ended that is under way: what the run waits for.
+    /// Reports that no task in flight has ended for `_seconds`, with the conditions that the run
+    /// waits for.
     fn stalled(&mut self, _seconds: u64, _waits_for: &[String]) {}
-    /// The run waits for workers: where they dial. One line.
+    /// Reports that the run waits for workers, with the address to connect to. One line.
     fn waiting(&mut self, _text: &str) {}
-    /// Something is not as it should be, and the run goes on all the same. One line.
+    /// Reports a problem that does not end the run. One line.
     fn warning(&mut self, _text: &str) {}
-    /// A kernel wrote a line to its log.
+    /// Reports a line that a kernel wrote to its log.
     fn log(&mut self, _kernel: &str, _line: &str) {}
 }
 
-/// Hears nothing.
+/// Observer that ignores all reports.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;
 

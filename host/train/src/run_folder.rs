@@ -90,22 +90,23 @@ const CURVE: &str = "curve.svg";
 const SUMMARY: &str = "summary.json";
 pub(crate) const MODEL: &str = "model.safetensors";
 pub(crate) const PREDICTIONS: &str = "predictions.npz";
-/// The model until it is whole.
+/// Name of the model file until it is complete.
 const MODEL_PARTIAL: &str = "model.safetensors.partial";
-/// The file that keeps room on the disk for a model and the records beside it.
+/// File that reserves disk space for a model and the records next to it.
 const ROOM: &str = ".room";
-/// Bytes for the records.
+/// Number of bytes reserved for the records.
 const ROOM_BYTES: u64 = 256 << 10;
-/// Lines of `metrics.jsonl` are written out from so many bytes on.
+/// Buffered bytes from which on lines of `metrics.jsonl` are written out.
 const LINES_BYTES: usize = 1 << 16;
 
-/// What follows the run's name in that of a temporary folder, before so many drawn characters.
+/// Suffix of the run's name in the name of a temporary folder. Random characters follow it.
 const PARTIAL: &str = ".partial-";
 const RANDOM_CHARS: usize = 6;
-/// Longest name that a temporary folder's begins with: file systems take names of 255 bytes.
+/// Maximum length of the run's name in that of a temporary folder. File systems accept names of 255
+/// bytes.
 const MAX_NAME_BYTES: usize = 200;
 
-/// Held while a run's folder, or the place of its checkpoints, is made.
+/// Lock held while a run folder, or the folder of its checkpoints, is made.
 static MAKING: Mutex<()> = Mutex::new(());
 
 /// Keeps every run of this process from making folders until the guard is dropped. A process that
@@ -115,7 +116,7 @@ pub fn hold_folders() -> MutexGuard<'static, ()> {
     MAKING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The folder of a further seed.
+/// Returns the name of the folder of a further seed.
 fn seed_folder(seed: u64) -> String {
     format!("seed-{seed}")
 }
@@ -127,11 +128,11 @@ pub struct RunFolder {
     metrics: Lines,
     partial: TempDir,
     parents: Parents,
-    /// As given, for messages.
+    /// Path as given, for messages.
     path: PathBuf,
-    /// Absolute, and behind the link if `path` is one.
+    /// Absolute path. If `path` is a link, the path that it points to.
     target: PathBuf,
-    /// True if there may be a folder in its place, which goes when this one is whole.
+    /// True if a folder may exist at the target. It is removed once this one is complete.
     replaces: bool,
 }
 
@@ -145,11 +146,12 @@ impl RunFolder {
         Self::beside(path, vacant(path)?, false)
     }
 
-    /// As [`RunFolder::create`] for a run that goes on: its own folder may be there, as it was when
-    /// the run was stopped. That stays until this one takes its place.
+    /// Creates the folder of a resumed run like [`RunFolder::create`]. The run's own folder may
+    /// exist, as it was when the run was stopped. It stays until this one replaces it.
     ///
     /// # Errors
-    /// The same, but for a folder that has a run's configuration.
+    /// The errors of [`RunFolder::create`], except for a folder that contains the configuration of
+    /// a run.
     pub(crate) fn create_over(path: &Path) -> Result<Self> {
         if !path.join(CONFIG).is_file() {
             return Self::create(path);
@@ -189,14 +191,15 @@ impl RunFolder {
         self.write(SCHEMA, &bytes)
     }
 
-    /// Writes what makes the run, and returns the file's content.
+    /// Writes the versions that made the run, and returns the content of the file.
     pub(crate) fn write_versions(&mut self, versions: &Versions) -> Result<Vec<u8>> {
         let bytes = record::json(versions, &self.path.join(VERSIONS))?;
         self.write(VERSIONS, &bytes)?;
         Ok(bytes)
     }
 
-    /// Whether ids can be written: words may be too long. Worth asking before the first epoch.
+    /// Checks that ids can be written, because texts may be too long. Callers check this before the
+    /// first epoch.
     ///
     /// # Errors
     /// [`Error::Limit`] above [`MAX_WORDS_BYTES`].
@@ -204,32 +207,32 @@ impl RunFolder {
         predictions::check_ids(ids, &self.path.join(PREDICTIONS))
     }
 
-    /// Where it will lie: absolute, and behind the link if that is one.
+    /// Returns the absolute path of the finished folder. If the path is a link, it is resolved.
     pub(crate) fn target(&self) -> &Path {
         &self.target
     }
 
-    /// The name of the temporary folder.
+    /// Returns the name of the temporary folder.
     pub(crate) fn partial_name(&self) -> String {
         self.partial.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Writes out the lines of `metrics.jsonl`; where they are for now.
+    /// Writes out the lines of `metrics.jsonl`, and returns its temporary path.
     pub(crate) fn flush_metrics(&mut self) -> Result<PathBuf> {
         self.metrics.flush().map_err(writing(&self.path.join(METRICS)))?;
         Ok(self.partial.path().join(METRICS))
     }
 
-    /// Adds lines to `metrics.jsonl` as they were.
+    /// Appends existing lines to `metrics.jsonl` unchanged.
     pub(crate) fn append_lines(&mut self, lines: &[u8]) {
         self.metrics.append(lines);
     }
 
-    /// Takes room on the disk for a model of so many bytes, until [`RunFolder::release`]: whether
-    /// that fits is known before the first epoch.
+    /// Reserves disk space for a model of this size until [`RunFolder::release`]. This reports a
+    /// full disk before the first epoch.
     ///
     /// # Errors
-    /// What the operating system refuses.
+    /// An error of the operating system.
     pub(crate) fn reserve(&mut self, model_bytes: u64) -> Result<()> {
         let bytes = model_bytes.saturating_add(ROOM_BYTES);
         let fill = || {
@@ -239,22 +242,22 @@ impl RunFolder {
         fill().map(drop).map_err(writing(&self.path.join(MODEL)))
     }
 
-    /// Gives that room back: it is written to now.
+    /// Releases the reserved disk space, because the model is about to be written.
     pub(crate) fn release(&mut self) {
         let _ = fs::remove_file(self.partial.path().join(ROOM));
     }
 
-    /// Where a seed's model lies for now.
+    /// Returns the temporary path of a seed's model.
     pub(crate) fn model_of(&self, seed: Option<u64>) -> PathBuf {
         let folder = seed.map_or_else(PathBuf::new, |seed| seed_folder(seed).into());
         self.partial.path().join(folder).join(MODEL)
     }
 
-    /// Adds a line to `metrics.jsonl`. Lines are buffered, and kept while the disk is full: that is
-    /// an error at the end.
+    /// Adds a line to `metrics.jsonl`. Lines are buffered, and stay in memory while the disk is
+    /// full. If it is still full at the end, the run fails with an error.
     ///
     /// # Errors
-    /// A report that is no JSON.
+    /// A report that cannot be written as JSON.
     pub fn append_metrics(&mut self, report: &EpochReport) -> Result<()> {
         let line = serde_json::to_vec(report).map_err(std::io::Error::from);
         let mut line = line.map_err(|e| writing(&self.path.join(METRICS))(e))?;
@@ -263,7 +266,7 @@ impl RunFolder {
         Ok(())
     }
 
-    /// Removes all lines of `metrics.jsonl` but a number of first ones. Returns these.
+    /// Removes all lines of `metrics.jsonl` except the first `count`, and returns these.
     ///
     /// # Errors
     /// A file that cannot be read or written.
@@ -281,16 +284,16 @@ impl RunFolder {
         Ok(lines)
     }
 
-    /// Where the first seed's model and predictions go.
+    /// Returns the folder of the first seed's model and predictions.
     pub fn top(&mut self) -> SeedFolder<'_> {
         let (real, path) = (self.partial.path().to_owned(), self.path.clone());
         SeedFolder { real, path, folder: PhantomData }
     }
 
-    /// Where a further seed's model and predictions go: `seed-N/`.
+    /// Returns the folder of a further seed's model and predictions: `seed-N/`.
     ///
     /// # Errors
-    /// What the operating system refuses.
+    /// An error of the operating system.
     pub fn seed(&mut self, seed: u64) -> Result<SeedFolder<'_>> {
         let name = seed_folder(seed);
         let (real, path) = (self.partial.path().join(&name), self.path.join(name));
@@ -318,18 +321,19 @@ impl RunFolder {
         self.write(CURVE, svg.as_bytes())
     }
 
-    /// Moves the folder to its place, and returns that as it was given.
+    /// Moves the folder to its final path, and returns the path as it was given.
     ///
     /// # Errors
     /// [`Error::Unfinished`] unless configuration, versions, summary and the first seed's model are
-    /// written. [`Error::Publish`] where something came into its place meanwhile: then, and only
-    /// then, what was written is kept, and the error says where.
+    /// written. [`Error::Publish`] if another file or folder was created at this path in the
+    /// meantime. Only in that case the temporary folder stays, and the error has its path.
     pub fn finish(self) -> Result<PathBuf> {
         self.publish(false).map_err(|(_, error)| error)
     }
 
-    /// As [`RunFolder::finish`]; `durable` forces everything to disk before it is in its place, and
-    /// the place after it. An error has the folder beside it, unless it was moved or is kept.
+    /// Finishes the folder like [`RunFolder::finish`]. If `durable` is set, everything is forced to
+    /// disk before the move, and its parent folder after it. An error carries the temporary folder,
+    /// unless it was moved or is kept.
     pub(crate) fn publish(
         mut self,
         durable: bool,
@@ -338,13 +342,14 @@ impl RunFolder {
             return Err((Some(Box::new(self)), error));
         }
         let Self { metrics, partial, mut parents, path, target, replaces } = self;
-        // Systems that let no open file be moved.
+        // Some systems move no open file.
         drop(metrics);
         let partial = partial.keep();
         let moved = match replaces {
             true => replace(&partial, &target),
             false => fs::rename(&partial, &target).or_else(|error| {
-                // Systems that put no folder in an empty one's place; one that is not empty stays.
+                // Some systems cannot rename a folder over an empty one. One that is not empty
+                // stays.
                 fs::remove_dir(&target).map_err(|_| error).and_then(|()| fs::rename(&partial, &target))
             }),
         };
@@ -359,7 +364,7 @@ impl RunFolder {
         Ok(path)
     }
 
-    /// Writes out what is held back, and looks whether all is there.
+    /// Writes the buffered lines, and checks that all files exist.
     fn complete(&mut self, durable: bool) -> Result<()> {
         self.release();
         self.metrics.flush().map_err(writing(&self.path.join(METRICS)))?;
@@ -374,13 +379,13 @@ impl RunFolder {
         Ok(())
     }
 
-    /// Returns whether it has a model that would be lost with it: nothing older is in its place.
+    /// Returns true if the folder has a model, and no older run folder exists at its final path.
     pub(crate) fn has_model(&self) -> bool {
         !self.replaces && self.partial.path().join(MODEL).is_file()
     }
 
-    /// Puts what there is in its place: a run that could not be written whole, with a model that
-    /// was. Returns the folder as it was given, and its files.
+    /// Moves an incomplete run that has a model to its final path. Returns the path as it was
+    /// given, and the names of the files.
     pub(crate) fn salvage(mut self) -> (PathBuf, Vec<String>) {
         self.release();
         let _ = self.metrics.flush();
@@ -399,12 +404,12 @@ impl RunFolder {
     }
 }
 
-/// Passes on what came of writing a file; removes what is there of one that was not written whole.
+/// Returns the result of writing a file. Removes the file if it was not written completely.
 fn whole<T>(place: &Path, written: std::io::Result<T>) -> std::io::Result<T> {
     written.inspect_err(|_| drop(fs::remove_file(place)))
 }
 
-/// Lines that are held back, and kept while they cannot be written.
+/// Buffered lines. They stay in memory while they cannot be written.
 #[derive(Debug)]
 struct Lines {
     file: File,
@@ -415,7 +420,7 @@ impl Lines {
     fn append(&mut self, lines: &[u8]) {
         self.unwritten.extend_from_slice(lines);
         if self.unwritten.len() >= LINES_BYTES {
-            // Said at the end, if there is still no room by then.
+            // An error is reported at the end, if there is still no space then.
             let _ = self.flush();
         }
     }
@@ -439,7 +444,7 @@ impl Lines {
     }
 }
 
-/// A temporary folder for a run called `name`.
+/// Creates a temporary folder for a run called `name`.
 fn temporary(parent: &Path, name: &std::ffi::OsStr) -> std::io::Result<TempDir> {
     let mut prefix = std::ffi::OsString::from(".");
     if name.len() <= MAX_NAME_BYTES {
@@ -449,7 +454,7 @@ fn temporary(parent: &Path, name: &std::ffi::OsStr) -> std::io::Result<TempDir> 
     tempfile::Builder::new().prefix(&prefix).rand_bytes(RANDOM_CHARS).tempdir_in(parent)
 }
 
-/// Puts a folder in another one's place, and removes that. A process that is killed in between
+/// Replaces a folder by another one, and removes the old one. A process that is killed in between
 /// leaves both under temporary names, and the run's checkpoints.
 fn replace(new: &Path, target: &Path) -> std::io::Result<()> {
     let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
@@ -467,7 +472,7 @@ fn replace(new: &Path, target: &Path) -> std::io::Result<()> {
     moved
 }
 
-/// The names in a folder, in order.
+/// Returns the names in a folder, in order.
 pub(crate) fn files(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<_> = entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect();
@@ -475,7 +480,7 @@ pub(crate) fn files(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The place of one seed's model and predictions in a [`RunFolder`].
+/// Folder of one seed's model and predictions in a [`RunFolder`].
 #[derive(Debug)]
 pub struct SeedFolder<'a> {
     real: PathBuf,
@@ -484,7 +489,7 @@ pub struct SeedFolder<'a> {
 }
 
 impl SeedFolder<'_> {
-    /// Removes predictions that could not be written whole.
+    /// Removes predictions that were not written completely.
     pub(crate) fn discard_predictions(&mut self) {
         let _ = fs::remove_file(self.real.join(PREDICTIONS));
     }
@@ -548,18 +553,18 @@ impl SeedFolder<'_> {
     }
 }
 
-/// Returns whether `name` is that of a temporary folder of a run called `run`.
+/// Returns true if `name` is the name of a temporary folder of a run called `run`.
 pub(crate) fn is_partial(name: &str, run: &str) -> bool {
     let drawn = name.strip_prefix('.').and_then(|rest| rest.strip_prefix(run)?.strip_prefix(PARTIAL));
     drawn.is_some_and(|d| d.len() == RANDOM_CHARS && d.bytes().all(|b| b.is_ascii_alphanumeric()))
 }
 
-/// Returns whether there is a finished run: its folder comes into its place whole.
+/// Returns true if `path` is a finished run, whose folder appears only when it is complete.
 pub(crate) fn is_run(path: &Path) -> bool {
     path.join(SUMMARY).is_file()
 }
 
-/// Returns whether there is what was kept of a run that could not be written whole.
+/// Returns true if `path` has the files of a run that could not be written completely.
 pub(crate) fn is_begun(path: &Path) -> bool {
     path.join(CONFIG).is_file() && path.join(MODEL).is_file()
 }
@@ -573,7 +578,8 @@ fn sync_all(folder: &Path) -> std::io::Result<()> {
     sync_folder(folder)
 }
 
-/// Where a folder called `path` would really lie, if that is free or an empty folder.
+/// Returns the absolute path of a folder that is to be created at `path`, with links resolved.
+/// Fails unless the path is free or an empty folder.
 fn vacant(path: &Path) -> Result<PathBuf> {
     if path.file_name().is_none() {
         return Err(Error::Name { path: path.to_owned() });
@@ -605,8 +611,8 @@ fn vacant(path: &Path) -> Result<PathBuf> {
     Err(occupied(format!("a folder with {}", names.join(", "))))
 }
 
-/// Folders that were made for a run folder to lie in, the deepest first; removed if it comes to
-/// nothing.
+/// Parent folders that were made for a run folder, the deepest first. They are removed if the run
+/// folder is not finished.
 #[derive(Debug)]
 struct Parents(Vec<PathBuf>);
 
@@ -626,7 +632,7 @@ impl Parents {
 impl Drop for Parents {
     fn drop(&mut self) {
         for folder in &self.0 {
-            // One that others use by now is not empty, and stays.
+            // A folder that is in use by now is not empty, and stays.
             let _ = fs::remove_dir(folder);
         }
     }
@@ -673,7 +679,7 @@ fn digests(folder: &Path, summary: &Summary) -> std::io::Result<BTreeMap<String,
     Ok(found)
 }
 
-/// Bytes of a file that are read at once for its digest.
+/// Number of bytes of a file that are read at once for its digest.
 const DIGEST_BYTES: usize = 1 << 16;
 
 /// Computes the SHA-256 of a file, hexadecimal.

@@ -42,45 +42,47 @@ use crate::strips::Stripped;
 use crate::trial::PipelineTrial;
 use crate::weights::{WeightState, Weights};
 
-/// What is about a call and not about its result.
+/// Options of a call that do not change its results.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// How many seeds: `run.seed` and those that follow it.
+    /// Number of seeds: `run.seed` and the numbers after it.
     pub seeds: u32,
-    /// The run folder; `None`: nothing is written.
+    /// Run folder. If `None`, nothing is written.
     pub out: Option<PathBuf>,
-    /// Built-in kernels are read from here instead, as `NAME.wasm` (`ECITON_KERNEL_DIR`; CI runs
-    /// the suites on kernels that it has just built).
+    /// Folder from which built-in kernels are read, as `NAME.wasm` (`ECITON_KERNEL_DIR`). CI runs
+    /// the test suites on kernels that it has just built.
     pub kernel_folder: Option<PathBuf>,
-    /// Where compiled kernels are kept.
+    /// Cache of compiled kernels.
     pub cache: CachePolicy,
-    /// Kernels' native code that was compiled elsewhere; `None`: it is compiled here.
+    /// Native code of kernels that was compiled elsewhere. If `None`, kernels are compiled here.
     pub code: Option<Arc<dyn SignedCode>>,
-    /// A fresh instance for every task; the result is the same.
+    /// Creates a fresh instance for every task. The result is the same.
     pub fresh_instances: bool,
-    /// Also write the rows before the last layer into `predictions.npz`; of links, whose embedding
-    /// is there anyway, they are not.
+    /// Also writes the rows before the last layer into `predictions.npz`. Ignored for links, whose
+    /// predictions are embeddings anyway.
     pub embeddings: bool,
-    /// Also write the scores of tokens into `predictions.npz`: a token has one for every token
-    /// there is. Those of other rows are written in any case, and these with the rows before the
-    /// last layer.
+    /// Also writes the scores of tokens into `predictions.npz`. A token has a score for every token
+    /// of the vocabulary. Other scores are always written. `embeddings` writes those of tokens as
+    /// well.
     pub scores: bool,
-    /// Predictions by so many strips of each image, side by side, in the place of whole images.
+    /// Number of strips, side by side, into which predictions cut each image. If `None`, images are
+    /// whole.
     pub strips: Option<u32>,
-    /// Workers that share the tasks of a prediction; `None`: threads of this machine do them.
+    /// Workers that share the tasks of a prediction. If `None`, threads of this machine run the
+    /// tasks.
     pub workers: Option<Workers>,
-    /// What is recorded beside the results, and repeated.
+    /// Events, traces and profiles to record or to replay.
     pub recording: Recording,
-    /// A pool's threads take what came last first: intervals then run as far apart as they may, one
-    /// after the other. For tests of what that does to asynchronous training.
+    /// Makes the threads of a pool take the newest task first, so that intervals run as far apart
+    /// as they may. Tests use it to check asynchronous training.
     pub newest_first: bool,
-    /// Asked from elsewhere: finish the epoch and end.
+    /// Request to end the run after its epoch, which other threads can set.
     pub stop: Arc<Stop>,
-    /// Time of the invocation of a function: the run pauses with a checkpoint before it is over,
+    /// Time limit of a function's invocation. Before it is over, the run pauses with a checkpoint
     /// and fails with [`Error::Paused`]. `None` for a run without a time limit.
     pub budget: Option<Budget>,
-    /// The epoch after which a run ends as one that was stopped, with its results and a checkpoint;
-    /// one that has come so far trains nothing. `None`, or the run's last epoch: it ends by itself.
+    /// Epoch after which a run ends like a stopped one, with its results and a checkpoint. A run
+    /// past this epoch trains nothing. If `None`, or the run's last epoch, the run ends by itself.
     pub pause_after: Option<u32>,
 }
 
@@ -106,60 +108,60 @@ impl Default for Options {
     }
 }
 
-/// The weights that a seed's training goes on from.
+/// Weights from which the training of a seed resumes.
 #[derive(Debug)]
 pub(crate) enum Earlier {
     State(WeightState),
     Point(Arc<Point>),
 }
 
-/// Where a seed's training stands when it goes on.
+/// State from which the training of a seed resumes.
 #[derive(Debug, Default)]
 pub(crate) struct Position {
     pub weights: Option<Earlier>,
     pub trained: Trained,
-    /// The last epoch; `None`: that of the configuration.
+    /// Last epoch to train. If `None`, the configuration decides.
     pub until: Option<u32>,
 }
 
 /// A run that is ready to start.
 pub(crate) struct Session {
     pub inputs: Inputs,
-    /// The model as it was written, with what the data settles.
+    /// Model settings of the configuration, completed from the data.
     settings: ModelSettings,
     scaled: NormaliseFeatures,
-    /// Origins of settings, by key, of a run that goes on: they have been said.
+    /// Origins of settings, by key, that a resumed run has recorded before.
     pub origins: BTreeMap<String, String>,
     pub program: Program,
-    /// Which of its stages are one task, and the program of these.
+    /// Fused stages of the program. `schedule` is the program of these.
     spans: Spans,
     schedule: Program,
     pub kernels: Kernels,
     pub threads: u32,
-    /// The model in strips, where that is asked for.
+    /// Model in strips, if [`Options::strips`] requests them.
     pub stripped: Option<Stripped>,
     evaluation: Evaluation,
     layers: Vec<Option<Arc<Layer>>>,
     rows: RowStore,
     pub weights: Weights,
-    /// What parts of batches are made from, where rounds have some.
+    /// Source of the micro-batches, if rounds have micro-batches.
     source: Option<Arc<Source>>,
     pub epochs: Epochs,
-    /// How the pipeline's settings were chosen, where trials did.
+    /// Trials that chose the pipeline's settings, if there were any.
     pub trial: Option<PipelineTrial>,
-    /// What `run.init` names, once it was read.
+    /// Weights of the file that `run.init` names, once it has been read.
     initial: Option<Initial>,
     engine: Engine,
     machine: Box<dyn Executor>,
-    /// How many functions or threads, where that is to be known.
+    /// Controller of the number of helpers: functions, or threads that an autotuner chooses.
     tuning: Option<Tuning>,
-    /// Where functions are charged for.
+    /// Price list, if functions are charged for.
     prices: Option<Prices>,
     pub counts: Counts,
-    /// The processes that answer, and the doubt about their answers.
+    /// Record of the processes that answer, and of doubts about their answers.
     pub doubts: Doubts,
     pub logs: Logs,
-    /// Of the data, where checkpoints may be written.
+    /// Fingerprint of the data, if checkpoints may be written.
     pub fingerprint: Option<Fingerprint>,
     stop: Arc<Stop>,
     pause_after: Option<u32>,
@@ -167,7 +169,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Names of the parameters that the run folder holds as signs and scales.
+    /// Returns the names of the parameters that the run folder stores as signs and scales.
     pub(crate) fn signs(&self) -> BTreeSet<String> {
         crate::signs::parameters(&self.program, &self.layers)
     }
@@ -204,8 +206,8 @@ impl Session {
         if config.executor.kind.has_workers() {
             settings.credit = eciton_exec::workers::CREDIT;
         }
-        // A step has a buffer for its gradients from when it is handed out. A record of events is
-        // repeated with any number of threads, so all its steps are handed out.
+        // A step has a gradient buffer from when it is submitted. A record of events can be
+        // replayed with any number of threads, so all its steps are submitted.
         let is_recorded = options.recording.events.is_some() || options.recording.replay.is_some();
         let is_limited = chooser.is_some() && settings.lanes.count == 0 && !is_recorded;
         if config.pipeline.mode == Mode::Async || is_limited && config.executor.kind.is_here() {
@@ -236,7 +238,7 @@ impl Session {
         let owners = match config.sums_stay() {
             false => Owners::default(),
             true => {
-                // The log lies beside the run folder, whose disk has room for a model.
+                // The snapshot is next to the run folder, whose disk has room for a model.
                 let beside = options.out.as_deref().and_then(std::path::Path::parent);
                 let folder = match beside {
                     Some(folder) if folder.as_os_str().is_empty() => PathBuf::from("."),
@@ -271,7 +273,8 @@ impl Session {
         let pool_settings = eciton_exec::Settings { threads, fresh_instances, newest_first, lanes };
         let local = LocalPool::new(pool_settings).map_err(Error::Threads)?;
         let charged = executor.kind.is_charged();
-        // Before anything is spent: a price list that cannot be read must not end a run.
+        // The price list is read before anything is spent, because an unreadable list must not end
+        // a run.
         let prices = charged.then(eciton_exec::prices).transpose()?;
         let lanes = (config.lanes.lanes.count > 0).then(|| {
             let (rows, parts) = parts(config, &inputs, &program);
@@ -295,7 +298,7 @@ impl Session {
         };
         let lanes = config.ring_lanes();
         let rows = RowStore::new(&schedule, parts, (&config.pipeline, &lanes), config.run.row_storage, &[])?;
-        // Where epochs run apart an evaluation is among them, or old rows outlast it.
+        // If epochs overlap, an evaluation runs among them, or old rows outlive it.
         let others: &[&RowStore] = if config.pipeline.row_versions() > 1 { &[] } else { &[&rows] };
         let (settings, format) = ((settings, threads), config.run.row_storage);
         let lanes = if config.workers.own() { config.lanes.lanes } else { Lanes::default() };
@@ -335,8 +338,8 @@ impl Session {
         })
     }
 
-    /// Refuses settings of the model that none of its layers reads, and a number of parts that a
-    /// batch cannot have.
+    /// Refuses settings of the model that none of its layers reads, and a number of micro-batches
+    /// that a batch cannot have.
     ///
     /// # Errors
     /// [`eciton_plan::Error::UnreadKey`], [`Error::Parts`].
@@ -345,7 +348,7 @@ impl Session {
         check_settings(&self.settings, &self.inputs, batches)
     }
 
-    /// The configuration with what followed from the data.
+    /// Returns the configuration with the settings that follow from the data.
     pub(crate) fn resolved(&self, config: &Config) -> Config {
         let mut resolved = config.clone();
         if let Some(initial) = &self.initial {
@@ -357,7 +360,7 @@ impl Session {
         if matches!(resolved.model.layers, Layers::Count(_)) {
             resolved.model.activation.get_or_insert(config.model.kind.activation());
         }
-        // Written in full: a folder of format 1 has no such key, and means another slope.
+        // The key is always written, because a folder of format 1 without it means another slope.
         if self.program.model.has_slope() {
             resolved.model.activation_slope.get_or_insert(LEAKY_SLOPE);
         }
@@ -367,7 +370,7 @@ impl Session {
         resolved
     }
 
-    /// The settings that follow from data and model, and where each is from.
+    /// Returns the settings that follow from data and model, with the origin of each.
     pub(crate) fn said(&self, config: &Config) -> Vec<Said> {
         let mut all = said::said(config, &self.program.model, &self.inputs, self.scaled);
         for said in &mut all {
@@ -378,7 +381,8 @@ impl Session {
         all
     }
 
-    /// Reads the weights that seeds begin from, unless that is done or there are none.
+    /// Reads the initial weights of `run.init`, unless they have been read or the setting is
+    /// absent.
     pub(crate) fn read_initial(&mut self, config: &Config) -> Result<()> {
         if self.initial.is_none() {
             self.initial = Initial::read(config, &self.program, &self.inputs.schema)?;
@@ -386,7 +390,7 @@ impl Session {
         Ok(())
     }
 
-    /// First values for a seed: those of `run.init`, else drawn ones.
+    /// Sets the initial weights of a seed: those of `run.init`, or else random ones.
     pub(crate) fn initialise(&mut self, config: &Config, seed: u64) -> Result<()> {
         self.read_initial(config)?;
         self.weights.initialise(&self.program, seed)?;
@@ -398,7 +402,7 @@ impl Session {
         Ok(())
     }
 
-    /// Trains one seed from fresh weights, or goes on `from` where it was.
+    /// Trains one seed from initial weights, or resumes it at `from`.
     pub(crate) fn train(
         &mut self,
         config: &Config,
@@ -408,7 +412,7 @@ impl Session {
         recorder: Option<&mut Recorder>,
     ) -> Result<Trained> {
         let mut from = from.unwrap_or_default();
-        // A checkpoint's file is let go of: its room is wanted for the next.
+        // The file of the checkpoint is closed, because the next one needs its disk space.
         match from.weights.take() {
             Some(Earlier::State(state)) => {
                 self.weights.initialise(&self.program, seed)?;
@@ -448,17 +452,19 @@ impl Session {
         trained.map_err(|error| self.explained(config, seed, error))
     }
 
-    /// Scores of all vertices with the weights as they are, without dropout.
+    /// Computes the scores of all vertices with the current weights, without dropout, and returns
+    /// their metrics.
     pub(crate) fn evaluate(&mut self, observer: &mut dyn Observer) -> Result<Metrics> {
         Ok(self.forward(None, observer)?.0)
     }
 
-    /// [`Session::evaluate`], and how good the model is beyond the metric.
+    /// Evaluates like [`Session::evaluate`]. Returns the quality of the model as well.
     pub(crate) fn judge(&mut self, observer: &mut dyn Observer) -> Result<(Metrics, Option<Quality>)> {
         self.forward(None, observer)
     }
 
-    /// The quality of what the last evaluation left; `None` where that are no scores.
+    /// Returns the quality from the scores of the last evaluation, or `None` if they were folded
+    /// and are not stored.
     pub(crate) fn quality(&self) -> Result<Option<Quality>> {
         let Evaluation { plan, rows, .. } = &self.evaluation;
         match plan.folds() {
@@ -467,7 +473,8 @@ impl Session {
         }
     }
 
-    /// The same by another evaluation than that of the session.
+    /// Evaluates with `other`, or with the evaluation of the session if it is `None`. Returns
+    /// metrics and quality.
     fn forward(
         &mut self,
         other: Option<&mut Evaluation>,
@@ -482,7 +489,8 @@ impl Session {
         loop {
             let machine = &mut *self.machine;
             match driver::forward(machine, engine, &stages, &mut state, Round(1), Some(&self.stop)) {
-                // Workers that own weights have gone or come: others get the log's.
+                // Workers that own weights have failed or joined. The snapshot's weights go to the
+                // others.
                 Err(Error::Gone { .. }) if returns < driver::MOST_RETURNS => {
                     returns += 1;
                     driver::restore(machine, &mut state)?;
@@ -493,7 +501,7 @@ impl Session {
         Ok((driver::measured(&stages)?, driver::quality(&stages)?))
     }
 
-    /// Waits for what a failure left under way: its leases are over then.
+    /// Waits for the tasks that are in flight after a failure, so that their leases end.
     pub(crate) fn settle(&mut self) {
         let mut late = Vec::new();
         loop {
@@ -510,23 +518,24 @@ impl Session {
         }
     }
 
-    /// Settles the class that this process computes in: the configuration's, else that of the
-    /// functions which take part.
+    /// Sets the numeric class of this process: that of the configuration, or else that of the
+    /// functions that take part.
     ///
     /// # Errors
-    /// [`Error::Class`]: a class that the configuration asks for and this process cannot have.
+    /// [`Error::Class`] if this process cannot compute in the class of the configuration.
     pub(crate) fn settle_class(config: &Config) -> Result<()> {
         if let Some(class) = &config.run.numeric_class {
             return Ok(eciton_tensor::simd::require(class)?);
         }
         if let Some(class) = functions::numeric_class(&config.executor) {
-            // Where it cannot be, the summary names both classes.
+            // If this process cannot use the class, the summary names both classes.
             let _ = eciton_tensor::simd::require(&class);
         }
         Ok(())
     }
 
-    /// The numeric classes of this machine and of all that answered.
+    /// Returns the numeric classes of this machine and of all processes that answered, joined by `
+    /// + `.
     pub(crate) fn numeric_class(&self) -> String {
         let own = eciton_tensor::simd::numeric_class();
         let classes = self.machine.usage().numeric_classes;
@@ -534,23 +543,23 @@ impl Session {
         std::iter::once(own.to_owned()).chain(others).collect::<Vec<_>>().join(" + ")
     }
 
-    /// What the run used of what is charged for.
+    /// Returns the bill of the run's charged resources.
     pub(crate) fn bill(&self) -> Option<eciton_exec::Bill> {
         self.machine.usage().bill
     }
 
-    /// That in money.
+    /// Returns the cost of [`Session::bill`].
     pub(crate) fn cost(&self) -> Option<eciton_exec::Cost> {
         self.cost_of(&self.bill()?)
     }
 
-    /// A bill in money.
+    /// Returns the cost of a bill.
     pub(crate) fn cost_of(&self, bill: &eciton_exec::Bill) -> Option<eciton_exec::Cost> {
         let can = self.machine.capabilities();
         Some(bill.cost(self.prices.as_ref()?, can.architecture?, can.host?))
     }
 
-    /// Writes out what was recorded.
+    /// Writes the records of the run.
     pub(crate) fn finish_logs(&mut self) -> Result<()> {
         let (dataset, shape) = (&self.inputs.dataset, &self.inputs.shape);
         let stored = self.inputs.stored();
@@ -565,14 +574,15 @@ impl Session {
         self.logs.finish(&Profiled { program: &self.schedule, source, stored, rows, edges })
     }
 
-    /// Facts of its functions before they work; `None` where nothing is charged.
+    /// Returns facts of the functions that are known before their first task, or `None` if nothing
+    /// is charged.
     pub(crate) fn outlook(&self) -> Option<Outlook> {
         let can = self.machine.capabilities();
         let (host, cut) = (can.host?.clone(), can.cut.cloned());
         Some(Outlook { host, cut })
     }
 
-    /// How many functions were at work.
+    /// Returns the number of helpers that the run has used.
     pub(crate) fn helpers(&self) -> Option<HelpersUsed> {
         self.tuning.as_ref().map(|tuning| tuning.used().clone())
     }
@@ -586,12 +596,12 @@ impl Session {
         (!places.is_empty()).then_some(WorkersUsed { places, again, redundant, retries, returns })
     }
 
-    /// Result of the audit. `None` if nothing is audited.
+    /// Returns the result of the audit, or `None` if nothing is audited.
     pub(crate) fn audit(&self) -> Option<AuditReport> {
         self.doubts.report(self.machine.usage().audited.as_ref())
     }
 
-    /// How attempts ended; `None` where there is one for each task.
+    /// Returns the counts of attempts by outcome, or `None` if each task has one attempt.
     pub(crate) fn attempts(&self) -> Option<Attempts> {
         let both = [self.engine.counters(), self.evaluation.engine.counters()];
         let sum = |of: fn(&eciton_engine::Counters) -> u64| both.iter().map(|c| of(c)).sum::<u64>();
@@ -605,9 +615,9 @@ impl Session {
         })
     }
 
-    /// What is predicted with the weights as they are, which were evaluated; `embeddings`: of what
-    /// the last layer reads as well. Where no scores outlasted that evaluation, another one makes
-    /// them.
+    /// Returns the predictions of the current weights, which have been evaluated. `embeddings` adds
+    /// the rows that the last layer reads. If that evaluation did not store the scores, another
+    /// evaluation computes them.
     pub(crate) fn predicted(
         &mut self,
         config: &Config,
@@ -626,12 +636,12 @@ impl Session {
         self.read(&whole, embeddings)
     }
 
-    /// Returns whether a run folder has what is predicted.
+    /// Returns true if the run folder contains predictions.
     pub(crate) fn are_predictions_kept(&self) -> bool {
         self.evaluation.plan.keeps.scores
     }
 
-    /// What an evaluation left, in the data set's order.
+    /// Reads the results of an evaluation, in the order of the data set.
     fn read(&self, evaluation: &Evaluation, embeddings: bool) -> Result<Predicted> {
         let slot = |slot: SlotId| -> Result<(usize, Vec<f32>)> {
             let rows = evaluation.rows.all(slot)?;
@@ -646,11 +656,11 @@ impl Session {
     }
 }
 
-/// What a model says of every row, in the data set's order.
+/// Predictions of a model for every row, in the order of the data set.
 pub(crate) struct Predicted {
-    /// [V, classes] row-major; of many graphs one row each.
+    /// Scores, [V, classes] row-major. For many graphs, one row for each graph.
     pub scores: Vec<f32>,
-    /// The rows that the last layer's kernel read, with their width; `None` where they are not
-    /// wanted, and for a model of one layer.
+    /// Rows that the last layer's kernel read, with their width. `None` if they are not requested,
+    /// and for a model of one layer.
     pub embeddings: Option<(usize, Vec<f32>)>,
 }

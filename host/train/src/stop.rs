@@ -1,21 +1,22 @@
-//! A way to stop a run from elsewhere: by a signal, or where nobody reads its output any more.
+//! Requests to stop a run: by a signal, or because its output is no longer read.
 //!
-//! A run looks at the end of every epoch, and while it waits for functions. It ends in one of two
-//! ways ([`Ask`]); either leaves a checkpoint, where there may be any, from which it can go on.
+//! A run checks for a request at the end of every epoch, and while it waits for functions. It ends
+//! in one of two ways ([`Ask`]). Either leaves a checkpoint, if the run has checkpoints, from which
+//! it can be resumed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The way in which a run is to end.
+/// The way in which a run should end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ask {
-    /// With its results written, as they are after this epoch.
+    /// After this epoch, with the results of this epoch written.
     Finish,
-    /// At once after this epoch, with a checkpoint and no results: whoever asks does not wait long.
-    /// Where there are no checkpoints it ends as with [`Ask::Finish`].
+    /// After this epoch, with a checkpoint and without results, so that it ends quickly. A run
+    /// without checkpoints ends as with [`Ask::Finish`].
     Leave,
 }
 
-/// The request to a run to end, and whether the run has come to where it can obey.
+/// Request to a run to end, with a flag that records whether the run can respond yet.
 #[derive(Debug, Default)]
 pub struct Stop {
     asked: AtomicBool,
@@ -24,7 +25,7 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Asks the run to end; the first way counts.
+    /// Asks the run to end. The first call determines the way.
     pub fn ask(&self, how: Ask) {
         if !self.is_asked() {
             self.leave.store(how == Ask::Leave, Ordering::Relaxed);
@@ -32,25 +33,25 @@ impl Stop {
         self.asked.store(true, Ordering::Release);
     }
 
-    /// Returns whether it is asked to end.
+    /// Returns true if the run is asked to end.
     #[must_use]
     pub fn is_asked(&self) -> bool {
         self.asked.load(Ordering::Acquire)
     }
 
-    /// Returns whether it is to end without results.
+    /// Returns true if the run must end without results.
     pub(crate) fn leaves(&self) -> bool {
         self.is_asked() && self.leave.load(Ordering::Relaxed)
     }
 
-    /// Returns whether it has begun to train: before that, while it reads, compiles or deploys, it
-    /// does not look.
+    /// Returns true if the run has begun to train. Before that, while it reads, compiles or
+    /// deploys, it does not check for requests.
     #[must_use]
     pub fn is_training(&self) -> bool {
         self.training.load(Ordering::Acquire)
     }
 
-    /// Training begins.
+    /// Records that training begins.
     pub(crate) fn begin(&self) {
         self.training.store(true, Ordering::Release);
     }

@@ -1,4 +1,4 @@
-//! Predictions by strips of each image: which model is run in the place of the whole one.
+//! Predictions by strips of each image, and the model that replaces the whole one for them.
 
 use std::ops::Range;
 
@@ -9,28 +9,28 @@ use crate::error::Result;
 use crate::run_folder::NamedTensor;
 use crate::train::parameters;
 
-/// Operations a second of a product on one thread, as `docs/BENCHMARKS.md` has them.
+/// Operations per second of a product on one thread, from `docs/BENCHMARKS.md`.
 const THREAD_FLOPS_PER_S: f64 = 7e10;
-/// Bytes a second that a thread copies.
+/// Bytes per second that a thread copies.
 const COPY_BYTES_PER_S: f64 = 5e9;
-/// Seconds that a block's further tasks take.
+/// Seconds per block for its additional tasks.
 const EXCHANGE_S: f64 = 5e-5;
-/// The same of tasks whose rows go to another process and come back.
+/// Bytes per second, and seconds per task, if rows are sent to another process and back.
 const MESSAGE_BYTES_PER_S: f64 = 5e8;
 const MESSAGE_S: f64 = 3e-4;
 
-/// How images were split.
+/// Split of images into strips.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Split {
-    /// Strips of an image.
+    /// Number of strips per image.
     pub strips: u32,
-    /// Layers of each block, from 0: between blocks strips exchange halos.
+    /// Range of layers of each block, from 0. Strips exchange halos between blocks.
     pub blocks: Vec<Range<usize>>,
-    /// Bytes of halos, of one image.
+    /// Bytes of halos per image.
     pub halo_bytes: u64,
 }
 
-/// A model in strips, beside the whole one.
+/// A model in strips, which replaces the whole model.
 #[derive(Debug)]
 pub(crate) struct Stripped {
     strips: Strips,
@@ -38,8 +38,8 @@ pub(crate) struct Stripped {
 }
 
 impl Stripped {
-    /// The quickest cut of a model for so many threads, or for processes that are `apart`, whose tasks are of so many
-    /// images at once.
+    /// Finds the fastest cut of a model into strips. The strips run on threads, or on separate
+    /// processes if `apart` is set. Each task processes `images` images.
     pub(crate) fn new(
         settings: &ModelSettings,
         model: &Model,
@@ -64,17 +64,18 @@ impl Stripped {
         Ok(Self { strips: made, split })
     }
 
-    /// The settings of the model in strips.
+    /// Returns the settings of the model in strips.
     pub(crate) fn settings(&self) -> &ModelSettings {
         &self.strips.settings
     }
 
-    /// How images are split.
+    /// Returns the split of images into strips.
     pub(crate) fn split(&self) -> &Split {
         &self.split
     }
 
-    /// Parameters of the whole model under the names of the model in strips. What that has not keeps its name.
+    /// Returns the parameters of the whole model under the names of the model in strips. Parameters
+    /// that are not in that model keep their names.
     pub(crate) fn weights(&self, program: &Program, whole: &[NamedTensor]) -> Vec<NamedTensor> {
         let mut taken = vec![false; whole.len()];
         let mut found = Vec::new();

@@ -1,10 +1,10 @@
-//! Many trainings on this machine, side by side, each of which leaves a run folder.
+//! Trains many trials on this machine in parallel. Each leaves a run folder.
 //!
-//! A trial is done once: its folder appears whole ([`crate::run_folder`]), and one that is there is
-//! not trained again. So a sweep that was killed goes on by being asked for again. A trial that was
-//! under way goes on from its newest checkpoint, if it has one. Trials of a rung of successive
-//! halving pause after its last epoch: such a folder has results and checkpoints, and goes on to
-//! the bits of an unbroken run.
+//! A trial is done once: its folder appears only when it is complete ([`crate::run_folder`]), and
+//! an existing folder is not trained again. Therefore a killed sweep continues when it is started
+//! again. A trial in progress is resumed from its newest checkpoint, if it has one. Trials of a
+//! rung of successive halving pause after its last epoch. Their folders have results and
+//! checkpoints, and when resumed they compute the bits of an unbroken run.
 
 mod functions;
 mod halving;
@@ -38,21 +38,21 @@ pub use picture::picture;
 pub(crate) use picture::{panel_size, panels};
 pub use table::{Group, Row, csv, groups, unranked};
 
-/// How a trial ended.
+/// Outcome of a trial.
 #[derive(Debug)]
 pub enum Outcome {
-    /// It was trained now.
+    /// The trial was trained now.
     Trained(Box<Summary>),
-    /// Its run folder was there.
+    /// The run folder of the trial existed.
     Found(Box<Summary>),
-    /// It failed; the text has the causes. Further trials go on.
+    /// The trial failed. The text has the causes. Other trials continue.
     Failed(String),
     /// The sweep was asked to stop before its end.
     Left,
 }
 
 impl Outcome {
-    /// The run's summary, where there is one.
+    /// Returns the summary of the run, if it has one.
     #[must_use]
     pub fn summary(&self) -> Option<&Summary> {
         match self {
@@ -62,28 +62,29 @@ impl Outcome {
     }
 }
 
-/// The run folder of a trial in a sweep's folder.
+/// Returns the run folder of a trial in a sweep's folder.
 #[must_use]
 pub fn trial_folder(sweep: &Path, number: usize) -> PathBuf {
     sweep.join("trials").join(format!("{number:05}"))
 }
 
-/// Trials of a sweep that are to be trained, and how far.
+/// Trials of a sweep to train, and the epoch at which they pause.
 #[derive(Debug, Clone, Copy)]
 pub struct Lot<'a> {
-    /// Of every trial of the sweep, by its number.
+    /// Configurations of all trials of the sweep, indexed by trial number.
     pub configs: &'a [Config],
-    /// The trials that are trained.
+    /// Numbers of the trials to train.
     pub numbers: &'a [usize],
-    /// The epoch after which they pause; `None`: they are trained to their end.
+    /// Epoch after which the trials pause. If `None`, they are trained to their end.
     pub pause_after: Option<u32>,
 }
 
-/// Trains each trial of a lot, `workers` at once, with one thread each where there are several.
-/// `told` hears of each trial at its end, with its number.
+/// Trains each trial of a lot, with `workers` trials in parallel. If there are several, each uses
+/// one thread. `told` is called with the number and outcome of each trial at its end.
 ///
 /// # Errors
-/// [`Error::Threads`] where no thread can be had. What is wrong with a trial is its outcome.
+/// [`Error::Threads`] if no thread can be started. The failure of a trial is its outcome, not an
+/// error.
 pub fn sweep(
     lot: Lot<'_>,
     folder: &Path,
@@ -116,7 +117,7 @@ pub fn sweep(
             std::thread::Builder::new()
                 .name(format!("trial-{number}"))
                 .spawn_scoped(scope, move || work(send))
-                // Those that have begun need not train to the end.
+                // Trials that have begun need not be trained to their end.
                 .inspect_err(|_| stop.ask(Ask::Leave))
                 .map_err(Error::Threads)?;
         }
@@ -145,7 +146,8 @@ fn trial(
     });
     match summary {
         Ok(summary) if summary.stopped && !is_paused(&summary, pause_after) => {
-            // Without checkpoints a stop writes results of fewer epochs: those of no trial.
+            // Without checkpoints a stopped trial has results of fewer epochs, which belong to no
+            // trial.
             let _ = std::fs::remove_dir_all(&folder);
             Outcome::Left
         }

@@ -22,12 +22,13 @@ use crate::session::Options;
 
 /// The text of a file's first record.
 const FILE_VERSION: &str = "brain.Event:2";
-/// The number by which a checksum is moved, so that one of bytes with checksums in them is none of all zeros.
+/// Constant that is added to a checksum, so that data that contains checksums does not have a
+/// checksum of zero.
 const MASK: u32 = 0xa282_ead8;
-/// The time for which records are held back: TensorBoard looks every few seconds.
+/// Time for which records are buffered. TensorBoard reads every few seconds.
 const DELAY: Duration = Duration::from_secs(1);
 
-/// The event files of a run, one a seed.
+/// Event files of a run, one for each seed.
 #[derive(Debug)]
 pub(crate) struct Events {
     folder: PathBuf,
@@ -36,19 +37,20 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// Files in `folder`, which is made; of several seeds in a folder each.
+    /// Creates the files in `folder`, which is made. With several seeds, each has a folder of its
+    /// own.
     pub(crate) fn new(folder: &Path, several: bool) -> Result<Self> {
         std::fs::create_dir_all(folder).map_err(record(folder))?;
         Ok(Self { folder: folder.to_owned(), several, files: BTreeMap::new() })
     }
 
-    /// Those that a run of so many seeds is asked for.
+    /// Creates the files that the options of a run with `seeds` seeds select, if any.
     pub(crate) fn of(options: &Options, seeds: u32) -> Result<Option<Self>> {
         let folder = options.recording.tensorboard.as_deref();
         folder.map(|folder| Self::new(folder, seeds > 1)).transpose()
     }
 
-    /// Writes an epoch.
+    /// Writes the scalars of an epoch.
     pub(crate) fn epoch(&mut self, report: &EpochReport) -> Result<()> {
         let file = match self.files.entry(report.seed) {
             std::collections::btree_map::Entry::Occupied(there) => there.into_mut(),

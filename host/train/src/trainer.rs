@@ -1,18 +1,20 @@
 //! A trainer: one model on one data set in memory, trained as many epochs at a time as is wanted.
 //!
 //! [`train`](crate::train()) takes paths and leaves a run folder. A [`Trainer`] takes a [`Dataset`]
-//! and gives arrays. It reads no data file, no file but that of `run.init`, and writes no file but compiled kernels
-//! ([`Options::cache`]).
+//! and returns arrays. It reads no file except that of `run.init`, and writes no file except
+//! compiled kernels ([`Options::cache`]).
 //!
-//! * `config.data` says how files are read, and here none is: [`load`](crate::load()) or the caller
-//!   has done that. Features are taken as they are. Of this section only `task`, `split` and `split_seed` count.
-//! * `config.run.epochs` is the length of the learning rate's schedule, and no limit. Epochs after
-//!   it go on: `linear` and `cosine` stay at `final_lr`, other schedules follow their formula.
-//! * The last epoch of each [`run`](Trainer::run) is evaluated, besides those of `run.eval_every`.
+//! * `config.data` describes how files are read, and a trainer reads none: [`load`](crate::load())
+//!   or the caller has read them. Features are used as they are. Of this section only `task`,
+//!   `split` and `split_seed` have an effect.
+//! * `config.run.epochs` is the length of the learning rate's schedule, and not a limit. In later
+//!   epochs `linear` and `cosine` stay at `final_lr`, and other schedules follow their formula.
+//! * The last epoch of each [`run`](Trainer::run) is evaluated, in addition to those of
+//!   `run.eval_every`.
 //! * With `run.patience` or `run.until` a run may end early. Later runs then train nothing.
 //! * With `run.keep = "best"` weights, scores and metrics are those of the best epoch evaluated so
-//!   far. Training goes on from the last epoch all the same.
-//! * In asynchronous mode a run ends with no epoch under way, and its last
+//!   far. Training still continues from the last epoch.
+//! * In asynchronous mode a run ends with no epoch in flight, and its last
 //!   `pipeline.synchronous_last` epochs are synchronous.
 //!
 //! ```
@@ -55,7 +57,7 @@ use crate::stop::Stop;
 use crate::train::{check_training, tensors};
 use crate::weights::WeightState;
 
-/// A model, its data set in memory, and where its training stands.
+/// A model, its data set in memory, and the state of its training.
 ///
 /// Several may be in one process; they share compiled kernels and nothing else. Each stays on the
 /// thread that made it, and has threads of its own.
@@ -64,14 +66,14 @@ pub struct Trainer {
     config: Config,
     stop: Arc<Stop>,
     seed: u64,
-    /// After the last epoch: what the next one begins with.
+    /// State of the weights after the last epoch, with which the next one begins.
     state: WeightState,
     /// All epochs, from the first.
     history: Vec<EpochReport>,
     best: Option<Best>,
     stopped_early: Option<u32>,
     reached: Option<u32>,
-    /// Of the session's weights, while their scores are in its rows.
+    /// Metrics of the session's weights, while the row store holds their scores.
     evaluated: Option<Metrics>,
 }
 
@@ -93,17 +95,18 @@ impl Trainer {
     ///
     /// # Errors
     /// [`Error::Data`] for a data set whose parts do not fit together, [`Error::NoLabels`] for one
-    /// without labels, [`Error::Split`] for labels that `data.split` does not suit, [`Error::Task`] for labels of another task than `data.task`, and
-    /// [`Error::Readout`] for many graphs where one is wanted or the other way round.
-    /// [`Error::Init`] for a file of `run.init` that does not fit, [`Error::NoLayer`] and [`Error::AllFrozen`] for
-    /// `optimiser.freeze`, [`Error::NotInMemory`] for options of run folders: `out`, `recording`, `seeds` other than 1.
-    /// Else as [`train`](crate::train()), before its first epoch.
+    /// without labels. [`Error::Split`] for labels that `data.split` does not suit, [`Error::Task`]
+    /// for labels of another task than `data.task`. [`Error::Readout`] for many graphs in place of
+    /// one or the other way round. [`Error::Init`] for a file of `run.init` that does not fit,
+    /// [`Error::NoLayer`] and [`Error::AllFrozen`] for `optimiser.freeze`. [`Error::NotInMemory`]
+    /// for options of run folders: `out`, `recording`, `seeds` other than 1. Otherwise the errors
+    /// of [`train`](crate::train()) before its first epoch.
     pub fn new(config: &Config, options: &Options, dataset: Dataset) -> Result<Self> {
         check_options(options)?;
         Self::open(config, options, dataset)
     }
 
-    /// [`Trainer::new`] that takes a recording as well.
+    /// Creates a trainer like [`Trainer::new`], and accepts a recording as well.
     pub(crate) fn open(config: &Config, options: &Options, mut dataset: Dataset) -> Result<Self> {
         dataset.validate()?;
         split::apply(&config.data, &mut dataset)?;
@@ -136,21 +139,22 @@ impl Trainer {
         })
     }
 
-    /// Trains `epochs` more epochs, and gives their reports in order. `observer` hears of each at
-    /// its end.
+    /// Trains `epochs` more epochs and returns their reports in order. `observer` gets each report
+    /// at the end of the epoch.
     ///
-    /// In synchronous modes runs of m and n epochs give the bits of one run of m + n. (With
-    /// `run.patience` and `run.keep` they do where `run.eval_every` is 1: both go by evaluations.)
+    /// In synchronous modes, runs of m and n epochs give the bits of one run of m + n epochs. With
+    /// `run.patience` or `run.keep` this requires `run.eval_every` = 1, because both depend on
+    /// evaluations.
     ///
     /// There are fewer reports than epochs, or none, after an early stop
-    /// ([`Trainer::stopped_early`], [`Trainer::target`]) and where [`Options::stop`] is asked. That ends the run after
-    /// its epoch.
+    /// ([`Trainer::stopped_early`], [`Trainer::target`]) or a request by [`Options::stop`]. The
+    /// request ends the run after its epoch.
     ///
     /// # Errors
     /// [`Error::Epochs`] for 0 epochs, [`Error::NoTraining`] for a split without training vertices,
-    /// [`Error::NoValidation`] where the configuration needs them, [`Error::Until`]; else as
-    /// [`train`](crate::train()), from its first epoch on. The trainer is then as it was before the
-    /// call.
+    /// [`Error::NoValidation`] if the configuration needs validation vertices and there are none,
+    /// and [`Error::Until`]. Otherwise the errors of [`train`](crate::train()) from its first epoch
+    /// on. The trainer is then as it was before the call.
     pub fn run(&mut self, epochs: u32, observer: &mut dyn Observer) -> Result<Vec<EpochReport>> {
         let done = self.epoch();
         let until = done.checked_add(epochs).filter(|&until| until > done);
@@ -183,7 +187,7 @@ impl Trainer {
         Ok(self.history.iter().filter(|report| report.epoch > done).cloned().collect())
     }
 
-    /// Puts the best epoch's values in the place of the last one's, where those are to be kept.
+    /// Replaces the last epoch's weights by those of the best epoch, if `run.keep` selects these.
     fn show_best(&mut self) -> Result<()> {
         let Some(best) = self.best.as_ref().filter(|best| best.epoch != self.epoch()) else { return Ok(()) };
         for (parameter, values) in best.values.iter().enumerate() {
@@ -193,11 +197,11 @@ impl Trainer {
         Ok(())
     }
 
-    /// Metrics of the model on the training, validation and test vertices (or graphs, or links),
-    /// without dropout.
+    /// Returns the metrics of the model on the training, validation and test vertices (or graphs,
+    /// or links), without dropout.
     ///
     /// # Errors
-    /// A kernel that fails.
+    /// The error of a kernel that fails.
     pub fn evaluate(&mut self) -> Result<Metrics> {
         if let Some(metrics) = self.evaluated {
             return Ok(metrics);
@@ -214,14 +218,15 @@ impl Trainer {
         }
     }
 
-    /// Scores `[V, classes]` before softmax, `[V, labels]` before the sigmoid, or `[V, numbers]`,
-    /// in the data set's order; of many graphs one row each.
+    /// Returns the scores in the order of the data set: `[V, classes]` before softmax, `[V,
+    /// labels]` before the sigmoid, or `[V, numbers]`. For many graphs, there is one row for each
+    /// graph.
     ///
-    /// Of links it is the embedding, `[V, dimensions]`: the inner product of two rows is the score
-    /// of their pair, before the sigmoid.
+    /// For links it returns the embedding, `[V, dimensions]`: the inner product of two rows is the
+    /// score of their pair, before the sigmoid.
     ///
     /// # Errors
-    /// As [`Trainer::evaluate`].
+    /// The errors of [`Trainer::evaluate`].
     pub fn predict(&mut self) -> Result<Array2<f32>> {
         self.evaluate()?;
         let columns = self.session.inputs.shape.classes as usize;
@@ -229,26 +234,27 @@ impl Trainer {
         self.matrix(columns, found.scores)
     }
 
-    /// The rows that the last layer reads, `[V, width]`, in the order of [`Trainer::predict`];
-    /// `None` for a model of one layer.
+    /// Returns the rows that the last layer reads, `[V, width]`, in the order of
+    /// [`Trainer::predict`]. Returns `None` for a model of one layer.
     ///
     /// # Errors
-    /// As [`Trainer::evaluate`].
+    /// The errors of [`Trainer::evaluate`].
     pub fn embeddings(&mut self) -> Result<Option<Array2<f32>>> {
         self.evaluate()?;
         let found = self.session.predicted(&self.config, true, &mut Silent)?.embeddings;
         found.map(|(columns, values)| self.matrix(columns, values)).transpose()
     }
 
-    /// Known labels and parts of the rows, in the order of [`Trainer::predict`].
+    /// Returns the known labels of the rows and their parts of the data, in the order of
+    /// [`Trainer::predict`].
     ///
     /// # Errors
-    /// [`Error::Graph`] where parts of the data set do not fit together.
+    /// [`Error::Data`] if parts of the data set do not fit together.
     pub fn known(&self) -> Result<Known> {
         Known::of(&self.session.inputs)
     }
 
-    /// The result of [`Trainer::predict`].
+    /// Returns the task, which determines the columns of [`Trainer::predict`].
     #[must_use]
     pub fn task(&self) -> TaskType {
         self.session.inputs.task
@@ -259,20 +265,20 @@ impl Trainer {
         Array2::from_shape_vec((rows, columns), values).map_err(|e| Error::Internal(e.to_string()))
     }
 
-    /// The model's parameters in the program's order, named as in `model.safetensors`.
+    /// Returns the model's parameters in the order of the program, named as in `model.safetensors`.
     ///
     /// # Errors
-    /// [`Error::Tensor`] where their memory cannot be had.
+    /// [`Error::Tensor`] if their memory cannot be allocated.
     pub fn weights(&self) -> Result<Vec<NamedTensor>> {
         tensors(&self.session)
     }
 
-    /// Begins anew with these weights instead of drawn ones: epoch 0, an optimiser without moments,
-    /// the same seed for what else is drawn.
+    /// Restarts training with these weights instead of random ones: epoch 0, an optimiser without
+    /// moments, and the same seed for other random numbers.
     ///
     /// # Errors
-    /// [`Error::Fit`] unless each parameter of the model is there with its extents, and nothing
-    /// else. The trainer is then as it was before the call.
+    /// [`Error::Fit`] unless the weights are exactly the parameters of the model, with their
+    /// extents. The trainer is then as it was before the call.
     pub fn set_weights(&mut self, weights: &[NamedTensor]) -> Result<()> {
         let before = self.session.weights.state()?;
         self.session.weights.initialise(&self.session.program, self.seed)?;
@@ -284,17 +290,18 @@ impl Trainer {
         self.begin()
     }
 
-    /// Begins anew: first weights of `seed`, epoch 0. With `run.init` they are the file's for every seed.
+    /// Restarts training with the initial weights of `seed`, at epoch 0. With `run.init` they are
+    /// the file's for every seed.
     ///
     /// # Errors
-    /// As [`Trainer::weights`].
+    /// The errors of [`Trainer::weights`].
     pub fn restart(&mut self, seed: u64) -> Result<()> {
         self.seed = seed;
         self.session.initialise(&self.config, seed)?;
         self.begin()
     }
 
-    /// Forgets what was trained; the session has the first weights.
+    /// Discards the training results. The session has the initial weights.
     fn begin(&mut self) -> Result<()> {
         self.history.clear();
         (self.best, self.stopped_early, self.reached, self.evaluated) = (None, None, None, None);
@@ -302,46 +309,48 @@ impl Trainer {
         Ok(())
     }
 
-    /// SHA-256 of [`Trainer::weights`], hexadecimal: that of a run folder with the same bits.
+    /// Returns the SHA-256 of [`Trainer::weights`], hexadecimal. It equals that of a run folder
+    /// with the same bits.
     ///
     /// # Errors
-    /// As [`Trainer::weights`].
+    /// The errors of [`Trainer::weights`].
     pub fn model_digest(&self) -> Result<String> {
         Ok(model_digest(&self.weights()?))
     }
 
-    /// The last epoch that was trained; 0 before the first.
+    /// Returns the last trained epoch, or 0 before the first.
     #[must_use]
     pub fn epoch(&self) -> u32 {
         self.history.last().map_or(0, |last| last.epoch)
     }
 
-    /// The reports of all epochs since the weights were fresh.
+    /// Returns the reports of all epochs since the weights were initialised.
     #[must_use]
     pub fn history(&self) -> &[EpochReport] {
         &self.history
     }
 
-    /// After how many epochs without a better validation metric training was stopped
-    /// (`run.patience`); `None`: it was not.
+    /// Returns the number of epochs without a better validation metric at which early stopping
+    /// (`run.patience`) ended training. Returns `None` if it did not.
     #[must_use]
     pub fn stopped_early(&self) -> Option<u32> {
         self.stopped_early
     }
 
-    /// How far training has come to `run.until`; `None` where there is none.
+    /// Returns the progress towards `run.until`, or `None` without a target.
     #[must_use]
     pub fn target(&self) -> Option<Target> {
         self.config.run.until.map(|until| Target::of(until, self.reached, &self.history))
     }
 
-    /// What this trainer has used so far of what is charged for; `None` where nothing is.
+    /// Returns the bill of the charged resources so far, or `None` if nothing is charged.
     #[must_use]
     pub fn bill(&self) -> Option<Bill> {
         self.session.bill()
     }
 
-    /// The gradients of the last epoch, without weight decay, in the order of [`Trainer::weights`].
+    /// Returns the gradients of the last epoch, without weight decay, in the order of
+    /// [`Trainer::weights`].
     pub(crate) fn gradients(&self) -> Result<Vec<NamedTensor>> {
         let mut gradients = self.weights()?;
         for (at, gradient) in gradients.iter_mut().enumerate() {
@@ -351,7 +360,7 @@ impl Trainer {
     }
 }
 
-/// Refuses what is about run folders, and would be left undone.
+/// Refuses options of run folders, which the trainer would ignore.
 fn check_options(options: &Options) -> Result<()> {
     let recording = &options.recording;
     let files = [&recording.events, &recording.replay, &recording.trace, &recording.profile];

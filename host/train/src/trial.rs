@@ -1,10 +1,12 @@
-//! `pipeline.staleness = "auto"`: short runs of the same seed, synchronous and with bounds 0 and 1,
-//! and the settings of the quickest whose loss has kept up.
+//! `pipeline.staleness = "auto"`: runs short trials with one seed, and selects the settings of the
+//! fastest trial whose loss has kept up. The trials are synchronous, and asynchronous with bounds 0
+//! and 1.
 //!
-//! Each trial trains the first epochs of the run's first seed, of which the first is not timed:
+//! Each trial trains the first epochs of the run's first seed. The first epoch is not timed:
 //! kernels warm up in it, and it is synchronous in every mode. A loss has kept up if it has fallen
-//! to within [`SLACK`] of the synchronous run's fall. Clocks decide, so that two machines may
-//! choose differently: what was chosen is in the run folder's `config.toml`, and repeats the run.
+//! to within [`SLACK`] of the synchronous run's fall. Timings decide, so that two machines may
+//! select differently. The selected settings are in the run folder's `config.toml`, which repeats
+//! the run.
 
 use eciton_graph::dataset::Dataset;
 use eciton_plan::{Config, Mode, Pipeline};
@@ -18,52 +20,53 @@ use crate::report::Silent;
 use crate::session::{Options, Position, Session};
 use crate::train::check_training;
 
-/// Epochs of a trial: a twentieth of the run's, within these.
+/// Limits of the number of epochs in a trial, which is a twentieth of the run's.
 const EPOCHS: std::ops::RangeInclusive<u32> = 4..=10;
-/// By what share of the synchronous run's fall a loss may lie above it.
+/// Maximum excess of a loss over the synchronous one, as a share of the synchronous run's fall.
 const SLACK: f64 = 0.05;
-/// What share of an epoch's time older rows must save to be taken.
+/// Minimum share of an epoch's time that an asynchronous setting must save.
 const GAIN: f64 = 0.02;
-/// Of the run's epochs, one in so many is synchronous at the end.
+/// Divisor of the run's number of epochs. The quotient is the number of synchronous epochs at the
+/// end of an asynchronous run.
 const LAST: u32 = 10;
 
-/// One setting that was tried.
+/// A setting that was tried.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Tried {
-    /// What steps waited for.
+    /// Pipeline mode of the trial.
     pub mode: Mode,
-    /// S.
+    /// Staleness bound S.
     pub staleness: u32,
-    /// The mean of the timed epochs.
+    /// Mean seconds of the timed epochs.
     pub epoch_seconds: f64,
-    /// The loss of the last epoch.
+    /// Loss of the last epoch.
     pub loss: f64,
     /// True if the loss has kept up with the synchronous one.
     pub kept_up: bool,
 }
 
-/// What trials of the pipeline came to.
+/// Results of the pipeline trials.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PipelineTrial {
-    /// Epochs of each.
+    /// Number of epochs in each trial.
     pub epochs: u32,
-    /// In the order of their trials, the synchronous one first.
+    /// Trials in their order, the synchronous one first.
     pub tried: Vec<Tried>,
-    /// The one that is taken.
+    /// Selected setting.
     pub chosen: Tried,
-    /// So many of the run's last epochs are synchronous, where it is not in any case.
+    /// Number of synchronous epochs at the end of the run, if the selected mode is asynchronous.
     pub synchronous_last: u32,
-    /// Why, in words.
+    /// Reason for the selection, as text.
     pub why: String,
 }
 
-/// Settles `pipeline.staleness = "auto"` by trials: the configuration without it, and what they
-/// came to. Other configurations come back as they are. `dataset` is what they train on; `None`:
-/// the configuration's.
+/// Replaces `pipeline.staleness = "auto"` by the result of trials. Returns the new configuration,
+/// and the results. Other configurations are returned unchanged. `dataset` is the training data. If
+/// `None`, the configuration's data set is used.
 ///
 /// # Errors
-/// As [`train`](crate::train()), before and in its first epochs; [`Error::Stopped`] where
-/// [`Options::stop`] is asked meanwhile.
+/// The errors of [`train`](crate::train()) before and in its first epochs. [`Error::Stopped`] if
+/// [`Options::stop`] is requested during a trial.
 pub fn settle_pipeline(
     config: &Config,
     options: &Options,
@@ -124,10 +127,10 @@ fn why(chosen: &Tried, synchronous: &Tried) -> String {
 }
 
 struct Ran {
-    /// The first epoch's loss, and the last one's.
+    /// Losses of the first and of the last epoch.
     first: f64,
     loss: f64,
-    /// The mean of all epochs but the first.
+    /// Mean seconds of all epochs but the first.
     seconds: f64,
 }
 
@@ -144,8 +147,8 @@ fn try_one(
     let options =
         Options { out: None, seeds: 1, recording: Recording::default(), budget: None, ..options.clone() };
     let mut session = Session::new(&config, &options, dataset.cloned(), Asked::Nothing)?;
-    // By the settings of the run, so that what they refuse is refused before the first epoch of a
-    // trial.
+    // The run's own settings are checked, so that unsuitable ones are refused before the first
+    // epoch of a trial.
     check_training(asked, &session)?;
     session.check_settings()?;
     let from = Position { weights: None, trained: Trained::default(), until: Some(epochs) };

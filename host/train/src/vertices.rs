@@ -1,9 +1,9 @@
-//! A run's vertices: which row each one has, and what the user calls it.
+//! A run's vertices: the row of each vertex, and the user's ids.
 //!
-//! With `run.order` the data set is put into an order in which neighbours lie near each other, before
-//! it is cut. Inside a run everything is by row; what leaves it is by vertex, in the order of the data
-//! set: [`Vertices::rows_back`] is the way out, and there is no other. Random numbers are addressed by
-//! vertex ([`Vertices::numbers`]), so that an order changes the rounding of sums and nothing else.
+//! With `run.order` the data set is reordered before it is cut, so that neighbours are near each
+//! other. Inside a run all data is by row. Results are by vertex, in the order of the data set, and
+//! only [`Vertices::rows_back`] converts them. Random numbers are addressed by vertex
+//! ([`Vertices::numbers`]), so that an order changes the rounding of sums and nothing else.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,26 +17,27 @@ use eciton_plan::VertexOrder;
 use crate::error::Result;
 use crate::report::Ordered;
 
-/// Which row each vertex has.
+/// Mapping between vertices and rows.
 #[derive(Debug)]
 pub(crate) struct Vertices {
-    /// What the user calls the vertices, in the data set's order.
+    /// The user's ids of the vertices, in the order of the data set.
     pub ids: VertexIds,
-    /// What was done; `None`: row v is vertex v.
+    /// Order that was applied. If `None`, row v is vertex v.
     pub ordered: Option<Ordered>,
-    /// From vertices (old) to rows (new); `None` as above.
+    /// Permutation from vertices (old) to rows (new). If `None`, row v is vertex v.
     permutation: Option<Arc<Permutation>>,
-    /// The vertices that stand for graphs, and what the user calls these, where there are many: whose rows leave.
+    /// Vertices that represent graphs, and the user's ids of the graphs, for a data set of many
+    /// graphs. Results are then by graph.
     graphs: Option<(Vec<u32>, VertexIds)>,
     count: u32,
 }
 
 impl Vertices {
-    /// Puts a data set into an order. Its ids, which no row needs, stay here.
+    /// Puts a data set into an order. Moves its ids to the result, because no row needs them.
     ///
     /// # Errors
-    /// [`Error::Graph`](crate::Error::Graph) where dense features do not fit into memory twice, or
-    /// parts of the data set do not fit together.
+    /// [`Error::Graph`](crate::Error::Graph) if a second copy of dense features does not fit into
+    /// memory, or if parts of the data set do not match.
     pub(crate) fn order(mut dataset: Dataset, wanted: VertexOrder) -> Result<(Dataset, Self)> {
         let ids = std::mem::replace(&mut dataset.ids, VertexIds::Dense);
         let graphs = dataset.graphs.as_ref().map(|graphs| (graphs.standing(), graphs.ids().clone()));
@@ -58,7 +59,7 @@ impl Vertices {
         Ok((dataset, Self { ids, ordered, permutation: Some(Arc::new(permutation)), graphs, count }))
     }
 
-    /// What random numbers of `rows` are addressed by: their vertices.
+    /// Returns the vertices of `rows`, which address the rows' random numbers.
     pub(crate) fn numbers(&self, rows: Range<usize>) -> RowNumbers {
         match &self.permutation {
             None => RowNumbers::From(rows.start as u64),
@@ -66,23 +67,23 @@ impl Vertices {
         }
     }
 
-    /// The order, if there is one.
+    /// Returns the order, if there is one.
     pub(crate) fn permutation(&self) -> Option<Arc<Permutation>> {
         self.permutation.clone()
     }
 
-    /// The vertex of a row.
+    /// Returns the vertex of a row.
     pub(crate) fn number(&self, row: u32) -> u32 {
         let old = self.permutation.as_ref().and_then(|order| order.old_of_new().get(row as usize).copied());
         old.unwrap_or(row)
     }
 
-    /// What the user calls the vertex of a row.
+    /// Returns the user's id of the vertex of a row.
     pub(crate) fn name(&self, row: u32) -> String {
         self.ids.name(self.number(row))
     }
 
-    /// The row of a vertex in the data set, with what the user calls it where that is another name.
+    /// Returns the index of a vertex in the data set, followed by the user's id if it differs.
     pub(crate) fn told(&self, vertex: u32) -> String {
         match &self.ids {
             VertexIds::Dense => vertex.to_string(),
@@ -90,11 +91,11 @@ impl Vertices {
         }
     }
 
-    /// Rows of `width` values, in the data set's order; of many graphs one row each, whether `rows` are those of
-    /// vertices or of graphs.
+    /// Returns rows of `width` values in the order of the data set. For a data set of many graphs
+    /// it returns one row per graph, whether `rows` are those of vertices or of graphs.
     ///
     /// # Errors
-    /// [`Error::Graph`](crate::Error::Graph) where they are not as many as there are vertices.
+    /// [`Error::Graph`](crate::Error::Graph) if the number of rows is not that of the vertices.
     pub(crate) fn rows_back(&self, rows: Vec<f32>, width: usize) -> Result<Vec<f32>> {
         let row = |vertex: u32| {
             let order = self.permutation.as_ref();
@@ -104,7 +105,7 @@ impl Vertices {
             && rows.len() == standing.len() * width
             && rows.len() != self.count as usize * width
         {
-            // Rows of graphs are in the order of the rows that stand for them.
+            // Rows of graphs are in the order of the vertex rows that represent them.
             let mut stands: Vec<(u32, usize)> = standing.iter().map(|&vertex| row(vertex)).zip(0..).collect();
             stands.sort_unstable();
             let mut back = vec![0.0; rows.len()];
@@ -122,7 +123,8 @@ impl Vertices {
         Ok(standing.iter().filter_map(of).flatten().copied().collect())
     }
 
-    /// What the rows that leave are called, and how many they are: vertices, or graphs where there are many.
+    /// Returns the ids and the number of result rows: vertices, or graphs for a data set of many
+    /// graphs.
     pub(crate) fn named(&self) -> (&VertexIds, u32) {
         match &self.graphs {
             None => (&self.ids, self.count),
@@ -130,7 +132,8 @@ impl Vertices {
         }
     }
 
-    /// Bytes that the order takes beside the data set: the permutation, and the rows' numbers.
+    /// Returns the bytes that the order adds to the data set: the permutation, and the rows'
+    /// numbers.
     pub(crate) fn bytes(&self) -> u64 {
         self.permutation.as_ref().map_or(0, |order| order.len() as u64 * (8 + 8))
     }

@@ -38,37 +38,38 @@ pub(crate) enum Refused {
 /// Partial sums of a loss in one round: for each interval, one buffer for each node.
 type Partials = Vec<Vec<Buffer>>;
 
-/// All parameters.
+/// All parameters, with the gradients of the rounds in flight.
 #[derive(Debug)]
 pub(crate) struct Weights {
-    /// Those of which the host has the values.
+    /// Parameters whose values are on the host.
     parameters: Parameters,
-    /// The parameter of each further use ([`Program::uses`]).
+    /// Parameter of each further use ([`Program::uses`]).
     further: Vec<ParameterId>,
     algorithm: Algorithm,
-    /// Steps of a round reserve buffers while the weights are read.
-    /// Gradients of rounds that are added up here.
+    /// Gradients of rounds that the host adds up. A cell, because steps of a round reserve buffers
+    /// while the weights are read.
     gradients: RefCell<Gradients>,
     /// Gradients of rounds that workers add up, by replica of the pipeline.
     collected: RefCell<Gradients>,
     combine: Combine,
     newest: Version,
-    /// Versions whose values are there, and the generation of each. As many as the pipeline keeps.
+    /// Versions whose values are available, with the generation of each. Their maximum number is
+    /// `versions`.
     held: BTreeMap<Version, u64>,
     versions: usize,
     /// True if a round reads the version before that of the round before it (`2bw`).
     delayed: bool,
-    /// Grows with every change of the values, over seeds and runs of a session.
+    /// Counter that grows with every change of the values, over seeds and runs of a session.
     generation: u64,
-    /// Working memory of the sum of a loss.
+    /// Scratch memory for the sum of a loss.
     scratch: Vec<f32>,
-    /// Of each loss of the program its sums, by round in a ring.
+    /// Partial sums of each loss of the program, by round in a ring.
     losses: Vec<Vec<Partials>>,
     /// Sums and parameters that workers own.
     owners: Owners,
 }
 
-/// (rows, columns) of a parameter's buffer: a vector has its values in rows.
+/// Returns (rows, columns) of a parameter's buffer. A vector has one value per row.
 pub(crate) fn extent(shape: &[u32]) -> (usize, usize) {
     let rows = shape.first().map_or(1, |&r| r as usize);
     (rows, shape.iter().skip(1).map(|&e| e as usize).product())
@@ -80,16 +81,16 @@ fn partials(rounds: u32, sums: &Sums) -> Result<Vec<Partials>> {
     (0..rounds).map(all).collect()
 }
 
-/// The partial sums that a round has, and how they are put together.
+/// Partial sums of a round, and the tree that adds them up.
 #[derive(Debug)]
 pub(crate) struct Sums {
-    /// Of each interval.
+    /// Nodes of the tree that each interval covers.
     nodes: Vec<Vec<Node>>,
     tree: Tree,
 }
 
 impl Sums {
-    /// Nodes of each interval.
+    /// Returns the number of nodes of each interval.
     pub(crate) fn counts(&self) -> impl Iterator<Item = u64> + '_ {
         self.nodes.iter().map(|nodes| nodes.len() as u64)
     }
@@ -104,7 +105,7 @@ impl Sums {
         }
         let levels = self.levels_above();
         match steps {
-            // A step that is late makes others wait for their turn.
+            // A late step delays the sums of later steps.
             Some(steps) => {
                 let nodes = self.counts().max().unwrap_or(0);
                 let waiting = (steps.saturating_sub(1) * nodes).min(parts - 1);
@@ -114,17 +115,18 @@ impl Sums {
         }
     }
 
-    /// Of the intervals that all rows are cut into.
+    /// Creates the sums of the intervals that all rows are cut into.
     pub(crate) fn of_intervals(intervals: &[Interval], tree: Tree) -> Self {
         Self { nodes: intervals.iter().map(|interval| interval.nodes.clone()).collect(), tree }
     }
 
-    /// Of the parts of a batch, in the tree over the batch's atoms.
+    /// Creates the sums of the micro-batches of a batch, in the tree over the atoms of the batch.
     pub(crate) fn of_runs((nodes, tree): (Vec<Vec<Node>>, Tree)) -> Self {
         Self { nodes, tree }
     }
 
-    /// Nodes that each replica of a pipeline sums: the largest ones that its intervals cover.
+    /// Returns the nodes that each replica of a pipeline sums: the largest ones that its intervals
+    /// cover.
     pub(crate) fn tops(&self, lanes: &Lanes) -> Vec<Vec<Node>> {
         // At most as many as there may be intervals.
         let intervals = self.nodes.len() as u32;
@@ -138,34 +140,35 @@ impl Sums {
         (0..lanes.width.max(1)).map(of).collect()
     }
 
-    /// Number of partial sums that a location with all parts holds at once, if parts come in order.
+    /// Returns the number of partial sums that a location with all parts holds at once, if parts
+    /// arrive in order.
     pub(crate) fn levels(&self) -> u64 {
         self.levels_above().max(1)
     }
 
-    /// Number of sums that a product over an interval has at once: one for each level of its
-    /// highest node, and one of the atom.
+    /// Returns the number of sums that a product over an interval has at once: one for each level
+    /// of its highest node, and one for the atom.
     pub(crate) fn in_products(&self) -> u64 {
         1 + self.nodes.iter().flatten().map(|node| u64::from(node.level)).max().unwrap_or(0)
     }
 
-    /// Number of the tree's levels above the lowest part.
+    /// Returns the number of tree levels above the lowest part.
     fn levels_above(&self) -> u64 {
         let lowest = self.nodes.iter().flatten().map(|node| node.level).min().unwrap_or(0);
         u64::from(self.tree.root().level.saturating_sub(lowest))
     }
 
-    /// The sums of replicas, as parts of the whole.
+    /// Returns the sums of replicas, as parts of the whole.
     pub(crate) fn of_replicas(&self, lanes: &Lanes) -> Self {
         Self { nodes: self.tops(lanes), tree: self.tree }
     }
 
-    /// Intervals' nodes and the number of the tree's leaves.
+    /// Returns the number of leaves of the tree and the nodes of the intervals.
     pub(crate) fn nodes(&self) -> (u32, &[Vec<Node>]) {
         (self.tree.atoms(), &self.nodes)
     }
 
-    /// One of each part of a batch.
+    /// Creates sums with one node for each micro-batch of a batch.
     pub(crate) fn of_parts(parts: u32) -> Self {
         Self { nodes: (0..parts).map(|part| vec![Node::atom(part)]).collect(), tree: Tree::new(parts) }
     }
@@ -175,13 +178,14 @@ fn internal(reason: String) -> Error {
     Error::Internal(format!("weights: {reason}"))
 }
 
-/// A round's partial sums.
+/// Returns the partial sums of a round.
 fn of(partials: &[Partials], round: Round) -> &[Vec<Buffer>] {
     partials.get(round.index() % partials.len().max(1)).map_or(&[], |partials| partials)
 }
 
 impl Weights {
-    /// Parameters of a program, without values yet. What `owners` have is not on the host.
+    /// Creates the parameters of a program, without values. Parameters that `owners` have are not
+    /// on the host.
     pub(crate) fn new(
         program: &Program,
         optimiser: &Optimiser,
@@ -222,22 +226,22 @@ impl Weights {
         &self.owners
     }
 
-    /// The owners, to change them.
+    /// Returns the owners for changes.
     pub(crate) fn owners_mut(&mut self) -> &mut Owners {
         &mut self.owners
     }
 
-    /// The owners, if parameters live on workers.
+    /// Returns the owners if parameters live on workers.
     pub(crate) fn owning_workers(&self) -> Option<&Owners> {
         Some(&self.owners).filter(|owners| owners.have_parameters())
     }
 
-    /// The same, to change them.
+    /// Returns the owners for changes if parameters live on workers.
     pub(crate) fn owning_workers_mut(&mut self) -> Option<&mut Owners> {
         Some(&mut self.owners).filter(|owners| owners.have_parameters())
     }
 
-    /// Adds the sums that workers have made of a round to those of the host.
+    /// Adds the sums of a round that workers have computed to those of the host.
     pub(crate) fn add(&mut self, round: Round, collected: Vec<Collected>) -> Result<()> {
         let gradients = self.collected.get_mut();
         for ((number, replica), parts) in collected {
@@ -246,7 +250,7 @@ impl Weights {
         Ok(())
     }
 
-    /// Workers have the values of a version, and where rounds read them those before it.
+    /// Records that workers have the values of a version, and those before it if rounds read them.
     pub(crate) fn returned_to(&mut self, version: Version) -> Result<()> {
         self.begin(version)?;
         let before = version.0.checked_sub(1).map(Version).filter(|_| self.delayed);
@@ -254,13 +258,14 @@ impl Weights {
         Ok(())
     }
 
-    /// All parameters have been updated, on the host or by workers.
+    /// Records that all parameters have been updated, on the host or by workers.
     pub(crate) fn stepped(&mut self) {
         self.newest = Version(self.newest.0 + 1);
         self.hold(self.newest);
     }
 
-    /// A version is there, with values of its own.
+    /// Records a version with values of its own. The oldest version is dropped if there are too
+    /// many.
     fn hold(&mut self, version: Version) {
         self.generation += 1;
         self.held.insert(version, self.generation);
@@ -274,12 +279,12 @@ impl Weights {
         u32::try_from(self.newest.0).unwrap_or(u32::MAX)
     }
 
-    /// The newest version.
+    /// Returns the newest version.
     pub(crate) fn newest(&self) -> Version {
         self.newest
     }
 
-    /// Frees the memory that gradients of further steps would use again.
+    /// Frees the buffers that gradients of later steps would reuse.
     pub(crate) fn free_buffers(&mut self) {
         self.gradients.get_mut().free_buffers();
         self.collected.get_mut().free_buffers();
@@ -304,7 +309,7 @@ impl Weights {
         Ok(())
     }
 
-    /// First values for a seed (`Initialiser`; numbers of purpose 1, round 0).
+    /// Sets the initial values for a seed (`Initialiser`; random numbers of purpose 1, round 0).
     pub(crate) fn initialise(&mut self, program: &Program, seed: u64) -> Result<()> {
         self.begin(Version(0))?;
         if self.owners.have_parameters() {
@@ -333,7 +338,7 @@ impl Weights {
         Ok(())
     }
 
-    /// Takes values instead of drawing them.
+    /// Sets the values of a parameter instead of drawing them.
     pub(crate) fn set(&mut self, parameter: usize, values: &[f32]) -> Result<()> {
         self.begin(self.newest)?;
         if self.owners.have_parameters() {
@@ -344,7 +349,7 @@ impl Weights {
         write(parameter.begin(newest).map_err(internal)?, values)
     }
 
-    /// Which values a version has: another number means other values.
+    /// Returns the generation of a version. Another number means other values.
     pub(crate) fn generation(&self, version: Version) -> Result<u64> {
         self.held.get(&version).copied().ok_or_else(|| {
             let held: Vec<u64> = self.held.keys().map(|version| version.0).collect();
@@ -352,19 +357,19 @@ impl Weights {
         })
     }
 
-    /// The parameter of a number, also of a further use.
+    /// Returns the parameter of a number, which may be that of a further use.
     fn parameter(&self, id: usize) -> Result<&Parameter> {
         let further = id.checked_sub(self.parameters.len()).and_then(|at| self.further.get(at));
         self.parameters.get(use_number(further.map_or(id, |id| id.index()))).map_err(internal)
     }
 
-    /// A parameter as tasks read it that are to read this version.
+    /// Returns a parameter in the form that tasks read, at the version `wanted`.
     pub(crate) fn matrix(&self, parameter: usize, wanted: Version) -> Result<Matrix> {
         self.generation(wanted)?;
         self.parameter(parameter)?.matrix(wanted.0).map_err(internal)
     }
 
-    /// A parameter's newest values, row-major without padding.
+    /// Returns the newest values of a parameter, row-major without padding.
     pub(crate) fn values(&self, parameter: usize) -> Result<Vec<f32>> {
         if self.owners.have_parameters() {
             return self.owners.values(parameter);
@@ -372,7 +377,7 @@ impl Weights {
         self.values_of(parameter, self.newest)
     }
 
-    /// A parameter's values of a version, row-major without padding.
+    /// Returns the values of a parameter at a version, row-major without padding.
     fn values_of(&self, parameter: usize, version: Version) -> Result<Vec<f32>> {
         let parameter = self.parameters.get(use_number(parameter)).map_err(internal)?;
         let values = parameter.values(version.0);
@@ -380,12 +385,12 @@ impl Weights {
         values.to_vec().map_err(at("parameters"))
     }
 
-    /// All values, parameter by parameter.
+    /// Returns the newest values of all parameters, in order.
     pub(crate) fn all_values(&self) -> Result<Vec<Vec<f32>>> {
         self.all_values_of(self.newest)
     }
 
-    /// All values of a version, parameter by parameter.
+    /// Returns the values of all parameters at a version, in order.
     fn all_values_of(&self, version: Version) -> Result<Vec<Vec<f32>>> {
         (0..self.parameters.len()).map(|parameter| self.values_of(parameter, version)).collect()
     }
@@ -411,13 +416,14 @@ impl Weights {
         numbers.iter().try_for_each(|number| gradients.commit(number.index(), round, interval))
     }
 
-    /// Where an interval's share of one of the program's losses goes.
+    /// Returns the buffers that an interval's share of one of the program's losses is written to.
     pub(crate) fn loss_parts(&self, loss: usize, round: Round, interval: IntervalId) -> Vec<Buffer> {
         let partials = self.losses.get(loss).and_then(|all| of(all, round).get(interval.index()));
         partials.cloned().unwrap_or_default()
     }
 
-    /// A round's loss of all intervals: the sum of the program's losses, in their order.
+    /// Returns the loss of a round over all intervals: the sum of the program's losses, in their
+    /// order.
     pub(crate) fn loss(&mut self, round: Round) -> Result<f64> {
         let scratch = &mut self.scratch;
         scratch.resize(scratch.len().max(self.combine.scratch_len(1)), 0.0);
@@ -432,11 +438,10 @@ impl Weights {
         Ok(sum)
     }
 
-    /// Takes one step from the newest version to the next with the sums of a round's gradients, at
-    /// the round's learning rate. Returns the gradients' norm where clipping needs it: as it was,
-    /// before it was clipped. A gradient that is not finite is refused. The newest version is that
-    /// before then. Where the pipeline keeps one version, parameters before that gradient's have
-    /// been changed.
+    /// Takes one optimizer step from the newest version to the next with the gradient sums of a
+    /// round, at the learning rate `lr`. Returns the gradient norm before clipping, if clipping
+    /// needs it. A gradient that is not finite is refused, and the newest version stays. If the
+    /// pipeline has one version, the parameters before that gradient's have been changed.
     pub(crate) fn step(
         &mut self,
         optimiser: &Optimiser,
@@ -461,7 +466,7 @@ impl Weights {
         let numbers: Vec<u32> = self.parameters.iter().map(|(number, _)| number).collect();
         for number in numbers {
             if !self.parameters.update(sums, round.0, number, &step).map_err(internal)? {
-                // Others have been updated.
+                // Other parameters have been updated.
                 self.begin(self.newest)?;
                 return Ok(Err(Refused::Gradient(number as usize)));
             }
@@ -469,8 +474,8 @@ impl Weights {
         Ok(Ok(norm))
     }
 
-    /// The gradient of a parameter in the round of the newest version, row-major without padding;
-    /// for tests.
+    /// Returns the gradient of a parameter in the round of the newest version, row-major without
+    /// padding. For tests.
     pub(crate) fn gradient_values(&self, parameter: usize) -> Result<Vec<f32>> {
         let round = self.steps();
         let gradients = self.gradients_of(Round(round)).borrow();
@@ -481,7 +486,7 @@ impl Weights {
     }
 }
 
-/// The parameters of a program without values, by number.
+/// Returns the parameters of a program without values, by number.
 pub(crate) fn parameters<'a>(
     program: &'a Program,
     optimiser: &'a Optimiser,

@@ -1,4 +1,4 @@
-//! A part of a batch: rows of the data set with lists of their own.
+//! A micro-batch: rows of the data set with adjacency lists of their own.
 
 use std::sync::Arc;
 
@@ -9,43 +9,46 @@ use eciton_tensor::Matrix;
 use crate::data::Interval;
 use crate::edge_data::{EdgeData, EdgeWeights};
 
-/// What a part's stages read. Its rows are numbered from 0.
+/// A micro-batch as its stages read it. Its rows are numbered from 0.
 #[derive(Debug)]
 pub(crate) struct Part {
-    /// By gathers that lie between rows and the loss; the last counts for all further ones.
+    /// Levels, indexed by the number of gathers between rows and the loss. The last level is used
+    /// for all larger numbers.
     pub levels: Vec<Level>,
-    /// The vertices of its rows, in the data set's order.
+    /// Vertices of the rows, in the order of the data set.
     pub vertices: Arc<[u32]>,
-    /// Training rows by what their classes count, or the known values of these.
+    /// Number of training rows, or of their known values. With class weights, the sum of the class
+    /// weights of the training rows.
     pub counted: f64,
-    /// Sum of the weights of its training rows in the loss, those of the sampler included.
+    /// Sum of the weights of the training rows in the loss, including the weights from the sampler.
     pub weights: f64,
     features: Matrix,
     gathered: Option<Matrix>,
 }
 
-/// The rows within so many hops, and the lists of a gather that computes them.
+/// Rows within a number of hops, and the lists of a gather that computes them.
 #[derive(Debug)]
 pub(crate) struct Level {
     pub interval: Interval,
     pub lists: Arc<PartLists>,
 }
 
-/// The lists of a part's rows.
+/// Adjacency lists of the rows of a micro-batch.
 #[derive(Debug)]
 pub(crate) struct PartLists {
     pub graph: Arc<Graph>,
-    /// Of the symmetric normalisation.
+    /// Factor of each row in the symmetric normalisation.
     pub scale: Arc<Vec<f32>>,
     /// 1 / in-degree.
     pub inverse: Arc<Vec<f32>>,
     pub edges: Arc<EdgeData>,
-    /// Weights of edges in a mean, where they are others.
+    /// Edge weights in a mean. `None` if all edges of a mean have weight 1.
     pub of_means: Option<EdgeWeights>,
 }
 
 impl PartLists {
-    /// Weights of edges, in the order of in-lists or of out-lists.
+    /// Returns the edge weights of a sum or a mean, in the order of the in-lists or of the
+    /// out-lists.
     pub(crate) fn weights(&self, of_means: bool, outgoing: bool) -> Option<&Arc<Vec<f32>>> {
         let weights = if of_means { self.of_means.as_ref() } else { self.edges.weights.as_ref() };
         weights.map(|weights| weights.along(outgoing))
@@ -62,17 +65,17 @@ impl Part {
         Self { levels, vertices: vertices.into(), counted, weights, features, gathered }
     }
 
-    /// The rows within so many hops.
+    /// Returns the rows within a number of hops.
     pub(crate) fn level(&self, hops: usize) -> Option<&Level> {
         self.levels.get(hops).or_else(|| self.levels.last())
     }
 
-    /// How many they are.
+    /// Returns the number of rows within a number of hops.
     pub(crate) fn rows(&self, hops: usize) -> usize {
         self.level(hops).map_or(0, |level| level.interval.rows.len())
     }
 
-    /// The rows of a slot that no stage writes; `None` for others.
+    /// Returns the rows of a slot that no stage writes, or `None` for other slots.
     pub(crate) fn constant(&self, program: &Program, slot: SlotId) -> Option<&Matrix> {
         match slot {
             _ if slot == program.features => Some(&self.features),

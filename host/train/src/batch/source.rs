@@ -1,4 +1,4 @@
-//! What parts are made from, and how.
+//! The source of micro-batches: the data and the sampler that they are made from.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -20,19 +20,19 @@ use crate::data::{Inputs, Interval, grid, known, matrix};
 use crate::edge_data::{EdgeData, EdgeWeights};
 use crate::error::{Error, Result, at};
 
-/// Who chooses rows.
+/// Method that chooses the rows of a micro-batch.
 #[derive(Debug)]
 pub(crate) enum Chooser {
-    /// Training rows in a shuffled order, without lists.
+    /// Training rows in a shuffled order, without adjacency lists.
     Rows,
-    /// A sampler.
+    /// Subgraphs drawn by a sampler.
     Sampler(Sampler),
-    /// A vertex cut; with the parts that are the same in every round.
+    /// Vertex cut. `made` caches the micro-batches that are the same in every round.
     Parts { parts: Parts, made: Vec<OnceLock<Arc<Part>>> },
 }
 
 impl Chooser {
-    /// Returns whether rows count differently in the loss.
+    /// Returns true if rows have different weights in the loss.
     pub(crate) fn weighs_rows(&self, settings: &Settings) -> bool {
         match self {
             Self::Rows => false,
@@ -41,12 +41,13 @@ impl Chooser {
         }
     }
 
-    /// Batches of rows whose parts have no lists. `None` if parts have.
+    /// Returns the batches of rows if the micro-batches have no adjacency lists, otherwise `None`.
     pub(crate) fn batches(&self, settings: &Settings, inputs: &Inputs) -> Option<RowBatches> {
         matches!(self, Self::Rows).then(|| RowBatches::new(settings, inputs))
     }
 
-    /// Parts of a batch: as many as were asked for, but for those that never have a row.
+    /// Returns the number of micro-batches in a batch: the configured number, less those that never
+    /// have a row.
     pub(crate) fn parts(&self, settings: &Settings, inputs: &Inputs) -> u32 {
         match self {
             Self::Rows => RowBatches::new(settings, inputs).parts(),
@@ -54,7 +55,7 @@ impl Chooser {
         }
     }
 
-    /// Most rows of a part.
+    /// Returns the maximum number of rows in a micro-batch.
     pub(crate) fn capacity(&self, settings: &Settings, inputs: &Inputs) -> u32 {
         let training = inputs.dataset.split.train.len() as u32;
         let targets = settings.rows.unwrap_or(training).min(training).div_ceil(settings.micro);
@@ -69,7 +70,7 @@ impl Chooser {
     }
 }
 
-/// What parts are made from; never changes.
+/// Immutable data that micro-batches are made from.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub settings: Settings,
@@ -77,31 +78,34 @@ pub(crate) struct Source {
     features: Matrix,
     gathered: Option<Matrix>,
     edges: Arc<EdgeData>,
-    /// What training rows add to the loss of all rows.
+    /// Factor of each training row, or of each known value of one, in the loss of all rows.
     weight: f32,
     class_weights: Option<Arc<[f32]>>,
-    /// Of the symmetric normalisation, over the whole graph.
+    /// Factor of each row in the symmetric normalisation, over the whole graph.
     scale: Arc<Vec<f32>>,
-    /// The vertex of each row; `None`: row v is vertex v.
+    /// Vertex of each row. If `None`, row v is vertex v.
     vertices: Option<Arc<[u32]>>,
     values: Option<Matrix>,
     in_training: Vec<bool>,
     chooser: Chooser,
-    /// How often rows and edges are sampled, where sums and losses are weighed by that.
+    /// Number of times that each row and edge was sampled. `None` if sums and losses are not
+    /// weighted by these counts.
     counts: Option<Counts>,
-    /// Where nothing samples neighbours.
+    /// Batches of training rows, for methods that sample no neighbours.
     batches: RowBatches,
-    /// Most rows of a part.
+    /// Maximum number of rows in a micro-batch.
     capacity: usize,
-    /// Memory of parts' features; what a part still has is leased.
+    /// Reusable memory for the features of micro-batches. A micro-batch leases its buffer while it
+    /// exists.
     buffers: Mutex<Vec<Buffer>>,
 }
 
 impl Source {
-    /// What parts of `inputs` are made from. Samples until counts are known, where they are wanted.
+    /// Creates the source of the micro-batches of `inputs`. Samples subgraphs until the sampling
+    /// counts are known, if `chooser` needs them.
     ///
     /// # Errors
-    /// [`Error::Tensor`] where labels do not fit in memory twice.
+    /// [`Error::Tensor`] if a second copy of the labels does not fit in memory.
     pub(crate) fn new(settings: &Settings, inputs: &Inputs, chooser: Chooser) -> Result<Self> {
         let dataset = inputs.dataset.clone();
         let mut in_training = vec![false; dataset.vertices() as usize];
@@ -134,12 +138,12 @@ impl Source {
         })
     }
 
-    /// Batches of rows whose parts have no lists. `None` if parts have.
+    /// Returns the batches of rows if the micro-batches have no adjacency lists, otherwise `None`.
     pub(crate) fn batches_of_rows(&self) -> Option<&RowBatches> {
         matches!(self.chooser, Chooser::Rows).then_some(&self.batches)
     }
 
-    /// Parts of a round.
+    /// Returns the number of micro-batches in a round.
     pub(crate) fn parts(&self) -> usize {
         match self.chooser {
             Chooser::Rows => self.batches.parts() as usize,
@@ -147,8 +151,8 @@ impl Source {
         }
     }
 
-    /// Returns the factor that each training row of a round's parts, or each known value of one,
-    /// has in the loss, and the rows that this loss is a mean of.
+    /// Returns the factor of each training row of a round, or of each known value of one, in the
+    /// loss. Also returns the rows that this loss is a mean of.
     pub(super) fn weight(&self, parts: &[Arc<Part>]) -> (f32, RoundRows) {
         let weights = parts.iter().map(|part| part.weights).sum();
         let fixed = |weight: f32| (weight, RoundRows { divisor: 1.0 / f64::from(weight), weights });
@@ -166,10 +170,10 @@ impl Source {
         ((1.0 / divisor) as f32, RoundRows { divisor, weights })
     }
 
-    /// A part, the same whoever makes it and whenever.
+    /// Makes a micro-batch. The result does not depend on the thread or on the time of the call.
     ///
     /// # Errors
-    /// [`Error::Tensor`] where its rows do not fit in memory.
+    /// [`Error::Tensor`] if its rows do not fit in memory.
     pub(crate) fn part(
         &self,
         seed: u64,
@@ -208,8 +212,8 @@ impl Source {
         self.made_of(&sub, None, None)
     }
 
-    /// A part of a subgraph; `shares` is what each row counts in the loss of a part of a vertex
-    /// cut, `cut` says where a batch without lists is cut.
+    /// Makes a micro-batch of a subgraph. `shares` has the weight of each row in the loss if the
+    /// subgraph belongs to a vertex cut. `cut` has the grid of a batch without adjacency lists.
     fn made_of(&self, sub: &Subgraph, shares: Option<&[f32]>, cut: Option<&RowCut>) -> Result<Arc<Part>> {
         let features = self.select(&self.features, &sub.ids)?;
         let gathered = self.gathered.as_ref().map(|all| self.select(all, &sub.ids)).transpose()?;
@@ -244,8 +248,8 @@ impl Source {
         Ok(Arc::new(Part::new(levels, vertices, (counted, weights), (features, gathered))))
     }
 
-    /// Returns the sum of the weights of a part's training rows in the loss; `counted` if the
-    /// sampler adds none.
+    /// Returns the sum of the weights of a micro-batch's training rows in the loss. Returns
+    /// `counted` if the sampler adds no weights.
     fn loss_weights(&self, levels: &[Level], ids: &[u32], counted: f64) -> f64 {
         let weighs = self.counts.is_some() || matches!(self.chooser, Chooser::Parts { .. });
         let interval = levels.first().map(|level| &level.interval).filter(|_| weighs);
@@ -260,7 +264,7 @@ impl Source {
         interval.training.iter().map(of).sum()
     }
 
-    /// A copy of rows, in memory that parts of rounds that are over had.
+    /// Copies rows into memory that micro-batches of finished rounds have released.
     fn select(&self, all: &Matrix, rows: &[u32]) -> Result<Matrix> {
         let Matrix::Dense(dense) = all else { return all.select(rows).map_err(at("features of a part")) };
         let columns = all.columns();
@@ -289,7 +293,7 @@ impl Source {
         order.unwrap_or(row)
     }
 
-    /// What each row counts in the loss; `None`: each 1.
+    /// Returns the weight of each row in the loss. If `None`, each weight is 1.
     fn row_weights(&self, sub: &Subgraph, shares: Option<&[f32]>) -> Option<Arc<[f32]>> {
         let sampled = match (&self.counts, shares) {
             (_, Some(shares)) => Some(shares.to_vec()),
@@ -344,7 +348,7 @@ impl Source {
         })
     }
 
-    /// The lists of the first `targets` rows, whose sources are among the first `rows`.
+    /// Returns the lists of the first `targets` rows, whose sources are among the first `rows`.
     fn lists(&self, sub: &Subgraph, targets: usize, rows: usize) -> Result<PartLists> {
         let vertices = sub.incoming.vertices() as usize;
         let (targets, rows) = match rows {
@@ -366,8 +370,8 @@ impl Source {
         let weighed = |column: Option<Vec<f32>>| column.map(|column| EdgeWeights::new(column, &reverse));
         let (weights, of_means) = (weighed(times(of_sums)), weighed(times(of_means)));
         let scale = match (&weights, self.is_estimate()) {
-            // Of the whole graph: the sums are estimates of its.
-            // The one vertex of a part without a row has none.
+            // The scale is that of the whole graph, because the sums are estimates of its sums. A
+            // micro-batch without rows has one vertex, whose scale is 1.
             (_, true) => {
                 let known = sub.ids.iter().map(|&row| self.scale[row as usize]);
                 known.chain(std::iter::repeat(1.0)).take(rows).collect()
@@ -380,15 +384,16 @@ impl Source {
         Ok(PartLists { graph, scale: Arc::new(scale), inverse, edges, of_means })
     }
 
-    /// Returns whether a part's sums stand for those of the whole graph.
+    /// Returns true if sums of a micro-batch are estimates of the sums of the whole graph.
     fn is_estimate(&self) -> bool {
         self.counts.is_some() || self.settings.sampler == eciton_plan::Sampler::Neighbours
     }
 
-    /// A factor of each edge by which a part's sum is an unbiased estimate of the whole graph's;
-    /// and the same of its mean, which divides by the length of the part's list.
+    /// Returns a factor for each edge that makes a sum of the micro-batch an unbiased estimate of
+    /// the whole graph's sum. Also returns the factors for a mean, which divides by the length of
+    /// the list in the micro-batch.
     fn factors(&self, sub: &Subgraph, lists: &Adjacency) -> (Option<Vec<f32>>, Option<Vec<f32>>) {
-        // The number of a row's edges in the whole graph for one of the part's.
+        // Number of a row's edges in the whole graph per edge of the row in the micro-batch.
         let mut shares = Vec::with_capacity(lists.neighbours().len());
         if !self.is_estimate() {
             return (None, None);
@@ -405,12 +410,12 @@ impl Source {
     }
 }
 
-/// The weight of a class; 0 of none.
+/// Returns the weight of a class, or 0 if `weights` has none.
 fn of_class(weights: &[f32], class: u32) -> f32 {
     weights.get(class as usize).copied().unwrap_or(0.0)
 }
 
-/// The grid of a part whose rows are summed up among themselves.
+/// Returns the grid of a micro-batch whose rows are summed without those of other micro-batches.
 fn one_sum(offsets: &[u64], rows: usize) -> Result<(Grid, Vec<Node>)> {
     if rows == 0 {
         return Ok((Grid::single(0), Vec::new()));
@@ -420,26 +425,26 @@ fn one_sum(offsets: &[u64], rows: usize) -> Result<(Grid, Vec<Node>)> {
     Ok((grid(&atoms, &nodes, 0), nodes))
 }
 
-/// Rows without edges.
+/// Returns a subgraph of rows without edges.
 fn without_lists(ids: Vec<u32>) -> Result<Subgraph> {
-    // Of a part without a row, one vertex that nothing reads: no graph is empty.
+    // No graph may be empty, so a micro-batch without rows gets one vertex that no stage reads.
     let incoming = Adjacency::from_parts(vec![0; ids.len().max(1) + 1], Vec::new())?;
     Ok(Subgraph { hops: vec![ids.len() as u32], ids, incoming, edges: Vec::new(), targets: None })
 }
 
-/// What counts and vertex cuts are drawn from. They belong to the data and not to a run, so that
-/// each of a run's seeds trains as a run of that seed alone.
+/// Random seed of sampling counts and vertex cuts. It belongs to the data and not to a run, so that
+/// each seed of a run trains like a run of that seed alone.
 const DATA_SEED: u64 = 0;
 
-/// Most subgraphs that counts are taken from.
+/// Maximum number of subgraphs sampled for the counts.
 const MOST_COUNTED: u32 = 10_000;
 
 impl Chooser {
-    /// As the settings say.
+    /// Creates the method that the settings select.
     ///
     /// # Errors
-    /// [`Error::Data`] for settings that a sampler cannot take, [`Error::Batch`] for a program that
-    /// has gathers where nothing samples neighbours.
+    /// [`Error::Data`] for settings that a sampler cannot use. [`Error::Batch`] for a program that
+    /// has gathers if the method samples no neighbours.
     pub(crate) fn new(settings: &Settings, inputs: &Inputs, program: &Program) -> Result<Self> {
         use eciton_plan::Sampler as Named;
         let graph = &inputs.dataset.graph;
@@ -458,7 +463,7 @@ impl Chooser {
             );
         }
         if hops == 0 && settings.sampler.has_targets() {
-            // Nothing to sample: all gathers are done before training, or there is none.
+            // No gather samples neighbours: all are done before training, or there is none.
             return Ok(Self::Rows);
         }
         if settings.sampler == Named::None {

@@ -1,4 +1,4 @@
-//! Durable files: whole on disk, or not there.
+//! Durable files: a file is either whole on disk, or absent.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Read as _, Write};
@@ -9,10 +9,11 @@ use sha2::{Digest as _, Sha256};
 
 use crate::run_folder::{Result, reading, writing};
 
-/// What a file is called until it is whole.
+/// Suffix of a file name until the file is whole.
 pub(super) const TEMPORARY: &str = ".partial";
 
-/// Writes a file: under another name, forced to disk, renamed, its folder forced to disk.
+/// Writes a file under a temporary name, forces it to disk, renames it, and forces its folder to
+/// disk.
 pub(super) fn write(
     folder: &Path,
     name: &str,
@@ -27,18 +28,18 @@ pub(super) fn write(
         sync_folder(folder)
     };
     fill().map_err(|error| {
-        // On a full disk its room is wanted.
+        // If the disk is full, this frees its space.
         let _ = fs::remove_file(&temporary);
         writing(&path)(error)
     })
 }
 
-/// Forces a folder's names to disk. (Elsewhere than on Unix folders cannot be opened.)
+/// Forces the names in a folder to disk. Only Unix can open folders; other systems do nothing.
 pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
 }
 
-/// A SHA-256, hexadecimal.
+/// Returns a SHA-256 in hexadecimal.
 pub(super) fn sha256(bytes: &[u8]) -> String {
     hex(Sha256::new_with_prefix(bytes))
 }
@@ -47,14 +48,14 @@ fn hex(hasher: Sha256) -> String {
     hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The start of a file.
+/// Length and digest of the start of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Extent {
     pub bytes: u64,
     pub sha256: String,
 }
 
-/// A file that only grows.
+/// File that only grows.
 #[derive(Debug)]
 pub(super) struct Journal {
     path: PathBuf,
@@ -64,13 +65,14 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// A new, empty one in place of whatever is there.
+    /// Creates an empty journal, and overwrites any existing file.
     pub(super) fn create(path: PathBuf) -> Result<Self> {
         let file = File::create(&path).map_err(writing(&path))?;
         Ok(Self { path, file, bytes: 0, hasher: Sha256::new() })
     }
 
-    /// Goes on after `content`, with which the file must begin; what follows that is cut off.
+    /// Continues a journal after `content`, which must be the start of the file. The rest of the
+    /// file is cut off.
     pub(super) fn cut(path: PathBuf, content: &[u8]) -> Result<Self> {
         let mut file = OpenOptions::new().write(true).open(&path).map_err(writing(&path))?;
         let cut = file.set_len(content.len() as u64);
@@ -80,14 +82,14 @@ impl Journal {
         Ok(Self { path, file, bytes: content.len() as u64, hasher })
     }
 
-    /// Bytes so far.
+    /// Returns the current length in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
     pub(super) fn append(&mut self, bytes: &[u8]) -> Result<()> {
         if let Err(error) = self.file.write_all(bytes) {
-            // What was written of them would come before what is appended next.
+            // A partial write would precede the next append, so it is cut off.
             let cut = self.file.set_len(self.bytes);
             let _ = cut.and_then(|()| io::Seek::seek(&mut self.file, io::SeekFrom::Start(self.bytes)));
             return Err(writing(&self.path)(error));
@@ -97,14 +99,15 @@ impl Journal {
         Ok(())
     }
 
-    /// Forces it to disk; what it is now.
+    /// Forces the journal to disk, and returns its extent.
     pub(super) fn sync(&mut self) -> Result<Extent> {
         self.file.sync_data().map_err(writing(&self.path))?;
         Ok(Extent { bytes: self.bytes, sha256: hex(self.hasher.clone()) })
     }
 }
 
-/// The start of a file that is to be what `extent` says; `None` if it is not.
+/// Reads the start of a file that `extent` describes. Returns `None` if its length or digest
+/// differs.
 pub(super) fn read_extent(path: &Path, extent: &Extent) -> Result<Option<Vec<u8>>> {
     let file = match eciton_input::file::open(path) {
         Ok(file) => file,
@@ -112,7 +115,7 @@ pub(super) fn read_extent(path: &Path, extent: &Extent) -> Result<Option<Vec<u8>
         Err(error) => return Err(reading(path)(error)),
     };
     let there = file.metadata().map_err(reading(path))?;
-    // Bounds what a false extent can make this read.
+    // Limits the memory that a wrong extent can make this function allocate.
     if !there.is_file() || there.len() < extent.bytes {
         return Ok(None);
     }

@@ -1,8 +1,9 @@
-//! A fingerprint of a data set as a run reads it: what tells that a run does not go on with other data.
+//! Fingerprint of a data set as a run reads it. It prevents a run from being resumed with other
+//! data.
 //!
-//! Counts, all labels, and up to 2^16 evenly spaced places each of the rows' offsets, the neighbours
-//! and the features. It takes a moment for a billion edges too; of changes to graph and features it
-//! finds those that move something, or that touch one of these places.
+//! It covers counts, all labels, and up to 2^16 evenly spaced samples each of the row offsets, the
+//! neighbours and the features. It is fast even for a billion edges. It detects changes to graph
+//! and features only if they shift data or touch a sample.
 
 use eciton_graph::dataset::Labels;
 use eciton_tensor::Matrix;
@@ -13,27 +14,27 @@ use crate::data::Inputs;
 use crate::edge_data::KnownEdges;
 use crate::error::{Result, at};
 
-/// Places that are looked at.
+/// Maximum number of samples of an array.
 const PLACES: usize = 1 << 16;
 
-/// What a data set is known by.
+/// Fingerprint of a data set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Fingerprint {
     pub vertices: u32,
     pub edges: u64,
     pub features: u32,
     pub classes: u32,
-    /// Of labels, split and samples, hexadecimal.
+    /// Digest of labels, split and samples, hexadecimal.
     pub sha256: String,
 }
 
-/// Up to [`PLACES`] of `count` places, the first and evenly on.
+/// Returns up to [`PLACES`] evenly spaced indices below `count`, including the first.
 fn places(count: usize) -> impl Iterator<Item = usize> {
     (0..count).step_by(count.div_ceil(PLACES).max(1))
 }
 
 impl Fingerprint {
-    /// Of a data set before its features are gathered.
+    /// Computes the fingerprint of a data set before its features are gathered.
     pub(crate) fn of(inputs: &Inputs) -> Result<Self> {
         let (dataset, shape) = (&inputs.dataset, inputs.shape);
         let mut hasher = Sha256::new();
@@ -81,7 +82,7 @@ impl Fingerprint {
                 let held = dense.hold(None).map_err(at("features"))?;
                 let view = held.view();
                 for row in places(view.rows()) {
-                    // Another column in every row, so that each is looked at.
+                    // Each row samples another column, so that all columns are covered.
                     let value = view.row(row).get(row % view.columns().max(1));
                     hasher.update(value.copied().unwrap_or_default().to_le_bytes());
                 }
@@ -101,8 +102,9 @@ impl Fingerprint {
         })
     }
 
-    /// Returns the ways in which `now` is other data than this. `parts` are the parts whose digests differ,
-    /// or `None` if the checkpoint has no digests: the samples of the fingerprint are compared then.
+    /// Returns the differences between this data set and `now`. `parts` are the parts of the data
+    /// whose digests differ, or `None` if the checkpoint has no digests. In that case the samples
+    /// of the fingerprint are compared.
     pub(super) fn differences(&self, now: &Self, parts: Option<Vec<String>>) -> Vec<String> {
         let pairs = [
             ("vertices", u64::from(self.vertices), u64::from(now.vertices)),

@@ -1,4 +1,5 @@
-//! What is found of a run that is to go on: its newest checkpoint that is whole, and all before it.
+//! A run to resume, as found on disk: its newest whole checkpoint, and everything written before
+//! it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,14 +19,14 @@ use crate::report::{EpochReport, SeedReport};
 use crate::run_folder::model::{self, MAX_MODEL_BYTES, Model};
 use crate::run_folder::{Error as FileError, MAX_RECORD_BYTES, Versions, malformed, parse, read};
 
-/// The most seeds of a run that goes on: what `eciton train` takes.
+/// Maximum number of seeds in a resumed run, equal to the limit of `eciton train`.
 const MAX_SEEDS: u32 = 10_000;
 
-/// A run that can go on.
+/// A run that can be resumed.
 #[derive(Debug)]
 pub(crate) struct Found {
     place: Place,
-    /// As given.
+    /// Path of the run folder, as given by the user.
     pub run: PathBuf,
     pub config: Config,
     /// The origins of its settings, by key.
@@ -35,19 +36,19 @@ pub(crate) struct Found {
     pub point: Arc<Point>,
     /// Lines of `metrics.jsonl` up to the checkpoint.
     pub metrics: Vec<u8>,
-    /// The epochs in them.
+    /// Epochs parsed from `metrics`.
     pub epochs: Vec<EpochReport>,
     seeds: Vec<u8>,
-    /// The seeds that have finished, with their models.
+    /// Seeds that have finished, with their models.
     pub finished: Vec<(SeedReport, Model)>,
-    /// Checkpoints that could not be used, and why.
+    /// Checkpoints that could not be used, with the reasons.
     pub damaged: Vec<String>,
-    /// Records that are not the ones that the checkpoint was written with.
+    /// Records that changed after the checkpoint was written.
     changed: Vec<String>,
     written: Vec<Written>,
 }
 
-/// What belongs to a checkpoint besides its own file.
+/// A checkpoint together with the journals and models that belong to it.
 struct Whole {
     point: Point,
     metrics: Vec<u8>,
@@ -57,11 +58,13 @@ struct Whole {
 }
 
 impl Found {
-    /// Looks for a run's checkpoints and takes the newest that is whole. `run` is where its folder will
-    /// be, `shown` the same as given. Nothing is changed yet, but the lock is held.
+    /// Looks for a run's checkpoints and takes the newest that is whole. `run` is the path of its
+    /// future folder, `shown` the same path as given by the user. The lock is held, and no file is
+    /// changed yet.
     ///
     /// # Errors
-    /// [`Error::NoCheckpoint`], [`Error::Busy`]; records that are missing, damaged or of another format.
+    /// [`Error::NoCheckpoint`], [`Error::Busy`], and errors for records that are missing, damaged
+    /// or of another format.
     pub(crate) fn open(run: &Path, shown: &Path) -> Result<Self> {
         let nothing = |found: String| Error::NoCheckpoint { run: shown.to_owned(), found };
         let absent = || nothing(format!("there is no {}", folder(shown).display()));
@@ -90,7 +93,8 @@ impl Found {
         if record.schema.is_none() {
             config.model.set_slope_of_format_1();
         }
-        // Seeds follow each other from the run's own; the first has no number in its name.
+        // Seeds are consecutive, starting at the run's own. The first seed has no number in its
+        // file name.
         let place_in_run = |named: &Named| {
             let nth = named.seed.map_or(0, |seed| seed.wrapping_sub(config.run.seed));
             (std::cmp::Reverse(nth), std::cmp::Reverse(named.epoch))
@@ -150,10 +154,12 @@ impl Found {
         })
     }
 
-    /// In what the run would differ if it went on with these versions, data and parameters.
+    /// Returns the differences between the original run and one resumed with these versions, data
+    /// and parameters.
     ///
     /// # Errors
-    /// [`Error::Changed`] for what makes it impossible, and without `force` for anything.
+    /// [`Error::Changed`] for differences that make it impossible to resume. Without `force`, the
+    /// same error for any difference.
     pub(crate) fn check(
         &self,
         versions: &Versions,
@@ -221,22 +227,22 @@ impl Found {
         Err(Error::Changed { run, differences, forceable: true })
     }
 
-    /// Goes on writing where the checkpoint was.
+    /// Returns a saver that continues after the checkpoint.
     pub(crate) fn saver(self, beginning: Beginning) -> Result<Saver> {
         Saver::resume(self.place, beginning, &self.point.mark, &self.metrics, &self.seeds, self.written)
     }
 
-    /// How many seeds the run has.
+    /// Returns the number of seeds of the run.
     pub(crate) fn seeds(&self) -> u32 {
         self.record.seeds.clamp(1, MAX_SEEDS)
     }
 
-    /// The place, which is locked.
+    /// Returns the locked checkpoint folder.
     pub(crate) fn place(&self) -> &Place {
         &self.place
     }
 
-    /// The epochs of one seed.
+    /// Returns the epochs of one seed.
     pub(crate) fn epochs_of(&self, seed: u64) -> Vec<EpochReport> {
         self.epochs.iter().filter(|epoch| epoch.seed == seed).cloned().collect()
     }
@@ -289,7 +295,7 @@ pub(crate) fn epochs(metrics: &[u8]) -> Result<Vec<EpochReport>> {
     lines(metrics, Path::new(METRICS))
 }
 
-/// JSON, one value a line.
+/// Parses JSON values, one per line.
 fn lines<T: for<'a> serde::Deserialize<'a>>(bytes: &[u8], path: &Path) -> Result<Vec<T>> {
     let lines = bytes.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
     Ok(lines.map(|line| parse(line, path)).collect::<std::result::Result<_, _>>()?)

@@ -1,4 +1,4 @@
-//! The place of a run's checkpoints: a folder that one process at a time works in.
+//! The folder of a run's checkpoints. Only one process at a time works in it.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -12,12 +12,12 @@ use crate::error::{Error, Result};
 use crate::run_folder::{self, MAX_RECORD_BYTES, Versions, parse, read, reading, writing};
 
 const LOCK: &str = "lock";
-/// How often a lock is tried whose file goes away meanwhile.
+/// Maximum number of attempts to take a lock whose file is removed in the meantime.
 const TRIES: usize = 100;
-/// The most files that are looked at.
+/// Maximum number of files that are listed in a folder.
 const MAX_FILES: usize = 1 << 17;
 
-/// Where the checkpoints of a run lie whose folder is, or will be, `run`.
+/// Returns the path of the checkpoint folder of the run whose folder is, or will be, `run`.
 #[must_use]
 pub fn folder(run: &Path) -> PathBuf {
     let mut name = run.file_name().unwrap_or_default().to_owned();
@@ -25,7 +25,7 @@ pub fn folder(run: &Path) -> PathBuf {
     run.with_file_name(name)
 }
 
-/// Returns whether there is a checkpoint from which the run of this folder could go on.
+/// Returns true if there is a checkpoint from which the run of this folder could be resumed.
 #[must_use]
 pub fn is_resumable(run: &Path) -> bool {
     let any =
@@ -33,8 +33,8 @@ pub fn is_resumable(run: &Path) -> bool {
     names(&folder(run)).is_ok_and(any)
 }
 
-/// The numeric class of the checkpoints beside a run's folder; `None`: there are none, or nobody
-/// can say.
+/// Returns the numeric class of the checkpoints next to a run's folder. Returns `None` if there are
+/// no checkpoints, or if their record is missing or damaged.
 pub(crate) fn numeric_class(run: &Path) -> Option<String> {
     let path = folder(run).join(VERSIONS);
     let versions: Versions = parse(&read(&path, MAX_RECORD_BYTES).ok()?, &path).ok()?;
@@ -69,7 +69,8 @@ pub(crate) fn keep_one(run: &Path, first_seed: u64, (seed, epoch): (u64, u32)) -
     place.points()?.into_iter().filter(others).try_for_each(|named| place.remove(named))
 }
 
-/// Removes a place where nothing but a lock is left, as a process leaves it that exits at once.
+/// Removes a checkpoint folder that contains only a lock. A process that exits at once leaves such
+/// a folder.
 pub fn discard_empty(run: &Path) {
     let path = folder(run);
     let only = |names: Vec<String>| names.iter().all(|name| name == LOCK);
@@ -79,12 +80,12 @@ pub fn discard_empty(run: &Path) {
     }
 }
 
-/// The file of a checkpoint, or of a seed's final model.
+/// File of a checkpoint, or of a seed's final model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Named {
-    /// `None`: the run's first.
+    /// Seed, or `None` for the first seed of the run.
     pub seed: Option<u64>,
-    /// `None`: the final model.
+    /// Epoch, or `None` for the final model.
     pub epoch: Option<u32>,
 }
 
@@ -116,24 +117,24 @@ impl Named {
     }
 }
 
-/// A run's place, locked. Removed when it is dropped, unless checkpoints are in it.
+/// Locked checkpoint folder of a run. It is removed on drop, unless it contains checkpoints.
 #[derive(Debug)]
 pub(crate) struct Place {
     path: PathBuf,
-    /// Held open for its lock.
+    /// Lock file, which stays open to hold the lock.
     _lock: File,
-    /// `false` where the file system has no locks.
+    /// False if the file system does not support locks.
     locked: bool,
     keep: bool,
 }
 
 impl Place {
-    /// Makes and locks the place beside a run folder for a new run. What a killed process left of a
-    /// run without a checkpoint is taken over.
+    /// Creates and locks the checkpoint folder of a new run. If a killed process left a folder
+    /// without a checkpoint, that folder is reused.
     ///
     /// # Errors
-    /// [`Error::Busy`] while another process works on it, [`Error::Unfinished`] where checkpoints
-    /// are.
+    /// [`Error::Busy`] while another process uses the folder. [`Error::Unfinished`] if it contains
+    /// checkpoints.
     pub(crate) fn create(run: &Path, shown: &Path) -> Result<Self> {
         let mut place = Self::lock(run, shown, true)?;
         if let Some(newest) = place.points()?.iter().filter_map(|named| named.epoch).max() {
@@ -145,7 +146,7 @@ impl Place {
         Ok(place)
     }
 
-    /// Locks the place of a run that is to go on; `None` where there is none.
+    /// Locks the checkpoint folder of a run to resume. Returns `None` if the folder does not exist.
     pub(crate) fn open(run: &Path, shown: &Path) -> Result<Option<Self>> {
         if !folder(run).is_dir() {
             return Ok(None);
@@ -176,7 +177,7 @@ impl Place {
             let locked = match lock.try_lock() {
                 Ok(()) => true,
                 Err(TryLockError::WouldBlock) => return Err(Error::Busy { run: shown.to_owned() }),
-                // A file system without locks: one must look after it oneself there.
+                // The file system has no locks, so the user must prevent concurrent runs.
                 Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => false,
                 Err(TryLockError::Error(error)) => return Err(refuse(error)),
             };
@@ -192,13 +193,13 @@ impl Place {
         &self.path
     }
 
-    /// Checkpoints are there now: they stay if the run fails.
+    /// Records that the folder contains checkpoints, which stay if the run fails.
     pub(super) fn keep(&mut self) {
         self.keep = true;
     }
 
-    /// Removes the unfinished folders of this run that killed processes left: whoever is at work on
-    /// it holds the lock. `own` is this process's.
+    /// Removes the unfinished run folders that killed processes left. Their owners are not running,
+    /// because this process holds the lock. `own` is the folder of this process.
     pub(crate) fn remove_debris(&self, run: &Path, own: Option<&str>) {
         let parent = run.parent().unwrap_or(Path::new("."));
         let Some(name) = run.file_name().filter(|_| self.locked) else { return };
@@ -209,7 +210,7 @@ impl Place {
         }
     }
 
-    /// The files of checkpoints and final models.
+    /// Returns the files of checkpoints and final models.
     pub(super) fn points(&self) -> Result<Vec<Named>> {
         Ok(names(&self.path)?.iter().filter_map(|name| Named::parse(name)).collect())
     }
@@ -227,7 +228,7 @@ impl Place {
         Ok(sync_folder(&self.path).map_err(writing(&self.path))?)
     }
 
-    /// Removes everything that is Eciton's but the lock.
+    /// Removes all files of Eciton except the lock.
     fn clear(&self) -> Result<()> {
         for name in names(&self.path)? {
             let own = [CONFIG, VERSIONS, RUN, METRICS, SEEDS].contains(&name.as_str());
@@ -238,8 +239,8 @@ impl Place {
         Ok(())
     }
 
-    /// Whether these are the checkpoints of a run that has finished: their settings are the same,
-    /// whatever comments say.
+    /// Returns true if the checkpoints belong to the finished run in `run`: their settings are the
+    /// same, apart from comments.
     pub(crate) fn is_of(&self, run: &Path) -> Result<bool> {
         let own = self.path.join(CONFIG);
         if !own.exists() {
@@ -251,7 +252,7 @@ impl Place {
         Ok(own == other || settings(&own).is_some_and(|own| Some(own) == settings(&other)))
     }
 
-    /// The run has finished: lets go of the lock, and of everything else unless it is to stay.
+    /// Finishes the run: releases the lock, and removes the folder unless `keep_after` is set.
     pub(crate) fn finish(mut self, keep_after: bool) {
         self.keep &= keep_after;
         if keep_after {
@@ -264,7 +265,8 @@ impl Drop for Place {
     fn drop(&mut self) {
         if !self.keep {
             let _ = self.clear();
-            // The lock goes last, and while it is held: whoever waits for it makes a new one.
+            // The lock is removed last, while it is held. A process that waits for it creates a new
+            // one.
             let _ = fs::remove_file(self.path.join(LOCK));
             let _ = fs::remove_dir(&self.path);
         }
@@ -279,7 +281,7 @@ fn names(folder: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Returns whether an open file is still the one of that name.
+/// Returns true if an open file is still the one at `path`.
 fn is_same(file: &File, path: &Path) -> bool {
     #[cfg(unix)]
     {

@@ -30,32 +30,32 @@ use crate::run_folder::model::{self, Entry, Values};
 use crate::run_folder::{Error as FileError, MAX_RECORD_BYTES, malformed, read, writing};
 use crate::weights::{WeightState, Weights};
 
-/// The most bytes of a checkpoint: five times those of a model.
+/// Maximum size of a checkpoint in bytes: five times that of a model.
 pub(super) const MAX_BYTES: u64 = 5 * model::MAX_MODEL_BYTES;
 
-/// Where a run stands: all of a checkpoint that is not tensors.
+/// Progress of a run: all content of a checkpoint except the tensors.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Mark {
     pub format: u64,
     pub eciton: String,
     /// SHA-256 of `config.toml`, `versions.json` and `run.json`.
     pub records: [String; 3],
-    /// The seed that is being trained.
+    /// Seed that is being trained.
     pub seed: u64,
-    /// The last epoch that is over.
+    /// Last epoch that has finished.
     pub epoch: u32,
-    /// Seeds that have finished before this one.
+    /// Number of seeds that finished before this one.
     pub finished: u32,
-    /// Optimiser steps taken.
+    /// Number of optimiser steps taken.
     pub steps: u32,
-    /// The epoch of the `best/` tensors.
+    /// Epoch of the `best/` tensors.
     pub best_epoch: Option<u32>,
     pub(super) metrics: Extent,
     pub(super) seeds: Extent,
-    /// Seconds and tasks of the run until now, over all its processes.
+    /// Seconds and tasks of the run until now, summed over all its processes.
     pub seconds: f64,
     pub tasks: u64,
-    /// What was charged for until now.
+    /// Cost of the run until now.
     pub bill: Option<Bill>,
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct Point {
     /// Name and extents of each parameter, in the program's order.
     pub parameters: Vec<(String, Vec<usize>)>,
     file: Arc<dyn SlabOwner>,
-    /// Places of the parameters' values in the file, by kind.
+    /// Byte ranges of the parameters' values in the file, by kind.
     places: BTreeMap<&'static str, Vec<Range<usize>>>,
 }
 
@@ -81,7 +81,7 @@ impl fmt::Debug for Point {
     }
 }
 
-/// The tensors of weights that this machine has.
+/// Returns the tensors of weights that this machine has.
 pub(super) fn entries<'a>(
     parameters: &'a Parameters,
     state: &'a WeightState,
@@ -99,7 +99,7 @@ pub(super) fn entries<'a>(
     all.flat_map(of_kind).collect()
 }
 
-/// The tensors of weights that workers own, as they are in the log.
+/// Returns the tensors of weights that workers own, as recorded in the log.
 pub(super) fn owned<'a>(parameters: &'a Parameters, owners: &'a Owners) -> Vec<Entry<'a>> {
     let of_kind = |(matrix, kind): (Option<usize>, &'static str)| {
         let entry = move |(at, (name, shape)): (usize, &'a (String, Vec<usize>))| {
@@ -126,8 +126,8 @@ pub(super) fn write(place: &Place, named: Named, mark: &Mark, entries: &[Entry<'
     Ok(())
 }
 
-/// Writes anew what the checkpoints beside `run` say of places: `change` gets their configuration, and returns the one
-/// that they have from now on.
+/// Rewrites the configuration in the checkpoints next to `run`, for instance with new file
+/// locations. `change` edits it in place.
 pub(crate) fn readdress(run: &Path, change: impl FnOnce(&mut Config)) -> Result<()> {
     let Some(place) = Place::open(run, run)? else { return Ok(()) };
     let path = place.path().join(CONFIG);
@@ -148,12 +148,12 @@ pub(crate) fn readdress(run: &Path, change: impl FnOnce(&mut Config)) -> Result<
 }
 
 impl Point {
-    /// Reads one, and checks all of it against its digests.
+    /// Reads a checkpoint, and verifies all of it against its digests.
     pub(super) fn read(path: &Path) -> Result<Self> {
         Ok(Self::decode(mapping::map(path)?, path)?)
     }
 
-    /// Reads one from its bytes; `path` is named in errors.
+    /// Reads a checkpoint from its bytes. `path` is named in errors.
     pub(super) fn decode(file: Arc<dyn SlabOwner>, path: &Path) -> std::result::Result<Self, FileError> {
         let wrong = |expected: &str, found: &str| malformed(path, expected, found);
         let bytes = file.bytes();
@@ -209,31 +209,31 @@ impl Point {
         Ok(Self { mark, parameters, file, places })
     }
 
-    /// The values of a parameter, of a kind.
+    /// Returns the values of a parameter, of one kind.
     fn values(&self, kind: &str, parameter: usize) -> Vec<f32> {
         let place = self.places.get(kind).and_then(|places| places.get(parameter)).cloned();
         model::values_of(place.and_then(|place| self.file.bytes().get(place)).unwrap_or_default())
     }
 
-    /// The values of every parameter; `None`: it has none of that kind.
+    /// Returns the values of every parameter, or `None` if the checkpoint has none of that kind.
     fn all(&self, kind: &str) -> Option<Vec<Vec<f32>>> {
         let count = self.places.get(kind)?.len();
         Some((0..count).map(|parameter| self.values(kind, parameter)).collect())
     }
 
-    /// The state of the weights, whole.
+    /// Returns the complete state of the weights.
     pub(super) fn state(&self) -> WeightState {
         let [values, first, second] =
             ["values", "first", "second"].map(|kind| self.all(kind).unwrap_or_default());
         WeightState { steps: self.mark.steps, values, before: self.all("before"), first, second }
     }
 
-    /// The model that was the best so far.
+    /// Returns the best model so far.
     pub(crate) fn best(&self) -> Option<Best> {
         Some(Best { epoch: self.mark.best_epoch?, values: self.all("best")? })
     }
 
-    /// Its tensors, to be written again.
+    /// Returns the tensors, for writing them again.
     fn entries(&self) -> Vec<Entry<'_>> {
         let mut entries = Vec::new();
         for kind in KINDS {
@@ -246,7 +246,7 @@ impl Point {
         entries
     }
 
-    /// Gives weights their values, as many as the parameters are.
+    /// Sets the weights to the values of the checkpoint. The parameters must match.
     pub(crate) fn restore(&self, weights: &mut Weights) -> Result<()> {
         let Some(owners) = weights.owning_workers() else { return weights.restore(&self.state()) };
         for parameter in 0..self.parameters.len() {

@@ -1,4 +1,4 @@
-//! The saver of a run: when a checkpoint is due, what is written, and which are kept.
+//! The saver of a run. It decides when a checkpoint is due, writes it, and removes old ones.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
@@ -18,10 +18,10 @@ use crate::report::SeedReport;
 use crate::run_folder::{ECITON_VERSION, Error as FileError, RunFolder, read, reading, writing};
 use crate::weights::Weights;
 
-/// Bytes of metrics that are copied at once.
+/// Size in bytes of the pieces in which metrics are copied.
 const PIECE_BYTES: usize = 1 << 16;
 
-/// What a saver knows when a run, or its next process, begins.
+/// Inputs of a saver at the start of a run or of a resumed run.
 #[derive(Debug)]
 pub(crate) struct Beginning {
     pub settings: Checkpoint,
@@ -31,11 +31,11 @@ pub(crate) struct Beginning {
     pub parameters: Vec<(String, Vec<usize>)>,
     /// The run's first seed.
     pub first_seed: u64,
-    /// When this process began with it.
+    /// Time at which this process began with the run.
     pub begun: Instant,
 }
 
-/// What was done before this process.
+/// Totals of the run's earlier processes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Before {
     pub seconds: f64,
@@ -43,7 +43,7 @@ pub(crate) struct Before {
     pub bill: Option<Bill>,
 }
 
-/// A checkpoint that is there.
+/// A checkpoint on disk.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Written {
     pub seed: u64,
@@ -59,17 +59,17 @@ pub(crate) struct Saver {
     before: Before,
     identity: [String; 3],
     journals: Option<(Journal, Journal)>,
-    /// In the order of their making.
+    /// Checkpoints on disk, in the order of their creation.
     written: Vec<Written>,
-    /// Final models that are there.
+    /// Number of final models on disk.
     finals: usize,
     last: Instant,
     epochs: u32,
-    /// True if it was told that a checkpoint could not be written.
+    /// True if a failure to write a checkpoint was already reported.
     warned: bool,
 }
 
-/// A run at the end of an epoch.
+/// State of a run at the end of an epoch.
 pub(crate) struct Now<'a> {
     pub trained: &'a Trained,
     pub weights: &'a Weights,
@@ -80,7 +80,7 @@ pub(crate) struct Now<'a> {
 }
 
 impl Saver {
-    /// Of a new run.
+    /// Creates the saver of a new run.
     pub(crate) fn new(place: Place, beginning: Beginning) -> Self {
         let identity = [0, 1, 2].map(|at| sha256(beginning.records.get(at).map_or(&[], Vec::as_slice)));
         Self {
@@ -97,8 +97,8 @@ impl Saver {
         }
     }
 
-    /// Of a run that goes on: later checkpoints than the one it goes on from are removed, and the
-    /// journals cut to what belongs to it.
+    /// Creates the saver of a resumed run. It removes checkpoints that are later than the resumed
+    /// one, and cuts the journals to the length that belongs to it.
     pub(super) fn resume(
         place: Place,
         beginning: Beginning,
@@ -114,7 +114,8 @@ impl Saver {
                 saver.place.remove(named)?;
             }
         }
-        // Before the journals are cut: a later checkpoint must not meet a shorter one.
+        // This must precede the cut of the journals: a later checkpoint must never refer to a
+        // shorter journal.
         saver.place.sync()?;
         let cut = |name: &str, content| Journal::cut(saver.place.path().join(name), content);
         saver.journals = Some((cut(METRICS, metrics)?, cut(SEEDS, seeds)?));
@@ -127,7 +128,7 @@ impl Saver {
         Ok(saver)
     }
 
-    /// What was done before this process.
+    /// Returns the totals of the run's earlier processes.
     pub(crate) fn before(&self) -> Before {
         self.before
     }
@@ -136,12 +137,12 @@ impl Saver {
         Named { seed: (seed != self.beginning.first_seed).then_some(seed), epoch }
     }
 
-    /// Hears that an epoch is over.
+    /// Counts a finished epoch.
     pub(crate) fn count(&mut self) {
         self.epochs = self.epochs.saturating_add(1);
     }
 
-    /// Returns whether a checkpoint is due.
+    /// Returns true if a checkpoint is due.
     pub(crate) fn is_due(&self) -> bool {
         let settings = &self.beginning.settings;
         let by_epochs = settings.every > 0 && self.epochs >= settings.every;
@@ -149,19 +150,20 @@ impl Saver {
         by_epochs || settings.seconds > 0 && self.last.elapsed() >= patience
     }
 
-    /// Writes a checkpoint. A full disk does not end the run: the next one is tried when it is due.
-    /// Returns what is to be told of that.
+    /// Writes a checkpoint. A full disk does not end the run: the saver tries again when the next
+    /// one is due. Returns a warning for the user if this one could not be written.
     pub(crate) fn save(&mut self, folder: &mut RunFolder, now: &Now<'_>) -> Result<Option<String>> {
         let warned = self.try_write(folder, now)?;
         (self.last, self.epochs) = (Instant::now(), 0);
         Ok(warned)
     }
 
-    /// Hears that training was stopped, and writes a checkpoint of its last epoch if there is none.
+    /// Writes a checkpoint of the last epoch after training was stopped, unless it exists already.
+    /// Returns a warning for the user if it could not be written.
     pub(crate) fn stopped(&mut self, folder: &mut RunFolder, now: &Now<'_>) -> Result<Option<String>> {
         let Some(last) = now.trained.epochs.last() else { return Ok(None) };
         let written = self.written.last().is_some_and(|w| (w.seed, w.epoch) == (last.seed, last.epoch));
-        // Where tasks were cancelled in the middle of an epoch the weights are still those of its
+        // If tasks were cancelled in the middle of an epoch, the weights are still those of its
         // start.
         if written || now.weights.steps() != now.epochs.last(last.epoch).0 {
             return Ok(None);
@@ -169,7 +171,7 @@ impl Saver {
         self.try_write(folder, now)
     }
 
-    /// Writes a checkpoint, or says once that it cannot be written.
+    /// Writes a checkpoint. Returns a warning if it cannot be written, but only the first time.
     fn try_write(&mut self, folder: &mut RunFolder, now: &Now<'_>) -> Result<Option<String>> {
         match self.write(folder, now) {
             Ok(()) => Ok(None),
@@ -230,7 +232,7 @@ impl Saver {
         Ok(())
     }
 
-    /// Brings the journals and final models up to date, on disk.
+    /// Brings the journals and final models on disk up to date.
     fn write_journals(
         &mut self,
         folder: &mut RunFolder,
@@ -258,8 +260,7 @@ impl Saver {
         Ok((metrics.sync()?, seeds.sync()?))
     }
 
-    /// Removes checkpoints that are neither among the newest nor the best of the seed that is
-    /// trained.
+    /// Removes checkpoints that are neither among the newest nor the best of the current seed.
     fn retire(&mut self, seed: u64) -> Result<()> {
         let keep = self.beginning.settings.keep.max(1) as usize;
         let of_seed = self.written.iter().filter(|w| w.seed == seed && w.validation.is_some());
@@ -282,8 +283,9 @@ impl Saver {
         Ok(())
     }
 
-    /// Removes the checkpoints of an epoch of a seed and later ones; `earlier` are the seeds
-    /// before. Returns the newest that is left of the seed, if there is one that is whole.
+    /// Removes the checkpoints of a seed from an epoch on, and all those of later seeds. `earlier`
+    /// are the seeds before it. Returns the newest remaining checkpoint of the seed that is whole,
+    /// if there is one.
     pub(crate) fn newest_before(
         &mut self,
         earlier: &[u64],
@@ -305,12 +307,13 @@ impl Saver {
         Ok(None)
     }
 
-    /// Goes back to where `n` seeds had finished, and `metrics` was all that was recorded of
-    /// epochs.
+    /// Rolls back to the state in which `n` seeds had finished and the recorded epochs were
+    /// `metrics`.
     pub(crate) fn rewind(&mut self, n: usize, metrics: &[u8]) -> Result<()> {
         (self.finals, self.epochs, self.last) = (self.finals.min(n), 0, Instant::now());
         let Some((journal, _)) = &self.journals else { return Ok(()) };
-        // Before the journals are cut: a later checkpoint must not meet a shorter one.
+        // This must precede the cut of the journals: a later checkpoint must never refer to a
+        // shorter journal.
         self.place.sync()?;
         let path = |name: &str| self.place.path().join(name);
         let written = usize::try_from(journal.bytes()).unwrap_or(usize::MAX);
@@ -323,25 +326,25 @@ impl Saver {
         Ok(())
     }
 
-    /// Seed and epoch of the newest checkpoint.
+    /// Returns the seed and epoch of the newest checkpoint.
     pub(crate) fn newest(&self) -> Option<(u64, u32)> {
         self.written.last().map(|w| (w.seed, w.epoch))
     }
 
-    /// Returns whether there are checkpoints.
+    /// Returns true if there are checkpoints.
     pub(crate) fn has_written(&self) -> bool {
         !self.written.is_empty()
     }
 
-    /// The run folder is in its place: removes the checkpoints, unless they are to stay or the run,
-    /// which was `stopped`, can go on from them.
+    /// Finishes after the run folder is complete. Removes the checkpoints unless the settings keep
+    /// them, or the run was `stopped` and can be resumed from them.
     pub(crate) fn finish(self, stopped: bool) {
         let keep_after = (stopped || self.beginning.settings.keep_after) && self.has_written();
         self.place.finish(keep_after);
     }
 }
 
-/// Appends what a file has beyond the journal.
+/// Appends the bytes of a file that the journal does not have yet.
 fn copy_tail(path: &Path, journal: &mut Journal) -> Result<()> {
     let mut file = eciton_input::file::open(path).map_err(reading(path))?;
     file.seek(io::SeekFrom::Start(journal.bytes())).map_err(reading(path))?;

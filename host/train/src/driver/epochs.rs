@@ -1,35 +1,35 @@
-//! Epochs and rounds: a pass over the training rows is as many rounds as there are batches.
+//! Epochs and rounds: a pass over the training rows takes one round for each batch.
 
 use eciton_plan::Round;
 
 use crate::batch::RoundRows;
 
-/// How many rounds an epoch has.
+/// Number of rounds in an epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Epochs(u32);
 
 impl Epochs {
-    /// With so many rounds each; at least one.
+    /// Creates epochs of `rounds` rounds each, or of 1 if `rounds` is 0.
     pub(crate) fn of(rounds: u32) -> Self {
         Self(rounds.max(1))
     }
 
-    /// Rounds of one.
+    /// Returns the number of rounds in an epoch.
     pub(crate) fn rounds(self) -> u32 {
         self.0
     }
 
-    /// The epoch of a round; 0 before the first.
+    /// Returns the epoch of a round, or 0 for round 0, which is before the first.
     pub(crate) fn at(self, round: Round) -> u32 {
         round.0.div_ceil(self.0)
     }
 
-    /// The last round of an epoch.
+    /// Returns the last round of an epoch.
     pub(crate) fn last(self, epoch: u32) -> Round {
         Round(epoch.saturating_mul(self.0))
     }
 
-    /// Returns whether an epoch ends with a round.
+    /// Returns true if an epoch ends with `round`.
     pub(crate) fn ends(self, round: Round) -> bool {
         round.0.is_multiple_of(self.0)
     }

@@ -1,4 +1,4 @@
-//! Scores that are folded into a metric as they come.
+//! Scores that are folded into a metric as steps write them.
 
 use std::cell::RefCell;
 
@@ -10,14 +10,14 @@ use crate::data::{Inputs, Interval};
 use crate::error::{Error, Result, at};
 use crate::report::{Metrics, Quality};
 
-/// What is left of the scores of an evaluation.
+/// Metric terms accumulated from the scores of an evaluation.
 #[derive(Debug)]
 pub(crate) struct Fold {
     terms: RefCell<Terms>,
 }
 
 impl Fold {
-    /// Of no scores yet.
+    /// Creates a fold without any scores.
     pub(crate) fn new(metric: Folded, inputs: &Inputs) -> Result<Self> {
         let labels = inputs.learnt().0;
         let terms = Terms::new(metric, labels, inputs.shape.rows as usize);
@@ -25,7 +25,7 @@ impl Fold {
         Ok(Self { terms: RefCell::new(terms) })
     }
 
-    /// Takes a step's scores out of the store, whose place is free then.
+    /// Folds the scores of a step and releases their buffer in the store.
     pub(super) fn take(
         &self,
         rows: &RowStore,
@@ -42,13 +42,13 @@ impl Fold {
         Ok(())
     }
 
-    /// The tally of a part; `None` where the metric's terms are no classes.
+    /// Returns the quality on a part of the data, or `None` if the metric's terms are not classes.
     pub(super) fn quality(&self, inputs: &Inputs, (part, ids): (&str, &[u32])) -> Option<Quality> {
         let tally = self.terms.borrow().tally(inputs.learnt().0, ids)?;
         Some(Quality::of(part, &tally, &inputs.dataset.names))
     }
 
-    /// The metric of all rows.
+    /// Computes the metric on the training, validation and test rows.
     pub(super) fn measured(&self, inputs: &Inputs, metric: Metric) -> Metrics {
         let (labels, split) = inputs.learnt();
         let terms = self.terms.borrow();

@@ -1,36 +1,36 @@
-//! The judge of a seed's models: which is the best so far, and whether to go on.
+//! Early stopping: selects the best model of a seed and decides when its training ends.
 //!
-//! Two questions with two answers. The *best* model is that of the best validation metric: the
-//! first of equals, or the last one with `run.keep = "last-best"`. For *patience* a metric is
-//! better where it is above that of the last better one by more than `run.min_delta`; the run ends
-//! at the first evaluation that is `run.patience` epochs or more after it (Prechelt 1998, in the
-//! form of Keras's `EarlyStopping`).
+//! The *best* model and *patience* use different rules. The *best* model has the best validation
+//! metric. Among equals it is the first one, or the last one with `run.keep = "last-best"`. For
+//! *patience* a metric is better if it exceeds the last better one by more than `run.min_delta`.
+//! The run ends at the first evaluation `run.patience` or more epochs after the last better one.
+//! The rule is from Prechelt 1998, in the form of Keras's `EarlyStopping`.
 //!
-//! Beside these, the run ends at the first evaluation that comes to `run.until`.
+//! The run also ends at the first evaluation that reaches `run.until`.
 
 use eciton_plan::{Keep, Run, Until};
 
 use crate::report::Metrics;
 
-/// What an evaluation came to.
+/// Decision after an evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Judged {
-    /// It is the best model so far.
+    /// True if the model is the best so far.
     pub best: bool,
-    /// The run should end: epochs since it got better.
+    /// Number of epochs since the last better metric, if the run should end.
     pub stop: Option<u32>,
 }
 
-/// What has been seen of a seed.
+/// Validation metrics of one seed so far, with the settings that judge them.
 #[derive(Debug, Clone)]
 pub(super) struct Judge {
     patience: Option<u32>,
     until: Option<Until>,
     min_delta: f64,
-    /// True if the last of equal models is the best.
+    /// True if the last one of equal models counts as the best.
     last: bool,
     highest: Option<f64>,
-    /// The last epoch that was better, and its metric.
+    /// Last epoch with a better metric, and that metric.
     better: Option<(u32, f64)>,
 }
 
@@ -40,14 +40,15 @@ impl Judge {
         Self { patience, until, min_delta, last: keep == Keep::LastBest, highest: None, better: None }
     }
 
-    /// The epoch, if its metrics come to the target.
+    /// Returns the epoch if its metrics reach the target.
     pub(super) fn reached(&self, epoch: u32, metrics: Option<Metrics>) -> Option<u32> {
         let (until, metrics) = self.until.zip(metrics)?;
         let found = metrics.of(until.part)?;
         until.is_reached(metrics.metric, found).then_some(epoch)
     }
 
-    /// Takes the validation metric of an epoch, so that more is better, in the order of epochs.
+    /// Judges the validation metric of an epoch, for which larger is better. Epochs must come in
+    /// order.
     pub(super) fn judge(&mut self, epoch: u32, validation: Option<f64>) -> Judged {
         let Some(found) = validation else { return Judged { best: false, stop: None } };
         let best = self.highest.is_none_or(|highest| found > highest || self.last && found == highest);
@@ -102,7 +103,7 @@ mod tests {
         let judged = [0.5, 0.25, 0.5, 0.5].map(Some).into_iter().zip(1..);
         let found = judged.map(|(metric, epoch)| judge.judge(epoch, metric));
         let found: Vec<_> = found.map(|judged| (judged.best, judged.stop)).collect();
-        // Patience counts from the first of them.
+        // Patience counts from the first one of equal metrics.
         assert_eq!(found, [(true, None), (false, None), (true, None), (true, Some(3))]);
     }
 

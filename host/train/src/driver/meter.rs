@@ -1,8 +1,8 @@
-//! The progress inside an epoch: committed steps, which the observer hears of while the epoch takes longer than a
-//! second.
+//! Progress inside an epoch: committed steps, reported to the observer while the epoch takes longer
+//! than a second.
 //!
-//! A commit costs an addition, and a wake of the driver a comparison of times that it has anyway. Nothing that a run
-//! computes depends on it.
+//! A commit costs an addition. A wake of the driver costs a comparison of times that it has anyway.
+//! The results of a run do not depend on the progress.
 
 use std::time::{Duration, Instant};
 
@@ -16,32 +16,32 @@ const FIRST: Duration = Duration::from_secs(1);
 /// Time between reports.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// Counts of the steps of a pass.
+/// Counter of the committed steps of a pass.
 #[derive(Debug)]
 pub(super) struct Meter {
-    /// The rounds of an epoch; `None` for an evaluation.
+    /// Number of rounds in an epoch, or `None` for an evaluation.
     epochs: Option<Epochs>,
     seed: u64,
-    /// Steps of a round.
+    /// Number of steps in a round.
     steps: u64,
-    /// Rounds that were over before the pass.
+    /// Number of rounds that were over before the pass.
     first: Round,
-    /// Steps that the pass has committed.
+    /// Number of steps that the pass has committed.
     committed: u64,
-    /// The epoch in progress, from 1.
+    /// Epoch in progress, from 1.
     epoch: u32,
     begun: Instant,
     due: Instant,
 }
 
 impl Meter {
-    /// A meter of a pass whose rounds have `steps` steps, after the round `first`.
+    /// Creates a meter for a pass whose rounds have `steps` steps, after the round `first`.
     pub(super) fn new(epochs: Option<Epochs>, seed: u64, steps: u64, first: Round, now: Instant) -> Self {
         let epoch = epochs.map_or(0, |epochs| epochs.at(Round(first.0.saturating_add(1))));
         Self { epochs, seed, steps, first, committed: 0, epoch, begun: now, due: now + FIRST }
     }
 
-    /// Counts a step.
+    /// Counts a committed step.
     pub(super) fn commit(&mut self) {
         self.committed += 1;
     }
@@ -70,7 +70,7 @@ impl Meter {
         )
     }
 
-    /// The progress in `rounds` rounds after the round `from`.
+    /// Returns the progress in `rounds` rounds after the round `from`.
     fn progress(
         &self,
         activity: Activity,
@@ -79,7 +79,7 @@ impl Meter {
         now: Instant,
     ) -> Option<Progress> {
         let steps = self.steps * u64::from(rounds);
-        // A run that goes on may begin inside of an epoch. Steps of later rounds may be ahead of it.
+        // A resumed run may begin inside an epoch. Steps of later rounds may already be committed.
         let before = u64::from(from.0.saturating_sub(self.first.0)) * self.steps;
         let earlier = u64::from(self.first.0.saturating_sub(from.0)) * self.steps;
         let done = (self.committed + earlier).saturating_sub(before).min(steps);

@@ -1,8 +1,8 @@
-//! Operators on their way: what a stage's step does, one file an operator.
+//! Host side of the operators: the work of a step, one file per operator.
 //!
-//! An operator takes leases of the rows that its step reads and writes and gives back work for a thread or
-//! a function. `eciton_plan::op` has the same operators' stages, under the same names. A new one is a file
-//! there, a file here, its arithmetic, and a line in [`HOST`].
+//! An operator takes leases of the rows that its step reads and writes, and returns work for a
+//! thread or a function. `eciton_plan::op` has the stages of the same operators, under the same
+//! names. A new operator needs a file there, a file here, its arithmetic, and a line in [`HOST`].
 
 mod attention;
 mod edges;
@@ -34,18 +34,19 @@ use crate::error::{Error, Result, at};
 use crate::relation::Lists;
 use crate::weights::Weights;
 
-/// One kind of operation, opened for a program.
+/// An operation, opened for a program.
 pub(crate) trait Operator: std::fmt::Debug {
-    /// The work of one step. Its leases last as long as it does.
+    /// Creates the work of one step. The work holds its leases until it ends.
     ///
     /// # Errors
-    /// [`Error::Internal`] where rows are not there, or another step has them.
+    /// [`Error::Internal`] if rows are missing, or if another step has leased them.
     fn work(&self, on: &On<'_>) -> Result<Work>;
 
-    /// Adds one step to a call: of kernels, and of gathers that may be inside a run of stages.
+    /// Adds one step to a call. Kernels support this, and gathers that may be inside a fused stage.
     ///
     /// # Errors
-    /// As [`Operator::work`]; [`Error::Internal`] of an operator that cannot be inside.
+    /// The errors of [`Operator::work`], and [`Error::Internal`] if the operator cannot be inside a
+    /// call.
     fn inside(&self, on: &On<'_>, _call: &mut Building) -> Result<()> {
         Err(Error::Internal(format!("{} is within a call", on.stage.name)))
     }
@@ -83,28 +84,29 @@ fn unknown(operation: &Operation) -> Error {
     Error::Internal(format!("operator `{}` of layer {} is not known", operation.kernel, operation.layer))
 }
 
-/// A step, and what its work is made from.
+/// A step, with the data that its work is made from.
 pub(crate) struct On<'a> {
     pub stages: &'a Stages<'a>,
     pub stage: &'a Stage,
-    /// Its number in the program, which a task's is only without spans.
+    /// Number of the stage in the program. A task has the same number only without fused stages.
     pub id: StageId,
     pub pass: u32,
     pub task: Task,
-    /// How many rounds older than the step the rows are that it reads of each interval; `None`: none is.
+    /// For each interval, the age in rounds of the rows that the step reads of it. If `None`, no
+    /// rows are older than the step.
     pub ages: Option<&'a [u8]>,
     pub weights: &'a Weights,
-    /// The part of a batch that the step is of, and what its training rows weigh; `None`: rows are the data
-    /// set's.
+    /// Micro-batch of the step, with the weight of its training rows. If `None`, the rows are those
+    /// of the data set.
     pub part: Option<(Arc<Part>, f32)>,
 }
 
-/// The vertices of rows.
+/// Vertices of rows.
 #[derive(Debug, Clone)]
 enum Numbers {
-    /// Of all rows.
+    /// Vertices of all rows of the data set.
     Order(Arc<Permutation>),
-    /// Of a part's.
+    /// Vertices of the rows of a micro-batch.
     List(Arc<[u32]>),
 }
 
@@ -117,7 +119,7 @@ impl Numbers {
     }
 }
 
-/// Rows of all intervals, in pieces.
+/// Rows of all intervals, with a lease for each piece.
 type Pieces = Vec<(Range<usize>, Lease)>;
 
 impl On<'_> {
@@ -129,12 +131,12 @@ impl On<'_> {
         (self.task.round, self.task.interval)
     }
 
-    /// The round from 0, as random numbers count.
+    /// Returns the round, counted from 0 as for random numbers.
     fn round(&self) -> u32 {
         self.task.round.0.saturating_sub(1)
     }
 
-    /// How many gathers lie between the stage's rows and the loss.
+    /// Returns the number of gathers between the rows of the stage and the loss.
     pub(super) fn hops(&self) -> usize {
         self.stages.hops().stage(self.id)
     }
@@ -149,7 +151,7 @@ impl On<'_> {
         }
     }
 
-    /// What each of the interval's training rows adds to the loss.
+    /// Returns the weight of each training row of the interval in the loss.
     fn weight(&self) -> f32 {
         let of_rows = self.part.as_ref().map_or(self.stages.inputs.weight, |(_, weight)| *weight);
         let program = self.stages.program;
@@ -161,7 +163,7 @@ impl On<'_> {
         Ok(self.interval()?.rows.clone())
     }
 
-    /// The rows of a slot that no stage writes; `None` for others.
+    /// Returns the rows of a slot that no stage writes, or `None` for other slots.
     pub(super) fn constant(&self, slot: SlotId) -> Option<&Matrix> {
         match &self.part {
             None => self.stages.inputs.constant(self.stages.program, slot),
@@ -169,7 +171,7 @@ impl On<'_> {
         }
     }
 
-    /// The vertex of each row, in the data set's order; `None`: row v is vertex v.
+    /// Returns the vertex of each row, in the order of the data set. If `None`, row v is vertex v.
     fn vertices(&self) -> Option<Numbers> {
         match &self.part {
             None => self.stages.inputs.vertices.permutation().map(Numbers::Order),
@@ -177,7 +179,8 @@ impl On<'_> {
         }
     }
 
-    /// The lists of a part that the stage follows: those of a gather's gradient are the gather's.
+    /// Returns the neighbour lists of a micro-batch that the stage reads. The gradient of a gather
+    /// reads the lists of the gather.
     fn part_lists(&self, part: &Part) -> Result<Arc<PartLists>> {
         let reversed = self.stages.program.relation(self.id).is_some_and(|lists| lists.reversed);
         let level = part.level(self.hops().saturating_sub(usize::from(reversed)));
@@ -185,7 +188,7 @@ impl On<'_> {
         lists.ok_or_else(|| Error::Internal(format!("the part of {} has no lists", self.step())))
     }
 
-    /// The lists that the stage follows.
+    /// Returns the neighbour lists that the stage reads.
     fn lists(&self) -> Result<Lists> {
         let relation = self.stages.program.relation(self.id);
         let relation =
@@ -195,14 +198,15 @@ impl On<'_> {
         lists.ok_or_else(|| Error::Internal(format!("a part has no lists of {relation:?}")))
     }
 
-    /// The factor of each vertex in a normalisation; unused, but there, where it has none.
+    /// Returns the factor of each vertex in a normalisation. A normalisation without factors
+    /// ignores them.
     fn factors(&self, normalisation: Normalisation, over: Over) -> Result<Arc<Vec<f32>>> {
         let Some((part, _)) = &self.part else { return self.stages.inputs.factors(normalisation, over) };
         let lists = self.part_lists(part)?;
         Ok(if normalisation == Normalisation::Mean { lists.inverse.clone() } else { lists.scale.clone() })
     }
 
-    /// Puts zeros where the stage writes fewer rows than others read.
+    /// Writes zeros to rows that others read and that the stage does not write.
     pub(super) fn clear(&self) -> Result<()> {
         let Some((part, _)) = &self.part else { return Ok(()) };
         let (own, (round, interval)) = (part.rows(self.hops()), self.at());
@@ -215,14 +219,15 @@ impl On<'_> {
         Ok(())
     }
 
-    /// The slot that the stage reads as number `at` of a scope.
+    /// Returns the slot that the stage reads at index `at` of a scope.
     fn slot(&self, scope: Scope, at: usize) -> Result<SlotId> {
         let mut slots = self.stage.reads.iter().filter(|read| read.scope == scope);
         let found = slots.nth(at).map(|read| read.slot);
         found.ok_or_else(|| Error::Internal(format!("{} reads no slot {at}, {scope:?}", self.step())))
     }
 
-    /// Rows of all intervals, of the stage's first such slot; of a part its own.
+    /// Leases the rows of all intervals of the first slot that the stage reads all rows of. For a
+    /// micro-batch these are its own rows.
     fn all(&self) -> Result<Pieces> {
         let slot = self.slot(Scope::All, 0)?;
         if self.part.is_none() {
@@ -236,20 +241,20 @@ impl On<'_> {
         Ok(vec![(0..count, self.stages.rows.lease(slot, round, interval, Some(count))?)])
     }
 
-    /// How many rows there are in all of the stage's first slot that it reads all rows of.
+    /// Returns the total number of rows of the first slot that the stage reads all rows of.
     fn count(&self) -> Result<usize> {
         let program = self.stages.program;
         let Some((part, _)) = &self.part else {
             return Ok(program.rows(program.domain_of(self.slot(Scope::All, 0)?)) as usize);
         };
         match self.stage.via {
-            // As many as the lists are of.
+            // The lists have one row for each of their vertices.
             Some(_) => Ok(self.part_lists(part)?.graph.vertices() as usize),
             None => Ok(part.rows(self.hops())),
         }
     }
 
-    /// The interval's rows of the stage's own slot number `at`, as f32.
+    /// Leases the rows of the interval, as f32, of the slot at index `at` of the own scope.
     fn own(&self, at: usize) -> Result<ReadRows> {
         let (round, interval) = self.at();
         let slot = self.slot(Scope::Own, at)?;
@@ -259,7 +264,8 @@ impl On<'_> {
         }
     }
 
-    /// Of a part, how many rows the stage is of: the first of every slot's.
+    /// Returns the number of rows of the stage if it is on a micro-batch. They are the first rows
+    /// of every slot.
     fn first(&self) -> Result<Option<usize>> {
         match &self.part {
             None => Ok(None),
@@ -267,7 +273,7 @@ impl On<'_> {
         }
     }
 
-    /// The interval's rows of a slot.
+    /// Reads the rows of the interval of a slot.
     pub(super) fn read(&self, slot: SlotId) -> Result<Matrix> {
         let extents = self.stages.extents(slot);
         let (round, interval) = self.at();
@@ -281,12 +287,13 @@ impl On<'_> {
         matrix.with_extents(&extents).map_err(at("rows to read"))
     }
 
-    /// The slot that the stage writes as number `at`; `None` where nobody reads it.
+    /// Returns the slot that the stage writes at index `at`, or `None` if no stage reads it.
     fn written(&self, at: usize) -> Option<SlotId> {
         self.stage.writes.get(at).copied().flatten()
     }
 
-    /// The interval's rows to write, of the slot that the stage writes as number `at`.
+    /// Leases the rows of the interval for writing, of the slot that the stage writes at index
+    /// `at`.
     fn write(&self, at: usize) -> Result<WriteLease> {
         let slot = self.written(at);
         let slot = slot.ok_or_else(|| Error::Internal(format!("{} writes no slot {at}", self.step())))?;
@@ -298,7 +305,7 @@ impl On<'_> {
         self.stages.rows.write(slot, round, interval, self.first()?)
     }
 
-    /// [`On::write`] of a slot that is stored as f32.
+    /// Leases rows like [`On::write`], of a slot that is stored as f32.
     fn write_f32(&self, at: usize) -> Result<WriteRows> {
         match self.write(at)? {
             WriteLease::F32(lease) => Ok(lease),
@@ -308,19 +315,19 @@ impl On<'_> {
         }
     }
 
-    /// Where a kernel's rows go, by slot.
+    /// Returns the targets of a kernel's rows, by slot.
     pub(super) fn targets(&self) -> Result<Vec<(SlotId, Target)>> {
         let target = |slot| Ok((slot, self.write_slot(slot)?.target(self.stages.extents(slot))));
         self.stage.writes().map(target).collect()
     }
 
-    /// Where a kernel writes its sums: gradients of parameters, then the loss.
+    /// Returns the targets of a kernel's sums: gradients of parameters, then the loss.
     pub(super) fn sums(&self) -> Result<Vec<Target>> {
         let (round, interval) = self.at();
         let program = self.stages.program;
         let mut sums = Vec::with_capacity(self.stage.sums.len() + 1);
         for id in &self.stage.sums {
-            // Without parts where a worker adds it up.
+            // The list of buffers is empty if a worker adds up the gradient.
             let parts = self.weights.gradient(id.index(), round, interval)?;
             let shape = program.parameter(*id).map_or_else(Vec::new, |p| p.shape.clone());
             sums.push(Target::Sums { parts, shape });
@@ -332,18 +339,18 @@ impl On<'_> {
         Ok(sums)
     }
 
-    /// The work of a step without rows: its sums are zero.
+    /// Creates the work of a step without rows, whose sums are zero.
     pub(super) fn nothing(&self) -> Result<Work> {
         nothing(self.sums()?)
     }
 
-    /// Puts an answer that came in a message where a kernel would have written.
+    /// Writes an answer from a message to the targets of the kernel.
     pub(super) fn commit(&self, answer: Answer) -> Result<Finished> {
         put(answer, self.task, self.targets()?, self.sums()?)
     }
 }
 
-/// Work that puts zeros into sums.
+/// Creates work that writes zeros to sums.
 pub(super) fn nothing(sums: Vec<Target>) -> Result<Work> {
     let mut parts = Vec::new();
     for sum in sums {
@@ -360,25 +367,25 @@ pub(super) fn nothing(sums: Vec<Target>) -> Result<Work> {
     })
 }
 
-/// Puts an answer that came in a message into a task's rows and sums.
+/// Writes an answer from a message to the rows and sums of a task.
 pub(super) fn put(
     answer: Answer,
     task: Task,
     rows: Vec<(SlotId, Target)>,
     mut sums: Vec<Target>,
 ) -> Result<Finished> {
-    // What has no parts here stayed with the worker.
+    // Sums without buffers here stayed on the worker.
     sums.retain(|sum| !matches!(sum, Target::Sums { parts, .. } if parts.is_empty()));
     let put = answer.into_targets(rows.into_iter().map(|(_, target)| target).collect(), sums);
     put.map_err(|source| Error::Step { step: task.key().to_string(), source: Box::new(source) })
 }
 
-/// Work of the host without a kernel.
+/// Creates work of the host without a kernel.
 fn host(work: impl FnOnce() -> std::result::Result<(), String> + Send + 'static) -> Result<Work> {
     Ok(Work::Host(Box::new(work)))
 }
 
-/// Calls `f` with rows of all intervals, `count` in all.
+/// Calls `f` with the rows of all intervals, `count` rows in total.
 fn with_sources<T>(
     pieces: &Pieces,
     count: usize,
@@ -389,7 +396,7 @@ fn with_sources<T>(
     Ok(f(Sources::pieces(count, &parts).map_err(|error| error.to_string())?))
 }
 
-/// Parts of a sum, to write.
+/// Leases the partial sums of a sum for writing.
 fn whole(parts: &[eciton_tensor::Buffer]) -> Result<Vec<WriteRows>> {
     let whole = |part: &eciton_tensor::Buffer| part.write(0..part.rows());
     parts.iter().map(whole).collect::<std::result::Result<_, _>>().map_err(at("sums"))

@@ -1,4 +1,4 @@
-//! Training in which workers own sums or parameters: updates, the log, and the return to it after a
+//! Training in which workers own sums or parameters: updates, snapshots, and rollback after a
 //! failure.
 
 use eciton_engine::Engine;
@@ -11,13 +11,14 @@ use crate::error::{Error, Result};
 use crate::owned::{Asking, Owners};
 use crate::weights::Refused;
 
-/// Times that a run goes back to one entry of the log.
+/// Maximum number of rollbacks of a run to one snapshot.
 pub(crate) const MOST_RETURNS: u32 = 16;
 
-/// Takes a step from the newest version to the next; the gradients' norm, where clipping needs it.
+/// Takes an optimizer step from the newest version to the next. Returns the gradient norm if
+/// clipping needs it.
 ///
 /// # Errors
-/// [`Error::Gone`] if a worker that owns sums or parameters is gone.
+/// [`Error::Gone`] if a worker that owns sums or parameters has failed.
 pub(super) fn step<M: Executor + ?Sized>(
     machine: &mut M,
     state: &mut State<'_>,
@@ -43,7 +44,7 @@ pub(super) fn step<M: Executor + ?Sized>(
     Ok(norm)
 }
 
-/// Logs the newest version; whether it is in the log.
+/// Takes a snapshot of the newest version. Returns true if the newest snapshot is of that version.
 pub(super) fn finish<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>) -> Result<bool> {
     let newest = state.weights.newest();
     let mut asking = Asking { machine, aside: &mut state.passes.aside };
@@ -56,30 +57,30 @@ pub(super) fn finish<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_
     }
 }
 
-/// State that goes back with the weights.
+/// State that a rollback restores with the weights.
 #[derive(Debug, Default)]
 pub(super) struct Returns {
-    /// The epoch as far as it was at the log's entry.
+    /// Loss sums of the unfinished epoch at the snapshot.
     sum: Sum,
-    /// The update of that entry, and how often the run has gone back to it.
+    /// Update of the snapshot, and the number of rollbacks to it.
     version: u64,
     count: u32,
-    /// The same of the last round that was over, where workers have replicas.
+    /// Loss sums and update of the last round that was over, if workers have replicas.
     latest: Option<(Sum, u64)>,
 }
 
 impl Returns {
-    /// Gives workers the weights that training begins from, where they are to own them.
+    /// Sends workers the initial weights of the training, if workers own them.
     pub(super) fn begin<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>) -> Result<Self> {
         give(machine, state)?;
         Ok(Self { version: state.weights.newest().0, ..Self::default() })
     }
 
-    /// A round is over: logs its weights where that is due, with the epoch as far as it is. `wanted`: the host is to
-    /// write them down.
+    /// Takes a snapshot of the weights after a round if one is due, with the loss sums of the epoch
+    /// so far. `wanted` requests a snapshot for a checkpoint.
     ///
     /// # Errors
-    /// [`Error::Gone`] where a worker that owns weights is gone.
+    /// [`Error::Gone`] if a worker that owns weights has failed.
     pub(super) fn log<M: Executor + ?Sized>(
         &mut self,
         machine: &mut M,
@@ -99,10 +100,12 @@ impl Returns {
         Ok(())
     }
 
-    /// Goes back to the log's entry, or to a later update that replicas have: the epoch as far as it was then. `end`: the last update, where that is known.
+    /// Rolls back to the snapshot, or to a later update that replicas have. Returns the loss sums
+    /// of the epoch at that update. `end` is the last update, if it is known.
     ///
     /// # Errors
-    /// [`Error::Workers`] where nobody is left, or a run goes back to one entry again and again.
+    /// [`Error::Workers`] if no worker is left, or after [`MOST_RETURNS`] rollbacks to one
+    /// snapshot.
     pub(super) fn back<M: Executor + ?Sized>(
         &mut self,
         machine: &mut M,
@@ -120,7 +123,7 @@ impl Returns {
         }
         settle(machine, state)?;
         let logged = restore(machine, state)?;
-        // A round is an update.
+        // Each round makes one update.
         let round = |version: u64| u32::try_from(version).unwrap_or(u32::MAX);
         let last = end.map_or(engine.settings().last, |end| Round(round(end.0)));
         engine.restart(Round(round(logged).saturating_add(1)), last, state.weights.newest());
@@ -133,7 +136,7 @@ impl Returns {
     }
 }
 
-/// Gives workers the weights that the host has written for them.
+/// Sends workers the weights that the host has written for them.
 pub(crate) fn give<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>) -> Result<()> {
     let newest = state.weights.newest();
     if state.weights.owning_workers_mut().is_some_and(|owners| owners.give(newest)) {
@@ -142,20 +145,22 @@ pub(crate) fn give<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>)
     Ok(())
 }
 
-/// Whether lanes can be given to a worker that has come: the log, or replicas, have the newest weights.
+/// Checks that no worker that has joined can get lanes now. It can if the snapshot or replicas have
+/// the newest weights.
 ///
 /// # Errors
-/// [`Error::Gone`] where they can.
+/// [`Error::Gone`] if a worker can get lanes, so that the run assigns the lanes again.
 pub(super) fn join(state: &State<'_>) -> Result<()> {
     let newest = state.weights.newest();
     let owners = Some(state.weights.owners()).filter(|owners| owners.has(newest));
     owners.and_then(Owners::waits).map_or(Ok(()), |at| Err(Error::Gone { at }))
 }
 
-/// Gives lanes out to the workers that are there, with values; the update that these are of.
+/// Assigns lanes to the connected workers and sends them the weights. Returns the update of these
+/// weights.
 ///
 /// # Errors
-/// [`Error::Workers`] where nobody is left.
+/// [`Error::Workers`] if no worker is left.
 pub(crate) fn restore<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>) -> Result<u64> {
     loop {
         let there = machine.prepare(&mut |text| state.observer.waiting(text)).map_err(Error::Workers)?;
@@ -176,7 +181,8 @@ pub(crate) fn restore<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'
     }
 }
 
-/// Waits for what is under way, whose answers are of no use any more, and where nobody is there for somebody.
+/// Waits for the tasks in flight, whose answers are no longer used, and for a worker if none is
+/// connected.
 fn settle<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>) -> Result<()> {
     let mut ended = std::mem::take(&mut state.passes.aside.completions);
     machine.cancel(Cancel::Lanes);

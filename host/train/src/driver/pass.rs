@@ -1,4 +1,4 @@
-//! A pass: one start of an engine, its actions carried out until it has finished.
+//! A pass: one run of an engine, from its start until it has finished.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -23,23 +23,23 @@ use crate::report::Observer;
 use crate::stop::Stop;
 use crate::weights::Weights;
 
-/// How long to wait for completions before looking whether to stop.
+/// Wait for completions between two checks for a stop request.
 const LOOK: Duration = Duration::from_millis(50);
-/// The same where nothing can stop a task.
+/// Wait for completions if a stop cannot cancel tasks.
 const WATCH: Duration = Duration::from_secs(5);
-/// After how long without an end of anything to say what is waited for, and again after each as long.
+/// Interval without completions after which the driver reports the steps that it waits for.
 const STALLED: Duration = Duration::from_secs(30);
 
-/// What a run changes on its way.
+/// Mutable state of a run.
 pub(crate) struct State<'a> {
     pub weights: &'a mut Weights,
     pub counts: &'a mut Counts,
     pub doubts: &'a mut Doubts,
     pub observer: &'a mut dyn Observer,
     pub logs: &'a mut Logs,
-    /// How many functions there are, where there may be any.
+    /// Controller of the number of helpers, if the run has helpers or an autotuner.
     pub tuning: Option<&'a mut Tuning>,
-    /// Who writes epochs down, where anything is written.
+    /// Checkpointer, if the run writes checkpoints or epoch reports.
     pub recorder: Option<&'a mut Recorder>,
     pub(super) passes: Passes,
 }
@@ -56,12 +56,13 @@ impl<'a> State<'a> {
         Self { weights, counts, doubts, observer, logs, tuning, recorder, passes: Passes::default() }
     }
 
-    /// Prints a warning about a worker, within the worker's limits.
+    /// Prints a warning about a worker, up to the limit on warnings for each worker.
     pub(super) fn warn(&mut self, at: Location, text: &str) {
         self.logs.printed.warn(self.observer, at, text);
     }
 
-    /// Tells the tuner of a completion. `committed`: steps of the training, where it was one of them.
+    /// Reports a completion to the tuner. `committed` is the number of committed training steps, or
+    /// `None` in an evaluation.
     fn tune<M: Executor + ?Sized>(&mut self, machine: &mut M, committed: Option<u64>) -> Result<()> {
         let Some(chosen) = self.tuning.as_mut().and_then(|tuning| tuning.observe(machine, committed)) else {
             return Ok(());
@@ -74,48 +75,51 @@ impl<'a> State<'a> {
     }
 }
 
-/// Passes under way: an evaluation runs inside of a training pass, whose tasks may go on meanwhile.
+/// Passes in progress. An evaluation runs inside a training pass, whose tasks may continue
+/// meanwhile.
 #[derive(Debug, Default)]
 pub(super) struct Passes {
-    /// Their numbers, the innermost last.
+    /// Numbers of the passes, the innermost last.
     numbers: Vec<u32>,
-    /// Completions for another pass than the innermost, or from while answers to instructions were
-    /// awaited.
+    /// Completions of other passes than the innermost, and those that arrived while the driver
+    /// awaited answers to instructions.
     pub(super) aside: Aside,
 }
 
 impl Passes {
-    /// Moves to `done` what has ended for this pass, and, where it is on `lanes`, what is told of places.
+    /// Moves the completions of `pass` to `done`. If the pass is on `lanes`, completions without a
+    /// pass, which report the state of workers, are moved as well.
     fn take(&mut self, (pass, lanes): (u32, bool), done: &mut Vec<Completion>) {
         let own = |completion: &Completion| completion.pass().map_or(lanes, |of| of == pass);
         done.extend(self.aside.completions.extract_if(.., |completion| own(completion)));
     }
 }
 
-/// A pass under way.
+/// A pass in progress.
 pub(super) struct Pass<'m, M: ?Sized> {
     machine: &'m mut M,
-    /// Its number: what is reported for another one comes too late.
+    /// Number of the pass. Completions with another number are late, or belong to an outer pass.
     number: u32,
     actions: Vec<Action>,
     pending: VecDeque<Event>,
     done: Vec<Completion>,
-    /// Answers that came in messages, until the engine has said which count.
+    /// Answers from messages that the engine has not committed yet.
     apart: BTreeMap<TaskKey, Box<Answer>>,
-    /// Where tasks can be cancelled: checked while waiting.
+    /// Stop request to check while waiting, if tasks can be cancelled.
     stop: Option<&'m Stop>,
-    /// Attempts at the sampling of rounds whose parts are not all there.
+    /// Sampling steps of rounds whose micro-batches are not all sampled.
     sampling: Vec<TaskKey>,
-    /// Why the run will fail.
+    /// First error of a failed step, preferably one that is not retryable. The run reports it if it
+    /// fails.
     failure: Option<Error>,
-    /// The rounds of an epoch; `None` for an evaluation.
+    /// Number of rounds in an epoch, or `None` for an evaluation.
     epochs: Option<Epochs>,
-    /// Steps that were committed.
+    /// Counter of committed steps.
     meter: Option<Meter>,
 }
 
 impl<'m, M: Executor + ?Sized> Pass<'m, M> {
-    /// `ends`: whether a stop ends tasks under way, where that can be done.
+    /// Creates a pass. If `ends`, a stop cancels tasks in flight, if the executor supports that.
     pub(super) fn new(machine: &'m mut M, stop: Option<&'m Stop>, ends: bool) -> Self {
         let stop = stop.filter(|_| ends && machine.capabilities().is_apart);
         let (actions, pending) = (Vec::new(), VecDeque::new());
@@ -124,13 +128,13 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         Self { machine, number: 0, actions, pending, done, apart, stop, sampling, failure, epochs, meter }
     }
 
-    /// Makes it a pass of training.
+    /// Makes the pass a training pass.
     pub(super) fn of_epochs(self, epochs: Epochs) -> Self {
         Self { epochs: Some(epochs), ..self }
     }
 
-    /// Starts the engine and carries out its actions until it has finished; `other` gets those that
-    /// are not about steps and answers with events.
+    /// Starts the engine and carries out its actions until it has finished. `other` carries out the
+    /// actions that are not about steps and returns events.
     pub(super) fn run(
         mut self,
         engine: &mut Engine,
@@ -161,15 +165,16 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         self.meter = Some(Meter::new(self.epochs, stages.seed, steps, over(engine), heard));
         let there = self.machine.prepare(&mut |text| state.observer.waiting(text)).map_err(Error::Workers)?;
         state.weights.owners().check(&there)?;
-        // Workers first: nothing is handed to one that is gone, or that has other lanes by now.
+        // Worker events precede the start, so that no task goes to a worker that has failed or has
+        // other lanes now.
         for (at, there) in Location::workers().zip(there).filter(|_| stages.is_on_lanes()) {
             let joined = if there { self.joined(at, state)? } else { None };
             self.pending.push_back(joined.unwrap_or(Event::Lost { at }));
         }
         self.pending.push_back(Event::Started);
         loop {
-            // One event and all that follows from it, then the next: what a run computes depends on their
-            // order alone, not on how many came at once.
+            // The engine processes one event to completion before the next. The result of a run
+            // depends on the order of events alone, not on how many arrived at once.
             while let Some(event) = self.next(stages, state)? {
                 self.actions.extend(engine.step(event));
                 let mut next = 0;
@@ -203,14 +208,14 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
                     state.tune(self.machine, committed)?;
                 }
             }
-            // What was not committed came too late, but for what waits for its turn.
+            // Answers that were not committed are late, except those whose events are queued.
             let events = state.logs.events.as_ref();
             self.apart.retain(|key, _| events.is_some_and(|events| events.holds(key)));
             if let Some(trace) = &mut state.logs.trace {
                 engine.parked().for_each(|parked| trace.waits(parked.interval.0, reason(parked.waits_for)));
             }
             state.passes.take((self.number, stages.is_on_lanes()), &mut self.done);
-            // Nothing waits for more while something is there.
+            // The driver waits for completions only if it has none.
             let wait = self.stop.map_or(WATCH, |_| LOOK);
             pause(state, stages, engine);
             let under_way = !self.done.is_empty() || self.machine.drain(&mut self.done, Some(wait));
@@ -248,7 +253,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         }
     }
 
-    /// Puts an event where its turn comes.
+    /// Queues an event. In training with recorded events, the event log determines the order.
     fn arrived(&mut self, event: Event, stages: &Stages<'_>, state: &mut State<'_>) {
         match (&mut state.logs.events, Arrived::new(event)) {
             (Some(events), Some(arrived)) if stages.training => events.put(arrived),
@@ -256,7 +261,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         }
     }
 
-    /// The event whose turn it is.
+    /// Returns the next event.
     fn next(&mut self, stages: &Stages<'_>, state: &mut State<'_>) -> Result<Option<Event>> {
         match (self.pending.pop_front(), &mut state.logs.events) {
             (None, Some(events)) if stages.training => events.next(),
@@ -264,7 +269,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         }
     }
 
-    /// Carries out an action on a step; gives back what is none.
+    /// Carries out an action on a step. Returns actions of other kinds.
     fn step(
         &mut self,
         engine: &Engine,
@@ -301,7 +306,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
                 if let Some(meter) = &mut self.meter {
                     meter.commit();
                 }
-                // Nothing waits where the only attempt alive has written in place.
+                // No answer is stored if the only attempt wrote its results in place.
                 if let Some(answer) = self.apart.remove(&key) {
                     let finished = stages.commit(key, *answer, state.weights)?;
                     log(stages, state, key.stage, finished);
@@ -320,8 +325,8 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         Ok(None)
     }
 
-    /// Has the parts of a round made, and those of later rounds ahead of need. The step is over
-    /// when all parts of its round are there.
+    /// Submits the sampling of the micro-batches of a round, and of later rounds ahead of need. The
+    /// step is over when all micro-batches of its round are sampled.
     fn sample(&mut self, stages: &Stages<'_>, task: Task) {
         let Some(batches) = &stages.batches else { return };
         for (round, interval, work) in batches.wanted(task.round) {
@@ -333,13 +338,15 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         self.end_sampling(batches);
     }
 
-    /// Ends the sampling of rounds whose parts are all there. Records of events leave it out.
+    /// Completes the sampling steps of rounds whose micro-batches are all sampled. Event logs do
+    /// not contain these events.
     fn end_sampling(&mut self, batches: &Batches) {
         let ended = self.sampling.extract_if(.., |key| batches.is_whole(key.round));
         self.pending.extend(ended.map(|key| Event::Completed { key, took_us: 0 }));
     }
 
-    /// What the engine is told of a completion.
+    /// Converts a completion into an event for the engine. Returns `None` if the engine does not
+    /// need one.
     fn event(
         &mut self,
         completion: Completion,
@@ -386,7 +393,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         if let Some(tuning) = state.tuning.as_mut().filter(|_| stages.is_task(key.stage)) {
             tuning.ended(timing.thread);
         }
-        // The engine's averages make deadlines, which are for functions.
+        // The engine computes deadlines from average durations, and deadlines are for functions.
         let here = timing.thread.is_some() && self.machine.capabilities().is_apart;
         match answered {
             Answered::InPlace(finished) => log(stages, state, key.stage, finished),
@@ -399,7 +406,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         Ok(Some(Event::Completed { key, took_us: if here { 0 } else { took_us } }))
     }
 
-    /// Returns what the engine is told of a completion that belongs to no pass: a worker's state, or the
+    /// Returns the event for a completion that belongs to no pass: the state of a worker, or the
     /// result of an audit.
     fn report(
         &mut self,
@@ -419,13 +426,13 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
                 state.warn(at, &text);
                 Ok(None)
             }
-            // A training's, which goes on when this pass is over.
+            // The completion belongs to the training pass, which continues when this pass is over.
             other if !stages.is_on_lanes() => {
                 state.passes.aside.completions.push(other);
                 Ok(None)
             }
             Completion::Lost { at } | Completion::Forgot { at } => match state.weights.owning_workers() {
-                // Rows that workers pass to each other, and parameters, went with it.
+                // The worker's parameters are lost, and the rows that workers pass to each other.
                 Some(owners) if owners.counts_on(at) => Err(Error::Gone { at }),
                 Some(_) => Ok(None),
                 None if matches!(completion, Completion::Lost { .. }) => Ok(Some(Event::Lost { at })),
@@ -442,7 +449,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         }
     }
 
-    /// Has a worker begin. Returns the event if it is still there.
+    /// Instructs a worker to begin its sums. Returns the event if the worker has not failed.
     fn joined(&mut self, at: Location, state: &mut State<'_>) -> Result<Option<Event>> {
         let mut asking = Asking { machine: &mut *self.machine, aside: &mut state.passes.aside };
         match state.weights.owners().begin_sums(&mut asking, at) {
@@ -452,10 +459,10 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         }
     }
 
-    /// Keeps the reason of a failure, for the run's end.
+    /// Records the error of a failed step, for the end of the run.
     fn failed(&mut self, key: TaskKey, error: WorkError) -> Event {
         let retryable = error.is_retryable();
-        // What cannot be tried again is the reason, whatever else fails besides.
+        // An error that is not retryable takes precedence over other errors.
         let known = match &self.failure {
             None => false,
             Some(Error::Step { source, .. }) => !source.is_retryable(),
@@ -470,7 +477,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         Event::Failed { key, retryable }
     }
 
-    /// Counts what a step of training took.
+    /// Adds the duration of a training step to the profile.
     fn profile(&self, completion: &Completion, stages: &Stages<'_>, state: &mut State<'_>) {
         let Some(profile) = state.logs.profile.as_mut().filter(|_| stages.training) else { return };
         let Completion::Ended { key, timing, result: Ok(answered), .. } = completion else { return };
@@ -484,11 +491,11 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         }
     }
 
-    /// Ends what is under way. Everything reports or is gone before another pass begins.
+    /// Cancels the tasks in flight, and waits until each one has reported or its worker has failed.
     fn cancel(&mut self, counts: &mut Counts) {
         counts.cancelled += self.machine.cancel(Cancel::All);
         loop {
-            // Answered, but no longer of use: the epoch will not be whole.
+            // These answers are not used, because the epoch will not be complete.
             counts.late += self.done.drain(..).filter(Completion::is_answer).count() as u64;
             self.machine.drain(&mut self.done, None);
             if self.done.is_empty() {
@@ -499,12 +506,12 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
     }
 }
 
-/// The number of rounds that are over.
+/// Returns the number of rounds that are over.
 fn over(engine: &Engine) -> Round {
     Round(engine.round().0.saturating_sub(1))
 }
 
-/// Prints the log of a step's kernel, within the kernel's limits.
+/// Prints the log of a step's kernel, up to the limits on kernel logs.
 fn log(stages: &Stages<'_>, state: &mut State<'_>, stage: StageId, finished: Finished) {
     for line in finished.log {
         let operation = stages.schedule.operation(stage);
@@ -512,21 +519,21 @@ fn log(stages: &Stages<'_>, state: &mut State<'_>, stage: StageId, finished: Fin
     }
 }
 
-/// The driver stops seeing to steps of training, for a profile.
+/// Pauses the profile: the driver stops processing training steps.
 fn pause(state: &mut State<'_>, stages: &Stages<'_>, engine: &Engine) {
     if let Some(profile) = state.logs.profile.as_mut().filter(|_| stages.training) {
         profile.pause(engine.round());
     }
 }
 
-/// It goes on.
+/// Resumes the profile after [`pause`].
 fn resume(state: &mut State<'_>, stages: &Stages<'_>) {
     if let Some(profile) = state.logs.profile.as_mut().filter(|_| stages.training) {
         profile.resume();
     }
 }
 
-/// What an interval waits for, in words.
+/// Describes the condition that an interval waits for.
 fn reason(waits_for: WaitsFor) -> String {
     match waits_for {
         WaitsFor::Round(epoch) => format!("the end of epoch {epoch}"),
@@ -536,7 +543,8 @@ fn reason(waits_for: WaitsFor) -> String {
     }
 }
 
-/// What a run waits for: attempts under way, then intervals that have none.
+/// Describes up to 20 conditions that a run waits for: attempts in flight, then intervals without
+/// one.
 fn waits_for(engine: &Engine) -> Vec<String> {
     let running = engine.running().map(|key| format!("{key}, which is under way"));
     let parked = engine.parked();

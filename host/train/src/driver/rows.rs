@@ -1,10 +1,12 @@
-//! The embedding store: rows by slot, round and interval, each with a tag that says which they are.
+//! The row store: rows by slot, round and interval. Each interval of a buffer has a tag that
+//! identifies its slot and round.
 //!
-//! A slot's rows lie in one buffer, or, where rounds run apart, in a ring of one for each round that is
-//! kept ([`Pipeline::row_versions`]). A buffer that lanes alone touch has places for as many intervals
-//! as the lanes have at once ([`Buffers::places`]): an interval takes one with its first rows, and
-//! leaves it after the last step that touches the buffer. Leases keep rows from being torn, tags from
-//! being others than a step wants: a write takes the tag away, and only what was committed gets one.
+//! The rows of a slot are in one buffer. If rounds overlap, they are in a ring of one buffer for
+//! each round that is stored ([`Pipeline::row_versions`]). A buffer that only lanes touch has
+//! regions for as many intervals as the lanes process at once ([`Buffers::places`]). An interval
+//! takes a region with its first rows, and releases it after the last step that touches the buffer.
+//! Leases prevent torn rows. Tags prevent reads of rows of another slot or round: a write clears
+//! the tag, and only a commit sets one.
 
 mod passing;
 mod stored;
@@ -23,7 +25,7 @@ use self::stored::Stored;
 pub(crate) use self::stored::{Lease, WriteLease};
 use crate::error::{Error, Result, at};
 
-/// Whose rows a place holds; round 0: nobody's.
+/// Slot and round of the rows that a region holds. Round 0 means that the region holds none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Tag {
     slot: SlotId,
@@ -32,31 +34,31 @@ struct Tag {
 
 const NONE: Tag = Tag { slot: SlotId(0), round: Round(0) };
 
-/// One buffer of the assignment, as often as rounds are kept.
+/// One buffer of the assignment, with a copy for each round that is stored.
 #[derive(Debug)]
 struct Ring {
     versions: Vec<Stored>,
-    /// By version, then interval.
+    /// Tags, ordered by version, then interval.
     tags: RefCell<Vec<Tag>>,
     domain: DomainId,
     places: Option<Places>,
 }
 
-/// Places of intervals in a buffer that has fewer than there are intervals.
+/// Regions of intervals in a buffer that has fewer regions than there are intervals.
 #[derive(Debug)]
 struct Places {
-    /// Rows of a place.
+    /// Number of rows in a region.
     each: usize,
     count: usize,
-    /// The last stage that touches the buffer.
+    /// Last stage that touches the buffer.
     last: StageId,
-    /// Place of each interval that has one.
+    /// Region of each interval that has one.
     of: RefCell<BTreeMap<IntervalId, usize>>,
 }
 
 impl Places {
-    /// Returns the first row of an interval's place. If the interval has none, it takes a free one if
-    /// `write` is true.
+    /// Returns the first row of an interval's region. If the interval has none and `write` is true,
+    /// it takes a free one.
     fn first(&self, interval: IntervalId, write: bool) -> Option<usize> {
         let mut of = self.of.borrow_mut();
         if let Some(place) = of.get(&interval) {
@@ -68,24 +70,24 @@ impl Places {
     }
 }
 
-/// The rows of one program.
+/// Rows of one program.
 #[derive(Debug)]
 pub(crate) struct RowStore {
     rings: Vec<Ring>,
-    /// The slot whose rows do not stay.
+    /// Slot whose rows are stored only until they are taken.
     passing: Option<Passing>,
-    /// By slot, its ring.
+    /// Index of the ring of each slot.
     of: Vec<Option<usize>>,
-    /// Rows by interval, for each domain.
+    /// Row ranges of the intervals, for each domain.
     intervals: Vec<Vec<Range<usize>>>,
-    /// What activations and gradients are stored as.
+    /// Storage format of activations and gradients.
     pub(crate) format: RowFormat,
 }
 
 impl RowStore {
-    /// Rows for a program's slots; those that are never needed at the same time share a buffer. Buffers
-    /// of `others`, programs that run at other times, are used again. The rows of steps on `lanes`
-    /// have places for as many intervals as these have at once.
+    /// Creates buffers for the slots of a program. Slots that are never needed at the same time
+    /// share a buffer. Buffers of `others`, programs that run at other times, are used again. The
+    /// rows of steps on `lanes` have regions for as many intervals as the lanes process at once.
     pub(crate) fn new(
         program: &Program,
         intervals: Vec<Vec<Range<usize>>>,
@@ -132,7 +134,8 @@ impl RowStore {
         Ok(Self { rings, passing: None, of, intervals, format })
     }
 
-    /// Rows of one slot that lie here from when a step writes them until they are [taken](Self::take).
+    /// Creates a store for the rows of one slot, from when a step writes them until they are
+    /// [taken](Self::take).
     pub(crate) fn passing(
         slot: SlotId,
         width: u32,
@@ -144,18 +147,20 @@ impl RowStore {
         Self { rings: Vec::new(), passing, of: Vec::new(), intervals, format }
     }
 
-    /// An interval's rows that passed, whole, in the first rows of what they lie in.
+    /// Takes the rows of an interval out of a store made by [`RowStore::passing`]. They are the
+    /// first rows of the buffer.
     pub(crate) fn take(&self, interval: IntervalId) -> Result<Buffer> {
         let passing = self.passing.as_ref();
         passing.ok_or_else(|| Error::Internal("rows stay where they are".to_owned()))?.take(interval)
     }
 
-    /// What rows were taken in, for others.
+    /// Returns a buffer from [`RowStore::take`] to the store, for other intervals.
     pub(crate) fn give_back(&self, place: Buffer) {
         self.passing.iter().for_each(|passing| passing.give_back(place.clone()));
     }
 
-    /// Whether a slot's rows do not stay.
+    /// Returns the buffers of a slot whose rows are stored only until they are taken, or `None` for
+    /// other slots.
     fn passes(&self, slot: SlotId) -> Option<&Passing> {
         self.passing.as_ref().filter(|passing| passing.slot == slot)
     }
@@ -165,7 +170,7 @@ impl RowStore {
         found.ok_or_else(|| Error::Internal(format!("slot {slot} has no buffer")))
     }
 
-    /// All rows of a slot of which one round is kept, to read as f32.
+    /// Leases all rows of a slot of which one round is stored, for reading as f32.
     pub(crate) fn all(&self, slot: SlotId) -> Result<Matrix> {
         let ring = self.ring(slot)?;
         let first = ring.versions.first();
@@ -174,18 +179,18 @@ impl RowStore {
         Ok(first.read(0..rows).map_err(at("rows of all intervals"))?.into())
     }
 
-    /// Rows by interval, for each domain.
+    /// Returns the row ranges of the intervals, for each domain.
     pub(crate) fn intervals(&self) -> &[Vec<Range<usize>>] {
         &self.intervals
     }
 
-    /// The intervals of a ring's rows.
+    /// Returns the intervals of a ring's rows.
     fn cut(&self, ring: &Ring) -> &[Range<usize>] {
         self.intervals.get(ring.domain.index()).map_or(&[], |cut| cut)
     }
 
-    /// An interval's rows, or so many of them, from the first one on. To `write` them, the interval
-    /// takes a place if it has none.
+    /// Returns the row range of an interval, or of its first `first` rows. If `write` is true and
+    /// the interval has no region, it takes one.
     fn rows(
         &self,
         ring: &Ring,
@@ -209,7 +214,7 @@ impl RowStore {
         }
     }
 
-    /// The buffer of a round's rows, and where their tag is.
+    /// Returns the buffer of a round's rows, and the index of their tag.
     fn place(&self, slot: SlotId, round: Round, interval: IntervalId) -> Result<(&Ring, &Stored, usize)> {
         let ring = self.ring(slot)?;
         let version = round.index() % ring.versions.len().max(1);
@@ -218,7 +223,7 @@ impl RowStore {
         Ok((ring, buffer, version * self.cut(ring).len() + interval.index()))
     }
 
-    /// Whatever is there is nobody's: a new pass begins.
+    /// Invalidates all rows, because a new pass begins.
     pub(crate) fn forget(&self) {
         for ring in &self.rings {
             ring.tags.borrow_mut().fill(NONE);
@@ -227,7 +232,7 @@ impl RowStore {
         self.passing.iter().for_each(Passing::forget);
     }
 
-    /// A step is done: its interval leaves the places that no later step touches.
+    /// Releases the regions of the step's interval that no later step touches.
     pub(crate) fn over(&self, step: Step) {
         for ring in &self.rings {
             let Some(places) = ring.places.as_ref().filter(|places| places.last == step.stage) else {
@@ -240,8 +245,8 @@ impl RowStore {
         }
     }
 
-    /// An interval's rows of a round, or the first of them, to write: they are nobody's until they are
-    /// published.
+    /// Leases the rows of an interval in a round, or the first of them, for writing. They have no
+    /// tag until they are published.
     pub(crate) fn write(
         &self,
         slot: SlotId,
@@ -261,7 +266,8 @@ impl RowStore {
         Ok(rows)
     }
 
-    /// Zeros in some of an interval's rows that are about to be written, by their places in it.
+    /// Writes zeros to a range of an interval's rows that are about to be written. `rows` counts
+    /// from the first row of the interval.
     pub(crate) fn clear(
         &self,
         slot: SlotId,
@@ -285,7 +291,7 @@ impl RowStore {
         Ok(())
     }
 
-    /// An interval's rows of a round are whole, and count.
+    /// Tags the rows of an interval in a round as complete, so that steps may read them.
     pub(crate) fn publish(&self, slot: SlotId, round: Round, interval: IntervalId) -> Result<()> {
         if self.passes(slot).is_some() {
             return Ok(());
@@ -312,7 +318,7 @@ impl RowStore {
         )))
     }
 
-    /// An interval's rows of a round, or the first of them, to read.
+    /// Leases the rows of an interval in a round, or the first of them, for reading.
     pub(crate) fn lease(
         &self,
         slot: SlotId,
@@ -324,8 +330,9 @@ impl RowStore {
         buffer.read(self.rows(ring, interval, (first, false))?).map_err(at("rows to read"))
     }
 
-    /// The rows of all intervals, to read in round `round`, those of each so many rounds old as `ages`
-    /// says (`None`: of the round itself): in order, neighbouring ones of one round in one piece.
+    /// Leases the rows of all intervals, for reading in round `round`. `ages` is the age in rounds
+    /// of the rows of each interval; if `None`, all are of `round` itself. The pieces are in order.
+    /// Adjacent rows of one round form one piece.
     pub(crate) fn read_all(
         &self,
         slot: SlotId,
@@ -423,7 +430,7 @@ mod tests {
         assert_eq!(firsts, [20.0, 12.0]);
         let missing = store.read_all(slot, Round(2), None).unwrap_err().to_string();
         assert!(missing.contains("round 2, interval 2 are wanted"), "{missing}");
-        // Three rounds are kept: the fourth lies where the first was, which is being read.
+        // Three rounds are stored: the fourth overwrites the first, which is being read.
         assert!(store.write(slot, Round(4), IntervalId(2), None).is_err());
         drop(pieces);
         put(4, 2);

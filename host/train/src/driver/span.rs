@@ -1,5 +1,4 @@
-//! Calls on their way: the steps of one stage or a run of several as one task, and where its rows
-//! go.
+//! Calls: the steps of one stage or of a fused stage as one task, and the targets of its rows.
 
 use std::collections::BTreeSet;
 
@@ -18,24 +17,25 @@ use crate::error::{Error, Result, at};
 use crate::owned::Owners;
 use crate::weights::Weights;
 
-/// A call as far as it is made.
+/// A call under construction.
 #[derive(Debug, Default)]
 pub(crate) struct Building {
     call: Call,
-    /// Slots of the program that steps have written.
+    /// Slots of the program that steps of the call write.
     slots: Places<SlotId>,
-    /// Rows from outside that gathers read.
+    /// Rows from outside the call that gathers read, by slot and number of rows.
     loaded: Places<(SlotId, usize)>,
-    /// Rows from outside that kernels read: the first so many.
+    /// Rows from outside the call that kernels read, by slot and number of rows, counted from the
+    /// first.
     given: Places<(SlotId, usize)>,
     shared: Vec<SharedInput>,
-    /// The operation of the first kernel.
+    /// Operation of the first kernel.
     first: Option<OperationId>,
-    /// True if it is of one stage, outside of any run of several.
+    /// True if the call has one stage, outside of any fused stage.
     alone: bool,
 }
 
-/// Places in a call. A call has few.
+/// Indices in a call, by key. A call has few, so lookups scan the list.
 #[derive(Debug)]
 struct Places<K>(Vec<(K, u32)>);
 
@@ -46,7 +46,7 @@ impl<K> Default for Places<K> {
 }
 
 impl<K: PartialEq> Places<K> {
-    /// The newest place of a key.
+    /// Returns the newest index of a key.
     fn get(&self, key: &K) -> Option<u32> {
         self.0.iter().rev().find(|(known, _)| known == key).map(|(_, place)| *place)
     }
@@ -61,7 +61,7 @@ fn number(count: usize) -> Result<u32> {
 }
 
 impl Building {
-    /// Rows that a kernel reads.
+    /// Returns the operand for the rows of a slot that a kernel reads.
     pub(super) fn operand(&mut self, on: &On<'_>, slot: SlotId) -> Result<Operand> {
         let rows = on.rows()?.len();
         if let Some(slot_here) = self.slots.get(&slot) {
@@ -88,7 +88,7 @@ impl Building {
                 let again = on.stages.last_again(slot, stage);
                 let shared = |(lane, last)| SharedInput { at, slot, lane: Some(lane), last: last == stage };
                 self.shared.extend(again.map(shared));
-                // A part's are others in every round.
+                // The constants of a micro-batch differ in every round.
                 if self.alone && on.part.is_none() && on.constant(slot).is_some() {
                     self.shared.push(SharedInput { at, slot, lane: None, last: false });
                 }
@@ -99,13 +99,13 @@ impl Building {
         Ok(Operand::Given(place))
     }
 
-    /// Rows that a kernel reads and no slot has.
+    /// Returns the operand for rows that a kernel reads and that are in no slot.
     pub(super) fn give(&mut self, matrix: Matrix) -> Result<Operand> {
         self.call.given.push(Given::Here(matrix));
         Ok(Operand::Given(number(self.call.given.len() - 1)?))
     }
 
-    /// The first rows of a slot, for a gather.
+    /// Returns the index of the first rows of a slot, for a gather.
     pub(super) fn source(&mut self, on: &On<'_>, slot: SlotId, rows: usize) -> Result<u32> {
         if let Some(known) = self.slots.get(&slot).or_else(|| self.loaded.get(&(slot, rows))) {
             return Ok(known);
@@ -117,7 +117,7 @@ impl Building {
         Ok(place)
     }
 
-    /// A slot that a step writes.
+    /// Returns the index of a slot that a step writes.
     pub(super) fn written(&mut self, on: &On<'_>, slot: SlotId) -> Result<u32> {
         let rows = if self.alone { on.rows()?.len() } else { on.slot_rows(slot)? };
         let place = self.local(on, slot, rows, None)?;
@@ -125,7 +125,7 @@ impl Building {
         Ok(place)
     }
 
-    /// The slots that a kernel writes.
+    /// Returns the slots that a kernel writes.
     pub(super) fn writes(&mut self, on: &On<'_>) -> Result<Vec<Option<Write>>> {
         let mut write =
             |slot: SlotId| Ok(Write { slot: self.written(on, slot)?, extents: on.stages.extents(slot) });
@@ -140,7 +140,7 @@ impl Building {
         number(self.call.slots.len() - 1)
     }
 
-    /// The values of the parameters of a stage's kernel.
+    /// Returns the operands for the parameters of a stage's kernel.
     pub(super) fn parameters(&mut self, on: &On<'_>) -> Result<Vec<Operand>> {
         let operation = on.stages.operation(on.stage.operation)?;
         let mut places = Vec::with_capacity(operation.parameters.len());
@@ -162,7 +162,7 @@ impl Building {
         Ok(places)
     }
 
-    /// Adds a stage's step.
+    /// Adds the step of a stage.
     pub(super) fn step(&mut self, on: &On<'_>, step: CallStep) {
         if !matches!(step, CallStep::Gather(_)) {
             self.first.get_or_insert(on.stage.operation);
@@ -183,7 +183,7 @@ impl Building {
         building.work(on.task, on.weights, targets)
     }
 
-    /// Returns the work of its steps, whose rows go to `targets`.
+    /// Returns the work of the call, whose rows go to `targets`.
     fn work(mut self, task: Task, weights: &Weights, targets: Vec<(SlotId, Target)>) -> Result<Work> {
         for (slot, target) in targets {
             self.call.outs.push((self.place(slot)?, target));
@@ -199,12 +199,12 @@ impl Building {
     }
 }
 
-/// A run of several stages, for one task.
+/// A fused stage, for one task.
 pub(super) struct Thick<'a> {
     stages: &'a Stages<'a>,
     span: &'a Span,
     task: Task,
-    /// Its stages.
+    /// Stages of the fused stage.
     each: Vec<On<'a>>,
 }
 
@@ -213,13 +213,13 @@ impl<'a> Thick<'a> {
         Self { stages, span, task, each }
     }
 
-    /// Sums of all stages, in order.
+    /// Returns the sums of all stages, in order.
     fn sums(&self) -> Result<Vec<Target>> {
         let sums = self.each.iter().map(On::sums).collect::<Result<Vec<_>>>()?;
         Ok(sums.into_iter().flatten().collect())
     }
 
-    /// Sums that stay with a worker: gradients, not losses.
+    /// Returns the sums that stay on a worker: gradients, not losses.
     fn holds(&self) -> Result<Vec<(u32, ParameterId)>> {
         let mut holds = Vec::new();
         let mut count = 0;
@@ -233,13 +233,13 @@ impl<'a> Thick<'a> {
         Ok(holds)
     }
 
-    /// The stage that writes a slot.
+    /// Returns the stage that writes a slot.
     fn writer(&self, slot: SlotId) -> Result<&On<'a>> {
         let on = self.each.iter().find(|on| on.stage.writes().any(|written| written == slot));
         on.ok_or_else(|| Error::Internal(format!("nobody writes slot {slot}")))
     }
 
-    /// Rows that leave it for the host, in order.
+    /// Returns the targets of the rows that go to the host, in order.
     fn targets(&self) -> Result<Vec<(SlotId, Target)>> {
         let mut targets = Vec::with_capacity(self.span.writes.len());
         for &slot in self.span.writes.iter().filter(|slot| self.stages.is_here(**slot)) {
@@ -252,7 +252,8 @@ impl<'a> Thick<'a> {
         Ok(targets)
     }
 
-    /// Returns its work. If `again`, only for the rows and sums that stay where it is done.
+    /// Returns the work of the fused stage. If `again`, it recomputes only the rows and sums that
+    /// stay on the worker.
     pub(super) fn work(&self, weights: &Weights, again: bool) -> Result<Work> {
         let stay = self.span.writes.iter().filter(|slot| !self.stages.is_here(**slot));
         let stay: Vec<SlotId> = stay.copied().collect();
@@ -285,7 +286,8 @@ impl<'a> Thick<'a> {
         Ok(work)
     }
 
-    /// The call of its stages, after those of others, without the rows that leave it for the host.
+    /// Builds the call of the stages, after those of `before`, without the rows that go to the
+    /// host.
     fn building(&self, before: &[On<'_>], stay: &[SlotId]) -> Result<Building> {
         let mut building = Building::default();
         for on in before.iter().chain(&self.each) {
@@ -300,12 +302,13 @@ impl<'a> Thick<'a> {
         Ok(building)
     }
 
-    /// The call that computes the rows again that a worker keeps, and then does the same.
+    /// Returns the audit's twin call. It recomputes the rows that the worker stashed, and then the
+    /// same stages.
     fn twin(&self, stay: &[SlotId], targets: &[(SlotId, Target)]) -> Result<Call> {
         let on = self.each.first().ok_or_else(|| Error::Internal("a run without a stage".to_owned()))?;
         let before = self.stages.before(on, self.span)?;
         let building = self.building(&before, stay)?;
-        // Sums of these stages are in the answers to their own tasks.
+        // The answers to the tasks of these stages have their sums.
         let sums = before.iter().map(On::sums).collect::<Result<Vec<_>>>()?;
         let holds = (0..number(sums.iter().flatten().count())?).map(|sum| (sum, ParameterId(0))).collect();
         let mut outs = Vec::with_capacity(targets.len());
@@ -315,21 +318,22 @@ impl<'a> Thick<'a> {
         Ok(Call { outs, holds, digests: true, ..building.call })
     }
 
-    /// Puts an answer that came in a message where its rows and sums go.
+    /// Writes an answer from a message to its rows and sums.
     pub(super) fn commit(&self, answer: Answer) -> Result<Finished> {
         op::put(answer, self.task, self.targets()?, self.sums()?)
     }
 }
 
 impl On<'_> {
-    /// Rows of a slot that workers have and the host does not.
+    /// Returns the description of the rows of a slot that a worker stores and the host does not.
     fn kept(&self, slot: SlotId, rows: usize, via: Via) -> Kept {
         let (pass, round, interval) = (self.pass, self.task.round, self.task.interval);
         let key = TensorKey::Rows { pass, slot, round, interval, via };
         Kept { key, rows, extents: self.stages.extents(slot), to: Vec::new() }
     }
 
-    /// Rows of a slot that another lane writes, and the last stage at this worker that reads them.
+    /// Returns the rows of a slot that another lane writes, and the last stage that reads them on
+    /// this worker.
     fn received(&self, slot: SlotId, rows: usize, passed: &Passed) -> Result<(Kept, StageId)> {
         let owners = self.owners()?;
         let here = match self.stages.schedule.place(self.task.stage) {
@@ -346,7 +350,8 @@ impl On<'_> {
         Ok((self.kept(slot, rows, if made_here { Via::Stay } else { Via::Peer }), last))
     }
 
-    /// Rows of a slot that do not go to the host: what stays here, and what goes to others.
+    /// Returns the rows of a slot that do not go to the host: those that stay on this worker, and
+    /// those that go to others.
     fn leaves(&self, slot: SlotId, rows: usize) -> Result<Vec<Kept>> {
         let kept = self.kept(slot, rows, Via::Stay);
         let Some(passed) = self.stages.passes(slot) else { return Ok(vec![kept]) };
@@ -364,7 +369,8 @@ impl On<'_> {
         owners.ok_or_else(|| Error::Internal("rows are passed, and no worker owns any weights".to_owned()))
     }
 
-    /// Rows of a slot that its readers may read: its writer's, then zeros.
+    /// Returns the number of rows of a slot that readers may read: the rows of the writer, then
+    /// zeros.
     pub(super) fn slot_rows(&self, slot: SlotId) -> Result<usize> {
         match &self.part {
             Some((part, _)) => Ok(part.rows(self.stages.hops().slot(slot))),

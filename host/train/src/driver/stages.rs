@@ -1,7 +1,7 @@
-//! The stages of one program on their way: what tasks and gathers are made from.
+//! The stages of one program, from which the driver makes tasks and gathers.
 //!
-//! A step leases the rows that it reads and writes, so two steps that would touch the same rows are
-//! refused rather than torn.
+//! A step leases the rows that it reads and writes. Of two steps that would access the same rows,
+//! the second fails instead of reading torn rows.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,10 +26,10 @@ use crate::data::{Inputs, Interval};
 use crate::error::{Error, Result};
 use crate::weights::Weights;
 
-/// One program on its way: what tasks are made from.
+/// One program with its rows and operators, from which tasks are made.
 pub(crate) struct Stages<'a> {
     pub program: &'a Program,
-    /// What the engine schedules: the program, or its spans.
+    /// Program that the engine schedules: `program` itself, or its fused stages.
     pub schedule: &'a Program,
     spans: Option<&'a Spans>,
     pub inputs: &'a Inputs,
@@ -37,23 +37,25 @@ pub(crate) struct Stages<'a> {
     pub layers: &'a [Option<Arc<Layer>>],
     pub training: bool,
     pub seed: u64,
-    /// The parts of rounds, where these are not all rows.
+    /// Micro-batches, if rounds do not use all rows.
     pub batches: Option<Batches>,
-    /// How many gathers lie between rows and the loss: rows of parts are in that order.
+    /// Number of gathers between rows and the loss. The rows of a micro-batch are in this order.
     hops: Hops,
     operators: Vec<Box<dyn Operator>>,
-    /// What steps are of, where that is not the intervals.
+    /// Row ranges of steps on vertices, if they are not the intervals.
     pieces: Option<&'a [Interval]>,
-    /// Where scores go that do not stay.
+    /// Metric into which scores are folded, if they are not stored.
     pub fold: Option<Fold>,
-    /// Which rows stay on lanes' places, where these keep any.
+    /// Slots whose rows stay on the workers of lanes, if the workers store rows.
     residents: Option<Residents>,
-    /// The watch that looks at what steps write; `None`: nobody looks.
+    /// Search for values that are not finite in the results of steps. If `None`, results are not
+    /// checked.
     pub(super) watch: Option<&'a Watch>,
 }
 
 impl<'a> Stages<'a> {
-    /// A program's stages, for a run that trains with `seed`, or evaluates.
+    /// Creates the stages of a program, to train with the seed `trains_with`, or to evaluate if it
+    /// is `None`.
     pub(crate) fn new(
         program: &'a Program,
         inputs: &'a Inputs,
@@ -85,46 +87,46 @@ impl<'a> Stages<'a> {
         })
     }
 
-    /// With steps of other rows than intervals': of a program whose rows are all vertices'.
+    /// Sets the row ranges of steps on vertices, in place of the intervals.
     pub(crate) fn with_pieces(mut self, pieces: Option<&'a [Interval]>) -> Self {
         self.pieces = pieces;
         self
     }
 
-    /// With scores that are folded into a metric.
+    /// Sets the metric into which scores are folded.
     pub(crate) fn with_fold(mut self, fold: Option<Fold>) -> Self {
         self.fold = fold;
         self
     }
 
-    /// The same, with a look at all that steps write.
+    /// Checks all rows and sums that steps write with `watch`.
     pub(crate) fn with_watch(mut self, watch: &'a Watch) -> Self {
         self.watch = Some(watch);
         self
     }
 
-    /// What steps on a domain are of.
+    /// Returns the row ranges of steps on a domain.
     fn intervals_of(&self, domain: DomainId) -> &[Interval] {
         let pieces = self.pieces.filter(|_| domain == Domain::VERTICES);
         pieces.unwrap_or_else(|| self.inputs.intervals_of(domain))
     }
 
-    /// As spans, whose program is `schedule`.
+    /// Sets the fused stages, whose program is `schedule`.
     pub(crate) fn with_spans(mut self, spans: &'a Spans, schedule: &'a Program) -> Self {
         (self.spans, self.schedule) = (Some(spans), schedule);
         self
     }
 
-    /// With lanes whose places keep what their forward steps leave for their backward steps alone;
-    /// after [`Stages::with_spans`].
+    /// Sets that the workers of lanes stash the rows that only their own backward steps read, if
+    /// `keeps`. Call it after [`Stages::with_spans`].
     pub(crate) fn with_places(mut self, keeps: bool) -> Self {
         let spans = self.spans.filter(|_| keeps);
         self.residents = spans.map(|spans| Residents::of(self.program, spans, self.schedule));
         self
     }
 
-    /// The same, where rows that other lanes read go from place to place; after
-    /// [`Stages::with_spans`].
+    /// Sets that workers also send the rows that other lanes read to each other, if `passes`. Call
+    /// it after [`Stages::with_spans`].
     pub(crate) fn with_passing(mut self, passes: bool) -> Self {
         if let Some(spans) = self.spans.filter(|_| passes) {
             self.residents = Some(Residents::passing(self.program, spans, self.schedule));
@@ -132,17 +134,19 @@ impl<'a> Stages<'a> {
         self
     }
 
-    /// The last stage that reads a slot whose rows stay on a lane's place; `None`: they do not.
+    /// Returns the last stage that reads a slot whose rows stay on a lane's worker, or `None` for
+    /// other slots.
     pub(super) fn stays(&self, slot: SlotId) -> Option<StageId> {
         self.residents.as_ref()?.last_reader(slot)
     }
 
-    /// The lanes that pass a slot to each other; `None`: none does.
+    /// Returns the lanes that send a slot to each other, or `None` if none does.
     pub(super) fn passes(&self, slot: SlotId) -> Option<&Passed> {
         self.residents.as_ref()?.passed(slot)
     }
 
-    /// A stage's lane with its last stage that reads a slot of the host's, where several do.
+    /// Returns the lane of `stage` and the last stage of the lane that reads a slot of the host, if
+    /// several do.
     pub(super) fn last_again(&self, slot: SlotId, stage: StageId) -> Option<(u16, StageId)> {
         match self.schedule.place(stage) {
             Place::Lane(lane) => Some((lane, self.residents.as_ref()?.again(slot, lane)?)),
@@ -150,28 +154,28 @@ impl<'a> Stages<'a> {
         }
     }
 
-    /// Returns whether the host has a slot's rows.
+    /// Returns true if the host has the rows of a slot.
     pub(super) fn is_here(&self, slot: SlotId) -> bool {
         self.stays(slot).is_none() && self.passes(slot).is_none()
     }
 
-    /// Returns whether lanes do its stages.
+    /// Returns true if lanes run stages of the program.
     pub(super) fn is_on_lanes(&self) -> bool {
         self.schedule.stages.iter().any(|stage| matches!(stage.place, Place::Lane(_)))
     }
 
-    /// With rounds of parts.
+    /// Sets the micro-batches of the rounds.
     pub(crate) fn with_batches(mut self, batches: Option<Batches>) -> Self {
         self.batches = batches;
         self
     }
 
-    /// The stage that the engine knows.
+    /// Returns the scheduled stage of a step.
     fn stage(&self, step: Step) -> Result<&Stage> {
         self.schedule.stage(step.stage).ok_or_else(|| Error::Internal(format!("{step}: no such stage")))
     }
 
-    /// The stages of a step.
+    /// Returns the stages of a scheduled stage.
     fn ids(&self, stage: StageId) -> Vec<StageId> {
         match self.spans.and_then(|spans| spans.get(stage)) {
             Some(span) => span.ids().collect(),
@@ -179,21 +183,22 @@ impl<'a> Stages<'a> {
         }
     }
 
-    /// A step's span, where that has several stages, or a kernel whose rows may stay.
+    /// Returns the fused stage of a step if it has several stages. A single kernel counts if its
+    /// rows may stay on a worker or have no reader.
     fn thick(&self, stage: StageId) -> Option<&'a Span> {
         let span = self.spans.and_then(|spans| spans.get(stage))?;
         let kernel = |id| {
             let stage = self.program.stage(id);
             stage.is_some_and(|stage| residents::is_kernel(self.program, stage.operation))
         };
-        // Rows that nobody reads have no buffer.
+        // Rows that no stage reads have no buffer.
         let written = |id| self.program.stage(id).map_or(0, |stage| stage.writes().count());
         let drops = || span.writes.len() < span.ids().map(written).sum();
         let stays = (self.residents.is_some() || drops()) && span.ids().all(kernel);
         (span.is_thick() || stays).then_some(span)
     }
 
-    /// Uses of parameters whose gradients the stages of a step write.
+    /// Returns the uses of parameters whose gradients the stages of a step write.
     pub(super) fn sums(&self, stage: StageId) -> Vec<ParameterId> {
         let stages = self.ids(stage).into_iter().filter_map(|id| self.program.stage(id));
         stages.flat_map(|stage| stage.sums.iter().copied()).collect()
@@ -204,7 +209,7 @@ impl<'a> Stages<'a> {
         operator.map(|operator| &**operator).ok_or_else(|| Error::Internal(format!("no operator {id}")))
     }
 
-    /// Extents of one row of a slot.
+    /// Returns the extents of one row of a slot.
     pub(super) fn extents(&self, slot: SlotId) -> Vec<u32> {
         self.program.slots.get(slot.index()).map_or_else(Vec::new, |spec| spec.extents.clone())
     }
@@ -214,7 +219,7 @@ impl<'a> Stages<'a> {
         layer.ok_or_else(|| Error::Internal(format!("operation {operation} is not open")))
     }
 
-    /// An interval's rows of a domain.
+    /// Returns the interval `id` of a domain.
     pub(super) fn interval(&self, domain: DomainId, id: IntervalId) -> Result<&Interval> {
         let interval = self.intervals_of(domain).get(id.index());
         interval.ok_or_else(|| Error::Internal(format!("no interval {id}")))
@@ -225,7 +230,7 @@ impl<'a> Stages<'a> {
         operation.ok_or_else(|| Error::Internal(format!("no operation {id}")))
     }
 
-    /// The stages of a step, for their operators.
+    /// Returns the stages of a step, as their operators take them.
     fn on<'s>(
         &'s self,
         (pass, task): (u32, Task),
@@ -253,8 +258,8 @@ impl<'a> Stages<'a> {
         Ok(On { stages: self, stage, id, pass, task, ages, weights, part })
     }
 
-    /// The stages of earlier runs that write the rows of a run's own worker that it reads, in
-    /// order.
+    /// Returns the stages of earlier fused stages that write the rows that `span` reads from its
+    /// own worker, in order.
     pub(super) fn before<'s>(&'s self, on: &On<'s>, span: &Span) -> Result<Vec<On<'s>>> {
         let spans = self.spans.map_or(&[][..], Spans::as_slice);
         let (mut wanted, mut runs) = (vec![span], BTreeSet::new());
@@ -270,13 +275,13 @@ impl<'a> Stages<'a> {
         ids.map(|id| self.of_stage(id, of, on.ages, on.weights, part.clone())).collect()
     }
 
-    /// The only stage of a step.
+    /// Returns the only stage of a step.
     fn one<'s>(&self, each: Vec<On<'s>>, step: Step) -> Result<On<'s>> {
         each.into_iter().next().ok_or_else(|| Error::Internal(format!("{step} has no stage")))
     }
 
-    /// An attempt as executors take it, in a pass. `ages`: by interval, how many rounds old the
-    /// rows are that it reads of all intervals.
+    /// Creates the job of an attempt in a pass. `ages` is the age in rounds of the rows that the
+    /// step reads, by interval.
     pub(super) fn job(
         &self,
         pass: u32,
@@ -293,13 +298,13 @@ impl<'a> Stages<'a> {
         let on = self.one(each, task.step())?;
         let operator = self.operator(on.stage.operation)?;
         on.clear()?;
-        // An interval of vertices may have no graph that stands in it, a part no row.
+        // An interval of vertices may contain no graph, and a micro-batch no row.
         let work = if on.rows()?.is_empty() { on.nothing()? } else { operator.work(&on)? };
         let affinity = if on.stage.place.is_task() { Affinity::Any } else { Affinity::HOST };
         Ok(Job { pass, task, work, deadline, affinity })
     }
 
-    /// A step that was done, once more for the rows that stay where it is done.
+    /// Creates the job that repeats a step for the rows that stay on its worker.
     pub(super) fn again(&self, pass: u32, task: Task, weights: &Weights) -> Result<Job> {
         let work = match self.thick(task.stage) {
             Some(span) => {
@@ -311,17 +316,17 @@ impl<'a> Stages<'a> {
         Ok(Job { pass, task, work, deadline: None, affinity: Affinity::Any })
     }
 
-    /// Returns whether a stage chooses the rows of parts.
+    /// Returns true if a stage samples the rows of micro-batches.
     pub(super) fn samples(&self, stage: StageId) -> bool {
         self.schedule.sampling == Some(stage)
     }
 
-    /// How many gathers lie between a stage's rows and the loss.
+    /// Returns the number of gathers between rows and the loss, by stage and by slot.
     pub(super) fn hops(&self) -> &Hops {
         &self.hops
     }
 
-    /// Puts an answer that came in a message where its task would have written.
+    /// Writes an answer from a message to the targets of its task.
     pub(super) fn commit(&self, key: TaskKey, answer: Answer, weights: &Weights) -> Result<Finished> {
         let TaskKey { round, stage, interval, attempt } = key;
         let task = Task { round, stage, interval, attempt, weights: weights.newest() };
@@ -332,17 +337,17 @@ impl<'a> Stages<'a> {
         }
     }
 
-    /// Returns whether attempts at a stage are tasks, which a function may do.
+    /// Returns true if attempts at a stage are tasks, which a function may run.
     pub(super) fn is_task(&self, stage: StageId) -> bool {
         self.schedule.place(stage).is_task()
     }
 
-    /// How many rows each interval has, of all rows.
+    /// Returns the number of rows of each interval of vertices.
     pub(super) fn rows_by_interval(&self) -> impl Iterator<Item = usize> {
         self.intervals_of(Domain::VERTICES).iter().map(|interval| interval.rows.len())
     }
 
-    /// How many rows a step is of.
+    /// Returns the number of rows of a step.
     pub(super) fn rows_of(&self, step: Step) -> usize {
         if let Some(batches) = &self.batches {
             let part = batches.part(step.round, step.interval);
@@ -353,8 +358,8 @@ impl<'a> Stages<'a> {
         self.intervals_of(domain).get(step.interval.index()).map_or(0, |i| i.rows.len())
     }
 
-    /// Floating-point operations of a step: its products by the rows, two a value that is gathered
-    /// by the edges.
+    /// Returns the floating-point operations of a step: those of its products for each row, and two
+    /// for each gathered value of each edge.
     pub(super) fn flops(&self, step: Step) -> u64 {
         let Some(stage) = self.program.stage(step.stage) else { return 0 };
         let stored = match &self.inputs.features {
@@ -369,7 +374,7 @@ impl<'a> Stages<'a> {
         of_rows as u64 + 2 * u64::from(stage.cost.edge_values) * edges
     }
 
-    /// The entries of the lists that a step follows.
+    /// Returns the number of edges in the lists that a step reads.
     fn edges_of(&self, step: Step) -> u64 {
         let Some(relation) = self.program.relation(step.stage) else { return 0 };
         if let Some(batches) = &self.batches {
@@ -385,12 +390,13 @@ impl<'a> Stages<'a> {
         at(rows.end).saturating_sub(at(rows.start))
     }
 
-    /// Bytes of the rows that a step reads and writes.
+    /// Returns the bytes of the rows that a step reads and writes.
     pub(super) fn bytes(&self, step: Step) -> (u64, u64) {
         stage_bytes(self.schedule, self.inputs, self.rows.format, (step.stage, self.rows_of(step)))
     }
 
-    /// What a step has written is whole, and counts from now on.
+    /// Publishes the rows that a step has written, so that other steps may read them, and folds its
+    /// scores.
     pub(super) fn publish(&self, step: Step) -> Result<()> {
         let mut slots = self.stage(step)?.writes().filter(|slot| self.is_here(*slot));
         slots.try_for_each(|slot| self.rows.publish(slot, step.round, step.interval))?;
@@ -404,8 +410,8 @@ impl<'a> Stages<'a> {
     }
 }
 
-/// Bytes of the rows that a stage reads and writes on so many rows; features that are sparse count
-/// as they are stored, on average, and what a gather reads once.
+/// Returns the bytes of the rows that a stage reads and writes on `rows` rows. Sparse features
+/// count as stored, on average. Rows that a gather reads count once.
 pub(crate) fn stage_bytes(
     program: &Program,
     inputs: &Inputs,
@@ -417,7 +423,7 @@ pub(crate) fn stage_bytes(
     let own = rows as u64;
     let row = |slot: SlotId| {
         let width = program.slots.get(slot.index()).map_or(0, |spec| u64::from(spec.width));
-        // What will be gathered counts as what it is gathered of.
+        // A slot to be gathered counts as the features that it is gathered from.
         let constant = slot == program.features || Some(slot) == program.gathered;
         match inputs.constant(program, slot).unwrap_or(&inputs.features) {
             Matrix::Sparse(s) if constant => s.data.stored() as u64 * 8 / vertices.max(1),

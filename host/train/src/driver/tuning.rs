@@ -1,10 +1,10 @@
-//! How many helpers a run has: as many as was said, or as an autotuner says while it goes on.
+//! Number of helpers of a run: a fixed number, or one that an autotuner changes during the run.
 //!
-//! Helpers are functions, or, where there are none, compute threads besides the driver's. The tuner
-//! ([`eciton_engine::Tuner`]) is told of each completion: what waits, what is under way, the time, and the
-//! dollars so far. Those are the pool's bill, in the list's prices for where the host is, and the host's
-//! hours. The first epoch is the host's and not shown to the tuner: it is many times slower than those
-//! that follow.
+//! Helpers are functions or, without functions, compute threads in addition to the driver's. The
+//! tuner ([`eciton_engine::Tuner`]) observes each completion: the waiting tasks, the tasks in
+//! flight, the time, and the dollars so far. The dollars are the pool's bill, in the list prices
+//! for the host's location, and the host's hours. The first epoch runs on the host and the tuner
+//! does not observe it, because it is many times slower than later ones.
 
 use std::time::Instant;
 
@@ -13,41 +13,42 @@ use eciton_exec::{Architecture, Cut, Executor, Host, Prices};
 
 use crate::report::{Chosen, Helpers, HelpersUsed};
 
-/// What is paid.
+/// Prices of the run.
 #[derive(Debug, Clone)]
 pub(crate) struct Money {
-    /// Where functions are charged for.
+    /// Prices of functions with their architecture and host, if functions are charged for.
     pub prices: Option<(Prices, Architecture, Host)>,
-    /// A second of the host, whoever works.
+    /// Dollars per second of the host, independent of the helpers.
     pub host_second_usd: f64,
-    /// A second of each helper that may work, where helpers are the host's own.
+    /// Dollars per second of each helper that may work, if helpers belong to the host.
     pub helper_second_usd: f64,
 }
 
-/// The number of helpers, on its way.
+/// Controller of the number of helpers.
 #[derive(Debug)]
 pub(crate) struct Tuning {
     tuner: Option<Tuner>,
     money: Money,
     begun: Instant,
-    /// Tasks of an epoch.
+    /// Number of tasks in an epoch.
     tasks: u64,
-    /// What was seen when the first epoch was over: the tuner counts from there.
+    /// Observation at the end of the first epoch. Later observations are differences from it.
     base: Option<Observation>,
-    /// Steps of training committed so far.
+    /// Number of training steps committed so far.
     committed: u64,
-    /// Dollars of helpers until the last change, and when that was.
+    /// Dollars of the helpers until the last decision, and the seconds of that decision since the
+    /// start.
     helped: (f64, f64),
     used: HelpersUsed,
 }
 
 impl Tuning {
-    /// `fixed`: so many, and no tuner.
+    /// Creates a controller with `count` helpers and no tuner.
     pub(crate) fn fixed(what: Helpers, count: u32, money: Money) -> Self {
         Self::new(what, None, count, "as set".to_owned(), money)
     }
 
-    /// As a tuner says.
+    /// Creates a controller with a tuner, which chooses the number of helpers.
     pub(crate) fn auto(what: Helpers, settings: TunerSettings, money: Money) -> Self {
         let tuner = Tuner::new(settings);
         let count = tuner.functions();
@@ -81,19 +82,19 @@ impl Tuning {
         }
     }
 
-    /// By what the number was cut, where it was.
+    /// Records the limit that reduced the number of helpers, if any.
     pub(crate) fn cut(mut self, cut: Option<&Cut>) -> Self {
         self.used.cut = cut.cloned();
         self
     }
 
-    /// Sets the number that it begins with; now the time begins.
+    /// Sets the initial number of helpers and starts the clock.
     pub(crate) fn begin(&mut self, machine: &mut (impl Executor + ?Sized)) {
         self.begun = Instant::now();
         machine.set_limit(self.used.last);
     }
 
-    /// A task has ended, on a thread of this machine's or elsewhere.
+    /// Counts a task that has ended, on a thread of this machine or elsewhere.
     pub(super) fn ended(&mut self, thread: Option<u32>) {
         let helped = match self.used.what {
             Helpers::Functions => thread.is_none(),
@@ -102,8 +103,8 @@ impl Tuning {
         *(if helped { &mut self.used.tasks } else { &mut self.used.own_tasks }) += 1;
     }
 
-    /// After a completion: what the tuner changes, once it is done. `committed`: steps of this training,
-    /// `None` in an evaluation.
+    /// Observes a completion, and applies and returns the decision of the tuner, if any.
+    /// `committed` is the number of committed steps of this training, or `None` in an evaluation.
     pub(super) fn observe(
         &mut self,
         machine: &mut (impl Executor + ?Sized),
@@ -151,7 +152,7 @@ impl Tuning {
         Some(Chosen { what: self.used.what, seconds, from: decision.from, to: decision.to, why })
     }
 
-    /// What it came to.
+    /// Returns the use of helpers so far.
     pub(crate) fn used(&self) -> &HelpersUsed {
         &self.used
     }

@@ -1,7 +1,8 @@
-//! The search for the first value that is not finite, in a round that is done once more.
+//! Search for the first value that is not finite, in a round that is repeated.
 //!
-//! A run looks at nothing but its loss and its gradients. Where one of them is not finite, the round is repeated with a
-//! [`Watch`], which looks at all that each step has written, before anything writes over it.
+//! A run checks only its loss and its gradients. If one of them is not finite, the round is
+//! repeated with a [`Watch`]. It checks all rows and sums of each step before another step
+//! overwrites them.
 
 use std::cell::RefCell;
 
@@ -13,14 +14,14 @@ use crate::culprit::{Culprit, Written};
 use crate::error::{Error, Result, at};
 use crate::weights::Weights;
 
-/// The finding so far: that of the first stage, and of its first interval.
+/// Result of the search so far: the finding of the first stage, and of its first interval.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     first: RefCell<Option<((StageId, IntervalId), Culprit)>>,
 }
 
 impl Watch {
-    /// The finding.
+    /// Returns the finding.
     pub(crate) fn found(self) -> Option<Culprit> {
         self.first.into_inner().map(|(_, culprit)| culprit)
     }
@@ -30,13 +31,13 @@ impl Watch {
     }
 }
 
-/// The place of the first value that is not finite, with it.
+/// Returns the index of the first value that is not finite, and the value.
 fn strange(values: &[f32]) -> Option<(usize, f32)> {
     values.iter().copied().enumerate().find(|(_, value)| !value.is_finite())
 }
 
 impl Stages<'_> {
-    /// Looks at what a step has written, where a watch is kept.
+    /// Checks the rows and sums that a step has written, if a watch is set.
     pub(super) fn look(&self, step: Step, weights: &Weights) -> Result<()> {
         let Some(watch) = self.watch.filter(|watch| !watch.is_before(step)) else { return Ok(()) };
         let Some((written, value, row)) = self.first_strange(step, weights)? else { return Ok(()) };
@@ -64,7 +65,8 @@ impl Stages<'_> {
         Ok(())
     }
 
-    /// The first value of a step's rows, sums or loss that is not finite, and the row within the interval.
+    /// Returns the first value of a step's rows, sums or loss that is not finite, and the row
+    /// within the interval.
     fn first_strange(&self, step: Step, weights: &Weights) -> Result<Option<(Written, f32, Option<usize>)>> {
         let Some(stage) = self.program.stage(step.stage) else { return Ok(None) };
         let rows = self.rows_of(step);
@@ -99,7 +101,7 @@ impl Stages<'_> {
         Ok(None)
     }
 
-    /// The user's name of a row of a step.
+    /// Returns the user's name of a row of a step.
     fn row_name(&self, step: Step, slot: SlotId, row: usize) -> Result<String> {
         let vertices = &self.inputs.vertices;
         if let Some(batches) = &self.batches {
@@ -115,7 +117,7 @@ impl Stages<'_> {
         })
     }
 
-    /// The largest magnitude in a row of what a step reads of its own interval.
+    /// Returns the largest magnitude in a row that a step reads of its own interval.
     fn largest_read(&self, step: Step, row: usize) -> Result<Option<f32>> {
         let Some(stage) = self.program.stage(step.stage) else { return Ok(None) };
         let mut largest = None;

@@ -1,4 +1,5 @@
-//! Predictions and evaluations as a function's task: a run folder there, scores or metrics back.
+//! Predictions and evaluations as a function's task: the job has a run folder, the answer scores or
+//! metrics.
 
 use std::path::Path;
 
@@ -14,17 +15,17 @@ use crate::predict::{Evaluation, Predictions, evaluate, predict};
 use crate::run_folder::{self, Run, json, parse};
 use crate::session::Options;
 
-/// What is to be predicted.
+/// Predictions or metrics that a job computes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Predicting {
-    /// The run folder, a name of the job's files.
+    /// Run folder, as a name of the job's files.
     pub run: String,
-    /// True if of the recipe's data in place of the run's own.
+    /// True to predict for the data of the recipe instead of the run's own.
     pub other_data: bool,
-    /// True if rows before the last layer come too.
+    /// True to return the inputs of the last layer as well.
     pub embeddings: bool,
-    /// True if metrics are wanted, in the place of scores.
+    /// True to return metrics instead of scores.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub evaluation: bool,
 }
@@ -35,10 +36,10 @@ const SCORES: &str = "scores.f32";
 const EMBEDDINGS: &str = "embeddings.f32";
 const LABELS: &str = "labels.f32";
 const PARTS: &str = "parts.u8";
-/// Largest file of predictions, bytes.
+/// Maximum size of a file of predictions, bytes.
 const MAX_BYTES: u64 = 8 << 30;
 
-/// What lies beside the numbers, which are little-endian, row after row.
+/// Header of an answer's files of numbers, which are little-endian and row-major.
 #[derive(Serialize, Deserialize)]
 struct Head {
     graphs: bool,
@@ -53,11 +54,11 @@ struct Head {
 }
 
 impl Job {
-    /// Predictions of a run, of its own data or of other. The configuration comes back, with whose
-    /// kernels they are made.
+    /// Creates the job that predicts with a run, for its own data or other data. Also returns the
+    /// configuration, which names the kernels that it uses.
     ///
     /// # Errors
-    /// No run; data that is not there.
+    /// A run or data that does not exist.
     pub fn predict(
         run: &Path,
         (data, embeddings): (Option<&Data>, bool),
@@ -67,11 +68,11 @@ impl Job {
         Self::with_run(run, data, (embeddings, false), numeric_class, files)
     }
 
-    /// Metrics of a run, on its own data or on other. The configuration comes back, with whose
-    /// kernels they are made.
+    /// Creates the job that computes metrics of a run, on its own data or other data. Also returns
+    /// the configuration, which names the kernels that it uses.
     ///
     /// # Errors
-    /// As [`Job::predict`].
+    /// The errors of [`Job::predict`].
     pub fn evaluate(
         run: &Path,
         data: Option<&Data>,
@@ -92,7 +93,7 @@ impl Job {
         if let Some(data) = data {
             config.data.clone_from(data);
         }
-        // First weights and a pipeline's profile were for training.
+        // Initial weights and a pipeline profile only apply to training.
         (config.run.init, config.lanes.profile) = (None, None);
         let (run, other_data) = (run.display().to_string(), data.is_some());
         let predict = Predicting { run, other_data, embeddings, evaluation };
@@ -103,9 +104,9 @@ impl Job {
 }
 
 impl Predicting {
-    /// Predicts with the run folder `run`, and leaves what it came to in `out`.
+    /// Predicts with the run folder `run`, and writes the results to `out`.
     pub(super) fn perform(&self, run: &Path, config: &Config, options: Options, out: &Path) -> Result<()> {
-        // Its paths become those of this machine.
+        // Replaces the paths in the run folder by those of this machine.
         let summary = Run::open(run)?.summary;
         run_folder::readdress(run, run, config, &summary)?;
         let options = Options { out: None, embeddings: self.embeddings, ..options };
@@ -140,10 +141,10 @@ impl Predicting {
     }
 }
 
-/// The evaluation in a job's answer.
+/// Reads the evaluation from a job's answer.
 ///
 /// # Errors
-/// A damaged bundle; a disk that is full.
+/// A damaged bundle, or a full disk.
 pub fn evaluation(bytes: &[u8]) -> Result<Evaluation> {
     let scratch = eciton_exec::Scratch::new();
     let unpacked = scratch.and_then(|scratch| Ok((scratch.path("job")?.join("evaluated"), scratch)));
@@ -154,10 +155,10 @@ pub fn evaluation(bytes: &[u8]) -> Result<Evaluation> {
     Ok(parse(&bytes, Path::new(EVALUATION))?)
 }
 
-/// What a job's answer predicts.
+/// Reads the predictions from a job's answer.
 ///
 /// # Errors
-/// A damaged bundle; a disk that is full.
+/// A damaged bundle, or a full disk.
 pub fn predictions(bytes: &[u8]) -> Result<Predictions> {
     let scratch = eciton_exec::Scratch::new();
     let unpacked = scratch.and_then(|scratch| Ok((scratch.path("job")?.join("predicted"), scratch)));

@@ -17,19 +17,19 @@ use super::header::Header;
 use super::words;
 use crate::error::{Error, Result};
 
-/// Longer logs are not read, bytes: they are held in memory.
+/// Maximum size of an event log that is read, bytes. A log is held in memory.
 pub const MAX_EVENTS_BYTES: u64 = 256 << 20;
 
-/// An event that came from outside of the engine, on its way in.
+/// Event from outside the engine that the engine has not processed yet.
 #[derive(Debug)]
 pub(crate) struct Arrived {
     pub event: Event,
-    /// How the log calls it.
+    /// Line of the event in the log.
     line: String,
 }
 
 impl Arrived {
-    /// `None` for events that no executor reports.
+    /// Returns the event, or `None` for events that no executor reports.
     pub(crate) fn new(event: Event) -> Option<Self> {
         let key = |what: &str, key: TaskKey| format!("{what} {}", words(&key));
         let line = match event {
@@ -42,21 +42,21 @@ impl Arrived {
     }
 }
 
-/// Events as they are taken.
+/// Queue of events that are processed in order of arrival, or in the order of a replayed log.
 #[derive(Debug)]
 pub(crate) struct Events {
     written: Option<(BufWriter<File>, PathBuf)>,
-    /// What is to be repeated.
+    /// Log that is replayed.
     repeated: Option<Repeated>,
-    /// What came before its turn.
+    /// Events that arrived before their turn.
     early: Vec<Arrived>,
 }
 
-/// A log that is repeated.
+/// A log that is replayed.
 #[derive(Debug, Default)]
 struct Repeated {
     text: String,
-    /// Where the next line begins.
+    /// Byte offset at which the next line begins.
     at: usize,
     path: PathBuf,
 }
@@ -73,7 +73,8 @@ impl Repeated {
 }
 
 impl Events {
-    /// Writes to one file, repeats another, or both. `header` is what two runs must share.
+    /// Opens the log to write, the log to replay, or both. `header` has the properties that two
+    /// runs must share.
     pub(super) fn open(record: Option<&Path>, replay: Option<&Path>, header: &Header) -> Result<Self> {
         let head = header.line();
         let repeated = replay.map(|path| read(path, header)).transpose()?;
@@ -90,12 +91,12 @@ impl Events {
         Ok(Self { written, repeated, early: Vec::new() })
     }
 
-    /// An event has come.
+    /// Adds an event that has arrived.
     pub(crate) fn put(&mut self, arrived: Arrived) {
         self.early.push(arrived);
     }
 
-    /// The event whose turn it is, if it has come.
+    /// Returns the next event in order, if it has arrived.
     pub(crate) fn next(&mut self) -> Result<Option<Event>> {
         let at = match self.repeated.as_ref().and_then(Repeated::next) {
             Some(line) => self.early.iter().position(|arrived| arrived.line == line),
@@ -112,14 +113,14 @@ impl Events {
         Ok(Some(event))
     }
 
-    /// Returns whether an answer of this attempt waits for its turn.
+    /// Returns true if an answer of this attempt waits for its turn.
     pub(crate) fn holds(&self, key: &TaskKey) -> bool {
         self.early
             .iter()
             .any(|arrived| matches!(&arrived.event, Event::Completed { key: of, .. } if of == key))
     }
 
-    /// Nothing is under way: whatever is wanted next will not come.
+    /// Returns the error of a replay whose next event cannot arrive, because no task is in flight.
     pub(crate) fn stuck(&self) -> Error {
         let repeated = self.repeated.as_ref();
         let path = repeated.map(|repeated| repeated.path.clone()).unwrap_or_default();

@@ -1,7 +1,9 @@
-//! The first line of a log of events: what two runs must share for one to repeat the other.
+//! First line of an event log: properties that two runs must share so that one can replay the
+//! other.
 //!
-//! `eciton-events 2 KEY=VALUE ...`, the keys in the order of [`Header::of`]. What a configuration leaves out
-//! is taken from it ([`Header::complete`]); what it says must be the same.
+//! The line is `eciton-events 2 KEY=VALUE ...`, with the keys in the order of [`Header::of`].
+//! Settings that a configuration leaves out are taken from it ([`Header::complete`]). Settings that
+//! it contains must be equal.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
@@ -11,17 +13,17 @@ use eciton_plan::{Config, Mode, Pipeline, WeightVersions};
 use crate::error::{Error, Result};
 
 const BEGINNING: &str = "eciton-events 2";
-/// Of logs of earlier versions, which called the ends of some steps otherwise.
+/// Start of logs of earlier versions, which named the ends of some steps differently.
 const EARLIER: &str = "eciton-events 1 ";
-/// Longer first lines are none, bytes.
+/// Maximum length of a header line, bytes.
 const MAX_BYTES: u64 = 4096;
 
-/// What a run shares with those that repeat it.
+/// Properties that a run shares with its replays.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Header(Vec<(String, String)>);
 
 impl Header {
-    /// Of a run whose intervals and steps in flight are known.
+    /// Creates the header of a run whose intervals and steps in flight are known.
     pub(crate) fn of(
         config: &Config,
         (rows, edges, stages): (u64, u64, usize),
@@ -57,7 +59,7 @@ impl Header {
         pairs.map(pair).collect::<Option<_>>().map(Self)
     }
 
-    /// The header of a log.
+    /// Reads the header of a log.
     pub(super) fn read(path: &Path) -> Result<Self> {
         let file =
             eciton_input::file::open(path).map_err(|source| Error::Record { path: path.into(), source })?;
@@ -79,7 +81,8 @@ impl Header {
         self.0.iter().fold(BEGINNING.to_owned(), |line, (key, value)| format!("{line} {key}={value}"))
     }
 
-    /// What differs in a run that is to repeat this one.
+    /// Returns the differences between this header and that of a replay, or `None` if they are
+    /// equal.
     pub(super) fn difference(&self, other: &Self) -> Option<String> {
         let of = |header: &Self, key: &str| header.get(key).unwrap_or("nothing").to_owned();
         let more = other.0.iter().filter(|(key, _)| self.get(key).is_none());
@@ -101,8 +104,9 @@ impl Header {
         self.get(key)?.parse().ok()
     }
 
-    /// Sets what decides the order of events and is left out: intervals, steps in flight, and the whole of
-    /// `[pipeline]` where nothing in it is set. What is set stays, to be compared.
+    /// Sets the settings that affect the order of events and are left out: intervals, steps in
+    /// flight, and all of `[pipeline]` if nothing in it is set. Existing settings stay, and are
+    /// compared later.
     pub(super) fn complete(&self, config: &mut Config) {
         let named = |name: Option<&str>| {
             Mode::ALL.iter().find(|(known, _)| Some(*known) == name).map(|(_, mode)| *mode)

@@ -1,8 +1,9 @@
-//! The task profile that a run measures: what each stage took on a row, and what surrounds steps.
+//! Task profile that a run measures: the time of each stage per row, and the overhead of steps.
 //!
-//! Seconds of a stage are all its steps' together over all their rows, from begin to end of each; those of
-//! a run's first epoch, with its cold caches, are left out if there are others. What surrounds a step is
-//! the driver's: its time outside of steps and waiting, over all steps. Bytes follow from the program.
+//! The seconds of a stage are summed over all its steps and rows, from begin to end of each. The
+//! first epoch, with its cold caches, is left out if there are others. The overhead of a step is
+//! the time of the driver outside of steps and waiting, divided by the number of steps. Bytes
+//! follow from the program.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -14,7 +15,7 @@ use eciton_plan::{Profile, Program, Round, Step};
 
 use crate::error::{Error, Result};
 
-/// What steps of one kind took.
+/// Total time and count of steps of one kind.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sum {
     seconds: f64,
@@ -40,32 +41,33 @@ fn mean(sums: Sums) -> Option<f64> {
     later.mean().or(first.mean())
 }
 
-/// A profile on its way.
+/// Task profile that is being measured.
 #[derive(Debug)]
 pub(crate) struct Profiler {
     file: File,
     path: PathBuf,
     first: Option<Round>,
-    /// By stage: seconds by rows, on this machine and in functions.
+    /// Seconds per row of each stage, for steps on this machine (`here`) and in functions
+    /// (`there`).
     here: Vec<Sums>,
     there: Vec<Sums>,
-    /// Seconds of the driver by steps.
+    /// Seconds of the driver per step.
     driver: Sums,
-    /// Since when the driver is at it.
+    /// Time at which the driver began to process steps. `None` while it waits.
     since: Option<Instant>,
-    /// Seconds of updates by values added.
+    /// Seconds of updates per value added.
     update: Sums,
 }
 
-/// What a profile is of, besides what was measured.
+/// Description of a profile, in addition to the measured times.
 #[derive(Debug)]
 pub(crate) struct Profiled<'a> {
     pub program: &'a Program,
-    /// Where the figures are from.
+    /// Source of the measurements.
     pub source: String,
-    /// The share of the features that is stored.
+    /// Share of the feature values that are stored.
     pub stored: f64,
-    /// Rows, and edges as gathers read them.
+    /// Number of rows, and of edges as gathers read them.
     pub rows: u64,
     pub edges: u64,
 }
@@ -86,12 +88,12 @@ impl Profiler {
         })
     }
 
-    /// 0 in the run's first epoch, then 1.
+    /// Returns the index into [`Sums`]: 0 in the run's first epoch, then 1.
     fn part(&mut self, epoch: Round) -> usize {
         usize::from(*self.first.get_or_insert(epoch) != epoch)
     }
 
-    /// Counts a step of training, on this machine or in a function, where it took so long.
+    /// Counts a step of training, which took `took` on this machine or in a function.
     pub(crate) fn step(&mut self, step: Step, took: Duration, rows: usize, is_here: bool) {
         let (part, stage) = (self.part(step.round), step.stage.index());
         let sums = if is_here { &mut self.here } else { &mut self.there };
@@ -100,12 +102,12 @@ impl Profiler {
         self.driver[part].count += 1.0;
     }
 
-    /// The driver begins to see to steps.
+    /// Starts the driver's clock, when it begins to process steps.
     pub(crate) fn resume(&mut self) {
         self.since = Some(Instant::now());
     }
 
-    /// It waits, or does something else.
+    /// Stops the driver's clock, when it waits or does other work.
     pub(crate) fn pause(&mut self, epoch: Round) {
         if let Some(since) = self.since.take() {
             let part = self.part(epoch);
@@ -113,7 +115,7 @@ impl Profiler {
         }
     }
 
-    /// An update that added so many values.
+    /// Counts an update that added `values` values.
     pub(crate) fn update(&mut self, epoch: Round, took: Duration, values: u64) {
         let part = self.part(epoch);
         self.update[part].add(took.as_secs_f64(), values as f64);

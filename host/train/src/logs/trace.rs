@@ -18,22 +18,22 @@ use serde_json::{Value, json};
 use crate::error::{Error, Result};
 use crate::report::{Chosen, Helpers};
 
-/// Most spans that are written; what follows is counted.
+/// Maximum number of spans that are written. Further spans are only counted.
 pub const MAX_SPANS: u64 = 2_000_000;
 
-/// One step, ended.
+/// A step that has ended.
 #[derive(Debug)]
 pub(crate) struct Span<'a> {
     pub program: &'a Program,
     pub step: Step,
     pub timing: Timing,
-    /// Of the whole interval's rows, in bytes: read, written.
+    /// Bytes read and written for all rows of the interval.
     pub bytes: (u64, u64),
-    /// It belongs to an evaluation.
+    /// True if the step belongs to an evaluation.
     pub evaluation: bool,
 }
 
-/// What is known of a step before it ends.
+/// Properties of a step that are known before it ends.
 #[derive(Debug)]
 struct Asked {
     at: Instant,
@@ -41,14 +41,14 @@ struct Asked {
     oldest: Option<u8>,
 }
 
-/// A trace on its way to its file.
+/// Trace that is being written to its file.
 #[derive(Debug)]
 pub(crate) struct Trace {
     file: BufWriter<File>,
     path: PathBuf,
     begun: Instant,
     asked: BTreeMap<Step, Asked>,
-    /// Since when an interval waits, and for what.
+    /// Time since which each interval waits, and the reason.
     waiting: BTreeMap<u32, (Instant, String)>,
     written: u64,
     left_out: u64,
@@ -98,7 +98,7 @@ impl Trace {
         at.saturating_duration_since(self.begun).as_secs_f64() * 1e6
     }
 
-    /// A step is handed out: its interval waits no longer.
+    /// Records that a step is handed out. Its interval no longer waits.
     pub(crate) fn asked(&mut self, step: Step, version: Option<u64>, ages: Option<&[u8]>) -> Result<()> {
         let at = Instant::now();
         if let Some((since, reason)) = self.waiting.remove(&step.interval.0) {
@@ -114,16 +114,16 @@ impl Trace {
         Ok(())
     }
 
-    /// An interval has nothing under way.
+    /// Records that an interval has no step in flight.
     pub(crate) fn waits(&mut self, interval: u32, reason: String) {
         self.waiting.entry(interval).or_insert_with(|| (Instant::now(), reason));
     }
 
-    /// A step has ended.
+    /// Records that a step has ended.
     pub(crate) fn ended(&mut self, span: &Span<'_>) -> Result<()> {
         let Span { program, step, timing, bytes, evaluation } = *span;
         let known = program.stage(step.stage);
-        // A part of a batch is made beside the program's stages.
+        // Micro-batches are made by a stage that is not in the program.
         let name = known.map_or_else(|| "sample".to_owned(), |stage| stage.name.clone());
         let asked = self.asked.remove(&step);
         let mut arguments = json!({
@@ -153,7 +153,7 @@ impl Trace {
         Ok(())
     }
 
-    /// Something of the whole run: an update.
+    /// Records an event of the whole run, such as an update.
     pub(crate) fn whole(&mut self, name: &str, begun: Instant, took: Duration) -> Result<()> {
         let event = json!({
             "name": name, "cat": "update", "ph": "X", "pid": 1, "tid": 0, "ts": self.micros(begun),
@@ -162,7 +162,7 @@ impl Trace {
         self.event(&event)
     }
 
-    /// The autotuner has decided.
+    /// Records a decision of the autotuner.
     pub(crate) fn chosen(&mut self, chosen: &Chosen) -> Result<()> {
         let Chosen { what, from, to, why, .. } = chosen;
         let what = match what {

@@ -1,11 +1,11 @@
-//! What spans hold: rows between their stages, which are nobody else's.
+//! Memory of fused stages: rows between their stages, which no other stage reads.
 
 use eciton_plan::{Buffers, Program, RowFormat, SlotId, Spans};
 
 use super::{pages, row_bytes};
 
-/// The most bytes that a task of a run of several stages holds at once on so many rows: from the stage that
-/// writes a slot to the last one that reads it.
+/// Returns the maximum number of bytes that a task of a fused stage holds at once for `rows` rows.
+/// A slot is held from the stage that writes it to the last one that reads it.
 pub(super) fn span_bytes(program: &Program, spans: &Spans, rows: u64, format: RowFormat) -> u64 {
     let bytes = |slot: SlotId| {
         let width = program.slots.get(slot.index()).map_or(0, |spec| spec.width);

@@ -1,31 +1,31 @@
-//! Instructions: what the host asks of a worker that owns weights, and what it hears, as frames.
+//! Instructions of the host to a worker that owns weights, and the replies, as frames.
 //!
-//! A frame's meta is an [`Instruction`] or a [`Reply`] in JSON; its part is a matrix of one
-//! parameter: values, first moments or, where the optimiser has them, second ones.
+//! A frame's meta is an [`Instruction`] or a [`Reply`] in JSON. Its part is a matrix of one
+//! parameter: values, first moments, or second moments if the optimiser has them.
 
 use eciton_plan::{Algorithm, Location, Node, TensorKey};
 use eciton_tensor::frame::{Decoded, Encoding, Frame, Writer};
 use eciton_tensor::{Buffer, Matrix};
 use serde::{Deserialize, Serialize};
 
-/// Something to do with what a worker owns.
+/// Instruction about the sums and parameters that a worker owns.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "instruction", rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum Instruction {
-    /// Removes all sums. Answers with the parameters that are there.
+    /// Removes all sums. The answer lists the parameters that the worker has.
     Begin {
-        /// Leaves of the tree that sums go down.
+        /// Number of leaves of the tree of sums.
         atoms: u32,
-        /// Nodes that the parts of an interval are, by interval.
+        /// Nodes of the parts of an interval, by interval.
         nodes: Vec<Vec<(u8, u32)>>,
-        /// Nodes that are summed here, left to right.
+        /// Nodes that the worker sums, left to right.
         tops: Vec<(u8, u32)>,
         /// True if rounds read the values before the newest.
         delayed: bool,
         /// Maximum number of rounds in flight.
         rounds: u32,
     },
-    /// Has a matrix of a parameter from now on, the frame's part: its values, then its moments, in
+    /// Stores a matrix of a parameter, which is the frame's part: its values, then its moments, in
     /// their order. If rounds read the values before the newest, these come first, with their
     /// version.
     Own {
@@ -35,10 +35,10 @@ pub(super) enum Instruction {
         extents: Vec<u32>,
         /// Numbers of its uses, its own first.
         uses: Vec<u32>,
-        /// Its weight decay. `None`: updates leave it as it is.
+        /// Weight decay. If `None`, updates do not change the parameter.
         decay: Option<f32>,
     },
-    /// Takes gradients of intervals that have no row, which are zero.
+    /// Adds the gradients of intervals without a row, which are zero.
     Fill {
         /// The round.
         round: u32,
@@ -47,11 +47,11 @@ pub(super) enum Instruction {
         /// Uses of parameters, with their rows and columns.
         uses: Vec<(u32, usize, usize)>,
     },
-    /// Adds squares of gradients to a sum, as far as it is.
+    /// Adds the squares of gradients to a running sum.
     Norm {
         /// The round.
         round: u32,
-        /// So far.
+        /// Sum so far.
         sum: f64,
         /// Parameters, in order.
         parameters: Vec<u32>,
@@ -61,36 +61,37 @@ pub(super) enum Instruction {
         /// Sums, and the workers that get them.
         to: Vec<(TensorKey, Location)>,
     },
-    /// Waits for such sums.
+    /// Waits for sums that other workers send.
     Await {
         /// The sums.
         sums: Vec<TensorKey>,
     },
-    /// Lets go of all parameters but these.
+    /// Removes all parameters except these.
     Stay {
-        /// Numbers.
+        /// Numbers of the parameters.
         parameters: Vec<u32>,
     },
     /// Updates all parameters.
     Update {
-        /// The round whose gradients are taken.
+        /// Round whose gradients the update uses.
         round: u32,
-        /// The update, from 1.
+        /// Number of the update, from 1.
         version: u64,
-        /// The rule.
+        /// Optimiser algorithm.
         algorithm: Algorithm,
         /// The learning rate.
         rate: f64,
-        /// The factor of gradients.
+        /// Factor by which gradients are multiplied.
         factor: Option<f32>,
-        /// The largest absolute value of a gradient's values.
+        /// Limit on the absolute value of a gradient's values.
         most: Option<f32>,
-        /// Numbers.
+        /// Numbers of the parameters.
         parameters: Vec<u32>,
-        /// Numbers of those that other workers update as well, whose digests the reply has.
+        /// Numbers of the parameters that other workers update as well, whose digests the reply
+        /// has.
         compared: Vec<u32>,
     },
-    /// Answers with a matrix: values of a parameter, a moment, or the sum of a use whose parameter
+    /// Requests a matrix: values of a parameter, a moment, or the sum of a use whose parameter
     /// lives elsewhere.
     Give {
         /// The matrix.
@@ -98,25 +99,25 @@ pub(super) enum Instruction {
     },
 }
 
-/// The answer to an instruction.
+/// Reply to an instruction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum Reply {
-    /// It is done.
+    /// The instruction is done.
     Done,
     /// The parameters are updated.
     Updated {
-        /// CRC-32 of the values and moments of each one that is compared.
+        /// CRC-32 of the values and moments of each compared parameter.
         digests: Vec<u32>,
     },
-    /// Parameters that are there, and the update that each is of.
+    /// Parameters that the worker has, with the update of each.
     Owned {
-        /// Numbers, updates, matrices.
+        /// Number, update, and number of matrices of each parameter.
         parameters: Vec<(u32, u64, usize)>,
     },
-    /// Nothing is updated any more: values of the gradient of this parameter are not finite.
+    /// The update has ended, because values of the gradient of this parameter are not finite.
     Refused {
-        /// Its number.
+        /// Number of the parameter.
         parameter: u32,
     },
     /// A sum of squares.
@@ -124,16 +125,16 @@ pub(super) enum Reply {
         /// The sum.
         sum: f64,
     },
-    /// It is not done: what another worker was to pass has not come.
+    /// The instruction is not done, because a sum from another worker has not arrived.
     Late,
-    /// It is not done.
+    /// The instruction has failed.
     Failed {
         /// The reason.
         reason: String,
     },
 }
 
-/// A frame of a meta and matrices.
+/// Writes a frame of a meta and matrices.
 pub(super) fn write(meta: &impl Serialize, matrices: &[Matrix]) -> Result<Vec<u8>, String> {
     let mut writer = Writer::new(serde_json::to_vec(meta).map_err(|e| e.to_string())?);
     for matrix in matrices {
@@ -142,12 +143,12 @@ pub(super) fn write(meta: &impl Serialize, matrices: &[Matrix]) -> Result<Vec<u8
     writer.finish().map_err(|e| e.to_string())
 }
 
-/// The meta of a frame.
+/// Returns the meta of a frame.
 pub(super) fn meta<'a, T: Deserialize<'a>>(frame: &'a Frame<'_>) -> Result<T, String> {
     serde_json::from_slice(&frame.header().meta).map_err(|e| e.to_string())
 }
 
-/// The matrices of a frame.
+/// Returns the matrices of a frame.
 pub(super) fn matrices(frame: &Frame<'_>) -> Result<Vec<Matrix>, String> {
     let count = u32::try_from(frame.header().parts.len()).unwrap_or(u32::MAX);
     let part = |at| match frame.part(at).map_err(|e| e.to_string())? {
@@ -157,30 +158,30 @@ pub(super) fn matrices(frame: &Frame<'_>) -> Result<Vec<Matrix>, String> {
     (0..count).map(part).collect()
 }
 
-/// Values of a matrix, row-major.
+/// Returns the values of a matrix, row-major.
 pub(super) fn values(matrix: &Matrix) -> Result<Vec<f32>, String> {
     let mut values = Vec::with_capacity(matrix.rows() * matrix.columns());
     matrix.read_rows(0, matrix.rows(), None, &mut values).map_err(|e| e.to_string())?;
     Ok(values)
 }
 
-/// A copy of a matrix that can be written.
+/// Returns a writable copy of a matrix.
 pub(super) fn buffer(matrix: &Matrix) -> Result<Buffer, String> {
     Buffer::from_rows(matrix.rows(), matrix.columns(), &values(matrix)?).map_err(|e| e.to_string())
 }
 
-/// A matrix of values.
+/// Creates a matrix from values.
 pub(super) fn matrix((rows, columns): (usize, usize), values: &[f32]) -> Result<Matrix, String> {
     let buffer = Buffer::from_rows(rows, columns, values).map_err(|e| e.to_string())?;
     Ok(buffer.read(0..rows).map_err(|e| e.to_string())?.into())
 }
 
-/// Nodes as they travel.
+/// Encodes nodes for a frame.
 pub(super) fn pairs(nodes: &[Node]) -> Vec<(u8, u32)> {
     nodes.iter().map(|node| (node.level, node.index)).collect()
 }
 
-/// Nodes that travelled.
+/// Decodes nodes from a frame.
 pub(super) fn nodes(pairs: Vec<(u8, u32)>) -> Vec<Node> {
     pairs.into_iter().map(|(level, index)| Node { level, index }).collect()
 }

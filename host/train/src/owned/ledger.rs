@@ -1,4 +1,5 @@
-//! The worker's side: parameters with their moments, gradients as they come, and updates.
+//! Parameter shard of a worker: parameters with their moments, gradients as they arrive, and
+//! updates.
 
 use eciton_exec::workers::{Owned, Passes};
 use eciton_plan::{IntervalId, Node, ParameterId, Round, TensorKey, Tree};
@@ -9,7 +10,7 @@ use super::id;
 use super::instruction::{self, Instruction, Reply};
 use crate::weights::{GradientSums, Parameter, Parameters, Step};
 
-/// Intervals of a round, and nodes of one, at most.
+/// Maximum number of intervals of a round, and of nodes in total.
 const MAX_NODES: usize = 1 << 16;
 
 /// Level and index of a node.
@@ -23,7 +24,7 @@ pub(crate) struct Ledger {
     sums: Option<GradientSums>,
     /// Maximum number of rounds in flight.
     rounds: u32,
-    /// Those that other workers are to get.
+    /// Sums to send to other workers.
     out: Vec<Passes>,
 }
 
@@ -76,7 +77,7 @@ impl Owned for Ledger {
         let Ok(shape) = self.parameters.of_use(of.1).map(Parameter::shape) else { return };
         let sum = instruction::buffer(matrix).ok().filter(|found| (found.rows(), found.columns()) == shape);
         if let Some((sums, sum)) = self.sums.as_mut().zip(sum) {
-            // There may be no such sum.
+            // A sum that does not exist here is ignored.
             drop(sums.insert(of, top, sum));
         }
     }
@@ -106,7 +107,7 @@ impl Ledger {
                 let own = instruction::buffer(matrices.first().ok_or("a parameter without values")?)?;
                 match key {
                     TensorKey::Weight { parameter, version } => {
-                        // A copy is told of each update.
+                        // A copy gets the values of each update.
                         let one = Parameter::new((own.rows(), own.columns()), extents, uses, decay);
                         self.parameters.take(parameter.0.into(), one, version.0, own)?;
                     }
@@ -171,7 +172,7 @@ impl Ledger {
         }
     }
 
-    /// The matrix of a key.
+    /// Returns the matrix of a key.
     fn given(&self, key: &TensorKey) -> Result<Matrix, String> {
         let given = match *key {
             TensorKey::Weight { parameter, version } => {
@@ -193,7 +194,7 @@ impl Ledger {
         Ok(given.read(0..given.rows()).map_err(said)?.into())
     }
 
-    /// A parameter whose newest values are of a version.
+    /// Returns the parameter if its newest values are of a version.
     fn known(&mut self, number: u32, version: u64) -> Result<&mut Parameter, String> {
         let known = self.parameters.get_mut(number).ok().filter(|known| known.newest() == Some(version));
         known.ok_or_else(|| format!("parameter {number} has no values of that update"))
@@ -214,7 +215,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Updates parameters. Returns the first whose gradient is not finite, where the update ends.
+    /// Updates parameters. Returns the first one whose gradient is not finite. The update ends
+    /// there.
     fn update(&mut self, round: u32, step: &Step, parameters: &[u32]) -> Result<Option<u32>, String> {
         let sums = self.sums.as_ref().ok_or("no round has begun")?;
         for &number in parameters {
@@ -227,7 +229,7 @@ impl Ledger {
     }
 }
 
-/// Round and use of a sum, and the index of its node.
+/// Returns round and use of a sum, and the index of its node.
 fn sum_of(key: &TensorKey) -> Result<((u32, u32), usize), String> {
     match *key {
         TensorKey::Sum { of, round, node } => Ok(((round.0, of.0.into()), node as usize)),

@@ -1,7 +1,8 @@
-//! The log of what workers own: values and moments of every parameter after one update, in a file.
+//! The snapshot of what workers own: values and moments of every parameter after one update, in a
+//! file.
 //!
-//! An entry takes the place of the one before once it is whole. The file has no name: it is gone with the
-//! process.
+//! A snapshot replaces the previous one once it is complete. The file has no name, so it disappears
+//! with the process.
 
 use std::fs::File;
 use std::io;
@@ -10,26 +11,26 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 
-/// Values that are turned into bytes at a time.
+/// Number of values that are converted to bytes at a time.
 const PIECE: usize = 1 << 14;
 
-/// An entry, and room for the next.
+/// A complete snapshot, and the file of the next one.
 #[derive(Debug)]
 pub(super) struct Log {
     folder: PathBuf,
     whole: File,
     next: File,
-    /// Values of a parameter and the beginning of its matrices, in values, by parameter.
+    /// Number of values of a parameter, and the offset of its matrices, in values, by parameter.
     lengths: Vec<usize>,
     starts: Vec<u64>,
-    /// Matrices of a parameter.
+    /// Number of matrices of a parameter.
     matrices: usize,
-    /// The update that the whole entry is of.
+    /// Update of the complete snapshot.
     version: u64,
 }
 
 impl Log {
-    /// An empty log, in a folder.
+    /// Creates an empty snapshot in a folder.
     pub(super) fn new(folder: &Path, lengths: Vec<usize>, matrices: usize) -> Result<Self> {
         let file = || tempfile::tempfile_in(folder).map_err(|source| failed(folder, source));
         let mut end = 0;
@@ -43,12 +44,12 @@ impl Log {
         Ok(Self { folder: folder.to_owned(), whole, next, lengths, starts, matrices, version: 0 })
     }
 
-    /// The update that its entry is of.
+    /// Returns the update of the snapshot.
     pub(super) fn version(&self) -> u64 {
         self.version
     }
 
-    /// Matrices of a parameter.
+    /// Returns the number of matrices of a parameter.
     pub(super) fn matrices(&self) -> usize {
         self.matrices
     }
@@ -59,7 +60,7 @@ impl Log {
         ((start + (matrix.min(self.matrices) * length) as u64) * 4, length)
     }
 
-    /// Writes a matrix of the next entry, row-major.
+    /// Writes a matrix of the next snapshot, row-major.
     pub(super) fn put(&self, parameter: usize, matrix: usize, values: &[f32]) -> Result<()> {
         let (mut at, length) = self.at(parameter, matrix);
         if values.len() != length {
@@ -73,13 +74,13 @@ impl Log {
         Ok(())
     }
 
-    /// The next entry is whole.
+    /// Makes the next snapshot, which is complete, the current one.
     pub(super) fn turn(&mut self, version: u64) {
         std::mem::swap(&mut self.whole, &mut self.next);
         self.version = version;
     }
 
-    /// Hands a matrix of the entry to `take`, piece by piece.
+    /// Passes a matrix of the snapshot to `take`, piece by piece.
     pub(super) fn pieces(
         &self,
         (parameter, matrix): (usize, usize),
@@ -100,7 +101,7 @@ impl Log {
         Ok(())
     }
 
-    /// A matrix of the entry, row-major.
+    /// Returns a matrix of the snapshot, row-major.
     pub(super) fn get(&self, parameter: usize, matrix: usize) -> Result<Vec<f32>> {
         let mut all = Vec::with_capacity(self.lengths.get(parameter).copied().unwrap_or(0));
         let read = self.pieces((parameter, matrix), &mut |values| {
@@ -111,13 +112,13 @@ impl Log {
         Ok(all)
     }
 
-    /// Its folder, to be named in errors.
+    /// Returns the folder, for error messages.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
 }
 
-/// The error of a log that cannot be used.
+/// Returns the error of a snapshot that cannot be used.
 pub(super) fn failed(folder: &Path, source: io::Error) -> Error {
     Error::Log { folder: folder.to_owned(), source }
 }

@@ -1,5 +1,5 @@
-//! Lanes given out: to the workers that are there, with values of the log's entry or, where
-//! replicas have all of a later update, of that one.
+//! Assignment of lanes to the connected workers, with values of the snapshot, or of a later update
+//! if replicas have all of it.
 
 use eciton_exec::Executor;
 use eciton_plan::{Location, Version};
@@ -9,28 +9,28 @@ use super::instruction::{self, Instruction, Reply};
 use super::{Answered, Asking, Owned, Owners, ask, exclude, failed, homes, matrix_key, take, tell};
 use crate::error::Result;
 
-/// A parameter at a worker, the update that it is of, and its matrices.
+/// A parameter on a worker: its number, its update, and its number of matrices.
 type Held = (u32, u64, usize);
 
-/// The values that lanes are given.
+/// Source of the values that workers get.
 struct Source {
     version: u64,
-    /// The worker that has all of a parameter, by parameter. If `None`, the log has.
+    /// Worker that has all of a parameter, by parameter. If `None`, the snapshot has all.
     holders: Option<Vec<Location>>,
 }
 
-/// The matrices of a parameter that a worker is to have.
+/// Matrices of a parameter that a worker needs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Share {
-    /// Values, which others update.
+    /// Values only. Other workers update them.
     Values,
     /// Values and moments.
     All,
 }
 
 impl Owners {
-    /// Gives lanes out to the workers that are there, and their values to those that have others;
-    /// the update that these are of.
+    /// Assigns lanes to the connected workers, and sends values to those that have others. Returns
+    /// the update of these values.
     pub(crate) fn restore<M: Executor + ?Sized>(
         &mut self,
         asking: &mut Asking<'_, M>,
@@ -41,7 +41,7 @@ impl Owners {
         let wanted = self.shares()?;
         let all: Vec<Location> =
             Location::workers().zip(&self.there).filter(|(_, there)| **there).map(|(at, _)| at).collect();
-        // All parameters stay until it is known what has to move.
+        // Workers keep all parameters until the host knows which ones must move.
         let begin = self.begin()?;
         let instructions = all.iter().map(|at| (*at, begin.clone())).collect();
         let mut held: Vec<Vec<Held>> = vec![Vec::new(); self.there.len()];
@@ -87,19 +87,19 @@ impl Owners {
         Ok(wanted)
     }
 
-    /// Returns whether values before the newest go with those of an update.
+    /// Returns true if the values before the newest accompany those of an update.
     fn is_before(&self, version: u64) -> bool {
         self.delayed && version > 0
     }
 
-    /// Matrices of a share.
+    /// Returns the number of matrices of a share.
     fn count(&self, share: Share, version: u64) -> usize {
         let own = if share == Share::All { self.matrices() } else { 1 };
         own + usize::from(self.is_before(version))
     }
 
-    /// The update of the last round that was over, where workers have all of it, or else the log's
-    /// entry.
+    /// Returns the source of the values: the update of the last round that was over, if workers
+    /// have all of it, or else the snapshot.
     fn source(&self, held: &[Vec<Held>]) -> Source {
         let of = |version: u64| -> Option<Source> {
             let count = self.count(Share::All, version);
@@ -116,8 +116,8 @@ impl Owners {
         later.and_then(of).unwrap_or(Source { version: self.logged().0, holders: None })
     }
 
-    /// Gives a worker what it is to have of a parameter. One matrix at a time: the host has room
-    /// for no more.
+    /// Sends a worker its matrices of a parameter, one at a time, because the host has memory for
+    /// only one.
     fn move_to<M: Executor + ?Sized>(
         &self,
         asking: &mut Asking<'_, M>,
@@ -141,7 +141,7 @@ impl Owners {
             .try_for_each(|matrix| give(one.own(number, version, matrix), (version, matrix), matrix))
     }
 
-    /// A matrix of the log's entry.
+    /// Returns a matrix of the snapshot.
     fn logged_matrix(&self, one: &Owned, number: u32, matrix: usize) -> Result<Matrix> {
         let values = self.log_file()?.get(number as usize, matrix)?;
         instruction::matrix(one.shape(), &values).map_err(failed)

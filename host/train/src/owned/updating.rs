@@ -1,4 +1,4 @@
-//! Updates: gradients brought to owners, passed to replicas, and taken by both.
+//! Updates: gradient sums go to owners and replicas, and both update their parameters.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,13 +12,13 @@ use super::{Answered, Asking, Owned, Owners, ask, exclude, failed, given, id, ma
 use crate::error::{Error, Result};
 use crate::weights::Refused;
 
-/// Sums of a use that a replica's worker has made: number of the use, replica, and sums.
+/// Sums of a use that a replica's worker has computed: number of the use, replica, and sums.
 pub(crate) type Collected = ((u32, usize), Vec<Buffer>);
 
-/// Bytes of sums that are asked for at once.
+/// Bytes of sums that the host requests at once.
 pub(crate) const COLLECTED_BYTES: usize = 64 << 20;
 
-/// The key of the sum of a use, at the node of an index.
+/// Returns the key of the sum of a use at the node with an index.
 fn sum_key(number: u32, round: Round, node: usize) -> TensorKey {
     // At most as many nodes as there are intervals.
     TensorKey::Sum { of: id(number), round, node: node as u32 }
@@ -51,11 +51,11 @@ impl Owners {
         tell(asking, made.into_iter().map(fill).collect::<Result<_>>()?)
     }
 
-    /// Brings the sums of a round, whose parameters live on the host, to the host. Returns the sums
-    /// by use and replica: those of the replica's nodes of the tree, left to right.
+    /// Collects the sums of a round whose parameters live on the host. Returns the sums by use and
+    /// replica: those of the replica's nodes of the tree, left to right.
     ///
     /// # Errors
-    /// [`Error::Gone`] if a worker that has sums is gone.
+    /// [`Error::Gone`] if a worker that has sums has failed.
     pub(crate) fn collect<M: Executor + ?Sized>(
         &self,
         asking: &mut Asking<'_, M>,
@@ -73,7 +73,7 @@ impl Owners {
             }
         }
         let mut collected: Vec<Collected> = Vec::new();
-        // Few at a time: the host has room for their frames.
+        // The host requests few at a time, because their frames must fit into its memory.
         let bytes = |one: &Owned| one.length() * 4;
         while !wanted.is_empty() {
             let mut sum = 0;
@@ -100,7 +100,7 @@ impl Owners {
         Ok(collected)
     }
 
-    /// Indices of the nodes that each replica of the pipeline sums.
+    /// Returns the indices of the nodes that each replica of the pipeline sums.
     fn tops(&self) -> impl Iterator<Item = Range<usize>> {
         self.tops.iter().scan(0, |next, tops| {
             let first = *next;
@@ -109,12 +109,12 @@ impl Owners {
         })
     }
 
-    /// Forgets which intervals of a round have no row, once its update is made.
+    /// Removes the record of intervals without a row for a round, once its update is made.
     pub(crate) fn updated(&self, round: Round) {
         self.empty.borrow_mut().retain(|(of, _)| *of > round);
     }
 
-    /// Gives those that have copies of a parameter its values of a version.
+    /// Sends the values of a version to the workers that have copies of a parameter.
     fn copy<M: Executor + ?Sized>(&self, asking: &mut Asking<'_, M>, version: Version) -> Result<()> {
         let version = version.0;
         for (number, one) in (0u32..).zip(&self.parameters) {
@@ -128,8 +128,9 @@ impl Owners {
         Ok(())
     }
 
-    /// Updates all parameters to a version; the norm of their gradients, where it is asked for. Gradients that are not
-    /// finite are refused, and the run with them: other parameters may have been updated.
+    /// Updates all parameters to a version. Returns the gradient norm if clipping needs it.
+    /// Gradients that are not finite are refused, and so is the run, because other parameters may
+    /// have been updated.
     pub(crate) fn update<M: Executor + ?Sized>(
         &self,
         asking: &mut Asking<'_, M>,
@@ -210,8 +211,9 @@ impl Owners {
         Ok(())
     }
 
-    /// Has workers pass their sums to all that update the parameter, and waits until these have them.
-    /// No parameter is updated before: a failure meanwhile goes back to the last update.
+    /// Instructs workers to send their sums to all that update the parameter, and waits until these
+    /// have them. No parameter is updated before, so a failure meanwhile goes back to the last
+    /// update.
     fn exchange<M: Executor + ?Sized>(&self, asking: &mut Asking<'_, M>, round: Round) -> Result<()> {
         let mut shares: BTreeMap<Location, Vec<(TensorKey, Location)>> = BTreeMap::new();
         let mut waits: BTreeMap<Location, Vec<TensorKey>> = BTreeMap::new();
@@ -241,7 +243,7 @@ impl Owners {
         for Answered { at, reply, .. } in ask(asking, instructions, false)? {
             match reply {
                 Reply::Done => {}
-                // The worker that was to pass them has failed, or its connection to this one has.
+                // The worker that sends the sums has failed, or its connection to this one has.
                 Reply::Late => return Err(Error::Gone { at }),
                 other => return Err(exclude(asking, at, format!("{other:?} in place of a gradient"))),
             }
@@ -249,7 +251,8 @@ impl Owners {
         Ok(())
     }
 
-    /// The norm of all gradients: a sum that goes from worker to worker, in the order of parameters.
+    /// Computes the norm of all gradients. The sum goes from worker to worker, in the order of
+    /// parameters.
     fn norm<M: Executor + ?Sized>(&self, asking: &mut Asking<'_, M>, round: Round) -> Result<f64> {
         let trained = (0u32..).zip(&self.parameters).filter(|(_, one)| !one.of.is_frozen());
         let mut runs: Vec<(Location, Vec<u32>)> = Vec::new();

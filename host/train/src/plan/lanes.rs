@@ -1,4 +1,4 @@
-//! What a plan says of lanes: who does which layers, and the schedule, by count of operations.
+//! Lanes in a plan: the layers of each lane, and their schedule by number of operations.
 
 use std::collections::BTreeSet;
 
@@ -17,33 +17,33 @@ use crate::memory::MemoryPlan;
 use crate::owned::OwningLanes;
 use crate::session::Draft;
 
-/// Rounds that a grid shows where rounds overlap; else one.
+/// Number of rounds in the schedule grid if rounds overlap. Otherwise the grid shows one.
 const ROUNDS: u32 = 3;
-/// Sums of a gradient that a worker which owns weights holds at once.
+/// Maximum number of sums of a gradient in the memory of a worker that owns weights.
 const OWNED_SUMS: u64 = 4;
 
 /// Lanes and their schedule.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LanesPlan {
-    /// Replicas of the pipeline.
+    /// Number of replicas of the pipeline.
     pub width: u32,
-    /// Runs of stages of a lane.
+    /// Number of chunks per lane: separate sequences of stages.
     pub chunks: u32,
-    /// What a lane does first.
+    /// Priority rule by which a lane selects its next step.
     pub order: Order,
-    /// Which weights a round reads.
+    /// Rule that selects the weight version that a round reads.
     pub weights: WeightVersions,
-    /// Of one replica.
+    /// Lanes of one replica.
     pub lanes: Vec<LanePlan>,
-    /// The share of the lanes' time in which they do nothing, if time goes by operations.
+    /// Idle share of the lanes' time, if time is proportional to operations.
     pub bubble: f64,
-    /// The largest lane's operations beside the mean's.
+    /// Ratio of the largest lane's operations to the mean.
     pub imbalance: f64,
-    /// Memory of the host, wherever lanes are.
+    /// Memory of the host, whether lanes are threads or workers.
     pub host: HostPlan,
-    /// Lines of lanes, time to the right.
+    /// Schedule as text: one line per lane, with time to the right.
     pub grid: String,
-    /// The same as SVG.
+    /// Schedule as SVG.
     #[serde(skip)]
     pub picture: String,
 }
@@ -51,23 +51,23 @@ pub struct LanesPlan {
 /// A lane of one replica.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LanePlan {
-    /// Its stages: forward, the loss and back.
+    /// Names of its stages: forward, the loss and backward.
     pub stages: Vec<String>,
-    /// Operations on a row, forward and back.
+    /// Operations per row, forward and backward.
     pub flops: f64,
-    /// Values of the parameters that its stages read.
+    /// Number of parameter values that its stages read.
     pub parameters: u64,
-    /// Maximum number of parts of a batch between their first step here and their last, counted in
-    /// each run of stages.
+    /// Maximum number of micro-batches between their first step on the lane and their last, counted
+    /// per chunk.
     pub cap: u32,
-    /// Bytes of weights and rows that a worker at this lane keeps at once.
+    /// Maximum size in bytes of the weights and rows that a worker of this lane stores at once.
     pub worker_bytes: u64,
-    /// Bytes of values that its worker gets and sends in an update, where that is known.
+    /// Bytes of values that its worker receives and sends in an update, if this is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub update: Option<UpdateBytes>,
 }
 
-/// Bytes that the host holds in a run on lanes: shares of the memory plan's weights, gradients and
+/// Bytes that the host stores in a run on lanes: shares of the memory plan's weights, gradients and
 /// rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct HostPlan {
@@ -75,19 +75,20 @@ pub struct HostPlan {
     pub versions: u32,
     /// Bytes of all versions.
     pub weights_bytes: u64,
-    /// The optimiser's moments.
+    /// Bytes of the optimiser's moments.
     pub moments_bytes: u64,
-    /// Sums of gradients of the parts under way.
+    /// Bytes of gradient sums of the micro-batches in flight.
     pub gradients_bytes: u64,
-    /// Rows that one lane writes and another one reads, if the host passes them on: of the
-    /// micro-batches in flight if lanes are threads, and of all of an update if lanes are workers.
+    /// Bytes of rows that the host passes from one lane to another. If lanes are threads, rows of
+    /// the micro-batches in flight count, and if lanes are workers, all rows of an update.
     pub boundary_bytes: u64,
-    /// These together.
+    /// Sum of all bytes.
     pub total_bytes: u64,
 }
 
 impl HostPlan {
-    /// Returns the share of a memory plan. `rows` are those of each micro-batch.
+    /// Returns the host's share of a memory plan. `rows` has the number of rows of each
+    /// micro-batch.
     fn of((program, spans, schedule): Cut<'_>, config: &Config, rows: &[usize], memory: &MemoryPlan) -> Self {
         let own = config.workers.own();
         let item = |purpose| {
@@ -104,7 +105,7 @@ impl HostPlan {
         let slots = (0u16..).map(SlotId).zip(&schedule.slots);
         let passed = slots.filter(|(slot, _)| passes(schedule, *slot) && is_here(*slot));
         let part = |&rows: &usize, width| padded_bytes(rows as u64, width).unwrap_or(u64::MAX);
-        // At most as many as there may be intervals.
+        // The cast is lossless, because the number of intervals is limited.
         let (count, format) = (rows.len() as u32, config.run.row_storage);
         let buffers = Buffers::assign(schedule, count, &config.pipeline, format);
         let places = buffers.places(schedule, &config.ring_lanes(), count);
@@ -129,7 +130,7 @@ impl HostPlan {
     }
 }
 
-/// Returns whether a slot's rows go from one lane to another.
+/// Returns true if one lane writes a slot's rows and another one reads them.
 fn passes(schedule: &Program, slot: SlotId) -> bool {
     let lanes = |uses: &dyn Fn(&Stage) -> bool| {
         let all = schedule.stages.iter().filter(|stage| uses(stage));
@@ -140,10 +141,10 @@ fn passes(schedule: &Program, slot: SlotId) -> bool {
     writers.iter().any(|writer| readers.iter().any(|reader| reader != writer))
 }
 
-/// Program, its spans, and the schedule whose stages are these spans on lanes.
+/// Program, its fused stages, and the schedule whose stages are these fused stages on lanes.
 pub(super) type Cut<'a> = (&'a Program, &'a Spans, &'a Program);
 
-/// The parameters that a lane's stages read.
+/// Returns the parameters that a lane's stages read.
 fn parameters<'a>((program, spans, schedule): Cut<'a>, lane: u16) -> impl Iterator<Item = &'a Parameter> {
     let all = (0u16..).map(StageId).zip(&schedule.stages);
     let mut read: Vec<_> = all
@@ -158,7 +159,7 @@ fn parameters<'a>((program, spans, schedule): Cut<'a>, lane: u16) -> impl Iterat
     read.into_iter().filter_map(|id| program.parameter(id))
 }
 
-/// Lanes that read each parameter, and those that make the gradient of each use.
+/// Returns the lanes that read each parameter, and the lane that computes the gradient of each use.
 pub(crate) fn owning_lanes((program, spans, schedule): Cut<'_>) -> OwningLanes {
     let mut readers = vec![BTreeSet::new(); program.parameters.len()];
     let mut makers = vec![None; program.parameters.len() + program.uses.len()];
@@ -181,9 +182,9 @@ pub(crate) fn owning_lanes((program, spans, schedule): Cut<'_>) -> OwningLanes {
     OwningLanes { readers: readers.into_iter().map(|lanes| lanes.into_iter().collect()).collect(), makers }
 }
 
-/// Returns by lane of all replicas the bytes of weights and sums, and of rows, that a worker holds
-/// at once. There are `parts` micro-batches of at most `rows` rows, and a sum takes `levels`
-/// buffers.
+/// Returns, for each lane of all replicas, the maximum bytes of weights and sums, and of rows, that
+/// a worker stores. There are `parts` micro-batches of at most `rows` rows, and a sum takes
+/// `levels` buffers.
 pub(crate) fn needs(
     config: &Config,
     cut: Cut<'_>,
@@ -216,12 +217,13 @@ pub(crate) fn needs(
         let kept: u64 = kept.map(|width| padded(rows as u64, width.into())).sum();
         let cap_of = |lane: u16| caps.get(usize::from(lane)).copied().unwrap_or(1);
         let cap = cap_of(lane);
-        // What others pass to it: as many parts as either lane has at once.
+        // Rows that other lanes send to the worker: the number of micro-batches that either lane
+        // has at once.
         let passed = residents.passed_widths(schedule, lane);
         let passed =
             passed.map(|(width, from)| padded(rows as u64, width.into()) * u64::from(cap.max(cap_of(from))));
-        // Of what it owns also moments, and a sum for each level of the tree and for the part that
-        // comes.
+        // For weights that the worker owns, moments also count, and one sum per level of the tree
+        // and for the incoming micro-batch.
         let copies = match config.workers.own() {
             true => {
                 let others = u64::from(lanes.width.max(1)) - 1;
@@ -241,7 +243,8 @@ pub(crate) fn needs(
 }
 
 impl LanesPlan {
-    /// Of a run on lanes; `rows` of each part.
+    /// Returns the lanes of a run, or `None` if it has none. `rows` has the number of rows of each
+    /// micro-batch.
     pub(super) fn of(draft: &Draft, config: &Config, rows: &[usize]) -> Option<Self> {
         let (lanes, intervals) = (config.lanes.lanes, u32::try_from(rows.len()).unwrap_or(u32::MAX));
         if lanes.count == 0 {

@@ -1,4 +1,5 @@
-//! What a planner says of a run on lanes whose stages were measured (`eciton profile`).
+//! Results of the pipeline planner for a run on lanes whose stages were measured (`eciton
+//! profile`).
 
 use eciton_plan::planner::{Answer, Graph, HostWork, Lane, Machine, Plan, Wanted, plan};
 use eciton_plan::{Config, Profile, Program};
@@ -6,33 +7,33 @@ use serde::Serialize;
 
 use crate::error::Result;
 
-/// Bytes a second between threads of one machine.
+/// Bandwidth between threads of one machine, bytes per second.
 const LINK: f64 = 1e10;
-/// Parts of a batch that a planner may choose.
+/// Numbers of micro-batches that a planner may select.
 const PARTS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 
 /// Pipelines that a planner found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PipelinePlan {
-    /// As the run is set up.
+    /// Pipeline with the run's settings.
     pub own: PlannedPipeline,
-    /// The best of all widths, numbers of parts and schedules.
+    /// Best pipeline over all widths, numbers of micro-batches and schedules.
     pub best: PlannedPipeline,
-    /// The best of the others, and why it lost.
+    /// Second-best pipeline, and the reason why it is slower.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runner_up: Option<(PlannedPipeline, String)>,
 }
 
-/// One of them.
+/// A pipeline that a planner found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PlannedPipeline {
-    /// For instance `1f1b, 1 wide, 4 deep, 8 micro-batches, stages of chain`.
+    /// Description, for instance `1f1b, 1 wide, 4 deep, 8 micro-batches, stages of chain`.
     pub shape: String,
-    /// Predicted.
+    /// Predicted throughput.
     pub rows_per_second: f64,
-    /// The share of the lanes' time in which they do nothing.
+    /// Idle share of the lanes' time.
     pub bubble: f64,
-    /// By stage, the operators and seconds of a part, forward and back.
+    /// Operators of each stage, and its seconds per micro-batch, forward and backward.
     pub stages: Vec<(Vec<String>, f64, f64)>,
 }
 
@@ -52,12 +53,12 @@ impl PlannedPipeline {
     }
 }
 
-/// Bytes a second of a link of so many megabits.
+/// Returns the bytes per second of a link of this many megabits per second.
 fn bytes_a_second(mbits: u32) -> f64 {
     f64::from(mbits) * 1e6 / 8.0
 }
 
-/// What is known of a run: its program, rows of an update, and threads.
+/// Inputs of a planner: the program of a run, the rows of an update, and the threads.
 pub(crate) struct Planning<'a> {
     pub program: &'a Program,
     pub profile: &'a Profile,
@@ -75,12 +76,12 @@ impl Planning<'_> {
     fn machine(&self, config: &Config) -> Machine {
         let count = config.lanes.lanes.count;
         let link = config.lanes.link_mbits.map_or(LINK, bytes_a_second);
-        // Threads beyond cores share them.
+        // Threads share the cores if there are fewer cores than threads.
         let pace = (f64::from(self.threads) / f64::from(count.max(1))).min(1.0);
         Machine::equal(count, Lane { pace, memory: None, link })
     }
 
-    /// Figures of the host's thread in the profile.
+    /// Returns the work of the host's thread, from the profile.
     fn work(&self, config: &Config) -> HostWork {
         let (host, parts) = (self.profile.host, f64::from(self.parts));
         let values: u64 = self.program.parameters.iter().map(|one| one.len() as u64).sum();
@@ -89,12 +90,12 @@ impl Planning<'_> {
         HostWork { step: host.seconds_per_step, update, cores: self.threads, data }
     }
 
-    /// Returns the plan of a run's own width, parts and schedule.
+    /// Returns the plan for the run's own width, number of micro-batches and schedule.
     pub(crate) fn own(&self, config: &Config) -> Result<Answer> {
         self.plan(config, &self.wanted(config))
     }
 
-    /// Returns what a plan of the run's own shape may be.
+    /// Returns the search space that contains only the run's own settings.
     fn wanted(&self, config: &Config) -> Wanted {
         Wanted {
             rows: self.rows,
@@ -113,7 +114,7 @@ impl Planning<'_> {
         Ok(plan(&self.graph()?, &self.machine(config), wanted)?)
     }
 
-    /// What planners say of a run.
+    /// Returns the planner's results for a run: its own pipeline, and the best ones.
     pub(super) fn report(&self, config: &Config) -> Result<PipelinePlan> {
         let count = config.lanes.lanes.count;
         let widths: Vec<u32> = (1..=count).filter(|width| count.is_multiple_of(*width)).collect();

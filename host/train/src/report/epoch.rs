@@ -32,10 +32,10 @@ pub struct EpochReport {
     pub loss: f64,
     /// Metrics after the update, without dropout; only on epochs that are evaluated.
     pub metrics: Option<Metrics>,
-    /// Forward, loss, backward and update; evaluation is apart.
+    /// Seconds of forward, loss, backward and update. Evaluation is not included.
     pub seconds: f64,
-    /// Floating-point operations of forward, loss and backward, by count of products and sums; 0 in records
-    /// of before they were counted.
+    /// Floating-point operations of forward, loss and backward, counted as products and sums. 0 in
+    /// records from before they were counted.
     pub flops: u64,
     /// The learning rate of its update.
     pub lr: f64,
@@ -103,7 +103,7 @@ impl TryFrom<Row> for EpochReport {
                 let (train, validation, test) = parts;
                 Some(Metrics { metric, train, validation, test })
             }
-            // Records of before the columns had an object.
+            // Older records have an object in place of the columns.
             (None, Some(nested)) => serde_json::from_value(nested)?,
             (None, None) => None,
         };
@@ -131,7 +131,7 @@ pub struct BestEpoch {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Written {
-    /// Records of before the names had a pair.
+    /// Pair of older records, from before the fields had names.
     Pair(u32, Metrics),
     Named {
         epoch: u32,
@@ -149,8 +149,9 @@ impl From<Written> for BestEpoch {
 }
 
 impl BestEpoch {
-    /// The best of evaluated epochs; `None` where no validation metric was compared with another, because the last
-    /// of several epochs alone was evaluated (`run.eval_every = 0`), or where none has a validation metric.
+    /// Returns the best evaluated epoch. Returns `None` if no epoch has a validation metric. Also
+    /// returns `None` if only the last of several epochs was evaluated (`run.eval_every = 0`), so
+    /// that nothing was compared.
     pub(crate) fn of(epochs: &[EpochReport], keep: Keep) -> Option<Self> {
         let evaluated =
             || epochs.iter().filter_map(|of| Some(Self { epoch: of.epoch, metrics: of.metrics? }));

@@ -1,36 +1,38 @@
-//! The quality of a model on one part of the data, beyond the run's metric: what a constant answer would reach,
-//! figures by class, and the confusion matrix.
+//! Quality of a model on one part of the data, beyond the run's metric: the accuracy of the
+//! majority class, figures by class, and the confusion matrix.
 
 use eciton_graph::dataset::Names;
 use eciton_graph::metrics::Tally;
 use serde::{Deserialize, Serialize};
 
-/// The most classes whose figures are kept one by one.
+/// Maximum number of classes for which figures by class are recorded.
 const MAX_CLASSES: usize = 1024;
 
 /// The quality of the written model.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Quality {
-    /// The part that all figures are of: `test`, or `validation` where nothing tests.
+    /// Part of the data of all figures: `test`, or `validation` if no rows test.
     pub part: String,
-    /// Rows whose class is known; of several labels known values; of links held-out links.
+    /// Number of rows with a known class. For several labels, known values. For links, held-out
+    /// links.
     pub known: u64,
-    /// The largest class of the part: what always telling it would reach. Of classes alone.
+    /// Largest class of the part, and the accuracy of always predicting it. Only for classes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub majority: Option<Majority>,
-    /// The share of rows whose class is told. Of classes alone.
+    /// Share of rows whose class is predicted correctly. Only for classes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accuracy: Option<f64>,
-    /// The mean recall over classes. Of classes alone.
+    /// Mean recall over classes. Only for classes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub balanced_accuracy: Option<f64>,
     /// The mean F1 over classes, or over labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub f1_macro: Option<f64>,
-    /// The area under the ROC curve: of two classes, several labels, and links.
+    /// Area under the ROC curve, for two classes, several labels, and links.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub roc_auc: Option<f64>,
-    /// The area under the precision-recall curve, as average precision: of the same.
+    /// Area under the precision-recall curve, as average precision, for two classes, several
+    /// labels, and links.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub average_precision: Option<f64>,
     /// Figures of each class, or of each label; empty above [`MAX_CLASSES`].
@@ -59,29 +61,29 @@ pub struct Mistake {
 /// The largest class.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Majority {
-    /// Its name, or its number.
+    /// Name of the class, or its number.
     pub class: String,
-    /// Its share of the rows.
+    /// Share of the rows that have this class.
     pub share: f64,
 }
 
 /// Figures of a class.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClassQuality {
-    /// Its name, or its number.
+    /// Name of the class, or its number.
     pub class: String,
-    /// The share of those told to be of it that are.
+    /// Share of the rows predicted as this class that belong to it.
     pub precision: f64,
-    /// The share of its rows that are told.
+    /// Share of the rows of this class that are predicted as it.
     pub recall: f64,
-    /// The harmonic mean of both.
+    /// Harmonic mean of precision and recall.
     pub f1: f64,
-    /// Its rows.
+    /// Number of rows of this class.
     pub support: u64,
 }
 
 impl Quality {
-    /// The quality of a part's tally.
+    /// Computes the quality from the tally of a part of the data.
     pub(crate) fn of(part: &str, tally: &Tally, names: &Names) -> Self {
         let class = |class: usize| {
             let [precision, recall, f1] = tally.scores(class);
@@ -129,7 +131,7 @@ impl Quality {
         found
     }
 
-    /// The quality of links, by the ranks of held-out ones.
+    /// Creates the quality of link prediction, from the ranks of held-out links.
     pub(crate) fn of_links(
         part: &str,
         links: u64,

@@ -1,170 +1,170 @@
-//! What can go wrong with a run folder.
+//! Errors of reading and writing run folders.
 
 use std::path::{Path, PathBuf};
 
-/// The result of working with run folders.
+/// Result of a run folder operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A run folder that cannot be written or read. None is worth a retry before something has changed.
+/// A run folder that cannot be written or read. A retry is useless unless something has changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A path that names no folder: empty, `/`, or ending in `..`.
+    /// A path without a folder name: empty, `/`, or ending in `..`.
     #[error("{:?} names no folder that could be made; give one a name, for instance runs/first", path.display().to_string())]
     Name {
-        /// As given.
+        /// Path as given.
         path: PathBuf,
     },
-    /// Something is there already.
+    /// The folder exists and is not empty.
     #[error("{}: a run folder must be new or empty, but here is {found}; choose another folder, or remove this one", path.display())]
     Occupied {
-        /// As given.
+        /// Path as given.
         path: PathBuf,
-        /// What is there.
+        /// Description of the existing content.
         found: String,
     },
     /// The operating system refused to write.
     #[error("{}: cannot be written: {source}; check that its folder can be written to and that the disk (and `ulimit -f`) has room", path.display())]
     Write {
-        /// The file or folder.
+        /// File or folder.
         path: PathBuf,
-        /// What the operating system said.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// All is written, but could not be put in its place.
+    /// The run is completely written, but could not be moved to its final path.
     #[error("{}: the finished run cannot be put here: {source}; it is whole in {}: move it", path.display(), kept.display())]
     Publish {
-        /// Where it should be.
+        /// Final path of the run folder.
         path: PathBuf,
-        /// Where it is.
+        /// Current path of the run folder.
         kept: PathBuf,
-        /// What the operating system said.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// A run was to be finished before all was written; a bug of the caller.
+    /// The caller finished a run before all of it was written. This is a bug of the caller.
     #[error("{}: the run cannot be finished without {file}; write it first", path.display())]
     Unfinished {
-        /// The run folder.
+        /// Run folder.
         path: PathBuf,
-        /// What is missing.
+        /// Name of the missing file.
         file: &'static str,
     },
-    /// Values that do not fit together; a bug of the caller.
+    /// Values that do not match each other. This is a bug of the caller.
     #[error("{}: {what} must be {expected}, found {found}", path.display())]
     Values {
-        /// The file that was to be written.
+        /// File that was to be written.
         path: PathBuf,
-        /// Which values.
+        /// Description of the values.
         what: String,
-        /// What they must be.
+        /// Expected values.
         expected: String,
-        /// What they are.
+        /// Values found.
         found: String,
     },
     /// The operating system refused to read.
     #[error("{}: cannot be read: {source}; check the path and its permissions", path.display())]
     Read {
-        /// The file or folder.
+        /// File or folder.
         path: PathBuf,
-        /// What the operating system said.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// No run folder.
+    /// The path is not a run folder.
     #[error("{}: not a run folder: {found}; give the folder that `eciton train --out` wrote", path.display())]
     NotARun {
-        /// As given.
+        /// Path as given.
         path: PathBuf,
-        /// What is there.
+        /// Description of what the path contains.
         found: String,
     },
-    /// A run without one of its files.
+    /// A file is missing from the run folder.
     #[error("{}: the file is missing from the run; restore it, or train again", path.display())]
     Missing {
-        /// The file.
+        /// Missing file.
         path: PathBuf,
     },
-    /// A run that has no such seed.
+    /// The run has no such seed.
     #[error("{}: the run has no seed {seed}; it has {known}", path.display())]
     UnknownSeed {
-        /// The run folder.
+        /// Run folder.
         path: PathBuf,
-        /// What was asked for.
+        /// Requested seed.
         seed: u64,
-        /// Its seeds.
+        /// Seeds of the run.
         known: String,
     },
-    /// A file that is not what it should be.
+    /// The content of a file is not valid.
     #[error("{}: expected {expected}, found {found}; the file is damaged or not Eciton's: restore it, or train again", path.display())]
     Malformed {
-        /// The file.
+        /// File.
         path: PathBuf,
-        /// What it should be.
+        /// Expected content.
         expected: String,
-        /// What it is.
+        /// Content found.
         found: String,
     },
-    /// A summary that a later or an odd version wrote.
+    /// A summary written by a later or unknown version.
     #[error(
         "{}: format {found} (written by eciton {eciton}), but this is eciton {}, which reads format {known}; \
          use the version that wrote it, or train again", path.display(), super::ECITON_VERSION
     )]
     Version {
-        /// The file.
+        /// File.
         path: PathBuf,
-        /// Its format.
+        /// Format number of the file.
         found: u64,
-        /// The version that wrote it.
+        /// Version of eciton that wrote the file.
         eciton: String,
-        /// The format that is read here.
+        /// Format number that this version reads.
         known: u64,
     },
-    /// Weights that are not the ones that were written.
+    /// The weights differ from those that were written.
     #[error("{}: the content has digest {found}, but {place} says {expected}; the file is damaged or from another run: restore it, or train again", path.display())]
     Digest {
-        /// The model file.
+        /// Model file.
         path: PathBuf,
-        /// Who says so.
+        /// Name of the record that has the expected digest.
         place: &'static str,
-        /// What is said.
+        /// Digest in that record.
         expected: String,
-        /// Of the weights as they are.
+        /// Digest of the weights in the file.
         found: String,
     },
-    /// More of something than is written or read.
+    /// A size or number above a limit.
     #[error("{}: {what}: {found} {unit}, above the limit of {allowed}", path.display())]
     Limit {
-        /// The file.
+        /// File.
         path: PathBuf,
-        /// Of what.
+        /// Description of the limited size or number.
         what: &'static str,
-        /// The unit of both figures.
+        /// Unit of both figures.
         unit: &'static str,
-        /// The most that is allowed.
+        /// Maximum.
         allowed: u64,
-        /// What there is.
+        /// Value found.
         found: u64,
     },
     /// The configuration cannot be written or read.
     #[error("{}: {source}", path.display())]
     Config {
-        /// `config.toml`.
+        /// Path of `config.toml`.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Error in the configuration.
         source: Box<eciton_plan::Error>,
     },
 }
 
-/// Names what could not be written.
+/// Returns a function that adds the path of a file to a write error.
 pub(crate) fn writing(path: &Path) -> impl Fn(std::io::Error) -> Error {
     move |source| Error::Write { path: path.to_owned(), source }
 }
 
-/// Names what could not be read.
+/// Returns a function that adds the path of a file to a read error.
 pub(crate) fn reading(path: &Path) -> impl Fn(std::io::Error) -> Error {
     move |source| Error::Read { path: path.to_owned(), source }
 }
 
-/// A value as an error shows it: at most 80 characters, control characters escaped.
+/// Returns a value as an error shows it: at most 80 characters, control characters escaped.
 pub(super) fn shown(text: &str) -> String {
     eciton_input::text::cut(text, 80)
 }

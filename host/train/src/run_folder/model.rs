@@ -22,20 +22,20 @@ use super::error::{Error, Result, shown};
 use super::packed::{Signs, UNPACKED};
 use super::record::malformed;
 
-/// The most bytes of a model file.
+/// Maximum size of a model file, bytes.
 pub const MAX_MODEL_BYTES: u64 = 4 << 30;
-/// The most bytes of its header.
+/// Maximum size of its header, bytes.
 pub const MAX_HEADER_BYTES: u64 = 1 << 20;
-/// The most tensors of a model.
+/// Maximum number of tensors in a model.
 pub const MAX_TENSORS: usize = 4096;
 
-/// The metadata that has the digest of the weights as they were trained.
+/// Metadata key of the digest of the trained weights.
 pub(super) const DIGEST: &str = "digest";
-/// The metadata that only files of Eciton have: the version that wrote them.
+/// Metadata key of the version that wrote a file. Only files of Eciton have it.
 const VERSION: &str = "eciton";
-/// What the header calls its metadata; no tensor may be named so.
+/// Header key of the metadata. No tensor may have this name.
 const METADATA: &str = "__metadata__";
-/// Values are written in pieces of so many.
+/// Number of values that are written at once.
 const PIECE_VALUES: usize = 1 << 14;
 
 /// A parameter under its name.

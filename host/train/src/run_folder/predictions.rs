@@ -25,36 +25,37 @@ use super::model::limit;
 use crate::decided::{self, Known};
 use crate::npz_write::{NpzWriter, word_chars};
 
-/// The most bytes of `scores`, and of `embeddings`.
+/// Maximum size of `scores`, and of `embeddings`, bytes.
 pub const MAX_MATRIX_BYTES: u64 = 64 << 30;
-/// The most bytes of `ids` that are words: each takes four times the longest word's characters.
+/// Maximum size of `ids` that are text, bytes. Each takes four times the longest text's characters.
 pub const MAX_WORDS_BYTES: u64 = 1 << 30;
 
-/// The most bytes of names of classes in one array, of which each row has one.
+/// Maximum size of the class names in one array, bytes. Each row has one.
 pub const MAX_NAMED_BYTES: u64 = 1 << 30;
 
-/// What is predicted for every vertex.
+/// Predictions for every vertex.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrays<'a> {
-    /// The user's ids of the rows: int64, uint64 where a number is above 2^63 - 1, or text of a fixed width.
+    /// The user's ids of the rows: int64, or uint64 if a number is above 2^63 - 1, or text of a
+    /// fixed width.
     pub ids: &'a VertexIds,
-    /// Rows, V.
+    /// Number of rows, V.
     pub vertices: u32,
-    /// [V, classes], row-major; `None` where only pairs have scores.
+    /// Scores `[V, classes]`, row-major. `None` if only pairs have scores.
     pub scores: Option<&'a [f32]>,
-    /// h and [V, h]
+    /// Number of columns h, and embeddings `[V, h]`.
     pub embeddings: Option<(usize, &'a [f32])>,
-    /// Task and known labels of the rows; `None`: scores alone are written.
+    /// Task and known labels of the rows. If `None`, only scores are written.
     pub known: Option<(TaskType, &'a Known)>,
 }
 
 impl Arrays<'_> {
-    /// Classes.
+    /// Returns the number of classes.
     fn columns(&self) -> usize {
         self.scores.map_or(0, <[f32]>::len).checked_div(self.vertices as usize).unwrap_or(0)
     }
 
-    /// Whether all arrays have as many rows as there are vertices, within the limits.
+    /// Checks that each array has one row per vertex, and that all are within the limits.
     pub(super) fn check(&self, path: &Path) -> Result<()> {
         let wrong = |what: &str, expected: String, found: String| {
             Err(Error::Values { path: path.to_owned(), what: what.to_owned(), expected, found })
@@ -165,7 +166,7 @@ impl Arrays<'_> {
     }
 }
 
-/// Whether ids can be written; `path` is named in errors.
+/// Checks that ids can be written. `path` is named in errors.
 pub(super) fn check_ids(ids: &VertexIds, path: &Path) -> Result<()> {
     let VertexIds::Words(words) = ids else { return Ok(()) };
     let bytes = (word_chars(words) as u64).saturating_mul(4).saturating_mul(words.len() as u64);

@@ -1,4 +1,4 @@
-//! `summary.json` and `versions.json`: what a run came to, and what made it.
+//! `summary.json` and `versions.json`: the results of a run, and the versions that made it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,24 +13,27 @@ use super::{ECITON_VERSION, FORMAT, OLDER_FORMAT};
 use crate::provenance::hex;
 use crate::report::Summary;
 
-/// The most bytes of `summary.json`, `versions.json` and `config.toml`; some hundred thousand seeds.
+/// Maximum size of `summary.json`, `versions.json` and `config.toml`, bytes. It suffices for some
+/// hundred thousand seeds.
 pub const MAX_RECORD_BYTES: u64 = 64 << 20;
 
-/// What made a run.
+/// Versions that made a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Versions {
-    /// Of this crate.
+    /// Version of this crate.
     pub eciton: String,
-    /// Of the kernel contract, the newest that it knows, for instance `eciton:kernel@0.1.2`.
+    /// Newest version of the kernel contract that this crate knows, for instance
+    /// `eciton:kernel@0.1.2`.
     pub contract: String,
-    /// Which processors give the same bits.
+    /// Numeric class. Processors of one class compute the same bits.
     pub numeric_class: String,
-    /// Kernel name -> SHA-256 of its component, hexadecimal.
+    /// SHA-256 of each kernel's component by kernel name, hexadecimal.
     pub kernels: BTreeMap<String, String>,
 }
 
 impl Versions {
-    /// This version's, with these kernels (name -> SHA-256) and numeric class.
+    /// Returns the versions of this program, with these kernels (name -> SHA-256) and numeric
+    /// class.
     pub(crate) fn of(kernels: &BTreeMap<String, String>, numeric_class: &str) -> Self {
         Self {
             eciton: ECITON_VERSION.to_owned(),

@@ -20,25 +20,26 @@ use crate::provenance::hex;
 use crate::report::{EpochReport, Summary};
 use crate::schema::{self, Column, Schema, Tokens};
 
-/// Most bytes of `metrics.jsonl` that are read: some million epochs.
+/// Maximum size of `metrics.jsonl` that is read, bytes. It suffices for some million epochs.
 pub const MAX_METRICS_BYTES: u64 = 256 << 20;
 
 /// A finished run with the weights of its first seed.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Run {
-    /// The run folder, as given.
+    /// Run folder, as given.
     pub path: PathBuf,
-    /// As it was resolved.
+    /// Resolved configuration.
     pub config: Config,
-    /// Of at least one seed; `run_dir` is where it was found, not where it was written.
+    /// Summary of at least one seed. `run_dir` is the path at which the folder was found, not that
+    /// at which it was written.
     pub summary: Summary,
-    /// What made it.
+    /// Versions that made the run.
     pub versions: Versions,
     /// Columns, classes and tokens that the model was trained on.
     pub schema: Schema,
-    /// The first seed's weights, in the program's order. Whether they fit the program is for the
-    /// caller to check.
+    /// Weights of the first seed, in the program's order. The caller must check that they match the
+    /// program.
     pub tensors: Vec<NamedTensor>,
     /// The model file's metadata: `eciton`, `model`, `dataset`, `seed`, `digest`.
     pub metadata: BTreeMap<String, String>,

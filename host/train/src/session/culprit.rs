@@ -1,4 +1,5 @@
-//! The search for a value that is not finite: the round once more, with a look at all that it writes.
+//! Search for a value that is not finite: the round is repeated, and all rows and sums that it
+//! writes are checked.
 
 use eciton_engine::{Engine, Settings};
 use eciton_exec::LocalPool;
@@ -13,10 +14,10 @@ use crate::logs::Logs;
 use crate::report::Silent;
 
 impl Session {
-    /// An error with the place of the first value that is not finite, where that is what it is about and the place
-    /// is found.
+    /// Adds the location of the first value that is not finite to an error about one, if it is
+    /// found.
     pub(super) fn explained(&mut self, config: &Config, seed: u64, mut error: Error) -> Error {
-        // Weights that workers own are not here to look with.
+        // Weights that workers own are not available on the host for the search.
         if !self.weights.owners().have_parameters()
             && let Error::NotFinite { round, first, .. } = &mut error
         {
@@ -29,10 +30,11 @@ impl Session {
         error
     }
 
-    /// Does a round once more on this machine, stage after stage, from the weights as they are. Random numbers are
-    /// those of the round, so it computes what it computed, as long as the weights are those that it read.
+    /// Repeats a round on this machine, stage after stage, with the current weights. The random
+    /// numbers are those of the round, so the results are the same as long as the round read these
+    /// weights.
     fn first_not_finite(&mut self, seed: u64, round: Round) -> Result<Option<Culprit>> {
-        // The failed round has left some.
+        // The failed round has left gradients.
         self.weights.forget_gradients();
         let program = &self.program;
         let intervals = self.engine.settings().intervals;
@@ -72,7 +74,7 @@ impl Session {
     }
 }
 
-/// The same, with the component that the kernel is of, where the user brought it.
+/// Adds the component of the kernel, if it is the user's own.
 fn owned(config: &Config, mut culprit: Culprit) -> Culprit {
     let replaced = config.kernels.get(&culprit.kernel).cloned();
     let is_path = || culprit.kernel.contains(['/', '.']).then(|| culprit.kernel.clone());

@@ -26,7 +26,7 @@ use crate::weights::Sums;
 /// A run as far as it is known before memory for it is allocated.
 pub(crate) struct Draft {
     pub inputs: Inputs,
-    /// The model as it was written, with what the data settles.
+    /// Model settings of the configuration, completed from the data.
     pub settings: ModelSettings,
     pub(super) scaled: NormaliseFeatures,
     pub kernels: Kernels,
@@ -122,8 +122,8 @@ impl Draft {
     }
 }
 
-/// Refuses settings of a model that none of its layers reads, and a number of parts that `batches`
-/// cannot have. Runs that were begun before are not checked: they resume as they were.
+/// Refuses settings of a model that none of its layers reads, and a number of micro-batches that
+/// `batches` cannot have. Resumed runs are not checked.
 ///
 /// # Errors
 /// [`eciton_plan::Error::UnreadKey`], [`Error::Parts`].
@@ -138,7 +138,7 @@ pub(crate) fn check_settings(
 }
 
 impl Draft {
-    /// Nodes and tree of the gradients of so many parts.
+    /// Returns nodes and tree of the gradients of `parts` micro-batches.
     pub(crate) fn sums(&self, config: &Config, parts: usize) -> Sums {
         // At most as many as there may be intervals.
         sums(config, &self.inputs, self.planned.chooser.as_ref(), parts as u32)
@@ -147,24 +147,25 @@ impl Draft {
 
 /// The programs of a model, and the memory that a run of them takes.
 pub(crate) struct Planned {
-    /// Before stages were put in the order of lanes: profiles count them so.
+    /// Program before its stages were put in the order of lanes. Profiles number stages in this
+    /// order.
     pub lowered: Program,
     pub program: Program,
-    /// Which of its stages are one task.
+    /// Fused stages of the program.
     pub spans: Spans,
-    /// What the engine schedules: the spans as stages, on their lanes.
+    /// Program that the engine schedules: the fused stages, on their lanes.
     pub schedule: Program,
     pub(super) evaluation: EvaluationPlan,
     pub(super) layers: Vec<Option<Arc<Layer>>>,
-    /// Who chooses the rows of batches.
+    /// Method that chooses the rows of micro-batches, if rounds have micro-batches.
     pub(crate) chooser: Option<Chooser>,
-    /// Where the gathers beside the loss leave out what it does not reach.
+    /// Decision that the gathers next to the loss leave out edges that the loss does not reach.
     pub labelled: Option<LabelledPlan>,
     pub memory: MemoryPlan,
 }
 
-/// The attributes with the rows of a sequence among them, for a kernel that takes `group` and is
-/// not told.
+/// Adds the attribute `group`, the rows of a sequence, for a kernel that takes it and has no value
+/// for it. Returns `None` for other kernels.
 fn grouped(kernel: &Kernel, attributes: &[Attribute], group: u32) -> Option<Vec<Attribute>> {
     let is_group = |name: &str| name == GROUP;
     let takes = kernel.attributes().iter().any(|spec| is_group(&spec.name));
@@ -186,8 +187,8 @@ impl Planned {
         let group = inputs.shape.group;
         let open = |kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]| {
             let opened = kernels.get(kernel).and_then(|k| {
-                // A kernel of the user's own that takes groups of rows is told of them as the
-                // built-in ones are.
+                // A kernel of the user that takes groups of rows gets the attribute like the
+                // built-in ones.
                 let told = grouped(&k, attributes, group);
                 Ok(k.open(inputs, told.as_deref().unwrap_or(attributes))?)
             });
@@ -271,7 +272,7 @@ impl Planned {
         let mut memory = plan(labelled.as_ref());
         let fits = |memory: &MemoryPlan| memory.check(config.run.memory_bytes).is_ok();
         if labelled.is_some() && LabelledPlan::is_optional(config) && !fits(&memory) {
-            // They save time, not memory.
+            // Labelled gathers save time, not memory.
             (labelled, memory) = (None, plan(None));
         }
         if let Some(labelled) = &labelled {
@@ -301,7 +302,7 @@ impl Planned {
     }
 }
 
-/// Nodes and tree of the gradients of intervals, or of parts of a batch.
+/// Returns nodes and tree of the gradients of intervals, or of micro-batches.
 pub(super) fn sums(config: &Config, inputs: &Inputs, chooser: Option<&Chooser>, intervals: u32) -> Sums {
     match chooser {
         Some(Chooser::Rows) => Sums::of_runs(RowBatches::new(&config.batch, inputs).sums()),
@@ -310,7 +311,7 @@ pub(super) fn sums(config: &Config, inputs: &Inputs, chooser: Option<&Chooser>, 
     }
 }
 
-/// Which lane does what.
+/// Assigns stages to lanes.
 fn placed(config: &Config, inputs: &Inputs, program: &Program, threads: u32) -> Result<Placement> {
     let placed = Placement::of(program, &config.lanes)?;
     let Some(path) = &config.lanes.profile else { return Ok(placed) };
@@ -320,7 +321,8 @@ fn placed(config: &Config, inputs: &Inputs, program: &Program, threads: u32) -> 
     Ok(Placement::planned(program, &planning.own(config)?.plan))
 }
 
-/// Rows of an update, and the parts that they are cut into.
+/// Returns the number of rows of an update, and of the micro-batches or intervals that they are cut
+/// into.
 pub(crate) fn parts(config: &Config, inputs: &Inputs, program: &Program) -> (u32, u32) {
     let rows = config.batch.rows.unwrap_or(inputs.shape.rows).min(inputs.shape.rows);
     // As many as the interval count is.

@@ -1,4 +1,4 @@
-//! The executor of a run, and how many helpers it begins with.
+//! The executor of a run, and its initial number of helpers.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::kernels::Kernels;
 use crate::report::Helpers;
 
-/// Who runs tasks.
+/// Creates the executor, which runs tasks.
 pub(super) fn machine(
     config: &Config,
     local: LocalPool,
@@ -39,7 +39,8 @@ pub(super) fn machine(
     Ok(functions::start(wanted, &config.emulator)?)
 }
 
-/// How many functions, or, where an autotuner is wanted for them, threads.
+/// Creates the controller of the number of functions, or of threads if an autotuner is wanted for
+/// them. Returns `None` for workers and for a fixed number of threads.
 pub(super) fn tuning(
     config: &Config,
     machine: &dyn Executor,
@@ -51,10 +52,10 @@ pub(super) fn tuning(
     let (can, tasks) = (machine.capabilities(), program.tasks() as u64 * u64::from(intervals));
     let auto = |round_trip_us| TunerSettings { least: 0, most: can.most, intervals, tasks, round_trip_us };
     let executor = &config.executor;
-    // Of workers there are as many as there are.
+    // The number of workers is not controlled.
     let round_trip_us = executor.kind.round_trip_us()?;
     if executor.kind.is_here() {
-        // Threads that do not work cost nothing; the driver's own always does.
+        // Idle threads cost nothing, but the driver's own thread always does.
         let second = executor.host_hour_usd.map_or(CORE_HOUR_USD, |usd| usd / f64::from(threads)) / 3600.0;
         let money = Money { prices: None, host_second_usd: second, helper_second_usd: second };
         return config.run.tune_threads.then(|| Tuning::auto(Helpers::Threads, auto(round_trip_us), money));

@@ -1,4 +1,4 @@
-//! The trials of a sweep as tasks of functions, one invocation each.
+//! Trains the trials of a sweep as tasks of functions, with one invocation each.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,44 +24,44 @@ use crate::report::Summary;
 use crate::run_folder::Run;
 use crate::stop::Stop;
 
-/// What functions were used, and for how much.
+/// Usage and cost of the functions.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct Spent {
-    /// What was used of what is charged for.
+    /// Usage of the services that are charged for.
     pub bill: Bill,
     /// The bill in money.
     pub cost: Cost,
-    /// Seconds of the calls: virtual ones where [`Cost::times`] are modelled.
+    /// Duration of the calls in seconds, in virtual time if [`Cost::times`] are modelled.
     pub seconds: f64,
-    /// By what the number of functions was cut.
+    /// Limit that reduced the number of functions, if one did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut: Option<Cut>,
-    /// How each answered job went.
+    /// Reply of each answered job.
     pub jobs: Vec<Done>,
 }
 
-/// The functions that train the trials of a sweep, and what they cost so far. They are started by
-/// the first trial that needs one.
+/// Functions that train the trials of a sweep, and their cost so far. The first trial that needs a
+/// function starts them.
 #[derive(Debug)]
 pub struct Functions<'a> {
-    /// Which they are.
+    /// Configuration whose executor names the functions.
     place: &'a Config,
     /// Maximum cost, US dollars.
     max_usd: Option<f64>,
-    /// Seconds after which no call goes on.
+    /// Seconds after which all calls end.
     within: Option<f64>,
-    /// File that records what calls cost.
+    /// File that records the cost of calls.
     record: Option<PathBuf>,
     /// True if the predictions of runs are fetched.
     predictions: bool,
     trainers: Option<Trainers>,
     jobs: Vec<Done>,
-    /// Largest number of calls that were wanted at once.
+    /// Maximum number of calls that were requested at once.
     calls: usize,
 }
 
 impl<'a> Functions<'a> {
-    /// The functions of an executor, none of which is started.
+    /// Describes the functions of an executor. None is started yet.
     #[must_use]
     pub fn new(place: &'a Config, max_usd: Option<f64>) -> Self {
         let (within, record) = (None, None);
@@ -77,13 +77,15 @@ impl<'a> Functions<'a> {
         }
     }
 
-    /// Records what calls cost in a file, and counts what earlier processes recorded there.
+    /// Records the cost of calls in a file, and includes the cost that earlier processes recorded
+    /// there.
     #[must_use]
     pub fn recorded(self, path: PathBuf) -> Self {
         Self { record: Some(path), ..self }
     }
 
-    /// Ends all calls after these seconds, those of earlier processes of the record included.
+    /// Ends all calls after this number of seconds, which includes the seconds that earlier
+    /// processes recorded.
     #[must_use]
     pub fn within(self, seconds: Option<f64>) -> Self {
         Self { within: seconds, ..self }
@@ -97,11 +99,12 @@ impl<'a> Functions<'a> {
     }
 
     /// Trains each trial of a lot with `seeds` seeds. One invocation trains a run, or the part of
-    /// it that the function's time limit allows; then the next invocation continues it. Run folders
+    /// it that the function's time limit allows, and the next invocation continues it. Run folders
     /// have the digests of [`super::sweep`].
     ///
     /// # Errors
-    /// No functions; a store that cannot be written. A trial that fails is an outcome.
+    /// Functions that cannot be started, or a store that cannot be written. The failure of a trial
+    /// is its outcome, not an error.
     pub fn train(
         &mut self,
         lot: Lot<'_>,
@@ -143,8 +146,8 @@ impl<'a> Functions<'a> {
         self.do_work(Work { jobs, files, components, predictions }, stop, &mut ended)
     }
 
-    /// Does jobs. `told` hears how the call of a job ended, and returns the call that continues it,
-    /// if any.
+    /// Runs jobs. `told` is called when the call of a job ends, and returns the call that continues
+    /// it, if any.
     fn do_work(
         &mut self,
         work: Work,
@@ -170,7 +173,7 @@ impl<'a> Functions<'a> {
             record: self.record.as_deref(),
             stop: &|| stop.is_asked(),
         };
-        // Ctrl-C from here on ends the calls, and leaves the table and the bill.
+        // From here on Ctrl-C ends the calls, and the table and the bill are still printed.
         stop.begin();
         let done = &mut self.jobs;
         trainers.run(&calls, &rules, &mut |number, ended| {
@@ -184,7 +187,7 @@ impl<'a> Functions<'a> {
         Ok(())
     }
 
-    /// What they were used for. `None`: for nothing.
+    /// Returns the usage and cost so far, or `None` if no function was used.
     #[must_use]
     pub fn spent(&self) -> Option<Spent> {
         let trainers = self.trainers.as_ref()?;
@@ -208,7 +211,7 @@ pub(crate) fn budget(job: &mut Job, limit: Duration, modelled: Option<(f64, Dura
 /// The jobs of a lot.
 pub(super) struct Prepared {
     pub(super) jobs: Vec<Job>,
-    /// The number of each job's trial.
+    /// Trial number of each job.
     pub(super) numbers: Vec<usize>,
     pub(super) files: Files,
 }
@@ -258,10 +261,10 @@ fn start(place: &Config, components: &[(String, Vec<u8>)]) -> Result<Trainers> {
     Ok(Trainers::start(&place.executor, &place.emulator, &kernels, cache)?)
 }
 
-/// Predictions of a run, made by a function.
+/// Predicts with a run on a function.
 ///
 /// # Errors
-/// No run, data or functions; whatever the function says.
+/// A run, data or functions that do not exist, or any error of the function.
 pub fn predict_on_function(
     run: &Path,
     wanted: (Option<&Data>, bool),
@@ -272,10 +275,10 @@ pub fn predict_on_function(
     one(job, files, (place, max_usd), &predictions)
 }
 
-/// Metrics of a run, of a function.
+/// Computes the metrics of a run on a function.
 ///
 /// # Errors
-/// As [`predict_on_function`].
+/// The errors of [`predict_on_function`].
 pub fn evaluate_on_function(
     run: &Path,
     data: Option<&Data>,
@@ -286,7 +289,7 @@ pub fn evaluate_on_function(
     one(job, files, (place, max_usd), &evaluation)
 }
 
-/// Has one job done; `read` says what its object holds.
+/// Runs one job. `read` decodes the object of its answer.
 fn one<T>(
     (job, config): (Job, Config),
     files: Files,

@@ -1,8 +1,9 @@
-//! Successive halving: rungs of trials, of which the best choices go on.
+//! Successive halving: rungs of trials. The best choices of a rung continue in the next.
 //!
-//! A rung trains its trials to one epoch, where they pause. Choices are ranked by the mean of their trials' metric on the
-//! validation rows, or on those that the sweep names; a choice of which a trial failed does not go on. `rungs.json` in the sweep's folder has each rung that was
-//! decided, so that a sweep that was killed goes on with the same choices.
+//! A rung trains its trials to one epoch, where they pause. Choices are ranked by the mean metric
+//! of their trials on the validation rows, or on the rows that the sweep names. A choice with a
+//! failed trial does not continue. `rungs.json` in the sweep's folder records each decided rung, so
+//! that a killed sweep continues with the same choices.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,22 +19,22 @@ use crate::run_folder::{MAX_RECORD_BYTES, json, parse, read, writing};
 use crate::train::{checked, spread};
 use crate::undefined::{check_ranked, undefined};
 
-/// The file of the rungs that were decided.
+/// Name of the file of decided rungs.
 const RUNGS: &str = "rungs.json";
-/// The setting, for messages.
+/// Name of the setting, for messages.
 const KEY: &str = "[halving]";
 
-/// A rung that was decided.
+/// A decided rung.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Decided {
     epochs: u32,
-    /// Of each choice that goes on, the number of its first trial; the best first.
+    /// First trial number of each choice that continues, best choice first.
     goes_on: Vec<usize>,
-    /// Why trials failed.
+    /// Failure text of each failed trial.
     failed: BTreeMap<usize, String>,
 }
 
-/// Trains a lot of trials, and tells of each.
+/// Trains a lot of trials, and reports the outcome of each.
 pub type Training<'t> = dyn FnMut(Lot<'_>, &mut dyn FnMut(usize, Outcome)) -> Result<()> + 't;
 
 /// A sweep that is trained rung by rung.
@@ -41,19 +42,21 @@ pub type Training<'t> = dyn FnMut(Lot<'_>, &mut dyn FnMut(usize, Outcome)) -> Re
 pub struct Halved<'a> {
     /// All trials of the sweep.
     pub trials: &'a [Trial],
-    /// The configuration of each.
+    /// Configuration of each trial.
     pub configs: &'a [Config],
-    /// The rungs, the first one first.
+    /// Rungs, the first one first.
     pub rungs: &'a [Rung],
-    /// The part of the data whose metric ranks choices.
+    /// Part of the data whose metric ranks choices.
     pub by: Part,
 }
 
-/// Trains a sweep rung by rung. `train` trains a lot and tells of each trial; `told` hears of it with the rung's number,
-/// from 0. Of a rung that was decided before, it hears of the trials that did not go on.
+/// Trains a sweep rung by rung. `train` trains a lot and reports each trial. `told` is called with
+/// the rung's number, from 0, and the outcome of the trial. For a rung that was decided before, it
+/// is called for the trials that did not continue.
 ///
 /// # Errors
-/// Whatever `train` returns; [`Error::Undefined`], before the first epoch if the labels show it; a record that cannot be read or written.
+/// The errors of `train`. [`Error::Undefined`], before the first epoch if the labels show it. A
+/// record that cannot be read or written.
 pub fn halve(
     Halved { trials, configs, rungs, by }: Halved<'_>,
     folder: &Path,
@@ -105,7 +108,7 @@ pub fn halve(
     Ok(())
 }
 
-/// The numbers of the trials of each choice, in order.
+/// Returns the trial numbers of each choice, in order.
 #[must_use]
 pub fn choices(trials: &[Trial]) -> Vec<Vec<usize>> {
     let mut known = BTreeMap::new();
@@ -120,7 +123,7 @@ pub fn choices(trials: &[Trial]) -> Vec<Vec<usize>> {
     choices
 }
 
-/// What the trials of a rung came to.
+/// Results of the trials of a rung.
 struct Found {
     by: Part,
     goodness: BTreeMap<usize, Option<f64>>,
@@ -144,14 +147,15 @@ impl Found {
         }
     }
 
-    /// The first trials of the best choices, the best first; of equals the one that comes first in the sweep.
+    /// Returns the first trials of the best choices, best first. Among equal choices, the first in
+    /// the sweep wins.
     fn best(&self, choices: &[Vec<usize>], configs: &[Config], wanted: u64) -> Result<Vec<usize>> {
         let mut ranked: Vec<(f64, usize)> = Vec::new();
         for choice in choices {
             let Some(first) = choice.first() else { continue };
             let found: Option<Vec<Option<f64>>> =
                 choice.iter().map(|at| self.goodness.get(at).copied()).collect();
-            // A trial of it failed.
+            // A trial of this choice failed.
             let Some(found) = found else { continue };
             let found: Option<Vec<f64>> = found.into_iter().collect();
             let mean = found.as_deref().and_then(spread).ok_or_else(|| {
@@ -168,7 +172,7 @@ impl Found {
     }
 }
 
-/// How a trial ended that did not go on from a rung that was decided before.
+/// Returns the outcome of a trial that did not continue after a rung that was decided before.
 fn before(
     (config, folder): (&Config, PathBuf),
     at: usize,

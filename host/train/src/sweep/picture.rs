@@ -89,14 +89,14 @@ fn metric(rows: &[Row]) -> Metric {
     rows.iter().find_map(|row| row.metric).unwrap_or_default()
 }
 
-/// The axis of metric values, which all panels share.
+/// Axis of metric values, which all panels share.
 struct Values {
     low: f64,
     high: f64,
     step: f64,
-    /// 100 where the metric is a share, which is drawn in per cent.
+    /// Factor of drawn values: 100 if the metric is a share, which is drawn in per cent.
     factor: f64,
-    /// With its unit.
+    /// Name of the axis, with its unit.
     name: String,
 }
 

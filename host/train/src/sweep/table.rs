@@ -1,4 +1,4 @@
-//! The table of a sweep: a row a trial, and what the trials of a choice came to together.
+//! The table of a sweep: a row for each trial, and the combined results of each choice.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,43 +10,43 @@ use serde::Serialize;
 use super::Outcome;
 use crate::train::spread;
 
-/// A trial and how it ended.
+/// A trial and its outcome.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
-    /// The trial's number, from 0, in the order of the sweep.
+    /// Trial number, from 0, in the order of the sweep.
     pub trial: u32,
-    /// The parameters that differ, as they are written in a recipe.
+    /// Parameters that differ between trials, as written in a recipe.
     pub choice: Vec<(String, String)>,
     /// Fold and seed, which repeat a choice.
     pub repeat: Vec<(String, String)>,
     /// `done`, `failed` or `left`.
     pub state: &'static str,
-    /// The measure of the figures below.
+    /// Metric of the values below.
     pub metric: Option<Metric>,
-    /// The written model's metric on the validation rows.
+    /// Metric of the written model on the validation rows.
     #[serde(rename = "val_metric")]
     pub validation: Option<f64>,
-    /// The same on the test rows.
+    /// Metric of the written model on the test rows.
     #[serde(rename = "test_metric")]
     pub test: Option<f64>,
-    /// The last epoch.
+    /// Last epoch.
     pub epochs: Option<u32>,
-    /// Of successive halving, the rung that it came to, from 1.
+    /// Last rung of successive halving that the trial reached, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rung: Option<u32>,
-    /// Seconds of the training, data and kernels included.
+    /// Seconds of the training, including data and kernels.
     pub seconds: Option<f64>,
     /// SHA-256 of the weights.
     pub model_digest: Option<String>,
-    /// The failure's text.
+    /// Text of the failure.
     pub error: Option<String>,
-    /// The reasons why the metric is undefined, by part of the data.
+    /// Reasons why the metric is undefined, by part of the data.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub undefined_metrics: BTreeMap<String, String>,
 }
 
 impl Row {
-    /// The row of a trial.
+    /// Returns the row of a trial.
     #[must_use]
     pub fn from_outcome(trial: &Trial, outcome: &Outcome) -> Self {
         let summary = outcome.summary();
@@ -76,7 +76,7 @@ impl Row {
         }
     }
 
-    /// The metric on a part of the data; `None` if it has no value, or one that is not a number.
+    /// Returns the metric on a part of the data, or `None` if it has no value or is not a number.
     #[must_use]
     pub fn of(&self, part: Part) -> Option<f64> {
         let found = match part {
@@ -87,7 +87,7 @@ impl Row {
         found.filter(|value| !value.is_nan())
     }
 
-    /// The choice as one text; empty where nothing differs.
+    /// Returns the choice as one text. It is empty if no parameter differs.
     #[must_use]
     pub fn label(&self) -> String {
         let one = |(key, value): &(String, String)| format!("{key}={}", value.trim_matches(['"', '\'']));
@@ -95,32 +95,32 @@ impl Row {
     }
 }
 
-/// The trials of one choice together.
+/// Combined results of the trials of one choice.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Group {
-    /// The parameters that differ.
+    /// Parameters that differ between choices.
     pub choice: Vec<(String, String)>,
-    /// The choice as one text.
+    /// Choice as one text.
     #[serde(skip)]
     pub label: String,
-    /// Trials that have ended well.
+    /// Number of trials that have ended without a failure.
     pub trials: u32,
-    /// Of successive halving, the rung that they came to, from 1.
+    /// Last rung of successive halving that the trials reached, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rung: Option<u32>,
-    /// The last epoch of the longest.
+    /// Last epoch of the longest trial.
     pub epochs: Option<u32>,
-    /// The measure of the figures below.
+    /// Metric of the values below.
     pub metric: Option<Metric>,
-    /// Mean and standard deviation (n - 1; 0 for one) of the validation metric.
+    /// Mean and standard deviation (n - 1; 0 for one trial) of the validation metric.
     #[serde(rename = "val_metric", serialize_with = "named")]
     pub validation: Option<(f64, f64)>,
-    /// The same of the test metric.
+    /// Mean and standard deviation (n - 1; 0 for one trial) of the test metric.
     #[serde(rename = "test_metric", serialize_with = "named")]
     pub test: Option<(f64, f64)>,
 }
 
-/// Mean and standard deviation by their names.
+/// Serialises mean and standard deviation with their names.
 fn named<S: serde::Serializer>(found: &Option<(f64, f64)>, to: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     struct Spread {

@@ -1,14 +1,15 @@
-//! First values of parameters, functions of the seed alone.
+//! Initial values of parameters, which are functions of the seed alone.
 //!
-//! A parameter's numbers are of purpose 1, round 0, its `draw` as layer and its `position` as stream; its rows are
-//! global rows. A uniform number u has 24 bits. A normal one is the inverse of the normal distribution function at
-//! u + 2^-25, by algorithm AS 241 (Wichura 1988, "The percentage points of the normal distribution", PPND16).
-//! Its logarithm is a series of the four operations, so that every machine draws the same bits.
+//! The random numbers of a parameter have purpose 1, round 0, its `draw` as layer and its
+//! `position` as stream. Its rows are global rows. A uniform number u has 24 bits. A normal one is
+//! the inverse of the normal distribution function at u + 2^-25. It is computed by algorithm AS 241
+//! (Wichura 1988, "The percentage points of the normal distribution", PPND16). Its logarithm is a
+//! series of the four basic operations, so that every machine draws the same bits.
 
 use eciton_plan::{Initialiser, Parameter};
 use eciton_tensor::random::{Key, Purpose, bits32, uniform};
 
-/// Draws a parameter's values and hands them to `place`, row by row.
+/// Draws a parameter's values and passes them to `place`, row by row.
 pub(super) fn draw(
     p: &Parameter,
     seed: u64,
@@ -33,7 +34,8 @@ pub(super) fn draw(
         Initialiser::Uniform(bound) => each(&symmetric(bound)),
         Initialiser::Normal(std) => each(&|r, c| (normal(r, c) * f64::from(std)) as f32),
         Initialiser::Orthogonal(gain) => {
-            // One vector a row of `vectors`: of the shorter side.
+            // Each row of `vectors` is one vector. The shorter side of the matrix gives their
+            // number.
             let upright = rows >= columns;
             let (count, length) = if upright { (columns, rows) } else { (rows, columns) };
             let at = |vector, along| if upright { normal(along, vector) } else { normal(vector, along) };
@@ -52,7 +54,8 @@ pub(super) fn draw(
 /// Half of the distance between two uniform numbers.
 const HALF_STEP: f64 = 1.0 / (1u32 << 25) as f64;
 
-/// Gram and Schmidt's, modified, twice over each vector (Giraud, Langou and Rozloznik 2005).
+/// Orthonormalises vectors by the modified Gram-Schmidt process, twice over each vector (Giraud,
+/// Langou and Rozloznik 2005).
 fn orthonormalise(vectors: &mut [Vec<f64>]) {
     for at in 0..vectors.len() {
         let (before, rest) = vectors.split_at_mut(at);
@@ -64,7 +67,7 @@ fn orthonormalise(vectors: &mut [Vec<f64>]) {
             }
         }
         let length = dot(own, own).sqrt();
-        // Numbers of 24 bits are not dependent but by chance too small to meet.
+        // Vectors of 24-bit numbers are linearly dependent only with negligible probability.
         own.iter_mut().for_each(|value| *value /= length.max(f64::MIN_POSITIVE));
     }
 }
@@ -73,7 +76,8 @@ fn dot(one: &[f64], other: &[f64]) -> f64 {
     one.iter().zip(other).fold(0.0, |sum, (one, other)| sum + one * other)
 }
 
-/// Of the middle: numerator, denominator.
+/// Coefficients of the rational function for the middle of the distribution: numerator,
+/// denominator.
 const MIDDLE: [[f64; 8]; 2] = [
     [
         3.387_132_872_796_366_5,
@@ -96,7 +100,8 @@ const MIDDLE: [[f64; 8]; 2] = [
         5_226.495_278_852_854,
     ],
 ];
-/// Of the tails, as far as numbers of 24 bits go.
+/// Coefficients of the rational function for the tails that numbers of 24 bits reach: numerator,
+/// denominator.
 const TAIL: [[f64; 8]; 2] = [
     [
         1.423_437_110_749_683_5,
@@ -125,7 +130,7 @@ fn ratio([above, below]: &[[f64; 8]; 2], x: f64) -> f64 {
     polynomial(above) / polynomial(below)
 }
 
-/// Where the normal distribution function is p, 2^-25 <= p <= 1 - 2^-25.
+/// Returns the p-quantile of the standard normal distribution, for 2^-25 <= p <= 1 - 2^-25.
 fn quantile(p: f64) -> f64 {
     let from_half = p - 0.5;
     if from_half.abs() <= 0.425 {
@@ -135,7 +140,7 @@ fn quantile(p: f64) -> f64 {
     ratio(&TAIL, tail - 1.6) * if from_half < 0.0 { -1.0 } else { 1.0 }
 }
 
-/// The natural logarithm of 0 < x < 1: `ln(m 2^-n) = 2 artanh((m - 1) / (m + 1)) - n ln 2`.
+/// Returns the natural logarithm of 0 < x < 1: `ln(m 2^-n) = 2 artanh((m - 1) / (m + 1)) - n ln 2`.
 fn logarithm(mut x: f64) -> f64 {
     let mut halvings = 0.0;
     while x < std::f64::consts::FRAC_1_SQRT_2 {

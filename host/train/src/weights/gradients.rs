@@ -31,7 +31,7 @@ fn internal(reason: String) -> Error {
 }
 
 impl Gradients {
-    /// Gradients of uses with `shapes`, without any values yet. Without shapes, steps have no
+    /// Creates gradients of uses with `shapes`, without any values. Without shapes, steps have no
     /// buffers here.
     pub(super) fn new(sums: &Sums, shapes: Vec<(usize, usize)>) -> Result<Self> {
         let (written, free) = (BTreeMap::new(), BTreeMap::new());
@@ -39,7 +39,7 @@ impl Gradients {
         Ok(Self { sums: whole, shapes, written, free, updated: None })
     }
 
-    /// Adds what a worker has summed for a use: the sums of a replica's nodes of the tree.
+    /// Adds the sums that a worker has computed for a use: those of a replica's nodes of the tree.
     pub(super) fn add(&mut self, of: (u32, u32), replica: u32, parts: Vec<Buffer>) -> Result<()> {
         self.forget_updated();
         let added = self.sums.add(of, IntervalId(replica), parts).map_err(internal)?;
@@ -77,7 +77,7 @@ impl Gradients {
         Ok(buffers)
     }
 
-    /// Adds what a committed step has written for a use to the use's sum.
+    /// Adds the gradient that a committed step has written for a use to the use's sum.
     pub(super) fn commit(&mut self, number: usize, round: Round, interval: IntervalId) -> Result<()> {
         let number = use_number(number);
         let Some(parts) = self.written.remove(&(round.0, number, interval.0)) else { return Ok(()) };
@@ -86,7 +86,7 @@ impl Gradients {
         Ok(())
     }
 
-    /// The sums of the rounds in flight.
+    /// Returns the sums of the rounds in flight.
     pub(super) fn sums(&self) -> &GradientSums {
         &self.sums
     }
@@ -96,7 +96,7 @@ impl Gradients {
         self.updated = Some(round.0);
     }
 
-    /// Removes all values: those of a run that does not continue.
+    /// Removes all values, because the run that made them does not continue.
     pub(super) fn clear(&mut self) {
         let over = self.sums.forget_through(u32::MAX - 1);
         self.release(over);
@@ -118,7 +118,7 @@ impl Gradients {
     }
 }
 
-/// Number of a use, as sums are keyed by it. A program has fewer than 2^32 uses.
+/// Returns the number of a use as a key of sums. A program has fewer than 2^32 uses.
 pub(super) fn use_number(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }

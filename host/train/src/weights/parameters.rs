@@ -12,10 +12,10 @@ use eciton_tensor::{Buffer, Matrix, bytes_of, stride_for};
 
 use super::{GradientSums, Rule};
 
-/// Values that a rule updates at a time: with their moments and gradients they stay in the first
-/// cache.
+/// Number of values that a rule updates at a time. With their moments and gradients they fit into
+/// the first-level cache.
 const BLOCK: usize = 2048;
-/// What is added to the norm, so that 0 can be divided by.
+/// Constant added to the norm, so that a norm of 0 can be a divisor.
 const EPSILON: f64 = 1e-6;
 
 type Result<T> = std::result::Result<T, String>;
@@ -26,23 +26,23 @@ fn said(error: impl std::fmt::Display) -> String {
 
 /// One update of all parameters: from version `to - 1` to version `to`.
 pub(crate) struct Step {
-    /// The version that the update leaves, which is also the number of the step, from 1.
+    /// Version after the update, which is also the number of the step, from 1.
     to: u64,
     rule: Rule,
-    /// Moments that the algorithm keeps of each value.
+    /// Number of moments that the algorithm stores for each value.
     moments: usize,
-    /// The factor by which the gradient's norm is clipped.
+    /// Factor by which gradients are multiplied to clip their norm.
     factor: Option<f32>,
-    /// The largest absolute value of a gradient's values.
+    /// Limit on the absolute value of a gradient's values.
     most: Option<f32>,
 }
 
 impl Step {
-    /// The step of `algorithm` to version `to` with learning rate `rate`. Gradients are multiplied
-    /// by `factor`, then brought into [-`most`, `most`].
+    /// Creates the step of `algorithm` to version `to` with learning rate `rate`. Gradients are
+    /// multiplied by `factor`, then brought into [-`most`, `most`].
     ///
     /// # Errors
-    /// A version that is no number of a step (2^32 and above).
+    /// Fails if the version is not the number of a step (2^32 and above).
     pub(crate) fn new(
         (algorithm, rate): (Algorithm, f64),
         to: u64,
@@ -52,8 +52,8 @@ impl Step {
         Ok(Self { to, rule: Rule::new(algorithm, rate, number), moments: algorithm.moments(), factor, most })
     }
 
-    /// Updates values and moments, all of one length; a moment that the algorithm does not have is
-    /// empty. Returns whether all values of the gradient are finite. The update ends at the first
+    /// Updates values and moments, all of one length. A moment that the algorithm does not have is
+    /// empty. Returns true if all values of the gradient are finite. The update ends at the first
     /// block with one that is not.
     fn apply(
         &self,
@@ -86,7 +86,8 @@ impl Step {
     }
 }
 
-/// Returns whether all values are finite. Without a branch, so that it takes vector instructions.
+/// Returns true if all values are finite. It has no branch, so that the compiler uses vector
+/// instructions.
 fn is_finite(values: &[f32]) -> bool {
     values.iter().fold(true, |all, value| all & value.is_finite())
 }
@@ -103,67 +104,68 @@ pub(crate) struct Parameter {
 }
 
 impl Parameter {
-    /// A parameter of `shape` (rows, columns) without values. `extents` are those of one row,
-    /// `uses` the numbers of its uses, its own first, and `decay` is the weight decay. If that is
-    /// `None`, the parameter is frozen.
+    /// Creates a parameter of `shape` (rows, columns) without values. `extents` are those of one
+    /// row, `uses` the numbers of its uses, its own first, and `decay` is the weight decay. If
+    /// `decay` is `None`, the parameter is frozen.
     pub(crate) fn new(shape: (usize, usize), extents: Vec<u32>, uses: Vec<u32>, decay: Option<f32>) -> Self {
         Self { shape, extents, uses, decay, values: BTreeMap::new(), moments: Vec::new() }
     }
 
-    /// Rows and columns.
+    /// Returns (rows, columns).
     pub(crate) fn shape(&self) -> (usize, usize) {
         self.shape
     }
 
-    /// Numbers of its uses, its own first.
+    /// Returns the numbers of its uses, its own first.
     pub(crate) fn uses(&self) -> &[u32] {
         &self.uses
     }
 
-    /// Extents of one row.
+    /// Returns the extents of one row.
     pub(crate) fn extents(&self) -> &[u32] {
         &self.extents
     }
 
-    /// Its weight decay. `None` if it is frozen.
+    /// Returns the weight decay, or `None` if the parameter is frozen.
     pub(crate) fn decay(&self) -> Option<f32> {
         self.decay
     }
 
-    /// Returns whether updates leave it as it is.
+    /// Returns true if updates do not change the parameter.
     pub(crate) fn is_frozen(&self) -> bool {
         self.decay.is_none()
     }
 
-    /// The newest version of which it has values.
+    /// Returns the newest version that has values.
     pub(crate) fn newest(&self) -> Option<u64> {
         self.values.last_key_value().map(|(version, _)| *version)
     }
 
-    /// Versions of which it has values.
+    /// Returns the number of versions that have values.
     pub(crate) fn versions(&self) -> usize {
         self.values.len()
     }
 
-    /// Values of a version.
+    /// Returns the values of a version.
     pub(crate) fn values(&self, version: u64) -> Option<&Buffer> {
         self.values.get(&version)
     }
 
-    /// Moments of the newest version: first ones, then second ones where the algorithm has them.
+    /// Returns the moments of the newest version: first moments, then second ones if the algorithm
+    /// has them.
     pub(crate) fn moments(&self) -> &[Buffer] {
         &self.moments
     }
 
-    /// Values of a version as kernels read them.
+    /// Returns the values of a version in the form that kernels read.
     pub(crate) fn matrix(&self, version: u64) -> Result<Matrix> {
         let values = self.values.get(&version).ok_or_else(|| format!("no values of version {version}"))?;
         let lease = values.read(0..values.rows()).map_err(said)?;
         Matrix::from(lease).with_extents(&self.extents).map_err(said)
     }
 
-    /// Keeps the values of `version` alone. If there are none, the newest count as these; if there
-    /// are none at all, zeros.
+    /// Removes the values of all versions except `version`. If that has none, the newest values
+    /// become its values. If there are none at all, zeros do.
     pub(crate) fn begin(&mut self, version: u64) -> Result<&Buffer> {
         let mut values = std::mem::take(&mut self.values);
         let known = values.remove(&version).or_else(|| values.pop_last().map(|(_, buffer)| buffer));
@@ -171,8 +173,8 @@ impl Parameter {
         Ok(self.values.entry(version).or_insert(buffer))
     }
 
-    /// Takes values of a version. Those of the version before stay where `kept` versions are more
-    /// than one, and no others do. Moments are removed.
+    /// Sets the values of a version. The version before it stays if `kept` is more than 1, and all
+    /// others are removed. Moments are removed.
     pub(crate) fn take(&mut self, version: u64, values: Buffer, kept: usize) -> Result<()> {
         self.fits(&values)?;
         self.values.retain(|of, _| kept > 1 && *of + 1 == version);
@@ -181,7 +183,7 @@ impl Parameter {
         Ok(())
     }
 
-    /// Takes the next of its moments.
+    /// Adds the next one of the moments.
     pub(crate) fn take_moment(&mut self, moment: Buffer) -> Result<()> {
         self.fits(&moment)?;
         self.moments.push(moment);
@@ -194,7 +196,7 @@ impl Parameter {
         Ok(())
     }
 
-    /// CRC-32 of its newest values and its moments.
+    /// Returns the CRC-32 of the newest values and the moments.
     pub(crate) fn digest(&self) -> Result<u32> {
         let newest = self.newest().and_then(|version| self.values(version)).ok_or("no values")?;
         let mut hasher = crc32fast::Hasher::new();
@@ -206,7 +208,7 @@ impl Parameter {
         Ok(hasher.finalize())
     }
 
-    /// A buffer of its shape with zeros.
+    /// Returns a buffer of the parameter's shape with zeros.
     pub(crate) fn buffer(&self) -> Result<Buffer> {
         Buffer::zeroed(self.shape.0, self.shape.1).map_err(said)
     }
@@ -219,9 +221,9 @@ impl Parameter {
         Ok(())
     }
 
-    /// Updates the values to version `step.to`, of which they are if an earlier call did it.
-    /// Returns whether the gradient's values are finite. If they are not, the values before stay
-    /// where `kept` is more than 1.
+    /// Updates the values to version `step.to`, unless an earlier call did so. Returns true if the
+    /// values of the gradient are finite. If they are not, the values before the update stay if
+    /// `kept` is more than 1.
     fn update(&mut self, step: &Step, gradient: Option<&[f32]>, kept: usize) -> Result<bool> {
         let newest = self.newest().ok_or("no values")?;
         if newest == step.to {
@@ -243,8 +245,8 @@ impl Parameter {
         Ok(finite)
     }
 
-    /// A copy of the values of a version, in the buffer of the oldest where `kept` versions are
-    /// there.
+    /// Returns a copy of the values of a version. It reuses the buffer of the oldest version if
+    /// there are `kept` versions.
     fn next(&mut self, newest: u64, kept: usize) -> Result<Buffer> {
         let oldest = if self.values.len() < kept { None } else { self.values.pop_first() };
         let next = oldest.map_or_else(|| self.buffer(), |(_, buffer)| Ok(buffer))?;
@@ -256,7 +258,7 @@ impl Parameter {
         Ok(next)
     }
 
-    /// Applies a step to the newest values. Returns whether the gradient's values are finite.
+    /// Applies a step to the newest values. Returns true if the values of the gradient are finite.
     fn apply(&self, step: &Step, gradient: &[f32]) -> Result<bool> {
         let Some(decay) = self.decay else { return Ok(true) };
         if self.moments.len() != step.moments {
@@ -279,51 +281,51 @@ impl Parameter {
     }
 }
 
-/// The parameters of a location, by number.
+/// Parameters of a location, by number.
 #[derive(Debug, Default)]
 pub(crate) struct Parameters {
-    /// Versions that are kept.
+    /// Number of versions that are stored.
     kept: usize,
     all: BTreeMap<u32, Parameter>,
 }
 
 impl Parameters {
-    /// No parameters, of which `kept` versions are to be kept.
+    /// Creates an empty set of parameters, of which `kept` versions are stored.
     pub(crate) fn new(kept: usize) -> Self {
         Self { kept, all: BTreeMap::new() }
     }
 
-    /// Changes the number of versions that are kept.
+    /// Sets the number of versions that are stored.
     pub(crate) fn keep(&mut self, kept: usize) {
         self.kept = kept;
     }
 
-    /// Number of parameters.
+    /// Returns the number of parameters.
     pub(crate) fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// All parameters by number.
+    /// Returns all parameters with their numbers.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Parameter)> {
         self.all.iter().map(|(number, parameter)| (*number, parameter))
     }
 
-    /// All parameters, in the order of their numbers.
+    /// Returns all parameters for changes, in the order of their numbers.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Parameter> {
         self.all.values_mut()
     }
 
-    /// A parameter.
+    /// Returns a parameter.
     pub(crate) fn get(&self, number: u32) -> Result<&Parameter> {
         self.all.get(&number).ok_or_else(|| missing(number))
     }
 
-    /// A parameter, to change it.
+    /// Returns a parameter for changes.
     pub(crate) fn get_mut(&mut self, number: u32) -> Result<&mut Parameter> {
         self.all.get_mut(&number).ok_or_else(|| missing(number))
     }
 
-    /// The parameter of a use.
+    /// Returns the parameter of a use.
     pub(crate) fn of_use(&self, number: u32) -> Result<&Parameter> {
         self.all.values().find(|parameter| parameter.uses.contains(&number)).ok_or_else(|| missing(number))
     }
@@ -333,7 +335,7 @@ impl Parameters {
         self.all.insert(number, parameter);
     }
 
-    /// Takes values of a version for a parameter, which is added if it is not here.
+    /// Sets the values of a version for a parameter, which is added if it is not here.
     pub(crate) fn take(
         &mut self,
         number: u32,
@@ -349,7 +351,7 @@ impl Parameters {
         Ok(())
     }
 
-    /// Removes all parameters but `stay`.
+    /// Removes all parameters except `stay`.
     pub(crate) fn retain(&mut self, stay: &[u32]) {
         self.all.retain(|number, _| stay.contains(number));
     }
@@ -363,8 +365,8 @@ impl Parameters {
         })
     }
 
-    /// Updates a parameter with the sum of a round's gradients. Returns whether the gradient's
-    /// values are finite.
+    /// Updates a parameter with the gradient sum of a round. Returns true if the values of the
+    /// gradient are finite.
     pub(crate) fn update(
         &mut self,
         sums: &GradientSums,
@@ -383,7 +385,7 @@ impl Parameters {
         updated?
     }
 
-    /// Bytes of all values and moments.
+    /// Returns the bytes of all values and moments.
     pub(crate) fn bytes(&self) -> u64 {
         self.all.values().map(Parameter::bytes).sum()
     }
@@ -401,7 +403,8 @@ fn squares(sum: f64, gradient: &[f32], columns: usize) -> f64 {
     values.fold(sum, |sum, &value| sum + f64::from(value) * f64::from(value))
 }
 
-/// The factor by which an optimiser multiplies gradients of `norm`. `None`: they stay as they are.
+/// Returns the factor by which an optimiser multiplies gradients of `norm`. If `None`, they are not
+/// scaled.
 pub(crate) fn clip_factor(optimiser: &Optimiser, norm: Option<f64>) -> Option<f32> {
     let factor = optimiser.clip_norm? / (norm? + EPSILON);
     (factor < 1.0).then_some(factor as f32)
@@ -472,7 +475,7 @@ mod tests {
         let half = (2.5 / (5.0 + 1e-6)) as f32;
         let wanted = vec![half, -2.0 * half, 2.0 * half, 1.5];
         assert_eq!(clipped(&[TALL, WIDE], Some(2.5), Some(1.5)), (Some(5.0), wanted));
-        // An infinite value is one that is too large, as PyTorch has it.
+        // An infinite value is clipped like any large value, as in PyTorch.
         let wanted = (None, vec![1.5, -1.5]);
         assert_eq!(clipped(&[(1, 2, &[f32::INFINITY, f32::NEG_INFINITY])], None, Some(1.5)), wanted);
     }
@@ -480,7 +483,7 @@ mod tests {
     #[test]
     fn the_ends_of_f32() {
         assert_eq!(clipped(&[(1, 4, &[0.0; 4])], Some(1e-30), None), (Some(0.0), vec![0.0; 4]));
-        // A sum of squares far above f32 is a norm all the same.
+        // A sum of squares far above the range of f32 still gives a norm.
         let (norm, large) = clipped(&[(1, 1, &[f32::MAX]), (1, 1, &[f32::MAX])], Some(1.0), None);
         assert!((norm.unwrap() / (f64::from(f32::MAX) * std::f64::consts::SQRT_2) - 1.0).abs() < 1e-15);
         assert!(large.iter().all(|v| (v - std::f32::consts::FRAC_1_SQRT_2).abs() < 1e-6), "{large:?}");

@@ -10,7 +10,7 @@ pub(crate) enum Rule {
 }
 
 impl Rule {
-    /// The rule of step number `step`, from 1, at learning rate `lr`.
+    /// Creates the rule of step number `step`, from 1, at learning rate `lr`.
     pub(crate) fn new(algorithm: Algorithm, lr: f64, step: u32) -> Self {
         match algorithm {
             Algorithm::Sgd { momentum, nesterov } => {
@@ -33,7 +33,7 @@ impl Rule {
         }
     }
 
-    /// Moves a parameter's values by its gradient.
+    /// Updates a parameter's values with its gradient.
     pub(crate) fn step(
         &self,
         decay: f32,

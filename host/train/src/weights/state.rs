@@ -1,4 +1,5 @@
-//! The state of the weights between two epochs: what the next step depends on besides gradients.
+//! The state of the weights between two epochs, on which the next step depends in addition to
+//! gradients.
 
 use eciton_plan::Version;
 use eciton_tensor::{Buffer, stride_for};
@@ -6,24 +7,24 @@ use eciton_tensor::{Buffer, stride_for};
 use super::{Parameter, Weights, internal};
 use crate::error::{Result, at};
 
-/// Of each parameter its values and the optimiser's moments (all row-major without padding), and
-/// the steps taken. Random numbers are functions of seed, purpose and epoch, so no generator has a
+/// Values and optimiser moments of each parameter (all row-major without padding), and the number
+/// of steps taken. Random numbers are functions of seed, purpose and epoch, so no generator has a
 /// state.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct WeightState {
-    /// Optimiser steps taken: what Adam's bias correction counts.
+    /// Number of optimiser steps taken, which Adam's bias correction uses.
     pub steps: u32,
     pub values: Vec<Vec<f32>>,
-    /// The values before the last step, where the next round reads these (`2bw`).
+    /// Values before the last step, if the next round reads them (`2bw`).
     pub before: Option<Vec<Vec<f32>>>,
-    /// Means of gradients, or momenta.
+    /// First moments: means of gradients, or momenta.
     pub first: Vec<Vec<f32>>,
-    /// Means of their squares; zeros where the optimiser has none.
+    /// Second moments: means of squared gradients, or zeros if the optimiser has none.
     pub second: Vec<Vec<f32>>,
 }
 
 impl Weights {
-    /// The state after the last step.
+    /// Returns the state after the last step.
     pub(crate) fn state(&self) -> Result<WeightState> {
         let (values, steps) = (self.all_values()?, self.steps());
         let [first, second] = [0, 1].map(|moment| self.moments(moment));
@@ -31,19 +32,19 @@ impl Weights {
         Ok(WeightState { steps, values, before, first: first?, second: second? })
     }
 
-    /// Returns whether the values before the newest are there for the next round.
+    /// Returns true if the version before the newest is available for the next round.
     pub(crate) fn has_before(&self) -> bool {
         self.before().is_some()
     }
 
-    /// The version before the newest, if rounds read it and its values are there.
+    /// Returns the version before the newest, if rounds read it and its values are available.
     fn before(&self) -> Option<Version> {
         let before = self.newest.0.checked_sub(1).map(Version).filter(|_| self.delayed);
         before.filter(|version| self.held.contains_key(version))
     }
 
-    /// A moment of all parameters, row-major without padding; zeros where the algorithm does not
-    /// have it.
+    /// Returns a moment of all parameters, row-major without padding. It is zeros if the algorithm
+    /// does not have the moment.
     fn moments(&self, moment: usize) -> Result<Vec<Vec<f32>>> {
         let of = |parameter: &Parameter| match parameter.moments().get(moment) {
             Some(moment) => moment.to_vec().map_err(at("parameters")),
@@ -52,9 +53,9 @@ impl Weights {
         self.parameters.iter().map(|(_, parameter)| of(parameter)).collect()
     }
 
-    /// Continues from a state. It must have as many parameters, each of as many values.
+    /// Restores a state. It must have the same parameters, each with the same number of values.
     pub(crate) fn restore(&mut self, state: &WeightState) -> Result<()> {
-        // A step is a version.
+        // Each step makes one version.
         let version = Version(u64::from(state.steps));
         self.begin(version)?;
         let before = version.0.checked_sub(1).map(Version).zip(state.before.as_ref());
@@ -80,7 +81,7 @@ impl Weights {
     }
 }
 
-/// Rows without their padding.
+/// Returns rows without their padding.
 pub(super) fn packed(columns: usize, padded: &[f32]) -> Vec<f32> {
     padded.chunks(stride_for(columns).max(1)).flat_map(|row| row.iter().take(columns).copied()).collect()
 }

@@ -28,7 +28,7 @@ pub(crate) struct GradientSums {
 }
 
 impl GradientSums {
-    /// Sums of `tops`, left to right, of which each interval has `nodes`.
+    /// Creates sums of `tops`, left to right. `nodes` are the nodes of each interval.
     ///
     /// # Errors
     /// [`eciton_types::Error::Cover`] if the nodes do not cover each top exactly.
@@ -56,14 +56,15 @@ impl GradientSums {
         self.tops.iter().map(|_| Summing::default()).collect()
     }
 
-    /// Indices of an interval's nodes among all nodes. `None` if there is no such interval.
+    /// Returns the indices of an interval's nodes among all nodes, or `None` if there is no such
+    /// interval.
     pub(crate) fn nodes(&self, interval: IntervalId) -> Option<Range<usize>> {
         Some(*self.firsts.get(interval.index())?..*self.firsts.get(interval.index() + 1)?)
     }
 
-    /// Adds an interval's parts to the sum of a use, and returns the buffers that are not needed
-    /// any more. The sums take the buffers of some parts over and write into them. Parts that came
-    /// before are left out: a step that is done again makes the same bits.
+    /// Adds an interval's parts to the sum of a use, and returns the buffers that are no longer
+    /// needed. The sums reuse the buffers of some parts. Parts that arrived before are ignored,
+    /// because a repeated step makes the same bits.
     ///
     /// # Errors
     /// An unknown interval, another number of parts, parts of another length.
@@ -105,7 +106,7 @@ impl GradientSums {
         Ok(())
     }
 
-    /// Returns whether the sum of a top is complete.
+    /// Returns true if the sum of a top is complete.
     pub(crate) fn has(&self, of: (u32, u32), top: usize) -> bool {
         let sums = self.sums.get(&of).and_then(|sums| sums.get(top)).zip(self.tops.get(top));
         sums.is_some_and(|(sum, (combine, _))| sum.whole(combine).is_ok())
@@ -146,7 +147,7 @@ impl GradientSums {
         Ok(then(&total))
     }
 
-    /// The sum of a use over all tops.
+    /// Returns the sum of a use over all tops.
     fn total(&self, of: (u32, u32)) -> Result<Vec<f32>, String> {
         let mut all = Vec::new();
         for top in 0..self.tops.len() {
@@ -164,7 +165,7 @@ impl GradientSums {
         over.flat_map(|(_, sums)| sums).flat_map(Summing::buffers).collect()
     }
 
-    /// Bytes of all sums and of the parts that wait.
+    /// Returns the bytes of all sums and of the waiting parts.
     pub(crate) fn bytes(&self) -> u64 {
         self.sums.values().flatten().map(Summing::bytes).sum()
     }
@@ -186,15 +187,15 @@ struct Summing {
 enum Level {
     /// Nothing has been added.
     Started,
-    /// One part has come, and 0 has not been added to it yet (which turns -0 into 0).
+    /// One part has arrived, and 0 has not been added to it yet (which turns -0 into 0).
     One(Buffer),
     /// The sum.
     Sum(Buffer),
 }
 
 impl Level {
-    /// Adds a part or the sum of the level below. Returns the buffer of the one that is not needed
-    /// any more: the first part's buffer becomes that of the sum.
+    /// Adds a part or the sum of the level below. Returns the buffer that is no longer needed: the
+    /// first part's buffer becomes that of the sum.
     fn add(self, part: Buffer) -> Result<(Self, Option<Buffer>), String> {
         let (sum, raw) = match self {
             Self::Started => return Ok((Self::One(part), None)),
@@ -217,7 +218,7 @@ impl Level {
         Ok((Self::Sum(sum), Some(part)))
     }
 
-    /// Adds 0 to a part that is alone.
+    /// Adds 0 to a single part.
     fn finish(self) -> Result<Self, String> {
         let Self::One(sum) = self else { return Ok(self) };
         let mut values = sum.write(0..sum.rows()).map_err(said)?;
@@ -235,14 +236,14 @@ impl Level {
 }
 
 impl Summing {
-    /// Returns whether a part has come.
+    /// Returns true if a part has arrived.
     fn has(&self, index: usize, combine: &Combine) -> bool {
         let is_added = |step: &Sum| matches!(step, Sum::AddPartial { partial, .. } if *partial == index);
         let before = combine.steps().get(..self.done).unwrap_or_default();
         before.iter().any(is_added) || self.waiting.contains_key(&index)
     }
 
-    /// Takes part number `index`. Moves buffers that are not needed any more to `free`.
+    /// Adds part number `index`. Moves buffers that are no longer needed to `free`.
     fn put(
         &mut self,
         index: usize,
@@ -274,7 +275,7 @@ impl Summing {
         Ok(())
     }
 
-    /// A whole sum that was computed elsewhere.
+    /// Creates a complete sum that was computed elsewhere.
     fn made(whole: Buffer, combine: &Combine) -> Self {
         let mut made = Self { done: combine.steps().len(), ..Self::default() };
         match made.done {
@@ -284,7 +285,7 @@ impl Summing {
         made
     }
 
-    /// The whole sum.
+    /// Returns the complete sum.
     fn whole(&self, combine: &Combine) -> Result<&Buffer, String> {
         let (done, all) = (self.done, combine.steps().len());
         let whole = match self.levels.get(&combine.level()) {
@@ -295,7 +296,7 @@ impl Summing {
         whole.ok_or_else(|| format!("{done} of {all} additions are done"))
     }
 
-    /// All of its buffers.
+    /// Returns all of its buffers.
     fn buffers(self) -> impl Iterator<Item = Buffer> {
         self.waiting.into_values().chain(self.levels.into_values().filter_map(Level::buffer))
     }

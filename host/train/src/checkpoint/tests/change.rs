@@ -1,4 +1,5 @@
-//! What has changed since a run began, who else is at it, and what was left behind.
+//! Tests of resuming after changes, with concurrent processes, and with files left by killed
+//! processes.
 
 use super::*;
 

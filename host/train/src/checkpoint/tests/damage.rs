@@ -72,7 +72,8 @@ fn several_damages_at_once_are_errors_too() {
     }
 }
 
-/// Which epoch of which seed a folder would go on from.
+/// Returns the seed and epoch at which a folder would be resumed, and the number of damaged
+/// checkpoints.
 fn goes_on_from(scene: &Scene) -> (u64, u32, usize) {
     let found = scene.find().unwrap();
     (found.point.mark.seed, found.point.mark.epoch, found.damaged.len())

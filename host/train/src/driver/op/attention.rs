@@ -1,4 +1,4 @@
-//! Attention on its way: sums over neighbours with weights that rows say.
+//! Attention on the host: sums over neighbours with weights that are computed from rows.
 
 use eciton_exec::Work;
 use eciton_gather::attention::{Attention as Sums, Drops, Heads};
@@ -9,7 +9,7 @@ use super::{Numbers, On, Operator, host, unknown, with_sources};
 use crate::error::Result;
 use crate::relation::Lists;
 
-/// The stream of an attention's random numbers: 0 is that of its layer's kernel.
+/// Stream of the random numbers of attention. Stream 0 belongs to the kernel of its layer.
 const STREAM: u32 = 1;
 
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(super) fn open(operation: &Operation) -> Result<Box<dyn Operator>> {
     Ok(Box::new(Attention { layer: operation.layer, settings }))
 }
 
-/// What a step's sums take along.
+/// Lists, heads and dropout that the sums of a step own while they run.
 struct Along {
     lists: Lists,
     vertices: Option<Numbers>,

@@ -1,4 +1,4 @@
-//! Edge kernels on their way: lists of edges for a kernel.
+//! Edge kernels on the host: neighbour lists for a kernel.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::edge_data::KnownEdges;
 use crate::error::{Error, Result, at};
 use crate::relation;
 
-/// The lists of an interval's rows.
+/// Neighbour lists of the rows of an interval.
 struct Lists {
     lists: relation::Lists,
-    /// True if the kernel is told what is known of edges.
+    /// True if the kernel reads the edge features.
     told: bool,
     with_self: bool,
     vertices: Option<Numbers>,
@@ -40,13 +40,13 @@ impl Lists {
         self.lists.edges.features.as_ref()
     }
 
-    /// The user's vertex of a row of vertices.
+    /// Returns the vertex, as the user numbers it, of a row of vertices.
     fn user_vertex(&self, row: u32) -> u32 {
         let numbers = self.vertices.as_ref().map(Numbers::of_rows);
         numbers.and_then(|numbers| numbers.get(row as usize).copied()).unwrap_or(row)
     }
 
-    /// The row that an own row is among all of them.
+    /// Returns the index of an own row among all rows.
     fn number(&self, own: usize) -> u32 {
         // A graph has fewer than 2^32 vertices.
         (self.rows.start + own) as u32
@@ -90,7 +90,7 @@ impl EdgeLists for Lists {
 struct Edges {
     draw: u32,
     along: Along,
-    /// Values of a target's row.
+    /// Number of values in a row of a target.
     target: u32,
 }
 
@@ -100,8 +100,8 @@ pub(super) fn open(operation: &Operation, along: Along) -> Box<dyn Operator> {
 }
 
 impl Edges {
-    /// Rows of own ends. Those of graphs as targets are zeros: kernel `maximum`, which reads graphs
-    /// out, reads none.
+    /// Returns the rows of own ends. If graphs are the targets, these rows are zeros, because
+    /// kernel `maximum`, which reads graphs out, does not read them.
     fn own(&self, on: &On<'_>, kind: EdgeKind, call: &mut Building) -> Result<Vec<Operand>> {
         let mut own = Vec::new();
         if self.along.over == Over::Graphs && kind != EdgeKind::Sources {

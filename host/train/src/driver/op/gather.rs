@@ -1,4 +1,4 @@
-//! Gather on its way: sums over the rows that a relation lists.
+//! Gather on the host: sums over the rows that a relation lists.
 
 use std::sync::Arc;
 
@@ -76,7 +76,7 @@ impl Operator for Gather {
                         Sums::new(neighbours, Reduce::Sum).weighted(weights).with_self()
                     }
                     (Normalisation::Mean, false) => Sums::new(neighbours, Reduce::Mean),
-                    // Each target's share of the gradient, then the sum over targets.
+                    // Divides the gradient of each target, then sums over targets.
                     (Normalisation::Mean, true) => {
                         Sums::new(neighbours, Reduce::Sum).with_source_scale(&factors)
                     }

@@ -1,4 +1,4 @@
-//! Vertex kernels on their way: calls on an interval's own rows.
+//! Vertex kernels on the host: calls on the own rows of an interval.
 
 use eciton_exec::Work;
 use eciton_kernel::{CallStep, Kind, Labelled, VertexCall};

@@ -1,4 +1,4 @@
-//! The loss of links on its way: pairs of an interval's rows with rows of all.
+//! Link loss on the host: pairs of the rows of an interval with rows of all intervals.
 
 use eciton_exec::Work;
 use eciton_graph::pairs::Pairs;

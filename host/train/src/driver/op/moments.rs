@@ -1,9 +1,9 @@
-//! Norms by moments of all rows: the work of their steps, whatever the arithmetic.
+//! Norms by moments of all rows: the work of their steps, for any arithmetic.
 //!
-//! Moments over all rows are computed once for all intervals that read the same rows, by the first of
-//! them, row by row in f64: they have one value for any cut. An interval's backward uses the moments that
-//! its forward used. Where rounds run apart, other intervals' rows are as old as the bound allows, and
-//! each interval has moments of its own.
+//! The first interval that reads a set of rows computes their moments for all intervals that read
+//! them. It adds row by row in f64, so the moments are the same for any cut into intervals. The
+//! backward step of an interval uses the moments of its forward step. If rounds overlap, the rows
+//! of other intervals are as old as the bound allows, and each interval has moments of its own.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -17,18 +17,19 @@ use super::{On, Operator, host};
 use crate::driver::rows::Lease;
 use crate::error::{Error, Result};
 
-/// Which rows are reduced: of which pass, by which step of which round, and how old by interval.
+/// Key of the rows that are reduced: pass, stage, round, and the age of the rows of each interval.
 #[derive(Debug, PartialEq, Eq)]
 struct Which {
     pass: u32,
     stage: u16,
     round: Round,
     ages: Option<Vec<u8>>,
-    /// Of a part of a batch, whose rows are its own.
+    /// Micro-batch whose own rows are reduced. If `None`, all rows are.
     part: Option<IntervalId>,
 }
 
-/// What a step's first interval computes for all of them. A value lives as long as a step holds it.
+/// Values that the first interval of a step computes for all intervals. A value lives as long as a
+/// step holds it.
 #[derive(Debug)]
 struct Shared<T>(RefCell<Vec<(Which, Weak<OnceLock<T>>)>>);
 
@@ -51,10 +52,11 @@ impl<T> Shared<T> {
     }
 }
 
-/// The moments of an interval's round.
+/// Moments of an interval in a round.
 type Own<M> = ((Round, IntervalId), Arc<OnceLock<M>>);
 
-/// The pieces' rows as f32, which is how they are stored ([`eciton_plan::Buffers::format`]).
+/// Returns the rows of the pieces as f32, the format in which they are stored
+/// ([`eciton_plan::Buffers::format`]).
 fn views(pieces: &[(Range<usize>, Lease)]) -> std::result::Result<Vec<(usize, View<'_>)>, String> {
     let mut views = Vec::with_capacity(pieces.len());
     for (rows, lease) in pieces {
@@ -66,38 +68,39 @@ fn views(pieces: &[(Range<usize>, Lease)]) -> std::result::Result<Vec<(usize, Vi
     Ok(views)
 }
 
-/// Rows of one interval, which lie in one piece.
+/// Returns the rows of one interval, which are in one piece.
 fn part<'a>(views: &[(usize, View<'a>)], rows: &Range<usize>) -> std::result::Result<View<'a>, String> {
     let inside = |(start, view): &&(usize, View<'a>)| *start <= rows.start && rows.end <= start + view.rows();
     let (start, view) = views.iter().find(inside).ok_or("an interval's rows are not in one piece")?;
     Ok(view.slice(rows.start - start, rows.len()))
 }
 
-/// The rows of all pieces, in order.
+/// Iterates over the rows of all pieces, in order.
 fn all<'v>(views: &'v [(usize, View<'v>)]) -> impl Iterator<Item = &'v [f32]> {
     views.iter().flat_map(|(_, view)| (0..view.rows()).map(move |i| view.row(i)))
 }
 
-/// The arithmetic of a norm by moments of all rows, in `eciton_tensor::ops`.
+/// Arithmetic of a norm by moments of all rows, in `eciton_tensor::ops`.
 pub(super) trait Arithmetic: std::fmt::Debug + 'static {
-    /// What forward takes of all rows.
+    /// Moments of all rows, for the forward step.
     type Moments: std::fmt::Debug + Send + Sync;
-    /// What backward takes of all rows that [`Arithmetic::turn`] made.
+    /// Means over all rows that [`Arithmetic::turn`] wrote, for the second backward step.
     type Means: std::fmt::Debug + Send + Sync;
 
-    /// Of all rows, which may be read several times.
+    /// Computes the moments of all rows. It may read `rows` several times.
     fn moments<'a, I: Iterator<Item = &'a [f32]>>(columns: usize, rows: impl Fn() -> I) -> Self::Moments;
 
-    /// Forward: an interval's output of its input.
+    /// Runs the forward step: computes the output of an interval from its input.
     fn normalise(moments: &Self::Moments, input: View<'_>, output: &mut ViewMut<'_>);
 
-    /// The first step backward: by row, the gradient and what else a mean is taken of.
+    /// Runs the first backward step: writes for each row the gradient and the other values whose
+    /// means are needed.
     fn turn(output: View<'_>, gradient: View<'_>, turned: &mut ViewMut<'_>);
 
-    /// Of all turned rows.
+    /// Computes the means over all rows that [`Arithmetic::turn`] wrote.
     fn means<'a>(columns: usize, turned: impl Iterator<Item = &'a [f32]>) -> Self::Means;
 
-    /// The second step backward: an interval's gradient of its input.
+    /// Runs the second backward step: computes the gradient of an interval's input.
     fn backward(
         of: (&Self::Moments, &Self::Means),
         output: View<'_>,
@@ -110,7 +113,7 @@ pub(super) trait Arithmetic: std::fmt::Debug + 'static {
 struct OverRows<A: Arithmetic> {
     moments: Shared<A::Moments>,
     means: Shared<A::Means>,
-    /// The moments that an interval used forward: its backward uses them as well.
+    /// Moments that the forward step of each interval used, for its backward step.
     own: RefCell<Vec<Own<A::Moments>>>,
 }
 
@@ -158,7 +161,8 @@ impl<A: Arithmetic> Operator for OverRows<A> {
                 let moments = self.moments.of(which());
                 if on.stages.training {
                     let mut own = self.own.borrow_mut();
-                    // A layer behind nothing trained has no backward, which would take these.
+                    // A layer without a trained layer before it has no backward step that would
+                    // remove these.
                     own.retain(|((_, known), _)| *known != interval);
                     own.push(((round, interval), moments.clone()));
                 }

@@ -1,4 +1,4 @@
-//! Norms over rows on their way: the steps of [`moments`] with the arithmetic of each norm.
+//! Norms over rows on the host: the steps of [`moments`] with the arithmetic of each norm.
 
 use eciton_plan::Operation;
 use eciton_tensor::{View, ViewMut, ops};
@@ -7,7 +7,7 @@ use super::Operator;
 use super::moments::{self, Arithmetic};
 use crate::error::Result;
 
-/// The operator `$open` of a norm, whose arithmetic is the module of its name.
+/// Defines the operator `$open` of a norm, whose arithmetic is the module of the same name.
 macro_rules! norm {
     ($name:ident, $open:ident) => {
         #[derive(Debug)]

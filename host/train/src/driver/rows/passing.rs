@@ -1,7 +1,7 @@
-//! Rows that pass: each interval's lie in a place of their own until they are taken out.
+//! Rows that are stored only until they are taken, in one buffer for each interval.
 //!
-//! There are as many places as intervals whose rows are written or not yet taken: as many steps as are
-//! under way.
+//! The number of buffers is the number of intervals whose rows are written and not yet taken: one
+//! for each step in flight.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -11,12 +11,12 @@ use eciton_tensor::{Buffer, WriteRows};
 
 use crate::error::{Error, Result, at};
 
-/// One slot's places.
+/// Buffers of one slot.
 #[derive(Debug)]
 pub(super) struct Passing {
     pub(super) slot: SlotId,
     width: usize,
-    /// Rows of a place.
+    /// Number of rows in a buffer.
     longest: usize,
     used: RefCell<BTreeMap<IntervalId, Buffer>>,
     free: RefCell<Vec<Buffer>>,
@@ -28,7 +28,7 @@ impl Passing {
         Self { slot, width: width as usize, longest, used, free }
     }
 
-    /// An interval's first rows, to write.
+    /// Leases the first rows of an interval for writing.
     pub(super) fn write(&self, interval: IntervalId, rows: usize) -> Result<WriteRows> {
         let mut used = self.used.borrow_mut();
         let place = match used.remove(&interval).or_else(|| self.free.borrow_mut().pop()) {
@@ -40,7 +40,7 @@ impl Passing {
         lease
     }
 
-    /// An interval's place, which is nobody's then.
+    /// Takes the buffer of an interval out of the store.
     pub(super) fn take(&self, interval: IntervalId) -> Result<Buffer> {
         let place = self.used.borrow_mut().remove(&interval);
         place.ok_or_else(|| {
@@ -48,12 +48,12 @@ impl Passing {
         })
     }
 
-    /// A place to use again.
+    /// Returns a buffer to the store, to use again.
     pub(super) fn give_back(&self, place: Buffer) {
         self.free.borrow_mut().push(place);
     }
 
-    /// Whatever is there is nobody's. A place that a late attempt still writes is let go of.
+    /// Releases the buffers of all intervals. A buffer that a late attempt still writes is dropped.
     pub(super) fn forget(&self) {
         let places = std::mem::take(&mut *self.used.borrow_mut()).into_values();
         let idle = places.filter(|place| place.write(0..self.longest).is_ok());
@@ -84,7 +84,7 @@ mod tests {
         assert!(passing.write(IntervalId(29), 8).is_err());
         leases.pop();
         drop(passing.write(IntervalId(29), 8).unwrap());
-        // Interval 28's place is still written.
+        // The buffer of interval 28 is still being written.
         passing.forget();
         assert_eq!((passing.used.borrow().len(), passing.free.borrow().len()), (0, 2));
     }

@@ -1,4 +1,4 @@
-//! Memory of rows, and leases of some of them.
+//! Row buffers, and leases of ranges of rows.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ pub(super) enum Stored {
     Bf16(HalfBuffer),
 }
 
-/// Some of them, to read.
+/// Lease of a range of rows for reading.
 #[derive(Debug)]
 pub(crate) enum Lease {
     F32(ReadRows),
@@ -25,7 +25,7 @@ pub(crate) enum Lease {
 }
 
 impl Lease {
-    /// The rows, as a gather reads them.
+    /// Returns the rows in the form that a gather reads.
     pub(crate) fn rows(&self) -> Rows<'_> {
         match self {
             Self::F32(lease) => lease.view().into(),
@@ -43,7 +43,7 @@ impl From<Lease> for Matrix {
     }
 }
 
-/// Some of them, to write.
+/// Lease of a range of rows for writing.
 #[derive(Debug)]
 pub(crate) enum WriteLease {
     F32(WriteRows),
@@ -51,7 +51,7 @@ pub(crate) enum WriteLease {
 }
 
 impl WriteLease {
-    /// The rows as a kernel's target, each of these extents.
+    /// Converts the lease into a kernel target whose rows have these extents.
     pub(crate) fn target(self, extents: Vec<u32>) -> Target {
         match self {
             Self::F32(rows) => Target::Rows { rows, extents },

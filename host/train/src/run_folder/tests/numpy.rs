@@ -3,7 +3,7 @@
 use super::*;
 use std::process::Command;
 
-/// What the README tells a user to write, and then some.
+/// Code from the README for reading a run with NumPy, with additional checks.
 const SCRIPT: &str = r#"
 import hashlib, json, struct, sys
 import numpy as np
