@@ -19,7 +19,7 @@ use clap::{Parser, Subcommand};
     arg_required_else_help = true
 )]
 pub(crate) struct Arguments {
-    /// What to do.
+    /// Command to run.
     #[command(subcommand)]
     pub(crate) command: Command,
 
@@ -44,11 +44,11 @@ pub(crate) enum Command {
     Tune(crate::tune::Arguments),
     /// Do one job of a sweep that a batch system launches: in any container, with any S3-compatible store
     Job(crate::job::Arguments),
-    /// What a training would do and hold, without training: takes what `train` takes
+    /// Report the work and memory of a training without running it; takes the options of `train`
     Plan(Box<crate::plan::Arguments>),
     /// Seconds and dollars of a training, sweep or prediction on functions and elsewhere, before it runs
     Cost(Box<crate::cost::Arguments>),
-    /// What each stage of a model takes on this machine, a call and a row: for `plan --measured`
+    /// Measure each stage of a model on this machine, per call and per row, for `plan --measured`
     Profile(Box<crate::profile::Arguments>),
     /// Go on with a run that was killed, from its last checkpoint
     Resume(crate::resume::Arguments),
@@ -81,7 +81,7 @@ pub(crate) enum Command {
     Prove(Box<crate::prove::Command>),
     /// Remove what a run has left in its deployment's bucket
     Clean(crate::clean::Arguments),
-    /// What this machine and installation offer
+    /// Report the capabilities of this machine and installation
     Doctor(crate::doctor::Arguments),
     /// One web page of a run: curves, confusion matrix, settings, memory, timeline, bill
     Report(crate::report::Arguments),

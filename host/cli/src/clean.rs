@@ -16,7 +16,7 @@ use crate::text::counted;
 pub(crate) struct Arguments {
     /// The run, as its summary names it
     run: String,
-    /// Where it ran: the deployment's name or file
+    /// Name or file of the deployment that ran it
     #[arg(long, value_name = "NAME|FILE", default_value = DEFAULT_STACK)]
     deployment: String,
     /// Print one JSON object

@@ -56,7 +56,7 @@ pub(crate) struct StatArguments {
     /// A data set's name, or a path to one
     #[arg(value_name = "DATASET|PATH")]
     source: String,
-    /// Which data set, where a folder holds several
+    /// Name of the data set, if a folder holds several
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// Column of a table that holds the labels [default: label, target, class or y, else the last column]

@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
     /// Concurrency set aside for each function, and its limit: none, auto (100 where the account has room), or a number
     #[arg(long, value_name = "N", default_value = "none")]
     reserve: Reserve,
-    /// Who is told of alarms and of the budget; AWS asks the address to confirm
+    /// E-mail address for alarms and the budget; AWS asks it to confirm
     #[arg(long, value_name = "ADDRESS")]
     email: Option<String>,
     /// Costs of the account in a month above which --email is told, in whole USD; 0 for no budget
@@ -52,7 +52,7 @@ pub(crate) struct Arguments {
     /// Make no alarms
     #[arg(long)]
     no_alarms: bool,
-    /// How long logs are kept, in days
+    /// Retention of logs, in days
     #[arg(long, value_name = "DAYS", default_value_t = 14)]
     log_days: u32,
     /// A kernel of yours, put into the bucket compiled and signed; may be repeated
@@ -64,10 +64,10 @@ pub(crate) struct Arguments {
     /// The key that signs kernels; made if it is not there [default: ~/.local/state/eciton/signing.key]
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// Where the package is put together [default: ~/.cache/eciton/deploy/STACK]
+    /// Folder in which the package is built [default: ~/.cache/eciton/deploy/STACK]
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
-    /// Where the deployment is written [default: ~/.config/eciton/deployments/STACK.json]
+    /// Deployment file to write [default: ~/.config/eciton/deployments/STACK.json]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Place of the runs' host, for the price of its bytes: home, region, zone (the functions') [default: as

@@ -34,7 +34,7 @@ pub(crate) struct OtherData {
     /// Other data than the run's: a data set's name, or a path to one
     #[arg(value_name = "DATA")]
     data: Option<String>,
-    /// Which data set, where a folder holds several
+    /// Name of the data set, if a folder holds several
     #[arg(long, value_name = "NAME", requires = "data")]
     name: Option<String>,
 }
@@ -47,7 +47,7 @@ impl OtherData {
     }
 }
 
-/// Whether a function does it.
+/// Option to run the work as a task of a function.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AsTask {
     /// Place of the work as one task of a function: emulated, or lambda (docs/SWEEPS.md)

@@ -20,11 +20,11 @@ pub(crate) struct Arguments {
     /// Tokens to write; each takes a forward pass over a whole sequence
     #[arg(long, value_name = "N", default_value_t = 200)]
     tokens: u32,
-    /// What scores are divided by before a token is drawn; 0 takes the likeliest
+    /// Temperature: scores are divided by it before a token is drawn; 0 takes the likeliest
     #[arg(long, value_name = "X", default_value_t = 0.8, value_parser = temperature,
         allow_negative_numbers = true)]
     temperature: f64,
-    /// What tokens are drawn from
+    /// Random seed
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     seed: u64,
     /// Print one JSON object

@@ -31,7 +31,7 @@ pub(crate) enum Command {
     Check(trial::CheckArguments),
     /// Time a component's functions on random rows
     Bench(trial::BenchArguments),
-    /// What a component says of itself: interfaces, attributes, and with --inputs what a layer reads, writes and learns
+    /// Describe a component: interfaces, attributes, and with --inputs a layer's inputs, outputs and parameters
     Inspect(inspect::Arguments),
     /// Pin components by digest in eciton-kernels.lock: runs then take these and no others
     Add(add::Arguments),

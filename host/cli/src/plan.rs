@@ -13,7 +13,7 @@ use crate::output::Output;
 use crate::text::{bytes, counted, grouped, seconds};
 use crate::{recipe, train};
 
-/// What `eciton plan` takes.
+/// Arguments of `eciton plan`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]

@@ -16,13 +16,13 @@ The file is a task profile (docs/SIMULATION.md), by which `eciton plan --measure
 Examples:  eciton profile digits --layers 6 --batch 512 --epochs 3 --file digits.json\n\
 \x20          eciton plan digits --layers 6 --batch 512 --micro 4 --lanes 3 --measured digits.json";
 
-/// What `eciton profile` takes.
+/// Arguments of `eciton profile`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     train: train::Arguments,
-    /// Where the profile is written
+    /// File to write the profile to
     #[arg(long, value_name = "FILE")]
     file: PathBuf,
     /// Parts of a batch, one run each

@@ -19,7 +19,7 @@ Prices and times come from infra/cloud.toml, or the file that ECITON_CLOUD names
 Examples:  eciton reproduce dorylus\n\
 \x20          eciton reproduce dorylus --json";
 
-/// What `eciton reproduce` takes.
+/// Arguments of `eciton reproduce`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {

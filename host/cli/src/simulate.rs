@@ -33,7 +33,7 @@ Examples:  eciton simulate --shape reddit-small --functions 0\n\
 \x20          eciton simulate --vertices 1e6 --edges 5e7 --features 100 --hosts 2 --functions 50 --json\n\
 \x20          eciton simulate --pipeline gpt-1.3b --lanes 16 --lost 0.2 --hours 2";
 
-/// What `eciton simulate` takes.
+/// Arguments of `eciton simulate`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
@@ -68,19 +68,19 @@ pub(crate) struct Arguments {
     /// Vertex intervals of the whole graph [default: twice as many as functions and cores, at most 4,096]
     #[arg(long, value_name = "N", help_heading = "Run")]
     intervals: Option<u32>,
-    /// What intervals wait for
+    /// Synchronisation of intervals
     #[arg(long, value_enum, default_value_t = ModeName::Pipe, help_heading = "Run")]
     mode: ModeName,
-    /// How many epochs an interval may be ahead of the slowest, with --mode async
+    /// Maximum number of epochs that an interval may be ahead of the slowest, with --mode async
     #[arg(long, value_name = "S", default_value_t = 0, help_heading = "Run")]
     staleness: u32,
-    /// Which weights an epoch reads [default: stash with --mode async, else latest]
+    /// Weight version that an epoch reads [default: stash with --mode async, else latest]
     #[arg(long, value_enum, value_name = "WHICH", help_heading = "Run")]
     weights: Option<WeightsName>,
-    /// So many of the last epochs read no older rows, with --mode async
+    /// Number of last epochs that read no older rows, with --mode async
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Run")]
     synchronous_last: u32,
-    /// What random numbers grow from
+    /// Random seed
     #[arg(long, value_name = "SEED", default_value_t = 0, help_heading = "Run")]
     seed: u64,
     /// A task profile (JSON, docs/SIMULATION.md) in place of the built-in one
@@ -107,10 +107,10 @@ pub(crate) struct Arguments {
     /// [default: the shape's]
     #[arg(long, value_name = "N|auto", value_parser = FunctionCount::parse, help_heading = "Functions")]
     functions: Option<FunctionCount>,
-    /// Who does tensor steps: functions, or first cores that have nothing else to do
+    /// Placement of tensor steps: functions, or idle cores first
     #[arg(long, value_enum, default_value_t = PlacementName::Functions, help_heading = "Functions")]
     placement: PlacementName,
-    /// How tasks travel: as Eciton does, or over connections from functions to hosts
+    /// Transport of tasks: as Eciton does, or connections from functions to hosts
     #[arg(long, value_enum, default_value_t = TransportName::Auto, help_heading = "Functions")]
     transport: TransportName,
     /// Memory of a function, MB; 1,769 are one vCPU

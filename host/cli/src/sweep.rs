@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     /// Trainings at once, with one thread each where there are several [default: one a core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) workers: Option<u32>,
-    /// Where trials are trained: local, emulated (real functions behind a stand-in for AWS), lambda; a function trains
+    /// Executor of the trials: local, emulated (real functions behind a stand-in for AWS), lambda; a function trains
     /// a whole trial. jobs writes the trials to --store for `eciton job`, which a batch system launches, and collects
     /// the answers [default: local]
     #[arg(long, value_name = "WHERE", help_heading = "Functions")]

@@ -14,14 +14,14 @@ use crate::run_name::RunName;
 use crate::sweep::{FUNCTIONS, RECORD, told_spent};
 use crate::{interrupt, recipe, summary, text};
 
-/// What `eciton train` takes. What stands for a key of a recipe is kept as text: the plan reads it.
+/// Arguments of `eciton train`. Values of recipe keys stay text, which the plan parses.
 #[derive(Debug, Default, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
     /// A data set's name, a path to one, or a recipe (.toml) [default: cora]
     #[arg(value_name = "DATASET|PATH|RECIPE.toml")]
     pub(crate) what: Option<String>,
-    /// Which data set, where a folder holds several
+    /// Name of the data set, if a folder holds several
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
 
@@ -36,12 +36,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TYPE")]
     pub(crate) task: Option<String>,
 
-    /// Which labelled rows train, validate and test (of many graphs: which graphs): random:0.6/0.2/0.2,
+    /// Split of the labelled rows (or graphs) into training, validation and test: random:0.6/0.2/0.2,
     /// stratified:0.6/0.2/0.2 (of each class), per-class:20/500/1000 (20 of each class train; .../rest: all others
     /// test), folds:5/0 (fold 0 of 5 tests, the next validates), stratified-folds:5/0 [default: the data set's own]
     #[arg(long, value_name = "RULE")]
     pub(crate) split: Option<String>,
-    /// What --split draws from, for all seeds [default: 0]
+    /// Random seed of --split, for all seeds [default: 0]
     #[arg(long, value_name = "SEED", allow_negative_numbers = true)]
     pub(crate) split_seed: Option<String>,
     /// Rows of a sequence, which stay together; a file of no known layout is then a text, and its tokens are
@@ -61,8 +61,8 @@ pub(crate) struct Arguments {
     /// Dropout on every layer's input [default: 0.5]
     #[arg(long, value_name = "P", allow_negative_numbers = true, help_heading = "Model")]
     pub(crate) dropout: Option<String>,
-    /// What the rows of each class count in the loss: balanced (the rarer, the more), or "[1, 2.5, ...]", a number a
-    /// class [default: all the same]
+    /// Loss weight of each class: balanced (rarer classes weigh more), or "[1, 2.5, ...]", a number per class
+    /// [default: all equal]
     #[arg(long, value_name = "balanced|LIST", help_heading = "Training")]
     pub(crate) class_weights: Option<String>,
     /// The exponent of the focal loss, by which what is right already counts less [default: 0, the cross-entropy]
@@ -78,7 +78,7 @@ pub(crate) struct Arguments {
     /// Learning rate [default: 0.01]
     #[arg(long, value_name = "RATE", allow_negative_numbers = true, help_heading = "Training")]
     pub(crate) lr: Option<String>,
-    /// What random numbers grow from [default: 0]
+    /// Random seed [default: 0]
     #[arg(long, value_name = "SEED", allow_negative_numbers = true, help_heading = "Training")]
     pub(crate) seed: Option<String>,
     /// Train so often, with SEED, SEED + 1, ...
@@ -116,7 +116,7 @@ pub(crate) struct Arguments {
     /// Parts of an update, worked on side by side; with --sampler parts all there are [default: 1]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Batches")]
     pub(crate) micro: Option<String>,
-    /// How a part's rows are chosen: none, vertex, edge, walk, frontier, neighbours, shadow, parts [default: none]
+    /// Sampler of a micro-batch's rows: none, vertex, edge, walk, frontier, neighbours, shadow, parts [default: none]
     #[arg(long, value_name = "NAME", help_heading = "Batches")]
     pub(crate) sampler: Option<String>,
     /// Most neighbours of a row, hop by hop from the loss on [default: 10]
@@ -143,8 +143,7 @@ pub(crate) struct Arguments {
     /// A task profile of this model (eciton profile), by which layers are cut over lanes [default: by operations]
     #[arg(long, value_name = "FILE", help_heading = "Pipeline")]
     pub(crate) measured: Option<String>,
-    /// What lanes do first and which weights they read: gpipe, 1f1b, 2bw, naive, interleaved
-    /// [default: 1f1b]
+    /// Pipeline schedule: gpipe, 1f1b, 2bw, naive, interleaved [default: 1f1b]
     #[arg(long, value_name = "NAME", help_heading = "Pipeline")]
     pub(crate) schedule: Option<String>,
 
@@ -154,27 +153,27 @@ pub(crate) struct Arguments {
     /// Vertex intervals; changes no result [default: by the graph's size]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Execution")]
     pub(crate) intervals: Option<String>,
-    /// What intervals wait for: sync, pipe, async, which takes neighbours' rows of earlier epochs [default: pipe]
+    /// Synchronisation of intervals: sync, pipe, async, which reads neighbours' rows of earlier epochs [default: pipe]
     #[arg(long, help_heading = "Training")]
     pub(crate) mode: Option<String>,
-    /// How many epochs an interval may be ahead of the slowest, with --mode async; auto: trials of a few epochs
+    /// Maximum number of epochs that an interval may be ahead of the slowest, with --mode async; auto: trials of a few epochs
     /// choose between synchronous epochs and staleness 0 and 1, and the last tenth is synchronous [default: 0]
     #[arg(long, value_name = "S|auto", allow_negative_numbers = true, help_heading = "Training")]
     pub(crate) staleness: Option<String>,
-    /// How vertices lie in memory: natural, degree, rcm, rabbit; results keep the data's order [default: natural]
+    /// Order of vertices in memory: natural, degree, rcm, rabbit; results keep the data's order [default: natural]
     #[arg(long, help_heading = "Execution")]
     pub(crate) order: Option<String>,
-    /// What activations and gradients are stored as between stages: f32, or bf16, which changes results [default: f32]
+    /// Storage format of activations and gradients between stages: f32, or bf16, which changes results [default: f32]
     #[arg(long, value_name = "FORMAT", help_heading = "Execution")]
     pub(crate) row_storage: Option<String>,
-    /// Where tasks run: local, emulated (real workers behind a stand-in for AWS), lambda [default: local]
+    /// Executor of tasks: local, emulated (real workers behind a stand-in for AWS), lambda [default: local]
     #[arg(long, value_name = "WHERE", help_heading = "Execution")]
     pub(crate) executor: Option<String>,
     /// A new kernel instance for every task; slower, changes no result
     #[arg(long, help_heading = "Execution")]
     pub(crate) fresh_instances: bool,
 
-    /// How tasks travel to functions: auto, payload, s3 [default: auto]
+    /// Transport of tasks to functions: auto, payload, s3 [default: auto]
     #[arg(long, value_name = "HOW", help_heading = "Functions")]
     pub(crate) transport: Option<String>,
     /// Form of rows on their way: f32; bf16, which changes results; bits, for layers of signs

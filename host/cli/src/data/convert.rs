@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
     /// The folder to write, which must not exist
     #[arg(value_name = "OUT")]
     out: PathBuf,
-    /// Which data set, where a folder holds several
+    /// Name of the data set, if a folder holds several
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// Memory to build the graph of an edge list or a MatrixMarket file in, larger than memory as it

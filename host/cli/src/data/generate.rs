@@ -83,7 +83,7 @@ pub(crate) struct RmatArguments {
     common: Common,
 }
 
-/// What both models take.
+/// Options of both models.
 #[derive(Debug, clap::Args)]
 struct Common {
     /// The folder to write, which must not exist
@@ -108,12 +108,12 @@ struct Common {
     /// Classes
     #[arg(long, value_name = "N", default_value_t = 8, help_heading = "Task")]
     classes: u32,
-    /// So many labels a vertex to be predicted in its class's place, each of which holds for half
-    /// of the classes
+    /// Number of binary labels per vertex to predict instead of its class; each holds for half of
+    /// the classes
     #[arg(long, value_name = "N", conflicts_with = "numbers", help_heading = "Task")]
     labels: Option<u32>,
-    /// So many numbers a vertex to be predicted in its class's place, each a number of the class
-    /// and noise
+    /// Number of numeric targets per vertex to predict instead of its class; each is a number of
+    /// the class plus noise
     #[arg(long, value_name = "N", help_heading = "Task")]
     numbers: Option<u32>,
     /// The standard deviation of that noise

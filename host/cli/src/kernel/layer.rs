@@ -12,13 +12,13 @@ use eciton_plan::{Attribute, Value};
 use super::{read, refuse};
 use crate::failure::Failure;
 
-/// Which component, and how it is opened.
+/// Component, and its inputs and attributes.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     /// The component, or the name of a built-in kernel
     #[arg(value_name = "FILE.wasm|NAME")]
     pub(super) file: PathBuf,
-    /// What a row of each input has: 16, or 16,4x8 where it reads two (an edge kernel reads its source's and its
+    /// Extents of a row of each input: 16, or 16,4x8 for two inputs (an edge kernel reads its source's and its
     /// target's)
     #[arg(long, value_name = "EXTENTS,...", value_delimiter = ',')]
     inputs: Vec<Extents>,

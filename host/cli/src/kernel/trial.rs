@@ -17,7 +17,7 @@ use crate::text::{bytes, counted, grouped, limit, seconds};
 pub(crate) struct CheckArguments {
     #[command(flatten)]
     layer: layer::Arguments,
-    /// What random values are drawn from
+    /// Random seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -33,10 +33,10 @@ pub(crate) struct BenchArguments {
     /// Edges of a vertex, on average
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=4096))]
     degree: u32,
-    /// How long to measure
+    /// Duration of the measurement
     #[arg(long, default_value_t = 2.0, value_name = "SECONDS")]
     time: f64,
-    /// What random values are drawn from
+    /// Random seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Print one JSON object

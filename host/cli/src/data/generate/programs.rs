@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     /// Programs of each of these lengths
     #[arg(long, value_name = "N", default_value = "2000", value_parser = count)]
     each: u64,
-    /// What v0 is kept modulo: the number of classes
+    /// Modulus of v0: the number of classes
     #[arg(long, value_name = "N", default_value_t = 10)]
     modulus: u32,
     /// Hide one statement of each program (`_ = 0`): the result is to be guessed
