@@ -1,17 +1,21 @@
-//! Which slots may share memory.
+//! Assignment of slots to buffers, so that slots may share memory.
 //!
-//! A slot is free after the last stage that needs it. But stages of one interval may go on side by side
-//! where none needs the other, and intervals may run ahead of each other: memory may pass to a later slot
-//! only once all that touch the earlier one are over *before its writer can begin*. What is before a stage
-//! follows from its dependencies ([`Before`]): a stage that an interval's own rows come from, on that
-//! interval; one that all rows are gathered from, on every interval; and whatever is before these. So
-//! memory passes where the writer and the readers of an interval's own rows are before the later writer on
-//! the same interval, and gathers of the slot are before it on every interval. With one interval the two
-//! are the same.
+//! A slot is free after the last stage that needs it. But stages of one interval that are
+//! independent may run at the same time, and intervals may run ahead of each other. Memory may
+//! therefore pass to a later slot only if all stages that touch the earlier one have ended *before
+//! its writer can begin*.
 //!
-//! Where epochs run apart ([`Pipeline::row_versions`] above 1) what a gather reads is kept for several
-//! epochs and shares nothing: others may read it long after its interval has moved on. All else is read
-//! by its own interval alone, so that the rule of one interval holds.
+//! The dependencies of a stage S determine the stages that precede it ([`Before`]). A writer of
+//! rows that S reads on its own interval precedes S on that interval. A writer of rows that S
+//! gathers precedes S on every interval. The predecessors of these writers precede S as well.
+//! Memory passes to a later slot under two conditions. The writer and the own-interval readers of
+//! the earlier slot precede the later writer on the same interval. Gathers of the earlier slot
+//! precede it on every interval. With one interval, both conditions are the same.
+//!
+//! If rows of several epochs are stored ([`Pipeline::row_versions`] above 1), the slots that
+//! gathers read are stored for several epochs and share no memory. Other intervals may read them
+//! long after their own interval has moved on. Only its own interval reads any other slot, so the
+//! rule of one interval holds for it.
 
 use crate::executor::RowFormat;
 use crate::ids::{BufferId, DomainId, SlotId, StageId};
@@ -20,7 +24,7 @@ use crate::pipeline::Pipeline;
 use crate::policy::caps;
 use crate::program::{Place, Program, Scope, SlotOf, Stage};
 
-/// Stages as bits.
+/// Set of stages, as bits.
 #[derive(Clone, Debug, Default)]
 struct Stages(Vec<u64>);
 
@@ -47,17 +51,18 @@ impl Stages {
     }
 }
 
-/// What is over when a stage begins on an interval.
+/// Stages that have ended when a stage begins on an interval.
 #[derive(Clone, Debug, Default)]
 struct Before {
-    /// On that interval.
+    /// Stages that have ended on that interval.
     own: Stages,
-    /// On every interval; on that one as well.
+    /// Stages that have ended on every interval, including that one.
     all: Stages,
 }
 
 impl Before {
-    /// By stage: a program has at most some thousands, so these are a few megabytes at most.
+    /// Returns the predecessors of each stage. A program has at most some thousands of stages, so
+    /// they take at most a few megabytes.
     fn of(program: &Program) -> Vec<Self> {
         let mut known: Vec<Self> = Vec::with_capacity(program.stages.len());
         for id in (0u16..).map(StageId).take(program.stages.len()) {
@@ -78,9 +83,9 @@ impl Before {
     }
 }
 
-/// An assignment of a program's slots to buffers. Every slot has one but the features, which are
-/// the data's. Only slots of one width, format and domain share: rows of others would lie at other
-/// distances, or be of another number.
+/// Assignment of a program's slots to buffers. Every slot except the features, which belong to the
+/// data set, has a buffer. Only slots of one width, format and domain share a buffer. Rows of other
+/// slots would have another stride or another number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Buffers {
     of: Vec<Option<BufferId>>,
@@ -91,9 +96,10 @@ pub struct Buffers {
 }
 
 impl Buffers {
-    /// What a slot's rows are stored as where a run stores rows as `rows`: activations and gradients so.
-    /// What a kernel keeps for itself stays f32, for it may be anything. So do the class scores, which leave
-    /// the run, and whatever a stage reads or writes that wants f32 ([`Stage::exact`]).
+    /// Returns the storage format of a slot's rows in a run with the row format `rows`. Activations
+    /// and gradients have the format `rows`. Rows that a kernel stashes stay f32, because their
+    /// content is unknown. Class scores, which leave the run, stay f32 too, as do slots of stages
+    /// that need f32 ([`Stage::exact`]).
     #[must_use]
     pub fn format(program: &Program, slot: SlotId, rows: RowFormat) -> RowFormat {
         let of = program.slots.get(slot.index()).map(|spec| spec.of);
@@ -105,8 +111,8 @@ impl Buffers {
         }
     }
 
-    /// The assignment for a number of intervals (it depends only on whether there is one or more), and
-    /// rows that are stored as `rows`.
+    /// Returns the assignment for a number of intervals and for rows stored as `rows`. It depends
+    /// only on whether there is one interval or more.
     #[must_use]
     pub fn assign(program: &Program, intervals: u32, pipeline: &Pipeline, rows: RowFormat) -> Self {
         let kept = pipeline.row_versions();
@@ -116,10 +122,10 @@ impl Buffers {
         {
             gathered[slot.index()] = kept > 1;
         }
-        // By slot, who touches it: the writer first.
+        // For each slot, the stages that touch it. The writer is the first.
         let mut touched: Vec<Vec<(StageId, Scope)>> = Vec::with_capacity(program.slots.len());
         for spec in &program.slots {
-            // What outlasts the program is kept until its last stage.
+            // A slot that outlasts the program is needed until the last stage.
             let ends = spec.written_by.into_iter().chain([spec.kept_until]);
             touched.push(ends.map(|stage| (stage, Scope::Own)).collect());
         }
@@ -144,7 +150,7 @@ impl Buffers {
             formats: Vec::new(),
             domains: Vec::new(),
         };
-        // The slot that each buffer holds last.
+        // The last slot of each buffer.
         let mut holds: Vec<usize> = Vec::new();
         let mut order: Vec<usize> = (0..program.slots.len()).collect();
         order.sort_by_key(|&slot| program.slots[slot].written_by);
@@ -177,27 +183,29 @@ impl Buffers {
         buffers
     }
 
-    /// A slot's buffer; `None` for the features.
+    /// Returns a slot's buffer, or `None` for the features.
     #[must_use]
     pub fn of(&self, slot: SlotId) -> Option<BufferId> {
         self.of.get(slot.index()).copied().flatten()
     }
 
-    /// For each buffer the values a row of the slots that it holds.
+    /// Returns for each buffer the number of values in a row of its slots.
     #[must_use]
     pub fn widths(&self) -> &[u32] {
         &self.widths
     }
 
-    /// For each buffer how many epochs' rows are kept: it is there so many times.
+    /// Returns for each buffer the number of epochs whose rows are stored. The buffer has one copy
+    /// for each.
     #[must_use]
     pub fn versions(&self) -> &[u32] {
         &self.versions
     }
 
-    /// Returns for each buffer the number of intervals whose rows it holds at once, of so many, and the
-    /// last stage that touches it. Rows that lanes alone touch are between the first and the last
-    /// step of their interval on one of these lanes, which has at most its cap of such intervals.
+    /// Returns for each buffer the number of intervals whose rows it holds at once, out of
+    /// `intervals`, and the last stage that touches it. Rows that only lanes touch exist between
+    /// the first and the last step of their interval on these lanes. Each lane has at most its cap
+    /// of such intervals.
     #[must_use]
     pub fn places(&self, program: &Program, lanes: &Lanes, intervals: u32) -> Vec<(u32, StageId)> {
         let of_replica = intervals.div_ceil(lanes.width.max(1));
@@ -224,13 +232,13 @@ impl Buffers {
         found
     }
 
-    /// For each buffer what its rows are stored as.
+    /// Returns for each buffer the format of its rows.
     #[must_use]
     pub fn formats(&self) -> &[RowFormat] {
         &self.formats
     }
 
-    /// For each buffer the domain of its rows.
+    /// Returns for each buffer the domain of its rows.
     #[must_use]
     pub fn domains(&self) -> &[DomainId] {
         &self.domains
@@ -244,16 +252,16 @@ mod tests {
     use crate::program::tests::gcn;
     use crate::testing::Random;
 
-    /// A step under way: interval, stage.
+    /// A step in flight: interval, stage.
     type Going = (usize, StageId);
 
-    /// Runs `intervals` intervals through the program in random order under the engine's rule, steps
-    /// begun and ended apart, and checks that each finds the rows that were written and that no two that
-    /// go on at once touch the same memory, if one of them writes.
+    /// Runs `intervals` intervals through the program in random order under the engine's rule.
+    /// Steps begin and end separately. Checks that each step reads the rows that were written.
+    /// Checks that no two steps in flight touch the same memory, if one of them writes.
     fn simulate(program: &Program, buffers: &Buffers, intervals: usize, seed: u64) {
         let random = &mut Random::new(seed);
         let count = program.stages.len();
-        // By buffer and interval, whose rows are there.
+        // For each buffer and interval, the slot whose rows it holds.
         let mut memory: Vec<Vec<Option<SlotId>>> = vec![vec![None; intervals]; buffers.widths().len()];
         let mut done = vec![vec![false; count]; intervals];
         let mut begun = done.clone();
@@ -264,7 +272,7 @@ mod tests {
                 Scope::All => done.iter().all(|done| done[before.index()]),
             })
         };
-        // What a step touches: buffer, interval, the slot whose rows it reads.
+        // Memory that a step touches: buffer, interval, and the slot whose rows the step reads.
         let reads = |(i, stage): Going| {
             let all = program.stages[stage.index()].reads().flat_map(move |(slot, scope)| {
                 let of = if scope == Scope::All { 0..intervals } else { i..i + 1 };
@@ -318,7 +326,7 @@ mod tests {
         }
     }
 
-    /// Stages that read any slots before them, gathers among them, all of few widths.
+    /// Random stages that read earlier slots, gathers among them, with few different widths.
     fn random_program(random: &mut Random) -> Program {
         let mut program = gcn(1, 4, 4, 2);
         let like = program.stages[0].clone();

@@ -153,7 +153,7 @@ pub struct Usage {
     pub cold_starts: u64,
     /// Milliseconds charged.
     pub billed_ms: u64,
-    /// Of these, milliseconds of initialisation.
+    /// Milliseconds of initialisation, out of the milliseconds charged.
     pub init_ms: f64,
     /// Memory times time charged, GiB-seconds.
     pub gb_seconds: f64,

@@ -1,4 +1,4 @@
-//! Where the tensor tasks of a run go, and how: `[executor]` and `[emulator]` of a recipe.
+//! Executor of a run's tensor tasks and its settings: `[executor]` and `[emulator]` of a recipe.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,26 +7,26 @@ use crate::error::{Error, Result};
 use crate::prices::{HostPlace, Processor};
 use crate::workers::Workers;
 
-/// Who runs tasks.
+/// Executor that runs the tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ExecutorKind {
     /// Threads of this machine.
     #[default]
     Local,
-    /// Functions of a stand-in for AWS on this machine: real worker processes behind the real APIs.
+    /// Functions of an AWS emulator on this machine: real worker processes behind the real APIs.
     Emulated,
     /// Functions of AWS Lambda.
     Lambda,
     /// Workers that dial this machine.
     Workers,
-    /// This process, but every task goes through a frame and may be tried twice: for tests of what
-    /// the other two rest on.
+    /// This process, but every task is encoded as a frame and may be attempted twice. For tests of
+    /// the code that the other remote executors share.
     Loopback,
 }
 
 impl ExecutorKind {
-    /// Words for all.
+    /// Names of all executors.
     pub const ALL: [(&'static str, Self); 5] = [
         ("local", Self::Local),
         ("emulated", Self::Emulated),
@@ -35,32 +35,33 @@ impl ExecutorKind {
         ("loopback", Self::Loopback),
     ];
 
-    /// Returns whether all tasks run on threads of this process.
+    /// Returns true if all tasks run on threads of this process.
     #[must_use]
     pub fn is_here(self) -> bool {
         self == Self::Local
     }
 
-    /// Returns whether workers do the tasks.
+    /// Returns true if workers run the tasks.
     #[must_use]
     pub fn has_workers(self) -> bool {
         self == Self::Workers
     }
 
-    /// Returns whether functions of the stand-in for AWS do the tasks.
+    /// Returns true if functions of the AWS emulator run the tasks.
     #[must_use]
     pub fn is_emulated(self) -> bool {
         self == Self::Emulated
     }
 
-    /// Returns whether the tasks have a bill.
+    /// Returns true if the tasks are billed.
     #[must_use]
     pub fn is_charged(self) -> bool {
         matches!(self, Self::Emulated | Self::Lambda)
     }
 
-    /// Returns the least time of a task on a helper, in microseconds; of threads a quarter of an
-    /// epoch that is too short for a second one. `None` if the number of helpers is not chosen.
+    /// Returns the minimum time of a task on a helper, in microseconds. For threads, it is a
+    /// quarter of an epoch that is too short for a second thread. `None` if the number of helpers
+    /// is not chosen.
     #[must_use]
     pub fn round_trip_us(self) -> Option<u64> {
         match self {
@@ -72,14 +73,14 @@ impl ExecutorKind {
         }
     }
 
-    /// Name in recipes, for instance `local`.
+    /// Returns the name in recipes, for instance `local`.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
 
-    /// The executors whose runs read a key of a recipe, for instance `executor.functions`; `None`:
-    /// all do.
+    /// Returns the executors whose runs read a key of a recipe, for instance `executor.functions`.
+    /// `None` if all executors read the key.
     #[must_use]
     pub fn readers(key: &str) -> Option<&'static [Self]> {
         match key.split_once('.')? {
@@ -141,10 +142,11 @@ impl Config {
         self.run.tune_threads &= reads("run.tune_threads");
     }
 
-    /// Checks that the run's executor reads a key. `found` is its value, for the message.
+    /// Checks that the run's executor reads a key. `found` is the value of the key, for the
+    /// message.
     ///
     /// # Errors
-    /// [`Error::Unread`] if it does not.
+    /// [`Error::Unread`] if the executor does not read the key.
     pub fn check_read(&self, key: &str, found: &str) -> Result<()> {
         let kind = self.executor.kind;
         match ExecutorKind::readers(key) {
@@ -156,54 +158,55 @@ impl Config {
     }
 }
 
-/// Returns the names of the executors that read a key, without the one for tests.
+/// Returns the names of the executors that read a key, without the executor for tests.
 pub(crate) fn names_of_readers(key: &str) -> impl Iterator<Item = &'static str> {
     let readers = ExecutorKind::readers(key).unwrap_or_default().iter();
     readers.filter(|reader| **reader != ExecutorKind::Loopback).map(|reader| reader.name())
 }
 
-/// How frames travel between host and functions.
+/// Transport of frames between host and functions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
-    /// Inside the request while they fit, by the object store where they do not; what is used more
-    /// than once (features, weights read by several intervals) by the object store.
+    /// Inside the request if the frames fit, else by the object store. Frames that are used more
+    /// than once (features, weights read by several intervals) use the object store.
     #[default]
     Auto,
-    /// Inside requests and replies only: no object store is needed, but for kernels.
+    /// Inside requests and replies only. Only kernels need an object store.
     Payload,
-    /// By the object store only.
+    /// Always by the object store.
     S3,
 }
 
 impl Transport {
-    /// Words for all.
+    /// Names of all transports.
     pub const ALL: [(&'static str, Self); 3] =
         [("auto", Self::Auto), ("payload", Self::Payload), ("s3", Self::S3)];
 }
 
-/// What rows are written as on their way. Gradients of parameters are always f32.
+/// Format of rows in transit. Gradients of parameters are always f32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RowFormat {
-    /// As they are.
+    /// Unchanged.
     #[default]
     F32,
-    /// Rounded to bfloat16: half the bytes, 8 bits of precision, other results.
+    /// Rounded to bfloat16. Rows take half the bytes, have 8 bits of precision, and give other
+    /// results.
     Bf16,
-    /// Signs and scales, for rows on their way to a layer that reads no more: a bit a value, the
-    /// same results. All other rows as they are.
+    /// Signs and scales, for rows sent to a layer that reads only these. A value takes one bit, and
+    /// results are the same. All other rows are unchanged.
     Bits,
 }
 
 impl RowFormat {
-    /// Words for all.
+    /// Names of all formats.
     pub const ALL: [(&'static str, Self); 3] =
         [("f32", Self::F32), ("bf16", Self::Bf16), ("bits", Self::Bits)];
-    /// Words for those that rows may be stored as.
+    /// Names of the formats in which rows may be stored.
     pub const STORED: [(&'static str, Self); 2] = [("f32", Self::F32), ("bf16", Self::Bf16)];
 
-    /// Bytes of a value that is stored.
+    /// Returns the number of bytes of a stored value.
     #[must_use]
     pub const fn value_bytes(self) -> u32 {
         match self {
@@ -213,37 +216,37 @@ impl RowFormat {
     }
 }
 
-/// Where edge kernels run when there are functions.
+/// Placement of edge kernels in runs with functions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EdgePlace {
-    /// On the host's threads, where the rows are.
+    /// Edge kernels run on the host's threads, next to the rows.
     #[default]
     Host,
-    /// On functions as tasks do: an interval's lists and the rows that they name travel with each
-    /// step.
+    /// Edge kernels run on functions, like other tasks. The lists of an interval and the rows that
+    /// the lists name travel with each step.
     Functions,
 }
 
 impl EdgePlace {
-    /// Words for all.
+    /// Names of all placements.
     pub const ALL: [(&'static str, Self); 2] = [("host", Self::Host), ("functions", Self::Functions)];
 }
 
-/// Which consecutive stages are done as one task.
+/// Rule that groups consecutive stages into one task.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "SpanForm", into = "SpanForm")]
 pub enum SpanChoice {
-    /// None: a task is a stage.
+    /// No groups: each task is one stage.
     #[default]
     None,
-    /// As many as may be.
+    /// The longest groups that are possible.
     Auto,
-    /// The first stages of runs, from 0.
+    /// Groups that start at these stages, numbered from 0.
     Firsts(Vec<u32>),
 }
 
-/// `"none"`, `"auto"` or a list.
+/// Text form of a [`SpanChoice`]: `"none"`, `"auto"` or a list.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum SpanForm {
@@ -280,22 +283,22 @@ impl SpanChoice {
     }
 }
 
-/// An hour of a core: of a c5, whose two vCPUs `infra/cloud.toml` has at this price.
+/// Price of an hour of a c5 core (two vCPUs), in dollars, from `infra/cloud.toml`.
 pub const CORE_HOUR_USD: f64 = 0.085;
-/// Most functions of a run.
+/// Maximum number of functions of a run.
 pub const MAX_FUNCTIONS: u32 = 10_000;
 
-/// How many functions a run may have at work.
+/// Cap on the functions that a run may use at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "CountForm", into = "CountForm")]
 pub enum FunctionCount {
-    /// So many at most, 0 to [`MAX_FUNCTIONS`]; 0: the host does all.
+    /// This number, 0 to [`MAX_FUNCTIONS`]. If 0, the host runs all tasks.
     Fixed(u32),
-    /// As an autotuner says while the run goes on.
+    /// Number that an autotuner chooses and adjusts during the run.
     Auto,
 }
 
-/// A number, or `"auto"`.
+/// Text form of a [`FunctionCount`]: a number or `"auto"`.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum CountForm {
@@ -327,50 +330,50 @@ impl From<FunctionCount> for CountForm {
 /// `[executor]`
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Executor {
-    /// Who runs tasks.
+    /// Executor that runs the tasks.
     pub kind: ExecutorKind,
-    /// How frames travel.
+    /// Transport of frames between host and functions.
     pub transport: Transport,
-    /// What rows are written as on their way.
+    /// Format of rows in transit.
     pub rows: RowFormat,
-    /// True if a function computes on the first rows while the next are on their way (by the object
+    /// True if a function computes on the first rows while it receives the next ones (by the object
     /// store only).
     pub stream: bool,
-    /// Tasks under way with functions at once, at most; the host's threads do the others. Never
-    /// changes a result.
+    /// Cap on tasks in flight in functions. The host's threads run the other tasks. Never changes a
+    /// result.
     pub functions: FunctionCount,
-    /// Where edge kernels run. Never changes a result.
+    /// Placement of edge kernels. Never changes a result.
     #[serde(default)]
     pub edge_kernels: EdgePlace,
-    /// Which consecutive stages are done as one task. Never changes a result.
+    /// Rule that groups consecutive stages into one task. Never changes a result.
     #[serde(default, skip_serializing_if = "SpanChoice::is_none")]
     pub spans: SpanChoice,
-    /// Where the host is, which decides what its bytes cost; `None`: as its metadata says
-    /// (`lambda`), else at home. Never changes a result.
+    /// Location of the host, which determines the price of its bytes. If `None`, the host's
+    /// metadata decides (`lambda`), else the host is at home. Never changes a result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostPlace>,
-    /// What an hour of the host costs, in dollars, for [`FunctionCount::Auto`] to weigh functions
-    /// against; `None`: [`CORE_HOUR_USD`] for each compute thread.
+    /// Price of an hour of the host, in dollars, against which [`FunctionCount::Auto`] weighs
+    /// functions. If `None`, it is [`CORE_HOUR_USD`] for each compute thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_hour_usd: Option<f64>,
-    /// The function's size in MiB: 1,769 are one processor. With `lambda`: the deployed function of
-    /// that size.
+    /// Memory size of the function in MiB. One processor corresponds to 1,769 MiB. With `lambda`,
+    /// it selects the deployed function of that size.
     pub memory_mb: u32,
-    /// A function's time limit, in seconds (`emulated`; a deployed one has its own).
+    /// Time limit of a function, in seconds (`emulated`; a deployed function has its own limit).
     pub timeout_s: u32,
-    /// A task is launched a second time when it takes longer than this, in milliseconds, and ...
+    /// A task is launched a second time if it takes longer than this, in milliseconds, and ...
     pub deadline_ms: u64,
-    /// ... longer than so many times its stage's average.
+    /// ... longer than this multiple of its stage's average.
     pub deadline_ratio: f64,
-    /// Share of the tasks of workers and functions that the host computes as well, from 0 to 1: an
-    /// answer counts if both are equal bit for bit.
+    /// Share of the tasks of workers and functions that the host computes as well, from 0 to 1. An
+    /// audited answer counts if both results are equal bit for bit.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub audit: f64,
-    /// True if a run goes on with the answers that a process gave before one of its answers was
+    /// True if a run continues with the earlier answers of a process after one of its answers was
     /// found to be wrong. Its result is then unverified.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keep_doubtful: bool,
-    /// A deployment's file (`eciton deploy` writes it); `None`: the default one.
+    /// File of the deployment (written by `eciton deploy`). If `None`, it is the default file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deployment: Option<String>,
 }
@@ -404,40 +407,40 @@ impl Executor {
     }
 }
 
-/// `[emulator]`: the stand-in for AWS, and what goes wrong in it.
+/// `[emulator]`: the AWS emulator and its faults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Emulator {
-    /// What faults are drawn from.
+    /// Random seed of the faults.
     pub seed: u64,
-    /// Functions that may run at once; more requests are throttled.
+    /// Cap on functions that run at the same time. Further requests are throttled.
     pub account_concurrency: u32,
-    /// Network of each function, Mbit/s each way. If 0, whole runs have that of [`Self::cloud`],
-    /// and layer tasks have no limit.
+    /// Network bandwidth of each function, in Mbit/s each way. If 0, whole runs have the bandwidth
+    /// of [`Self::cloud`], and layer tasks have no limit.
     pub mbit_s: f64,
-    /// Added to a cold start, in milliseconds.
+    /// Time added to a cold start, in milliseconds.
     pub cold_start_ms: u64,
-    /// Preset of the cloud file whose times hold for whole runs. Layer tasks take real time.
+    /// Preset of the cloud file whose times apply to whole runs. Layer tasks take real time.
     #[serde(default = "default_preset", skip_serializing_if = "is_default_preset")]
     pub cloud: String,
-    /// Share of invocations whose process dies, a third each before, during and after its work.
+    /// Share of invocations whose process dies: a third each before, during and after its work.
     pub crash: f64,
-    /// Share of answers that are lost, the work done.
+    /// Share of answers that are lost after the work is done.
     pub lose: f64,
     /// Share of answers of functions, other than trainers, that arrive with one changed byte.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub corrupt: f64,
     /// Share of requests that are run twice.
     pub double: f64,
-    /// Share of invocations that are held up ...
+    /// Share of invocations that are delayed ...
     pub straggle: f64,
-    /// ... by so many milliseconds.
+    /// ... by this time, in milliseconds.
     pub straggle_ms: u64,
     /// Share of requests that are throttled.
     pub throttle: f64,
-    /// The worker program; `None`: `ECITON_WORKER`, or `bootstrap` beside `eciton`.
+    /// Worker program. If `None`, it is `ECITON_WORKER`, or `bootstrap` next to `eciton`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<String>,
-    /// The processors that the programs were built for; `None`: this machine's.
+    /// Processor for which the programs were built. If `None`, it is this machine's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub architecture: Option<Processor>,
 }
@@ -471,7 +474,7 @@ impl Default for Emulator {
     }
 }
 
-/// Returns whether a share is 0.
+/// Returns true if a share is 0.
 fn is_zero(share: &f64) -> bool {
     *share == 0.0
 }

@@ -1,7 +1,8 @@
-//! The one list of keys of a recipe: what each means, what it takes, where it goes.
+//! The list of all keys of a recipe: the meaning of each key, its values, and the setting that it
+//! writes.
 //!
-//! Recipes, model files and `--set` are all written through it, so that they refuse the same things
-//! in the same words.
+//! Recipes, model files and `--set` are all parsed with this list, so they give the same error
+//! messages.
 
 mod batch;
 mod checkpoint;
@@ -27,7 +28,7 @@ use crate::savings::{GatherFeatures, LabelledGathers};
 struct Key<T> {
     name: &'static str,
     meaning: &'static str,
-    /// What else people call it.
+    /// Other common names of the key, for suggestions in error messages.
     synonyms: &'static [&'static str],
     write: fn(&mut T, &Field) -> Result<()>,
 }
@@ -44,9 +45,9 @@ const fn key<T>(
 /// A key of the recipe, for help texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyInfo {
-    /// With its section, for instance `optimiser.lr`.
+    /// Key with its section, for instance `optimiser.lr`.
     pub key: String,
-    /// What it means and what it takes.
+    /// Meaning of the key and the values that it takes.
     pub meaning: &'static str,
 }
 
@@ -62,7 +63,7 @@ pub fn keys() -> Vec<KeyInfo> {
     all
 }
 
-/// The names of the keys of a layer.
+/// Returns the names of the keys of a layer.
 #[cfg(test)]
 pub(crate) fn layer_keys() -> impl Iterator<Item = &'static str> {
     model::LAYER.iter().chain(model::deep::LAYER).map(|key| key.name)
@@ -419,7 +420,7 @@ const LIMITS: &[Key<Limits>] = &[
     ),
 ];
 
-/// The sections of a recipe, and what else people call them.
+/// The sections of a recipe, with other common names of them.
 const SECTIONS: [(&str, &[&str]); 14] = [
     ("data", &["dataset"]),
     ("model", &["network"]),
@@ -499,8 +500,8 @@ fn write_section(config: &mut Config, section: &str, fields: &Fields) -> Result<
     }
 }
 
-/// Writes fields in the order of the keys, which is fixed, not in that of the text. `section` is
-/// empty where no section of a recipe is written.
+/// Writes fields in the fixed order of the keys, not in the order of the text. `section` is empty
+/// outside of a recipe's sections.
 fn write<T>(target: &mut T, section: &str, keys: &[Key<T>], fields: &[Field]) -> Result<()> {
     write_both(target, section, (keys, &[]), fields)
 }
@@ -533,15 +534,15 @@ fn write_both<T>(
     Ok(())
 }
 
-/// A key that could have been meant.
+/// A known key that the user could have meant.
 struct Offer {
     section: String,
     name: &'static str,
     synonyms: &'static [&'static str],
 }
 
-/// The refusal of a key that is none of `own`, the keys of its place; `recipe`: the other sections'
-/// keys may have been meant.
+/// Returns the error for a key that is not in `own`, the keys of its section. If `recipe`, the user
+/// may also have meant the keys of other sections.
 fn unknown(field: &Field, own: &[Offer], recipe: bool) -> Error {
     let mut best: (f64, Option<String>) = (0.55, None);
     let mut offer = |key: &Offer, share: f64| {
@@ -567,7 +568,7 @@ fn unknown(field: &Field, own: &[Offer], recipe: bool) -> Error {
     }
 }
 
-/// The refusal of a key outside of every section.
+/// Returns the error for a key outside of every section.
 fn unknown_section(field: &Field) -> Error {
     let sections: Vec<Offer> =
         SECTIONS.iter().map(|&(name, synonyms)| Offer { section: String::new(), name, synonyms }).collect();
@@ -602,7 +603,8 @@ fn known(mut each: impl FnMut(Offer, &'static str)) {
     of("workers", workers::WORKERS, &mut each);
 }
 
-/// In [0, 1]; long keys are cut, since the measure takes quadratic time.
+/// Returns the similarity of two keys, in [0, 1]. Long keys are cut, because the measure takes
+/// quadratic time.
 fn resemblance(left: &str, right: &str) -> f64 {
     let cut: String = left.chars().take(64).flat_map(char::to_lowercase).collect();
     strsim::normalized_damerau_levenshtein(&cut.replace('-', "_"), right)

@@ -1,14 +1,14 @@
-//! Lanes: places that each do some of a program's stages, one step at a time.
+//! Lanes: each lane runs some of a program's stages, one step at a time.
 //!
 //! A *replica* is a pipeline of `depth` lanes. `width` replicas share a round's intervals in runs
-//! ([`Lanes::run`]), so that each has whole nodes of the tree of gradients as far as the tree
-//! allows. Lane l of replica r has the number `r depth + l`. Gradients of all intervals are added
-//! along one tree (`combine`), so neither number changes a bit where a round reads one version of
-//! the weights.
+//! ([`Lanes::run`]). Each replica therefore has whole nodes of the gradient tree, as far as the
+//! tree allows. Lane l of replica r has the number `r depth + l`. Gradients of all intervals are
+//! added along one tree (`combine`). Neither number therefore changes a bit if a round reads one
+//! version of the weights.
 //!
-//! [`crate::policy`] has the order in which a lane does its steps, and how many intervals it has at
-//! once. A lane does one run of stages, or several ([`Lanes::chunks`]): run k of a replica is on
-//! lane k mod depth.
+//! [`crate::policy`] has the order in which a lane runs its steps, and the cap on its intervals. A
+//! lane has one run of stages, or several ([`Lanes::chunks`]): run k of a replica is on lane k mod
+//! depth.
 
 mod runs;
 
@@ -25,23 +25,24 @@ use crate::policy::Order;
 use crate::program::{Phase, Place, Program, Scope, Stage};
 use crate::span::Spans;
 
-/// Most lanes.
+/// Maximum number of lanes.
 pub const MAX_LANES: u32 = 4096;
 
-/// How many lanes there are, and what they do first.
+/// Number of lanes and the order of their steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Lanes {
-    /// Lanes of all replicas together; 0: none, any thread does any step.
+    /// Number of lanes of all replicas together. If 0, there are no lanes, and any thread runs any
+    /// step.
     pub count: u32,
-    /// Replicas of the pipeline.
+    /// Number of replicas of the pipeline.
     pub width: u32,
-    /// What a lane does first.
+    /// Order in which a lane runs its steps.
     pub order: Order,
-    /// Most intervals on a lane at once; `None`: by the order.
+    /// Cap on intervals in flight on a lane. If `None`, the order determines it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cap: Option<u32>,
-    /// Runs of stages of a lane; `None`: by the order.
+    /// Number of runs of stages on a lane. If `None`, the order determines it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chunks: Option<u32>,
 }
@@ -53,7 +54,7 @@ impl Default for Lanes {
 }
 
 impl Lanes {
-    /// Lanes of one replica.
+    /// Returns the number of lanes of one replica.
     #[must_use]
     pub const fn depth(&self) -> u32 {
         match self.count.checked_div(self.width) {
@@ -62,13 +63,14 @@ impl Lanes {
         }
     }
 
-    /// Runs of stages of one replica.
+    /// Returns the number of runs of stages of one replica.
     #[must_use]
     pub fn runs(&self) -> usize {
         self.depth() as usize * self.chunks() as usize
     }
 
-    /// Returns the replica of an interval, of so many intervals: `interval width / intervals`.
+    /// Returns the replica of an interval: `interval width / intervals`. `intervals` is the number
+    /// of intervals of all replicas.
     #[must_use]
     pub fn replica(&self, interval: u32, intervals: u32) -> u32 {
         let at = u64::from(interval) * u64::from(self.width) / u64::from(intervals.max(1));
@@ -76,7 +78,8 @@ impl Lanes {
         u32::try_from(at).unwrap_or(u32::MAX).min(self.width.saturating_sub(1))
     }
 
-    /// Returns the intervals of a replica, of so many intervals. Replicas differ by one at most.
+    /// Returns the intervals of a replica. `intervals` is the number of intervals of all replicas.
+    /// The numbers of two replicas differ by at most one.
     #[must_use]
     pub fn run(&self, replica: u32, intervals: u32) -> Range<u32> {
         let width = u64::from(self.width.max(1));
@@ -90,37 +93,40 @@ impl Lanes {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LaneSettings {
-    /// How many, and in which order they work.
+    /// Number of lanes and the order of their steps.
     #[serde(flatten)]
     pub lanes: Lanes,
-    /// The first layer of each run of stages of a replica, from 0; empty: so that all take as long.
+    /// First layer of each run of stages of a replica, from 0. If empty, the runs are cut so that
+    /// all take equal time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cut: Vec<u32>,
-    /// Lanes of a replica whose backward steps compute the forward rows again instead of reading
-    /// rows that were kept.
+    /// Lanes of a replica whose backward steps recompute the forward rows instead of reading
+    /// stashed rows.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub recompute: Vec<u32>,
-    /// The path of a task profile, by which stages are planned; `None`: by counts of operations.
+    /// Path of a task profile, by which stages are planned. If `None`, counts of operations are
+    /// used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
-    /// Megabits a second of each lane's link, each way, for planners; `None`: lanes are on one
-    /// machine.
+    /// Link bandwidth of each lane in megabits per second, each way, for planners. If `None`, lanes
+    /// are on one machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link_mbits: Option<u32>,
 }
 
 impl LaneSettings {
-    /// Returns whether all is as if there were no such section.
+    /// Returns true if all settings are the defaults.
     #[must_use]
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether the settings go together.
+    /// Checks that the settings are compatible.
     ///
     /// # Errors
-    /// [`Error::Together`] for a width that does not divide the count, or another number of cuts
-    /// than lanes.
+    /// [`Error::Together`] for a width that does not divide the count, or if the number of cuts
+    /// differs from the number of runs of a replica. Also for a setting that the order or another
+    /// setting excludes.
     pub fn check(&self) -> Result<()> {
         let Lanes { count, width, .. } = self.lanes;
         let refuse = |key, found: String, other, other_found, remedy| {
@@ -175,8 +181,8 @@ impl LaneSettings {
     }
 }
 
-/// Returns the key, the words for a stage that lanes do not take, and the remedy. A lane computes
-/// rows of one interval or micro-batch at a time, from rows of the same one.
+/// Returns the key, the description of a stage that lanes cannot run, and the remedy. A lane
+/// computes rows of one interval or micro-batch at a time, from rows of the same one.
 pub(crate) fn not_on_lanes(program: &Program, stage: &Stage) -> (&'static str, String, &'static str) {
     let operation = program.operations.get(stage.operation.index());
     let layer = operation.map_or(0, |operation| usize::from(operation.layer.0));
@@ -202,22 +208,23 @@ pub(crate) fn not_on_lanes(program: &Program, stage: &Stage) -> (&'static str, S
     }
 }
 
-/// Which lane of a replica does which stage of a program.
+/// Assignment of a program's stages to the lanes of a replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
-    /// Run of stages of each stage.
+    /// For each stage, its run of stages.
     runs: Vec<u16>,
-    /// Lanes of a replica: run k is on lane k mod depth.
+    /// Number of lanes of a replica. Run k is on lane k mod depth.
     depth: u16,
 }
 
 impl Placement {
-    /// A program's stages on lanes: forward stages in runs, backward where the same operation went
-    /// forward.
+    /// Assigns a program's stages to lanes: forward stages in runs, and backward stages to the run
+    /// of the same operation.
     ///
     /// # Errors
-    /// [`Error::Together`] for a program whose stages read rows of other intervals or are the
-    /// host's, or that has fewer forward stages than lanes.
+    /// [`Error::Together`] for a program with a stage of the host or one that reads rows of other
+    /// intervals, or with fewer forward stages than runs. Also for cuts that name layers that the
+    /// model does not have.
     pub fn of(program: &Program, settings: &LaneSettings) -> Result<Self> {
         let runs = settings.lanes.runs();
         let refuse = |other, other_found: String, remedy| {
@@ -260,7 +267,7 @@ impl Placement {
         Ok(Self::with(program, end, &firsts, settings.lanes.depth()))
     }
 
-    /// The stages of a plan, each in the run of its number.
+    /// Assigns the stages of a plan, each to the run of its number.
     #[must_use]
     pub fn planned(program: &Program, plan: &Plan) -> Self {
         let end = program.loss().map_or(program.stages.len(), StageId::index);
@@ -276,7 +283,8 @@ impl Placement {
         Self { runs: owners.iter().map(|&owner| run(owner) as u16).collect(), depth: plan.shape.depth as u16 }
     }
 
-    /// Forward stages up to `end` in runs from each of `firsts`; the others by what they belong to.
+    /// Assigns forward stages up to `end` to runs that start at `firsts`, and the other stages to
+    /// the runs of their owners.
     fn with(program: &Program, end: usize, firsts: &[usize], depth: u32) -> Self {
         let forward = |at: usize| firsts.iter().filter(|&&first| first <= at).count().saturating_sub(1);
         // A program has at most 2^16 stages.
@@ -286,7 +294,8 @@ impl Placement {
         }
     }
 
-    /// The stages of an evaluation, each in the run of its operation in a training.
+    /// Assigns the stages of an evaluation, each to the run of its operation in the training
+    /// program.
     #[must_use]
     pub fn following(&self, training: &Program, evaluation: &Program) -> Self {
         let run = |stage: &crate::Stage| {
@@ -296,7 +305,7 @@ impl Placement {
         Self { runs: evaluation.stages.iter().map(run).collect(), depth: self.depth }
     }
 
-    /// One task for each run of stages in one direction.
+    /// Returns a choice of one task for each run of stages in one direction.
     #[must_use]
     pub fn spans(&self, program: &Program) -> SpanChoice {
         let end = program.loss().map_or(program.stages.len(), StageId::index);
@@ -305,12 +314,12 @@ impl Placement {
         SpanChoice::Firsts((0..self.runs.len()).filter(starts).map(|at| at as u32).collect())
     }
 
-    /// Has the lanes of `settings.recompute` compute forward rows again in their backward steps.
-    /// The layers before the loss are left as they are: no other lane waits for their rows, so
-    /// their backward step would not wait for the forward step.
+    /// Makes the lanes of `settings.recompute` recompute forward rows in their backward steps. The
+    /// layers before the loss are unchanged. No other lane waits for their rows, so their backward
+    /// step would not wait for the forward step.
     ///
     /// # Errors
-    /// [`Error::Together`] for a lane that is not there, or whose layers are several tasks.
+    /// [`Error::Together`] for a lane that does not exist, or whose layers are several tasks.
     pub fn recompute(&self, program: &Program, spans: Spans, settings: &LaneSettings) -> Result<Spans> {
         let refuse = |other, other_found: String, remedy| {
             let (key, found) = ("lanes.recompute", format!("{:?}", settings.recompute));
@@ -345,7 +354,7 @@ impl Placement {
         Ok(spans.recompute(program, &again))
     }
 
-    /// Puts the spans of a program, as stages, on their lanes.
+    /// Sets the placement of a program's fused stages to their lanes.
     pub fn place(&self, fused: &mut Program, spans: &crate::Spans) {
         for (stage, span) in fused.stages.iter_mut().zip(spans.as_slice()) {
             if let Some(&run) = self.runs.get(span.stages.start) {
@@ -356,10 +365,11 @@ impl Placement {
     }
 }
 
-/// By stage, the first forward stage, of those before `end`, of the operation that it belongs to.
+/// Returns for each stage its owner: the first forward stage, of those before `end`, of the
+/// operation to which the stage belongs.
 ///
-/// A backward stage belongs to its own operation. A loss belongs to where its scores are made, a
-/// sum of gradients to where the stage before it belongs.
+/// A backward stage belongs to its own operation. A loss belongs to the operation that computes its
+/// scores, and a sum of gradients to that of the stage before it.
 pub(crate) fn owners(program: &Program, end: usize) -> Vec<usize> {
     let mut of_operation = vec![None; program.operations.len()];
     let mut owners: Vec<usize> = Vec::with_capacity(program.stages.len());
@@ -381,7 +391,7 @@ pub(crate) fn owners(program: &Program, end: usize) -> Vec<usize> {
     owners
 }
 
-/// What each forward stage costs, forward and back.
+/// Returns the cost of each forward stage, including its backward stages.
 fn costs(program: &Program, end: usize) -> Vec<f64> {
     let forward = program.stages.get(..end).unwrap_or_default();
     let of = |stage: &crate::Stage| stage.cost.flops + stage.cost.feature_flops;
@@ -392,15 +402,15 @@ fn costs(program: &Program, end: usize) -> Vec<f64> {
     forward.iter().map(|stage| of(stage) + back(stage.operation)).collect()
 }
 
-/// The first stage of each of so many runs whose largest sum is as small as can be; of those the
-/// one whose runs begin earliest. `None`: there are fewer stages than runs.
+/// Returns the first stage of each of `runs` runs whose largest sum is minimal. Of several such
+/// cuts, it is the one whose runs begin earliest. `None` if there are fewer stages than runs.
 #[must_use]
 pub fn balanced(costs: &[f64], runs: usize) -> Option<Vec<usize>> {
     if runs == 0 || costs.len() < runs {
         return None;
     }
-    // By number of runs and of stages in them: the smallest largest sum, and where the last run
-    // begins.
+    // For each number of runs and of stages in them: the minimal largest sum, and the first stage
+    // of the last run.
     let mut before: Vec<f64> = Vec::with_capacity(costs.len() + 1);
     let mut sums = vec![0.0];
     for cost in costs {
@@ -431,7 +441,7 @@ pub fn balanced(costs: &[f64], runs: usize) -> Option<Vec<usize>> {
     Some(firsts)
 }
 
-/// The first forward stages of layers.
+/// Returns the first forward stage of each of these layers.
 fn first_stages(program: &Program, end: usize, layers: &[u32]) -> Option<Vec<usize>> {
     let layer = |at: usize| {
         let stage = program.stages.get(at)?;

@@ -1,31 +1,36 @@
-//! The nouns that executors, engine and driver share, and the plans made of them. Pure functions:
-//! no clock, thread, randomness, file or network (`clippy.toml` refuses them, with reasons).
+//! Types that executors, engine and driver share, and the plans computed from them. All functions
+//! are pure: they use no clock, thread, randomness, file or network (`clippy.toml` refuses these,
+//! with reasons).
 //!
-//! A run starts as a [`Config`]: a TOML recipe and `--set section.key=value` overrides, both checked
-//! against one list of keys, so that a misspelt key is refused with the nearest known one and the
-//! line shown. Its `[model]` section becomes a [`Model`]: a list of layers with widths and all
-//! defaults filled in for one data set's features and classes.
+//! A run starts as a [`Config`]: a TOML recipe and `--set section.key=value` overrides. Both are
+//! checked against one list of keys. The error for a misspelt key shows the nearest known key and
+//! the line. The `[model]` section becomes a [`Model`]: a list of layers with widths and all
+//! defaults, resolved for the features and classes of one data set.
 //!
 //! [`Program::build`] lowers a model to a *stage program*: an ordered list of tensor and gather
-//! stages, forward, loss and backward, with the row buffers ([`SlotSpec`]) that they read and write
-//! and the parameters that they train. It asks for each kernel's [`Signature`], which is plain data
-//! here, because this crate knows nothing of WebAssembly. [`Program::evaluation`] is the forward part
-//! on its own, and [`Buffers`] says which row buffers may share memory.
+//! stages for forward, loss and backward. The program also has the row buffers ([`SlotSpec`]) that
+//! stages read and write, and the parameters that they train. It asks for each kernel's
+//! [`Signature`]. A signature is plain data here, because this crate is independent of WebAssembly.
+//! [`Program::evaluation`] is the forward part on its own. [`Buffers`] assigns row buffers that may
+//! share memory.
 //!
-//! Rows are cut into [`Atoms`], a grid that depends on the graph alone, and sums over rows follow a
-//! fixed tree over it; [`Intervals`] are runs of atoms. So any number of intervals gives the same
-//! bits: [`Atoms::nodes`] says which partial sums an interval delivers and [`Combine`] in which order
-//! they are added.
+//! Rows are cut into [`Atoms`], a grid that depends only on the graph. Sums over rows follow a
+//! fixed tree over the grid. [`Intervals`] are runs of atoms, so any number of intervals gives the
+//! same bits. [`Atoms::nodes`] gives the partial sums of an interval, and [`Combine`] the order in
+//! which they are added.
 //!
-//! A [`Profile`] says how long stages take and how many bytes they move, [`Prices`] what machines and
-//! functions cost: what the simulation and the planners count with. [`cost`] compares places that could do a job.
+//! A [`Profile`] has the times of stages and the bytes that they move. [`Prices`] has the prices of
+//! machines and functions. The simulation and the planners use both. [`cost`] compares machines and
+//! functions that could run the work.
 //!
-//! A [`planner`] cuts operators over lanes: which lane does what, in which schedule, how fast. [`receptive`] cuts
-//! images into strips of rows, and convolutions into blocks that need no other strip's rows.
+//! A [`planner`] assigns operators to lanes, chooses a schedule and predicts the time of a round.
+//! [`receptive`] cuts images into strips of rows, and convolutions into blocks that need no other
+//! strip's rows.
 //!
-//! At run time a stage on an interval at a round is a [`Step`]; an attempt at it is a [`Task`].
+//! At run time, a stage on an interval in a round is a [`Step`]. An attempt at a step is a
+//! [`Task`].
 
-/// Returns whether a test has planted this defect in the rules and planners of its thread.
+/// Expands to true if a test has planted this defect in the rules and planners of its thread.
 macro_rules! planted {
     ($defect:ident) => {{
         #[cfg(test)]

@@ -1,40 +1,45 @@
-//! What a run holds out of a graph to predict it: links, and pairs that have none.
+//! Settings of link prediction: the links that a run holds out of a graph, and the pairs without a
+//! link to which it compares them.
 
 use serde::{Deserialize, Serialize};
 
 use crate::objective::Metric;
 
-/// Pairs without a link that a held-out link is ranked among where no number is given (`mean-reciprocal-rank`).
+/// Default number of pairs without a link among which a held-out link is ranked
+/// (`mean-reciprocal-rank`).
 const RANKED_AMONG: u32 = 100;
 
-/// `[links]`: of link prediction alone.
+/// `[links]`: settings of link prediction only.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Links {
-    /// Columns of the rows whose inner products are scores: the last layer's width.
+    /// Number of columns of the rows whose inner products are scores. It is the last layer's width.
     pub embedding: u32,
-    /// The share of links by which models are chosen; in [0, 1).
+    /// Share of the links that are held out for validation, in [0, 1).
     pub validation: f64,
-    /// The share of links that is reported; the model is trained without both.
+    /// Share of the links that are held out for testing. The model is trained without both shares.
     pub test: f64,
-    /// What chooses them, and the pairs that they are compared with. Not the run's seed: the seeds of a run
-    /// predict the same links.
+    /// Random seed of the held-out links and of the pairs to which they are compared. It differs
+    /// from the run's seed, so that runs of several seeds predict the same links.
     pub seed: u64,
-    /// Pairs without a link in the loss, drawn anew each epoch, for each link that is trained with.
+    /// Number of pairs without a link in the loss for each training link. They are drawn anew each
+    /// epoch.
     pub negatives: u32,
-    /// Pairs without a link that each held-out link is compared with; `None`: 1, for ranks 100.
+    /// Number of pairs without a link to which each held-out link is compared. If `None`, it is 1,
+    /// or 100 for ranks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compared: Option<u32>,
 }
 
 impl Default for Links {
-    /// As Kipf and Welling 2016 ("Variational graph auto-encoders"): 16 columns, 5 % and 10 %.
+    /// The settings of Kipf and Welling 2016 ("Variational graph auto-encoders"): 16 columns, 5 %
+    /// and 10 %.
     fn default() -> Self {
         Self { embedding: 16, validation: 0.05, test: 0.1, seed: 0, negatives: 1, compared: None }
     }
 }
 
 impl Links {
-    /// Pairs that each held-out link is compared with, for a metric.
+    /// Returns the number of pairs to which each held-out link is compared for a metric.
     #[must_use]
     pub fn compared_with(&self, metric: Metric) -> u32 {
         let usual = if metric == Metric::MeanReciprocalRank { RANKED_AMONG } else { 1 };

@@ -1,10 +1,10 @@
 //! From a model to its stage program: its network forward, then backward.
 //!
-//! Forward, each node is a stage. Backward, in reverse order, each node turns the gradient of what
-//! it made into those of what it read, but for values that nothing trained stands before. A value
-//! that several nodes read has several gradients, added as they come (kernel `sum`), so that two of
-//! them are alive at most. A sum's own backward is no stage: its inputs' gradients are that of its
-//! output.
+//! Forward, each node is a stage. Backward, in reverse order, each node turns the gradient of its
+//! output into those of its inputs. Values that depend on no trained parameter get no gradient. A
+//! value that several nodes read has several gradients. They are added as they become available
+//! (kernel `sum`), so at most two of them are alive. The backward step of a sum is no stage: the
+//! gradient of its output is that of each input.
 
 mod first;
 
@@ -23,21 +23,21 @@ use crate::program::{
 use crate::savings::Savings;
 use crate::signature::{Attribute, GROUP, Initialiser, ParameterSpec, Signature, TargetKind, Value};
 
-/// Most parameters, and most kept rows, of one kernel.
+/// Maximum number of parameters, and of stashed row blocks, of one kernel.
 const MAX_PARTS: usize = 256;
-/// Until all parameters are known, the first number of a further use of one.
+/// First number of further uses of a parameter, until all parameters are known.
 const FURTHER: u16 = 1 << 15;
-/// The parameter that layers may have in common.
+/// Parameter that layers may share.
 const WEIGHT: &str = "weight";
-/// Most operations and gathers of a model, forward.
+/// Maximum number of forward operations and gathers of a model.
 const MAX_NODES: usize = 4096;
 
-/// Kernels that are told how many rows are one sequence.
+/// Kernels that receive the number of rows of a sequence.
 const IN_GROUPS: [&str; 2] = [EMBEDDING, SELF_ATTENTION];
 
 type Open<'a> = &'a crate::program::Open<'a, Box<dyn std::error::Error + Send + Sync>>;
 
-/// The training program.
+/// Builds the training program.
 pub(crate) fn training(model: &Model, shape: DataShape, savings: Savings, open: Open<'_>) -> Result<Program> {
     let found = [shape.features, shape.classes];
     if found != [model.features, model.classes] || shape.rows == 0 {
@@ -73,9 +73,9 @@ fn limit(what: &'static str, found: usize, most: usize) -> Result<()> {
     }
 }
 
-/// The evaluation program of a training program.
+/// Builds the evaluation program of a training program.
 pub(crate) fn evaluation(training: &Program) -> Program {
-    // Nothing is opened: no gradients are added up.
+    // No kernel is opened, because no gradients are added.
     let open: Open<'_> = &|kernel, _, _| Err(format!("{kernel} is opened already").into());
     let mut lowering = Lowering::new(training.model.clone(), training.shape, training.savings, open, false);
     lowering.program.operations.clone_from(&training.operations);
@@ -94,24 +94,24 @@ pub(crate) fn evaluation(training: &Program) -> Program {
     if let Some(edges) = training.stages.iter().find(along) {
         lowering.program.place_edges(edges.place);
     }
-    // What the last node makes, or, of links, reads.
+    // Output of the last node. In link prediction, it is the rows that the last node reads.
     let scores = nodes.last().and_then(|last| last.output.or(last.inputs.first().copied()));
     lowering.program.scores = scores.and_then(|scores| lowering.slot_of(scores));
     lowering.program
 }
 
-/// A program on its way: what operators add stages to.
+/// A program in construction, to which operators add stages.
 pub(crate) struct Lowering<'o> {
     open: Open<'o>,
     pub(crate) network: Network,
     pub(crate) program: Program,
-    /// True if there will be a backward part.
+    /// True if the program will have a backward part.
     pub(crate) training: bool,
-    /// By value, where it lies.
+    /// For each value, its slot.
     slots: Vec<Option<SlotId>>,
-    /// By value, its gradient as far as it is known.
+    /// For each value, the slot of its gradient, summed over the readers that have been visited.
     gradients: Vec<Option<SlotId>>,
-    /// By value, whether something trained stands before it.
+    /// For each value, true if it depends on a trained parameter.
     trained: Vec<bool>,
 }
 
@@ -161,14 +161,14 @@ impl<'o> Lowering<'o> {
         Self { open, network, program, training, slots, gradients, trained }
     }
 
-    /// Enters every node's operation, in order: a node has the number of its operation.
+    /// Enters every node's operation, in order. A node's number is that of its operation.
     fn enter_all(&mut self, nodes: &[Node]) -> Result<()> {
         for node in nodes {
             match node.operator.opens() {
                 Opens::Kernel(of, along) => {
                     let inputs: Vec<u32> =
                         node.inputs.iter().map(|&input| self.network.width(input)).collect();
-                    // Scores are as wide as what the loss reads.
+                    // Scores have the width of the rows that the loss reads.
                     let output = node.output.or(node.inputs.first().copied());
                     let output = output.map_or(0, |output| self.network.width(output));
                     self.open((of, along), &inputs, output)?;
@@ -187,7 +187,7 @@ impl<'o> Lowering<'o> {
             }
         }
         first::check_names(&self.program)?;
-        // Further uses have numbers behind those of parameters, which are all known now.
+        // Further uses get numbers after those of parameters, all of which are known now.
         let known = self.program.parameters.len();
         limit("parameters of a model", known + self.program.uses.len(), usize::from(u16::MAX))?;
         let ids = self.program.operations.iter_mut().flat_map(|operation| &mut operation.parameters);
@@ -195,7 +195,8 @@ impl<'o> Lowering<'o> {
         Ok(())
     }
 
-    /// The number of a further use of another layer's weight, until all parameters are known.
+    /// Returns the number of a further use of another layer's weight, valid until all parameters
+    /// are known.
     fn further(&mut self, node: &Kernel, of: Layer, spec: &ParameterSpec) -> Result<ParameterId> {
         let name = format!("layers.{of}.{WEIGHT}");
         let place = self.program.parameters.iter().position(|known| known.name == name);
@@ -214,7 +215,7 @@ impl<'o> Lowering<'o> {
         Ok(ParameterId(FURTHER + count(self.program.uses.len() - 1)))
     }
 
-    /// Opens a kernel, an edge kernel along edges.
+    /// Opens a kernel. An edge kernel is opened with its edges.
     fn open(
         &mut self,
         (node, along): (&Kernel, Option<Along>),
@@ -289,8 +290,9 @@ impl<'o> Lowering<'o> {
         Ok(owner)
     }
 
-    /// How the bias behind a product starts in a layer of [`FirstWeights::PyTorch`], and what its
-    /// numbers follow: not which kernel adds it. `None` where it starts as its kernel says.
+    /// Returns the initialiser of a product's bias in a layer of [`FirstWeights::PyTorch`], with
+    /// the layer and stream of its random numbers. They do not depend on the kernel that adds the
+    /// bias. `None` if the kernel's initialiser applies.
     fn first_bias(&self, home: Layer, name: &str) -> Option<(Initialiser, u32, u32)> {
         let layer = self.program.model.layers.get(home.index())?;
         let drawn = layer.first_weights == FirstWeights::PyTorch;
@@ -301,7 +303,8 @@ impl<'o> Lowering<'o> {
         Some((uniform(rows), u32::from(home.0), FIRST_BIAS | u32::from(count(before))))
     }
 
-    /// What the kernel says, or the model of its products.
+    /// Returns the initialiser that the kernel declares. The model's first weights replace it for
+    /// the weights of products.
     fn initialiser(&self, node: &Kernel, spec: &ParameterSpec) -> Initialiser {
         let layer = self.program.model.layers.get(node.layer.index());
         let fan_in = layer
@@ -320,18 +323,18 @@ impl<'o> Lowering<'o> {
         self.slots.get(value.index()).copied().flatten()
     }
 
-    /// The slots that a node reads: what it reads has been lowered.
+    /// Returns the slots that a node reads. The nodes that write them have been lowered.
     fn read_by(&self, at: usize, node: &Node) -> Made {
         let inputs = node.inputs.iter().filter_map(|&input| self.slot_of(input)).collect();
         Made { operation: OperationId(count(at)), inputs, ..Made::default() }
     }
 
-    /// The stages of nodes, forward.
+    /// Adds the forward stages of nodes.
     fn forward(&mut self, nodes: &[Node]) -> Vec<Made> {
         let mut all = Vec::with_capacity(nodes.len());
         for (at, node) in nodes.iter().enumerate() {
             let mut made = self.read_by(at, node);
-            // One that makes no value ends a network: a loss.
+            // A node without a value ends a network. It is a loss.
             if let Some(output) = node.output {
                 node.operator.forward(self, node, &mut made);
                 let trains = !self.parameters(made.operation).is_empty();
@@ -344,7 +347,8 @@ impl<'o> Lowering<'o> {
         all
     }
 
-    /// The stage of the last loss, then those of nodes, backward: other losses at their places.
+    /// Adds the stage of the last loss, then the backward stages of nodes. Other losses follow in
+    /// the order of their nodes.
     fn backward(&mut self, nodes: &[Node], made: &[Made]) -> Result<()> {
         let Some((last, before)) = nodes.split_last() else { return Ok(()) };
         let end = self.read_by(before.len(), last);
@@ -361,28 +365,29 @@ impl<'o> Lowering<'o> {
         Ok(())
     }
 
-    /// Returns whether something trained stands before a value.
+    /// Returns true if a value depends on a trained parameter.
     pub(crate) fn is_trained(&self, value: ValueId) -> bool {
         self.trained[value.index()]
     }
 
-    /// A slot for the next stage to write a value's gradient, where it is wanted.
+    /// Adds a slot for a value's gradient, which the next stage writes. `None` if the value depends
+    /// on no trained parameter.
     pub(crate) fn wanted(&mut self, value: ValueId) -> Option<SlotId> {
         let crate::network::Value { width, layer, domain } = self.network.values[value.index()];
         self.is_trained(value).then(|| self.slot(domain, vec![width], SlotOf::Gradient, layer))
     }
 
-    /// A kernel's signature.
+    /// Returns a kernel's signature.
     pub(crate) fn signature(&self, operation: OperationId) -> Signature {
         self.program.operations[operation.index()].signature.clone().unwrap_or_default()
     }
 
-    /// An operation's parameters.
+    /// Returns an operation's parameters.
     pub(crate) fn parameters(&self, operation: OperationId) -> Vec<ParameterId> {
         self.program.operations[operation.index()].parameters.clone()
     }
 
-    /// Values of a slot's row.
+    /// Returns the number of values in a slot's row.
     pub(crate) fn width_of(&self, slot: SlotId) -> u32 {
         self.program.slots.get(slot.index()).map_or(0, |slot| slot.width)
     }
@@ -395,7 +400,7 @@ impl<'o> Lowering<'o> {
         self.program.enter_relation(relation)
     }
 
-    /// What a kernel's stage does, in words.
+    /// Returns the description of a kernel's stage.
     pub(crate) fn kernel_stage_name(&self, operation: OperationId, step: &str) -> String {
         let Operation { kernel, role, layer, .. } = &self.program.operations[operation.index()];
         let kernel = short_name(kernel);
@@ -405,7 +410,7 @@ impl<'o> Lowering<'o> {
         }
     }
 
-    /// A stage of the host's that reads and writes nothing yet.
+    /// Returns a stage of the host that reads and writes nothing yet.
     pub(crate) fn stage(
         &self,
         operation: OperationId,
@@ -429,10 +434,10 @@ impl<'o> Lowering<'o> {
         }
     }
 
-    /// Adds gradients to those that are there.
+    /// Adds gradients to those of the same values.
     ///
     /// # Errors
-    /// Those of opening kernel `sum`, which adds two gradients.
+    /// The errors of opening kernel `sum`, which adds two gradients.
     pub(crate) fn contribute(&mut self, values: &[ValueId], gradients: &[Option<SlotId>]) -> Result<()> {
         for (value, gradient) in values.iter().zip(gradients) {
             let Some(gradient) = *gradient else { continue };
@@ -454,7 +459,8 @@ impl<'o> Lowering<'o> {
         Ok(output)
     }
 
-    /// The domain of a node's output, or, of one that makes no value, of its first input.
+    /// Returns the domain of a node's output. For a node without an output, it is that of the first
+    /// input.
     pub(crate) fn domain(&self, node: &Node) -> DomainId {
         let value = node.output.or(node.inputs.first().copied());
         value.map_or(Domain::VERTICES, |value| self.network.domain(value))
@@ -464,28 +470,29 @@ impl<'o> Lowering<'o> {
         self.program.domain_of(slot)
     }
 
-    /// A slot for a node's output, which the next stage writes.
+    /// Adds a slot for a node's output, which the next stage writes.
     pub(crate) fn made(&mut self, node: &Node, extents: Vec<u32>) -> SlotId {
         self.slot(self.domain(node), extents, SlotOf::Activation, node.layer)
     }
 
-    /// A slot, by rows of a node's output, for what the next stage leaves for backward.
+    /// Adds a slot for rows that the next stage stashes for backward. Its domain is that of the
+    /// node's output.
     pub(crate) fn kept(&mut self, node: &Node, extents: Vec<u32>) -> SlotId {
         self.slot(self.domain(node), extents, SlotOf::Kept, node.layer)
     }
 
-    /// A slot for the gradient of a node's first input, which the next stage writes.
+    /// Adds a slot for the gradient of a node's first input, which the next stage writes.
     pub(crate) fn back(&mut self, node: &Node, extents: Vec<u32>) -> SlotId {
         let input = node.inputs.first().copied();
         let domain = input.map_or(Domain::VERTICES, |input| self.network.domain(input));
         self.slot(domain, extents, SlotOf::Gradient, node.layer)
     }
 
-    /// A slot for the next stage to write.
+    /// Adds a slot, which the next stage writes.
     fn slot(&mut self, domain: DomainId, extents: Vec<u32>, of: SlotOf, layer: Layer) -> SlotId {
         let stage = StageId(count(self.program.stages.len()));
         let slot = SlotId(count(self.program.slots.len()));
-        // `check` has seen that the product fits.
+        // `check` has verified that the product fits.
         let width = extents.iter().fold(1u32, |width, &extent| width.saturating_mul(extent));
         let written_by = Some(stage);
         let spec = SlotSpec { width, extents, domain, of, layer, written_by, kept_until: stage };
@@ -493,7 +500,7 @@ impl<'o> Lowering<'o> {
         slot
     }
 
-    /// The next stage computes a loss that counts so much.
+    /// Marks the next stage as a loss with this weight.
     pub(crate) fn enter_loss(&mut self, weight: f64) {
         let stage = StageId(count(self.program.stages.len()));
         self.program.losses.push(LossOf { stage, weight: weight as f32 });
@@ -509,23 +516,24 @@ impl<'o> Lowering<'o> {
     }
 }
 
-/// Where it saturates the program is refused in the end.
+/// Returns a count as 16 bits, saturated. A program whose count saturates is refused at the end.
 fn count(len: usize) -> u16 {
     u16::try_from(len).unwrap_or(u16::MAX)
 }
 
-/// Numbers of biases are of streams of their own.
+/// Random streams of biases start at this number, to differ from those of other parameters.
 const FIRST_BIAS: u32 = 1 << 16;
-/// What a bias is called, behind what its product is called.
+/// Suffix of a bias's name, after the prefix that the name shares with that of the product's
+/// weight.
 const BIAS: &str = "bias";
 
-/// Within 1 / sqrt(rows).
+/// Uniform distribution in the range +- 1 / sqrt(rows).
 fn uniform(rows: u32) -> Initialiser {
     Initialiser::Uniform((1.0 / f64::from(rows.max(1)).sqrt()) as f32)
 }
 
-/// The layer of the model that a kernel's parameter belongs to, and its name there: what follows a
-/// layer is added by the next kernel.
+/// Returns the layer of the model to which a kernel's parameter belongs, and its name there. A bias
+/// after a layer is a parameter of the next kernel.
 fn home(node: &Kernel, name: &str) -> (Layer, String) {
     match &node.bias {
         Some(bias) if name == INPUT_BIAS || node.kernel == HEAD => (bias.layer, bias.name.clone()),
@@ -533,8 +541,8 @@ fn home(node: &Kernel, name: &str) -> (Layer, String) {
     }
 }
 
-/// Whether a signature fits: one of this interface, rows of these widths in, of one width out; the
-/// head has a loss.
+/// Checks a signature: the interface, inputs of these widths, one output of this width, and the
+/// loss of the head. Also checks the sizes and numbers of stashed rows and parameters.
 fn check(
     (kernel, layer): (&str, Layer),
     signature: &Signature,

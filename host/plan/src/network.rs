@@ -1,8 +1,10 @@
-//! A model as a graph of operations ([`Node`]), in an order in which every one follows what it reads.
+//! A model as a graph of operations ([`Node`]), ordered so that each operation follows those that
+//! it reads.
 //!
-//! A value is one block of rows; a node reads values and makes one. What follows a layer, its bias and
-//! activation, is not done at once: the next product does it on the way in ([`Rows`]). Only where rows go
-//! into a gather or a sum as they are, or a bias would be added by two readers, kernel `activate` does it.
+//! A value is one block of rows. A node reads values and makes one. A layer's bias and activation
+//! are not applied at once: the next product applies them to its input ([`Rows`]). Kernel
+//! `activate` applies them only if a gather or a sum reads the rows unchanged, or if two readers
+//! would add the bias.
 
 mod deep;
 mod layers;
@@ -22,11 +24,11 @@ pub(crate) const LINEAR: &str = "linear";
 pub(crate) const HEAD: &str = "head";
 /// The kernel that adds rows up.
 pub(crate) const SUM: &str = "sum";
-/// The kernel of what `linear` does on the way in, on its own.
+/// The kernel that applies bias and activation as `linear` does to its input.
 pub(crate) const ACTIVATE: &str = "activate";
-/// The kernel that brings rows to one scale.
+/// The kernel that normalises rows to one scale.
 pub(crate) const NORMALISE: &str = "normalise";
-/// The kernel that makes what an attention reads.
+/// The kernel that makes the rows that an attention reads.
 pub(crate) const ATTENTION: &str = "attention";
 /// The kernel of an embedding.
 pub(crate) const EMBEDDING: &str = "embedding";
@@ -36,27 +38,27 @@ pub(crate) const SELF_ATTENTION: &str = "self-attention";
 pub(crate) const CONV2D: &str = "conv2d";
 /// The kernel of poolings.
 pub(crate) const POOL2D: &str = "pool2d";
-/// The kernel that puts rows side by side.
+/// The kernel that concatenates rows.
 pub(crate) const CONCAT: &str = "concat";
-/// The kernel that takes some columns.
+/// The kernel that selects columns.
 pub(crate) const SLICE: &str = "slice";
-/// The kernel that multiplies rows value by value.
+/// The kernel that multiplies rows element by element.
 pub(crate) const PRODUCT: &str = "product";
-/// The edge kernel of attention whose scores are not linear.
+/// The edge kernel of attention with scores that are not linear.
 const GATV2: &str = "gatv2";
-/// The edge kernel of the largest of neighbours' rows.
+/// The edge kernel that computes the maximum of neighbours' rows.
 const MAXIMUM: &str = "maximum";
-/// The parameter by which a kernel adds the bias of the layer before.
+/// The parameter with which a kernel adds the bias of the previous layer.
 pub(crate) const INPUT_BIAS: &str = "input-bias";
 
-/// A value's place in its network.
+/// Index of a value in its network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ValueId(usize);
 
 impl ValueId {
     /// The data set's features.
     pub(crate) const FEATURES: Self = Self(0);
-    /// What was gathered of them before, where a network reads it beside them.
+    /// The gathered features, if a network reads them in addition to the features.
     pub(crate) const GATHERED: Self = Self(1);
 
     pub(crate) const fn index(self) -> usize {
@@ -68,20 +70,20 @@ impl ValueId {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Value {
     pub(crate) width: u32,
-    /// The layer whose rows they are.
+    /// Layer to which the rows belong.
     pub(crate) layer: Layer,
     pub(crate) domain: DomainId,
 }
 
-/// A bias that is still to be added.
+/// A bias that is not applied yet.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Bias {
     pub(crate) layer: Layer,
-    /// Its name in the layer.
+    /// Name of the bias in the layer.
     pub(crate) name: String,
 }
 
-/// A value, and what is still to be done to it: `activation(value + bias)`.
+/// A value with a pending bias and activation: `activation(value + bias)`.
 #[derive(Clone, Debug)]
 struct Rows {
     value: ValueId,
@@ -99,14 +101,14 @@ impl Rows {
 #[derive(Debug)]
 pub(crate) struct Network {
     pub(crate) values: Vec<Value>,
-    /// The last is the head, or pairs.
+    /// Nodes in order. The last one is the head or, in link prediction, the comparison of pairs.
     pub(crate) nodes: Vec<Node>,
-    /// What the last layer reads.
+    /// Value that the last layer reads.
     pub(crate) embeddings: ValueId,
 }
 
 impl Network {
-    /// The operations of a model that leaves out what `savings` say.
+    /// Builds the operations of a model, rewritten according to `savings`.
     pub(crate) fn of(model: &Model, savings: Savings) -> Self {
         let features = Value { width: model.features, layer: Layer(0), domain: Domain::VERTICES };
         let values = vec![features; 1 + usize::from(savings.reads_beside(model))];
@@ -127,7 +129,7 @@ impl Network {
         ValueId(self.values.len() - 1)
     }
 
-    /// A node that makes a value.
+    /// Adds a node that makes a value.
     pub(crate) fn add(
         &mut self,
         layer: Layer,
@@ -139,7 +141,7 @@ impl Network {
         self.add_over(Over::Neighbours, layer, inputs, (width, domain), operator)
     }
 
-    /// A node whose relation is over `over`: rows of graphs follow from rows of vertices.
+    /// Adds a node whose relation is over `over`. Rows of graphs follow from rows of vertices.
     pub(crate) fn add_over(
         &mut self,
         over: Over,
@@ -154,12 +156,12 @@ impl Network {
         output
     }
 
-    /// A node that makes none: the last.
+    /// Adds the last node, which makes no value.
     pub(crate) fn end(&mut self, layer: Layer, inputs: Vec<ValueId>, operator: impl Operator + 'static) {
         self.nodes.push(Node { layer, inputs, output: None, operator: Box::new(operator) });
     }
 
-    /// A kernel of one input, which does what is still to be done to its rows.
+    /// Adds a kernel of one input, which applies the pending bias and activation of its rows.
     fn kernel(
         &mut self,
         kernel: &str,
@@ -176,7 +178,7 @@ impl Network {
         self.product(at, rows, width, (dropout, bias), |_| ())
     }
 
-    /// A product, `with` something changed.
+    /// Adds a product, whose kernel `with` modifies.
     fn product(
         &mut self,
         at: (Layer, &str),
@@ -197,7 +199,8 @@ impl Network {
         self.add(at.0, vec![rows.value], width, of)
     }
 
-    /// `factors.0 inputs[0] + factors.1 (the others)`; `trained`: the first factor is.
+    /// Adds a node that computes `factors.0 inputs[0] + factors.1 (the others)`. If `trained`, the
+    /// first factor is a parameter.
     fn sum(&mut self, layer: Layer, inputs: Vec<ValueId>, factors: (f64, f64), trained: bool) -> ValueId {
         let [first, others] = [factors.0, factors.1].map(Setting::Number);
         let width = inputs.first().map_or(0, |&input| self.width(input));
@@ -210,7 +213,7 @@ impl Network {
         self.add(layer, inputs, width, Kernel { adds, ..Kernel::new(SUM, (layer, ""), attributes) })
     }
 
-    /// Does what is still to be done, then dropout with the numbers of layer `of`.
+    /// Applies the pending bias and activation, then dropout with the random numbers of layer `of`.
     fn dropped(&mut self, rows: &Rows, of: Layer, dropout: f64) -> ValueId {
         if rows.bias.is_none() && rows.activation == Activation::Identity && dropout == 0.0 {
             return rows.value;
@@ -218,8 +221,8 @@ impl Network {
         self.activated(rows, of, dropout)
     }
 
-    /// As [`Network::dropped`], for an edge kernel, which reads rows of all intervals from a slot: of the
-    /// features, which are in none, a copy is made.
+    /// Does the same as [`Network::dropped`], for an edge kernel. An edge kernel reads rows of all
+    /// intervals from a slot. The features are in no such slot, so they are copied.
     fn for_edges(&mut self, rows: &Rows, of: Layer, dropout: f64) -> ValueId {
         match rows.value {
             ValueId::FEATURES => self.activated(rows, of, dropout),
@@ -227,12 +230,12 @@ impl Network {
         }
     }
 
-    /// As [`Network::dropped`], always in rows of their own.
+    /// Does the same as [`Network::dropped`], but always writes new rows.
     fn activated(&mut self, rows: &Rows, of: Layer, dropout: f64) -> ValueId {
         self.activated_with(rows, of, dropout, |_| ())
     }
 
-    /// The same, `with` something changed.
+    /// Does the same as [`Network::activated`], with a kernel that `with` modifies.
     fn activated_with(
         &mut self,
         rows: &Rows,
@@ -254,37 +257,38 @@ impl Network {
         self.add(of, vec![rows.value], self.width(rows.value), kernel)
     }
 
-    /// Rows to which nothing is still to be done.
+    /// Applies the pending bias and activation of rows.
     fn plain(&mut self, rows: Rows) -> Rows {
         let layer = self.values.get(rows.value.0).map_or(Layer(0), |value| value.layer);
         Rows::plain(self.dropped(&rows, layer, 0.0))
     }
 
-    /// Rows that several operations may read: an activation each can do by itself, a bias is added once.
+    /// Returns rows that several operations may read. Each reader can apply an activation itself,
+    /// but a bias is added only once.
     fn shared(&mut self, rows: Rows) -> Rows {
         if rows.bias.is_some() { self.plain(rows) } else { rows }
     }
 
-    /// Compares pairs of rows, after what is still to be done to them.
+    /// Compares pairs of rows, after applying their pending bias and activation.
     fn pairs(&mut self, model: &Model, rows: Rows) {
         let input = self.plain(rows).value;
         self.links(number(model.layers.len()), input);
     }
 
-    /// The last layer's loss, whose kernel makes the scores.
+    /// Adds the last layer's loss, whose kernel makes the scores.
     fn head(&mut self, model: &Model, rows: &Rows) {
         let layer = number(model.layers.len());
         let of = Self::compared(model, rows, layer, 1.0);
         self.add(layer, vec![rows.value], model.classes, of);
     }
 
-    /// Another layer's loss, of such a weight.
+    /// Adds the loss of another layer, with this weight.
     fn further_loss(&mut self, model: &Model, layer: Layer, rows: &Rows, weight: f64) {
         let of = Self::compared(model, rows, layer, weight);
         self.end(layer, vec![rows.value], of);
     }
 
-    /// The kernel that compares rows with what is known of them.
+    /// Returns the kernel that compares rows with their targets.
     fn compared(model: &Model, rows: &Rows, layer: Layer, loss_weight: f64) -> Kernel {
         let mut attributes = vec![Attribute::new("bias", Setting::Flag(rows.bias.is_some()))];
         if model.loss != Loss::default() {

@@ -1,23 +1,24 @@
-//! In which order a run's vertices lie in memory; results are in the data set's order whatever it is.
+//! Order of a run's vertices in memory. Results are in the data set's order, whatever this order
+//! is.
 
-/// A vertex order. Which graph wants which: `eciton data stat --orders` counts it.
+/// A vertex order. `eciton data stat --orders` measures which order suits a graph.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum VertexOrder {
-    /// As the data set has them.
+    /// The order of the data set.
     #[default]
     Natural,
-    /// Vertices of many neighbours first.
+    /// Descending degree.
     Degree,
     /// Reverse Cuthill-McKee.
     #[serde(rename = "rcm")]
     ReverseCuthillMckee,
-    /// Communities within communities.
+    /// Rabbit order: communities within communities.
     Rabbit,
 }
 
 impl VertexOrder {
-    /// All, with their names.
+    /// All orders, with their names.
     pub const ALL: [(&'static str, Self); 4] = [
         ("natural", Self::Natural),
         ("degree", Self::Degree),

@@ -1,57 +1,58 @@
-//! How far intervals may run apart, and which versions of rows and weights a step then reads.
+//! Limits on how far intervals may run ahead of each other, and the versions of rows and weights
+//! that a step reads.
 //!
-//! Let *f* be the last epoch whose weights are there: every interval has finished it. An interval
-//! may enter epoch e once e <= f + 1 + B, B being the [`Pipeline::bound`]: the slowest interval is
-//! in epoch f + 1, so B is how many epochs the fastest is ahead of it (Thorpe et al. 2021, section
-//! 5.2, whose S this is).
+//! Let *f* be the last epoch that every interval has finished, so that its weights are available.
+//! An interval may enter epoch e once e <= f + 1 + B, where B is the [`Pipeline::bound`]. The
+//! slowest interval is in epoch f + 1, so the fastest is at most B epochs ahead of it. B is the S
+//! of Thorpe et al. 2021, section 5.2.
 //!
 //! | mode | a stage starts when | B | rows that a gather of epoch e reads |
 //! | --- | --- | --- | --- |
-//! | [`Mode::Sync`] | every interval has done the stage before | 0 | of e |
-//! | [`Mode::Pipe`] | what it reads is there | 0, with `2bw` 1 | of e |
-//! | [`Mode::Async`] | its own rows are there | S | the newest not after e: of e - 1 - S or later |
+//! | [`Mode::Sync`] | every interval has run the previous stage | 0 | of e |
+//! | [`Mode::Pipe`] | the rows that it reads are available | 0, with `2bw` 1 | of e |
+//! | [`Mode::Async`] | its own rows are available | S | newest not after e: of e - 1 - S or later |
 //!
-//! With S = 0 nothing runs ahead into the next epoch, but a neighbour's row may still be of the
-//! epoch before: only the barrier within the epoch is gone. The first epoch of a run, where no
-//! older rows are, and the last [`Pipeline::synchronous_last`] ones read rows of their own epoch in
-//! every mode.
+//! With S = 0 no interval enters the next epoch early. A neighbour's row may still be of the
+//! previous epoch, because there is no barrier within the epoch. In every mode, the first epoch of
+//! a run reads rows of its own epoch, as no older rows exist. So do the last
+//! [`Pipeline::synchronous_last`] epochs.
 //!
-//! | weights | version that epoch e reads, e counted from 1 | alive at once |
+//! | weights | version that epoch e reads, e counted from 1 | versions alive at once |
 //! | --- | --- | --- |
 //! | [`WeightVersions::Latest`] | e - 1 | 1 |
-//! | [`WeightVersions::Stash`] | the newest when the interval enters e, at least e - 1 - S; kept for its backward | S + 1 |
+//! | [`WeightVersions::Stash`] | newest on entry to e, at least e - 1 - S; stashed | S + 1 |
 //! | [`WeightVersions::TwoBuffered`] | max(e - 2, 0) | 2 |
 //! | [`WeightVersions::Newest`] | the newest at the start of each step; forward and backward may differ | 2 |
 //!
-//! The last is the rule of PipeDream-2BW (Narayanan et al. 2021, section 3.1) with an interval as
-//! micro-batch, of which an epoch has as many as there are intervals:
+//! [`WeightVersions::TwoBuffered`] is the rule of PipeDream-2BW (Narayanan et al. 2021, section
+//! 3.1). An interval is a micro-batch, and an epoch has one micro-batch for each interval:
 //! `W(t+1) = W(t) - lr grad f(W(t-1))`.
 
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// Largest S. Every row that is gathered is kept S + 2 times.
+/// Maximum of S. Every gathered row is stored S + 2 times.
 pub const MAX_STALENESS: u32 = 62;
 
-/// What a step waits for.
+/// Condition under which a step may start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// All intervals finish a stage before any starts the next.
+    /// All intervals finish a stage before any of them starts the next.
     Sync,
-    /// A gather waits for the rows of all intervals, nothing else does.
+    /// A gather waits for the rows of all intervals. No other stage does.
     #[default]
     Pipe,
-    /// A gather takes rows of earlier epochs where newer ones are not there yet.
+    /// A gather reads rows of earlier epochs where newer ones are not available yet.
     Async,
 }
 
 impl Mode {
-    /// All, with their names.
+    /// All modes, with their names.
     pub const ALL: [(&'static str, Self); 3] =
         [("sync", Self::Sync), ("pipe", Self::Pipe), ("async", Self::Async)];
 
-    /// Its name.
+    /// Returns the name of the mode.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -62,27 +63,27 @@ impl Mode {
     }
 }
 
-/// Which version of the weights an epoch reads.
+/// Version of the weights that an epoch reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WeightVersions {
-    /// Of the epoch before.
+    /// The version of the previous epoch.
     #[default]
     #[serde(rename = "latest")]
     Latest,
-    /// The newest there is when an interval enters an epoch.
+    /// The newest version when an interval enters an epoch.
     #[serde(rename = "stash")]
     Stash,
-    /// Of the epoch before the last.
+    /// The version of the epoch before the previous one.
     #[serde(rename = "2bw")]
     TwoBuffered,
-    /// The newest there is when a step starts, so that a backward step may read others than its
-    /// forward step: what a pipeline without stashing does. A bad example, for comparisons.
+    /// The newest version when a step starts. A backward step may read another version than its
+    /// forward step, as in a pipeline without stashing. A bad example, for comparisons.
     #[serde(rename = "newest")]
     Newest,
 }
 
 impl WeightVersions {
-    /// All, with their names.
+    /// All rules, with their names.
     pub const ALL: [(&'static str, Self); 4] = [
         ("latest", Self::Latest),
         ("stash", Self::Stash),
@@ -90,7 +91,7 @@ impl WeightVersions {
         ("newest", Self::Newest),
     ];
 
-    /// Returns whether a round begins before the round before it is over.
+    /// Returns true if a round begins before the previous round is over.
     const fn overlaps(self) -> bool {
         matches!(self, Self::TwoBuffered | Self::Newest)
     }
@@ -100,31 +101,34 @@ impl WeightVersions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Pipeline {
-    /// What a step waits for.
+    /// Condition under which a step may start.
     pub mode: Mode,
-    /// S, in epochs: 0 to [`MAX_STALENESS`]; above 0 in [`Mode::Async`] only.
+    /// Staleness bound S, in epochs: 0 to [`MAX_STALENESS`]. Above 0 in [`Mode::Async`] only.
     pub staleness: u32,
-    /// Which weights an epoch reads; `None`: the stash where epochs run apart, else the latest.
+    /// Version of the weights that an epoch reads. If `None`, it is the stash in [`Mode::Async`],
+    /// else the latest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weights: Option<WeightVersions>,
-    /// How many steps are handed out at once in [`Mode::Async`], 0 being no limit: the fewer, the
-    /// newer what gathers read. With functions gathers alone count. `None`: two for each compute
-    /// thread.
+    /// Cap on steps in flight in [`Mode::Async`]. If 0, there is no limit. A smaller cap makes
+    /// gathers read newer rows. With functions, only gathers count. If `None`, it is two for each
+    /// compute thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<u32>,
-    /// So many of a run's last epochs read no older rows and run one by one, in [`Mode::Async`].
+    /// Number of final epochs that read no older rows and run one by one, in [`Mode::Async`].
     pub synchronous_last: u32,
-    /// Once the validation metric is this or better (above 0; a share, or an error) all epochs that
-    /// no interval has entered yet are as those, in [`Mode::Async`]; `None`: whatever it is.
+    /// Threshold of the validation metric (above 0; a share, or an error), in [`Mode::Async`]. Once
+    /// the metric is this or better, all epochs that no interval has entered yet run like the final
+    /// ones. If `None`, there is no threshold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub synchronous_at: Option<f64>,
-    /// True if mode and staleness are chosen by trials before the run: `staleness = "auto"`.
+    /// True if trials before the run choose mode and staleness: `staleness = "auto"`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub auto: bool,
 }
 
 impl Pipeline {
-    /// Rows of earlier epochs, by at most so many that a run is ahead of its slowest interval.
+    /// Returns settings in which gathers read rows of earlier epochs. `staleness` is the maximum
+    /// number of epochs that an interval may be ahead of the slowest.
     #[must_use]
     pub const fn asynchronous(staleness: u32) -> Self {
         Self {
@@ -138,13 +142,13 @@ impl Pipeline {
         }
     }
 
-    /// Returns whether all is as if there were no such section.
+    /// Returns true if all settings are the defaults.
     #[must_use]
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether the settings go together.
+    /// Checks that the settings are compatible.
     ///
     /// # Errors
     /// [`Error::Pipeline`] for a staleness that the mode or the weights do not allow.
@@ -193,7 +197,7 @@ impl Pipeline {
         }
     }
 
-    /// Which weights an epoch reads.
+    /// Returns the version of the weights that an epoch reads.
     #[must_use]
     pub fn weights(&self) -> WeightVersions {
         self.weights.unwrap_or(match self.mode {
@@ -202,7 +206,7 @@ impl Pipeline {
         })
     }
 
-    /// B: how many epochs an interval may be ahead of the slowest.
+    /// Returns B, the maximum number of epochs that an interval may be ahead of the slowest.
     #[must_use]
     pub fn bound(&self) -> u32 {
         match (self.mode, self.weights()) {
@@ -212,13 +216,13 @@ impl Pipeline {
         }
     }
 
-    /// How many epochs' rows are kept of what a gather reads.
+    /// Returns the number of epochs whose rows are stored for each slot that a gather reads.
     #[must_use]
     pub fn row_versions(&self) -> u32 {
         self.bound() + if self.mode == Mode::Async { 2 } else { 1 }
     }
 
-    /// How many versions of the weights are alive at most.
+    /// Returns the maximum number of weight versions that are alive at once.
     #[must_use]
     pub fn weight_versions(&self) -> u32 {
         match self.weights() {
@@ -228,7 +232,7 @@ impl Pipeline {
         }
     }
 
-    /// How many epochs' gradients are on their way at most.
+    /// Returns the maximum number of epochs whose gradients are in flight.
     #[must_use]
     pub fn gradient_versions(&self) -> u32 {
         self.bound() + 1

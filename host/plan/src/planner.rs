@@ -1,9 +1,10 @@
-//! Plans of tensor pipelines: which lane does which operators, how many replicas, which schedule.
+//! Plans of tensor pipelines: the operators of each lane, the number of replicas, and the schedule.
 //!
-//! A [`Graph`] is a model's operators with what each takes, keeps and sends; a [`Machine`] is lanes
-//! with pace, memory and links; [`Wanted`] says what a plan may be. [`plan`] lets several planners
-//! cut the graph into stages, times each cut by the list schedule that lanes follow
-//! ([`crate::schedule`]), transfers included, and takes the one of most rows a second.
+//! A [`Graph`] has a model's operators with their times, memory and output sizes. A [`Machine`] has
+//! lanes with pace, memory and links. [`Wanted`] has the allowed plans. [`plan`] lets several
+//! planners cut the graph into stages. It times each cut by the list schedule that lanes follow
+//! ([`crate::schedule`]), transfers included. It returns the plan with the highest number of rows
+//! per second.
 //!
 //! | planner | stages | source |
 //! | --- | --- | --- |
@@ -12,9 +13,9 @@
 //! | [`Planner::Balanced`] | these, boundary operators moved | BaPipe: Zhao et al. 2020 |
 //! | [`Planner::Branches`] | convex sets of a graph | GraphPipe: Jeon et al. 2025 |
 //!
-//! A stage keeps its inputs only and goes forward again (recomputation) where its lane's memory
-//! asks for it, and nowhere else. What is over a limit is no plan. Rows of the data lie with the
-//! lanes that read them.
+//! A stage stashes only its inputs and repeats its forward step (recomputation) if its lane's
+//! memory requires it, and never otherwise. A cut that exceeds a limit is not a plan. Lanes that
+//! read rows of the data hold these rows.
 
 mod balance;
 mod blocks;

@@ -187,8 +187,8 @@ impl Lanes {
         self.chunks.unwrap_or_else(|| self.order.rules().chunks()).max(1)
     }
 
-    /// Returns the maximum number of visits at once on a lane with this longest path to the last
-    /// one, itself included, if a replica has so many intervals.
+    /// Returns the maximum number of visits at once on a lane whose longest path to the last lane,
+    /// itself included, is `path`. A replica has `intervals` intervals.
     #[must_use]
     pub fn cap(&self, path: u32, intervals: u32) -> u32 {
         let most = self.cap.unwrap_or(intervals).max(1).saturating_mul(self.chunks());
@@ -197,7 +197,7 @@ impl Lanes {
     }
 
     /// Returns the maximum number of intervals between their first step and their last on a lane
-    /// with this cap, if a replica has so many.
+    /// with this cap. A replica has `intervals` intervals.
     #[must_use]
     pub fn intervals_at_once(&self, cap: u32, intervals: u32) -> u32 {
         match self.chunks() {
@@ -209,8 +209,8 @@ impl Lanes {
     }
 }
 
-/// Returns the cap of each lane of a replica, which has so many intervals. The program's stages are
-/// on lanes.
+/// Returns the cap of each lane of a replica with this number of intervals. The program's stages
+/// are on lanes.
 #[must_use]
 pub fn caps(program: &Program, lanes: &Lanes, intervals: u32) -> Vec<u32> {
     paths(program, lanes).into_iter().map(|path| lanes.cap(path, intervals)).collect()

@@ -123,9 +123,9 @@ pub struct Logs {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Alarms {
-    /// One for a month.
+    /// Price of one alarm for a month.
     pub each_month: f64,
-    /// How many an account has for nothing.
+    /// Number of alarms that an account has for nothing.
     pub free: u32,
 }
 
@@ -252,7 +252,7 @@ impl Prices {
         }
     }
 
-    /// 1 GB of what is charged at that place.
+    /// Returns the price of 1 GB of the charged bytes for a host at this place.
     #[must_use]
     pub fn transfer_gb_usd(&self, place: HostPlace) -> f64 {
         match place {
@@ -262,7 +262,7 @@ impl Prices {
         }
     }
 
-    /// A month of so many alarms, if the account has no others.
+    /// Returns the price of this number of alarms for a month, if the account has no others.
     #[must_use]
     pub fn alarms_usd(&self, count: u32) -> f64 {
         f64::from(count.saturating_sub(self.alarms.free)) * self.alarms.each_month

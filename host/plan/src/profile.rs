@@ -1,8 +1,8 @@
-//! Task profiles: how long steps take and how many bytes they move. What simulations and planners
-//! count with.
+//! Task profiles: the times of steps and the bytes that they move. Simulations and planners use
+//! them.
 //!
-//! A profile is paces (seconds for a floating-point operation, an edge, a byte) and, where somebody
-//! measured them, a stage's figures. What it leaves out is counted from the program:
+//! A profile has paces (seconds for a floating-point operation, an edge, a byte) and, for measured
+//! stages, figures of the stage. All other figures are counted from the program:
 //!
 //! ```text
 //! products of a row   forward 2 k n     backward 2 k n for the weight, 2 k n more for the input
@@ -13,10 +13,12 @@
 //! edge kernel         a gather of twice the width that it reads of all rows; backward, of four times
 //! ```
 //!
-//! Features are *constant*: the same in every epoch, so that they need not be sent by the host. Where only
-//! a share of them is stored, products with them cost that share, and a stored value takes 8 bytes.
+//! Features are *constant*, that is, the same in every epoch. The host need not send them again. If
+//! only a share of them is stored, products with them cost that share, and a stored value takes 8
+//! bytes.
 //!
-//! The file is JSON, version 1; unknown fields are refused. Whoever reads it calls [`Profile::check`].
+//! The file is JSON, version 1. Unknown fields are refused. The reader of a file calls
+//! [`Profile::check`].
 
 use serde::{Deserialize, Serialize};
 
@@ -24,9 +26,9 @@ use crate::error::{Error, Result};
 use crate::ids::{ParameterId, SlotId, StageId};
 use crate::program::{Place, Program, SlotOf, Stage};
 
-/// The version of the form.
+/// Version of the file format.
 pub const PROFILE_VERSION: u32 = 1;
-/// Longer files are no profiles, bytes.
+/// Maximum size of a profile's file, in bytes.
 pub const MAX_PROFILE_BYTES: usize = 4 << 20;
 /// Bytes of a value.
 const VALUE_BYTES: f64 = 4.0;
@@ -37,92 +39,94 @@ const STORED_BYTES: f64 = 8.0;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
-    /// [`PROFILE_VERSION`].
+    /// Version of the format: [`PROFILE_VERSION`].
     pub version: u32,
-    /// Where the figures are from: machine, command, date; or that they are estimates.
+    /// Origin of the figures: machine, command and date, or a note that they are estimates.
     pub source: String,
-    /// A core of the host.
+    /// Paces of a core of the host.
     pub host: HostPace,
-    /// A vCPU of a function.
+    /// Paces of a vCPU of a function.
     pub function: FunctionPace,
-    /// The names of all stages of the program that `stages` are of, in order ([`Program::stage_name`]);
-    /// empty: of any that has so many.
+    /// Names of all stages of the program to which `stages` belong, in order
+    /// ([`Program::stage_name`]). If empty, the stages fit any program that has them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub program: Vec<String>,
-    /// Stages that were measured, each once; the others are counted.
+    /// Measured stages, each once. The figures of all other stages are counted.
     #[serde(default)]
     pub stages: Vec<StageProfile>,
 }
 
-/// What a core of the host takes.
+/// Paces of a core of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostPace {
-    /// Seconds for an operation of a tensor step.
+    /// Seconds per floating-point operation of a tensor step.
     pub seconds_per_flop: f64,
-    /// Seconds for an edge of a gather and each value of its row.
+    /// Seconds per edge of a gather and value of its row.
     pub seconds_per_edge_value: f64,
-    /// Seconds for each byte that goes to a function or comes from one: framing, encoding, encryption.
+    /// Seconds per byte sent to or received from a function: framing, encoding, encryption.
     pub seconds_per_byte: f64,
-    /// Seconds for each value that is added when gradients are summed.
+    /// Seconds per value added when gradients are summed.
     pub seconds_per_value_added: f64,
-    /// Seconds of an update for each value, besides what is added.
+    /// Seconds of an update per value, in addition to the sum.
     #[serde(default)]
     pub seconds_per_value_updated: f64,
-    /// Seconds that any step takes besides.
+    /// Additional seconds of any step.
     pub seconds_per_step: f64,
 }
 
-/// What a vCPU of a function takes. A task is one thread.
+/// Paces of a vCPU of a function. A task is one thread.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FunctionPace {
-    /// Seconds for an operation.
+    /// Seconds per floating-point operation.
     pub seconds_per_flop: f64,
-    /// Seconds that any task takes besides, in the function.
+    /// Additional seconds of any task, in the function.
     pub seconds_per_step: f64,
 }
 
-/// What a stage does on each row and in each task.
+/// Figures of a stage for each row and each task.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StageProfile {
-    /// Which.
+    /// The stage.
     pub stage: StageId,
-    /// Floating-point operations a row; 0 for a gather.
+    /// Floating-point operations per row. 0 for a gather.
     #[serde(default)]
     pub flops_per_row: f64,
-    /// Bytes of rows that are the same in every epoch, a row.
+    /// Bytes per row of input that is the same in every epoch.
     #[serde(default)]
     pub constant_bytes_per_row: f64,
-    /// Other bytes in, a row.
+    /// Bytes per row of other input.
     #[serde(default)]
     pub bytes_in_per_row: f64,
-    /// Bytes in besides, a task.
+    /// Additional input bytes per task.
     #[serde(default)]
     pub bytes_in_per_task: f64,
-    /// Bytes out, a row.
+    /// Output bytes per row.
     #[serde(default)]
     pub bytes_out_per_row: f64,
-    /// Bytes out besides, a task.
+    /// Additional output bytes per task.
     #[serde(default)]
     pub bytes_out_per_task: f64,
-    /// Values a row that a gather or an edge kernel sums; 0 for a tensor stage.
+    /// Number of values per row that a gather or an edge kernel sums. 0 for a tensor stage.
     #[serde(default)]
     pub gather_width: u32,
-    /// Seconds a row on a core of the host, measured: in place of what follows from the counts.
+    /// Measured seconds per row on a core of the host. They replace the seconds that follow from
+    /// the counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_seconds_per_row: Option<f64>,
-    /// Seconds a row in a function of at least one vCPU, measured, likewise.
+    /// Measured seconds per row in a function of at least one vCPU, likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub function_seconds_per_row: Option<f64>,
-    /// Seconds a call on a core of the host besides, where calls of several sizes were measured.
+    /// Additional seconds per call on a core of the host, if calls of several sizes were measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_seconds_per_call: Option<f64>,
 }
 
 impl Default for Profile {
-    /// The built-in one: figures of the design notes where there are some, estimates elsewhere.
+    /// Returns the built-in profile: figures of the design notes where available, estimates
+    /// elsewhere.
     ///
     /// Host: 134 GFLOP/s a core (a 602 -> 128 product, AVX-512); gathers by source blocks, 115 M edges
     /// of width 128 in 0.67 s on 2 cores, which is 9.1e-11 s for an edge and value; a kernel's warm call
@@ -149,18 +153,18 @@ impl Default for Profile {
     }
 }
 
-/// The names of a program's stages, in order.
+/// Returns the names of a program's stages, in order.
 #[must_use]
 pub fn stage_names(program: &Program) -> Vec<String> {
     program.computing().iter().map(|stage| stage.name.clone()).collect()
 }
 
 impl Profile {
-    /// Whether the figures can be.
+    /// Checks that the figures are valid.
     ///
     /// # Errors
-    /// [`Error::Content`] for another version, a figure that is negative or not finite, or a stage given
-    /// twice.
+    /// [`Error::Content`] for another version, a figure that is negative or not finite, or a stage
+    /// given twice.
     pub fn check(&self) -> Result<()> {
         let wrong = |reason: String| Err(Error::Content { what: "a task profile", reason });
         if self.version != PROFILE_VERSION {
@@ -201,11 +205,12 @@ impl Profile {
         }
     }
 
-    /// Every stage's figures: the measured ones, and the others counted. `stored` is the share of the
-    /// features that is stored, above 0 to 1.
+    /// Returns the figures of every stage: the measured ones, and counted ones for the other
+    /// stages. `stored` is the share of the features that is stored, above 0 and up to 1.
     ///
     /// # Errors
-    /// As [`Profile::check`]; and for a stage that the program does not have, or stages of another program.
+    /// The errors of [`Profile::check`] and [`Profile::check_program`]. Also [`Error::Content`] for
+    /// a stage that the program does not have.
     pub fn stages(&self, program: &Program, stored: f64) -> Result<Vec<StageProfile>> {
         self.check()?;
         self.check_program(program)?;
@@ -224,10 +229,10 @@ impl Profile {
         Ok(stages)
     }
 
-    /// Whether the stages that were measured are a program's.
+    /// Checks that the measured stages belong to a program.
     ///
     /// # Errors
-    /// [`Error::Content`] with the first that is not.
+    /// [`Error::Content`] with the first stage whose name differs.
     pub fn check_program(&self, program: &Program) -> Result<()> {
         let (measured, own) = (&self.program, stage_names(program));
         if measured.is_empty() || self.stages.is_empty() || *measured == own {
@@ -246,7 +251,8 @@ impl Profile {
     }
 }
 
-/// A stage's figures by count: its cost, and the bytes of its slots where it may be done elsewhere.
+/// Returns a stage's figures by count: its cost and, if it may run outside the host, the bytes of
+/// its slots.
 fn count(program: &Program, stage: StageId, what: &Stage, stored: f64) -> StageProfile {
     let mut found = StageProfile {
         stage,

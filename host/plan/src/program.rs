@@ -1,26 +1,4 @@
-//! Stage programs: what is done in one epoch, in order, on every interval.
-//!
-//! For a GCN of L layers, with T a tensor stage (kernel `linear`) and G a gather with
-//! `N = D^-1/2 (A + I) D^-1/2`, transform first:
-//!
-//! ```text
-//! forward   T0 G0 T1 G1 ... T(L-1) G(L-1)
-//!           T0    = dropout(X) W0                        T(l) = dropout(act(rows + b(l-1))) W(l)
-//! loss      head  = cross-entropy(rows + b(L-1)): loss and gradients in one stage
-//! backward  G(L-1)' T(L-1)' ... G1' T1' G0' T0'          T0' gives no gradient of its input: X is data
-//! ```
-//!
-//! Other models are directed graphs of such stages, with kernels `sum`, `activate` and `normalise`
-//! and with gathers of other normalisations (`network`); backward is the reverse, with `sum` where
-//! several stages give a gradient of the same rows.
-//!
-//! An operation that reads rows of all intervals takes two steps backward: one by target, whose
-//! rows all sources then read ([`Phase::BackwardTargets`], [`Phase::BackwardSources`]). One file an
-//! operator is in `op`.
-//!
-//! Stages pass rows through *slots*; a slot is one matrix over all rows of a domain. A tensor stage
-//! needs of each slot that it reads the rows of its own interval; a gather needs those of all
-//! ([`Scope`]).
+//! Stage programs: the ordered list of stages that one epoch runs on every interval.
 
 use crate::error::Result;
 use crate::ids::{DomainId, Layer, OperationId, ParameterId, RelationId, SlotId, StageId};
@@ -30,206 +8,214 @@ use crate::savings::Savings;
 use crate::signature::{Attribute, Initialiser, Signature};
 pub(crate) use eciton_types::Normalisation;
 
-/// What a program needs to know of the data.
+/// Properties of the data set that a program depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataShape {
-    /// Vertices.
+    /// Number of vertices.
     pub rows: u32,
-    /// Features of a vertex.
+    /// Number of features of a vertex.
     pub features: u32,
-    /// Classes.
+    /// Number of classes.
     pub classes: u32,
-    /// Features of an edge; 0: there are none.
+    /// Number of features of an edge. If 0, edges have no features.
     pub edge_features: u32,
-    /// Graphs; 0: there is one, and what is learnt is of vertices.
+    /// Number of graphs in the data set. If 0, the data set is one graph, and the task is on
+    /// vertices.
     pub graphs: u32,
-    /// Rows of a sequence, one after another; 1: rows are none. Divides the number of rows.
+    /// Number of consecutive rows that form a sequence. If 1, rows are not sequences. Divides
+    /// `rows`.
     pub group: u32,
 }
 
-/// Opens a kernel: its name, the extents of one row of each input, its attributes. An edge kernel's
-/// inputs are source and target, and where it is told of them the features of an edge.
+/// Function that opens a kernel, given its name, the extents of one row of each input, and its
+/// attributes. The inputs of an edge kernel are source, target and, if it reads them, edge
+/// features.
 pub type Open<'a, E> = dyn Fn(&str, &[Vec<u32>], &[Attribute]) -> Result<Signature, E> + 'a;
 
-/// The stages of one epoch, or of one evaluation, with everything that they name.
+/// The stages of one epoch or of one evaluation, with the lists that these stages refer to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program {
-    /// The data that it was made for.
+    /// Data set for which the program was built.
     pub shape: DataShape,
-    /// The model that it was made from.
+    /// Model from which the program was built.
     pub model: Model,
-    /// What it leaves out. With gathered features the slot `features` holds what was gathered, or
-    /// `gathered` does.
+    /// Rewrites that the program applies. With gathered features, the gathered rows are in the slot
+    /// `features` or in `gathered`.
     pub savings: Savings,
-    /// In the order in which one interval does them; [`StageId`] is the place in this list.
+    /// Stages in the order in which one interval runs them. [`StageId`] is the index in this list.
     pub stages: Vec<Stage>,
-    /// Row buffers; [`SlotId`] is the place in this list.
+    /// Row buffers. [`SlotId`] is the index in this list.
     pub slots: Vec<SlotSpec>,
-    /// Kernels and operators of the host with their attributes; [`OperationId`] is the place in
+    /// Kernels and operators of the host, with their attributes. [`OperationId`] is the index in
     /// this list.
     pub operations: Vec<Operation>,
-    /// The kinds of rows; [`DomainId`] is the place in this list. The first are vertices.
+    /// The kinds of rows. [`DomainId`] is the index in this list. The first domain is the vertices.
     pub domains: Vec<Domain>,
-    /// The lists that stages follow; [`RelationId`] is the place in this list.
+    /// Row lists that stages follow. [`RelationId`] is the index in this list.
     pub relations: Vec<Relation>,
-    /// What is trained; [`ParameterId`] is the place in this list. The same in the evaluation
-    /// program.
+    /// Trained parameters. [`ParameterId`] is the index in this list. The evaluation program has
+    /// the same parameters.
     pub parameters: Vec<Parameter>,
-    /// Further uses of parameters, by layers that have a weight in common with another:
-    /// [`ParameterId`] past the end of `parameters` is a place in this list. A use has the
-    /// parameter's values and a gradient of its own; the parameter's is the sum, its own first and
-    /// then in this order.
+    /// Further uses of parameters, by layers that share a weight with another layer. A
+    /// [`ParameterId`] past the end of `parameters` is an index in this list. A use has the
+    /// parameter's values and its own gradient. The gradient of the parameter is the sum of its own
+    /// gradient and those of its uses, added in this order.
     pub uses: Vec<ParameterId>,
-    /// The data set's features. The driver fills this slot once; it is never written.
+    /// Slot of the data set's features. The driver fills it once, and no stage writes it.
     pub features: SlotId,
-    /// What was gathered of them before the first epoch, where it is read beside them. Never
-    /// written as well.
+    /// Slot of the features that were gathered before the first epoch, if stages read them in
+    /// addition to `features`. No stage writes it either.
     pub gathered: Option<SlotId>,
-    /// The class scores, in an evaluation program. They outlast the program.
+    /// Slot of the class scores, in an evaluation program. Its rows outlast the program.
     pub scores: Option<SlotId>,
-    /// The rows that the last layer reads, in an evaluation program, if they are not the features.
-    /// They outlast it as well.
+    /// Slot of the rows that the last layer reads, in an evaluation program, unless these rows are
+    /// the features. Its rows outlast the program as well.
     pub embeddings: Option<SlotId>,
-    /// The stages that compute losses, in a training program: the last layer's first.
+    /// Stages that compute losses, in a training program. The last layer's stage is the first.
     pub losses: Vec<LossOf>,
-    /// Parts of a batch, which stand where intervals do: each has a graph of its own, and what a
-    /// stage reads of all rows are those of its part. `None`: intervals of one graph.
+    /// Number of micro-batches, which take the role of intervals. Each has its own graph, and a
+    /// stage that reads all rows reads those of its micro-batch. If `None`, intervals belong to one
+    /// graph.
     pub apart: Option<u32>,
-    /// The stage that chooses the rows of parts ([`Program::sample`]). `None`: rows are the data
-    /// set's.
+    /// Stage that chooses the rows of micro-batches ([`Program::sample`]). If `None`, the rows are
+    /// those of the data set.
     pub sampling: Option<StageId>,
 }
 
-/// A part of the loss, which is the sum of all.
+/// Term of the loss. The loss is the weighted sum of all terms.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LossOf {
-    /// The stage that computes it.
+    /// Stage that computes the term.
     pub stage: StageId,
-    /// What it counts.
+    /// Factor of the term in the sum.
     pub weight: f32,
 }
 
-/// One stage: an operation's function over rows that lie in slots. Whoever schedules, stores,
-/// counts or draws stages reads these fields; what the function does, its operator alone knows.
+/// One stage: a function of an operation, applied to rows in slots. Code that schedules, stores,
+/// counts or draws stages reads these fields. Only the operator knows the function itself.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stage {
-    /// What it does, in words: `linear 1 backward`, `gather 0 transposed`. The same in evaluations.
+    /// Description of the stage, for instance `linear 1 backward` or `gather 0 transposed`. A stage
+    /// has the same name in evaluation programs.
     pub name: String,
-    /// What does it, with which attributes and parameters.
+    /// Operation that the stage runs, with its attributes and parameters.
     pub operation: OperationId,
-    /// Which function of the operation.
+    /// Function of the operation that the stage runs.
     pub phase: Phase,
-    /// Where it may be done.
+    /// Placement of the stage: the machines that may run it.
     pub place: Place,
-    /// Its chunk, if its place is a lane: the run of stages of the lane, from 0
+    /// Chunk of the stage if its placement is a lane: the run of stages on the lane, from 0
     /// ([`crate::policy`]).
     pub chunk: u16,
-    /// The rows that it runs on, interval by interval.
+    /// Domain of the rows that the stage computes, interval by interval.
     pub domain: DomainId,
-    /// The relation whose lists its function follows, where it reads rows of all intervals by
-    /// lists.
+    /// Relation whose lists the function follows, if it reads rows of all intervals by lists.
     pub via: Option<RelationId>,
-    /// The slots that it reads.
+    /// Slots that the stage reads.
     pub reads: Vec<Read>,
-    /// The slots that it writes, on its interval's rows; `None` where nobody reads what it could
-    /// write.
+    /// Slots that the stage writes, on the rows of its interval. An output that no stage reads is
+    /// `None`.
     pub writes: Vec<Option<SlotId>>,
-    /// The parameters whose gradients it yields.
+    /// Parameters whose gradients the stage computes.
     pub sums: Vec<ParameterId>,
-    /// True if the slots that it reads or writes are stored as f32 whatever a run stores rows as.
+    /// True if the slots that the stage reads or writes are always stored as f32, whatever the
+    /// run's row format.
     pub exact: bool,
-    /// What it costs.
+    /// Cost of the stage for one row.
     pub cost: Cost,
 }
 
-/// A slot that a stage reads.
+/// Slot that a stage reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Read {
-    /// Which.
+    /// The slot.
     pub slot: SlotId,
-    /// Whose rows of it.
+    /// Intervals whose rows of the slot the stage reads.
     pub scope: Scope,
-    /// What they are to its function.
+    /// Role of the rows in the stage's function.
     pub port: Port,
 }
 
-/// What rows are to the function that reads them.
+/// Role of a slot's rows in the function that reads them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Port {
-    /// An input of forward.
+    /// Input of the forward function.
     Input,
-    /// What forward wrote.
+    /// Output of the forward function.
     Output,
-    /// What forward, or the step before, left for this one.
+    /// Rows that the forward function, or the previous step, stashed for this one.
     Kept,
-    /// The gradient of an output.
+    /// Gradient of an output.
     Gradient,
 }
 
-/// Which of an operation's functions a stage is.
+/// Function of an operation that a stage runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Phase {
     /// Forward.
     #[default]
     Forward,
-    /// Loss: forward, loss and backward in one. Yields parameter gradients and a loss.
+    /// Forward, loss and backward in one function. Yields parameter gradients and a loss.
     Loss,
     /// Backward in one step. Yields parameter gradients.
     Backward,
-    /// The first of two steps backward, by target. Yields parameter gradients.
+    /// First of two backward steps, by target. Yields parameter gradients.
     BackwardTargets,
-    /// The second, by source, from what all targets left.
+    /// Second of two backward steps, by source. It reads the rows that the first step stashed for
+    /// all targets.
     BackwardSources,
 }
 
-/// Where a stage may be done.
+/// Placement of a stage: the machines that may run it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Place {
-    /// On the host that holds the rows: one attempt, which writes in place.
+    /// The stage runs on the host that holds the rows. There is one attempt, which writes in place.
     #[default]
     Host,
-    /// On the host or by a function: a pure task, at which there may be several attempts.
+    /// The stage runs on the host or in a function. It is a pure task and may have several
+    /// attempts.
     Anywhere,
-    /// The same, on this lane of a replica, which does one step at a time ([`crate::lanes`]).
+    /// The stage is such a task on this lane of a replica. A lane runs one step at a time
+    /// ([`crate::lanes`]).
     Lane(u16),
 }
 
 impl Place {
-    /// Returns whether steps there are tasks.
+    /// Returns true if steps with this placement are tasks.
     #[must_use]
     pub const fn is_task(self) -> bool {
         !matches!(self, Self::Host)
     }
 }
 
-/// What a stage costs on a row, by count. Bytes follow from its slots.
+/// Cost of a stage for one row, by count. Bytes follow from the slots of the stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
-    /// Floating-point operations.
+    /// Floating-point operations, without products with features.
     pub flops: f64,
-    /// Floating-point operations besides if all values of the features are stored: products with
-    /// them.
+    /// Floating-point operations of products with features, added to `flops` if all values of the
+    /// features are stored.
     pub feature_flops: f64,
-    /// Values that are summed for each edge of the row.
+    /// Number of values that the stage sums for each edge of the row.
     pub edge_values: u32,
 }
 
-/// Rows of one kind. Every interval of vertices has rows of every domain: those of the graphs that
-/// stand in it, say, so that a step's interval is a number whatever its domain.
+/// Domain: rows of one kind. Every interval of vertices has rows of every domain, for instance
+/// those of its graphs. A step therefore has one interval number, whatever its domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Domain {
-    /// What a row is of.
+    /// Kind of object that a row describes.
     pub of: RowsOf,
-    /// How many there are.
+    /// Number of rows.
     pub rows: u32,
 }
 
-/// What a row is of.
+/// Kind of object that a row describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowsOf {
     /// A vertex.
     Vertices,
-    /// A graph of a data set of many: what stands behind a readout.
+    /// A graph, in a data set of several graphs. The stages after a readout compute such rows.
     Graphs,
 }
 
@@ -240,112 +226,120 @@ impl Domain {
     pub const GRAPHS: DomainId = DomainId(1);
 }
 
-/// Lists of rows that a stage follows: for each row of the result the rows that it is made from.
+/// Row lists that a stage follows: for each row of the result, the rows from which the stage
+/// computes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Relation {
-    /// Whose lists.
+    /// Kind of the lists.
     pub over: Over,
-    /// The other way round: for each source its targets, as gradients go.
+    /// True if the lists are reversed: each source has the list of its targets. Gradients follow
+    /// such lists.
     pub reversed: bool,
-    /// Only pairs whose target the loss reaches: others add zeros, or are not read
-    /// ([`Program::reach`]).
+    /// True if the lists have only pairs whose target the loss reaches. Other pairs would add zeros
+    /// or are not read ([`Program::reach`]).
     pub reached: bool,
 }
 
-/// Which edges an edge kernel works on, and what it is told of them.
+/// Edges that an edge kernel works on, and whether it reads their features.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Along {
-    /// Whose lists it follows.
+    /// Kind of the lists that the kernel follows.
     pub over: Over,
     /// True if each vertex counts among its own neighbours, last.
     pub with_self: bool,
-    /// True if it is told what is known of edges.
+    /// True if the kernel reads the features of edges.
     pub features: bool,
 }
 
-/// Which lists there are.
+/// Kind of the lists of a relation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Over {
     /// Each vertex's neighbours.
     #[default]
     Neighbours,
-    /// Each graph's vertices: a relation of vertices to graphs.
+    /// Each graph's vertices. This is a relation of vertices to graphs.
     Graphs,
 }
 
-/// A row buffer: a matrix with a row for every row of its domain.
+/// Row buffer: a matrix with a row for every row of its domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotSpec {
-    /// Values a row.
+    /// Number of values of a row.
     pub width: u32,
     /// Extents of one row; `width` is their product.
     pub extents: Vec<u32>,
-    /// What its rows are of.
+    /// Domain of the rows.
     pub domain: DomainId,
-    /// What it holds.
+    /// Kind of the slot's content.
     pub of: SlotOf,
-    /// The layer whose rows or gradients it holds.
+    /// Layer whose rows or gradients the slot holds.
     pub layer: Layer,
-    /// The stage that writes it; `None` for the features.
+    /// Stage that writes the slot. `None` for the features.
     pub written_by: Option<StageId>,
-    /// The last stage that needs it, at least the writer itself.
+    /// Last stage that needs the slot. It is at least the writer itself.
     pub kept_until: StageId,
 }
 
-/// What a slot holds.
+/// Content of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotOf {
-    /// The data set's features.
+    /// Features of the data set.
     Features,
-    /// Rows on their way forward.
+    /// Rows that forward stages pass on.
     Activation,
-    /// What a kernel's forward leaves for its backward.
+    /// Rows that a kernel's forward function stashes for its backward function.
     Kept,
-    /// Gradients on their way back.
+    /// Gradients that backward stages pass on.
     Gradient,
 }
 
-/// A kernel, or an operator of the host, with attributes. Forward and backward stages share one.
+/// A kernel, or an operator of the host, with attributes. Forward and backward stages share one
+/// operation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operation {
-    /// The kernel's name, of the user's own the path of its component, as the model has it; or the
-    /// operator's.
+    /// Name of the kernel or of the operator. For a user's kernel, it is the path of the component
+    /// as given in the model.
     pub kernel: String,
-    /// What tells it from its layer's others of the same kernel; may be empty.
+    /// Role that distinguishes the operation from others of the same kernel in its layer. May be
+    /// empty.
     pub role: String,
-    /// What it is opened with; the kernel's defaults hold for what is not named.
+    /// Attributes with which the kernel is opened. Attributes that are not named have the kernel's
+    /// defaults.
     pub attributes: Vec<Attribute>,
     /// Extents of one row of each input.
     pub inputs: Vec<Vec<u32>>,
-    /// The layer that it belongs to.
+    /// Layer of the operation.
     pub layer: Layer,
-    /// The layer number that its tasks carry, which their random numbers depend on: the layer's,
-    /// plus 65,536 for each earlier input that the layer drops values of by themselves.
+    /// Layer number in the operation's tasks, on which their random numbers depend. It is the
+    /// layer's number plus 65,536 for each earlier input to which the layer applies dropout
+    /// separately.
     pub draw: u32,
-    /// What a kernel says it takes and gives; `None`: the host's own work on the graph.
+    /// Inputs and outputs that the kernel declares. `None` for operators of the host, which work on
+    /// the graph.
     pub signature: Option<Signature>,
-    /// An edge kernel's edges; `None` for all others.
+    /// Edges of an edge kernel. `None` for all other operations.
     pub along: Option<Along>,
-    /// Its parameters, in the signature's order.
+    /// Parameters of the operation, in the order of the signature.
     pub parameters: Vec<ParameterId>,
 }
 
 /// A trained matrix.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
-    /// Unique in the program: `layers.0.weight`.
+    /// Name that is unique in the program, for instance `layers.0.weight`.
     pub name: String,
     /// Extents, rows first.
     pub shape: Vec<u32>,
-    /// Its first values, drawn with `draw` as layer and `position` as stream.
+    /// Initialiser of the values. It draws with `draw` as layer and `position` as stream.
     pub initialiser: Initialiser,
-    /// Its place in its kernel's signature, as if the layer's product came first: the stream of its
-    /// numbers.
+    /// Random stream of the first values: the parameter's index in its kernel's signature, as if
+    /// the layer's product were the first parameter.
     pub position: u32,
-    /// Its kernel's layer, plus 65,536 for each operation of the layer and kernel before it.
+    /// Layer of the parameter's kernel, plus 65,536 for each operation of the layer and kernel
+    /// before it.
     pub draw: u32,
-    /// The layer of the model that it belongs to, by which weight decay is chosen. A bias that the
-    /// next layer's kernel adds on the way in still belongs to its own layer.
+    /// Layer of the model to which the parameter belongs, which determines its weight decay. A bias
+    /// that the next layer's kernel adds to its inputs still belongs to its own layer.
     pub layer: Layer,
 }
 
@@ -356,54 +350,54 @@ impl Parameter {
         self.shape.iter().map(|&extent| extent as usize).product()
     }
 
-    /// Returns whether there is nothing to train.
+    /// Returns true if the parameter has no values.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Whose rows of a slot a stage needs before it can start on an interval.
+/// Rows of a slot that a stage needs before it can start on an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
-    /// The interval's own.
+    /// Rows of the stage's own interval.
     Own,
-    /// Those of every interval.
+    /// Rows of every interval.
     All,
 }
 
 impl Stage {
-    /// Adds slots to those that it reads.
+    /// Adds slots to those that the stage reads.
     pub(crate) fn read(&mut self, slots: impl IntoIterator<Item = SlotId>, scope: Scope, port: Port) {
         self.reads.extend(slots.into_iter().map(|slot| Read { slot, scope, port }));
     }
 
-    /// The slots that it reads, each with whose rows.
+    /// Returns the slots that the stage reads, each with its scope.
     pub fn reads(&self) -> impl Iterator<Item = (SlotId, Scope)> {
         self.reads.iter().map(|read| (read.slot, read.scope))
     }
 
-    /// The slots that it reads through a port, in order.
+    /// Returns the slots that the stage reads through a port, in order.
     pub fn port(&self, port: Port) -> impl Iterator<Item = SlotId> {
         self.reads.iter().filter(move |read| read.port == port).map(|read| read.slot)
     }
 
-    /// The slots that it reads on all rows, in order.
+    /// Returns the slots of which the stage reads all rows, in order.
     pub fn all(&self) -> impl Iterator<Item = SlotId> {
         self.reads.iter().filter(|read| read.scope == Scope::All).map(|read| read.slot)
     }
 
-    /// The slots that it reads on its interval's rows, in order.
+    /// Returns the slots of which the stage reads the rows of its interval, in order.
     pub fn own(&self) -> impl Iterator<Item = SlotId> {
         self.reads.iter().filter(|read| read.scope == Scope::Own).map(|read| read.slot)
     }
 
-    /// The slots that it writes, on its interval's rows.
+    /// Returns the slots that the stage writes, on the rows of its interval.
     pub fn writes(&self) -> impl Iterator<Item = SlotId> {
         self.writes.iter().copied().flatten()
     }
 
-    /// Returns whether a slot's rows are among those that it reads or writes.
+    /// Returns true if the stage reads or writes the slot.
     #[must_use]
     pub fn touches(&self, slot: SlotId) -> bool {
         self.reads.iter().any(|read| read.slot == slot) || self.writes.contains(&Some(slot))
@@ -411,11 +405,11 @@ impl Stage {
 }
 
 impl Program {
-    /// The training program of a model. `signature` opens its kernels.
+    /// Builds the training program of a model. `signature` opens the model's kernels.
     ///
     /// # Errors
-    /// [`Error::Signature`] if `signature` fails, [`Error::SignatureMismatch`] for a kernel that
-    /// does not fit its place, [`Error::Data`] if the model was made for other data.
+    /// [`Error::Signature`] if `signature` fails, [`Error::SignatureMismatch`] for a kernel whose
+    /// signature does not fit the model, [`Error::Data`] if the model was made for other data.
     pub fn build<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
         model: &Model,
         shape: DataShape,
@@ -427,15 +421,15 @@ impl Program {
         })
     }
 
-    /// The forward part on its own, up to the class scores, with the same operations and
-    /// parameters. Its tasks run with `training` false. Stages and slots are numbered anew.
+    /// Returns the forward part of the program, up to the class scores, with the same operations
+    /// and parameters. Its tasks run with `training` false. Its stages and slots are numbered anew.
     #[must_use]
     pub fn evaluation(&self) -> Self {
         lower::evaluation(self)
     }
 
-    /// An evaluation of which scores alone are wanted: [`Program::embeddings`] last until they are
-    /// read.
+    /// Returns the evaluation without its embeddings, for callers that need only scores. The slot
+    /// of [`Program::embeddings`] then lasts only until its last reader.
     #[must_use]
     pub fn without_embeddings(mut self) -> Self {
         let Some(slot) = self.embeddings.take().filter(|&slot| self.scores != Some(slot)) else {
@@ -451,69 +445,69 @@ impl Program {
         self
     }
 
-    /// The parameter of an id, also of a further use.
+    /// Returns the parameter of an id, which may be the id of a further use.
     #[must_use]
     pub fn owner(&self, id: ParameterId) -> ParameterId {
         let further = id.index().checked_sub(self.parameters.len());
         further.and_then(|at| self.uses.get(at)).copied().unwrap_or(id)
     }
 
-    /// What is trained under an id.
+    /// Returns the trained parameter of an id, which may be the id of a further use.
     #[must_use]
     pub fn parameter(&self, id: ParameterId) -> Option<&Parameter> {
         self.parameters.get(self.owner(id).index())
     }
 
-    /// A stage by its number.
+    /// Returns the stage of this number.
     #[must_use]
     pub fn stage(&self, stage: StageId) -> Option<&Stage> {
         self.stages.get(stage.index())
     }
 
-    /// What a stage does, in words ([`Stage::name`]).
+    /// Returns the description of a stage ([`Stage::name`]).
     #[must_use]
     pub fn stage_name(&self, stage: StageId) -> String {
         self.stage(stage).map_or_else(|| format!("stage {stage}"), |found| found.name.clone())
     }
 
-    /// Where the work of a stage may be done.
+    /// Returns the placement of a stage.
     #[must_use]
     pub fn place(&self, stage: StageId) -> Place {
         self.stage(stage).map_or(Place::Host, |stage| stage.place)
     }
 
-    /// The number of stages whose work may be done anywhere.
+    /// Returns the number of stages whose steps are tasks.
     #[must_use]
     pub fn tasks(&self) -> usize {
         self.stages.iter().filter(|stage| stage.place.is_task()).count()
     }
 
-    /// The stages that compute.
+    /// Returns the stages that compute, without the stage that samples rows.
     #[must_use]
     pub fn computing(&self) -> &[Stage] {
         let end = self.sampling.map_or(self.stages.len(), StageId::index);
         self.stages.get(..end).unwrap_or_default()
     }
 
-    /// A stage's operation.
+    /// Returns the operation of a stage.
     #[must_use]
     pub fn operation(&self, stage: StageId) -> Option<&Operation> {
         self.operations.get(self.stage(stage)?.operation.index())
     }
 
-    /// A stage's relation; `None` where it follows no lists.
+    /// Returns the relation of a stage, or `None` if the stage follows no lists.
     #[must_use]
     pub fn relation(&self, stage: StageId) -> Option<&Relation> {
         self.relations.get(self.stage(stage)?.via?.index())
     }
 
-    /// The rows of a domain.
+    /// Returns the number of rows of a domain.
     #[must_use]
     pub fn rows(&self, domain: DomainId) -> u32 {
         self.domains.get(domain.index()).map_or(0, |domain| domain.rows)
     }
 
-    /// The domain of a slot's rows.
+    /// Returns the domain of a slot's rows.
     #[must_use]
     pub fn domain_of(&self, slot: SlotId) -> DomainId {
         self.slots.get(slot.index()).map_or(Domain::VERTICES, |slot| slot.domain)
@@ -533,7 +527,7 @@ impl Program {
         }
     }
 
-    /// The number of a relation, which is entered where it is new.
+    /// Returns the number of a relation. A new relation is added to the list.
     pub(crate) fn enter_relation(&mut self, relation: Relation) -> RelationId {
         let known = self.relations.iter().position(|known| *known == relation);
         let at = known.unwrap_or_else(|| {
@@ -544,7 +538,8 @@ impl Program {
         RelationId(at as u16)
     }
 
-    /// Makes it a program of parts that each have a graph of their own, of so many rows at most.
+    /// Makes the program one of `parts` micro-batches, each with its own graph of at most `rows`
+    /// rows.
     pub fn set_apart(&mut self, parts: u32, rows: u32) {
         self.apart = Some(parts);
         if let Some(vertices) = self.domains.get_mut(Domain::VERTICES.index()) {
@@ -552,10 +547,12 @@ impl Program {
         }
     }
 
-    /// Adds the stage that chooses the rows of each part of a round. Its number is the last, and
-    /// all other steps of a part come after it. It has no operation. A step of it ends when the
-    /// rows of all parts of the round are there, because what a row weighs depends on these. Parts
-    /// enter a round one after the other, so none waits here for another part's steps.
+    /// Adds the stage that chooses the rows of each micro-batch of a round.
+    ///
+    /// The stage has no operation. Its number is the last, but all other steps of a micro-batch run
+    /// after it. Its step ends once the rows of all micro-batches of the round are known, because
+    /// the weights of rows depend on them. Micro-batches enter a round one after the other, so none
+    /// waits here for another one's steps.
     pub fn sample(&mut self) {
         // Ids are 16 bits.
         let stage = self.stages.len() as u16;
@@ -564,7 +561,7 @@ impl Program {
         self.sampling = Some(StageId(stage));
     }
 
-    /// Sets where the stages of edge kernels may be done.
+    /// Sets the placement of the stages of edge kernels.
     pub fn place_edges(&mut self, place: Place) {
         for stage in &mut self.stages {
             if self.operations.get(stage.operation.index()).is_some_and(|operation| operation.along.is_some())
@@ -574,8 +571,8 @@ impl Program {
         }
     }
 
-    /// The stages that must be done before `stage` can start on an interval, each once, in order,
-    /// with the interval's own rows or all of them.
+    /// Returns the stages that must run before `stage` can start on an interval, each once, in
+    /// order. The scope of a stage says whether it must have run on the interval or on all of them.
     #[must_use]
     pub fn dependencies(&self, stage: StageId) -> Vec<(StageId, Scope)> {
         let mut needed: Vec<(StageId, Scope)> = Vec::new();
@@ -595,26 +592,26 @@ impl Program {
         needed
     }
 
-    /// Returns whether an epoch ends in an update of the weights.
+    /// Returns true if an epoch ends with an update of the weights.
     #[must_use]
     pub fn trains(&self) -> bool {
         !self.losses.is_empty()
     }
 
-    /// Keeps the rows of all slots until the last stage, so that any step can be done again.
+    /// Keeps the rows of all slots until the last stage, so that any step can be repeated.
     pub fn keep_rows(&mut self) {
         // A program has at most 2^16 stages.
         let last = StageId(self.stages.len().saturating_sub(1) as u16);
         self.slots.iter_mut().for_each(|spec| spec.kept_until = last);
     }
 
-    /// The stage that computes the last layer's loss, in a training program.
+    /// Returns the stage that computes the last layer's loss, in a training program.
     #[must_use]
     pub fn loss(&self) -> Option<StageId> {
         self.losses.first().map(|loss| loss.stage)
     }
 
-    /// A stage's place among those that compute losses.
+    /// Returns the index of a stage in the list of stages that compute losses.
     #[must_use]
     pub fn loss_of(&self, stage: StageId) -> Option<usize> {
         self.losses.iter().position(|loss| loss.stage == stage)

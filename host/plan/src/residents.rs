@@ -1,9 +1,10 @@
-//! Residents: rows that stay on the place of a lane, since nobody else reads them.
+//! Residents: rows that stay on the worker of a lane, because no other lane reads them.
 //!
-//! Rows that a lane's forward stages write and its backward stages alone read need not leave the
-//! place that does both. A place that is lost takes them along; the forward step makes them again.
+//! Rows that a lane's forward stages write and only its backward stages read need not leave the
+//! worker that runs both. If a worker fails, its rows are lost, and the forward step recomputes
+//! them.
 //!
-//! Where workers own the weights, rows that other lanes read go from place to place
+//! If workers own the weights, rows that other lanes read are sent directly between workers
 //! ([`Residents::passing`]).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,29 +13,29 @@ use crate::ids::{OperationId, SlotId, StageId};
 use crate::program::{Place, Program};
 use crate::span::Spans;
 
-/// The resident slots of a program as spans on lanes.
+/// The resident slots of a program whose spans are on lanes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Residents {
-    /// The last stage that reads a slot, by slot.
+    /// For each slot, the last stage that reads it, if the slot is resident.
     last: Vec<Option<StageId>>,
-    /// Slots that lanes pass to each other, by slot.
+    /// For each slot, the lanes that pass it to each other.
     passed: Vec<Option<Passed>>,
-    /// Slots that the host has and several stages of a lane read, with the last of these.
+    /// Slots on the host that several stages of a lane read, with the last of these stages.
     again: BTreeMap<(SlotId, u16), StageId>,
 }
 
-/// A slot that one lane writes and others read, and nobody else.
+/// A slot that one lane writes and other lanes read. Only stages on lanes touch it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Passed {
-    /// The lane that writes it.
+    /// Lane that writes the slot.
     pub from: u16,
-    /// Lanes that read it, with the last stage of each that does; the writer may be one of them.
+    /// Lanes that read the slot, each with its last reading stage. The writer may be one of them.
     pub readers: BTreeMap<u16, StageId>,
 }
 
 impl Residents {
-    /// The residents of `program`, cut into `spans`; on their lanes these are the stages of
-    /// `schedule`.
+    /// Returns the residents of `program`, cut into `spans`. `schedule` has these spans as stages,
+    /// on their lanes.
     #[must_use]
     pub fn of(program: &Program, spans: &Spans, schedule: &Program) -> Self {
         let whole = whole(program, spans);
@@ -45,7 +46,7 @@ impl Residents {
         found
     }
 
-    /// The same, with rows that lanes pass to each other.
+    /// Does the same as [`Residents::of`], and adds the rows that lanes pass to each other.
     #[must_use]
     pub fn passing(program: &Program, spans: &Spans, schedule: &Program) -> Self {
         let slots = (0..program.slots.len()).map(|slot| SlotId(slot as u16));
@@ -59,7 +60,7 @@ impl Residents {
         found
     }
 
-    /// Slots of the host's that several stages of a lane read.
+    /// Returns the slots on the host that several stages of a lane read.
     fn read_again(&self, schedule: &Program) -> BTreeMap<(SlotId, u16), StageId> {
         let mut readers: BTreeMap<(SlotId, u16), BTreeSet<StageId>> = BTreeMap::new();
         for (id, stage) in (0u16..).map(StageId).zip(&schedule.stages) {
@@ -74,25 +75,27 @@ impl Residents {
         several.filter_map(|(of, readers)| Some((of, *readers.last()?))).collect()
     }
 
-    /// The last stage of a lane that reads a slot of the host's, where several do.
+    /// Returns the last stage of a lane that reads a slot on the host, if several stages of the
+    /// lane read it.
     #[must_use]
     pub fn again(&self, slot: SlotId, lane: u16) -> Option<StageId> {
         self.again.get(&(slot, lane)).copied()
     }
 
-    /// Values of one row of each such slot of a lane.
+    /// Returns the number of values in one row of each such slot of a lane.
     pub fn again_widths<'a>(&'a self, schedule: &'a Program, lane: u16) -> impl Iterator<Item = u32> + 'a {
         let own = self.again.keys().filter(move |(_, of)| *of == lane);
         own.filter_map(|(slot, _)| schedule.slots.get(slot.index()).map(|spec| spec.width))
     }
 
-    /// The lanes that pass a slot; `None`: none does.
+    /// Returns the lanes that pass a slot, or `None` if no lane passes it.
     #[must_use]
     pub fn passed(&self, slot: SlotId) -> Option<&Passed> {
         self.passed.get(slot.index())?.as_ref()
     }
 
-    /// Slots that are passed to a lane: values of a row, and the lane that writes it.
+    /// Returns for each slot that is passed to a lane the number of values in a row, and the lane
+    /// that writes it.
     pub fn passed_widths<'a>(
         &'a self,
         schedule: &'a Program,
@@ -105,13 +108,13 @@ impl Residents {
         })
     }
 
-    /// The last stage that reads a resident slot; `None`: the host has its rows.
+    /// Returns the last stage that reads a resident slot, or `None` if the host has its rows.
     #[must_use]
     pub fn last_reader(&self, slot: SlotId) -> Option<StageId> {
         self.last.get(slot.index()).copied().flatten()
     }
 
-    /// Values of one row of each slot that a lane of a replica keeps.
+    /// Returns the number of values in one row of each slot that stays on a lane of a replica.
     pub fn widths<'a>(&'a self, schedule: &'a Program, lane: u16) -> impl Iterator<Item = u32> + 'a {
         let all = (0u16..).map(SlotId).zip(&self.last).zip(&schedule.slots);
         all.filter_map(move |((_, last), spec)| {
@@ -120,13 +123,13 @@ impl Residents {
     }
 }
 
-/// Whether all stages of each span are vertex kernels'.
+/// Returns for each span true if all of its stages are vertex kernels.
 fn whole(program: &Program, spans: &Spans) -> Vec<bool> {
     let kernel = |id| program.stage(id).is_some_and(|stage| is_kernel(program, stage.operation));
     spans.as_slice().iter().map(|span| span.ids().all(kernel)).collect()
 }
 
-/// The lanes that pass a slot, where only lanes have to do with it, and not one alone.
+/// Returns the lanes that pass a slot, if only lanes touch it and at least two of them do.
 fn passed(schedule: &Program, whole: &[bool], slot: SlotId) -> Option<Passed> {
     let mut from = None;
     let mut readers = BTreeMap::new();
@@ -150,15 +153,15 @@ fn passed(schedule: &Program, whole: &[bool], slot: SlotId) -> Option<Passed> {
     readers.keys().any(|lane| *lane != from).then_some(Passed { from, readers })
 }
 
-/// Returns whether an operation is a vertex kernel's: only its rows stay.
+/// Returns true if an operation is a vertex kernel. Only rows of vertex kernels are resident.
 #[must_use]
 pub fn is_kernel(program: &Program, id: OperationId) -> bool {
     let operation = program.operations.get(id.index());
     operation.is_some_and(|operation| operation.signature.is_some() && operation.along.is_none())
 }
 
-/// The last reader of a slot that a lane's forward stages write and only that lane's backward
-/// stages read.
+/// Returns the last reader of a slot that only a lane's forward stages write and only that lane's
+/// backward stages read.
 fn last_reader(schedule: &Program, whole: &[bool], slot: SlotId) -> Option<StageId> {
     let loss = schedule.loss()?;
     let (mut lane, mut last) = (None, None);

@@ -1,18 +1,18 @@
-//! Savings: work that a program need not do in every epoch, and when leaving it out pays.
+//! Rewrites that save work in every epoch, and rules that decide when they pay.
 //!
-//! The first layer computes `N X W`. Where no dropout stands before it, `N X` is the same in every
-//! epoch and in every evaluation, and no gradient goes through it: it can be gathered once, before
-//! the first epoch, in place of the features. An epoch then gathers neither `X W` nor the gradient
-//! of it. What it costs is that N X of sparse features is less sparse, so that products get longer,
-//! and where the layer reads X as well, memory ([`FeatureGather`]).
+//! The first layer computes `N X W`. If no dropout precedes it, `N X` is the same in every epoch
+//! and in every evaluation, and no gradient passes through it. It can then be gathered once, before
+//! the first epoch, in place of the features. An epoch then gathers neither `X W` nor its gradient.
+//! The cost is that N X of sparse features is less sparse, so products take longer. If the layer
+//! reads X as well, N X also takes memory ([`FeatureGather`]).
 //!
-//! The loss counts labelled vertices. What the last layer gathers for others comes to nothing, and
-//! the gradient that comes back is zero in their rows ([`loss_gathers`]): where enough are not
-//! labelled, these two gathers leave the others' edges out, the second by lists of its own.
+//! The loss counts labelled vertices only. Rows that the last layer gathers for other vertices are
+//! unused, and their gradient is zero ([`loss_gathers`]). If enough vertices are unlabelled, these
+//! two gathers leave out the edges of the others. The second of them has its own lists for this.
 //!
-//! `N (H W) = (N H) W`: a later layer gathers before its product where its input is so much
-//! narrower than its output that the gathers saved, forward and back, are more than the rows that
-//! have to be made for them. The same result to rounding.
+//! `N (H W) = (N H) W`: a later layer gathers before its product if its input is much narrower than
+//! its output. The saved gathers, forward and backward, must cost more than the additional rows.
+//! The result is the same up to rounding.
 
 use crate::error::{Error, Result};
 use crate::ids::StageId;
@@ -21,30 +21,31 @@ use crate::network::{ACTIVATE, CONCAT, CONV2D, HEAD, LINEAR, NORMALISE, POOL2D, 
 use crate::op::gather;
 use crate::program::{Operation, Over, Phase, Port, Program, Stage};
 
-/// When the gathers before and after the loss leave out rows that the loss does not reach.
+/// Rule that decides whether the gathers before and after the loss leave out rows that the loss
+/// does not reach.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LabelledGathers {
-    /// Where it pays, see [`LabelledGathers::choose`], and memory allows.
+    /// They do if it pays (see [`LabelledGathers::choose`]) and memory allows it.
     #[default]
     Auto,
-    /// Always.
+    /// They always do.
     Always,
-    /// Never.
+    /// They never do.
     Never,
 }
 
-/// One in so many edges at least must lead to a vertex that is not labelled: a fifth of both
-/// gathers is then left out, for lists that take 4 bytes for each of the others.
+/// Minimum share of edges that lead to unlabelled vertices, as 1 / `LEFT_OUT`. A fifth of both
+/// gathers is then left out. The lists for this take 4 bytes for each of the other edges.
 const LEFT_OUT: u64 = 5;
 
 impl LabelledGathers {
-    /// All, with their names.
+    /// All rules, with their names.
     pub const ALL: [(&'static str, Self); 3] =
         [("auto", Self::Auto), ("always", Self::Always), ("never", Self::Never)];
 
-    /// Returns whether to leave rows out, for a graph of so many edges, `labelled` of which lead to
-    /// vertices that the loss counts.
+    /// Returns true if the gathers leave rows out, for a graph of `edges` edges, `labelled` of
+    /// which lead to vertices that the loss counts.
     #[must_use]
     pub const fn choose(self, labelled: u64, edges: u64) -> bool {
         match self {
@@ -55,13 +56,14 @@ impl LabelledGathers {
     }
 }
 
-/// The gathers of a training program whose terms may be left out: those whose rows of vertices
-/// without a label come to nothing, and those of gradients that are zero in these rows. A sum from
-/// zero on is the same with or without zeros.
+/// Returns the gathers of a training program whose terms may be left out. These are gathers whose
+/// rows of unlabelled vertices are unused, and gathers of gradients that are zero in these rows. A
+/// sum that starts from zero is the same with or without zeros.
 ///
-/// The loss looks at labelled rows alone. Kernels between it and a gather take each row by itself,
-/// so that what they make of others is not looked at either, and a gradient of zero stays zero; the
-/// built-in ones do. `replaced` says which of these the user has put another in the place of.
+/// The loss reads labelled rows only. The kernels between it and a gather compute each row
+/// separately. Their results for other rows are therefore unused too, and a gradient of zero stays
+/// zero. The built-in kernels do this. `replaced` returns true for those that the user has
+/// replaced.
 #[must_use]
 pub fn loss_gathers(program: &Program, replaced: impl Fn(&str) -> bool) -> Vec<StageId> {
     if !program.trains() || program.model.links {
@@ -117,69 +119,70 @@ pub fn loss_gathers(program: &Program, replaced: impl Fn(&str) -> bool) -> Vec<S
     all().filter(|(id, stage)| reached(*id, stage)).map(|(id, _)| id).collect()
 }
 
-/// Kernels that take each row by itself and make of a gradient of zero one of zero.
+/// Kernels that compute each row separately and turn a gradient of zero into one of zero.
 const BY_ROW: [&str; 10] = [LINEAR, HEAD, SUM, ACTIVATE, NORMALISE, CONV2D, POOL2D, CONCAT, SLICE, PRODUCT];
 
-/// What a data set gives to count with.
+/// Counts of a data set on which the choice of rewrites depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Workload {
-    /// Vertices.
+    /// Number of vertices.
     pub rows: u64,
-    /// Directed edges.
+    /// Number of directed edges.
     pub edges: u64,
-    /// Feature values that are stored: rows times columns where they are dense.
+    /// Number of stored feature values. For dense features, it is rows times columns.
     pub stored: u64,
-    /// Feature values that would be stored of what is gathered of them, at most.
+    /// Maximum number of stored values of the gathered features.
     pub stored_gathered: u64,
 }
 
-/// When the first layer's gather is done.
+/// Rule that decides when the first layer's gather runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GatherFeatures {
-    /// As [`Savings::choose`] counts.
+    /// [`Savings::choose`] decides by counts.
     #[default]
     Auto,
-    /// Once, before the first epoch.
+    /// The gather runs once, before the first epoch.
     Once,
-    /// In every epoch, behind the first product.
+    /// The gather runs in every epoch, after the first product.
     EachEpoch,
 }
 
 impl GatherFeatures {
-    /// All, with their names.
+    /// All rules, with their names.
     pub const ALL: [(&'static str, Self); 3] =
         [("auto", Self::Auto), ("once", Self::Once), ("each-epoch", Self::EachEpoch)];
 }
 
-/// What a program leaves out.
+/// Rewrites that a program applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Savings {
-    /// What the first layer gathers of the features is gathered before
+    /// True if the first layer's gather of the features runs before the first epoch
     /// ([`Model::constant_gather`]).
     pub gathered_features: bool,
     /// Layers that gather before their product: bit l is layer l. Layers from 64 on never do.
     pub aggregate_first: u64,
 }
 
-/// Layers that have a bit.
+/// Number of layers that have a bit in `aggregate_first`.
 const COUNTED: usize = u64::BITS as usize;
 
-/// A gather is bound by memory: one of its multiply-adds takes as long as this many of a product.
-/// (Measured: 0.2 to 0.9 s for 115 M edges of width 48, so 6 to 27 G multiply-adds a second,
-/// against some 75 G and more in products; the lower ratio, so that a near tie changes nothing.)
+/// Relative cost of a gather's multiply-add, in multiply-adds of a product: a gather is bound by
+/// memory. (Measured: 0.2 to 0.9 s for 115 M edges of width 48, so 6 to 27 G multiply-adds a
+/// second, against some 75 G and more in products. It is the lower ratio, so that a near tie
+/// changes nothing.)
 const GATHER_WEIGHT: u64 = 3;
 
-/// How often the rows that are gathered before a product are read or written because they are: made
-/// from the layer before, and their gradient taken back.
+/// Number of additional reads and writes of each row if a gather precedes a product: the row is
+/// made from the previous layer, and its gradient is passed back.
 const PASSES: u64 = 5;
 
 impl Savings {
-    /// Chooses for a model and a data set, by counting an epoch's multiply-adds.
+    /// Chooses the rewrites for a model and a data set, by counting an epoch's multiply-adds.
     ///
     /// # Errors
-    /// [`Error::Data`] if the features are to be gathered once and dropout stands before them: that
-    /// would be another model.
+    /// [`Error::Data`] if `wanted` is [`GatherFeatures::Once`] and the model does not allow it.
+    /// With dropout before the features, for instance, the result would be another model.
     pub fn choose(model: &Model, work: &Workload, wanted: GatherFeatures) -> Result<Self> {
         let aggregate_first = aggregate_first(model, work);
         let Some(first) = model.layers.first() else {

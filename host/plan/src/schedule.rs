@@ -1,11 +1,11 @@
-//! Schedules as data: which lane does which step, and when, if each stage takes a given time.
+//! Schedules as data: the lane and the time of each step, if each stage takes a given time.
 //!
-//! A [`Grid`] follows from a program on lanes and the rules of [`crate::policy`] alone, apart from
-//! any run and from the engine, which follows the same rules.
+//! A [`Grid`] follows only from a program on lanes and the rules of [`crate::policy`]. It is
+//! independent of any run and of the engine, which follows the same rules.
 //!
 //! The *bubble* of a grid is the share of all lanes' time, from the first step to the last, in
-//! which a lane does nothing. Of d lanes, m intervals and steps of one length it is (d - 1) / (m +
-//! d - 1) where each round drains the pipeline (Huang et al. 2019, section 2.3).
+//! which a lane is idle. With d lanes, m intervals and steps of one length, it is
+//! (d - 1) / (m + d - 1) if each round drains the pipeline (Huang et al. 2019, section 2.3).
 
 mod draw;
 pub(crate) mod list;
@@ -20,45 +20,45 @@ use crate::program::Program;
 /// A step of a lane.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cell {
-    /// The lane, over all replicas.
+    /// Lane, numbered over all replicas.
     pub lane: u32,
     /// Round, from 0.
     pub round: u32,
-    /// Which stage.
+    /// Stage of the step.
     pub stage: StageId,
-    /// The stage's chunk of the lane.
+    /// Chunk of the stage on its lane.
     pub chunk: u32,
-    /// True if the step is the loss or behind it.
+    /// True if the step is the loss or a later one.
     pub back: bool,
-    /// On which interval.
+    /// Interval of the step.
     pub interval: u32,
-    /// When it begins and ends.
+    /// Begin and end of the step.
     pub time: (f64, f64),
 }
 
-/// The steps of some rounds.
+/// The steps of several rounds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grid {
-    /// In the order in which they begin.
+    /// Steps in the order in which they begin.
     pub cells: Vec<Cell>,
-    /// How many lanes there are.
+    /// Number of lanes.
     pub lanes: u32,
-    /// When each round is over.
+    /// End time of each round.
     pub rounds: Vec<f64>,
 }
 
-/// What a grid is made of.
+/// Inputs from which a grid is computed.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape<'a> {
-    /// A program whose stages are on lanes.
+    /// Program whose stages are on lanes.
     pub program: &'a Program,
-    /// The lanes.
+    /// Lanes of the program.
     pub lanes: Lanes,
-    /// Intervals of a round.
+    /// Number of intervals of a round.
     pub intervals: u32,
-    /// How many rounds.
+    /// Number of rounds.
     pub rounds: u32,
-    /// How many rounds an interval may be ahead ([`crate::Pipeline::bound`]).
+    /// Maximum number of rounds that an interval may be ahead ([`crate::Pipeline::bound`]).
     pub bound: u32,
 }
 
@@ -81,7 +81,7 @@ impl Shape<'_> {
     }
 }
 
-/// Steps of given lengths, whose rows are at once where they are read.
+/// World with given step lengths, in which rows arrive at once.
 struct Lengths<'a>(&'a dyn Fn(StageId, u32) -> f64);
 
 impl World for Lengths<'_> {
@@ -91,20 +91,20 @@ impl World for Lengths<'_> {
 }
 
 impl Grid {
-    /// The grid of some rounds, if a stage takes `took` on an interval.
+    /// Computes the grid of some rounds, if a stage takes `took` on an interval.
     #[must_use]
     pub fn of(shape: &Shape<'_>, took: &dyn Fn(StageId, u32) -> f64) -> Self {
         shape.list().run(&mut Lengths(took))
     }
 
-    /// From the first step to the last.
+    /// Returns the time from the first step to the last.
     #[must_use]
     pub fn span(&self) -> f64 {
         self.cells.iter().map(|cell| cell.time.1).fold(0.0, f64::max)
     }
 
-    /// The share of the lanes' time in which they do nothing, between the ends of the first and the
-    /// last round; of one round from its first step on.
+    /// Returns the share of the lanes' time in which they are idle, between the ends of the first
+    /// and the last round. If there is one round, the time starts at its first step.
     #[must_use]
     pub fn bubble(&self) -> f64 {
         let (from, to) = self.steady();
@@ -114,7 +114,7 @@ impl Grid {
         if all > 0.0 { 1.0 - busy / all } else { 0.0 }
     }
 
-    /// How long a round takes where several follow each other.
+    /// Returns the time of a round in a sequence of several.
     #[must_use]
     pub fn round(&self) -> f64 {
         let (from, to) = self.steady();

@@ -1,10 +1,10 @@
-//! Spans: consecutive stages done as one task, whose rows in between stay where it runs.
+//! Spans: consecutive stages that run as one task. The rows between them stay where the task runs.
 //!
-//! A cut puts a program's stages into runs, in order. A run of several stages has vertex kernels,
-//! and, in a program of parts that each have a graph of their own ([`Program::apart`]), gathers
-//! between them: no stage of it reads rows of other intervals, so that it is a pure task. Whoever
-//! schedules sees the program of the runs ([`Spans::fuse`]), in which a run is one stage: the slots
-//! within it are nobody else's.
+//! A cut divides a program's stages into runs, in order. A run of several stages has vertex
+//! kernels. In a program of micro-batches with their own graphs ([`Program::apart`]), it may also
+//! have gathers between them. No stage of the run reads rows of other intervals, so the run is a
+//! pure task. Schedulers read the program of the runs ([`Spans::fuse`]), in which a run is one
+//! stage. No other run touches the slots within it.
 //!
 //! A cut never changes a result.
 
@@ -19,14 +19,14 @@ use crate::program::{Cost, Over, Phase, Place, Port, Program, Read, Scope, Stage
 /// A run of stages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Which stages.
+    /// Stages of the run.
     pub stages: Range<usize>,
-    /// Forward stages that it does again before these, for the rows that they leave
+    /// Forward stages that the run repeats before its own stages, for the rows that they write
     /// ([`Spans::recompute`]).
     pub again: Range<usize>,
-    /// Slots that it reads and does not write, each once, in the order of first reads.
+    /// Slots that the run reads and does not write, each once, in the order of first reads.
     pub reads: Vec<(SlotId, Scope)>,
-    /// Slots that it writes and others read, in order.
+    /// Slots that the run writes and others read, in order.
     pub writes: Vec<SlotId>,
 }
 
@@ -37,11 +37,11 @@ pub struct Spans {
 }
 
 impl Spans {
-    /// The runs that are wanted.
+    /// Cuts a program into the requested runs.
     ///
     /// # Errors
-    /// [`Error::Together`] for first stages that the program has not, or for runs that cannot be
-    /// one task.
+    /// [`Error::Together`] for first stages that the program does not have, or for runs that cannot
+    /// be one task.
     pub fn of(program: &Program, wanted: &SpanChoice) -> Result<Self> {
         let count = program.stages.len();
         let firsts: Vec<usize> = match wanted {
@@ -76,9 +76,9 @@ impl Spans {
         Ok(Self { spans: runs.into_iter().map(|run| Span::of(program, run)).collect() })
     }
 
-    /// Has backward runs do forward stages again, so that these leave no rows for them (Chen et al.
-    /// 2016, "Training Deep Nets with Sublinear Memory Cost"). `again` has the forward run of each
-    /// backward run that does so, by their numbers. Random numbers are keyed, so no bit changes.
+    /// Makes backward runs repeat forward stages, so that these stages stash no rows for them (Chen
+    /// et al. 2016, "Training Deep Nets with Sublinear Memory Cost"). `again` has (backward run,
+    /// forward run) pairs of numbers. Random numbers are keyed, so no bit changes.
     #[must_use]
     pub fn recompute(mut self, program: &Program, again: &[(usize, usize)]) -> Self {
         for &(backward, forward) in again {
@@ -100,20 +100,20 @@ impl Spans {
         self
     }
 
-    /// The runs, in order.
+    /// Returns the runs, in order.
     #[must_use]
     pub fn as_slice(&self) -> &[Span] {
         &self.spans
     }
 
-    /// A run by its number in the [fused](Spans::fuse) program.
+    /// Returns a run by its number in the [fused](Spans::fuse) program.
     #[must_use]
     pub fn get(&self, id: StageId) -> Option<&Span> {
         self.spans.get(id.index())
     }
 
-    /// The program whose stages are the runs. Slots, operations and parameters keep their numbers;
-    /// a slot that no other run reads is written by none.
+    /// Returns the program whose stages are the runs. Slots, operations and parameters keep their
+    /// numbers. A slot that no other run reads has no writer.
     #[must_use]
     pub fn fuse(&self, program: &Program) -> Program {
         let mut fused = program.clone();
@@ -136,7 +136,7 @@ impl Spans {
     }
 }
 
-/// Slots that stages read and do not write, each once, in the order of first reads.
+/// Returns the slots that stages read and do not write, each once, in the order of first reads.
 fn reads(program: &Program, stages: impl Iterator<Item = usize> + Clone) -> Vec<(SlotId, Scope)> {
     let inside = stages.filter_map(|stage| program.stages.get(stage));
     let written: Vec<SlotId> = inside.clone().flat_map(Stage::writes).collect();
@@ -160,7 +160,8 @@ fn refused(firsts: &[usize], other_found: String, remedy: &'static str) -> Error
     }
 }
 
-/// First stages of the longest runs, each from the first stage that is in no earlier one.
+/// Returns the first stages of the longest runs. Each run begins at the first stage that is in no
+/// earlier run.
 fn longest(program: &Program) -> Vec<usize> {
     let mut firsts = Vec::new();
     let mut at = 0;
@@ -170,27 +171,27 @@ fn longest(program: &Program) -> Vec<usize> {
             .take_while(|&stage| may_be_inside(program, stage) && is_alike(program, at, stage));
         let run = run.count();
         let run = at..at + run;
-        // Gathers alone are the host's, one by one.
+        // The host runs gathers one by one if no kernel is next to them.
         let end = if run.clone().any(|stage| is_kernel(program, stage)) { run.end } else { at + 1 };
         at = end.max(at + 1);
     }
     firsts
 }
 
-/// Returns whether a stage is a kernel on an interval's own rows.
+/// Returns true if a stage is a kernel on an interval's own rows.
 fn is_kernel(program: &Program, at: usize) -> bool {
     let Some(stage) = program.stages.get(at) else { return false };
     let operation = program.operations.get(stage.operation.index());
     operation.is_some_and(|operation| operation.signature.is_some() && operation.along.is_none())
 }
 
-/// Returns whether two stages run on rows of one kind.
+/// Returns true if two stages run on rows of one domain.
 fn is_alike(program: &Program, left: usize, right: usize) -> bool {
     let domain = |at: usize| program.stages.get(at).map(|stage| stage.domain);
     domain(left) == domain(right)
 }
 
-/// Returns whether a stage may be done in one task with others.
+/// Returns true if a stage may run in one task with others.
 fn may_be_inside(program: &Program, at: usize) -> bool {
     let Some(stage) = program.stages.get(at) else { return false };
     let operation = program.operations.get(stage.operation.index());
@@ -209,7 +210,7 @@ impl Span {
         let leaves = |slot: &SlotId| {
             let kept = program.slots.get(slot.index()).map_or(0, |spec| spec.kept_until.index());
             let alone = stages.len() == 1;
-            // What an evaluation is for is read when it is over.
+            // The host reads the results of an evaluation after its end.
             let read = [program.scores, program.embeddings].contains(&Some(*slot));
             alone || read || kept >= stages.end
         };
@@ -217,7 +218,7 @@ impl Span {
         Self { writes, reads, stages, again: 0..0 }
     }
 
-    /// Returns whether it has several stages.
+    /// Returns true if the run has several stages, repeated ones included.
     #[must_use]
     pub fn is_thick(&self) -> bool {
         self.numbers().count() > 1
@@ -227,7 +228,7 @@ impl Span {
         self.again.clone().chain(self.stages.clone())
     }
 
-    /// The numbers of its stages, in the order in which it does them.
+    /// Returns the numbers of the stages, in the order in which the run executes them.
     pub fn ids(&self) -> impl Iterator<Item = StageId> {
         // A program has at most 2^16 stages.
         self.numbers().map(|stage| StageId(stage as u16))
@@ -237,7 +238,7 @@ impl Span {
         self.numbers().filter_map(|stage| program.stages.get(stage))
     }
 
-    /// It as one stage.
+    /// Returns the run as one stage.
     fn fused(&self, program: &Program) -> Option<Stage> {
         let inside = self.inside(program);
         let own = program.stages.get(self.stages.clone())?;
@@ -272,14 +273,15 @@ impl Span {
         })
     }
 
-    /// Floating-point operations of its kernels on a row, with features of which such a share is
-    /// stored.
+    /// Returns the floating-point operations of the run's kernels for a row. `stored` is the share
+    /// of the features that is stored.
     #[must_use]
     pub fn row_flops(&self, program: &Program, stored: f64) -> f64 {
         self.inside(program).map(|stage| stage.cost.flops + stored * stage.cost.feature_flops).sum()
     }
 
-    /// Values of the parameters that it reads, each once, and of the gradients that it gives.
+    /// Returns the number of values of the parameters that the run reads, each once, and of the
+    /// gradients that it computes.
     #[must_use]
     pub fn parameter_values(&self, program: &Program) -> (u64, u64) {
         let len = |id: &ParameterId| program.parameter(*id).map_or(0, |one| one.len() as u64);

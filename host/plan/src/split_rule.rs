@@ -1,10 +1,10 @@
-//! `data.split`: which rows train, choose and test, drawn anew in place of the data set's own
-//! split.
+//! `data.split`: the rule that draws training, validation and test rows anew, in place of the data
+//! set's own split.
 //!
-//! | written | what it draws of the labelled rows |
+//! | written | rows that it draws from the labelled rows |
 //! | --- | --- |
-//! | `random:0.6/0.2/0.2` | shares that train, validate and test; what is left of 1 is in no part |
-//! | `stratified:0.6/0.2/0.2`, or three shares with commas | the same of each class |
+//! | `random:0.6/0.2/0.2` | shares that train, validate and test; the remaining rows are unused |
+//! | `stratified:0.6/0.2/0.2`, or three shares with commas | the same shares of each class |
 //! | `per-class:20/500/1000` | 20 of each class train; of the rest 500 validate and 1000 test, or `rest` |
 //! | `folds:5/0` | five folds; fold 0 tests, the next one validates, the others train |
 //! | `stratified-folds:5/0` | the same, each class spread evenly over the folds |
@@ -22,39 +22,40 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What is accepted, for messages.
+/// Accepted forms, for error messages.
 const FORM: &str = "shares of each class 0.6,0.2,0.2, random:0.6/0.2/0.2, stratified:0.6/0.2/0.2, per-class:20/500/1000 (or .../rest), \
                     folds:5/0 or stratified-folds:5/0";
-/// The most folds.
+/// Maximum number of folds.
 const MAX_FOLDS: u32 = 10_000;
-/// How much above 1 a sum of shares may be: rounding.
+/// Tolerance for rounding: a sum of shares may exceed 1 by this.
 const ROUNDING: f64 = 1e-9;
 
-/// How a split is drawn.
+/// Rule by which a split is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum SplitRule {
-    /// Shares of the labelled rows that train, validate and test: together at most 1.
+    /// Shares of the labelled rows that train, validate and test. Their sum is at most 1.
     Shares {
-        /// The three shares; the first is above 0.
+        /// Shares for training, validation and test. The first is above 0.
         shares: [f64; 3],
-        /// True if they are of each class.
+        /// True if the shares are taken of each class.
         stratified: bool,
     },
-    /// So many rows.
+    /// Fixed numbers of rows.
     PerClass {
-        /// Of each class, that train: at least 1.
+        /// Number of training rows of each class: at least 1.
         train: u32,
-        /// Of the rest together, that validate.
+        /// Number of validation rows, drawn from the remaining rows of all classes.
         validation: u32,
-        /// Of the rest, that test; `None`: all of them.
+        /// Number of test rows, drawn from the rows that then remain. If `None`, all of them test.
         test: Option<u32>,
     },
-    /// One fold tests, the next one (after the last the first) validates, the others train.
+    /// Folds: one tests, the next one validates, and the others train. After the last fold, the
+    /// next one is the first.
     Folds {
-        /// How many there are: 3 and more.
+        /// Number of folds: 3 or more.
         folds: u32,
-        /// Which one tests, from 0.
+        /// Fold that tests, from 0.
         fold: u32,
         /// True if each class is spread evenly over the folds.
         stratified: bool,

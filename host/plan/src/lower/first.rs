@@ -1,4 +1,4 @@
-//! First values that a model or a layer says itself.
+//! Initial values that a model or a layer sets explicitly.
 
 use crate::error::{Error, Result};
 use crate::ids::Layer;
@@ -6,16 +6,17 @@ use crate::model::{First, LayerKind, Model};
 use crate::program::Program;
 use crate::signature::Initialiser;
 
-/// The last products of a layer that adds its input, within the layer.
+/// Names, within the layer, of the last products of a layer that adds its input.
 const LAST: [&str; 5] = ["weight", "self.weight", "neighbour.weight", "output.weight", "mlp.1.weight"];
 
-/// A parameter's name within its layer.
+/// Returns a parameter's name within its layer.
 fn within(name: &str) -> &str {
     name.strip_prefix("layers.").and_then(|rest| rest.split_once('.')).map_or(name, |(_, within)| within)
 }
 
-/// What is said of a parameter; `None`: its kernel, or the layer's `first_weights`, says. By name comes before in
-/// general, of the layer before of the model.
+/// Returns the initialiser that the model or the layer sets for a parameter. `None` if its kernel
+/// or the layer's `first_weights` determines it. A setting by name takes precedence over a general
+/// one, and one of the layer over one of the model.
 pub(super) fn said(model: &Model, home: Layer, name: &str, shape: &[u32]) -> Option<Initialiser> {
     let layer = model.layers.get(home.index())?;
     let names = (name, within(name));
@@ -35,7 +36,7 @@ pub(super) fn said(model: &Model, home: Layer, name: &str, shape: &[u32]) -> Opt
     Some(first.initialiser(factor))
 }
 
-/// How often a layer adds what it made to what it read.
+/// Returns the number of times that a layer adds its result to its input.
 fn sums(layer: &crate::model::ModelLayer) -> u32 {
     match layer.kind {
         LayerKind::Transformer(_) => 2,
@@ -43,7 +44,8 @@ fn sums(layer: &crate::model::ModelLayer) -> u32 {
     }
 }
 
-/// Refuses a name in `init` that no parameter has: of a layer's among those of the layer.
+/// Refuses a name in `init` that no parameter has. The `init` of a layer may name only parameters
+/// of that layer.
 pub(super) fn check_names(program: &Program) -> Result<()> {
     let model = &program.model;
     let of_layers = (0u16..).map(Layer).zip(&model.layers).map(|(at, layer)| (Some(at), &layer.init));

@@ -1,4 +1,4 @@
-//! What layers of deep networks are made of: of images, of sequences, and of several inputs.
+//! Operations of deep layers: of images, of sequences, and of layers with several inputs.
 
 use super::layers::One;
 use super::{
@@ -142,7 +142,7 @@ impl One<'_> {
         Rows::plain(network.of_values(POOL2D, (self.at, ""), input, attributes))
     }
 
-    /// Of the features, which may be sparse, a copy is joined.
+    /// Joins the inputs. The features are copied first, because they may be sparse.
     pub(super) fn joined(&self, network: &mut Network, inputs: &[Rows], kernel: &str) -> Rows {
         let width = self.layer.width;
         let values: Vec<ValueId> =
@@ -153,7 +153,7 @@ impl One<'_> {
         })
     }
 
-    /// One of several inputs, dropped by itself; of the features a copy.
+    /// Returns one of several inputs with its own dropout. The features are copied.
     pub(super) fn dense(&self, network: &mut Network, rows: &Rows, from: u32) -> ValueId {
         match self.layer.dropout {
             0.0 => network.for_edges(rows, self.at, 0.0),

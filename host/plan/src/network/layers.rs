@@ -1,4 +1,4 @@
-//! What each layer of a model is made of.
+//! Operations of each layer of a model.
 
 use super::{ATTENTION, Bias, CONCAT, GATV2, MAXIMUM, NORMALISE, Network, PRODUCT, Rows, SUM, ValueId};
 use crate::ids::Layer;
@@ -12,7 +12,7 @@ use crate::program::{Along, Normalisation, Over};
 use crate::savings::Savings;
 use crate::signature::{Attribute, Value as Setting};
 
-/// All layers and the head, or the pairs.
+/// Adds all layers, and the head or the comparison of pairs.
 pub(super) fn build(mut network: Network, model: &Model, savings: Savings) -> Network {
     let readers = readers(model);
     let mut made: Vec<Rows> = Vec::with_capacity(model.layers.len());
@@ -25,7 +25,7 @@ pub(super) fn build(mut network: Network, model: &Model, savings: Savings) -> Ne
             };
             inputs.push(rows);
         }
-        // What a layer of one input reads; of a jumping one the last.
+        // Input of a layer with one input. For a jumping layer, it is the last input.
         let mut rows = inputs.pop().unwrap_or(Rows::plain(ValueId::FEATURES));
         if layer.residual {
             rows = network.plain(rows);
@@ -67,8 +67,9 @@ pub(super) fn build(mut network: Network, model: &Model, savings: Savings) -> Ne
     network
 }
 
-/// By layer, how many layers and losses read it. Where one reads all before it, each counts as read by several: what
-/// the jumping layer reads is done.
+/// Returns for each layer the number of layers and losses that read it. If a jumping layer reads
+/// all layers before it, each of these counts as read by several. The jumping layer reads rows
+/// without pending bias and activation.
 fn readers(model: &Model) -> Vec<usize> {
     let jumps = |layer: &ModelLayer| {
         layer.inputs.is_none() && matches!(layer.kind, LayerKind::Linear { jumping: Some(_) })
@@ -86,13 +87,13 @@ fn readers(model: &Model) -> Vec<usize> {
     readers
 }
 
-/// A layer on its way.
+/// A layer in construction.
 pub(super) struct One<'a> {
     pub(super) layer: &'a ModelLayer,
     pub(super) at: Layer,
-    /// The features that it reads have been gathered.
+    /// True if the features that the layer reads have been gathered.
     gathered: bool,
-    /// It gathers before its product.
+    /// True if the layer gathers before its product.
     aggregates: bool,
 }
 

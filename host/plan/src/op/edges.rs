@@ -49,14 +49,15 @@ impl Edges {
         stage
     }
 
-    /// The slot of targets' rows; `None` where targets are graphs: kernel `maximum` reads no row of theirs, and
-    /// their gradient is zero.
+    /// Returns the slot of the targets' rows. `None` if targets are graphs: kernel `maximum` does
+    /// not read their rows, and their gradient is zero.
     fn target(&self, to: &Lowering<'_>, node: &Node, made: &Made) -> Option<SlotId> {
         let own = node.inputs.get(1).is_some_and(|&target| to.network.domain(target) == to.domain(node));
         made.inputs.get(1).copied().filter(|_| own)
     }
 
-    /// A gather of twice the width that it reads of all rows; backward, of four times.
+    /// Adds a stage with its cost: that of a gather of twice the width that it reads of all rows.
+    /// Backward, it is four times the width.
     fn push(&self, to: &mut Lowering<'_>, mut stage: Stage) {
         let times = if stage.phase == Phase::Forward { 2 } else { 4 };
         let width = stage.all().map(|slot| to.width_of(slot)).fold(0u32, u32::saturating_add);
@@ -82,7 +83,8 @@ impl Operator for Edges {
         self.push(to, forward);
     }
 
-    /// By target even where no target is trained, for the gradients of parameters and what sources need.
+    /// Adds the step by target even if no target is trained. It yields the parameter gradients and
+    /// the rows that the step by source reads.
     fn backward(&self, to: &mut Lowering<'_>, node: &Node, made: &Made, gradient: SlotId) -> Result<()> {
         let signature = to.signature(made.operation);
         let passed = signature.edges.map_or_else(Vec::new, |edges| edges.passed.extents);

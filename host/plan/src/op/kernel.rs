@@ -1,4 +1,4 @@
-//! Vertex kernels: a kernel's work on an interval's own rows.
+//! Vertex kernels: kernels that compute an interval's rows from its own rows.
 
 use super::{Made, Node, Opens, Operator, find};
 use crate::error::Result;
@@ -11,25 +11,28 @@ use crate::signature::{Attribute, RowsSpec, Signature, Value};
 /// Operations of elementwise work for each value: activation, dropout, bias, and some for their memory.
 const ELEMENTWISE_FLOPS: f64 = 8.0;
 
-/// A kernel with its attributes, and how it stands in its layer.
+/// A kernel with its attributes and its relations to its layer.
 #[derive(Clone, Debug)]
 pub(crate) struct Kernel {
     pub(crate) kernel: String,
     pub(crate) layer: Layer,
-    /// What dropout depends on ([`crate::Operation::draw`]).
+    /// Layer number on which dropout depends ([`crate::Operation::draw`]).
     pub(crate) draw: u32,
-    /// What tells it from the layer's others: before its parameters' names.
+    /// Role that distinguishes the kernel from the layer's others. It is the prefix of its
+    /// parameters' names.
     pub(crate) role: String,
     pub(crate) attributes: Vec<Attribute>,
-    /// Whose bias it adds on the way in, and the parameter's name.
+    /// Bias that the kernel adds to its input: its layer and its parameter's name.
     pub(crate) bias: Option<Bias>,
-    /// It adds its inputs up as they are: their gradients are that of its output.
+    /// True if the kernel adds its inputs unchanged. The gradient of each input is then that of its
+    /// output.
     pub(crate) adds: bool,
-    /// Its bias was added before its gathers: its weights are drawn as if it still did.
+    /// True if the kernel's bias was added before its gathers. Its weights are then drawn as if it
+    /// still had the bias.
     pub(crate) bias_moved: bool,
-    /// The layer whose weight is its own.
+    /// Layer whose weight the kernel shares.
     pub(crate) weight_of: Option<Layer>,
-    /// What its loss counts, of one that ends a network.
+    /// Weight of the kernel's loss, if the kernel ends a network.
     pub(crate) loss_weight: f64,
 }
 
@@ -60,8 +63,8 @@ pub(crate) fn push(to: &mut Lowering<'_>, mut stage: Stage) {
     to.push(stage);
 }
 
-/// Products: `2 k n` for each, with the input forward; with the input, for the weight, and without, for the
-/// input, backward. Elementwise work besides.
+/// Returns the cost of a stage. A product costs `2 k n`: once forward, and backward once for the
+/// weight (with the input) and once for the input (without it). Elementwise work is added.
 fn cost(to: &Lowering<'_>, stage: &Stage) -> Cost {
     let parameters = to.parameters(stage.operation);
     let parameters = parameters.iter().filter_map(|&id| to.program.parameter(id));
@@ -85,8 +88,9 @@ fn cost(to: &Lowering<'_>, stage: &Stage) -> Cost {
     }
 }
 
-/// Values that one row's products multiply, of so many weights: a convolution's by each of its places, an
-/// embedding's by none. Of an attention queries by keys and weights by values, over all rows of the group.
+/// Returns the number of values that one row's products multiply, for this number of weights. A
+/// convolution multiplies its weights at each position, and an embedding multiplies none. An
+/// attention multiplies queries by keys and weights by values, over all rows of the group.
 fn multiplied(to: &Lowering<'_>, stage: &Stage, weights: f64) -> f64 {
     let Some(operation) = to.program.operations.get(stage.operation.index()) else { return weights };
     let first = |signature: &Signature| signature.outputs.first().and_then(RowsSpec::width).unwrap_or(0);
@@ -102,7 +106,7 @@ fn multiplied(to: &Lowering<'_>, stage: &Stage, weights: f64) -> f64 {
     }
 }
 
-/// A kernel's forward stage, as whatever reads these slots.
+/// Adds the forward stage of a kernel that reads and writes these slots.
 pub(crate) fn forward(
     to: &mut Lowering<'_>,
     operation: OperationId,

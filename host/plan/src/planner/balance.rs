@@ -1,14 +1,14 @@
 //! BaPipe's balancing: equal compute first, then boundary operators away from the slowest lane.
 //!
-//! The slowest stage gives its boundary operator to the neighbour with the most slack, while the
-//! slowest cost falls and memory holds. Of GPipe and 1F1B the one with the smaller bubble stays:
-//! the list schedule says which. Source: Zhao et al. 2020 (BaPipe).
+//! The slowest stage gives its boundary operator to the adjacent stage with the most slack, as long
+//! as the slowest cost falls and memory suffices. The list schedule decides between GPipe and 1F1B:
+//! the one with the smaller bubble wins. Source: Zhao et al. 2020 (BaPipe).
 
 use super::chain::{Price, Runs};
 use super::machine::Lane;
 use super::partition::{Partition, Planner, StageOf};
 
-/// Moves operators until no move helps. `lanes`: by stage.
+/// Moves operators until no move helps. `lanes` has the lane of each stage.
 pub(super) fn moved(
     runs: &Runs,
     start: &Partition,
@@ -57,7 +57,7 @@ pub(super) fn moved(
     Partition { planner: Planner::Balanced, stages: stages.collect() }
 }
 
-/// How many stages do not fit, and the slowest of the others.
+/// Returns the number of stages that do not fit, and the cost of the slowest of the others.
 fn worst(costs: &[f64]) -> (usize, f64) {
     let (fit, not): (Vec<f64>, Vec<f64>) = costs.iter().partition(|cost| cost.is_finite());
     (not.len(), fit.into_iter().fold(0.0, f64::max))

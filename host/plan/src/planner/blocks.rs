@@ -1,4 +1,4 @@
-//! PipeDream-2BW's search: equal blocks, so many wide and deep.
+//! PipeDream-2BW's search: equal blocks, with variable width and depth.
 //!
 //! For each width w and depth d, with micro-batches of b rows, m = B / (w b) a replica:
 //!
@@ -9,9 +9,9 @@
 //! recomputing = 2 |W| / d + |A| / d + d |A_in|, and T_comp x 4/3
 //! ```
 //!
-//! T_comm(i): the update of stage i's weights, spread over the m micro-batches. A, A_in of one
-//! micro-batch. Memory is counted of the stages as they are, which is this where they are equal
-//! (`cost`). Source: Narayanan et al. 2021, section 4.
+//! T_comm(i) is the update of stage i's weights, spread over the m micro-batches. A and A_in are
+//! those of one micro-batch. The memory of each stage is counted, which equals the formula if all
+//! stages are equal (`cost`). Source: Narayanan et al. 2021, section 4.
 
 use super::chain::Runs;
 use super::partition::{Partition, Planner, StageOf};
@@ -19,7 +19,7 @@ use super::pool::Pool;
 use super::predict::Candidate;
 use crate::lanes::balanced;
 
-/// The graph in so many runs of equal compute, on the first groups.
+/// Cuts the graph into `depth` runs of equal compute, on the first groups.
 pub(super) fn equal(runs: &Runs, pool: &Pool, depth: usize, rows: f64) -> Option<Partition> {
     let n = runs.len();
     let costs: Vec<f64> = (0..n)
@@ -38,7 +38,7 @@ pub(super) fn equal(runs: &Runs, pool: &Pool, depth: usize, rows: f64) -> Option
     (stages.len() == depth).then_some(Partition { planner: Planner::Blocks, stages })
 }
 
-/// Rows a second of a candidate by the formula.
+/// Returns the rows per second of a candidate by the formula.
 pub(super) fn throughput(of: &Candidate<'_>) -> f64 {
     let setting = &of.setting;
     let own = f64::from(setting.own().max(1));

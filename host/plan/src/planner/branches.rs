@@ -1,44 +1,46 @@
-//! GraphPipe's search: binary search on the slowest stage's target, dynamic programming over the
-//! stages of a series-parallel graph.
+//! GraphPipe's search: binary search on the slowest stage's target, and dynamic programming over
+//! the stages of a series-parallel graph.
 //!
-//! For a target T, over the states of the graph's [`Lattice`] from the last operators to the first,
-//! the fewest lanes, and for each operator that others still read the length of the longest path of
-//! stages from it:
+//! For a target T, the program visits the states of the graph's [`Lattice`] from the last operators
+//! to the first. It computes the minimum number of lanes. For each operator that others still read,
+//! it computes the length of the longest path of stages from it:
 //!
 //! ```text
 //! path(stage) = 1 + max over the stages that read it of path          1 at the end
 //! in flight   = path of 1F1B and 2BW, all micro-batches of GPipe      (`cost`)
 //! ```
 //!
-//! A stage is taken if its cost on a class of lanes is at most T. Ways that use no fewer lanes of
-//! any class and have no shorter path anywhere are dropped. Source: Jeon et al. 2025 (GraphPipe).
+//! A stage is taken if its cost on a class of lanes is at most T. A way is dropped if another one
+//! uses no more lanes of any class and has no longer path anywhere. Source: Jeon et al. 2025
+//! (GraphPipe).
 
 use super::chain::Price;
 use super::lattice::{Lattice, bits};
 use super::partition::{Partition, Planner, StageOf};
 use super::pool::Pool;
 
-/// Most ways that are kept of a state; those of fewest lanes and shortest paths stay.
+/// Maximum number of ways of a state. Those with the fewest lanes and the shortest paths are kept.
 const MOST_WAYS: usize = 24;
-/// Doublings of the target, the last one to any.
+/// Number of doublings of the target. The last one allows any cost.
 const DOUBLINGS: u32 = 4;
-/// Halvings of the target, after which it only falls.
+/// Number of halvings of the target. After them, the target only falls.
 const HALVINGS: u32 = 10;
-/// Costs that differ by less are one.
+/// Relative difference below which two costs are equal.
 const NEAR: f64 = 1e-10;
 
-/// A way to do all operators of a state.
+/// A way to assign all operators of a state to stages.
 #[derive(Clone, Debug)]
 struct Way {
-    /// By class, how many groups are used.
+    /// For each class, the number of groups in use.
     used: Vec<u16>,
-    /// By atom, the longest path from it, where it reads what is not done yet; else 0.
+    /// For each atom that reads an operator in no stage yet, the longest path from the atom. 0 for
+    /// other atoms.
     paths: Vec<u16>,
-    /// The longest path of all.
+    /// Longest path of all stages.
     longest: u16,
-    /// The slowest stage.
+    /// Cost of the slowest stage.
     cost: f64,
-    /// State, way of it, step, class.
+    /// Previous way and last stage: (state, way of the state, step, class).
     from: Option<(usize, usize, usize, usize)>,
 }
 
@@ -58,9 +60,9 @@ pub(super) struct Branches<'a> {
     lattice: &'a Lattice,
     pool: &'a Pool,
     price: &'a Price<'a>,
-    /// By state and step, by class: the cost with nothing else in flight.
+    /// For each state, step and class, the cost with nothing else in flight.
     least: Vec<Vec<Vec<f64>>>,
-    /// By state, seconds of what is in no stage yet, on the fastest lane.
+    /// For each state, the seconds of the operators in no stage yet, on the fastest lane.
     rest: Vec<f64>,
 }
 
@@ -78,9 +80,11 @@ impl<'a> Branches<'a> {
         Self { lattice, pool, price, least: least.collect(), rest: rest.collect() }
     }
 
-    /// The partition of at most so many stages whose slowest is quickest, and its cost.
+    /// Returns the partition of at most `depth` stages whose slowest stage is fastest, and its
+    /// cost.
     pub(super) fn best(&self, depth: usize, states: &mut u64) -> Option<(f64, Partition)> {
-        // Twice the mean of equal stages, then twice that, until there is a partition.
+        // The target starts at twice the mean of equal stages and doubles until there is a
+        // partition.
         let mut least = self.rest.first().map_or(0.0, |rest| rest / depth as f64) * (1.0 - NEAR);
         let mut best = None;
         for doubling in 1..=DOUBLINGS {
@@ -99,7 +103,7 @@ impl<'a> Branches<'a> {
                 None => least = target,
             }
         }
-        // Below what was found, by one cost at a time.
+        // Search below the cost that was found, by one cost at a time.
         while let Some(found) = self.within(best.0 * (1.0 - NEAR), depth, states) {
             if found.0 >= best.0 {
                 break;
@@ -109,7 +113,7 @@ impl<'a> Branches<'a> {
         Some(best)
     }
 
-    /// The shallowest partition whose stages cost at most `target`.
+    /// Returns the shallowest partition whose stages cost at most `target`.
     fn within(&self, target: f64, depth: usize, states: &mut u64) -> Option<(f64, Partition)> {
         let first = Way {
             used: vec![0; self.pool.classes.len()],
@@ -145,7 +149,7 @@ impl<'a> Branches<'a> {
         Some((best.cost, self.partition(best, &ways)))
     }
 
-    /// A way and one more stage.
+    /// Returns a way extended by one more stage.
     fn with(
         &self,
         way: &Way,
@@ -162,7 +166,7 @@ impl<'a> Branches<'a> {
         let path = 1 + bits(step.readers).filter_map(|at| way.paths.get(at)).copied().max().unwrap_or(0);
         let flight = u32::from(path) - u32::from(planted!(PathOneShort));
         let cost = (self.price)(&step.sums, self.pool.lane(class)?, flight);
-        // What is left has to fit on the lanes that are left.
+        // The remaining operators have to fit on the remaining lanes.
         let left = depth.saturating_sub(usize::from(way.lanes()) + 1) as f64;
         if cost > target || self.rest.get(step.to)? * (1.0 - NEAR) > left * target {
             return None;
@@ -181,7 +185,7 @@ impl<'a> Branches<'a> {
     }
 
     fn partition(&self, last: &Way, ways: &[Vec<Way>]) -> Partition {
-        // From the first operators back to the last: states, steps and classes.
+        // States, steps and classes, from the first operators back to the last.
         let mut steps = Vec::new();
         let mut way = last;
         while let Some((state, number, step, class)) = way.from {
@@ -189,7 +193,7 @@ impl<'a> Branches<'a> {
             let Some(before) = ways.get(state).and_then(|ways| ways.get(number)) else { break };
             way = before;
         }
-        // By place in a state's numbering of branches, the atom.
+        // Atom at each index of a state's numbering of branches.
         let mut atoms: Vec<usize> = (0..self.lattice.atoms.len()).collect();
         let mut taken = vec![0; self.pool.classes.len()];
         let mut stages = Vec::new();
@@ -215,7 +219,7 @@ impl<'a> Branches<'a> {
     }
 }
 
-/// Keeps a way of a state unless another is no worse.
+/// Adds a way to those of a state unless another one is no worse.
 fn keep(ways: &mut Vec<Way>, next: Way) {
     if ways.iter().any(|way| way.is_no_worse(&next)) {
         return;

@@ -1,17 +1,18 @@
-//! Contiguous cuts of operators in their order: the one whose slowest stage is quickest.
+//! Contiguous cuts of operators in their order. The best cut is the one whose slowest stage is
+//! fastest.
 //!
 //! ```text
 //! T(j, U)  = min over classes c in U, ends i of max(t(j..i, c, |U|), T(i, U - c))
 //! T(n, {}) = 0
 //! ```
 //!
-//! T(j, U): the slowest of the stages of operators j and later on groups of lanes U. t: the larger
-//! of a stage's seconds and its transfers', infinite where it does not fit in memory with |U|
-//! micro-batches in flight (`cost`). Source: Narayanan et al. 2019 (PipeDream), section 3.1, with
-//! lanes of unequal pace added.
+//! T(j, U) is the cost of the slowest stage of operators j and later on groups of lanes U. t is the
+//! larger of a stage's seconds and its transfers' seconds. It is infinite if the stage does not fit
+//! in memory with |U| micro-batches in flight (`cost`). Source: Narayanan et al. 2019 (PipeDream),
+//! section 3.1, with lanes of unequal pace added.
 //!
-//! Lanes are taken in any order while there are few numbers of used lanes by class (all of 8 unlike
-//! lanes); else the fastest first.
+//! Lanes are taken in any order as long as few combinations of used lanes by class exist (all of 8
+//! different lanes). Otherwise, the fastest lanes are taken first.
 
 use super::cost::Sums;
 use super::graph::Graph;
@@ -19,17 +20,17 @@ use super::machine::Lane;
 use super::partition::{Partition, Planner, StageOf};
 use super::pool::Pool;
 
-/// Depths up to this are all looked at; above it powers of two and the most, where each costs by
-/// itself.
+/// Maximum depth up to which all depths are tried. Above it, only powers of two and the largest
+/// depth are tried, since each depth has its own cost.
 const ALL_DEPTHS: usize = 16;
 
 /// Sums of all runs of operators.
 pub(super) struct Runs {
-    /// By first operator, by number of operators less one.
+    /// Sums by first operator and by number of operators less one.
     sums: Vec<Vec<Sums>>,
 }
 
-/// What a run on a lane costs, with the longest path from it to the last lane, itself included.
+/// Cost of a run on a lane, given the longest path from the lane to the last one, itself included.
 pub(super) type Price<'a> = dyn Fn(&Sums, &Lane, u32) -> f64 + 'a;
 
 impl Runs {
@@ -43,15 +44,15 @@ impl Runs {
         self.sums.len()
     }
 
-    /// Of operators `first..end`.
+    /// Returns the sums of operators `first..end`.
     pub(super) fn sum(&self, first: usize, end: usize) -> Sums {
         let found = self.sums.get(first).and_then(|from| from.get(end.checked_sub(first + 1)?));
         found.copied().unwrap_or_default()
     }
 }
 
-/// The best cuts, one for each depth that can be, and the cost of each. `states` counts what was
-/// looked at.
+/// Returns the best cut of each possible depth, with its cost. `states` counts the states that were
+/// visited.
 pub(super) fn cuts(runs: &Runs, pool: &Pool, price: &Price<'_>, states: &mut u64) -> Vec<(f64, Partition)> {
     match pool.shares() {
         Some(shares) => any_order(runs, pool, shares, price, states),
@@ -59,16 +60,16 @@ pub(super) fn cuts(runs: &Runs, pool: &Pool, price: &Price<'_>, states: &mut u64
     }
 }
 
-/// Depths that are looked at of so many.
+/// Returns the depths to try, out of 1 to `most`.
 pub(super) fn depths(most: usize) -> impl Iterator<Item = usize> {
     (1..=most).filter(move |depth| *depth <= ALL_DEPTHS || depth.is_power_of_two() || *depth == most)
 }
 
-/// The best way to do some of the last operators.
+/// The best way to assign some of the last operators to stages.
 #[derive(Clone, Copy)]
 struct Best {
     cost: f64,
-    /// Where the first stage ends, and its class.
+    /// End of the first stage, and its class.
     end: usize,
     class: usize,
 }
@@ -83,7 +84,7 @@ fn any_order(
     states: &mut u64,
 ) -> Vec<(f64, Partition)> {
     let n = runs.len();
-    // A share is a number in a mixed radix: by class, how many groups are used.
+    // A share is a number in a mixed radix. Its digits are the numbers of groups in use, by class.
     let mut radix = Vec::with_capacity(pool.classes.len());
     let mut weight = 1usize;
     for (_, count) in &pool.classes {

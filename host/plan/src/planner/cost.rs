@@ -1,7 +1,8 @@
-//! What a stage takes and holds.
+//! Time and memory of a stage.
 //!
-//! Of a stage with forward f, backward g, weights W, kept rows K, inputs A_in and outputs A_out,
-//! bytes a row, in micro-batches of b rows, k of them in flight, on a lane of pace p and link l:
+//! A stage has forward time f, backward time g, weights W, stashed rows K, inputs A_in and outputs
+//! A_out, in bytes per row. It runs micro-batches of b rows, k of them in flight, on a lane of pace
+//! p and link l:
 //!
 //! ```text
 //! seconds      (f(b) + g(b)) / p            recomputing  (2 f(b) + g(b)) / p, 4/3 if g = 2 f
@@ -9,13 +10,13 @@
 //! links        b A_in / l forward and in, b A_out / l forward and out; the same backward
 //! ```
 //!
-//! The data may come over a link of the host's, l_d, for the next micro-batch while a stage goes back on one.
-//! Each stage that reads it then waits for what is left of the data of all such stages before it goes
-//! forward: max(b sum A_data / l_d - g(b) / p, 0).
+//! The data may arrive over a link of the host with bandwidth l_d, for the next micro-batch during
+//! the backward step of a stage. Before its forward step, each stage that reads the data waits for
+//! the remaining data of all such stages: max(b sum A_data / l_d - g(b) / p, 0).
 //!
-//! v versions of the weights: 2 with two buffers, else 1. c copies: of lanes that own their weights
-//! the wanted ones, else 1, the gradient. Source: Narayanan et al. 2021 (PipeDream-2BW), section
-//! 3.3, where W, K are of a d-th of the model, v = 2, c = 0, k = d.
+//! v is the number of weight versions: 2 with two buffers, else 1. c is the number of copies:
+//! [`Wanted::copies`] if lanes own their weights, else 1, the gradient. Source: Narayanan et al.
+//! 2021 (PipeDream-2BW), section 3.3, where W, K are of a d-th of the model, v = 2, c = 0, k = d.
 
 use super::graph::{Graph, Pace};
 use super::machine::{Host, HostWork, Lane, Machine, Shape, Wanted};
@@ -30,16 +31,16 @@ pub(super) struct Sums {
     pub backward: Pace,
     pub weights: f64,
     pub kept: f64,
-    /// Bytes a row of other operators' outputs, each once.
+    /// Bytes per row of other operators' outputs, each counted once.
     pub input: f64,
-    /// Bytes a row of own outputs that others read, each once.
+    /// Bytes per row of own outputs that others read, each counted once.
     pub output: f64,
-    /// Bytes a row of the data.
+    /// Bytes per row of the data.
     pub data: f64,
 }
 
 impl Sums {
-    /// Of operators of which `inside` says whether an operator is one.
+    /// Returns the sums of `operators`. `inside` returns true for exactly these operators.
     pub(super) fn of(
         graph: &Graph,
         operators: impl Iterator<Item = usize>,
@@ -72,11 +73,11 @@ impl Sums {
     }
 }
 
-/// One choice of everything but the stages.
+/// One choice of everything except the stages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Setting {
     pub shape: Shape,
-    /// Rows of the largest micro-batch.
+    /// Number of rows of the largest micro-batch.
     pub rows: f64,
     pub recompute: bool,
     pub copies: f64,
@@ -96,7 +97,7 @@ impl Setting {
         }
     }
 
-    /// Micro-batches of a replica.
+    /// Returns the number of micro-batches of a replica.
     pub(super) fn own(&self) -> u32 {
         self.shape.micro / self.shape.width.max(1)
     }
@@ -111,7 +112,7 @@ impl Setting {
         Lanes { count: width * self.shape.depth, width, order, chunks, cap: None }
     }
 
-    /// How many versions of the weights are alive.
+    /// Returns the number of weight versions that are alive.
     pub(super) fn versions(&self) -> f64 {
         match self.shape.schedule.settings().1 {
             WeightVersions::Latest => 1.0,
@@ -119,8 +120,9 @@ impl Setting {
         }
     }
 
-    /// Micro-batches in flight in a run of stages from which the longest path to the last one has
-    /// so many runs. Of several runs of a lane each has its share of the lane's visits.
+    /// Returns the number of micro-batches in flight in a run of stages whose longest path to the
+    /// last run has `path` runs. If a lane has several runs, each has its share of the lane's
+    /// visits.
     pub(super) fn in_flight(&self, path: u32) -> u32 {
         match self.shape.chunks {
             1 => self.lanes().cap(path, self.own()),
@@ -128,7 +130,7 @@ impl Setting {
         }
     }
 
-    /// Bytes that a stage holds.
+    /// Returns the bytes of memory of a stage.
     pub(super) fn memory(&self, sums: &Sums, in_flight: u32, recompute: bool) -> f64 {
         let held = if self.host.is_some() { 1.0 } else { self.copies };
         let k = f64::from(in_flight);
@@ -136,7 +138,7 @@ impl Setting {
         (self.versions() + held) * sums.weights + self.rows * (k * sums.input + kept * sums.kept)
     }
 
-    /// Seconds of a micro-batch, forward and backward.
+    /// Returns the forward and backward seconds of a micro-batch.
     pub(super) fn seconds(&self, sums: &Sums, lane: &Lane, recompute: bool) -> (f64, f64) {
         let forward = sums.forward.on(self.rows) / lane.pace;
         let again = if recompute { forward } else { 0.0 };
@@ -144,7 +146,8 @@ impl Setting {
         (handed + forward, handed + again + sums.backward.on(self.rows) / lane.pace)
     }
 
-    /// Whether a stage recomputes where the lane's memory has room for it; `None`: it has not.
+    /// Returns whether a stage has to recompute to fit in the lane's memory, or `None` if it never
+    /// fits.
     pub(super) fn fits(&self, sums: &Sums, lane: &Lane, in_flight: u32) -> Option<bool> {
         let Some(most) = lane.memory.map(|most| most / f64::from(self.shape.chunks)) else {
             return Some(false);
@@ -153,15 +156,15 @@ impl Setting {
         [false, true].into_iter().take(if self.recompute { 2 } else { 1 }).find(fits)
     }
 
-    /// The larger of a stage's seconds of work and of transfer a micro-batch, where it fits; else
-    /// infinite.
+    /// Returns the larger of a stage's seconds of work and of transfer for a micro-batch. Infinite
+    /// if the stage does not fit.
     pub(super) fn cost(&self, sums: &Sums, lane: &Lane, in_flight: u32) -> f64 {
         let Some(recompute) = self.fits(sums, lane, in_flight) else { return f64::INFINITY };
         let (forward, backward) = self.seconds(sums, lane, recompute);
         (forward + backward).max(self.rows * sums.input.max(sums.output) / lane.link)
     }
 
-    /// The share of a lane's memory that a stage takes at least.
+    /// Returns the minimum share of a lane's memory that a stage takes.
     pub(super) fn strain(&self, sums: &Sums, lane: &Lane, in_flight: u32) -> f64 {
         lane.memory.map_or(0.0, |most| self.memory(sums, in_flight, self.recompute) / most)
     }

@@ -1,23 +1,23 @@
-//! Operators: what a planner cuts into stages.
+//! Operators: the units that a planner groups into stages.
 
 use std::ops::Add;
 
 use crate::error::{Error, Result};
 
-/// Most operators of a graph.
+/// Maximum number of operators of a graph.
 pub const MAX_OPERATORS: usize = 1024;
 
-/// What something takes as an affine function of rows, seconds.
+/// Time as an affine function of the number of rows, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pace {
-    /// Seconds a call, whatever its rows.
+    /// Seconds per call, independent of its rows.
     pub call: f64,
-    /// Seconds a row besides.
+    /// Additional seconds per row.
     pub row: f64,
 }
 
 impl Pace {
-    /// Seconds of a call on so many rows.
+    /// Returns the seconds of a call on this number of rows.
     #[must_use]
     pub fn on(self, rows: f64) -> f64 {
         self.call + self.row * rows
@@ -32,24 +32,26 @@ impl Add for Pace {
     }
 }
 
-/// An operation, forward and back.
+/// An operation, forward and backward.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Operator {
-    /// What it is called in plans.
+    /// Name of the operator in plans.
     pub name: String,
-    /// The operators whose output it reads, each before it; none: it reads the data.
+    /// Operators whose output this one reads. All of them are earlier in the list. If empty, the
+    /// operator reads the data.
     pub reads: Vec<usize>,
-    /// Forward, on a lane of pace 1.
+    /// Forward time on a lane of pace 1.
     pub forward: Pace,
-    /// Backward, a loss included.
+    /// Backward time on a lane of pace 1, including a loss.
     pub backward: Pace,
-    /// Bytes of its weights. A weight that several operators read counts for each.
+    /// Bytes of the operator's weights. A weight that several operators read counts for each of
+    /// them.
     pub weights: f64,
-    /// Bytes a row that it keeps from forward to backward, besides what it reads.
+    /// Bytes per row that the operator stashes from forward to backward, in addition to its inputs.
     pub kept: f64,
-    /// Bytes a row that others read. As many go back as its gradient.
+    /// Bytes per row of the output that others read. The output's gradient has the same size.
     pub output: f64,
-    /// Bytes a row of the data that it reads. Operators of a stage read the same.
+    /// Bytes per row of the data that the operator reads. Operators of a stage read the same data.
     pub data: f64,
 }
 
@@ -61,12 +63,12 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// The graph of operators.
+    /// Makes the graph of operators.
     ///
     /// # Errors
-    /// [`Error::TooMany`] above [`MAX_OPERATORS`]. [`Error::Content`] for none, for none that takes
-    /// time, for one that reads itself or a later one, and for a figure that is negative or not
-    /// finite.
+    /// [`Error::TooMany`] above [`MAX_OPERATORS`]. [`Error::Content`] if the list is empty, if no
+    /// operator takes time, or if an operator reads itself or a later one. Also [`Error::Content`]
+    /// for a figure that is negative or not finite.
     pub fn new(mut operators: Vec<Operator>) -> Result<Self> {
         let wrong = |reason: String| Err(Error::Content { what: "a graph of operators", reason });
         if operators.is_empty() {
@@ -103,29 +105,29 @@ impl Graph {
         Ok(Self { operators, readers })
     }
 
-    /// The operators.
+    /// Returns the operators.
     #[must_use]
     pub fn operators(&self) -> &[Operator] {
         &self.operators
     }
 
-    /// Bytes of all weights.
+    /// Returns the bytes of all weights.
     #[must_use]
     pub fn weights(&self) -> f64 {
         self.operators.iter().map(|operator| operator.weights).sum()
     }
 
-    /// How many there are; at least 1.
+    /// Returns the number of operators, which is at least 1.
     pub(super) fn len(&self) -> usize {
         self.operators.len()
     }
 
-    /// The operators that read an operator's output, ascending.
+    /// Returns the operators that read an operator's output, ascending.
     pub(super) fn readers(&self, at: usize) -> &[usize] {
         self.readers.get(at).map_or(&[], Vec::as_slice)
     }
 
-    /// The operators that an operator reads, ascending.
+    /// Returns the operators that an operator reads, ascending.
     pub(super) fn reads(&self, at: usize) -> &[usize] {
         self.operators.get(at).map_or(&[], |operator| &operator.reads)
     }

@@ -1,13 +1,13 @@
 //! Stages of a series-parallel graph, from the last operators to the first.
 //!
-//! A *state* is a set of operators with all that follow them; a *step* adds a stage to it, which is
-//! then convex, and the stages of a way from nothing to all operators are a partition in
-//! topological order. All partitions into convex stages are such ways (Tarnawski et al. 2020:
-//! ideals), those of GraphPipe's recursive cuts among them. States that differ by an
-//! exchange of equal branches are one.
+//! A *state* is a set of operators together with all operators after them. A *step* adds a stage to
+//! a state. The stage is then convex. The stages on a way from no operator to all operators are a
+//! partition in topological order. All partitions into convex stages are such ways (Tarnawski et
+//! al. 2020: ideals), including those of GraphPipe's recursive cuts. States that differ by an
+//! exchange of equal branches are one state.
 //!
-//! Where there are more than [`MOST_STEPS`] steps, neighbouring operators are put together, from
-//! the lightest on, until there are no more.
+//! If there are more than [`MOST_STEPS`] steps, adjacent operators are merged, starting with the
+//! lightest, until the number of steps is allowed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,48 +15,48 @@ use super::cost::Sums;
 use super::graph::Graph;
 use super::tree::Part;
 
-/// Most steps of a lattice.
+/// Maximum number of steps of a lattice.
 const MOST_STEPS: usize = 60_000;
-/// Most atoms: bits of a set.
+/// Maximum number of atoms, which is the number of bits of a set.
 const MOST_ATOMS: usize = 128;
-/// How much more is put together in each trial.
+/// Factor by which the weight limit of merged operators grows in each trial.
 const COARSER: f64 = 1.15;
 
-/// A set of atoms, by bit. Atoms are operators that stay together, numbered depth first.
+/// A set of atoms, one bit each. Atoms are operators that stay together, numbered depth first.
 pub(super) type Set = u128;
 
 /// A stage that may be added to a state.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     pub to: usize,
-    /// The stage, in the first state's numbering of branches.
+    /// The stage, in the branch numbering of the state before the step.
     pub stage: Set,
-    /// Atoms of the first state that read the stage.
+    /// Atoms of the state before the step that read the stage.
     pub readers: Set,
-    /// By atom, where it goes in the numbering of branches of the state that is reached.
+    /// For each atom, its number in the branch numbering of the state after the step.
     pub places: Vec<u8>,
     pub sums: Sums,
 }
 
-/// States in the order of their sizes, and the steps from each.
+/// States in ascending order of size, and the steps from each.
 #[derive(Clone, Debug)]
 pub(super) struct Lattice {
     pub atoms: Vec<Vec<usize>>,
     pub states: Vec<State>,
 }
 
-/// Atoms that are in stages already.
+/// Set of the atoms that are in stages already.
 #[derive(Clone, Debug)]
 pub(super) struct State {
-    /// What is in none yet.
+    /// Sums over the operators that are in no stage yet.
     pub rest: Sums,
-    /// Its atoms that read others than its own.
+    /// Atoms of the state that read atoms outside it.
     pub frontier: Set,
     pub steps: Vec<Step>,
 }
 
 impl Lattice {
-    /// The lattice of a graph, whose operators weigh so much.
+    /// Returns the lattice of a graph. `weight` returns the weight of a list of operators.
     pub(super) fn of(graph: &Graph, part: &Part, weight: &dyn Fn(&[usize]) -> f64) -> Option<Self> {
         let all = weight(&part.operators());
         let mut limit = 0.0;
@@ -72,13 +72,13 @@ impl Lattice {
         }
     }
 
-    /// The operators of a set.
+    /// Returns the operators of a set.
     pub(super) fn operators(&self, set: Set) -> impl Iterator<Item = usize> {
         bits(set).filter_map(|at| self.atoms.get(at)).flatten().copied()
     }
 }
 
-/// The places of a set's bits, ascending.
+/// Returns the indices of a set's bits, ascending.
 pub(super) fn bits(mut set: Set) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let at = set.trailing_zeros() as usize;
@@ -93,7 +93,8 @@ fn ones(length: usize) -> Set {
     if length >= Set::BITS as usize { Set::MAX } else { (1 << length) - 1 }
 }
 
-/// A set with equal branches in the order of what they have of it, and where each atom went.
+/// Returns a set with equal branches sorted by their members in the set, and the new number of each
+/// atom.
 fn named(twins: &[Vec<(usize, usize)>], atoms: usize, set: Set) -> (Set, Vec<u8>) {
     // At most `MOST_ATOMS`.
     let mut places: Vec<u8> = (0..atoms).map(|at| at as u8).collect();
@@ -119,22 +120,23 @@ fn named(twins: &[Vec<(usize, usize)>], atoms: usize, set: Set) -> (Set, Vec<u8>
     (set, places)
 }
 
-/// A stage, the set that is reached by it, and where each atom goes there.
+/// A stage, the set after the step, and the number of each atom there.
 type Reached = (Set, Set, Vec<u8>);
 
-/// Atoms with what each reads and is read by.
+/// Atoms, with the atoms that each of them reads and that read it.
 struct Shape {
     atoms: Vec<Vec<usize>>,
     reads: Vec<Set>,
     readers: Vec<Set>,
-    /// Runs of atoms, start and length, that are equal branches; inner ones first.
+    /// Runs of atoms that are equal branches, as (start, length). Inner branches are first.
     twins: Vec<Vec<(usize, usize)>>,
-    /// By atom, its runs of `twins` that have a next one: start of both, and length.
+    /// For each atom, its runs of `twins` that have a next one, as (start, start of the next one,
+    /// length).
     ahead: Vec<Vec<(usize, usize, usize)>>,
 }
 
 impl Shape {
-    /// `None`: there are too many atoms.
+    /// Returns `None` if there are too many atoms.
     fn of(graph: &Graph, part: &Part) -> Option<Self> {
         let mut shape = Self {
             atoms: Vec::new(),
@@ -174,7 +176,7 @@ impl Shape {
         Some(shape)
     }
 
-    /// Numbers a part's atoms, and finds equal branches.
+    /// Numbers the atoms of a part and finds equal branches.
     fn add(&mut self, graph: &Graph, part: &Part) {
         match part {
             Part::Whole(operators) => self.atoms.push(operators.clone()),
@@ -192,8 +194,8 @@ impl Shape {
         }
     }
 
-    /// Orders series parts of which no operator reads another: those of a part that is taken as a
-    /// chain. Returns the part's atoms.
+    /// Orders adjacent series parts of which no operator reads another. These occur in a part that
+    /// is taken as a chain. Returns the part's atoms.
     fn chain(&mut self, part: &Part, next: &mut usize) -> (usize, usize) {
         let start = *next;
         match part {
@@ -221,11 +223,11 @@ impl Shape {
         (start, *next)
     }
 
-    /// `None`: there are too many steps.
+    /// Returns `None` if there are too many steps.
     fn lattice(self, graph: &Graph) -> Option<Lattice> {
         let count = self.atoms.len();
         let mut numbers: BTreeMap<(u32, Set), usize> = BTreeMap::new();
-        // Sizes only grow: what leads to a set is found before its turn comes.
+        // Sizes only grow, so all steps to a set are found before the set is visited.
         let mut found: Vec<(Set, Vec<Reached>)> = Vec::new();
         let mut waiting: BTreeSet<(u32, Set)> = BTreeSet::from([(0, 0)]);
         let mut steps = 0;
@@ -265,13 +267,14 @@ impl Shape {
         Sums::of(graph, inside.iter().copied(), |of| inside.binary_search(&of).is_ok())
     }
 
-    /// Atoms outside a set that nothing outside it reads.
+    /// Returns the atoms outside a set that no atom outside it reads.
     fn open(&self, set: Set) -> Set {
         let open = |at: &usize| set >> at & 1 == 0 && self.readers[*at] & !set == 0;
         (0..self.atoms.len()).filter(open).fold(0, |all, at| all | 1 << at)
     }
 
-    /// All stages that may be added to a set, each once up to an exchange of equal branches.
+    /// Collects all stages that may be added to a set, each once up to an exchange of equal
+    /// branches.
     fn stages(
         &self,
         set: Set,
@@ -284,8 +287,8 @@ impl Shape {
         let candidates = bits(open & ones(below)).collect::<Vec<usize>>();
         for at in candidates {
             let next = stage | 1 << at;
-            // Of equal branches with equally much in the set, a later one has as much of the stage
-            // or more.
+            // Of two equal branches with the same members in the set, the later one has at least
+            // the same members in the stage.
             let ahead = self.ahead[at].iter().all(|&(start, after, length)| {
                 let of = |set: Set, start: usize| set >> start & ones(length);
                 of(set, start) != of(set, after) || of(next, start) <= of(next, after)
@@ -306,7 +309,8 @@ impl Shape {
     }
 }
 
-/// What makes branches equal: their operators' figures, what these read, and who reads them.
+/// Returns the key of a branch: its operators' figures, the operators that they read, and their
+/// readers. Equal branches have the same key.
 fn kind(graph: &Graph, part: &Part, atoms: &[Vec<usize>]) -> Vec<u64> {
     let own = part.operators();
     let place = |of: usize| own.binary_search(&of).map_or((1, of as u64), |at| (0, at as u64));

@@ -11,14 +11,15 @@ use crate::program::{Place, Program, SlotOf};
 const VALUE_BYTES: f64 = 4.0;
 
 impl Graph {
-    /// The operators of a training program: each forward stage, or several of one operation, with
-    /// all stages back that belong to it (`lanes`: a loss to where its scores are made, a sum of
-    /// gradients to the stage before it). Seconds are those of a core of the profile's host,
-    /// measured where the profile says so. `stored`: the share of the features that is stored.
+    /// Returns the operators of a training program. An operator is a forward stage, or several of
+    /// one operation, with all backward stages of that operation. A loss belongs to the operation
+    /// of its scores, and a sum of gradients to that of the stage before it (`lanes`). Seconds are
+    /// those of a core of the profile's host, measured where the profile has measurements. `stored`
+    /// is the share of the features that is stored.
     ///
     /// # Errors
-    /// As [`Profile::stages`]; [`Error::Together`] for a program with stages of the host, which
-    /// lanes do not take; as [`Graph::new`].
+    /// The errors of [`Profile::stages`] and of [`Graph::new`]. Also [`Error::Together`] for a
+    /// program with stages of the host, which lanes cannot run.
     pub fn of(program: &Program, profile: &Profile, stored: f64) -> Result<Self> {
         let stages = profile.stages(program, stored)?;
         if let Some(stage) = program.stages.iter().find(|stage| stage.place == Place::Host) {
@@ -28,8 +29,8 @@ impl Graph {
         }
         let end = program.loss().map_or(program.stages.len(), StageId::index);
         let owners = owners(program, end);
-        // By stage, the operator that it belongs to: the forward stages that own themselves, in
-        // order.
+        // For each stage, the index of its operator. Operators are the forward stages that own
+        // themselves, in order.
         let mut first: Vec<usize> = owners.iter().copied().take(end).collect();
         first.dedup();
         first.sort_unstable();
@@ -52,7 +53,7 @@ impl Graph {
             let pace = pace(profile, measured);
             if at >= end {
                 of.backward = of.backward + pace;
-                // The loss is an operation of its own, with weights that are nobody else's.
+                // The loss is an operation of its own, with weights that no other operation reads.
                 if program.loss_of(StageId(at as u16)).is_some() {
                     of.weights += VALUE_BYTES * weights as f64;
                 }
@@ -78,8 +79,8 @@ impl Graph {
     }
 }
 
-/// Whether a slot that an operator writes forward is read on the way back, and whether another
-/// reads it forward.
+/// Returns whether backward stages read a slot that an operator writes forward, and whether the
+/// forward stages of another operator read it.
 fn readers(
     program: &Program,
     slot: SlotId,
@@ -94,7 +95,7 @@ fn readers(
     (kept, activation && (0..end).filter(reads).any(|at| operator(at) != own))
 }
 
-/// What a stage takes on a core of the host.
+/// Returns the time of a stage on a core of the host.
 fn pace(profile: &Profile, stage: &StageProfile) -> Pace {
     let counted = stage.flops_per_row * profile.host.seconds_per_flop;
     let row = stage.host_seconds_per_row.unwrap_or(counted);

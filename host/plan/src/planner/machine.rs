@@ -1,47 +1,49 @@
-//! What a planner plans for: lanes with their links, and what is wanted of them.
+//! Inputs of a planner: the lanes with their links, and the allowed plans.
 
 use crate::error::{Error, Result};
 use crate::lanes::MAX_LANES;
 use crate::policy::PipelineSchedule;
 
-/// Most steps of a prediction: micro-batches x stages x [`STEPS_A_PLACE`].
+/// Maximum number of steps of a prediction: micro-batches x stages x [`STEPS_A_PLACE`].
 const MAX_STEPS: u64 = 1 << 24;
-/// Forward and backward, in as many rounds as are timed of many micro-batches.
+/// Steps per micro-batch and stage: forward and backward, in the number of rounds that are timed if
+/// there are many micro-batches.
 const STEPS_A_PLACE: u64 = 10;
 
-/// A place that does one step at a time.
+/// Figures of a lane, which runs one step at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lane {
-    /// How many times as fast as the graph's figures.
+    /// Speed relative to the figures of the graph.
     pub pace: f64,
-    /// Bytes that it may hold; `None`: no limit.
+    /// Bytes that the lane may hold. If `None`, there is no limit.
     pub memory: Option<f64>,
-    /// Bytes a second, each way at once.
+    /// Bytes per second, in each direction at once.
     pub link: f64,
 }
 
 /// The host that owns weights and boundary rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Host {
-    /// Bytes a second that all lanes together send through it; it sends as many on at once.
+    /// Bytes per second that all lanes together send through the host. The host forwards the same
+    /// number of bytes per second at once.
     pub link: f64,
-    /// Bytes that it may hold; `None`: no limit.
+    /// Bytes that the host may hold. If `None`, there is no limit.
     pub memory: Option<f64>,
 }
 
-/// Lanes, and who owns the weights.
+/// The lanes, and the owner of the weights.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Machine {
-    /// The lanes.
+    /// Lanes of the machine.
     pub lanes: Vec<Lane>,
-    /// With a host, weights are its own and all rows between lanes pass through it (owner = host).
-    /// Without one, lanes keep their weights, send rows to each other and add gradients in a ring
-    /// (owner = lanes).
+    /// The host, if there is one. It then owns the weights, and all rows between lanes pass through
+    /// it (owner = host). Without a host, lanes own their weights, send rows to each other and add
+    /// gradients in a ring (owner = lanes).
     pub host: Option<Host>,
 }
 
 impl Machine {
-    /// So many lanes of one kind, without a host.
+    /// Returns a machine of `count` equal lanes, without a host.
     #[must_use]
     pub fn equal(count: u32, lane: Lane) -> Self {
         Self { lanes: vec![lane; count as usize], host: None }
@@ -75,40 +77,41 @@ impl Machine {
 /// Schedule, lanes and micro-batches of a pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// What lanes do first, and which weights they read.
+    /// Schedule: the order of a lane's steps and the weights that they read.
     pub schedule: PipelineSchedule,
-    /// Replicas.
+    /// Number of replicas.
     pub width: u32,
-    /// Lanes of a replica. Stage k is on lane k mod depth.
+    /// Number of lanes of a replica. Stage k is on lane k mod depth.
     pub depth: u32,
-    /// Stages of a lane.
+    /// Number of stages of a lane.
     pub chunks: u32,
-    /// Micro-batches of an update, of all replicas.
+    /// Number of micro-batches of an update, of all replicas.
     pub micro: u32,
 }
 
-/// What a plan may be.
+/// Constraints on a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wanted {
-    /// Rows of an update.
+    /// Number of rows of an update.
     pub rows: u32,
-    /// Schedules to choose from.
+    /// Allowed schedules.
     pub schedules: Vec<PipelineSchedule>,
-    /// Runs of stages of a lane, in orders that have several; `None`: as many as the order takes by
-    /// itself.
+    /// Number of runs of stages of a lane, in orders that have several. If `None`, it is the
+    /// default of the order.
     pub chunks: Option<u32>,
-    /// Numbers of replicas to choose from.
+    /// Allowed numbers of replicas.
     pub widths: Vec<u32>,
-    /// Micro-batches of an update, of all replicas together, to choose from: multiples of the
-    /// width.
+    /// Allowed numbers of micro-batches of an update, of all replicas together. They are multiples
+    /// of the width.
     pub micro: Vec<u32>,
-    /// True if a stage may keep its inputs only, and go forward again before it goes back.
+    /// True if a stage may stash only its inputs and repeat its forward step before its backward
+    /// step.
     pub recompute: bool,
-    /// True if stages that do not need each other may run side by side (GraphPipe); else each
-    /// follows the one before it, as in plans for chains.
+    /// True if independent stages may run at the same time (GraphPipe). Otherwise each stage
+    /// follows the previous one, as in plans for chains.
     pub parallel: bool,
-    /// Copies of the weights that their owner holds besides their versions: the sum of gradients
-    /// and the optimiser's moments (Adam: 3).
+    /// Number of copies of the weights that their owner holds in addition to the versions: the sum
+    /// of gradients and the optimiser's moments (Adam: 3).
     pub copies: f64,
     /// Work of the host's own thread.
     pub work: HostWork,
@@ -117,19 +120,21 @@ pub struct Wanted {
 /// Work of the thread that hands out steps and updates the weights, one after the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct HostWork {
-    /// Seconds between the end of a step and the beginning of what follows it.
+    /// Seconds between the end of a step and the beginning of a step that depends on it.
     pub step: f64,
-    /// Seconds of an update: gradients of all parts are summed, and the weights follow.
+    /// Seconds of an update, in which the gradients of all micro-batches are summed and the weights
+    /// are updated.
     pub update: f64,
-    /// Cores that lanes and this thread have in common; 0: it has one of its own.
+    /// Number of cores that lanes share with this thread. If 0, the thread has its own core.
     pub cores: u32,
-    /// Bytes a second over which lanes get what operators read of the data, with each micro-batch,
-    /// while they go back on the one before. `None`: it is there.
+    /// Bytes per second at which lanes receive the data that operators read. The data of a
+    /// micro-batch arrive during the backward step of the previous one. If `None`, the lanes
+    /// already have the data.
     pub data: Option<f64>,
 }
 
 impl Wanted {
-    /// Whether there can be such plans for a machine.
+    /// Checks that plans with these constraints can exist for a machine.
     pub(super) fn check(&self, machine: &Machine, operators: usize) -> Result<()> {
         machine.check()?;
         let wrong = |reason: String| Err(Error::Content { what: "a wish for a plan", reason });
@@ -176,13 +181,13 @@ impl Wanted {
         Ok(())
     }
 
-    /// Runs of stages of a lane in a schedule.
+    /// Returns the number of runs of stages of a lane in a schedule.
     fn chunks(&self, schedule: PipelineSchedule) -> u32 {
         let own = schedule.settings().0.rules().chunks();
         self.chunks.filter(|_| own > 1).unwrap_or(own).max(1)
     }
 
-    /// Returns the shapes to choose from that are possible on a machine.
+    /// Returns the allowed shapes that are possible on a machine.
     pub(super) fn shapes(&self, machine: &Machine) -> impl Iterator<Item = Shape> {
         let lanes = machine.lanes.len() as u32;
         let widths = self.widths.iter().copied().filter(move |&width| 0 < width && width <= lanes);

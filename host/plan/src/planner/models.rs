@@ -1,8 +1,8 @@
-//! Published models by shape, without weights: what planners are compared on.
+//! Published models by shape, without weights, on which planners are compared.
 //!
 //! A row is a sample: a sequence of tokens, or a record. Values have 2 bytes. A product [n, k] x
-//! [k, m] takes 2 n k m operations forward and twice as many backward. What a transformer layer
-//! takes and keeps, for a sequence of s tokens, width h, a heads:
+//! [k, m] takes 2 n k m operations forward and twice that number backward. The costs of a
+//! transformer layer, for a sequence of s tokens, width h and a heads, are:
 //!
 //! ```text
 //! forward  24 s h^2 + 4 s^2 h operations      Narayanan et al. 2021 (Megatron-LM, SC'21), appendix
@@ -10,8 +10,8 @@
 //! weights  12 h^2 values
 //! ```
 //!
-//! An operator starts some kernels, each way: 20 a transformer layer, 2 a product with its
-//! activation, else 1. These numbers are estimates.
+//! An operator starts some kernels in each direction: 20 for a transformer layer, 2 for a product
+//! with its activation, else 1. These numbers are estimates.
 //!
 //! * `transformer-4x8`, `-8x4`: branches x layers of GraphPipe (Jeon et al. 2025). Its widths were not
 //!   at hand: width 1,024, 16 heads and 256 tokens are round numbers. `-16x2` is for more branches.
@@ -29,19 +29,19 @@ use crate::error::{Error, Result};
 
 /// Bytes of a value.
 const VALUE_BYTES: f64 = 2.0;
-/// Words of the language models, padded.
+/// Vocabulary size of the language models, padded.
 const WORDS: f64 = 51_200.0;
 
-/// What a lane of pace 1 does.
+/// Speed of a lane of pace 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Speed {
-    /// Floating-point operations a second.
+    /// Floating-point operations per second.
     pub flops: f64,
-    /// Seconds that the start of a kernel takes besides.
+    /// Additional seconds to start a kernel.
     pub start: f64,
 }
 
-/// The names of all, as [`published`] takes them.
+/// Names of all models that [`published`] accepts, except `layers-LxW`.
 pub const NAMES: [&str; 8] = [
     "transformer-4x8",
     "transformer-8x4",
@@ -53,10 +53,11 @@ pub const NAMES: [&str; 8] = [
     "gpt-3.9b",
 ];
 
-/// The graph of a published model.
+/// Returns the graph of a published model.
 ///
 /// # Errors
-/// [`Error::Content`] for another name than those of [`NAMES`], or a speed that is none.
+/// [`Error::Content`] for a name that is neither in [`NAMES`] nor `layers-LxW`, or for an invalid
+/// speed.
 pub fn published(name: &str, speed: Speed) -> Result<Graph> {
     let mut made = Making { speed, operators: Vec::new() };
     match name {
@@ -79,7 +80,7 @@ pub fn published(name: &str, speed: Speed) -> Result<Graph> {
     Graph::new(made.operators)
 }
 
-/// Layers and width of `layers-LxW`.
+/// Returns the layers and the width of `layers-LxW`.
 fn layers(name: &str) -> Option<(usize, f64)> {
     let (count, width) = name.strip_prefix("layers-")?.split_once('x')?;
     let (count, width): (usize, u32) = (count.parse().ok()?, width.parse().ok()?);
@@ -91,7 +92,7 @@ struct Making {
     operators: Vec<Operator>,
 }
 
-/// Of a transformer layer.
+/// Sizes of a transformer layer.
 #[derive(Clone, Copy)]
 struct Width {
     tokens: f64,
@@ -100,8 +101,8 @@ struct Width {
 }
 
 impl Making {
-    /// An operator of so many kernels and operations forward on a row, of values of weights, kept
-    /// and put out.
+    /// Adds an operator with these numbers of kernels and forward operations per row, and of values
+    /// of weights, stash and output.
     fn add(
         &mut self,
         name: String,
@@ -124,7 +125,7 @@ impl Making {
         self.operators.len() - 1
     }
 
-    /// A product of rows, with an activation, of which the result is kept.
+    /// Adds a product of rows, with an activation. It stashes its result.
     fn dense(&mut self, name: String, reads: &[usize], from: f64, to: f64) -> usize {
         self.add(name, reads, (2.0, 2.0 * from * to), [from * to, to, to])
     }
@@ -136,7 +137,7 @@ impl Making {
         self.add(name, reads, (20.0, flops), [12.0 * hidden * hidden, kept, tokens * hidden])
     }
 
-    /// Branches of layers, joined by a product of all their widths.
+    /// Adds branches of layers, joined by a product of all their widths.
     fn transformer(&mut self, branches: usize, layers: usize) {
         let of = Width { tokens: 256.0, hidden: 1024.0, heads: 16.0 };
         let ends: Vec<usize> = (0..branches)
@@ -153,7 +154,7 @@ impl Making {
         self.add("join".to_owned(), &ends, (2.0, 2.0 * rows * from * to), [from * to, rows * to, rows * to]);
     }
 
-    /// Layers of one width on so many features; the last.
+    /// Adds layers of one width on `features` features. Returns the last one.
     fn stack(&mut self, name: &str, reads: &[usize], features: f64, width: f64, layers: usize) -> usize {
         let (mut reads, mut from) = (reads.to_vec(), features);
         for layer in 0..layers {

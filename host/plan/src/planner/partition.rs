@@ -1,15 +1,15 @@
-//! Operators on lanes: what a planner finds, before it is timed.
+//! Operators on lanes: the result of a planner, before it is timed.
 
 use super::cost::{Setting, Sums};
 use super::graph::Graph;
 use super::machine::Machine;
 
-/// How a partition was found.
+/// Planner that found a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Planner {
     /// Dynamic programming over contiguous cuts.
     Chain,
-    /// Equal blocks, as many deep and wide as PipeDream-2BW's formulas say.
+    /// Equal blocks, with depth and width from PipeDream-2BW's formulas.
     Blocks,
     /// Equal compute, then boundary operators moved from the slowest lane (BaPipe).
     Balanced,
@@ -18,7 +18,7 @@ pub enum Planner {
 }
 
 impl Planner {
-    /// Its name in plans.
+    /// Returns the name in plans.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -33,9 +33,9 @@ impl Planner {
 /// A stage of all replicas.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct StageOf {
-    /// Ascending.
+    /// Operators of the stage, ascending.
     pub operators: Vec<usize>,
-    /// The machine's lanes, by replica.
+    /// Lane of the machine for each replica.
     pub lanes: Vec<usize>,
 }
 
@@ -46,21 +46,21 @@ pub(super) struct Partition {
     pub stages: Vec<StageOf>,
 }
 
-/// A stage's numbers in a partition.
+/// Figures of a stage in a partition.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Counted {
     pub sums: Sums,
-    /// The stages that it reads, with bytes a row; 0 of one that it only follows.
+    /// Stages that the stage reads, with bytes per row. A stage that it only follows has 0 bytes.
     pub reads: Vec<(usize, f64)>,
     pub in_flight: u32,
-    /// `None`: it fits on none of its lanes.
+    /// True if the stage recomputes. `None` if it fits on none of its lanes.
     pub recompute: Option<bool>,
-    /// Bytes that it holds.
+    /// Bytes of memory of the stage.
     pub memory: f64,
 }
 
 impl Partition {
-    /// The stages' numbers, counted from the operators anew.
+    /// Computes the figures of the stages anew from the operators.
     pub(super) fn count(
         &self,
         graph: &Graph,
@@ -92,7 +92,7 @@ impl Partition {
                 let sums = Sums::of(graph, stage.operators.iter().copied(), inside);
                 let in_flight = setting.in_flight(path);
                 let lanes = stage.lanes.iter().filter_map(|&lane| machine.lanes.get(lane));
-                // `true` where one of the lanes needs it.
+                // `true` if one of the lanes needs it.
                 let fits = lanes.map(|lane| setting.fits(&sums, lane, in_flight));
                 let recompute = fits.into_iter().try_fold(false, |any, fits| Some(any | fits?));
                 let memory = setting.memory(&sums, in_flight, recompute.unwrap_or(setting.recompute));

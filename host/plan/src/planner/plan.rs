@@ -1,31 +1,31 @@
-//! Plans: what `plan` answers, and why the second lost.
+//! Plans: the result of `plan`, and the reason why the second-best plan lost.
 
 use super::machine::Shape;
 use super::partition::Planner;
 use super::predict::{Candidate, Predicted};
 
-/// A pipeline that was chosen.
+/// The chosen pipeline.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// How its stages were found.
+    /// Planner that found the stages.
     pub planner: Planner,
-    /// Its schedule, lanes and micro-batches.
+    /// Schedule, lanes and micro-batches.
     pub shape: Shape,
-    /// Rows of the largest micro-batch.
+    /// Number of rows of the largest micro-batch.
     pub rows: u32,
-    /// The stages, in topological order.
+    /// Stages in topological order.
     pub stages: Vec<PlannedStage>,
-    /// Predicted seconds of a round, in the steady state.
+    /// Predicted seconds of a round in the steady state.
     pub round_seconds: f64,
-    /// Predicted rows a second.
+    /// Predicted rows per second.
     pub rows_a_second: f64,
-    /// The share of the lanes' time in which they do nothing.
+    /// Share of the lanes' time in which they are idle.
     pub bubble: f64,
-    /// Bytes an update between stages, rows and gradients.
+    /// Bytes per update between stages, for rows and gradients.
     pub boundary_bytes: f64,
-    /// Bytes an update of weights and their gradients.
+    /// Bytes per update for weights and their gradients.
     pub weight_bytes: f64,
-    /// Bytes that the host holds; 0 without one.
+    /// Bytes of the host's memory. 0 without a host.
     pub host_memory: f64,
     /// Seconds that the slowest lane works in a round.
     pub slowest_seconds: f64,
@@ -33,37 +33,38 @@ pub struct Plan {
     pub update_seconds: f64,
 }
 
-/// One of its stages.
+/// A stage of a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedStage {
-    /// Its operators, ascending.
+    /// Operators of the stage, ascending.
     pub operators: Vec<usize>,
-    /// The machine's lanes that do it, by replica.
+    /// Lane of the machine for each replica.
     pub lanes: Vec<usize>,
-    /// The stages that it waits for, forward.
+    /// Stages for which the stage waits, forward.
     pub reads: Vec<usize>,
-    /// True if it keeps its inputs only, and goes forward again before it goes back.
+    /// True if the stage stashes only its inputs and repeats its forward step before its backward
+    /// step.
     pub recompute: bool,
-    /// Micro-batches in flight at most.
+    /// Maximum number of micro-batches in flight.
     pub in_flight: u32,
-    /// Seconds forward of a micro-batch, on the slowest replica.
+    /// Forward seconds of a micro-batch, on the slowest replica.
     pub forward_seconds: f64,
-    /// Seconds backward, forward again included.
+    /// Backward seconds of a micro-batch, including recomputation.
     pub backward_seconds: f64,
-    /// Bytes that it holds.
+    /// Bytes of memory of the stage.
     pub memory: f64,
 }
 
 /// A plan, and the best of the others.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
-    /// The plan of most rows a second.
+    /// Plan with the highest number of rows per second.
     pub plan: Plan,
-    /// The best of other width, schedule or stages; `None`: there is no other.
+    /// Best plan with another width, schedule or stages. `None` if there is no other.
     pub runner_up: Option<Plan>,
-    /// Why the runner-up lost, in words; empty without one.
+    /// Reason why the runner-up lost. Empty if there is no runner-up.
     pub reason: String,
-    /// States that the planners looked at.
+    /// Number of states that the planners visited.
     pub states: u64,
 }
 
@@ -115,12 +116,13 @@ impl Plan {
         )
     }
 
-    /// Seconds of a round in which the slowest lane waits: for rows, for its turn, for weights.
+    /// Returns the seconds of a round in which the slowest lane waits: for rows, for its turn, or
+    /// for weights.
     fn waits(&self) -> f64 {
         self.round_seconds - self.slowest_seconds
     }
 
-    /// Why this plan loses against another.
+    /// Returns the reason why this plan loses against another.
     pub(super) fn loses(&self, best: &Self) -> String {
         let percent = 100.0 * (self.round_seconds / best.round_seconds - 1.0);
         let (work, waits) = (self.slowest_seconds - best.slowest_seconds, self.waits() - best.waits());
@@ -154,7 +156,7 @@ impl Plan {
     }
 }
 
-/// Seconds in words.
+/// Formats seconds for messages.
 fn seconds(of: f64) -> String {
     match of {
         of if of >= 1.0 => format!("{of:.3} s"),

@@ -1,29 +1,29 @@
-//! Lanes in groups: what one stage of all replicas runs on.
+//! Groups of lanes, on each of which one stage of all replicas runs.
 
 use super::machine::{Lane, Machine};
 
-/// Most numbers of used groups by class that planners look through.
+/// Maximum number of combinations of used groups by class that planners search.
 const MAX_SHARES: usize = 512;
 
-/// As many lanes as there are replicas, as slow and small as the worst of them.
+/// Group of one lane for each replica. Its pace and memory are those of its worst lane.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Group {
     pub lane: Lane,
-    /// The machine's lanes, by replica.
+    /// Lane of the machine for each replica.
     pub lanes: Vec<usize>,
 }
 
-/// The groups of a machine, the fastest first.
+/// Groups of a machine, the fastest first.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Pool {
     pub groups: Vec<Group>,
-    /// By class of equal groups: the first of them, and how many there are.
+    /// Classes of equal groups, as (index of the first group, number of groups).
     pub classes: Vec<(usize, usize)>,
 }
 
 impl Pool {
-    /// Groups of so many lanes each, lanes of like pace together. Lanes that are left over do
-    /// nothing.
+    /// Makes groups of `width` lanes, with lanes of similar pace together. Surplus lanes are
+    /// unused.
     pub(super) fn of(machine: &Machine, width: u32) -> Self {
         let memory = |lane: &Lane| lane.memory.unwrap_or(f64::INFINITY);
         let mut order: Vec<(usize, Lane)> = machine.lanes.iter().copied().enumerate().collect();
@@ -48,20 +48,21 @@ impl Pool {
         Self { groups, classes }
     }
 
-    /// How many numbers of used groups by class there are; `None`: more than planners look through.
+    /// Returns the number of combinations of used groups by class. `None` if there are more than
+    /// planners search.
     pub(super) fn shares(&self) -> Option<usize> {
         let shares = self.classes.iter().try_fold(1usize, |all, (_, count)| all.checked_mul(count + 1))?;
         (self.classes.len() == 1 || shares <= MAX_SHARES).then_some(shares)
     }
 
-    /// The groups as one class, all of them like the worst.
+    /// Returns the groups as one class, in which each is like the worst one.
     pub(super) fn levelled(&self) -> Self {
         let lane = worst(self.groups.iter().map(|group| group.lane));
         let groups: Vec<Group> = self.groups.iter().map(|of| Group { lane, ..of.clone() }).collect();
         Self { classes: vec![(0, groups.len())], groups }
     }
 
-    /// The lane of a class.
+    /// Returns the lane of a class.
     pub(super) fn lane(&self, class: usize) -> Option<&Lane> {
         let (first, _) = self.classes.get(class)?;
         self.groups.get(*first).map(|group| &group.lane)

@@ -1,8 +1,9 @@
-//! How long a round of a partition takes: its list schedule, with what goes over links.
+//! Predicted time of a partition's round: its list schedule, with transfers over links.
 //!
-//! Rows go from the sender's link over the host's, where there is one, to the receiver's. A
-//! transfer begins when all of them are free, holds each for its bytes over that link's pace, and
-//! ends after its bytes over the slowest. Links work in both directions at once.
+//! Rows pass over the sender's link, over the host's if there is a host, and over the receiver's. A
+//! transfer begins when all of these links are free. It occupies each link for its bytes divided by
+//! that link's pace, and ends after its bytes divided by the slowest pace. Links work in both
+//! directions at once.
 //!
 //! ```text
 //! bytes an update      rows     2 B sum |A|      B rows; A: bytes a row that a stage reads of another
@@ -19,28 +20,29 @@ use crate::policy::{Policy, Role};
 use crate::schedule::Grid;
 use crate::schedule::list::{List, World};
 
-/// Micro-batches of the rounds that are timed where rounds overlap, and how many rounds there are.
-/// Those after the first two count, but for the last, which nothing follows.
+/// Number of micro-batches in the timed rounds if rounds overlap, allowed numbers of timed rounds,
+/// and index of the last warm-up round. The first two rounds and the last one, which no round
+/// follows, do not count.
 const TIMED: u32 = 64;
 const ROUNDS: std::ops::RangeInclusive<u32> = 5..=20;
 const FIRST: usize = 1;
 
-/// A partition in a setting, counted.
+/// A partition in a setting, with its figures.
 pub(super) struct Candidate<'a> {
     pub machine: &'a Machine,
     pub setting: Setting,
     pub partition: Partition,
     pub counted: Vec<Counted>,
-    /// Rows of an update.
+    /// Number of rows of an update.
     pub rows: u32,
 }
 
-/// What a candidate takes.
+/// Predicted times of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Predicted {
     /// Seconds of a round in the steady state.
     pub round: f64,
-    /// The share of the lanes' time in which they do nothing.
+    /// Share of the lanes' time in which they are idle.
     pub bubble: f64,
 }
 
@@ -49,12 +51,12 @@ impl Candidate<'_> {
         self.partition.stages.len()
     }
 
-    /// Lanes of a replica: stage k is on lane k mod so many.
+    /// Returns the number of lanes of a replica. Stage k is on lane k mod this number.
     fn lanes(&self) -> usize {
         (self.depth() / self.setting.shape.chunks as usize).max(1)
     }
 
-    /// Sums over the stages of each lane of each replica.
+    /// Returns sums over the stages of each lane of each replica.
     fn by_lane(&self, of: impl Fn(usize, usize) -> f64) -> impl Iterator<Item = f64> {
         let all =
             (0..self.lanes()).flat_map(|lane| (0..self.setting.shape.width as usize).map(move |r| (lane, r)));
@@ -63,13 +65,13 @@ impl Candidate<'_> {
         })
     }
 
-    /// The machine's lane of a stage in a replica.
+    /// Returns the machine's lane of a stage in a replica.
     fn lane(&self, stage: usize, replica: usize) -> Option<&Lane> {
         let lane = self.partition.stages.get(stage)?.lanes.get(replica)?;
         self.machine.lanes.get(*lane)
     }
 
-    /// Bytes an update, between stages and for weights.
+    /// Returns the bytes of an update, between stages and for weights.
     pub(super) fn bytes(&self) -> (f64, f64) {
         let width = f64::from(self.setting.shape.width);
         let copies = if self.setting.host.is_some() { 1.0 + width } else { 2.0 * (width - 1.0) };
@@ -80,7 +82,7 @@ impl Candidate<'_> {
         self.counted.iter().map(|stage| stage.sums.weights).sum()
     }
 
-    /// Bytes a row that stages read of others.
+    /// Returns the bytes per row that stages read of others.
     fn boundaries(&self) -> f64 {
         self.counted
             .iter()
@@ -89,7 +91,7 @@ impl Candidate<'_> {
             .fold(0.0, |all, of| all + of)
     }
 
-    /// Bytes that the host holds; 0 without one.
+    /// Returns the bytes of the host's memory, or 0 without a host.
     pub(super) fn host_memory(&self) -> f64 {
         if self.setting.host.is_none() {
             return 0.0;
@@ -101,7 +103,7 @@ impl Candidate<'_> {
             + f64::from(self.setting.shape.width) * self.setting.rows * rows
     }
 
-    /// Seconds forward and backward of a stage in a replica, a micro-batch.
+    /// Returns the forward and backward seconds of a stage in a replica, for a micro-batch.
     pub(super) fn seconds(&self, stage: usize, replica: usize) -> (f64, f64) {
         let (Some(counted), Some(lane)) = (self.counted.get(stage), self.lane(stage, replica)) else {
             return (0.0, 0.0);
@@ -111,25 +113,27 @@ impl Candidate<'_> {
         ((self.data(counted) - backward).max(0.0) + forward, backward)
     }
 
-    /// Seconds in which what a stage reads of the data comes: all that read it share the link.
+    /// Returns the seconds in which the data that a stage reads arrive. All stages that read the
+    /// data share the link.
     fn data(&self, stage: &Counted) -> f64 {
         let Some(link) = self.setting.work.data.filter(|_| stage.sums.data > 0.0) else { return 0.0 };
         let all: f64 = self.counted.iter().map(|stage| stage.sums.data).sum();
         f64::from(self.setting.shape.width) * self.setting.rows * all / link
     }
 
-    /// Seconds that a stage of a replica works in a round.
+    /// Returns the seconds that a stage of a replica works in a round.
     fn work(&self, stage: usize, replica: usize) -> f64 {
         let (forward, backward) = self.seconds(stage, replica);
         f64::from(self.setting.own()) * (forward + backward)
     }
 
-    /// The longest that a lane works in a round.
+    /// Returns the longest time that a lane works in a round.
     pub(super) fn slowest(&self) -> f64 {
         self.by_lane(|stage, replica| self.work(stage, replica)).fold(0.0, f64::max)
     }
 
-    /// Seconds of the update between rounds: gradients to the owner, weights from it.
+    /// Returns the seconds of the update between rounds, in which gradients go to the owner and
+    /// weights return.
     pub(super) fn update(&self) -> f64 {
         let width = f64::from(self.setting.shape.width);
         let of_lanes = self.by_lane(|stage, replica| self.update_of(stage, replica)).fold(0.0, f64::max);
@@ -137,14 +141,14 @@ impl Candidate<'_> {
         of_lanes.max(host) + self.setting.work.update
     }
 
-    /// Seconds that all cores work in a round, over these cores, where the host's thread shares
-    /// them.
+    /// Returns the seconds that all cores work in a round, divided by their number, if the host's
+    /// thread shares them. 0 otherwise.
     fn shared(&self) -> f64 {
         let work = self.setting.work;
         if work.cores == 0 {
             return 0.0;
         }
-        // A lane that shares its core works at the core's pace while it has it.
+        // A lane that shares its core works at the core's pace while it runs.
         let pace = |stage, replica| self.lane(stage, replica).map_or(1.0, |lane| lane.pace.min(1.0));
         let of_lanes = self.by_lane(|stage, replica| self.work(stage, replica) * pace(stage, replica));
         (of_lanes.sum::<f64>() + work.update) / f64::from(work.cores)
@@ -161,8 +165,8 @@ impl Candidate<'_> {
         self.setting.shape.schedule.settings().1 != WeightVersions::Latest
     }
 
-    /// A round takes at least so long: the slowest lane's work, and where rounds do not overlap
-    /// what must come before and after it.
+    /// Returns a lower bound on the time of a round. It is the slowest lane's work and, if rounds
+    /// do not overlap, the work that must precede and follow it.
     pub(super) fn least(&self) -> f64 {
         let (boundaries, weights) = self.bytes();
         let host = self.setting.host.map_or(0.0, |host| host.link);
@@ -174,8 +178,8 @@ impl Candidate<'_> {
         work.fold(0.0, f64::max).max(over(boundaries)) + self.update()
     }
 
-    /// The longest, over lanes, of a lane's work, the way to its first step and the way back from
-    /// its last.
+    /// Returns the maximum over lanes of a lane's work, the path to its first step and the path
+    /// back from its last step.
     fn drained(&self, replica: usize) -> f64 {
         let mut ways: Vec<(f64, f64)> = Vec::with_capacity(self.depth());
         let mut lanes = vec![0.0f64; self.lanes()];
@@ -192,12 +196,12 @@ impl Candidate<'_> {
         lanes.into_iter().fold(0.0, f64::max)
     }
 
-    /// Returns whether each lane holds what it has to.
+    /// Returns true if each lane has enough memory.
     pub(super) fn fits_lanes(&self) -> bool {
         self.counted.iter().all(|stage| stage.recompute.is_some())
     }
 
-    /// Returns whether the lanes and the host do.
+    /// Returns true if the lanes and the host have enough memory.
     pub(super) fn fits(&self) -> bool {
         let host = self.setting.host.and_then(|host| host.memory);
         self.fits_lanes() && host.is_none_or(|most| self.host_memory() <= most)
@@ -239,12 +243,12 @@ impl Candidate<'_> {
         }
     }
 
-    /// The list schedule.
+    /// Computes the list schedule.
     pub(super) fn grid(&self) -> Grid {
         self.list().run(&mut Links::of(self))
     }
 
-    /// The list schedule's round.
+    /// Predicts the times of a round by the list schedule.
     pub(super) fn predict(&self) -> Predicted {
         let grid = self.grid();
         let round = match grid.rounds[..] {
@@ -255,7 +259,8 @@ impl Candidate<'_> {
             }
             [] => grid.span(),
         };
-        // No mean of few rounds is below what the slowest lane or link takes in the long run.
+        // In the long run, a round takes at least the time of the slowest lane or link. A mean of
+        // few rounds could be below it.
         let round = round.max(self.least());
         let busy: f64 = grid.cells.iter().map(|cell| cell.time.1 - cell.time.0).sum();
         let busy = busy / grid.rounds.len().max(1) as f64;
@@ -264,14 +269,14 @@ impl Candidate<'_> {
     }
 }
 
-/// When each link is free again.
+/// Time at which each link is free again.
 struct Links<'a> {
     of: &'a Candidate<'a>,
     replicas: crate::Lanes,
-    /// By replica and stage: out, in.
+    /// For each lane of a replica and each replica, the times of its directions: (out, in).
     lanes: Vec<[f64; 2]>,
     host: f64,
-    /// By stage and replica, seconds forward and backward.
+    /// For each stage and replica, the seconds forward and backward.
     seconds: Vec<(f64, f64)>,
 }
 

@@ -1,4 +1,4 @@
-//! All candidates, the best of them, and what is short where there is none.
+//! All candidates, the best of them, and the memory that is missing if there is none.
 
 use std::collections::BTreeSet;
 
@@ -16,11 +16,12 @@ use super::tree::Part;
 use super::{balance, blocks};
 use crate::error::{Error, Result};
 
-/// The plan of most rows a second.
+/// Returns the plan with the highest number of rows per second, and the best other plan.
 ///
 /// # Errors
-/// [`Error::Short`] where nothing fits: what is short of memory, and by how much;
-/// [`Error::Content`] and [`Error::TooMany`] for a machine or a wish that cannot be.
+/// [`Error::Short`] if no plan fits in memory. It names the lane or host that is short of memory,
+/// with the bytes that it needs. [`Error::Content`] and [`Error::TooMany`] for an invalid machine
+/// or invalid constraints.
 pub fn plan(graph: &Graph, machine: &Machine, wanted: &Wanted) -> Result<Answer> {
     wanted.check(machine, graph.len())?;
     let mut search = Search {
@@ -46,7 +47,8 @@ pub fn plan(graph: &Graph, machine: &Machine, wanted: &Wanted) -> Result<Answer>
     }
 }
 
-/// The stages of a graph that is more than a chain.
+/// Returns the lattice of a graph that is not only a chain, if independent stages may run at the
+/// same time.
 fn lattice(graph: &Graph, wanted: &Wanted) -> Option<Lattice> {
     let part = Part::of(graph);
     if !wanted.parallel || part.is_chain() {
@@ -65,7 +67,7 @@ struct Search<'a> {
     machine: &'a Machine,
     wanted: &'a Wanted,
     runs: Runs,
-    /// Where the graph has branches that may run side by side.
+    /// Lattice of the graph, if the graph has branches that may run at the same time.
     lattice: Option<Lattice>,
     states: u64,
     found: Vec<Candidate<'a>>,
@@ -78,7 +80,8 @@ impl<'a> Search<'a> {
         Candidate { machine, setting, partition, counted, rows: wanted.rows }
     }
 
-    /// Cuts of equal compute with boundary operators moved, run k of them on lane k mod depth.
+    /// Adds cuts of equal compute with boundary operators moved. Run k of such a cut is on lane k
+    /// mod depth.
     fn interleaved(&mut self, setting: Setting) {
         let groups = Pool::of(self.machine, setting.shape.width).groups;
         let most = groups.len().min(self.runs.len() / setting.shape.chunks as usize);
@@ -97,7 +100,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// What the planners find in a setting.
+    /// Adds the partitions that the planners find in a setting.
     fn partitions(&mut self, setting: Setting) {
         if setting.shape.chunks > 1 {
             return self.interleaved(setting);
@@ -137,8 +140,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// What is short of memory in the plan that is the least short; `others` are short of the
-    /// host's alone.
+    /// Returns the error for a search without a fitting plan. It names the lane or host of the plan
+    /// that is closest to fitting. In the plans of `others`, only the host is short of memory.
     fn short(&mut self, others: &[Candidate<'a>]) -> Error {
         let least = others.iter().map(Candidate::host_memory).fold(f64::INFINITY, f64::min);
         if let Some(have) = self.machine.host.and_then(|host| host.memory).filter(|_| least.is_finite()) {
@@ -185,7 +188,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The quickest candidate and the quickest of other width, schedule or stages.
+/// Returns the fastest candidate, and the fastest one with another width, schedule or stages.
 fn best(candidates: Vec<Candidate<'_>>) -> Option<(Plan, Option<Plan>)> {
     let mut all: Vec<(f64, Candidate<'_>)> = candidates.into_iter().map(|of| (of.least(), of)).collect();
     all.sort_by(|one, other| one.0.total_cmp(&other.0));

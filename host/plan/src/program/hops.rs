@@ -1,17 +1,17 @@
-//! How many gathers lie between a stage's rows and the loss.
+//! Number of gathers between a stage's rows and the loss.
 //!
-//! With rows in the order of hops (training rows first, then their neighbours, and so on) a layer
-//! computes a prefix of them: a stage that lies h gathers before the loss runs on the rows within h
-//! hops. Backward it is the same, but that the gradient of a gather's input has the rows within one
-//! hop more.
+//! Rows are in the order of hops: training rows first, then their neighbours, and so on. A layer
+//! therefore computes a prefix of the rows: a stage that lies h gathers before the loss runs on the
+//! rows within h hops. The same holds backward, except that the gradient of a gather's input has
+//! the rows within one more hop.
 //!
-//! A slot has as many rows as the stage that reads most of them. Rows past those that its writer
-//! computes are zeros: a gradient to which they add nothing.
+//! A slot has the number of rows that its largest reader needs. Rows past those that its writer
+//! computes are zeros. A gradient adds nothing to them.
 
 use super::{Over, Phase, Program, Scope, Stage};
 use crate::ids::{SlotId, StageId};
 
-/// Gathers between rows and the loss, by stage and by slot.
+/// Number of gathers between rows and the loss, by stage and by slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hops {
     stages: Vec<u8>,
@@ -19,7 +19,8 @@ pub struct Hops {
 }
 
 impl Hops {
-    /// Counts them. A program of an evaluation has no loss: all of its rows are within 0 hops.
+    /// Counts the gathers of a program. The program of an evaluation has no loss: all of its rows
+    /// are within 0 hops.
     #[must_use]
     pub fn of(program: &Program) -> Self {
         let mut hops = Self { stages: vec![0; program.stages.len()], slots: vec![0; program.slots.len()] };
@@ -68,26 +69,27 @@ impl Hops {
         hops
     }
 
-    /// Of a stage.
+    /// Returns the number of gathers between a stage and the loss.
     #[must_use]
     pub fn stage(&self, stage: StageId) -> usize {
         self.stages.get(stage.index()).map_or(0, |&hops| usize::from(hops))
     }
 
-    /// Of a slot.
+    /// Returns the number of gathers between a slot and the loss.
     #[must_use]
     pub fn slot(&self, slot: SlotId) -> usize {
         self.slots.get(slot.index()).map_or(0, |&hops| usize::from(hops))
     }
 
-    /// Gathers one behind the other.
+    /// Returns the maximum number of consecutive gathers.
     #[must_use]
     pub fn most(&self) -> usize {
         self.slots.iter().map(|&hops| usize::from(hops)).max().unwrap_or(0)
     }
 }
 
-/// Returns whether a stage reads rows of neighbours; norms over all rows read their own.
+/// Returns true if a stage reads rows of neighbours. Norms over all rows read rows of their own
+/// domain.
 fn is_gather(program: &Program, stage: &Stage) -> bool {
     let relation = stage.via.and_then(|via| program.relations.get(via.index()));
     relation.is_some_and(|relation| relation.over == Over::Neighbours)

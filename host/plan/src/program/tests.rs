@@ -3,7 +3,8 @@ use super::*;
 use crate::Error;
 use crate::signature::{BackwardNeeds, EdgeSignature, ParameterSpec, RowsSpec, TargetKind, Value};
 
-/// What the built-in kernels say, and two of a user's own: `out` wide, the second on edges.
+/// Returns the signatures of built-in kernels and of two user kernels, which have the width `out`.
+/// The second user kernel is an edge kernel.
 pub(crate) fn signature(
     kernel: &str,
     inputs: &[Vec<u32>],
@@ -127,7 +128,7 @@ pub(crate) fn gcn(layers: u32, hidden: u32, features: u32, classes: u32) -> Prog
     Program::build(&model, shape, Savings::default(), &signature).unwrap()
 }
 
-/// What a stage reads, and writes.
+/// Returns a text of the slots that a stage reads and writes.
 fn touched(stage: &Stage) -> String {
     let read = |(slot, scope)| match scope {
         Scope::Own => format!("{slot}"),

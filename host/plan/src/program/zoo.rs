@@ -563,7 +563,7 @@ fn every_model_writes_each_slot_once_and_reads_what_it_writes() {
     }
 }
 
-/// Whether every slot is written once, before it is read, and lasts until it is read for the last time.
+/// Checks that every slot is written once, before it is read, and lasts until its last read.
 fn check_program(program: &Program, seed: u64) {
     for program in [program, &program.evaluation(), &program.evaluation().without_embeddings()] {
         for (id, stage) in (0u16..).map(StageId).zip(&program.stages) {

@@ -1,22 +1,22 @@
-//! Grids as text and as pictures: a line a lane, time to the right.
+//! Grids as text and as pictures. Each lane is a line, and time runs to the right.
 
 use std::fmt::Write as _;
 
 use super::{Cell, Grid};
 
-/// Most columns of a text.
+/// Maximum number of columns of a text.
 const COLUMNS: usize = 160;
-/// Pixels of a line, of the labels on the left, and of the whole.
+/// Height of a line, width of the labels on the left, and total width, in pixels.
 const LINE: f64 = 22.0;
 const LABELS: f64 = 64.0;
 const WIDTH: f64 = 960.0;
-/// Colours of rounds, which repeat: forward, backward.
+/// Colours of rounds, which repeat: (forward, backward).
 const COLOURS: [(&str, &str); 3] = [("#9ecae9", "#4c78a8"), ("#b8e0b8", "#54a24b"), ("#ffd8a8", "#e6883a")];
 
 impl Grid {
-    /// A line a lane: the number of the interval in each unit of time, `'` behind it where the step goes
-    /// back, dots where the lane does nothing. A unit is the shortest step, or more where a line would
-    /// have more than 160 characters.
+    /// Returns the grid as text, with a line for each lane. A line has the interval's number in
+    /// each unit of time, a prime after it in backward steps, and dots where the lane is idle. A
+    /// unit is the shortest step, or longer if a line would have more than 160 characters.
     #[must_use]
     pub fn text(&self) -> String {
         let digits = self.cells.iter().map(|cell| cell.interval).max().unwrap_or(0).to_string().len();
@@ -45,7 +45,8 @@ impl Grid {
         text
     }
 
-    /// The same as a picture: light forward, dark backward, a colour a round.
+    /// Returns the grid as an SVG picture. Forward steps are light, backward steps are dark, and
+    /// each round has its own colour.
     #[must_use]
     pub fn svg(&self) -> String {
         let height = LINE * f64::from(self.lanes) + 8.0;
@@ -94,7 +95,7 @@ fn length(cell: &Cell) -> f64 {
     cell.time.1 - cell.time.0
 }
 
-/// A cell in words.
+/// Returns the description of a cell.
 fn told(cell: &Cell) -> String {
     let way = if cell.back { "backward" } else { "forward" };
     format!("round {}, part {}, {way}, stage {}", cell.round, cell.interval, cell.stage)

@@ -1,13 +1,13 @@
-//! The list schedule: each lane takes the first step that its policy ([`crate::policy`]) lets it
-//! take, whenever it is free.
+//! The list schedule: whenever a lane is free, it takes the first step that its policy
+//! ([`crate::policy`]) allows.
 //!
-//! A [`List`] is jobs with their policy and what each reads. [`Grid`] makes one of a program on
-//! lanes, the planner one of the stages that it thinks of. What a step takes, how long rows are on
-//! their way and what an update takes, a [`World`] says.
+//! A [`List`] has jobs, their policy and the jobs that each of them reads. [`Grid`] makes a list
+//! from a program on lanes, and the planner makes one from candidate stages. A [`World`] gives the
+//! times of steps, of row transfers and of updates.
 //!
 //! A lane begins a step when it is free, so no visit of it is closing
-//! ([`crate::policy::Lane::peek`]): the engine, which sends a place its next steps ahead, counts
-//! visits whose last step is there.
+//! ([`crate::policy::Lane::peek`]). The engine differs: it sends a worker its next steps ahead, and
+//! it counts visits whose last step is at the worker.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -17,37 +17,39 @@ use crate::ids::{IntervalId, Round, StageId};
 use crate::policy::{Lane, Policy};
 use crate::task::Step;
 
-/// Jobs on lanes. A job is what one lane of a replica does on each interval once.
+/// Jobs on lanes. Each job runs once on each interval, on one lane of a replica.
 #[derive(Clone, Debug)]
 pub(crate) struct List {
-    /// The jobs' roles.
+    /// Roles of the jobs.
     pub policy: Policy,
-    /// By job, the jobs that must be done before.
+    /// For each job, the jobs that must run before it.
     pub reads: Vec<Vec<u16>>,
-    /// Intervals of a round.
+    /// Number of intervals of a round.
     pub intervals: u32,
     pub rounds: u32,
-    /// How many rounds an interval may be ahead.
+    /// Maximum number of rounds that an interval may be ahead.
     pub bound: u32,
 }
 
-/// What steps take. Times are seconds from the first step.
+/// Times of steps, transfers and updates, in seconds from the first step.
 pub(crate) trait World {
-    /// How long a job takes on an interval.
+    /// Returns the time that a job takes on an interval.
     fn took(&self, job: u16, interval: u32) -> f64;
 
-    /// When what a job left at `now` is where another job needs it.
+    /// Returns the time at which the output of job `_from`, written at `now`, arrives where job
+    /// `_to` reads it.
     fn carried(&mut self, now: f64, _from: u16, _to: u16, _interval: u32) -> f64 {
         now
     }
 
-    /// When the weights are there that follow from a round whose last step ended at `now`.
+    /// Returns the time at which the weights of the next round are available, if the last step of a
+    /// round ended at `now`.
     fn updated(&mut self, now: f64) -> f64 {
         now
     }
 }
 
-/// A round, and a number of intervals or steps of it.
+/// A round, and a number of intervals or steps in it.
 type Place = (u32, u32);
 
 /// A time that is never NaN.
@@ -70,11 +72,11 @@ impl Ord for Time {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// A job of an interval is done.
+    /// A job of an interval has ended.
     Done(u16, u32),
-    /// What a job of an interval reads from another is there.
+    /// An input of a job of an interval has arrived.
     There(u16, u32),
-    /// The weights of another round are there.
+    /// The weights of another round are available.
     Updated,
 }
 
@@ -83,25 +85,26 @@ struct Making<'a, W> {
     world: &'a mut W,
     followers: Vec<Vec<u16>>,
     lanes: Vec<Lane>,
-    /// By lane, when it is free.
+    /// Time at which each lane is free.
     free: Vec<f64>,
-    /// By job and interval, what the step of the interval's round still waits for.
+    /// For each job and interval, the number of inputs for which the step of the interval's round
+    /// still waits.
     waits: Vec<u32>,
-    /// By interval: the round that it is in, and what is left of it.
+    /// For each interval, its round and the number of remaining steps in the round.
     intervals: Vec<Place>,
-    /// By round: how many intervals are through.
+    /// For each round, the number of intervals that have finished it.
     through: Vec<u32>,
-    /// Rounds that all intervals are through.
+    /// Number of rounds that all intervals have finished.
     over: u32,
     events: BinaryHeap<Reverse<(Time, u64, Event)>>,
     number: u64,
-    /// Lanes that may begin something.
+    /// Lanes that may begin a step.
     touched: BTreeSet<usize>,
     grid: Grid,
 }
 
 impl List {
-    /// The schedule.
+    /// Computes the schedule.
     pub(crate) fn run(&self, world: &mut impl World) -> Grid {
         let mut followers = vec![Vec::new(); self.reads.len()];
         // A list has at most 2^16 jobs.
@@ -211,7 +214,7 @@ impl<W: World> Making<'_, W> {
         }
     }
 
-    /// Begins a step of a lane, if it may.
+    /// Begins the next step of a lane, if the policy and the time allow one.
     fn begin(&mut self, number: usize, now: f64) {
         let policy = &self.list.policy;
         let (Some(lane), Some(free)) = (self.lanes.get_mut(number), self.free.get_mut(number)) else {
@@ -264,7 +267,7 @@ impl<W: World> Making<'_, W> {
         self.let_in();
     }
 
-    /// Lets intervals into their next rounds.
+    /// Admits intervals to their next rounds.
     fn let_in(&mut self) {
         let over = self.grid.rounds.len() as u32;
         for interval in 0..self.list.intervals {

@@ -28,11 +28,11 @@ impl Shape<'_> {
 }
 
 impl Grid {
-    /// Whether every step is there once, after all that it reads, on its lane alone, within the
-    /// caps.
+    /// Checks that every step occurs once, after all steps that it reads, on its own lane, and
+    /// within the caps.
     ///
     /// # Errors
-    /// What is wrong, in words.
+    /// A description of the first violation.
     pub(crate) fn check(&self, shape: &Shape<'_>) -> Result<(), String> {
         let steps = shape.rounds as usize * shape.intervals as usize * usize::from(shape.stages());
         if self.cells.len() != steps {

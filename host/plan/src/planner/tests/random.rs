@@ -28,8 +28,7 @@ pub(super) fn chain(random: &mut Random) -> Graph {
     Graph::new(operators.collect()).unwrap()
 }
 
-/// A series-parallel graph, with branches that are equal now and then, and edges that skip
-/// operators.
+/// A series-parallel graph with edges that skip operators. Some of its branches are equal.
 pub(super) fn series_parallel(random: &mut Random) -> Graph {
     let count = 2 + random.below(7) as usize;
     let mut operators: Vec<Operator> = Vec::new();
@@ -57,7 +56,7 @@ pub(super) fn series_parallel(random: &mut Random) -> Graph {
     Graph::new(operators).unwrap()
 }
 
-/// Equal branches of so many layers behind one operator and before another.
+/// Equal branches of `layers` layers after one operator and before another.
 pub(super) fn branches(random: &mut Random, branches: usize, layers: usize) -> Graph {
     let layer: Vec<Operator> = (0..layers).map(|at| operator(random, at, Vec::new())).collect();
     let mut operators = vec![operator(random, 0, Vec::new())];
@@ -74,7 +73,7 @@ pub(super) fn branches(random: &mut Random, branches: usize, layers: usize) -> G
     Graph::new(operators).unwrap()
 }
 
-/// Adds a part of so many operators behind others; returns its last ones.
+/// Adds a part of `count` operators after others. Returns its last operators.
 fn part(random: &mut Random, count: usize, behind: &[usize], to: &mut Vec<Operator>) -> Vec<usize> {
     if count == 1 {
         let made = operator(random, to.len(), behind.to_vec());
@@ -91,7 +90,7 @@ fn part(random: &mut Random, count: usize, behind: &[usize], to: &mut Vec<Operat
     last
 }
 
-/// So many lanes at most: alike, or each of its own.
+/// A machine of at most `most` lanes, which are either equal or all different.
 pub(super) fn machine(random: &mut Random, most: u64) -> Machine {
     let limited = random.below(2) == 0;
     let lane = |random: &mut Random| Lane {

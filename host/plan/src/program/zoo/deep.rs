@@ -5,7 +5,7 @@ use super::super::tests::{signature as opened, sketch};
 use super::*;
 use crate::signature::{BackwardNeeds, ParameterSpec, Value};
 
-/// What the kernels of these layers say.
+/// Returns the signatures of the kernels of deep layers.
 pub(crate) fn signature(
     kernel: &str,
     inputs: &[Vec<u32>],
