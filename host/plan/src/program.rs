@@ -1,4 +1,26 @@
 //! Stage programs: the ordered list of stages that one epoch runs on every interval.
+//!
+//! The program of a GCN with L layers, if the product comes before the gather. T is a tensor stage
+//! (kernel `linear`), and G is a gather with `N = D^-1/2 (A + I) D^-1/2`. A prime marks a backward
+//! stage.
+//!
+//! ```text
+//! forward   T0 G0 T1 G1 ... T(L-1) G(L-1)
+//!           T0    = dropout(X) W0                        T(l) = dropout(act(rows + b(l-1))) W(l)
+//! loss      head  = cross-entropy(rows + b(L-1)): loss and gradients in one stage
+//! backward  G(L-1)' T(L-1)' ... G1' T1' G0' T0'          T0' gives no gradient of its input: X is data
+//! ```
+//!
+//! Other models are directed graphs of such stages. They also have the kernels `sum`, `activate` and
+//! `normalise`, and gathers with other normalisations (`network`). Backward is the reverse order,
+//! with a `sum` where several stages give a gradient of the same rows.
+//!
+//! An operation that reads rows of all intervals takes two backward steps. The first
+//! ([`Phase::BackwardTargets`]) writes rows by target, which the sources of all intervals read in the
+//! second ([`Phase::BackwardSources`]). Module `op` has one file for each operation.
+//!
+//! Stages pass rows through *slots*. A slot is one matrix over all rows of a domain. A tensor stage
+//! reads the rows of its own interval, and a gather those of all intervals ([`Scope`]).
 
 use crate::error::Result;
 use crate::ids::{DomainId, Layer, OperationId, ParameterId, RelationId, SlotId, StageId};
