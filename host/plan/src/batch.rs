@@ -1,54 +1,55 @@
-//! What an update of the weights is made from: all rows, or a part of them.
+//! Rows of a weight update: all training rows, or a batch of them.
 //!
-//! An epoch is a pass over the training rows, of as many rounds as there are batches. A round has
-//! [`Batch::micro`] parts, which stand where intervals stand without batches: a part has rows and
-//! lists of its own, and reads no row of another. Gradients of all parts are added before the one
-//! update.
+//! An epoch is a pass over the training rows and has as many rounds as batches. A round has
+//! [`Batch::micro`] micro-batches. The engine schedules them as it schedules intervals without
+//! batches. A micro-batch has its own rows and lists, and reads no row of another one. The
+//! gradients of all micro-batches are added before the round's one update.
 //!
-//! | sampler | a part | source |
+//! | sampler | micro-batch | source |
 //! | --- | --- | --- |
 //! | [`Sampler::None`] | training rows, without lists | – |
 //! | [`Sampler::Vertex`], [`Sampler::Edge`], [`Sampler::Walk`] | the graph between sampled vertices | Zeng et al., ICLR 2020 |
 //! | [`Sampler::Frontier`] | the same, sampled by a frontier | Zeng et al., IPDPS 2019 |
 //! | [`Sampler::Neighbours`] | training rows, and sampled neighbours hop by hop | Hamilton et al. 2017 |
 //! | [`Sampler::Shadow`] | a sampled neighbourhood of each training row | Zeng et al., NeurIPS 2021 |
-//! | [`Sampler::Parts`] | a fixed part of a vertex cut; no row of another | Cao et al. 2023 (CoFree-GNN) |
+//! | [`Sampler::Parts`] | a fixed part of a vertex cut | Cao et al. 2023 (CoFree-GNN) |
 
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// Most parts of a round.
+/// Maximum number of micro-batches of a round.
 pub const MAX_MICRO: u32 = 4096;
-/// Most rounds that are sampled ahead of need.
+/// Maximum number of rounds that are sampled ahead of need.
 pub const MAX_PREFETCH: u32 = 64;
-/// Most neighbours a row may be given.
+/// Maximum fan-out of a hop.
 pub const MAX_FAN_OUT: u32 = 65_536;
 
-/// How the rows of a part are chosen.
+/// Sampler that chooses the rows and edges of a micro-batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sampler {
-    /// Training rows alone, in a shuffled order: for models without a gather.
+    /// Training rows alone, in a shuffled order, for models that gather no neighbours.
     #[default]
     None,
-    /// Vertices, by the weight of their columns.
+    /// Vertices, drawn in proportion to the weights of their columns.
     Vertex,
-    /// Both ends of edges, by their degrees.
+    /// Both ends of sampled edges. Degrees decide an edge's probability.
     Edge,
-    /// Random walks from training rows.
+    /// Vertices of random walks that start at training rows.
     Walk,
-    /// A frontier that moves along edges.
+    /// Vertices of a frontier that moves along edges.
     Frontier,
-    /// Training rows in a shuffled order, and so many neighbours a row, hop by hop.
+    /// Training rows in a shuffled order, with up to `fan_out` sampled neighbours of each row, hop
+    /// by hop.
     Neighbours,
-    /// Training rows in a shuffled order, each with a neighbourhood of its own.
+    /// Training rows in a shuffled order. Each has its own sampled neighbourhood.
     Shadow,
     /// Fixed parts of a vertex cut.
     Parts,
 }
 
 impl Sampler {
-    /// All, with their names.
+    /// All samplers, with their names.
     pub const ALL: [(&'static str, Self); 8] = [
         ("none", Self::None),
         ("vertex", Self::Vertex),
@@ -60,19 +61,19 @@ impl Sampler {
         ("parts", Self::Parts),
     ];
 
-    /// Its name.
+    /// Returns the sampler's name.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, known)| *known == self).map_or("none", |(name, _)| name)
     }
 
-    /// Returns whether a part is the graph between vertices that the sampler draws itself.
+    /// Returns true if a micro-batch is the subgraph induced by vertices that the sampler draws.
     #[must_use]
     pub const fn is_induced(self) -> bool {
         matches!(self, Self::Vertex | Self::Edge | Self::Walk | Self::Frontier)
     }
 
-    /// Returns whether a part is made for training rows that come in a shuffled order.
+    /// Returns true if a micro-batch is sampled for training rows that arrive in a shuffled order.
     #[must_use]
     pub const fn has_targets(self) -> bool {
         matches!(self, Self::None | Self::Neighbours | Self::Shadow)
@@ -83,33 +84,35 @@ impl Sampler {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Batch {
-    /// Rows of an update: training rows, or, of a sampler that draws vertices itself, vertices;
-    /// `None`: all.
+    /// Number of rows of an update. They are training rows, or vertices if the sampler draws
+    /// vertices. If `None`, an update has all rows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rows: Option<u32>,
-    /// Parts of an update, which are worked on side by side. With [`Sampler::Parts`] all parts
-    /// there are.
+    /// Number of micro-batches of an update, which are processed concurrently. With
+    /// [`Sampler::Parts`] it is the number of parts.
     pub micro: u32,
-    /// How rows are chosen.
+    /// Sampler that chooses rows and edges.
     pub sampler: Sampler,
-    /// Most neighbours of a row, hop by hop from the training row; one number counts for every hop.
+    /// Maximum number of neighbours of a row for each hop, starting at the training row. A single
+    /// number is used for every hop.
     pub fan_out: Vec<u32>,
-    /// Vertices of a frontier; `None`: a third of a part's rows.
+    /// Number of vertices of a frontier. If `None`, it is a third of a micro-batch's rows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frontier: Option<u32>,
-    /// Steps of a walk.
+    /// Number of steps of a random walk.
     pub walk_length: u32,
-    /// True if gathers and losses are weighed by how often edges and vertices are sampled, so that
-    /// both are unbiased (Zeng et al., ICLR 2020, section 3.2); of samplers that draw vertices
-    /// themselves.
+    /// True if gathers and losses are weighted by how often edges and vertices are sampled, which
+    /// makes both unbiased (Zeng et al., ICLR 2020, section 3.2). Only samplers that draw vertices
+    /// read it.
     pub normalise: bool,
-    /// How often a vertex is sampled, on average, before these counts are taken.
+    /// Average number of times that each vertex is sampled before training to estimate the sampling
+    /// counts for `normalise`.
     pub coverage: u32,
-    /// The share of edges that a part leaves out in a round, in [0, 1); of [`Sampler::Parts`].
+    /// Share of edges that a part drops in a round, in [0, 1). Only [`Sampler::Parts`] reads it.
     pub drop_edges: f64,
-    /// How many such choices of edges there are, one of which is drawn each round.
+    /// Number of precomputed edge masks of each part. In each round a part draws one of them.
     pub masks: u32,
-    /// Rounds that are sampled ahead of need. Never changes a result.
+    /// Number of rounds that are sampled ahead of need. It never changes a result.
     pub prefetch: u32,
 }
 
@@ -136,14 +139,14 @@ impl Batch {
         *self == Self::default()
     }
 
-    /// Returns whether a round has parts of its own. With neither rows nor a sampler a round is all
-    /// rows, in the run's intervals.
+    /// Returns true if a round consists of micro-batches. Without rows and a sampler, a round has
+    /// all rows, in the run's intervals.
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.rows.is_some() || self.sampler != Sampler::None
     }
 
-    /// Rounds of an epoch for `training` rows.
+    /// Returns the number of rounds of an epoch over `training` rows.
     #[must_use]
     pub fn rounds(&self, training: u32) -> u32 {
         match self.rows {
@@ -152,11 +155,12 @@ impl Batch {
         }
     }
 
-    /// How many neighbours a row gets at each of `hops` hops. Of a model with `saved` further
-    /// gathers, which are done once before training, the last fan-outs are not needed.
+    /// Returns the fan-out of each of `hops` hops. `saved` is the number of further gathers, which
+    /// run once before training and do not use the last fan-outs.
     ///
     /// # Errors
-    /// [`Error::Together`] for another number of fan-outs than one or as many as gathers.
+    /// [`Error::Together`] if there are several fan-outs and their number is not the number of
+    /// gathers.
     pub fn fan_outs(&self, hops: usize, saved: usize) -> Result<Vec<u32>> {
         match &self.fan_out[..] {
             [one] => Ok(vec![*one; hops]),
@@ -173,10 +177,10 @@ impl Batch {
         }
     }
 
-    /// What no key by itself can tell.
+    /// Checks the settings of the section that no key can check alone.
     ///
     /// # Errors
-    /// [`Error::Together`] for settings that nothing reads.
+    /// [`Error::Together`] for settings that nothing reads, or that exclude each other.
     pub(crate) fn check(&self) -> Result<()> {
         let (usual, sampler) = (Self::default(), self.sampler);
         let unread = |key, found: String, remedy| {

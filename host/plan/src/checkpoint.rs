@@ -1,30 +1,31 @@
-//! When a run writes down how far it is, so that a process that is killed loses little.
+//! Schedule on which a run writes checkpoints, so that a killed process loses little work.
 
 use serde::{Deserialize, Serialize};
 
-/// `[checkpoint]`: whichever of `every` and `seconds` comes first.
+/// `[checkpoint]`. A checkpoint is written as soon as `every` or `seconds` asks for one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checkpoint {
-    /// After so many epochs since the last one; 0: never for their number.
+    /// Number of epochs between checkpoints. If 0, the number of epochs triggers none.
     pub every: u32,
-    /// At the end of an epoch, so many seconds after the last one or the start; 0: never for the
-    /// time.
+    /// Seconds since the last checkpoint, or since the start, after which the next end of an epoch
+    /// writes one. If 0, elapsed time triggers none.
     pub seconds: u32,
-    /// How many of the newest are kept, at least 1. That of the best epoch is kept besides.
+    /// Number of the newest checkpoints that are kept, at least 1. The checkpoint of the best epoch
+    /// is kept in addition.
     pub keep: u32,
-    /// True if they stay when the run has finished.
+    /// True if the checkpoints are kept after the run has finished.
     pub keep_after: bool,
 }
 
 impl Default for Checkpoint {
-    /// Every minute; the last two.
+    /// Writes a checkpoint every minute, and keeps the last two.
     fn default() -> Self {
         Self { every: 0, seconds: 60, keep: 2, keep_after: false }
     }
 }
 
 impl Checkpoint {
-    /// Returns whether there will be any, if the run takes long enough.
+    /// Returns true if the run writes checkpoints, provided that it takes long enough.
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.every > 0 || self.seconds > 0

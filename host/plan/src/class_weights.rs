@@ -1,22 +1,22 @@
-//! What the rows of a class count in the loss.
+//! Weights of classes in the loss.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// How much the rows of each class count.
+/// Weights of the classes' rows in the loss.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Form", into = "Form")]
 pub enum ClassWeights {
-    /// The rarer a class is among training rows, the more: n / (k n_c) for each of the n_c of its rows,
-    /// with n training rows in all and k classes that have some (scikit-learn's `balanced`; King and
-    /// Zeng 2001, "Logistic regression in rare events data").
+    /// Weights inversely proportional to class frequency: n / (k n_c) for each of the n_c rows of a
+    /// class, with n training rows in total and k classes that have rows (scikit-learn's
+    /// `balanced`; King and Zeng 2001, "Logistic regression in rare events data").
     Balanced,
-    /// A number a class, in their order: finite, not negative.
+    /// One weight for each class, in the order of the classes. Each is finite and not negative.
     Each(Vec<f64>),
 }
 
-/// A list, or `"balanced"`.
+/// Form of the setting in a recipe: a list of numbers, or `"balanced"`.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Form {
@@ -46,11 +46,12 @@ impl From<ClassWeights> for Form {
 }
 
 impl ClassWeights {
-    /// What a row of each class counts, where so many training rows are of each. A class without any
-    /// counts nothing with [`ClassWeights::Balanced`].
+    /// Returns the weight of a row of each class. `counts` has the number of training rows of each
+    /// class. A class without rows has the weight 0 with [`ClassWeights::Balanced`].
     ///
     /// # Errors
-    /// [`Error::ClassWeights`] for a list of another length, and where no training row would count.
+    /// [`Error::ClassWeights`] for a list of another length than `counts`, and if the weights of
+    /// all training rows are 0.
     pub fn of(&self, counts: &[u64]) -> Result<Vec<f32>> {
         let refuse = |found| Err(Error::ClassWeights { found, classes: counts.len() });
         let rows: u64 = counts.iter().sum();
@@ -77,9 +78,9 @@ mod tests {
 
     #[test]
     fn rare_classes_count_more() {
-        // As scikit-learn's compute_class_weight("balanced") has it.
+        // scikit-learn's compute_class_weight("balanced") computes the same values.
         assert_eq!(ClassWeights::Balanced.of(&[6, 2, 4]).unwrap(), [12.0 / 18.0, 2.0, 1.0]);
-        // Of a class without rows nothing is known.
+        // A class without rows has the weight 0.
         assert_eq!(ClassWeights::Balanced.of(&[6, 0, 2]).unwrap(), [8.0 / 12.0, 0.0, 2.0]);
         assert_eq!(ClassWeights::Balanced.of(&[0, 0]).unwrap(), [0.0, 0.0]);
     }

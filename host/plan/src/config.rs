@@ -1,4 +1,4 @@
-//! A run's configuration: defaults, then a recipe, then overrides.
+//! Configuration of a run: defaults, overwritten by a recipe, overwritten by overrides.
 //!
 //! ```
 //! use eciton_plan::Config;
@@ -38,49 +38,49 @@ use crate::workers::Workers;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Everything that decides what a run computes. Default: a two-layer GCN on Cora as Kipf and
-/// Welling trained it.
+/// All settings that decide what a run computes. The default is a two-layer GCN on Cora with the
+/// settings of Kipf and Welling.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Config {
-    /// What is learnt from.
+    /// Data set, and the treatment of its features, labels and split.
     pub data: Data,
-    /// What is trained.
+    /// Model that is trained.
     pub model: ModelSettings,
-    /// How weights move.
+    /// Update rule of the weights, and its learning rate.
     pub optimiser: Optimiser,
-    /// How long and in what pieces.
+    /// Length of the run, its evaluations, and the way that its work is divided.
     pub run: Run,
-    /// What of the links is predicted.
+    /// Link prediction: the held-out links, and the pairs that they are compared with.
     #[serde(default, skip_serializing_if = "Links::is_default")]
     pub links: Links,
-    /// What an update is made from.
+    /// Batch of rows that an update reads.
     #[serde(default, skip_serializing_if = "Batch::is_default")]
     pub batch: Batch,
-    /// The lanes of a pipeline.
+    /// Lanes of a pipeline.
     #[serde(default, skip_serializing_if = "LaneSettings::is_default")]
     pub lanes: LaneSettings,
-    /// How far intervals may run apart.
+    /// Limits on how far intervals may run ahead of each other.
     #[serde(default, skip_serializing_if = "Pipeline::is_default")]
     pub pipeline: Pipeline,
-    /// Components that take the place of built-in kernels: kernel name -> path.
+    /// Components that replace built-in kernels, as a map from kernel names to paths.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub kernels: BTreeMap<String, String>,
-    /// What a task may use.
+    /// Resource limits of a task.
     #[serde(default, skip_serializing_if = "Limits::is_default")]
     pub limits: Limits,
-    /// When the run writes down how far it is.
+    /// Schedule of checkpoints.
     #[serde(default, skip_serializing_if = "Checkpoint::is_default")]
     pub checkpoint: Checkpoint,
-    /// Where tasks run.
+    /// Executor of the tasks, and its settings.
     #[serde(default, skip_serializing_if = "Executor::is_default")]
     pub executor: Executor,
-    /// The stand-in for AWS.
+    /// Emulator that replaces AWS.
     #[serde(default, skip_serializing_if = "Emulator::is_default")]
     pub emulator: Emulator,
-    /// Workers that dial the run.
+    /// Workers that connect to the run.
     #[serde(default, skip_serializing_if = "Workers::is_default")]
     pub workers: Workers,
-    /// Keys that were asked for, and settings that the data decided.
+    /// Record of the keys that were asked for, and of the settings that the data decided.
     #[serde(skip)]
     pub choices: Choices,
 }
@@ -88,32 +88,32 @@ pub struct Config {
 /// `[data]`
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Data {
-    /// A data set's name, or a path to one.
+    /// Name of a data set, or a path to one.
     pub source: String,
-    /// Which set, where a folder holds several.
+    /// Name of the set, if a folder holds several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The scale that features are brought to; `None`: rows, where they are a graph's counts, else
-    /// none.
+    /// Scale that features are brought to. If `None`, it is [`NormaliseFeatures::Rows`] for a graph
+    /// whose features are counts, else none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub normalise_features: Option<NormaliseFeatures>,
-    /// What is learnt, and of labels what they are; `None`: what they look like.
+    /// Learning task. If `None`, it is inferred from the labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskType>,
-    /// True if a model may gather from neighbours though no vertex has one.
+    /// True if a model may gather from neighbours although the data set has no edge.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_edges: bool,
-    /// How the split is drawn; `None`: the data set's own.
+    /// Rule that draws the split. If `None`, the data set's own split is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<SplitRule>,
-    /// What the split is drawn from, for all seeds of a run.
+    /// Random seed of the split, the same for all seeds of a run.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub split_seed: u64,
-    /// Rows of a sequence, which stay together and in order; `None`: each row stands for itself. Of
-    /// a text: tokens of a sequence.
+    /// Number of rows of a sequence, which stay together and in order. For a text it is the number
+    /// of tokens. If `None`, the rows are independent of each other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequence: Option<u32>,
-    /// What the tokens of a text are.
+    /// Unit of a text that is a token.
     #[serde(default, skip_serializing_if = "Tokens::is_default")]
     pub tokens: Tokens,
     /// Treatment of edges from a vertex to itself. If `None`, they are dropped, and a store has
@@ -141,14 +141,14 @@ impl SelfLoops {
     pub const ALL: [(&'static str, Self); 2] = [("drop", Self::Drop), ("keep", Self::Keep)];
 }
 
-/// What the tokens of a text are.
+/// Unit of a text that is a token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tokens {
-    /// Unicode's code points.
+    /// Each Unicode code point is a token.
     #[default]
     Characters,
-    /// Bytes, whatever they stand for.
+    /// Each byte is a token.
     Bytes,
 }
 
@@ -161,11 +161,11 @@ impl Tokens {
     }
 }
 
-/// Most rows of a sequence.
+/// Maximum number of rows of a sequence.
 pub const MAX_SEQUENCE: u32 = 65_536;
 
 impl Data {
-    /// Rows that stay together: those of a sequence, else 1.
+    /// Returns the number of rows that stay together: the length of a sequence, or 1.
     #[must_use]
     pub fn group(&self) -> u32 {
         self.sequence.unwrap_or(1).max(1)
@@ -194,18 +194,17 @@ impl Default for Data {
     }
 }
 
-/// Which model a run writes.
+/// Rule that chooses the epoch whose model a run writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Keep {
-    /// That of the last epoch.
+    /// Model of the last epoch.
     #[default]
     Last,
-    /// That of the best validation metric among the epochs that were evaluated, the first of
-    /// equals.
+    /// Model with the best validation metric among the evaluated epochs. Of equals it is the first.
     Best,
-    /// The same, the last of equals. A small validation part has many equals, and the first of them
-    /// are trained too little.
+    /// Model with the best validation metric, the last of equals. A small validation set has many
+    /// equals, and the first of them are trained too little.
     #[serde(rename = "last-best")]
     LastBest,
 }
@@ -221,7 +220,7 @@ impl Keep {
         Self::ALL.iter().find(|(_, keep)| *keep == self).map_or("", |(name, _)| name)
     }
 
-    /// Returns whether the validation metric chooses the model.
+    /// Returns true if the validation metric chooses the model.
     #[must_use]
     pub fn is_by_validation(self) -> bool {
         self != Self::Last
@@ -231,65 +230,72 @@ impl Keep {
 /// `[run]`
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// What random numbers grow from, up to 2^63 - 1 (TOML's integers).
+    /// Random seed of the run, up to 2^63 - 1 (TOML's integers).
     pub seed: u64,
-    /// Passes over the graph, at least 1.
+    /// Number of passes over the graph, at least 1.
     pub epochs: u32,
-    /// Evaluate after every so many epochs, and after the last; 0: only after the last.
+    /// Number of epochs between evaluations. The last epoch is always evaluated. If 0, only the
+    /// last is.
     pub eval_every: u32,
-    /// How good a model is; `None`: by what is usual for the data's task.
+    /// Metric that models are compared by. If `None`, it is the usual one for the data's task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<Metric>,
-    /// Stop after so many epochs without a better validation metric; `None`: never.
+    /// Number of epochs without a better validation metric after which training stops. If `None`,
+    /// it never stops early for this reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patience: Option<u32>,
-    /// Stop after the first evaluated epoch that reaches this; `None`: no target.
+    /// Target at which training stops, after the first evaluated epoch that reaches it. If `None`,
+    /// there is no target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Until>,
-    /// By how much a metric must be better to count as better for `patience`: a share, in [0, 1).
+    /// Minimum improvement of a metric that `patience` counts as better, in the metric's unit, in
+    /// [0, 1).
     #[serde(default)]
     pub min_delta: f64,
-    /// Which model is written.
+    /// Rule that chooses the model to write.
     #[serde(default)]
     pub keep: Keep,
-    /// A model file, or a run folder, whose weights a run begins from; `None`: drawn ones.
+    /// Model file, or run folder, whose weights the run starts from. If `None`, initial weights are
+    /// drawn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub init: Option<String>,
-    /// Layers, from 0, that begin from drawn weights all the same.
+    /// Layers, from 0, whose weights are drawn even if `init` is given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub init_fresh: Vec<u32>,
-    /// SHA-256 of the weights of `init`, hexadecimal; `None`: whichever they are.
+    /// Expected SHA-256 of the weights of `init`, hexadecimal. If `None`, any weights are accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub init_digest: Option<String>,
-    /// Vertex intervals; `None`: from the graph's size ([`crate::Intervals::default_count`]).
+    /// Number of vertex intervals. If `None`, the graph's size decides
+    /// ([`crate::Intervals::default_count`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intervals: Option<u32>,
-    /// Compute threads; `None`: as many as the machine has. Never changes a result.
+    /// Number of compute threads. If `None`, it is that of the machine. It never changes a result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<u32>,
-    /// True if an autotuner says how many of the threads work, with the local executor: a thread
-    /// that gains less than it costs is left to others. Never changes a result.
+    /// True if an autotuner chooses how many of the threads work, with the local executor. A thread
+    /// that gains less than it costs is left to others. It never changes a result.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tune_threads: bool,
-    /// The numeric class of the run, by name; `None`: the best of the processor, or the
-    /// deployment's. Within a class bits are equal.
+    /// Name of the numeric class of the run. If `None`, it is the best of the processor, or that of
+    /// the deployment. Within a class results are equal bit for bit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numeric_class: Option<String>,
-    /// Bytes that the run may hold; `None`: what the machine has. More is refused before it is
-    /// allocated.
+    /// Maximum number of bytes that the run may hold. If `None`, it is the memory of the machine. A
+    /// run that needs more is refused before it allocates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
-    /// When the first layer's gather is done. The same result to rounding.
+    /// Rule that decides when the first layer's gather runs. Results are the same up to rounding.
     #[serde(default)]
     pub gather_features: GatherFeatures,
-    /// When the gathers beside the loss leave out what it does not reach. The same bits.
+    /// Rule that decides whether the gathers before and after the loss leave out rows that the loss
+    /// does not reach. Results are the same bit for bit.
     #[serde(default)]
     pub labelled_gathers: LabelledGathers,
-    /// In which order vertices lie in memory while the run goes on. The same result to rounding, in
-    /// the data set's own order.
+    /// Order of vertices in memory during the run. Results are the same up to rounding, and
+    /// reported in the data set's order.
     #[serde(default)]
     pub order: VertexOrder,
-    /// What rows of activations and gradients are stored as between stages. Kernels compute in f32.
+    /// Storage format of activations and gradients between stages. Kernels compute in f32.
     #[serde(default)]
     pub row_storage: RowFormat,
 }
@@ -321,31 +327,31 @@ impl Default for Run {
     }
 }
 
-/// `[limits]`: `None` is the executor's own default.
+/// `[limits]`. If a limit is `None`, the executor's default is used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// A kernel's own memory, in bytes.
+    /// Linear memory of a kernel, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guest_memory_bytes: Option<u64>,
-    /// A task's matrices on the host, in bytes.
+    /// Matrices of a task on the host, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matrix_bytes: Option<u64>,
-    /// A task's handles.
+    /// Number of handles of a task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handles: Option<u32>,
-    /// What one host call may copy, in bytes.
+    /// Data that one host call may copy, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_bytes: Option<u64>,
-    /// What one host call may compute, in multiply-adds.
+    /// Work that one host call may do, in multiply-adds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_work: Option<u64>,
-    /// How long a task may run, in milliseconds.
+    /// Time limit of a task, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_ms: Option<u64>,
-    /// How long a task may wait for rows, in milliseconds.
+    /// Time that a task may wait for rows, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_ms: Option<u64>,
-    /// Tries of a task that fails by the host's fault.
+    /// Maximum number of attempts of a task that fails because of the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u32>,
 }
@@ -357,22 +363,22 @@ impl Limits {
 }
 
 impl Config {
-    /// The defaults with a recipe written over them. `origin` is the recipe's name, for messages.
+    /// Returns the defaults, overwritten by a recipe. `origin` is the recipe's name, for messages.
     ///
     /// # Errors
-    /// [`Error::Syntax`] for what is not TOML, [`Error::UnknownKey`] for a key that nothing reads,
-    /// [`Error::Value`] for a value out of range, [`Error::TooMany`] past 1 MiB of text; all with
-    /// the line.
+    /// [`Error::Syntax`] for a text that is not TOML, [`Error::UnknownKey`] for a key that nothing
+    /// reads, and [`Error::Value`] for a value out of range. All of them name the line.
+    /// [`Error::TooMany`] for a text of more than 1 MiB.
     pub fn parse(text: &str, origin: &str) -> Result<Self> {
         let mut config = Self::default();
         config.apply(text, origin)?;
         Ok(config)
     }
 
-    /// Writes a recipe over what is there. On an error nothing changes.
+    /// Overwrites the settings that a recipe gives. On an error nothing changes.
     ///
     /// # Errors
-    /// As [`Config::parse`].
+    /// The errors of [`Config::parse`].
     pub fn apply(&mut self, text: &str, origin: &str) -> Result<()> {
         let fields = document::parse(text, origin)?;
         let mut changed = self.clone();
@@ -381,11 +387,12 @@ impl Config {
         Ok(())
     }
 
-    /// Writes one `section.key=value`. The value is TOML; what is not is taken as text. On an error
-    /// nothing changes.
+    /// Sets one `section.key=value`. The value is read as TOML, or as text if it is not TOML. On an
+    /// error nothing changes.
     ///
     /// # Errors
-    /// As [`Config::parse`]; [`Error::Override`] for what is not `section.key=value`.
+    /// The errors of [`Config::parse`], and [`Error::Override`] for an argument that is not
+    /// `section.key=value`.
     pub fn set(&mut self, argument: &str) -> Result<()> {
         let mut changed = self.clone();
         let field = document::parse_override(argument)?;
@@ -402,7 +409,7 @@ impl Config {
         Ok(())
     }
 
-    /// Whether what is not as by default is read by the run's executor.
+    /// Checks that the run's executor reads every setting that differs from its default.
     fn check_executor(&self) -> Result<()> {
         let sections = [
             ("executor", changes(&self.executor, &Executor::default())?),
@@ -417,7 +424,7 @@ impl Config {
         if self.run.tune_threads { self.check_read("run.tune_threads", "true") } else { Ok(()) }
     }
 
-    /// Returns whether it is links that are learnt.
+    /// Returns true if the task is link prediction.
     #[must_use]
     pub fn predicts_links(&self) -> bool {
         self.data.task == Some(TaskType::LinkPrediction)
@@ -499,7 +506,7 @@ impl Config {
         Ok(())
     }
 
-    /// Whether rows within spans are those that functions would get.
+    /// Checks that rows within fused stages are rounded like the rows that functions would get.
     fn check_spans(&self) -> Result<()> {
         let executor = &self.executor;
         let rounds = !executor.kind.is_here() && executor.rows == RowFormat::Bf16;
@@ -515,7 +522,7 @@ impl Config {
         Ok(())
     }
 
-    /// Whether sequences stay whole.
+    /// Checks that all settings leave sequences whole.
     fn check_sequences(&self) -> Result<()> {
         let together = |key, found: String, other, other_found: String, remedy| {
             Err(Error::Together { key, found, other, other_found, remedy })
@@ -558,7 +565,7 @@ impl Config {
         Ok(())
     }
 
-    /// Whether what is asked of batches goes with the rest.
+    /// Checks that the batch settings agree with the other sections.
     fn check_batch(&self) -> Result<()> {
         self.batch.check()?;
         let together = |key, found: String, other, other_found: String, remedy| {
@@ -580,15 +587,20 @@ impl Config {
         Ok(())
     }
 
-    /// Whether the settings fit together: what no key by itself can tell. Asked before a run
-    /// begins.
+    /// Checks that the settings agree with each other, which no key can check alone. A run calls it
+    /// before it starts.
     ///
     /// # Errors
-    /// [`Error::Together`] for a split of links' data or a seed of none, for settings of `run.init`
-    /// without it, for settings of links without link prediction, or no link to train with; for
-    /// `run.patience`, `run.until`, `run.keep = "best"` or `pipeline.synchronous_at` without
-    /// evaluations to go by; [`Error::Unread`] for a setting of functions where the executor has
-    /// none, and for others that it does not read.
+    /// [`Error::Together`] in these cases:
+    ///
+    /// - a split rule in link prediction, or a split seed without a split rule;
+    /// - settings of `run.init` without it;
+    /// - settings of links without link prediction, or no link to train with;
+    /// - `run.patience`, `run.until`, `run.keep = "best"` or `pipeline.synchronous_at` without
+    ///   evaluations;
+    /// - other settings that exclude each other.
+    ///
+    /// [`Error::Unread`] for a setting that the executor does not read.
     pub fn check(&self) -> Result<()> {
         let run = &self.run;
         let judged = match (run.patience, run.keep) {
@@ -623,7 +635,8 @@ impl Config {
         }
     }
 
-    /// Every path that is set, but for the data set's: components, a model's weights, a profile.
+    /// Returns every path that is set, except the data set's: components, a model's weights, a
+    /// profile, the folder of tokens.
     pub fn paths_mut(&mut self) -> impl Iterator<Item = &mut String> {
         let (init, profile) = (self.run.init.as_mut(), self.lanes.profile.as_mut());
         let own = self.model.own_kernels_mut();
@@ -631,16 +644,16 @@ impl Config {
         init.into_iter().chain(profile).chain(self.kernels.values_mut()).chain(own)
     }
 
-    /// The configuration as a recipe, defaults included. [`Config::parse`] reads it back.
+    /// Returns the configuration as a recipe, defaults included. [`Config::parse`] reads it back.
     ///
     /// # Errors
-    /// [`Error::Write`] for what no recipe can hold: a seed above 2^63 - 1.
+    /// [`Error::Write`] for a value that no recipe can hold: a seed above 2^63 - 1.
     pub fn to_toml(&self) -> Result<String> {
         toml::to_string(self).map_err(|error| Error::Write { message: error.to_string() })
     }
 }
 
-/// The settings of a section that are not as by default, in the order of their names.
+/// Returns the settings of a section that differ from the default, in the order of their names.
 fn changes<T: Serialize>(section: &T, default: &T) -> Result<Vec<(String, toml::Value)>> {
     let table = |settings: &T| {
         toml::Table::try_from(settings).map_err(|error| Error::Write { message: error.to_string() })

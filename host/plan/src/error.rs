@@ -1,20 +1,20 @@
-//! What can be wrong with a recipe, a model, a kernel's signature or a plan.
+//! Errors of recipes, models, kernel signatures and plans.
 
 use crate::ids::Layer;
 
 /// The result of a function of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Everything that this crate refuses. Nothing here is worth a retry: the same input fails again.
+/// Error of this crate. None is worth a retry, because the same input fails again.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A text is not TOML.
     #[error("not valid TOML: {message}\n{place}")]
     Syntax {
-        /// Where.
+        /// Position of the error.
         place: Box<TextPlace>,
-        /// What the parser says.
+        /// Message of the parser.
         message: String,
     },
     /// A key that nothing reads.
@@ -24,9 +24,9 @@ pub enum Error {
         key: String,
         /// The known key that it resembles most, if any does.
         nearest: Option<String>,
-        /// What the section knows.
+        /// Keys that the section has.
         known: Vec<String>,
-        /// Where.
+        /// Position of the key.
         place: Box<TextPlace>,
     },
     /// A known key with a value that it cannot take.
@@ -36,23 +36,23 @@ pub enum Error {
         key: String,
         /// The value.
         found: String,
-        /// Which values it takes.
+        /// Values that the key accepts.
         allowed: String,
-        /// Where.
+        /// Position of the value.
         place: Box<TextPlace>,
     },
-    /// Two settings that each can be, but not both.
+    /// Two settings that are valid each by itself, but exclude each other.
     #[error("`{key}` is {found}, but `{other}` is {other_found}: {remedy}")]
     Together {
-        /// The key that asks for more.
+        /// Key of the setting that requires more than the other one provides.
         key: &'static str,
-        /// Its value.
+        /// Value of `key`.
         found: String,
-        /// The key that does not give it.
+        /// Key of the setting that does not meet the requirement.
         other: &'static str,
-        /// Its value.
+        /// Value of `other`.
         other_found: String,
-        /// What to do.
+        /// Advice that the message ends with.
         remedy: &'static str,
     },
     /// A setting that the run's executor does not read.
@@ -63,9 +63,9 @@ pub enum Error {
     Unread {
         /// The key with its section.
         key: String,
-        /// Its value.
+        /// Value of the key.
         found: String,
-        /// The run's executor.
+        /// Name of the run's executor.
         kind: &'static str,
     },
     /// An override that is not `section.key=value`.
@@ -74,28 +74,29 @@ pub enum Error {
         /// The argument as given.
         argument: String,
     },
-    /// A price list or a task profile that is none, or says what cannot be.
+    /// An input file (for instance a price list or a task profile) with a wrong format or
+    /// impossible values.
     #[error("not {what}: {reason}")]
     Content {
-        /// What it should be.
+        /// Kind of input that was expected.
         what: &'static str,
-        /// What was found, and what is allowed.
+        /// Description of the fault, and of the values that are allowed.
         reason: String,
     },
     /// A configuration that TOML cannot express.
     #[error("cannot write the configuration as TOML: {message}")]
     Write {
-        /// What the serialiser says.
+        /// Message of the serialiser.
         message: String,
     },
-    /// More of something than this version takes.
+    /// A count that exceeds the limit of this version.
     #[error("{what}: found {found}, at most {most} are taken")]
     TooMany {
-        /// Of what, with its unit.
+        /// Items that are counted, with their unit.
         what: &'static str,
-        /// How many there are.
+        /// Number of items found.
         found: u64,
-        /// How many there may be.
+        /// Maximum number of items.
         most: u64,
     },
     /// A model that no plan fits on a machine.
@@ -104,25 +105,25 @@ pub enum Error {
         bytes(*.need), bytes(*.have), bytes(need.saturating_sub(*.have))
     )]
     Short {
-        /// What is short of memory, in the plan that is the least short.
+        /// Memory that is too small, in the plan that lacks the least.
         what: String,
-        /// Bytes that it needs.
+        /// Bytes that the plan needs there.
         need: u64,
-        /// Bytes that it has.
+        /// Bytes that are available there.
         have: u64,
-        /// What to do.
+        /// Advice that the message ends with.
         remedy: &'static str,
     },
-    /// A model that does not fit the data or itself.
+    /// A model that does not fit the data, or whose layers do not fit each other.
     #[error("layer {layer} of the model: `{attribute}` is {found}, but must be {allowed}")]
     Model {
         /// The layer, from 0.
         layer: Layer,
-        /// Which attribute.
+        /// Name of the attribute.
         attribute: &'static str,
-        /// Its value.
+        /// Value of the attribute.
         found: String,
-        /// What it must be.
+        /// Values that the attribute may have.
         allowed: String,
     },
     /// A key of the model that none of its layers reads.
@@ -142,50 +143,50 @@ pub enum Error {
         key: &'static str,
         /// Its value.
         found: String,
-        /// The remedy.
+        /// Advice that the message ends with.
         remedy: &'static str,
     },
-    /// First values of a parameter that the model does not have.
+    /// Initial values of a parameter that the model does not have.
     #[error("`{key}` names the parameter {name:?}, which is not there: leave it out, or take one of {known}")]
     NoParameter {
-        /// The key.
+        /// Key of the setting.
         key: String,
-        /// The name.
+        /// Name of the parameter.
         name: String,
-        /// Names that are there.
+        /// Names of the model's parameters.
         known: String,
     },
-    /// What a model asks of edges is not in the data.
+    /// Edge features or edge weights that the model asks for and the data set does not have.
     #[error(
         "the model says `{asked}`, and the data set's edges have {}: leave it out, or give the data more \
          columns for edges (docs/DATA.md says where they are read from)",
         features(*columns)
     )]
     EdgeColumns {
-        /// The key and its value.
+        /// Key of the model, with its value.
         asked: String,
-        /// Features of an edge.
+        /// Number of features of an edge.
         columns: u32,
     },
-    /// A column of the edges' features by a name that the data set does not know.
+    /// A column of edge features whose name the data set does not have.
     #[error("`model.edge_weights` is \"{name}\", and the data set has no such column for its edges: {known}")]
     EdgeColumn {
-        /// What was asked for.
+        /// Name that the model asks for.
         name: String,
-        /// What there is.
+        /// Description of the columns that the data set has.
         known: String,
     },
-    /// Weights of classes that do not fit the data.
+    /// Class weights that do not fit the data.
     #[error(
         "`model.class_weights` has {found}, and the data has {classes} classes: give one number, not negative, a class, in their order, or \"balanced\""
     )]
     ClassWeights {
-        /// What it has.
+        /// Description of the weights in the setting.
         found: String,
-        /// Classes of the data.
+        /// Number of classes of the data.
         classes: usize,
     },
-    /// A key for one class a row, and another task.
+    /// A key that only single-label classification accepts, in another task.
     #[error("`{key}` is for one class a row, and the task is {task}: leave it out")]
     ClassesOnly {
         /// The key.
@@ -193,64 +194,64 @@ pub enum Error {
         /// The task.
         task: &'static str,
     },
-    /// A loss or a metric that the data's task does not take.
+    /// A loss or a metric that the data's task does not accept.
     #[error("`{key}` is {found}, but the task is {task}: take {allowed}")]
     Objective {
         /// The key.
         key: &'static str,
-        /// What it says.
+        /// Value of the key.
         found: &'static str,
         /// The task.
         task: String,
-        /// What it takes.
+        /// Values that the task accepts.
         allowed: String,
     },
-    /// Data that no model can be made for.
+    /// Data that no model can be built for.
     #[error("the data has {found}, but a model needs {allowed}")]
     Data {
-        /// What the data has.
+        /// Description of the data.
         found: String,
-        /// What it must have.
+        /// Requirement of a model.
         allowed: &'static str,
     },
-    /// Settings of the pipeline that do not go together.
+    /// Pipeline settings that exclude each other.
     #[error("the pipeline has {found}: {allowed}")]
     Pipeline {
-        /// What was found.
+        /// Description of the settings.
         found: String,
-        /// What to do.
+        /// Advice that the message ends with.
         allowed: &'static str,
     },
-    /// A layer that does not fit its place in a chain of convolutions.
+    /// A layer that does not fit its position in a chain of convolutions.
     #[error("layer {layer} of the chain {found}, but needs {wanted}")]
     Chain {
-        /// Its place, from 0.
+        /// Index of the layer, from 0.
         layer: usize,
-        /// What it is.
+        /// Description of the layer.
         found: String,
-        /// What would fit.
+        /// Layers that would fit.
         wanted: String,
     },
     /// A model whose images cannot be split into strips.
     #[error("{found}, but must have {allowed}")]
     Strips {
-        /// What was found.
+        /// Description of the model.
         found: String,
-        /// What can be split.
+        /// Models that can be split.
         allowed: &'static str,
     },
-    /// A kernel did not say what it takes.
+    /// A kernel that refused its inputs or attributes, and returned no signature.
     #[error("kernel `{kernel}` (layer {layer}) refused its inputs or attributes")]
     Signature {
         /// The kernel's name.
         kernel: String,
         /// The layer that it was opened for.
         layer: Layer,
-        /// What the kernel, or its host, said.
+        /// Error of the kernel, or of its host.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// A kernel's signature does not fit its place in the program.
+    /// A kernel's signature that does not fit the kernel's position in the program.
     #[error(
         "kernel `{kernel}` (layer {layer}): {what} {found}, but its place in the program needs {expected}"
     )]
@@ -259,11 +260,11 @@ pub enum Error {
         kernel: String,
         /// The layer that it was opened for.
         layer: Layer,
-        /// Which part of the signature.
+        /// Part of the signature that does not fit.
         what: &'static str,
-        /// What the signature says.
+        /// Value in the signature.
         found: String,
-        /// What the program needs.
+        /// Value that the program needs.
         expected: String,
     },
     /// Rows that cannot be cut, or partial sums that do not fit.
@@ -271,7 +272,7 @@ pub enum Error {
     Rows(#[from] eciton_types::Error),
 }
 
-/// What to run on for a key to be read; the executor that is for tests is not recommended.
+/// Advises which executors read a key. The executor that exists for tests is not recommended.
 fn readers(key: &str, kind: &str) -> String {
     let names: Vec<String> =
         crate::executor::names_of_readers(key).map(|name| format!("\"{name}\"")).collect();
@@ -290,7 +291,7 @@ fn advice(nearest: Option<&str>, known: &[String]) -> String {
     }
 }
 
-/// A place in a text, or an override on the command line. Prints with the line itself.
+/// Position in a text, or an override on the command line. It is printed with the line of text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TextPlace {
     /// A file's name, or the override as given.
@@ -299,17 +300,18 @@ pub struct TextPlace {
     pub line: usize,
     /// Column in characters, from 1.
     pub column: usize,
-    /// Characters from there that are meant.
+    /// Number of characters that are marked, from `column` on.
     pub length: usize,
-    /// The line, control characters escaped, at most [`TextPlace::MAX_LINE`] characters.
+    /// Text of the line, with control characters escaped, and at most [`TextPlace::MAX_LINE`]
+    /// characters.
     pub text: String,
 }
 
 impl TextPlace {
-    /// Longest line that is shown, in characters.
+    /// Maximum number of characters of a line that is printed.
     pub const MAX_LINE: usize = 160;
 
-    /// The place of a byte range in a text.
+    /// Returns the position of a byte range in a text.
     pub(crate) fn new(origin: &str, text: &str, span: std::ops::Range<usize>) -> Box<Self> {
         let start = floor(text, span.start);
         let end = floor(text, span.end).max(start);
@@ -331,14 +333,14 @@ impl TextPlace {
         })
     }
 
-    /// An override on the command line.
+    /// Returns the position of an override on the command line.
     pub(crate) fn argument(argument: &str) -> Box<Self> {
         let shown: String = argument.chars().filter(|c| !c.is_control()).take(Self::MAX_LINE).collect();
         Box::new(Self { origin: format!("--set {shown}"), ..Self::default() })
     }
 }
 
-/// The last character boundary up to `at`.
+/// Returns the last character boundary that is not after `at`.
 fn floor(text: &str, at: usize) -> usize {
     let mut at = at.min(text.len());
     while !text.is_char_boundary(at) {
@@ -365,7 +367,7 @@ impl std::fmt::Display for TextPlace {
     }
 }
 
-/// Bytes in words.
+/// Formats a number of bytes, with a unit.
 fn bytes(of: u64) -> String {
     match of {
         1_000_000_000.. => format!("{:.3} GB", of as f64 / 1e9),
@@ -374,7 +376,7 @@ fn bytes(of: u64) -> String {
     }
 }
 
-/// The features of an edge in words.
+/// Formats the number of features of an edge.
 fn features(columns: u32) -> String {
     match columns {
         0 => "no features".to_owned(),

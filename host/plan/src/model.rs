@@ -1,4 +1,5 @@
-//! Models: what a user writes ([`ModelSettings`]) and what is trained ([`Model`]).
+//! Models: the settings that a user writes ([`ModelSettings`]) and the model that is trained
+//! ([`Model`]).
 //!
 //! A model is a list of layers. In a recipe's `[model]` section, or in a model file of its own with
 //! the same keys:
@@ -15,9 +16,9 @@
 //! kernel = "gcn"             # the last layer's width is the number of classes
 //! ```
 //!
-//! With H a layer's input after dropout, N the symmetric normalisation `D^-1/2 (A + I) D^-1/2`, A
-//! the sum over in-neighbours, M their mean or, value by value, their maximum, and W, b what is
-//! trained:
+//! Notation: H is a layer's input after dropout, and N the symmetric normalisation `D^-1/2 (A + I)
+//! D^-1/2`. A is the sum over in-neighbours, and M their mean or, value by value, their maximum. W
+//! and b are trained.
 //!
 //! | kernel | H' before what follows | source |
 //! | --- | --- | --- |
@@ -31,15 +32,16 @@
 //! | `linear` | H W + b; with `jumping`, H all earlier layers' outputs | Xu et al. 2018 |
 //!
 //! Layers without a graph, of images and of sequences, are in [`LayerKind`] from
-//! [`LayerKind::Embedding`] on. A layer may have a `name`, and say which earlier ones it reads
-//! (`inputs`): layers form a directed graph without cycles, whose last layer makes the scores.
+//! [`LayerKind::Embedding`] on. A layer may have a `name`, and list the earlier layers that it
+//! reads (`inputs`). Layers form a directed graph without cycles, whose last layer computes the
+//! scores.
 //!
-//! A layer whose `kernel` is a path to a component ([`LayerSettings::is_path`]) puts its rows
-//! through that kernel: one row at a time, or along edges ([`On`]). A few built-in kernels are
-//! named so by their own name ([`LayerSettings::BUILT_IN`]).
+//! A layer whose `kernel` is a path to a component ([`LayerSettings::is_path`]) passes its rows to
+//! that kernel, either each row by itself or along edges ([`On`]). A few built-in kernels are used
+//! in the same way under their own names ([`LayerSettings::BUILT_IN`]).
 //!
-//! What follows is, in this order: `norm` (each row by itself), the activation, and with `residual`
-//! the layer's input, as it was before dropout, is added.
+//! After the kernel, these steps run in this order: `norm` (each row by itself), the activation,
+//! and with `residual` the sum with the layer's input before dropout.
 
 mod activation;
 mod deep;
@@ -65,42 +67,43 @@ use crate::signature::Attribute;
 pub(crate) use eciton_types::On;
 use serde::{Deserialize, Serialize};
 
-/// Most layers of a model.
+/// Maximum number of layers of a model.
 pub const MAX_LAYERS: u32 = 256;
-/// Widest layer.
+/// Maximum width of a layer.
 pub const MAX_WIDTH: u32 = 65_536;
-/// Most steps of a propagation.
+/// Maximum number of steps of a propagation.
 pub const MAX_HOPS: u32 = 64;
-/// Most attributes that a layer passes to a kernel of the user's own.
+/// Maximum number of attributes that a layer passes to the user's own kernel.
 pub const MAX_ATTRIBUTES: u32 = 64;
-/// Longest list of layers that a model's name spells out.
+/// Maximum number of layers that a model's name lists.
 const NAMED_LAYERS: usize = 12;
-/// Most heads of an attention.
+/// Maximum number of heads of an attention.
 pub const MAX_HEADS: u32 = 64;
 
-/// What brings a layer's result to one scale: kernel `normalise`, an operator of the host, or both.
+/// Normalisation of a layer's result, by kernel `normalise`, by an operator of the host, or by
+/// both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Norm {
-    /// Nothing.
+    /// No normalisation.
     #[default]
     None,
     /// Layer normalisation (Ba, Kiros and Hinton 2016).
     Layer,
     /// Division by the row's Euclidean norm (Hamilton, Ying and Leskovec 2017, algorithm 1).
     L2,
-    /// Batch normalisation (Ioffe and Szegedy 2015): each column by its mean and variance over all
-    /// rows, those of the pass, in training and evaluation alike.
+    /// Batch normalisation (Ioffe and Szegedy 2015). Each column uses its mean and variance over
+    /// all rows of the pass, in training and in evaluation alike.
     Batch,
-    /// PairNorm (Zhao and Akoglu 2020): rows about their mean, divided by the root of their mean
-    /// square length. Trains nothing.
+    /// PairNorm (Zhao and Akoglu 2020): subtracts the mean row, and divides by the root of the
+    /// rows' mean squared length. It has no trained parameters.
     Pair,
     /// RMSNorm (Zhang and Sennrich 2019): division by the root of the row's mean square.
     Rms,
 }
 
 impl Norm {
-    /// All, with their names.
+    /// All normalisations, with their names.
     pub const ALL: [(&'static str, Self); 6] = [
         ("none", Self::None),
         ("layer", Self::Layer),
@@ -110,12 +113,12 @@ impl Norm {
         ("rms", Self::Rms),
     ];
 
-    /// Returns whether a bias before it would go with the mean that it takes away.
+    /// Returns true if the norm subtracts the mean, which cancels a bias before it.
     pub(crate) const fn centres(self) -> bool {
         matches!(self, Self::Batch | Self::Pair)
     }
 
-    /// Its name in recipes, and in the kernel's attribute.
+    /// Returns the norm's name in recipes and in the kernel's attribute.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -129,110 +132,115 @@ impl Norm {
     }
 }
 
-/// How weights start. Biases start at zero but with [`FirstWeights::PyTorch`].
+/// Distribution of the initial weights. Biases start at zero, except with
+/// [`FirstWeights::PyTorch`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FirstWeights {
-    /// As the layer's authors and PyG do: [`FirstWeights::Glorot`] for `gcn`, `gat` and `gatv2`,
-    /// else [`FirstWeights::FanIn`].
+    /// Default of the layer's authors and of PyG: [`FirstWeights::Glorot`] for `gcn`, `gat` and
+    /// `gatv2`, else [`FirstWeights::FanIn`].
     #[default]
     Auto,
-    /// As the kernel says: Glorot and Bengio 2010, uniform in +-sqrt(6 / (rows + columns)).
+    /// Uniform in +-sqrt(6 / (rows + columns)) (Glorot and Bengio 2010), as the kernel's signature
+    /// specifies.
     Glorot,
-    /// Uniform in +-1 / sqrt(rows), PyTorch's for linear layers (LeCun et al. 1998, section 4.6, in
-    /// variance 1 / (3 rows)).
+    /// Uniform in +-1 / sqrt(rows), PyTorch's default for linear layers (LeCun et al. 1998, section
+    /// 4.6, in variance 1 / (3 rows)).
     FanIn,
-    /// The same, and biases within the same bound as the product that they follow.
+    /// [`FirstWeights::FanIn`] for weights. Biases are drawn within the same bound as the product
+    /// before them.
     #[serde(rename = "pytorch")]
     PyTorch,
 }
 
 impl FirstWeights {
-    /// All, with their names.
+    /// All distributions, with their names.
     pub const ALL: [(&'static str, Self); 4] =
         [("auto", Self::Auto), ("glorot", Self::Glorot), ("fan-in", Self::FanIn), ("pytorch", Self::PyTorch)];
 }
 
-/// How a `sage` layer brings the rows of a vertex's in-neighbours together; zero where there is
-/// none.
+/// Aggregation of the rows of a vertex's in-neighbours in a `sage` layer. Without in-neighbours the
+/// result is zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Aggregator {
-    /// Their mean.
+    /// Mean of the rows.
     #[default]
     Mean,
-    /// The largest value of each column, by edge kernel `maximum` (Hamilton, Ying and Leskovec
-    /// 2017, section
+    /// Maximum of each column, by edge kernel `maximum` (Hamilton, Ying and Leskovec 2017, section
     /// 3.3, without the perceptron).
     Max,
 }
 
 impl Aggregator {
-    /// All, with their names.
+    /// All aggregators, with their names.
     pub const ALL: [(&'static str, Self); 2] = [("mean", Self::Mean), ("max", Self::Max)];
 }
 
-/// How a layer reads the outputs of all layers before it (Xu et al. 2018, "jumping knowledge").
+/// Combination of the outputs of all earlier layers that a layer reads (Xu et al. 2018, "jumping
+/// knowledge").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Jumping {
-    /// Side by side.
+    /// The outputs are concatenated.
     Concat,
-    /// Added up.
+    /// The outputs are added.
     Sum,
 }
 
 impl Jumping {
-    /// All, with their names.
+    /// All combinations, with their names.
     pub const ALL: [(&'static str, Self); 2] = [("concat", Self::Concat), ("sum", Self::Sum)];
 }
 
-/// What a readout makes of the rows of a graph's vertices, in a data set of many graphs.
+/// Pooling of the rows of a graph's vertices, in a data set of many graphs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Readout {
-    /// Their mean.
+    /// Mean of the rows.
     Mean,
-    /// Their sum (Xu et al. 2019, "How powerful are graph neural networks?", section 4.2).
+    /// Sum of the rows (Xu et al. 2019, "How powerful are graph neural networks?", section 4.2).
     Sum,
-    /// The largest value of each column, by edge kernel `maximum`.
+    /// Maximum of each column, by edge kernel `maximum`.
     Max,
 }
 
 impl Readout {
-    /// All, with their names.
+    /// All readouts, with their names.
     pub const ALL: [(&'static str, Self); 3] = [("mean", Self::Mean), ("sum", Self::Sum), ("max", Self::Max)];
 }
 
-/// A model for one data set: every width known, every default filled in.
+/// A model for one data set, with every width and every default resolved.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Model {
-    /// Features of a vertex.
+    /// Number of features of a vertex.
     pub features: u32,
-    /// Classes, labels or numbers, or of links the columns of an embedding: the last layer's width.
+    /// Number of classes, labels or numbers; in link prediction, the number of columns of an
+    /// embedding. It is the last layer's width.
     pub classes: u32,
-    /// What its last rows are compared by.
+    /// Loss of the last layer's rows.
     #[serde(default, skip_serializing_if = "settings::is_default")]
     pub loss: Loss,
-    /// The exponent of the focal loss; 0: none.
+    /// Exponent of the focal loss. If 0, the loss is not focal.
     #[serde(default, skip_serializing_if = "settings::is_default")]
     pub focal: f64,
-    /// True if pairs of its last rows are compared, by their inner products, not each row with what
-    /// is known of its vertex.
+    /// True if the loss compares pairs of the last layer's rows, by their inner products, instead
+    /// of each row with the known value of its vertex.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub links: bool,
-    /// Which column of the edges' features is their weight in gathers; `None`: each counts 1.
+    /// Column of the edge features that is the edges' weight in gathers. If `None`, each edge has
+    /// the weight 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edge_weights: Option<u32>,
-    /// First values, where not as `first_weights` of each layer says.
+    /// Initial values that replace those of each layer's `first_weights`.
     #[serde(default, skip_serializing_if = "Init::is_empty")]
     pub init: Init,
-    /// The layers, at least one, at most [`MAX_LAYERS`].
+    /// The layers, from one to [`MAX_LAYERS`].
     pub layers: Vec<ModelLayer>,
 }
 
 impl Model {
-    /// Returns whether a layer has an activation with a slope.
+    /// Returns true if a layer has an activation with a slope.
     #[must_use]
     pub fn has_slope(&self) -> bool {
         self.layers.iter().any(|layer| {
@@ -248,59 +256,59 @@ impl Model {
 /// A layer with all its attributes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelLayer {
-    /// What it computes.
+    /// Computation of the layer.
     pub kind: LayerKind,
-    /// Columns of its output.
+    /// Number of columns of the output.
     pub width: u32,
-    /// How its weights start: not [`FirstWeights::Auto`].
+    /// Distribution of the initial weights. It is never [`FirstWeights::Auto`].
     pub first_weights: FirstWeights,
-    /// Of its input, while training: 0 <= dropout < 1.
+    /// Dropout of the input while training: 0 <= dropout < 1.
     pub dropout: f64,
-    /// True if b is there.
+    /// True if the layer has a bias b.
     pub bias: bool,
-    /// What brings its rows to one scale.
+    /// Normalisation of the layer's rows.
     pub norm: Norm,
-    /// What follows; identity for the last layer, whose rows are scores.
+    /// Activation of the layer. It is the identity for the last layer, whose rows are scores.
     pub activation: Activation,
-    /// True if its input is added to its output.
+    /// True if the layer's input is added to its output.
     pub residual: bool,
-    /// True if its kernel is told what is known of edges (`gatv2`, kernels of the user's own on
+    /// True if the layer's kernel reads edge features (`gatv2`, and the user's own kernels on
     /// edges).
     #[serde(default, skip_serializing_if = "settings::is_default")]
     pub edge_features: bool,
-    /// What other layers call it.
+    /// Name by which other layers refer to this layer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it reads, where it says so ([`Model::sources`]).
+    /// Inputs of the layer, if its settings list them ([`Model::sources`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Vec<Source>>,
-    /// The shape of its rows, where they are images.
+    /// Shape of the layer's rows, if they are images.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<Image>,
-    /// True if its rows are of graphs, not of vertices.
+    /// True if the layer has a row for each graph instead of each vertex.
     #[serde(default, skip_serializing_if = "settings::is_default")]
     pub of_graphs: bool,
-    /// The layer whose weight is its own.
+    /// Layer whose weight this layer shares.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weights_of: Option<Tied>,
-    /// What its rows count in the loss, as scores beside the last layer's.
+    /// Weight of this layer's rows in the loss, as scores in addition to the last layer's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_weight: Option<f64>,
-    /// First values, where it says them itself.
+    /// Initial values that the layer's own settings specify.
     #[serde(default, skip_serializing_if = "Init::is_empty")]
     pub init: Init,
 }
 
-/// A weight that two layers have in common.
+/// A weight that two layers share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tied {
-    /// The layer that it belongs to.
+    /// Index of the layer that has the weight.
     pub layer: u32,
-    /// True if the other one's product is with its transpose.
+    /// True if the other layer multiplies by the transpose of the weight.
     pub transposed: bool,
 }
 
-/// What a layer computes.
+/// Kind of a layer, with its attributes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kernel", rename_all = "kebab-case")]
 pub enum LayerKind {
@@ -308,12 +316,12 @@ pub enum LayerKind {
     Gcn,
     /// GraphSAGE.
     Sage {
-        /// What it makes of in-neighbours' rows.
+        /// Aggregation of the in-neighbours' rows.
         aggregator: Aggregator,
     },
     /// Graph isomorphism network: a perceptron of two products.
     Gin {
-        /// e, or its first value.
+        /// The value of e, or its initial value if e is trained.
         epsilon: f64,
         /// True if e is trained.
         trained: bool,
@@ -336,15 +344,15 @@ pub enum LayerKind {
     Gatv2(Attention),
     /// A product, without the graph.
     Linear {
-        /// Whether it reads all layers before it, and how.
+        /// Combination of the outputs of all earlier layers. If `None`, the layer reads one input.
         jumping: Option<Jumping>,
     },
-    /// What stands for a graph, from the rows of its vertices: in the row of the one that stands
-    /// for it, zero in all others. Without weights.
+    /// A row for each graph, pooled from the rows of its vertices. The result is in the row of the
+    /// graph's representative vertex, and all other rows are zero. It has no weights.
     Readout(Readout),
-    /// Rows of a trained table.
+    /// Rows that are looked up in a trained table.
     Embedding(Embedding),
-    /// Attention within groups of rows, with the products around it.
+    /// Attention within groups of rows, with its input and output products.
     SelfAttention(SelfAttention),
     /// A block of a transformer.
     Transformer(Transformer),
@@ -352,33 +360,33 @@ pub enum LayerKind {
     Conv2d(Conv2d),
     /// A pooling of images.
     Pool2d(Pool2d),
-    /// Its inputs side by side.
+    /// Concatenation of the inputs.
     Concat,
-    /// Some columns of its input.
+    /// Some columns of the input.
     Slice(Slice),
-    /// The product of its two inputs, value by value.
+    /// Product of two inputs, value by value.
     Product,
-    /// The sum of its inputs.
+    /// Sum of the inputs.
     Sum,
-    /// Its input, for the norm that follows.
+    /// The unchanged input, to which the layer's norm is applied.
     Normalise,
-    /// Its input, for the activation that follows.
+    /// The unchanged input, to which the layer's activation is applied.
     Activate,
-    /// What a kernel of the user's own does.
+    /// The user's own kernel.
     Own {
-        /// The path of its component, as written.
+        /// Path of the kernel's component, as written.
         #[serde(rename = "path")]
         kernel: String,
-        /// What it works on.
+        /// Domain of the kernel: rows or edges.
         on: On,
-        /// What it is opened with.
+        /// Attributes that the kernel is opened with.
         attributes: Vec<Attribute>,
-        /// On edges: whether each vertex counts among its own neighbours.
+        /// True if, for a kernel on edges, each vertex is one of its own neighbours.
         with_self: bool,
     },
 }
 
-/// A kernel's name in words: of a path the file's, without folders and ending.
+/// Returns a kernel's short name. For a path, it is the file's name without folders and extension.
 pub(crate) fn short_name(kernel: &str) -> &str {
     let file = kernel.rsplit('/').next().unwrap_or(kernel);
     match file.strip_suffix(".wasm").unwrap_or(file) {
@@ -387,49 +395,52 @@ pub(crate) fn short_name(kernel: &str) -> &str {
     }
 }
 
-/// The numbers of a graph attention: `H` heads of `F` values.
+/// Sizes of a graph attention: `H` heads of `F` values.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Attention {
-    /// H, 1 to [`MAX_HEADS`].
+    /// Number of heads H, 1 to [`MAX_HEADS`].
     pub heads: u32,
-    /// F.
+    /// Number of values F of a head.
     pub features: u32,
-    /// True if the result is the mean of the heads (F columns), not all of them side by side (H F).
+    /// True if the result is the mean of the heads (F columns) instead of their concatenation (H
+    /// F).
     pub average: bool,
-    /// leaky(x) = x where x > 0, else this times x; 0 <= slope < 1.
+    /// Slope of leaky(x), which is x where x > 0, else slope x; 0 <= slope < 1.
     pub slope: f64,
-    /// Dropout of the weights of edges, while training: 0 <= dropout < 1.
+    /// Dropout of the edges' attention weights while training: 0 <= dropout < 1.
     pub dropout: f64,
 }
 
 impl Attention {
-    /// H F.
+    /// Returns H F.
     #[must_use]
     pub const fn values(&self) -> u32 {
         self.heads * self.features
     }
 
-    /// Columns of the rows `[z | s | t]` that the host's attention (`gat`) reads.
+    /// Returns the number of columns of the rows `[z | s | t]` that the host's attention (`gat`)
+    /// reads.
     #[must_use]
     pub const fn input(&self) -> u32 {
         self.values() + 2 * self.heads
     }
 
-    /// Columns of its result.
+    /// Returns the number of columns of the result.
     #[must_use]
     pub const fn output(&self) -> u32 {
         if self.average { self.features } else { self.values() }
     }
 
-    /// Columns that the host's forward pass keeps for backward: values of positive scores, three
-    /// figures of the softmax a head, and each head's result where only their mean is passed on.
+    /// Returns the number of columns that the host's forward pass stashes for backward. They are
+    /// the values of positive scores, three numbers of the softmax for each head, and each head's
+    /// result if only their mean is passed on.
     #[must_use]
     pub const fn kept(&self) -> u32 {
         self.values() + 3 * self.heads + if self.average { self.values() } else { 0 }
     }
 
-    /// Columns of what the host's backward pass reads of targets: the gradient, and five figures a
-    /// head.
+    /// Returns the number of columns that the host's backward pass reads of target rows: the
+    /// gradient, and five numbers for each head.
     #[must_use]
     pub const fn turned(&self) -> u32 {
         self.output() + 5 * self.heads
@@ -437,8 +448,8 @@ impl Attention {
 }
 
 impl LayerKind {
-    /// Returns whether it sums or averages neighbours' rows, each with the weight of its edge where
-    /// edges have one.
+    /// Returns true if the layer sums or averages neighbours' rows, each weighted by its edge if
+    /// edges have weights.
     pub(crate) const fn gathers(&self) -> bool {
         match self {
             Self::Gcn | Self::Gin { .. } | Self::Sgc { .. } | Self::Appnp { .. } => true,
@@ -447,7 +458,8 @@ impl LayerKind {
         }
     }
 
-    /// Its name in recipes; of a kernel of the user's own its file's, without folders and ending.
+    /// Returns the name in recipes. For the user's own kernel, it is the file's name without
+    /// folders and extension.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -475,8 +487,8 @@ impl LayerKind {
         }
     }
 
-    /// What a first layer of this kind gathers that nothing trained stands before, if its input is
-    /// not dropped.
+    /// Returns the gather of a first layer of this kind that reads no trained value, provided that
+    /// the layer's input has no dropout.
     #[must_use]
     pub fn feature_gather(&self) -> Option<FeatureGather> {
         match self {
@@ -489,22 +501,22 @@ impl LayerKind {
     }
 }
 
-/// What a first layer gathers of the features, where that can be done before the first epoch.
+/// Gather of the features by a first layer that can run once, before the first epoch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FeatureGather {
-    /// `N^hops X`, N the symmetric normalisation, which the layer reads in the place of X.
+    /// `N^hops X`, N the symmetric normalisation. The layer reads it instead of X.
     Hops(u32),
-    /// `factor X + A X`, in the place of X as well.
+    /// `factor X + A X`. The layer reads it instead of X.
     WithOwn(f64),
-    /// `D^-1 A X`, which it reads beside X.
+    /// `D^-1 A X`. The layer reads it in addition to X.
     Beside,
 }
 
 impl Model {
-    /// A GCN by its usual numbers; the rest as in [`ModelSettings::default`].
+    /// Returns a GCN of the given sizes. Other settings are those of [`ModelSettings::default`].
     ///
     /// # Errors
-    /// As [`Model::resolve`].
+    /// The errors of [`Model::resolve`].
     pub fn gcn(
         layers: u32,
         hidden: u32,
@@ -517,7 +529,8 @@ impl Model {
         Self::resolve(&settings, features, classes, TaskType::Classification)
     }
 
-    /// What a layer reads: what it says, else the layer before, and of a jumping one all before.
+    /// Returns the inputs of a layer. The default is the previous layer, or all previous layers if
+    /// the layer is jumping.
     #[must_use]
     pub fn sources(&self, layer: usize) -> Vec<Source> {
         let found = self.layers.get(layer);
@@ -536,7 +549,7 @@ impl Model {
         }
     }
 
-    /// Columns of what a layer reads from a source.
+    /// Returns the number of columns of a source.
     #[must_use]
     pub fn width_of(&self, source: Source) -> u32 {
         match source {
@@ -545,7 +558,8 @@ impl Model {
         }
     }
 
-    /// Columns of a layer's input: of several the last one's, but of a `concat` all of them.
+    /// Returns the number of columns of a layer's input. Of several inputs it is that of the last
+    /// one, except for `concat`, where it is the sum of all.
     #[must_use]
     pub fn input_width(&self, layer: usize) -> u32 {
         let mut widths = self.sources(layer).into_iter().map(|source| self.width_of(source));
@@ -555,15 +569,15 @@ impl Model {
         }
     }
 
-    /// Returns whether a layer reads the data set's features.
+    /// Returns true if a layer reads the data set's features.
     #[must_use]
     pub fn reads_features(&self, layer: usize) -> bool {
         self.sources(layer).contains(&Source::Features)
     }
 
-    /// What the first layer gathers that is the same in every epoch: with it gathered before, it
-    /// need not. `None` where it is not so simple, or dropout stands before it. What takes the
-    /// features' place does so only where no other layer reads them.
+    /// Returns the first layer's gather, if it is the same in every epoch and can therefore run
+    /// once. Returns `None` for other kinds of layers, or if the first layer has dropout. A gather
+    /// that replaces the features is returned only if no other layer reads them.
     #[must_use]
     pub fn constant_gather(&self) -> Option<FeatureGather> {
         let first = self.layers.first().filter(|first| first.dropout == 0.0);
@@ -574,13 +588,14 @@ impl Model {
         first.and_then(|first| first.kind.feature_gather()).filter(alone)
     }
 
-    /// Returns whether what is learnt is of graphs, and not of vertices.
+    /// Returns true if the model predicts graphs instead of vertices.
     #[must_use]
     pub fn reads_out(&self) -> bool {
         self.layers.iter().any(|layer| matches!(layer.kind, LayerKind::Readout(_)))
     }
 
-    /// The paths of the components that its layers name, as written, each once, in order.
+    /// Returns the paths of the components that layers name, as written, without duplicates and in
+    /// order.
     #[must_use]
     pub fn own_kernels(&self) -> Vec<&str> {
         let mut all: Vec<&str> = Vec::new();
@@ -597,7 +612,8 @@ impl Model {
         all
     }
 
-    /// Its layers' kinds and all widths: `gcn 1433-16-7`, `linear-linear-appnp 1433-64-7-7`.
+    /// Returns the layers' kinds and all widths: `gcn 1433-16-7`, `linear-linear-appnp
+    /// 1433-64-7-7`.
     #[must_use]
     pub fn name(&self) -> String {
         let mut kinds: Vec<&str> = self.layers.iter().map(|layer| layer.kind.name()).collect();

@@ -1,27 +1,27 @@
-//! What is to be learnt, how far off a model is, and how good it is.
+//! Task, loss and metric of a training.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::signature::TargetKind;
 
-/// What is known of the data's vertices, and to be predicted of others.
+/// Learning task: the labels that are known of some vertices and predicted for others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TaskType {
-    /// One class a vertex.
+    /// One class for each vertex.
     #[default]
     Classification,
-    /// Labels, each of which holds or not.
+    /// Several labels for each vertex, each of which holds or does not hold.
     MultiLabel,
-    /// Numbers.
+    /// One or more numbers for each vertex.
     Regression,
-    /// Which vertices are linked: nothing is known of a vertex but its features.
+    /// Links between vertices. Only the features of a vertex are known.
     LinkPrediction,
 }
 
 impl TaskType {
-    /// All, with their names.
+    /// All tasks, with their names.
     pub const ALL: [(&'static str, Self); 4] = [
         ("classification", Self::Classification),
         ("multi-label", Self::MultiLabel),
@@ -29,13 +29,13 @@ impl TaskType {
         ("link-prediction", Self::LinkPrediction),
     ];
 
-    /// Its name.
+    /// Returns the task's name.
     #[must_use]
     pub fn name(self) -> &'static str {
         name(&Self::ALL, self)
     }
 
-    /// What its scores' columns are, for messages.
+    /// Returns the word for the columns of the scores, for messages.
     #[must_use]
     pub const fn columns(self) -> &'static str {
         match self {
@@ -47,24 +47,25 @@ impl TaskType {
     }
 }
 
-/// What training makes small: a mean over the training vertices, of every value that is known of
-/// them; of links a mean over pairs of vertices.
+/// Loss that training minimises: a mean over all known values of the training vertices. In link
+/// prediction it is a mean over pairs of vertices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Loss {
-    /// Of the softmax over classes.
+    /// Cross-entropy of the softmax over classes.
     #[default]
     CrossEntropy,
-    /// Of each label's sigmoid; of links that of the inner product of two rows.
+    /// Binary cross-entropy of each label's sigmoid. In link prediction it is that of the sigmoid
+    /// of the inner product of two rows.
     BinaryCrossEntropy,
-    /// The square of what a number is off by.
+    /// Squared difference between the predicted and the known number.
     SquaredError,
-    /// What a number is off by.
+    /// Absolute difference between the predicted and the known number.
     AbsoluteError,
 }
 
 impl Loss {
-    /// All, with their names, which kernel `head` takes.
+    /// All losses, with the names that kernel `head` accepts.
     pub const ALL: [(&'static str, Self); 4] = [
         ("cross-entropy", Self::CrossEntropy),
         ("binary-cross-entropy", Self::BinaryCrossEntropy),
@@ -72,13 +73,13 @@ impl Loss {
         ("absolute-error", Self::AbsoluteError),
     ];
 
-    /// Its name.
+    /// Returns the loss's name.
     #[must_use]
     pub fn name(self) -> &'static str {
         name(&Self::ALL, self)
     }
 
-    /// What scores are compared with.
+    /// Returns the kind of targets that scores are compared with.
     #[must_use]
     pub const fn targets(self) -> TargetKind {
         match self {
@@ -87,7 +88,7 @@ impl Loss {
         }
     }
 
-    /// Those that a task takes, the first where none is asked for.
+    /// Returns the losses that a task accepts. The first is the default.
     #[must_use]
     pub const fn of(task: TaskType) -> &'static [Self] {
         match task {
@@ -97,60 +98,62 @@ impl Loss {
         }
     }
 
-    /// The one for a task.
+    /// Chooses the loss of a task: `wanted`, or the task's default.
     ///
     /// # Errors
-    /// [`Error::Objective`] where the task does not take what is wanted.
+    /// [`Error::Objective`] if the task does not accept `wanted`.
     pub fn choose(wanted: Option<Self>, task: TaskType) -> Result<Self> {
         choose("model.loss", wanted, Self::of(task), task.name(), Self::name)
     }
 }
 
-/// How good a model is, over the vertices of a split; of links over those that were held out.
+/// Quality of a model over the vertices of a split. In link prediction it is that over the held-out
+/// links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
-    /// The share of vertices whose class is predicted; of all known labels that are, where there
-    /// are several.
+    /// Share of vertices whose class is predicted correctly. With several labels, it is the share
+    /// of all known labels.
     #[default]
     Accuracy,
-    /// The area under the receiver operating characteristic; its mean over labels.
-    RocAuc,
-    /// The average precision, which the area under the precision-recall curve is estimated by; its
-    /// mean over labels.
-    AveragePrecision,
-    /// F1 of all labels together.
-    F1Micro,
-    /// The mean over classes of their F1, whatever their sizes; of several labels the mean over
+    /// Area under the receiver operating characteristic. With several labels, it is the mean over
     /// labels.
+    RocAuc,
+    /// Average precision, which estimates the area under the precision-recall curve. With several
+    /// labels, it is the mean over labels.
+    AveragePrecision,
+    /// F1 score of the counts of all labels together.
+    F1Micro,
+    /// Mean of the F1 scores of all classes, regardless of their sizes. With several labels, it is
+    /// the mean over labels.
     F1Macro,
-    /// The mean over classes of the share of their vertices that is told.
+    /// Mean over classes of the share of their vertices that is predicted correctly.
     BalancedAccuracy,
-    /// The mean of `-log p` of each row's class, in nats; its exponential is the perplexity.
+    /// Mean of `-log p` of each row's class, in nats. Its exponential is the perplexity.
     CrossEntropy,
-    /// The mean of what numbers are off by.
+    /// Mean absolute difference between predicted and known numbers.
     MeanAbsoluteError,
-    /// The root of the mean square of that.
+    /// Root of the mean squared difference between predicted and known numbers.
     RootMeanSquaredError,
-    /// The share of held-out links that score above all pairs without a link but 9 (Hu et al. 2020,
+    /// Share of held-out links that score above all pairs without a link except 9 (Hu et al. 2020,
     /// "Open graph benchmark": Hits@K).
     #[serde(rename = "hits@10")]
     Hits10,
-    /// The same but 19.
+    /// Share of held-out links that score above all pairs without a link except 19.
     #[serde(rename = "hits@20")]
     Hits20,
-    /// The same but 49.
+    /// Share of held-out links that score above all pairs without a link except 49.
     #[serde(rename = "hits@50")]
     Hits50,
-    /// The same but 99.
+    /// Share of held-out links that score above all pairs without a link except 99.
     #[serde(rename = "hits@100")]
     Hits100,
-    /// The mean of 1 / rank of a held-out link among pairs of one of its ends (the same, MRR).
+    /// Mean of 1 / rank of a held-out link among pairs of one of its ends (MRR of Hu et al. 2020).
     MeanReciprocalRank,
 }
 
 impl Metric {
-    /// All, with their names.
+    /// All metrics, with their names.
     pub const ALL: [(&'static str, Self); 14] = [
         ("accuracy", Self::Accuracy),
         ("roc-auc", Self::RocAuc),
@@ -168,28 +171,29 @@ impl Metric {
         ("mean-reciprocal-rank", Self::MeanReciprocalRank),
     ];
 
-    /// Its name.
+    /// Returns the metric's name.
     #[must_use]
     pub fn name(self) -> &'static str {
         name(&Self::ALL, self)
     }
 
-    /// Returns whether it is a share of 1, and the higher the better; else the lower.
+    /// Returns true if the metric is a share of 1, where higher is better. Other metrics are
+    /// errors, where lower is better.
     #[must_use]
     pub const fn is_share(self) -> bool {
         !matches!(self, Self::CrossEntropy | Self::MeanAbsoluteError | Self::RootMeanSquaredError)
     }
 
-    /// `found`, so that more is better.
+    /// Returns `found` with a sign such that a higher value is better.
     #[must_use]
     pub fn goodness(self, found: f64) -> f64 {
         if self.is_share() { found } else { -found }
     }
 
-    /// The one for a task over so many classes.
+    /// Chooses the metric of a task over `classes` classes: `wanted`, or the task's default.
     ///
     /// # Errors
-    /// [`Error::Objective`] where the task does not take what is wanted.
+    /// [`Error::Objective`] if the task does not accept `wanted`.
     pub fn choose(wanted: Option<Self>, task: TaskType, classes: u32) -> Result<Self> {
         let all: &[Self] = match task {
             TaskType::Classification if classes == 2 => &[

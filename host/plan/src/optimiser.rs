@@ -1,4 +1,4 @@
-//! How weights move.
+//! Optimisers: update rules of the weights, and learning rates.
 
 mod schedule;
 
@@ -8,34 +8,34 @@ pub use schedule::Schedule;
 
 use crate::ids::{Layer, Round};
 
-/// The optimiser of a run. Default: Adam as Kipf and Welling use it, lr 0.01, weight decay 5e-4 on
-/// the first layer.
+/// The optimiser of a run. The default is Adam with the settings of Kipf and Welling: lr 0.01,
+/// weight decay 5e-4 on the first layer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Optimiser {
-    /// Which rule.
+    /// Update rule.
     #[serde(flatten)]
     pub algorithm: Algorithm,
-    /// Learning rate, above 0: what the schedule starts from.
+    /// Initial learning rate of the schedule, above 0.
     pub lr: f64,
-    /// How the learning rate goes on.
+    /// Schedule of the learning rate.
     #[serde(flatten)]
     pub schedule: Schedule,
-    /// Epochs in which the learning rate rises from 0, before the schedule begins.
+    /// Number of epochs in which the learning rate rises from 0, before the schedule begins.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub warmup: u32,
-    /// Longest gradient, in the L2 norm over all parameters at once: longer ones are scaled down,
+    /// Maximum L2 norm of the gradient of all parameters together. A longer gradient is scaled down
     /// before weight decay is added (`torch.nn.utils.clip_grad_norm_`; Pascanu et al. 2013).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clip_norm: Option<f64>,
-    /// Largest magnitude of each value of a gradient, after `clip_norm` and before weight decay
-    /// (`torch.nn.utils.clip_grad_value_`).
+    /// Maximum magnitude of each value of a gradient. It is applied after `clip_norm` and before
+    /// weight decay (`torch.nn.utils.clip_grad_value_`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clip_value: Option<f64>,
-    /// Weight decay. For `sgd` and `adam` it is added to the gradient (`g + decay * w`); for
+    /// Weight decay. For `sgd` and `adam` it is added to the gradient (`g + decay * w`). For
     /// `adamw` weights shrink by `lr * decay` instead.
     pub weight_decay: WeightDecay,
-    /// Layers, from 0, whose parameters stay as they are. Their gradients are no part of
-    /// `clip_norm`'s.
+    /// Layers, from 0, whose parameters do not change. Their gradients do not count in the norm
+    /// that `clip_norm` limits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub freeze: Vec<u32>,
 }
@@ -56,7 +56,7 @@ impl Default for Optimiser {
 }
 
 impl Optimiser {
-    /// Returns whether a layer's parameters stay as they are.
+    /// Returns true if a layer's parameters do not change.
     #[must_use]
     pub fn freezes(&self, layer: Layer) -> bool {
         self.freeze.contains(&u32::from(layer.0))
@@ -81,40 +81,40 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
-/// The rule by which a gradient moves a weight.
+/// Update rule of the weights, given their gradients.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Algorithm {
     /// `v = momentum * v + g; w -= lr * v`, or `w -= lr * (g + momentum * v)` with `nesterov`.
     Sgd {
-        /// In [0, 1).
+        /// Momentum coefficient, in [0, 1).
         momentum: f64,
-        /// True if the step looks ahead.
+        /// True if the step uses Nesterov momentum.
         nesterov: bool,
     },
     /// Adam (Kingma and Ba 2015) with bias correction.
     Adam {
-        /// Decay of the mean, in [0, 1).
+        /// Decay rate of the mean of gradients, in [0, 1).
         beta1: f64,
-        /// Decay of the mean square, in [0, 1).
+        /// Decay rate of the mean squared gradient, in [0, 1).
         beta2: f64,
-        /// Added to the root, above 0.
+        /// Number that is added to the root, above 0.
         epsilon: f64,
     },
     /// Adam with decoupled weight decay (Loshchilov and Hutter 2019).
     AdamW {
-        /// Decay of the mean, in [0, 1).
+        /// Decay rate of the mean of gradients, in [0, 1).
         beta1: f64,
-        /// Decay of the mean square, in [0, 1).
+        /// Decay rate of the mean squared gradient, in [0, 1).
         beta2: f64,
-        /// Added to the root, above 0.
+        /// Number that is added to the root, above 0.
         epsilon: f64,
     },
 }
 
 impl Algorithm {
-    /// Moments that it keeps of each value: the mean of gradients, or the velocity, and for Adam
-    /// the mean of their squares.
+    /// Returns the number of moments that the optimiser stores of each value: the mean of
+    /// gradients, or the velocity, and for Adam the mean of their squares.
     #[must_use]
     pub const fn moments(self) -> usize {
         match self {
@@ -123,25 +123,25 @@ impl Algorithm {
         }
     }
 
-    /// SGD without momentum.
+    /// Returns SGD without momentum.
     #[must_use]
     pub const fn sgd() -> Self {
         Self::Sgd { momentum: 0.0, nesterov: false }
     }
 
-    /// Adam(0.9, 0.999, 1e-8).
+    /// Returns Adam(0.9, 0.999, 1e-8).
     #[must_use]
     pub const fn adam() -> Self {
         Self::Adam { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 }
     }
 
-    /// AdamW(0.9, 0.999, 1e-8).
+    /// Returns AdamW(0.9, 0.999, 1e-8).
     #[must_use]
     pub const fn adamw() -> Self {
         Self::AdamW { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 }
     }
 
-    /// Its name in a recipe.
+    /// Returns the rule's name in a recipe.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {

@@ -37,34 +37,35 @@ pub use strips::{Splittable, Strips};
 
 use std::ops::Range;
 
-/// Who computes a chain, and what lies between them.
+/// Workers that compute a chain, and the network between them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workers {
-    /// Floating-point operations a second of each; the first has the image and takes the result.
+    /// Floating-point operations per second of each worker. The first worker has the image and
+    /// receives the result.
     pub flops_per_s: Vec<f64>,
-    /// Bytes a second into a worker, and as many out of it at once.
+    /// Bytes per second into a worker, and at the same time out of it.
     pub bytes_per_s: f64,
-    /// Seconds that an exchange takes besides.
+    /// Additional time of each exchange, in seconds.
     pub latency_s: f64,
-    /// True if every worker has the whole image, and the result is not collected.
+    /// True if every worker has the whole image and the result is not collected.
     pub share_image: bool,
 }
 
 impl Workers {
-    /// So many of one speed.
+    /// Returns `count` workers of equal speed.
     #[must_use]
     pub fn alike(count: usize, flops_per_s: f64, bytes_per_s: f64) -> Self {
         Self { flops_per_s: vec![flops_per_s; count], bytes_per_s, latency_s: 0.0, share_image: false }
     }
 
-    /// How many.
+    /// Returns the number of workers.
     #[must_use]
     pub fn count(&self) -> usize {
         self.flops_per_s.len()
     }
 
-    /// The rows that each makes of so many: runs in order, as long as its speed says; some may be
-    /// empty.
+    /// Returns the rows that each worker computes, of `rows` in total. They are consecutive ranges,
+    /// in proportion to the workers' speeds, and some may be empty.
     #[must_use]
     pub fn shares(&self, rows: u32) -> Vec<Range<u32>> {
         let all: f64 = self.flops_per_s.iter().sum();
@@ -80,27 +81,27 @@ impl Workers {
     }
 }
 
-/// Rows that one worker has and another needs.
+/// Rows that one worker has and another worker needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transfer {
-    /// Who has them.
+    /// Index of the worker that has the rows.
     pub from: usize,
-    /// Who needs them.
+    /// Index of the worker that needs the rows.
     pub to: usize,
-    /// Which rows.
+    /// Range of the rows.
     pub rows: Range<u32>,
-    /// Their bytes, f32.
+    /// Size of the rows in f32, in bytes.
     pub bytes: u64,
 }
 
-/// A cut of a chain into blocks, and what it takes.
+/// A cut of a chain into blocks, and its estimated cost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cut {
-    /// The blocks in order: layers of each.
+    /// Layers of each block, in order.
     pub blocks: Vec<Range<usize>>,
     /// From the image at the first worker to the result there.
     pub seconds: f64,
-    /// Of these, the slowest worker's computing in each block.
+    /// Computing time of the slowest worker in each block, part of the total, seconds.
     pub compute_s: f64,
     /// Bytes of halos between blocks.
     pub halo_bytes: u64,
@@ -108,8 +109,8 @@ pub struct Cut {
     pub ends_bytes: u64,
 }
 
-/// What rows are exchanged before a block, by who has them: workers' shares of the layer before, or
-/// the image.
+/// Returns the rows that workers exchange before a block. A worker has its share of the previous
+/// layer's rows. Before the first block, the first worker has the image.
 #[must_use]
 pub fn exchange(chain: &Chain, workers: &Workers, block: &Range<usize>) -> Vec<Transfer> {
     let rows = chain.rows(block.start);
@@ -122,7 +123,7 @@ pub fn exchange(chain: &Chain, workers: &Workers, block: &Range<usize>) -> Vec<T
     transfers(&have, need, chain.row_bytes(block.start))
 }
 
-/// What the first worker is sent at the end.
+/// Returns the rows of the result that are sent to the first worker.
 #[must_use]
 pub fn collect(chain: &Chain, workers: &Workers) -> Vec<Transfer> {
     if workers.share_image {
@@ -133,7 +134,7 @@ pub fn collect(chain: &Chain, workers: &Workers) -> Vec<Transfer> {
     transfers(&workers.shares(rows), at_first(count, rows).into_iter(), chain.row_bytes(end))
 }
 
-/// All rows with the first worker.
+/// Returns ranges that assign all rows to the first worker.
 fn at_first(count: usize, rows: u32) -> Vec<Range<u32>> {
     (0..count).map(|worker| if worker == 0 { 0..rows } else { rows..rows }).collect()
 }
@@ -152,7 +153,8 @@ fn transfers(have: &[Range<u32>], need: impl Iterator<Item = Range<u32>>, row_by
     all
 }
 
-/// Seconds of an exchange: the busiest worker's bytes, in or out.
+/// Returns the time of an exchange, in seconds. The worker with the most bytes, in or out,
+/// determines it.
 fn exchange_s(workers: &Workers, transfers: &[Transfer]) -> f64 {
     if transfers.is_empty() {
         return 0.0;
@@ -166,7 +168,7 @@ fn exchange_s(workers: &Workers, transfers: &[Transfer]) -> f64 {
     workers.latency_s + busiest.max().unwrap_or(0) as f64 / workers.bytes_per_s
 }
 
-/// Seconds of the slowest worker in a block.
+/// Returns the compute time of the slowest worker in a block, in seconds.
 fn compute_s(chain: &Chain, workers: &Workers, block: &Range<usize>) -> f64 {
     let shares = workers.shares(chain.rows(block.end));
     let of = |(share, speed): (Range<u32>, &f64)| chain.flops(block, share) / speed;
@@ -177,7 +179,7 @@ fn bytes(transfers: &[Transfer]) -> u64 {
     transfers.iter().map(|transfer| transfer.bytes).sum()
 }
 
-/// What a cut takes.
+/// Returns a cut with its estimated cost.
 #[must_use]
 pub fn timed(chain: &Chain, workers: &Workers, blocks: Vec<Range<usize>>) -> Cut {
     let end = collect(chain, workers);
@@ -198,11 +200,12 @@ pub fn timed(chain: &Chain, workers: &Workers, blocks: Vec<Range<usize>>) -> Cut
     Cut { blocks, ..cut }
 }
 
-/// The quickest cut, by dynamic programming; of equal ones that with the earliest borders.
+/// Returns the fastest cut, found by dynamic programming. Of equal cuts it is the one with the
+/// earliest borders.
 #[must_use]
 pub fn fuse(chain: &Chain, workers: &Workers) -> Cut {
     let count = chain.len();
-    // The quickest way to the output of each layer, and where its last block begins.
+    // Time of the fastest cut up to the output of each layer, and the start of its last block.
     let mut best = vec![(0.0, 0); count + 1];
     for to in 1..=count {
         let ways = (0..to).map(|from| {
@@ -223,13 +226,13 @@ pub fn fuse(chain: &Chain, workers: &Workers) -> Cut {
     timed(chain, workers, blocks)
 }
 
-/// Every layer a block of its own.
+/// Returns the cut in which every layer is its own block.
 #[must_use]
 pub fn each(chain: &Chain, workers: &Workers) -> Cut {
     timed(chain, workers, (0..chain.len()).map(|at| at..at + 1).collect())
 }
 
-/// Seconds of the first worker by itself.
+/// Returns the time of the first worker without the others, in seconds.
 #[must_use]
 pub fn alone(chain: &Chain, workers: &Workers) -> f64 {
     let all = 0..chain.len();

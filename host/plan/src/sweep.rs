@@ -22,12 +22,12 @@ use toml::{Table, Value};
 use crate::error::{Error, Result};
 use crate::until::Part;
 
-/// Most trials of a sweep.
+/// Maximum number of trials of a sweep.
 pub const MAX_TRIALS: u64 = 100_000;
-/// Most parameters, and most values of one.
+/// Maximum number of parameters, and maximum number of values of one parameter.
 const MAX_PARAMETERS: u64 = 64;
 const MAX_VALUES: u64 = 10_000;
-/// Longest text of a sweep, bytes.
+/// Maximum length of a sweep's text, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// A sweep, as its file has it.
@@ -57,25 +57,25 @@ pub struct Sweep {
     pub parameters: Vec<Parameter>,
 }
 
-/// Successive halving: all choices are trained for a few epochs, the best `1 / eta` of them go on
-/// to `eta` times as many, and so on to the recipe's last epoch (Jamieson and Talwalkar 2016; the
-/// rungs of Li et al. 2017, Hyperband).
+/// Successive halving (Jamieson and Talwalkar 2016; the rungs of Li et al. 2017, Hyperband). All
+/// choices are trained for a few epochs. The best `1 / eta` of them continue to `eta` times as many
+/// epochs, and so on, up to the recipe's last epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Halving {
-    /// Of the choices of a rung, one in so many goes on: 2 to 100.
+    /// Reduction factor of a rung, 2 to 100: one of `eta` choices continues to the next rung.
     #[serde(default = "three")]
     pub eta: u32,
-    /// Epochs of the first rung.
+    /// Number of epochs of the first rung.
     pub epochs: u32,
 }
 
-/// A step of successive halving.
+/// Step of successive halving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rung {
-    /// The epoch that its trials are trained to.
+    /// Epoch that the rung's trials are trained to.
     pub epochs: u32,
-    /// Its choices.
+    /// Number of choices of the rung.
     pub choices: u64,
 }
 

@@ -1,7 +1,7 @@
-//! `run.until`: the metric of a part of the data at which training has come far enough.
+//! `run.until`: the value of a metric, on a part of the split, at which training stops.
 //!
-//! Written `PART[_METRIC]=VALUE`: `test_acc=0.94`, `val=0.8`, `validation_mae=0.3`. Shares are
-//! reached from below, errors from above ([`Metric::goodness`]).
+//! It is written `PART[_METRIC]=VALUE`: `test_acc=0.94`, `val=0.8`, `validation_mae=0.3`. A share
+//! reaches the target from below, an error from above ([`Metric::goodness`]).
 //!
 //! ```
 //! use eciton_plan::{Metric, Until};
@@ -18,10 +18,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::objective::Metric;
 
-/// What is accepted, for messages.
+/// Accepted form, for messages.
 const FORM: &str = "PART[_METRIC]=VALUE, for instance \"test_acc=0.94\" or \"val=0.8\"";
 
-/// Short names of metrics, beside their own.
+/// Short names of metrics, in addition to their full names.
 const SHORT: [(&str, Metric); 8] = [
     ("acc", Metric::Accuracy),
     ("auc", Metric::RocAuc),
@@ -33,19 +33,19 @@ const SHORT: [(&str, Metric); 8] = [
     ("mrr", Metric::MeanReciprocalRank),
 ];
 
-/// A part of the data by which a model is judged.
+/// Part of the split on which a model is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// What the loss sees.
+    /// Vertices that the loss is computed on.
     Train,
-    /// What chooses between models.
+    /// Vertices that models are chosen by.
     Validation,
-    /// What is reported.
+    /// Vertices whose metric is reported at the end.
     Test,
 }
 
 impl Part {
-    /// All, with their names; `val` is a short one.
+    /// All parts, with their names. `val` is a short name.
     const NAMES: [(&'static str, Self); 4] = [
         ("train", Self::Train),
         ("validation", Self::Validation),
@@ -53,7 +53,7 @@ impl Part {
         ("test", Self::Test),
     ];
 
-    /// Its name.
+    /// Returns the part's name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -64,26 +64,27 @@ impl Part {
     }
 }
 
-/// A target of training.
+/// Target at which training stops.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Until {
-    /// Of which part of the data.
+    /// Part of the split that is evaluated.
     pub part: Part,
-    /// By which measure; `None`: the run's own, whichever that is.
+    /// Metric of the target. If `None`, it is the run's metric.
     pub metric: Option<Metric>,
-    /// The value that is far enough: a share of 1, or an error.
+    /// Value at which training stops: a share of 1, or an error.
     pub value: f64,
 }
 
 impl Until {
-    /// Returns whether a value of the run's metric is far enough.
+    /// Returns true if a value of the run's metric reaches the target.
     #[must_use]
     pub fn is_reached(&self, metric: Metric, found: f64) -> bool {
         metric.goodness(found) >= metric.goodness(self.value)
     }
 
-    /// Why the target does not suit a run that is measured so; `None` where it does.
+    /// Returns the reason why the target does not suit a run with this metric. If it does, returns
+    /// `None`.
     #[must_use]
     pub fn unfit(&self, metric: Metric) -> Option<String> {
         let name = metric.name();

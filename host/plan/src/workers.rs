@@ -1,62 +1,68 @@
-//! Workers that dial a run: `[workers]` of a recipe.
+//! Workers that connect to a run: `[workers]` of a recipe.
 
 use serde::{Deserialize, Serialize};
 
-/// Most workers of a run.
+/// Maximum number of workers of a run.
 pub const MAX_WORKERS: u32 = 1024;
 
-/// The holder of weights and of what they are updated from.
+/// Owner of the parameters, which updates them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Owner {
-    /// The host: gradients travel to it, weights from it.
+    /// The host owns all parameters. Workers send it gradients, and it sends them weights.
     #[default]
     Host,
-    /// The workers: each updates the weights of its lanes. The host has a log of them.
+    /// The workers own the parameters. Each updates the weights of its lanes. The host stores
+    /// snapshots of them.
     Worker,
 }
 
 impl Owner {
-    /// All, with their names.
+    /// All owners, with their names.
     pub const ALL: [(&'static str, Self); 2] = [("host", Self::Host), ("worker", Self::Worker)];
 }
 
 /// The workers of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workers {
-    /// Their number.
+    /// Number of workers.
     pub count: u32,
-    /// The address that the run listens at, `HOST:PORT`; `None`: this machine alone, for workers
-    /// that the run starts.
+    /// Address that the run listens at, `HOST:PORT`. If `None`, it listens on this machine alone,
+    /// for workers that the run starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listen: Option<String>,
-    /// The folder that their tokens are written to; `None`: a folder that goes with the run.
+    /// Folder that the workers' tokens are written to. If `None`, it is a folder that is removed
+    /// with the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<String>,
-    /// Milliseconds without a message after which a worker counts as gone.
+    /// Time without a message after which a worker counts as failed, in milliseconds.
     pub silence_ms: u64,
-    /// Seconds without an answer to a task after which a worker is let go, though it gives signs of
-    /// life.
+    /// Time without an answer to a task after which a worker is dropped, although it sends
+    /// heartbeats, in seconds.
     #[serde(default = "answer_s", skip_serializing_if = "is_usual_answer")]
     pub answer_s: u32,
-    /// Seconds for which workers are waited for where too few are there.
+    /// Time for which the run waits for workers while there are too few, in seconds.
     pub wait_s: u32,
-    /// Bytes that a worker which the run starts keeps of weights and rows, at most.
+    /// Cap on the weights and rows that a worker caches, in bytes. It applies to workers that the
+    /// run starts.
     pub keep_bytes: u64,
-    /// A lane's idle worker also does its successor's forward steps.
+    /// True if an idle worker of a lane also computes its successor's forward steps (redundant
+    /// computation).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shadows: bool,
-    /// The holder of weights.
+    /// Owner of the parameters.
     #[serde(default, skip_serializing_if = "is_host")]
     pub owner: Owner,
-    /// Updates between two entries of the log that the host has of what workers own.
+    /// Number of updates between two snapshots that the host stores of the parameters that workers
+    /// own.
     #[serde(default = "log_every", skip_serializing_if = "is_usual")]
     pub log_every: u32,
-    /// So many workers before a parameter's owner have replicas of it, updated alike: by lane, or
-    /// one number for all.
+    /// Number of workers before a parameter's owner that have replicas of the parameter and update
+    /// them alike. It is a list by lane, or one number for all lanes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replicas: Vec<u32>,
-    /// The task at which each worker that the run starts vanishes, to try out losses; 0: none.
+    /// Index of the task at which each worker that the run starts exits, to test failures. If 0,
+    /// the worker does not exit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vanish_at: Vec<u32>,
 }
@@ -65,7 +71,7 @@ fn is_host(owner: &Owner) -> bool {
     *owner == Owner::Host
 }
 
-/// Updates between two entries of the log.
+/// Default number of updates between two snapshots.
 const fn log_every() -> u32 {
     16
 }
@@ -74,7 +80,7 @@ fn is_usual(updates: &u32) -> bool {
     *updates == log_every()
 }
 
-/// Seconds in which a task is answered.
+/// Default time for the answer to a task, in seconds.
 const fn answer_s() -> u32 {
     600
 }
@@ -103,13 +109,13 @@ impl Default for Workers {
 }
 
 impl Workers {
-    /// Returns whether workers hold the weights.
+    /// Returns true if workers own the parameters.
     #[must_use]
     pub fn own(&self) -> bool {
         self.owner == Owner::Worker
     }
 
-    /// Replicas of what a lane's worker owns.
+    /// Returns the number of replicas of the parameters that a lane's worker owns.
     #[must_use]
     pub fn replicas_of(&self, lane: u32) -> u32 {
         let own =

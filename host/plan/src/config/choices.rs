@@ -71,7 +71,7 @@ impl Config {
     /// messages.
     ///
     /// # Errors
-    /// As [`Config::parse`].
+    /// The errors of [`Config::parse`].
     pub fn parse_asked(text: &str, origin: &str) -> Result<Self> {
         let mut config = Self::parse(text, origin)?;
         for section in document::parse(text, origin)?.0 {
@@ -86,7 +86,7 @@ impl Config {
     /// run's `config.toml` ([`super::origins`]).
     ///
     /// # Errors
-    /// As [`Config::to_toml`].
+    /// The errors of [`Config::to_toml`].
     pub fn recall_choices(&mut self, origins: &BTreeMap<String, String>) -> Result<()> {
         let text = self.to_toml()?;
         self.choices.made.extend(settings(&text).filter_map(|(key, line)| {
@@ -96,8 +96,8 @@ impl Config {
         Ok(())
     }
 
-    /// Makes a setting unless its key was asked for or the other settings exclude it. Returns
-    /// whether it was made.
+    /// Makes a setting unless its key was asked for or the other settings exclude it. Returns true
+    /// if the setting was made.
     ///
     /// # Errors
     /// A key or a value that does not exist.

@@ -1,4 +1,4 @@
-//! The configuration as a recipe that explains itself: a comment above each setting.
+//! The configuration as a recipe that has a comment above each setting.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,16 @@ use super::Config;
 use crate::error::Result;
 use crate::keys;
 
-/// The widest line of comments.
+/// Maximum width of a comment line, in characters.
 const WIDTH: usize = 100;
 
 impl Config {
-    /// [`Config::to_toml`] with the meaning of each setting above it, and where it is from: what `from` says of a key,
-    /// else `default` where the value is the default's, else `set`.
+    /// Writes [`Config::to_toml`] with a comment above each setting: its meaning and its origin.
+    /// The origin is the result of `from` for the key. If `from` returns `None`, the origin is
+    /// `default` if the value is the default, else `set`.
     ///
     /// # Errors
-    /// As [`Config::to_toml`].
+    /// The errors of [`Config::to_toml`].
     pub fn to_commented_toml(&self, from: &dyn Fn(&str) -> Option<String>) -> Result<String> {
         let meanings: BTreeMap<String, &str> =
             keys::keys().into_iter().map(|info| (info.key, info.meaning)).collect();
@@ -38,8 +39,8 @@ impl Config {
     }
 }
 
-/// The origin of each setting, as the comments of a text of [`Config::to_commented_toml`] say: a run that goes on says
-/// what it said when it began.
+/// Returns the origin of each setting, read from the comments that [`Config::to_commented_toml`]
+/// wrote. A resumed run reports the origins that it recorded at its start.
 #[must_use]
 pub fn origins(text: &str) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
@@ -61,7 +62,8 @@ pub fn origins(text: &str) -> BTreeMap<String, String> {
     found
 }
 
-/// Keys with their sections, and the lines that they stand in; of plain sections alone.
+/// Returns keys with their sections, and the line of each. Only keys of plain sections are
+/// returned.
 pub(super) fn settings(text: &str) -> impl Iterator<Item = (String, &str)> {
     let mut section = String::new();
     text.lines().filter_map(move |line| {
@@ -75,7 +77,7 @@ pub(super) fn settings(text: &str) -> impl Iterator<Item = (String, &str)> {
     })
 }
 
-/// Words as lines of comments.
+/// Appends words as comment lines.
 fn comment(text: &mut String, words: &str) {
     let mut line = String::from("#");
     for word in words.split_whitespace() {

@@ -8,7 +8,7 @@ use crate::pipeline::{Mode, WeightVersions};
 use crate::workers::Workers;
 
 impl Config {
-    /// Whether lanes go with the rest.
+    /// Checks that the lane settings agree with the other sections.
     pub(super) fn check_lanes(&self) -> Result<()> {
         self.lanes.check()?;
         let count = self.lanes.lanes.count;
@@ -50,12 +50,12 @@ impl Config {
         }
     }
 
-    /// Returns whether the host has all that it needs to compute a lane's task again.
+    /// Returns true if the host has everything that it needs to recompute a lane's task.
     fn audits_lanes(&self) -> bool {
         !self.workers.own() && self.pipeline.weights() == WeightVersions::Latest
     }
 
-    /// Whether there are workers, where they are to do the work.
+    /// Checks the worker settings, if the executor runs tasks on workers.
     pub(super) fn check_workers(&self) -> Result<()> {
         let together = |key, found: String, other, other_found: &str, remedy| {
             Err(Error::Together { key, found, other, other_found: other_found.to_owned(), remedy })
@@ -94,10 +94,10 @@ impl Config {
         }
     }
 
-    /// Returns whether the workers of lanes have the sums of gradients until the update. If the
-    /// host has the parameters, rounds must not overlap: a failed worker's sums are computed again
-    /// from the round's rows. Only in rounds that an audit draws, they go to the host, which
-    /// compares them.
+    /// Returns true if the workers of lanes hold the sums of gradients until the update. If the
+    /// host has the parameters, rounds must not overlap, because a failed worker's sums are
+    /// recomputed from the round's rows. Only in rounds that an audit draws are the sums sent to
+    /// the host, which compares them.
     #[must_use]
     pub fn sums_stay(&self) -> bool {
         let one_version = self.pipeline.gradient_versions() == 1;
@@ -106,19 +106,19 @@ impl Config {
 
     /// Returns the lanes whose rows are stored for as many micro-batches as are in flight. There
     /// are none if lanes are workers: after a failure a lane may exceed its cap, and steps may be
-    /// done again from the rows of the update ([`Config::sums_stay`]).
+    /// repeated from the rows of the update ([`Config::sums_stay`]).
     #[must_use]
     pub fn ring_lanes(&self) -> Lanes {
         if self.has_worker_lanes() { Lanes::default() } else { self.lanes.lanes }
     }
 
-    /// Returns whether lanes are workers.
+    /// Returns true if lanes are workers.
     #[must_use]
     pub fn has_worker_lanes(&self) -> bool {
         self.executor.kind.has_workers() && self.lanes.lanes.count > 0
     }
 
-    /// Whether what workers own goes with the rest.
+    /// Checks that the settings of workers that own parameters agree with the other sections.
     fn check_owned(&self) -> Result<()> {
         let together = |other, other_found: &str, remedy| {
             let (key, found) = ("workers.owner", "\"worker\"".to_owned());

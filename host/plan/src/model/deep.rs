@@ -1,23 +1,23 @@
-//! Layers of deep networks: what each row, image or sequence goes through without a graph.
+//! Layers of deep networks, which compute rows, images or sequences without a graph.
 //!
-//! Rows stay flat. An image is a row of `height * width * channels` values, channels last; a
-//! sequence is a group of consecutive rows, one a token.
+//! Rows stay flat. An image is a row of `height * width * channels` values, channels last. A
+//! sequence is a group of consecutive rows, one for each token.
 
 use super::{Activation, Norm};
 use serde::{Deserialize, Serialize};
 
-/// Widest row that a layer makes whose width follows from its input.
+/// Maximum width of a row in a layer whose width follows from its input.
 pub const MAX_ROW: u32 = 1 << 24;
-/// Most entries of an embedding.
+/// Maximum number of entries of an embedding.
 pub const MAX_ENTRIES: u32 = 1 << 24;
 
-/// What a layer reads.
+/// Input of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
     /// The data set's features.
     Features,
-    /// The output of an earlier layer, by its place in the list.
+    /// The output of an earlier layer, by its index in the list.
     Layer(u32),
 }
 
@@ -26,7 +26,7 @@ pub enum Source {
 pub struct Image(pub u32, pub u32, pub u32);
 
 impl Image {
-    /// Values of its row; `None` past [`MAX_ROW`].
+    /// Returns the number of values of the image's row. If it exceeds [`MAX_ROW`], returns `None`.
     #[must_use]
     pub fn values(self) -> Option<u32> {
         let Self(height, width, channels) = self;
@@ -41,64 +41,65 @@ impl std::fmt::Display for Image {
     }
 }
 
-/// Places of a window along an extent; `None` where it does not fit once.
+/// Returns the number of positions of a window along an extent. If the window does not fit once,
+/// returns `None`.
 pub(crate) fn places(extent: u32, reach: u32, stride: u32, padding: u32) -> Option<u32> {
     let room = extent.checked_add(padding.checked_mul(2)?)?.checked_sub(reach)?;
     Some(room.checked_div(stride)? + 1)
 }
 
-/// Rows of a table, by the number that stands in a row.
+/// Lookup of table rows. The input is the index of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Embedding {
-    /// Rows of the table: numbers are from 0 to one less.
+    /// Number of rows of the table. Indices are from 0 to `entries` - 1.
     pub entries: u32,
-    /// True if a trained row of each place in the group is added.
+    /// True if a trained row of the position in the group is added.
     pub positions: bool,
 }
 
-/// Attention of the rows of a group to each other (Vaswani et al. 2017, section 3.2).
+/// Attention between the rows of a group (Vaswani et al. 2017, section 3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SelfAttention {
-    /// Heads, a divisor of the width.
+    /// Number of heads, a divisor of the width.
     pub heads: u32,
-    /// True if a row sees only itself and rows before it.
+    /// True if a row attends only to itself and to earlier rows.
     pub causal: bool,
 }
 
-/// A block of a transformer, norms first (Xiong et al. 2020): `y = x + attention(norm(x))`, then
-/// `y + W2 act(W1 norm(y) + b1) + b2`.
+/// A block of a transformer with norms first (Xiong et al. 2020): `y = x + attention(norm(x))`,
+/// then `y + W2 act(W1 norm(y) + b1) + b2`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transformer {
-    /// Its attention.
+    /// Attention of the block.
     #[serde(flatten)]
     pub attention: SelfAttention,
-    /// Columns between its two last products.
+    /// Number of columns between the block's last two products.
     pub hidden: u32,
-    /// What brings rows to one scale before each half.
+    /// Normalisation of the rows before each half of the block.
     pub before: Norm,
-    /// What stands between its two last products.
+    /// Activation between the block's last two products.
     pub between: Activation,
 }
 
 /// A convolution of images (LeCun et al. 1989).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conv2d {
-    /// What it reads.
+    /// Shape of the input image.
     pub image: Image,
-    /// Channels of its result.
+    /// Number of channels of the result.
     pub channels: u32,
-    /// Height and width of its kernel.
+    /// Height and width of the convolution kernel.
     pub size: u32,
-    /// Pixels from one place of the kernel to the next.
+    /// Pixels between neighbouring positions of the kernel.
     pub stride: u32,
-    /// Zeros around the image, on each side.
+    /// Number of zeros on each side of the image.
     pub padding: u32,
-    /// Pixels from one value of the kernel to the next.
+    /// Pixels between neighbouring values of the kernel.
     pub dilation: u32,
 }
 
 impl Conv2d {
-    /// What it makes; `None` where the kernel does not fit into the image.
+    /// Returns the shape of the result. If the kernel does not fit into the image, returns `None`.
     #[must_use]
     pub fn output(&self) -> Option<Image> {
         let reach = self.size.checked_sub(1)?.checked_mul(self.dilation)?.checked_add(1)?;
@@ -107,21 +108,21 @@ impl Conv2d {
     }
 }
 
-/// The largest or mean value of each window of an image, by channel.
+/// Maximum or mean of each window of an image, for each channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pool2d {
-    /// What it reads.
+    /// Shape of the input image.
     pub image: Image,
     /// Height and width of the window.
     pub window: u32,
-    /// Pixels from one window to the next.
+    /// Pixels between neighbouring windows.
     pub stride: u32,
-    /// What it makes of a window.
+    /// Reduction of a window to one value.
     pub by: PoolBy,
 }
 
 impl Pool2d {
-    /// What it makes; `None` where the window does not fit into the image.
+    /// Returns the shape of the result. If the window does not fit into the image, returns `None`.
     #[must_use]
     pub fn output(&self) -> Option<Image> {
         let along = |extent| places(extent, self.window, self.stride, 0);
@@ -129,22 +130,22 @@ impl Pool2d {
     }
 }
 
-/// What a pooling makes of a window.
+/// Reduction of a pooling window to one value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PoolBy {
-    /// The largest value.
+    /// Maximum of the window.
     #[default]
     Max,
-    /// The mean.
+    /// Mean of the window.
     Mean,
 }
 
 impl PoolBy {
-    /// All, with their names.
+    /// All reductions, with their names.
     pub const ALL: [(&'static str, Self); 2] = [("max", Self::Max), ("mean", Self::Mean)];
 
-    /// Its name in recipes, and in the kernel's attribute.
+    /// Returns the reduction's name in recipes and in the kernel's attribute.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -154,12 +155,12 @@ impl PoolBy {
     }
 }
 
-/// Consecutive columns of its input.
+/// Consecutive columns of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slice {
-    /// The first, from 0.
+    /// Index of the first column, from 0.
     pub start: u32,
-    /// How many.
+    /// Number of columns.
     pub count: u32,
 }
 

@@ -1,41 +1,41 @@
-//! First weights as a user writes them: of a model, of a layer, of a parameter by its name.
+//! Initial weights in settings: for a model, for a layer, or for a parameter by its name.
 
 use crate::signature::Initialiser;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// First values of some parameters.
+/// Initial values of some parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct First {
-    /// How they are drawn.
+    /// Distribution of the values.
     pub kind: FirstKind,
-    /// Standard deviation, bound, gain or value, as the kind has it.
+    /// Standard deviation, bound, gain or value, as [`FirstKind`] defines.
     pub size: f64,
-    /// True if values of the last product before each sum of a block and its input are divided by
-    /// the root of the number of these sums (Radford et al. 2019, section 2.3).
+    /// True if the values of the last product before each residual sum are divided by the root of
+    /// the number of these sums (Radford et al. 2019, section 2.3).
     pub by_depth: bool,
 }
 
-/// How first values are drawn.
+/// Distribution of initial values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FirstKind {
-    /// Normally, about 0, with the standard deviation `std` (0.02: Radford et al. 2018, section
+    /// Normal with mean 0 and the standard deviation `std` (0.02: Radford et al. 2018, section
     /// 4.1).
     Normal,
-    /// Uniformly in +-`bound`.
+    /// Uniform in +-`bound`.
     Uniform,
-    /// Rows or columns, whichever are fewer, at right angles and `gain` long (Saxe, McClelland and
+    /// Orthogonal rows or columns, whichever are fewer, of length `gain` (Saxe, McClelland and
     /// Ganguli 2014).
     Orthogonal,
-    /// All 0.
+    /// All values are 0.
     Zeros,
-    /// All `value`.
+    /// All values are `value`.
     Constant,
 }
 
 impl FirstKind {
-    /// All, with their names.
+    /// All distributions, with their names.
     pub const ALL: [(&'static str, Self); 5] = [
         ("normal", Self::Normal),
         ("uniform", Self::Uniform),
@@ -44,7 +44,8 @@ impl FirstKind {
         ("constant", Self::Constant),
     ];
 
-    /// The key of its size, and what that is where nobody says; `None` where it must be said.
+    /// Returns the key of the distribution's size, and the default size. The default is `None` if
+    /// the key is required.
     pub(crate) const fn size(self) -> Option<(&'static str, Option<f64>)> {
         match self {
             Self::Normal => Some(("std", Some(0.02))),
@@ -57,7 +58,7 @@ impl FirstKind {
 }
 
 impl First {
-    /// What draws them, `factor` times as large.
+    /// Returns the initialiser of the values, with the size multiplied by `factor`.
     pub(crate) fn initialiser(&self, factor: f64) -> Initialiser {
         let size = (self.size * factor) as f32;
         match self.kind {
@@ -70,17 +71,17 @@ impl First {
     }
 }
 
-/// First values of a model or of a layer.
+/// Initial values of a model or of a layer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(into = "Written", try_from = "Written")]
 pub struct Init {
-    /// Of all parameters of two extents and more.
+    /// Values of all parameters that have at least two extents.
     pub all: Option<First>,
-    /// By a parameter's name, with or without `layers.N.` before it.
+    /// Values of single parameters, by name, with or without the prefix `layers.N.`.
     pub parameters: BTreeMap<String, First>,
 }
 
-/// The same as it is written.
+/// Serialised form of [`Init`] and of [`First`].
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Written {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -151,12 +152,13 @@ impl TryFrom<Written> for Init {
 }
 
 impl Init {
-    /// Returns whether nothing is said.
+    /// Returns true if no initial values are given.
     pub(crate) fn is_empty(&self) -> bool {
         self.all.is_none() && self.parameters.is_empty()
     }
 
-    /// What is said of a parameter by its name: whole, and within its layer.
+    /// Returns the initial values that are given for a parameter. Its whole name takes precedence
+    /// over its name within the layer.
     pub(crate) fn named(&self, (whole, within): (&str, &str)) -> Option<First> {
         self.parameters.get(whole).or_else(|| self.parameters.get(within)).copied()
     }

@@ -1,4 +1,4 @@
-//! From what a user writes to a model for one data set.
+//! Resolution of a model's settings to a model for one data set.
 
 mod deep;
 
@@ -12,15 +12,15 @@ use crate::keys;
 use crate::objective::{Loss, TaskType};
 use crate::signature::Attribute;
 
-/// K of an `appnp` layer that does not say (Gasteiger et al. 2019, section 4).
+/// Default K of an `appnp` layer (Gasteiger et al. 2019, section 4).
 const APPNP_HOPS: u32 = 10;
-/// Its a.
+/// Default a of an `appnp` layer.
 const APPNP_ALPHA: f64 = 0.1;
-/// K of an `sgc` layer that does not say (Wu et al. 2019, section 5).
+/// Default K of an `sgc` layer (Wu et al. 2019, section 5).
 const SGC_HOPS: u32 = 2;
-/// H of a `gat` or `gatv2` layer that does not say, but of the last (Velickovic et al. 2018, section 3.3).
+/// Default H of a `gat` or `gatv2` layer, except the last (Velickovic et al. 2018, section 3.3).
 const GAT_HEADS: u32 = 8;
-/// The slope of its scores (section 2.1).
+/// Default slope of the scores of a graph attention (section 2.1).
 const GAT_SLOPE: f64 = 0.2;
 /// Graph attentions.
 const ATTENTIONS: &[&str] = &["gat", "gatv2"];
@@ -31,16 +31,17 @@ const UNRESOLVED: Attention =
     Attention { heads: 1, features: 1, average: false, slope: GAT_SLOPE, dropout: 0.0 };
 
 impl Model {
-    /// The model for data with so many features, and with so many classes, labels or numbers; for links with so
-    /// many columns of an embedding.
+    /// Returns the model for data with the given number of features, and of classes, labels or
+    /// numbers. In link prediction, `classes` is the number of columns of an embedding.
     ///
     /// # Errors
-    /// [`Error::Data`] without features or with fewer than two classes, [`Error::Objective`] for a loss that
-    /// the task does not take, [`Error::ClassesOnly`] for what only a loss over classes has,
-    /// [`Error::Model`] for a layer
-    /// that does not fit (unknown kind, width out of range, an attribute that its kind has not, a last
-    /// layer whose width is not the number of classes or which has an activation), [`Error::TooMany`]
-    /// past [`MAX_LAYERS`].
+    /// [`Error::Data`] without features or with fewer than two classes. [`Error::Objective`] for a
+    /// loss that the task does not accept. [`Error::ClassesOnly`] for a setting that only a loss
+    /// over classes has. [`Error::TooMany`] for more than [`MAX_LAYERS`] layers. [`Error::Model`]
+    /// for a layer that does not fit:
+    ///
+    /// - an unknown kind, a width out of range, or an attribute that its kind does not have;
+    /// - a last layer whose width is not the number of classes, or which has an activation.
     pub fn resolve(settings: &ModelSettings, features: u32, classes: u32, task: TaskType) -> Result<Self> {
         let data = |found: String, allowed| Err(Error::Data { found, allowed });
         if features == 0 || features > i32::MAX as u32 {
@@ -105,10 +106,11 @@ impl Model {
         Ok(model)
     }
 
-    /// Checks what the model asks of edges against a data set whose edges have so many features.
+    /// Checks that a data set whose edges have `columns` features has all edge features that the
+    /// model reads.
     ///
     /// # Errors
-    /// [`Error::EdgeColumns`] where there are none, or no such column.
+    /// [`Error::EdgeColumns`] if the edges have no features, or no such column.
     pub fn check_edges(&self, columns: u32) -> Result<()> {
         let asks = self.layers.iter().any(|layer| layer.edge_features);
         let asked = match (self.edge_weights, asks) {
@@ -120,9 +122,10 @@ impl Model {
     }
 }
 
-/// Layers without weights that are as wide as each of their inputs: where one makes scores, its inputs do.
+/// Layers without weights that are as wide as each of their inputs. If one of them computes scores,
+/// its inputs are scores too.
 const PASSED: &[&str] = &["appnp", "readout", "sum"];
-/// What may follow a readout: layers that see neither neighbours nor other rows.
+/// Layers that may come after a readout, because they read neither neighbours nor other rows.
 const OF_ROWS: &[&str] = &[
     "linear",
     "readout",
@@ -136,10 +139,10 @@ const OF_ROWS: &[&str] = &[
     "normalise",
     "activate",
 ];
-/// Layers whose kernels can be told what is known of edges.
+/// Layers whose kernels can read edge features.
 const KNOW_EDGES: &[&str] = &["gatv2", LayerSettings::OWN_ON_EDGES];
 
-/// Names in words.
+/// Joins names to an enumeration in words.
 fn all_of(kinds: &[&str]) -> String {
     match kinds {
         [before @ .., one, last] if !before.is_empty() => format!("{}, {one} and {last}", before.join(", ")),
@@ -147,7 +150,8 @@ fn all_of(kinds: &[&str]) -> String {
     }
 }
 
-/// What a layer reads, as [`Model::sources`] of it will say.
+/// Returns the inputs of a layer, as [`Model::sources`] returns them once the layer is in the
+/// model.
 fn reads(model: &Model, layer: &LayerSettings, inputs: Option<&Vec<Source>>) -> Vec<Source> {
     // At most `MAX_LAYERS`.
     let before = 0..model.layers.len() as u32;
@@ -158,7 +162,8 @@ fn reads(model: &Model, layer: &LayerSettings, inputs: Option<&Vec<Source>>) -> 
     }
 }
 
-/// Checks losses beside the last layer's: compared are the same rows with the same targets.
+/// Checks the losses of layers other than the last. They must compare the same rows with the same
+/// targets as the last layer's.
 fn check_losses(model: &Model) -> Result<()> {
     let last = model.layers.len().saturating_sub(1);
     for (at, layer) in model.layers.iter().enumerate() {
@@ -176,8 +181,9 @@ fn check_losses(model: &Model) -> Result<()> {
     Ok(())
 }
 
-/// Which layers' rows are scores, or become them without weights: the last, those that have a loss of
-/// their own, and what passes on to them.
+/// Returns for each layer whether its rows are scores, or become scores through layers without
+/// weights. They are those of the last layer, of layers with their own loss, and of the inputs that
+/// [`PASSED`] layers pass on.
 fn scores(listed: &[LayerSettings], wired: &[Option<Vec<Source>>]) -> Vec<bool> {
     let mut scores: Vec<bool> = listed.iter().map(|layer| layer.loss_weight.is_some()).collect();
     if let Some(last) = scores.last_mut() {
@@ -201,7 +207,7 @@ fn scores(listed: &[LayerSettings], wired: &[Option<Vec<Source>>]) -> Vec<bool> 
     scores
 }
 
-/// A key that some kinds have, whether it is given, and which kinds.
+/// Key that only some kinds have, whether it is given, and the kinds.
 type OwnKey = (&'static str, bool, &'static [&'static str]);
 
 fn own_keys(own: &KindSettings) -> [OwnKey; 10] {
@@ -219,7 +225,7 @@ fn own_keys(own: &KindSettings) -> [OwnKey; 10] {
     ]
 }
 
-/// The layers one by one.
+/// Returns the list of layers, expanded if the settings give only their number.
 fn listed(settings: &ModelSettings, classes: u32) -> Result<Vec<LayerSettings>> {
     let too_many = |found: u64| {
         let (what, most) = ("layers of a model (at least 1)", u64::from(MAX_LAYERS));
@@ -279,17 +285,18 @@ fn listed(settings: &ModelSettings, classes: u32) -> Result<Vec<LayerSettings>> 
     Ok(layers)
 }
 
-/// A layer on its way.
+/// A layer that is being resolved.
 struct Resolving<'a> {
     settings: &'a ModelSettings,
     layer: &'a LayerSettings,
-    /// The layers before it.
+    /// Layers before this one.
     model: &'a Model,
-    /// Given where its rows are scores, or become them without weights.
+    /// Number of classes, if the layer's rows are scores or become scores through layers without
+    /// weights.
     classes: Option<u32>,
-    /// What it reads.
+    /// Inputs of the layer.
     sources: Vec<Source>,
-    /// The layer whose weight is its own.
+    /// Index of the layer whose weight this layer shares.
     tied: Option<usize>,
 }
 

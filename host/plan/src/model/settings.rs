@@ -1,4 +1,4 @@
-//! What a user writes of a model.
+//! Settings of a model, as a user writes them.
 
 use super::{Activation, Aggregator, FirstWeights, Image, Init, Jumping, Norm, On, PoolBy, Readout, SetKeys};
 use crate::class_weights::ClassWeights;
@@ -13,57 +13,61 @@ use std::collections::BTreeMap;
 /// The `[model]` section of a recipe, or a model file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelSettings {
-    /// A model file to read in place of the keys below; the caller reads it
+    /// Model file to read in place of the keys below. The caller reads it
     /// ([`ModelSettings::parse`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// What `layers = N` means.
+    /// Kind of the layers that `layers = N` creates.
     #[serde(default)]
     pub kind: ModelKind,
-    /// Width of every layer but the last, unless the layer says.
+    /// Width of every layer except the last, unless the layer specifies its own.
     pub hidden: u32,
-    /// The activation of every layer but the last, unless the layer says; `None`: the usual one of
-    /// the layer's kind ([`ModelKind::activation`]).
+    /// Activation of every layer except the last, unless the layer specifies its own. If `None`, it
+    /// is the usual one of the layer's kind ([`ModelKind::activation`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activation: Option<Activation>,
-    /// The slope of every `leaky-relu`, unless the layer says; `None`:
+    /// Slope of every `leaky-relu`, unless the layer specifies its own. If `None`, it is
     /// [`LEAKY_SLOPE`](super::LEAKY_SLOPE).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activation_slope: Option<f64>,
-    /// Dropout on the input of every layer with weights, unless the layer says: 0 <= dropout < 1.
+    /// Dropout of the input of every layer with weights, unless the layer specifies its own: 0 <=
+    /// dropout < 1.
     pub dropout: f64,
-    /// True if layers add a bias, unless the layer says.
+    /// True if layers add a bias, unless the layer specifies it.
     pub bias: bool,
-    /// What brings the rows of every layer but the last to one scale, unless the layer says.
+    /// Normalisation of the rows of every layer except the last, unless the layer specifies its
+    /// own.
     #[serde(default, skip_serializing_if = "is_default")]
     pub norm: Norm,
-    /// True if layers that are as wide as their input add it, but the last, unless the layer says.
+    /// True if every layer except the last adds its input, where the widths are equal, unless the
+    /// layer specifies it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub residual: bool,
-    /// How weights start.
+    /// Distribution of the initial weights.
     #[serde(default, skip_serializing_if = "is_default")]
     pub first_weights: FirstWeights,
-    /// First values, where not as `first_weights` says, unless the layer says.
+    /// Initial values that replace those of `first_weights`, unless the layer specifies its own.
     #[serde(default, skip_serializing_if = "Init::is_empty")]
     pub init: Init,
-    /// What training makes small; `None`: what is usual for the data's task.
+    /// Loss that training minimises. If `None`, it is the usual one for the data's task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<Loss>,
-    /// What the rows of each class count in the loss; `None`: all the same.
+    /// Weights of the classes' rows in the loss. If `None`, all rows have the same weight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class_weights: Option<ClassWeights>,
-    /// The exponent gamma of the focal loss (Lin et al. 2017, equation 4); 0: the cross-entropy
-    /// itself.
+    /// Exponent gamma of the focal loss (Lin et al. 2017, equation 4). If 0, the loss is the
+    /// cross-entropy.
     #[serde(default, skip_serializing_if = "is_default")]
     pub focal: f64,
-    /// The column of the edges' features that is their weight in layers that gather; `None`: each
-    /// counts 1.
+    /// Column of the edge features that is the edges' weight in layers that gather. If `None`, each
+    /// edge has the weight 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edge_weights: Option<EdgeColumn>,
-    /// With `layers = N`: N hidden layers, whose outputs a last `linear` layer reads.
+    /// Combination of the outputs of N hidden layers that a final `linear` layer reads, with
+    /// `layers = N`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jumping: Option<Jumping>,
-    /// Of the layers that have them, unless the layer says.
+    /// Settings of certain kinds of layers, unless the layer specifies its own.
     #[serde(flatten)]
     pub own: KindSettings,
     /// Keys that were set one by one, for messages.
@@ -108,7 +112,7 @@ impl ModelSettings {
     /// Reads a model file. `origin` is its name, for messages.
     ///
     /// # Errors
-    /// As [`crate::Config::parse`].
+    /// The errors of [`crate::Config::parse`].
     pub fn parse(text: &str, origin: &str) -> Result<Self> {
         let mut settings = Self::default();
         let fields = document::parse(text, origin)?;
@@ -116,8 +120,8 @@ impl ModelSettings {
         Ok(settings)
     }
 
-    /// Gives each `leaky-relu` the slope 0.2, as run folders of format 1 have it: they have no key
-    /// for the slope. Other models stay as they are.
+    /// Gives each `leaky-relu` the slope 0.2 of run folders of format 1, which have no key for the
+    /// slope. Other models do not change.
     pub fn set_slope_of_format_1(&mut self) {
         let leaky = |activation: Option<Activation>| matches!(activation, Some(Activation::LeakyRelu(_)));
         if leaky(self.activation) {
@@ -130,8 +134,8 @@ impl ModelSettings {
         }
     }
 
-    /// The paths of the components that its layers name, as written; twice where two layers name
-    /// one.
+    /// Returns the paths of the components that the layers name, as written. A path is repeated if
+    /// several layers name it.
     pub fn own_kernels(&self) -> impl Iterator<Item = &str> {
         let layers = match &self.layers {
             Layers::List(layers) => &layers[..],
@@ -140,7 +144,8 @@ impl ModelSettings {
         layers.iter().map(|layer| &layer.kernel[..]).filter(|kernel| LayerSettings::is_path(kernel))
     }
 
-    /// The same, to be changed by who knows where they are relative to.
+    /// Returns the paths of the components that the layers name, mutably, so that the caller can
+    /// resolve relative paths.
     pub fn own_kernels_mut(&mut self) -> impl Iterator<Item = &mut String> {
         let layers = match &mut self.layers {
             Layers::List(layers) => &mut layers[..],
@@ -150,21 +155,21 @@ impl ModelSettings {
     }
 }
 
-/// A column of the edges' features.
+/// Column of the edge features.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum EdgeColumn {
-    /// Its number, from 0.
+    /// Number of the column, from 0.
     Number(u32),
-    /// Its name, which the data set knows.
+    /// Name of the column, which the data set defines.
     Name(String),
 }
 
 impl EdgeColumn {
-    /// The number of the column, of the names that a data set has.
+    /// Returns the number of the column. `names` are the names of the data set's columns.
     ///
     /// # Errors
-    /// [`Error::EdgeColumn`] for a name that no column has, or two have.
+    /// [`Error::EdgeColumn`] for a name that no column has, or that several columns have.
     pub fn number(&self, names: &[String]) -> Result<u32> {
         match self {
             Self::Number(number) => Ok(*number),
@@ -186,7 +191,7 @@ impl EdgeColumn {
     }
 }
 
-/// The models that need no list of layers.
+/// Kinds of models that need no list of layers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ModelKind {
@@ -197,7 +202,7 @@ pub enum ModelKind {
     Sage,
     /// `gin` layers.
     Gin,
-    /// One `sgc` layer, of as many hops.
+    /// One `sgc` layer, with `layers` as its default number of hops.
     Sgc,
     /// `gat` layers.
     Gat,
@@ -210,7 +215,7 @@ pub enum ModelKind {
 }
 
 impl ModelKind {
-    /// All, with their names.
+    /// All kinds, with their names.
     pub const ALL: [(&'static str, Self); 8] = [
         ("gcn", Self::Gcn),
         ("sage", Self::Sage),
@@ -222,13 +227,13 @@ impl ModelKind {
         ("mlp", Self::Mlp),
     ];
 
-    /// Its name in recipes.
+    /// Returns the kind's name in recipes.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::ALL.into_iter().find_map(|(name, kind)| (kind == self).then_some(name)).unwrap_or_default()
     }
 
-    /// The activation of its layers where nothing is said: ELU in attention (Velickovic et al.
+    /// Returns the default activation of the kind's layers: ELU for attention (Velickovic et al.
     /// 2018), else ReLU.
     #[must_use]
     pub const fn activation(self) -> Activation {
@@ -238,7 +243,7 @@ impl ModelKind {
         }
     }
 
-    /// The kernel of its layers.
+    /// Returns the kernel of the kind's layers.
     pub(super) const fn layer(self) -> &'static str {
         match self {
             Self::Gcn => "gcn",
@@ -256,163 +261,171 @@ impl ModelKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Layers {
-    /// So many layers of the model's kind, 1 to 256.
+    /// Number of layers of the model's kind, 1 to 256.
     Count(u32),
-    /// Each by itself.
+    /// List of layers.
     List(Vec<LayerSettings>),
 }
 
-/// A layer as written: what is `None` comes from the model.
+/// A layer as written. Most settings that are `None` are taken from the model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LayerSettings {
     /// The layer's kind: one of [`LayerSettings::KERNELS`] or [`LayerSettings::BUILT_IN`], or the
     /// path of a component ([`LayerSettings::is_path`]).
     pub kernel: String,
-    /// Width of its output.
+    /// Width of the layer's output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub width: Option<u32>,
-    /// What follows it.
+    /// Activation of the layer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activation: Option<Activation>,
-    /// Its slope, where that is `leaky-relu`.
+    /// Slope of the activation, if it is `leaky-relu`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activation_slope: Option<f64>,
-    /// Dropout on its input.
+    /// Dropout of the layer's input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropout: Option<f64>,
-    /// Whether it adds a bias.
+    /// True if the layer adds a bias.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bias: Option<bool>,
-    /// What brings its rows to one scale.
+    /// Normalisation of the layer's rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub norm: Option<Norm>,
-    /// Whether it adds its input.
+    /// True if the layer adds its input to its output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub residual: Option<bool>,
-    /// Whether it reads all layers before it, and how (`linear`).
+    /// Combination of the outputs of all earlier layers (`linear`). If `None`, the layer reads one
+    /// input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jumping: Option<Jumping>,
-    /// Whether its result is the mean of the heads (`gat`, `gatv2`); `None`: in the last layer.
+    /// True if the result is the mean of the heads (`gat`, `gatv2`). If `None`, it is the mean in
+    /// the last layer only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub average: Option<bool>,
-    /// What its kind has beside.
+    /// Settings of the layer's kind.
     #[serde(flatten)]
     pub own: KindSettings,
-    /// What the kernel works on (a kernel of the user's own: rows where nobody says).
+    /// Domain of the user's own kernel. If `None`, it is rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<On>,
-    /// Whether each vertex counts among its own neighbours (such a kernel on edges: true).
+    /// True if each vertex is one of its own neighbours, for the user's own kernel on edges. If
+    /// `None`, it is true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub self_loops: Option<bool>,
-    /// What the kernel is opened with (a kernel of the user's own).
+    /// Attributes that the user's own kernel is opened with.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, Value>,
-    /// What later layers call it in their `inputs`.
+    /// Name by which later layers refer to this layer in their `inputs`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Names of the layers that it reads; `None`: the layer before, the features of the first.
+    /// Names of the layers that this layer reads. If `None`, it reads the previous layer; the first
+    /// layer reads the features.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Vec<String>>,
-    /// The name of the layer whose weight is its own as well.
+    /// Name of the layer whose weight this layer shares.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weights_of: Option<String>,
-    /// What its rows count in the loss, as scores beside the last layer's; `None`: no part of it.
+    /// Weight of this layer's rows in the loss, as scores in addition to the last layer's. If
+    /// `None`, they are not part of the loss.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_weight: Option<f64>,
-    /// First values; empty: the model's.
+    /// Initial values. If empty, they are the model's.
     #[serde(default, skip_serializing_if = "Init::is_empty")]
     pub init: Init,
-    /// What only layers of deep networks have.
+    /// Settings that only layers of deep networks have.
     #[serde(flatten)]
     pub deep: DeepSettings,
 }
 
-/// What only layers of deep networks have.
+/// Settings that only layers of deep networks have. Defaults are given in parentheses.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DeepSettings {
-    /// Rows of the table (`embedding`: the number of classes).
+    /// Number of rows of the table (`embedding`: the number of classes).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entries: Option<u32>,
-    /// Whether places in a sequence have rows of their own (`embedding`: false).
+    /// True if positions in a sequence have trained rows (`embedding`: false).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub positions: Option<bool>,
-    /// Whether a row sees none after it (`self-attention`, `transformer`: false).
+    /// True if a row attends to no later row (`self-attention`, `transformer`: false).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub causal: Option<bool>,
-    /// Columns between the two last products (`transformer`: four times its width).
+    /// Number of columns between the last two products (`transformer`: four times its width).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hidden: Option<u32>,
-    /// Height, width and channels of the input (`conv2d`, `pool2d`: those of what it reads).
+    /// Height, width and channels of the input (`conv2d`, `pool2d`: those of the layer that it
+    /// reads).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<Image>,
-    /// Channels of the result (`conv2d`: the model's `hidden`).
+    /// Number of channels of the result (`conv2d`: the model's `hidden`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channels: Option<u32>,
-    /// Height and width of the kernel (`conv2d`: 3).
+    /// Height and width of the convolution kernel (`conv2d`: 3).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel_size: Option<u32>,
-    /// Pixels from one place to the next (`conv2d`: 1, `pool2d`: the window).
+    /// Pixels between neighbouring positions of the window (`conv2d`: 1, `pool2d`: the window).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stride: Option<u32>,
-    /// Zeros on each side of the image (`conv2d`: 0).
+    /// Number of zeros on each side of the image (`conv2d`: 0).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub padding: Option<u32>,
-    /// Pixels from one value of the kernel to the next (`conv2d`: 1).
+    /// Pixels between neighbouring values of the kernel (`conv2d`: 1).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dilation: Option<u32>,
     /// Height and width of the window (`pool2d`: 2).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<u32>,
-    /// What is made of a window (`pool2d`: the largest value).
+    /// Reduction of a window to one value (`pool2d`: the maximum).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<PoolBy>,
-    /// The first column (`slice`: 0).
+    /// Index of the first column (`slice`: 0).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<u32>,
-    /// How many columns (`slice`).
+    /// Number of columns (`slice`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u32>,
 }
 
-/// What only some kinds of layers have, said of the model or of a layer.
+/// Settings that only some kinds of layers have, given for the model or for a layer. Defaults are
+/// given in parentheses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct KindSettings {
-    /// Steps of a propagation (`sgc`: 2 where nobody says, `appnp`: 10).
+    /// Number of steps of a propagation (`sgc`: 2, `appnp`: 10).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hops: Option<u32>,
-    /// The teleport probability (`appnp`: 0.1).
+    /// Teleport probability (`appnp`: 0.1).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alpha: Option<f64>,
-    /// The vertex's own weight, less 1 (`gin`: 0).
+    /// Weight of the vertex's own row, minus 1 (`gin`: 0).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epsilon: Option<f64>,
-    /// Whether that is trained (`gin`: false).
+    /// True if `epsilon` is trained (`gin`: false).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub train_epsilon: Option<bool>,
-    /// What is made of in-neighbours' rows (`sage`: their mean).
+    /// Aggregation of the in-neighbours' rows (`sage`: their mean).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aggregator: Option<Aggregator>,
-    /// Heads of an attention (8; of `gat` and `gatv2` 1 in the last layer, unless that says).
+    /// Number of heads of an attention (8; for `gat` and `gatv2`, 1 in the last layer unless that
+    /// layer specifies it).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heads: Option<u32>,
-    /// Dropout of the weights of edges (`gat`, `gatv2`: as the layer's dropout).
+    /// Dropout of the edges' attention weights (`gat`, `gatv2`: the layer's dropout).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attention_dropout: Option<f64>,
-    /// What a negative score is multiplied by (`gat`, `gatv2`: 0.2).
+    /// Factor of a negative score (`gat`, `gatv2`: 0.2).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub negative_slope: Option<f64>,
-    /// Whether its kernel is told what is known of edges (`gatv2`, kernels of the user's own on
-    /// edges: false).
+    /// True if the kernel reads edge features (`gatv2`, and the user's own kernels on edges:
+    /// false).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edge_features: Option<bool>,
-    /// What stands for a graph (`readout`: the mean of its vertices' rows). Said of a model of so
-    /// many layers, a `readout` and a `linear` layer follow them.
+    /// Pooling of the rows of a graph's vertices (`readout`: their mean). If it is given for a
+    /// model with `layers = N`, a `readout` and a `linear` layer follow the N layers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub readout: Option<Readout>,
 }
 
 impl KindSettings {
-    /// These, and the model's where nothing is said.
+    /// Returns these settings, with the model's for those that are `None`.
     pub(super) fn or(self, model: Self) -> Self {
         Self {
             hops: self.hops.or(model.hops),
@@ -430,7 +443,7 @@ impl KindSettings {
 }
 
 impl LayerSettings {
-    /// The layers there are.
+    /// All kinds of layers, except kernels of the user's own and [`Self::BUILT_IN`].
     pub const KERNELS: [&'static str; 20] = [
         "gcn",
         "sage",
@@ -454,43 +467,43 @@ impl LayerSettings {
         "activate",
     ];
 
-    /// Kernels of the user's own on edges, in lists of kinds.
+    /// Name of the user's own kernels on edges, in lists of kinds.
     pub(super) const OWN_ON_EDGES: &str = "kernels of your own on edges";
 
-    /// What a kernel may be besides, in refusals.
+    /// Other form of a kernel's name, for error messages.
     pub(crate) const OR_PATH: &str = "or the path of a component, with a `/` or ending in `.wasm`";
 
-    /// Returns whether a layer's kernel is the path of a component: it contains `/` or ends with
+    /// Returns true if a layer's kernel is the path of a component: it contains `/` or ends with
     /// `.wasm`.
     #[must_use]
     pub fn is_path(kernel: &str) -> bool {
         kernel.contains('/') || kernel.ends_with(".wasm")
     }
 
-    /// Built-in kernels that are layers by their own name, with `attributes` as the kernel has
-    /// them.
+    /// Built-in kernels that are layers under their own names. Their settings are in `attributes`,
+    /// as for the user's own kernels.
     pub const BUILT_IN: [&'static str; 3] = ["binary", "ipa", "spiking"];
 
-    /// Returns whether a layer hands its rows to a kernel as they are, and takes what comes: a
+    /// Returns true if a layer passes its rows unchanged to a kernel and uses the result: a
     /// component's path, or one of [`Self::BUILT_IN`].
     #[must_use]
     pub fn is_own(kernel: &str) -> bool {
         Self::is_path(kernel) || Self::BUILT_IN.contains(&kernel)
     }
 
-    /// Returns whether it has a key that only some kinds have.
+    /// Returns true if the layer is of one of `kinds`, the kinds that have a certain key.
     pub(super) fn has(&self, kinds: &[&str]) -> bool {
         let along_edges = Self::is_path(&self.kernel) && self.on == Some(On::Edges);
         kinds.contains(&&self.kernel[..]) || along_edges && kinds.contains(&Self::OWN_ON_EDGES)
     }
 
-    /// A layer that leaves everything to the model.
+    /// Returns a layer that takes all settings from the model.
     #[must_use]
     pub fn of(kernel: &str) -> Self {
         Self { kernel: kernel.to_owned(), ..Self::default() }
     }
 
-    /// A `gcn` layer that leaves everything to the model.
+    /// Returns a `gcn` layer that takes all settings from the model.
     #[must_use]
     pub fn gcn() -> Self {
         Self::of("gcn")

@@ -1,17 +1,18 @@
-//! Which layer reads which: names turned into places, each before its readers.
+//! Inputs of layers: resolves names to indices, and checks that each layer comes before its
+//! readers.
 
 use super::deep::Source;
 use super::settings::LayerSettings;
 
-/// What the data set's features are called in `inputs`.
+/// Name of the data set's features in `inputs`.
 pub(crate) const FEATURES: &str = "features";
-/// Longest name of a layer, in characters.
+/// Maximum number of characters of a layer's name.
 const MAX_NAME: usize = 64;
 
-/// What is wrong with one layer's name or inputs.
+/// Fault in one layer's name or inputs.
 #[derive(Debug)]
 pub(crate) struct Refusal {
-    /// Its place in the list.
+    /// Index of the layer in the list.
     pub(crate) layer: usize,
     pub(crate) attribute: &'static str,
     pub(crate) found: String,
@@ -23,7 +24,7 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= MAX_NAME && name.chars().all(fits)
 }
 
-/// The place of the layer of a name, which stands before another.
+/// Returns the index of the layer with a name, which must come before layer `reader`.
 pub(crate) fn earlier(
     layers: &[LayerSettings],
     reader: usize,
@@ -60,7 +61,7 @@ pub(crate) fn earlier(
     }
 }
 
-/// For each layer what it reads where it says so.
+/// Returns the inputs of each layer whose settings list them.
 pub(crate) fn sources(layers: &[LayerSettings]) -> Result<Vec<Option<Vec<Source>>>, Refusal> {
     for (at, layer) in layers.iter().enumerate() {
         let Some(name) = &layer.name else { continue };
@@ -95,7 +96,7 @@ pub(crate) fn sources(layers: &[LayerSettings]) -> Result<Vec<Option<Vec<Source>
     Ok(all)
 }
 
-/// Every layer but the last must be read by a later one, or have a loss of its own.
+/// Checks that every layer except the last is read by a later one, or has its own loss.
 fn check_read(layers: &[LayerSettings], all: &[Option<Vec<Source>>]) -> Result<(), Refusal> {
     let mut read = vec![false; layers.len()];
     for (at, (layer, sources)) in layers.iter().zip(all).enumerate() {

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::Round;
 
-/// How the learning rate goes on after its warm-up.
+/// Learning-rate schedule after the warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "schedule", rename_all = "lowercase")]
 pub enum Schedule {

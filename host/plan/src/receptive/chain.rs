@@ -1,4 +1,4 @@
-//! A chain of convolutions and poolings: which rows need which, and what they cost.
+//! A chain of convolutions and poolings: the rows that its rows depend on, and their cost.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// What it reads.
+    /// Returns the shape of the input image.
     #[must_use]
     pub fn image(&self) -> Image {
         match self {
@@ -136,13 +136,13 @@ impl Chain {
         self.images[at]
     }
 
-    /// That image's rows.
+    /// Returns the number of rows of the image before layer `at`.
     #[must_use]
     pub fn rows(&self, at: usize) -> u32 {
         self.images[at].0
     }
 
-    /// Bytes of one of its rows, f32.
+    /// Returns the bytes of one row of the image before layer `at`, in f32.
     #[must_use]
     pub fn row_bytes(&self, at: usize) -> u64 {
         let Image(_, width, channels) = self.images[at];

@@ -23,16 +23,16 @@ pub struct Strips {
     pub halo_bytes: u64,
 }
 
-/// The convolutions and poolings of a model that may be split, and their places.
+/// Convolutions and poolings of a model that can be split, and their positions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Splittable {
-    /// The layers, from 0.
+    /// Indices of the layers, from 0.
     pub layers: Range<usize>,
-    /// What they do.
+    /// The chain that the layers form.
     pub chain: Chain,
 }
 
-/// The step that a layer is, if its rows may be split.
+/// Returns the step of a layer, if its rows can be split.
 fn step(model: &Model, layer: usize) -> Option<Step> {
     let found = model.layers.get(layer)?;
     let plain = found.norm == Norm::None && !found.residual && found.loss_weight.is_none();

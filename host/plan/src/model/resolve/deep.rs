@@ -94,7 +94,7 @@ impl Resolving<'_> {
         self.sources.contains(&Source::Features)
     }
 
-    /// What a source is called, for messages.
+    /// Returns the name of a source, for messages.
     fn called(&self, source: Source) -> String {
         let Source::Layer(place) = source else { return "the features".to_owned() };
         let name = self.model.layers.get(place as usize).and_then(|layer| layer.name.as_ref());
@@ -107,7 +107,8 @@ impl Resolving<'_> {
         self.sources.iter().map(one).collect::<Vec<_>>().join(", ")
     }
 
-    /// Whether it reads as many layers as its kind does, of widths that fit each other.
+    /// Checks that the layer has the number of inputs that its kind reads, and that their widths
+    /// fit each other.
     pub(super) fn check_sources(&self) -> Result<()> {
         let (kernel, count) = (&self.layer.kernel[..], self.sources.len());
         let said = if self.layer.inputs.is_some() { count.to_string() } else { "left out".to_owned() };
@@ -137,7 +138,7 @@ impl Resolving<'_> {
         Ok(())
     }
 
-    /// Whether its rows are of graphs: all of its inputs' are.
+    /// Returns true if the layer's rows are of graphs, because those of all of its inputs are.
     pub(super) fn behind_readout(&self) -> Result<bool> {
         let of_graphs = |source: &Source| match source {
             Source::Features => false,
@@ -405,14 +406,14 @@ impl Resolving<'_> {
     }
 }
 
-/// What a weight is to its layer.
+/// Role of a weight in its layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Weight {
-    /// Rows that are looked up.
+    /// Table whose rows are looked up.
     Table,
-    /// What rows are multiplied by.
+    /// Matrix that rows are multiplied by.
     Product,
-    /// What images are.
+    /// Kernel that images are convolved with.
     Convolution,
 }
 

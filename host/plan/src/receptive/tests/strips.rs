@@ -89,7 +89,7 @@ fn convolved(step: &Step, origin: usize, x: &[f64]) -> Vec<f64> {
     out
 }
 
-/// What the last layer before the `linear` one makes of an image.
+/// Returns the output that the last layer before the `linear` one computes from an image.
 fn made(model: &Model, origins: &[Option<usize>], image: &[f64]) -> Vec<f64> {
     let mut values: Vec<Vec<f64>> = Vec::new();
     for (at, origin) in origins.iter().enumerate().take(model.layers.len() - 1) {
