@@ -5,7 +5,7 @@
 //! therefore pass to a later slot only if all stages that touch the earlier one have ended *before
 //! its writer can begin*.
 //!
-//! The dependencies of a stage S determine the stages that precede it ([`Before`]). A writer of
+//! The dependencies of a stage S determine the stages that precede it (`Before`). A writer of
 //! rows that S reads on its own interval precedes S on that interval. A writer of rows that S
 //! gathers precedes S on every interval. The predecessors of these writers precede S as well.
 //! Memory passes to a later slot under two conditions. The writer and the own-interval readers of

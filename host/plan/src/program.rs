@@ -430,8 +430,9 @@ impl Program {
     /// Builds the training program of a model. `signature` opens the model's kernels.
     ///
     /// # Errors
-    /// [`Error::Signature`] if `signature` fails, [`Error::SignatureMismatch`] for a kernel whose
-    /// signature does not fit the model, [`Error::Data`] if the model was made for other data.
+    /// [`Signature`](crate::Error::Signature) if `signature` fails,
+    /// [`SignatureMismatch`](crate::Error::SignatureMismatch) for a kernel whose signature does not
+    /// fit the model, [`Data`](crate::Error::Data) if the model was made for other data.
     pub fn build<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
         model: &Model,
         shape: DataShape,
