@@ -55,8 +55,8 @@ pub struct Halved<'a> {
 /// is called for the trials that did not continue.
 ///
 /// # Errors
-/// The errors of `train`. [`Undefined`](crate::Error::Undefined), before the first epoch if the labels show it. A
-/// record that cannot be read or written.
+/// The errors of `train`. [`Undefined`](crate::Error::Undefined), before the first epoch if the
+/// labels show it. A record that cannot be read or written.
 pub fn halve(
     Halved { trials, configs, rungs, by }: Halved<'_>,
     folder: &Path,
