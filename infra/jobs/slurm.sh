@@ -12,7 +12,7 @@ set -euo pipefail
 export AWS_REGION=${AWS_REGION:-us-east-1}
 status=0
 eciton job --store s3://BUCKET/PREFIX jobs/SWEEPID.list || status=$?
-# With code 75 the store or the network failed, and another attempt may succeed (docs/SWEEPS.md).
+# With code 75 the store or the network failed, and another attempt may succeed (docs/how-to/sweep-settings.md).
 if [ "$status" -eq 75 ] && [ "${SLURM_RESTART_COUNT:-0}" -lt 3 ]; then
   scontrol requeue "${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"
 fi

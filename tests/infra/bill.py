@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The worked bill of docs/DEPLOY.md, from infra/cloud.toml. Prints its two tables; test_bill.py compares them with the guide's.
+"""The worked bill of docs/how-to/deploy-to-aws.md, from infra/cloud.toml. Prints its two tables; test_bill.py compares them with the guide's.
 
 A GCN of two layers on a graph of Reddit's size, every tensor task on functions, rows in f32, nothing kept warm but kernels, and 200 Mbit/s
 for each function: the plain case, which warm features and bf16 rows make cheaper. Once with every frame by S3, and once with every frame

@@ -10,10 +10,10 @@ import bill  # noqa: E402
 
 class Bill(unittest.TestCase):
     def test_the_guide_has_them(self):
-        guide = (bill.ROOT / "docs/DEPLOY.md").read_text()
+        guide = (bill.ROOT / "docs/how-to/deploy-to-aws.md").read_text()
         prices = bill.prices()
         for transport in bill.INTERVALS:
-            self.assertIn(bill.table(transport, prices), guide, "run tests/infra/bill.py and put its tables into docs/DEPLOY.md")
+            self.assertIn(bill.table(transport, prices), guide, "run tests/infra/bill.py and put its tables into docs/how-to/deploy-to-aws.md")
         self.assertIn(prices["date"], guide)
 
     def test_the_programs_bill_is_compared_with_these(self):
@@ -21,7 +21,7 @@ class Bill(unittest.TestCase):
         self.assertEqual(kept, bill.compared(bill.prices()), "run tests/infra/bill.py --json > tests/infra/bill.json")
 
     def test_another_price_is_another_table(self):
-        guide = (bill.ROOT / "docs/DEPLOY.md").read_text()
+        guide = (bill.ROOT / "docs/how-to/deploy-to-aws.md").read_text()
         for transport, price in (("s3", "to_internet_gb"), ("payload", "to_internet_gb"), ("payload", "between_zones_gb")):
             prices = bill.prices()
             prices["transfer"][price] *= 2

@@ -10,7 +10,7 @@ import yaml
 
 JOBS = pathlib.Path(__file__).parents[2] / "infra/jobs"
 COMMAND = ["eciton", "job", "--store", "s3://BUCKET/PREFIX", "jobs/SWEEPID.list"]
-# Exit codes that mean a failure, as docs/SWEEPS.md lists them.
+# Exit codes that mean a failure, as docs/how-to/sweep-settings.md lists them.
 FINAL, AGAIN = [1, 2], "75"
 
 

@@ -1,6 +1,6 @@
 """Generated inputs, read by Eciton and by pandas, SciPy and scikit-learn: the meaning of every number is the same.
 
-`ECITON_CAMPAIGN=2000` sets the number of inputs (docs/TESTING.md); without it the short form runs. A failure prints
+`ECITON_CAMPAIGN=2000` sets the number of inputs (docs/contributing/testing.md); without it the short form runs. A failure prints
 the kind and the seed, which alone repeat it: `ECITON_SEED=17`.
 """
 

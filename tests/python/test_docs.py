@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 class Pages(unittest.TestCase):
     def test_pages(self) -> None:
         # The last entry is part of what each block prints, for instance an accuracy.
-        for page, least, expected in (("README.md", 1, "0.7"), ("docs/PYTHON.md", 1, "0.7"), ("docs/PREDICTING.md", 1, "[")):
+        for page, least, expected in (("README.md", 1, "0.7"), ("docs/how-to/use-from-python.md", 1, "0.7"), ("docs/how-to/predict.md", 1, "[")):
             text = (ROOT / page).read_text(encoding="utf-8")
             blocks = [
                 block for block in re.findall(r"^```python\n(.*?)^```", text, re.M | re.S) if "import eciton" in block

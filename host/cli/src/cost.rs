@@ -38,7 +38,7 @@ Each subcommand takes what the command of its name takes, and runs nothing. With
 the recipe, or of the cheapest and of the dearest choice of a sweep, and measures their processor time.
 
 The columns are seconds, dollars, V = 1 / (seconds x dollars) relative to the first row, and T*: functions that answer
-before T* beat every EC2 fleet on demand, of any size, in seconds and dollars (docs/FUNCTIONS.md). An asterisk marks the
+before T* beat every EC2 fleet on demand, of any size, in seconds and dollars (docs/how-to/run-on-functions.md). An asterisk marks the
 best of a column. Prices and times are those of infra/cloud.toml, or of the file that ECITON_CLOUD names.";
 
 /// The job whose cost is asked for.

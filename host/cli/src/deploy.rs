@@ -14,7 +14,7 @@ use crate::text::{bytes, counted};
 /// `eciton deploy`
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Nothing is asked of AWS with --dry-run or --build-only. docs/DEPLOY.md is the guide, with a bill."
+    after_help = "Nothing is asked of AWS with --dry-run or --build-only. docs/how-to/deploy-to-aws.md is the guide, with a bill."
 )]
 pub(crate) struct Arguments {
     /// The stack: also the name that `eciton train --deployment` takes

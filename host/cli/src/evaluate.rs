@@ -50,7 +50,7 @@ impl OtherData {
 /// Option to run the work as a task of a function.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AsTask {
-    /// Place of the work as one task of a function: emulated, or lambda (docs/SWEEPS.md)
+    /// Place of the work as one task of a function: emulated, or lambda (docs/how-to/sweep-settings.md)
     #[arg(long, value_name = "WHERE")]
     as_task: Option<String>,
     /// A setting of the function, with --as-task: a key of [executor] or [emulator]

@@ -40,11 +40,11 @@ pub(crate) struct Arguments {
     /// Score the pairs of vertices in this file, source,target a line, by a run of link prediction
     #[arg(long, value_name = "FILE.csv", conflicts_with_all = ["embeddings", "as_task"])]
     pairs: Option<PathBuf>,
-    /// Cut each image into N strips of rows that threads work on side by side (docs/RECEPTIVE.md); the scores are the same
+    /// Cut each image into N strips of rows that threads work on side by side (docs/explanation/image-strips.md); the scores are the same
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64),
         conflicts_with_all = ["pairs", "as_task"])]
     split: Option<u32>,
-    /// N workers share the tasks, intervals or strips of images: processes of this machine (docs/WORKERS.md)
+    /// N workers share the tasks, intervals or strips of images: processes of this machine (docs/how-to/train-on-workers.md)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024),
         conflicts_with_all = ["pairs", "as_task"])]
     workers: Option<u32>,

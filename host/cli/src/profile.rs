@@ -12,7 +12,7 @@ use crate::{recipe, train};
 const AFTER_HELP: &str = "\
 A batch is trained in 1, 2, 4 and 8 parts in turn, as far as it can have so many. The seconds of each\n\
 stage are fitted as seconds a call plus seconds a row.\n\
-The file is a task profile (docs/SIMULATION.md), by which `eciton plan --measured FILE` cuts a pipeline.\n\n\
+The file is a task profile (docs/explanation/simulation.md), by which `eciton plan --measured FILE` cuts a pipeline.\n\n\
 Examples:  eciton profile digits --layers 6 --batch 512 --epochs 3 --file digits.json\n\
 \x20          eciton plan digits --layers 6 --batch 512 --micro 4 --lanes 3 --measured digits.json";
 

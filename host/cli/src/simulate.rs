@@ -25,7 +25,7 @@ const AFTER_HELP: &str = "\
 Shapes: reddit-small, reddit-large, amazon, friendster: a GCN of two layers on as many hosts of the kind, and as many\n\
 functions, as published. Each option below overrides what a shape says.\n\
 Times follow from a task profile; the built-in one has figures of the design notes and estimates, not your machines'.\n\
-Prices and times come from infra/cloud.toml, or the file that ECITON_CLOUD names. docs/SIMULATION.md says what is modelled and what\n\
+Prices and times come from infra/cloud.toml, or the file that ECITON_CLOUD names. docs/explanation/simulation.md says what is modelled and what\n\
 is left out.\n\n\
 Examples:  eciton simulate --shape reddit-small --functions 0\n\
 \x20          eciton simulate --shape reddit-small --functions auto --placement shared\n\
@@ -83,7 +83,7 @@ pub(crate) struct Arguments {
     /// Random seed
     #[arg(long, value_name = "SEED", default_value_t = 0, help_heading = "Run")]
     seed: u64,
-    /// A task profile (JSON, docs/SIMULATION.md) in place of the built-in one
+    /// A task profile (JSON, docs/explanation/simulation.md) in place of the built-in one
     #[arg(long, value_name = "FILE", help_heading = "Run")]
     profile: Option<PathBuf>,
     /// Every duration is at most this share longer, at random

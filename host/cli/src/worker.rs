@@ -45,7 +45,7 @@ Each worker's:        eciton worker --connect HOST:7070 --token-file worker-0.to
 
 A token is for one place of one run: copy worker-0.token to one machine, worker-1.token to the next.
 At SIGTERM a worker ends its task and goes; the run gives its layers to others.
-docs/WORKERS.md has more.";
+docs/how-to/train-on-workers.md has more.";
 
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let leave = Arc::new(Leave::default());

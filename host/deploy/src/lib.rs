@@ -7,7 +7,7 @@
 //! `aws`; without it they are refused in words, and the rest works.
 //!
 //! The template is `infra/template.yaml`; it is part of the program, so that an installed `eciton`
-//! needs no clone. What it costs and what it may do is said in docs/DEPLOY.md.
+//! needs no clone. What it costs and what it may do is said in docs/how-to/deploy-to-aws.md.
 
 mod account;
 #[cfg(feature = "aws")]

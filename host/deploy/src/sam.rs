@@ -212,7 +212,7 @@ fn hint(tail: &str) -> &'static str {
         ),
         (
             "is not authorized to perform",
-            ": these credentials may not do this; docs/DEPLOY.md lists what deploying needs",
+            ": these credentials may not do this; docs/how-to/deploy-to-aws.md lists what deploying needs",
         ),
         ("make: not found", ": `make` is not installed"),
         ("Could not find make", ": `make` is not installed"),

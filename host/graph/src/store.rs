@@ -1,7 +1,7 @@
 //! Eciton's own format on disk: a folder of plain arrays that are read by mapping them.
 //!
 //! `store.json` names version, extents and each array's file, length and checksum; the arrays are
-//! little-endian numbers without a header (`docs/STORE.md` has the details). [`Writer`] streams a
+//! little-endian numbers without a header (`docs/reference/store-format.md` has the details). [`Writer`] streams a
 //! store, so that it may be larger than memory; [`open`] maps one, features included, after it has
 //! checked every length, checksum and id. A store appears complete or not at all: it is written
 //! under another name and renamed.

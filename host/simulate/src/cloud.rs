@@ -1,6 +1,6 @@
 //! The functions' service: environments that are kept warm, the account's limits, refusals.
 
-/// Properties of the service. Sources: AWS's published limits (listed in `docs/SIMULATION.md`);
+/// Properties of the service. Sources: AWS's published limits (listed in `docs/explanation/simulation.md`);
 /// latencies are estimates in the range of published measurements.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cloud {

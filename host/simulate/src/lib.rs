@@ -6,7 +6,7 @@
 //! throttled, straggle, crash, and lose or double answers as [`Settings`] say; the [`Report`] has times,
 //! [`Prices`](eciton_plan::Prices) in dollars, and V = 1 / (T x C).
 //!
-//! Pure, as the engine is: the same input gives the same report, bit for bit. `docs/SIMULATION.md` says
+//! Pure, as the engine is: the same input gives the same report, bit for bit. `docs/explanation/simulation.md` says
 //! what is modelled, by which formula, from which source, and what is left out.
 
 mod cloud;

@@ -168,7 +168,7 @@ pub enum Error {
     /// Rows as bits, in a model without a layer that reads only signs.
     #[error(
         "executor.rows = \"bits\": layers of {model} read more of rows than signs and scales (kernels {kernels}); say \
-         f32 or bf16, or take layers of kernel `binary` (docs/BINARY.md)"
+         f32 or bf16, or take layers of kernel `binary` (docs/explanation/binary-networks.md)"
     )]
     NoSigns {
         /// The model.

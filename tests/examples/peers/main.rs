@@ -2,7 +2,7 @@
 //! comparable figures: epoch time, peak memory, start to finish, accuracy.
 //!
 //! `cargo run --release -p eciton-tests --example peers -- [OPTIONS] DATA...`, after
-//! `cargo build --release`; `--help` lists the options, `docs/BENCHMARKS.md` says what is compared
+//! `cargo build --release`; `--help` lists the options, `docs/research/benchmarks.md` says what is compared
 //! and why. In each round every contender runs once, in an order that rotates from round to round,
 //! so that a slow spell of the machine meets all of them; figures are medians over rounds.
 //!

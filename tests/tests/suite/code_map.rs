@@ -1,4 +1,4 @@
-//! The code map of docs/ARCHITECTURE.md names the crates that each manifest depends on, and no others.
+//! The code map of docs/explanation/architecture.md names the crates that each manifest depends on, and no others.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 #[test]
 fn the_code_map_is_that_of_the_manifests() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let text = std::fs::read_to_string(root.join("docs/ARCHITECTURE.md")).unwrap();
+    let text = std::fs::read_to_string(root.join("docs/explanation/architecture.md")).unwrap();
     let quoted = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<BTreeSet<_>>();
     let rows = text.lines().filter_map(|line| {
         let cells: Vec<&str> = line.split('|').collect();

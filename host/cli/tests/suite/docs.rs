@@ -1,4 +1,4 @@
-//! Runs the commands of README.md and docs/*.md, so that none of them rots.
+//! Runs the commands of README.md and of the documents in docs/, so that none of them rots.
 //!
 //! * A ```` ```sh ```` block is run, line by line, in a folder that all blocks of one document share.
 //!   Its lines start with `eciton` or `cargo run --release --`, are comments, or are blank.
@@ -141,131 +141,139 @@ fn readme() {
 
 #[test]
 fn data() {
-    assert!(check("docs/DATA.md") >= 4);
+    assert!(check("docs/how-to/prepare-data.md") >= 4);
 }
 
 #[test]
 fn predicting() {
-    assert!(check("docs/PREDICTING.md") >= 2);
+    assert!(check("docs/how-to/predict.md") >= 2);
 }
 
 #[test]
 fn architecture() {
-    check("docs/ARCHITECTURE.md");
+    check("docs/explanation/architecture.md");
 }
 
 #[test]
 fn benchmarks() {
-    check("docs/BENCHMARKS.md");
+    check("docs/research/benchmarks.md");
 }
 
 #[test]
 fn deep() {
-    assert!(check("docs/DEEP.md") >= 8);
+    assert!(check("docs/how-to/deep-networks.md") >= 8);
 }
 
 #[test]
 fn programs() {
-    assert!(check("docs/PROGRAMS.md") >= 6);
+    assert!(check("docs/explanation/networks-from-papers.md") >= 6);
 }
 
 #[test]
 fn lines() {
-    assert!(check("docs/LINES.md") >= 5);
+    assert!(check("docs/explanation/lines-in-images.md") >= 5);
 }
 
 #[test]
 fn receptive() {
-    assert!(check("docs/RECEPTIVE.md") >= 3);
+    assert!(check("docs/explanation/image-strips.md") >= 3);
 }
 
 #[test]
 fn spiking() {
-    assert!(check("docs/SPIKING.md") >= 3);
+    assert!(check("docs/explanation/spiking-networks.md") >= 3);
 }
 
 #[test]
 fn binary() {
-    assert!(check("docs/BINARY.md") >= 2);
+    assert!(check("docs/explanation/binary-networks.md") >= 2);
 }
 
 #[test]
 fn pipelines() {
-    assert!(check("docs/PIPELINES.md") >= 3);
-    assert_eq!(check("docs/WORKERS.md"), 6);
+    assert!(check("docs/explanation/pipeline-schedules.md") >= 3);
+    assert_eq!(check("docs/how-to/train-on-workers.md"), 6);
 }
 
 #[test]
 fn deploy() {
-    check("docs/DEPLOY.md");
+    check("docs/how-to/deploy-to-aws.md");
 }
 
 #[test]
 fn functions() {
-    check("docs/FUNCTIONS.md");
+    check("docs/how-to/run-on-functions.md");
 }
 
 #[test]
 fn generate() {
-    check("docs/GENERATE.md");
+    check("docs/how-to/generate-graphs.md");
 }
 
 #[test]
 fn kernels() {
-    check("docs/KERNELS.md");
+    check("docs/how-to/write-a-kernel.md");
 }
 
 #[test]
 fn models() {
-    check("docs/MODELS.md");
+    check("docs/reference/models.md");
 }
 
 #[test]
 fn pipeline() {
-    check("docs/PIPELINE.md");
+    check("docs/explanation/modes-and-staleness.md");
 }
 
 #[test]
 fn simulation() {
-    check("docs/SIMULATION.md");
+    check("docs/explanation/simulation.md");
 }
 
 #[test]
 fn sweeps() {
-    assert!(check("docs/SWEEPS.md") >= 4);
+    assert!(check("docs/how-to/sweep-settings.md") >= 4);
 }
 
 #[test]
 fn store() {
-    check("docs/STORE.md");
+    check("docs/reference/store-format.md");
 }
 
 #[test]
 fn testing() {
-    check("docs/TESTING.md");
+    check("docs/contributing/testing.md");
 }
 
 #[test]
 fn training() {
-    check("docs/TRAINING.md");
+    check("docs/how-to/train-and-resume.md");
 }
 
 #[test]
 fn watching() {
-    assert!(check("docs/WATCHING.md") >= 11);
+    assert!(check("docs/how-to/monitor-runs.md") >= 11);
 }
 
 #[test]
 fn batches() {
-    check("docs/BATCHES.md");
+    check("docs/how-to/mini-batches.md");
 }
 
 #[test]
 fn every_document_has_a_test() {
     let this = include_str!("docs.rs");
-    for entry in std::fs::read_dir(repository().join("docs")).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        assert!(!name.ends_with(".md") || this.contains(&format!("check(\"docs/{name}\")")), "{name}");
+    let mut folders = vec![repository().join("docs")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|end| end == "md") {
+                let name = path.strip_prefix(repository()).unwrap().to_str().unwrap();
+                assert!(this.contains(&format!("check(\"{name}\")")), "{name}");
+            }
+        }
     }
 }
 
@@ -316,7 +324,7 @@ fn recipes_train() {
 
 #[test]
 fn python_package() {
-    assert!(check("docs/PYTHON.md") >= 1);
+    assert!(check("docs/how-to/use-from-python.md") >= 1);
 }
 
 /// The lines of Python that need no package are those that CI runs on a run folder. Blocks with the package are run by

@@ -32,7 +32,7 @@ where
             "; the credentials are wrong: `aws configure`, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         }
         code if code.starts_with("AccessDenied") => {
-            "; these credentials may not do this: docs/DEPLOY.md lists what deploying needs"
+            "; these credentials may not do this: docs/how-to/deploy-to-aws.md lists what deploying needs"
         }
         _ if message.contains("redentials") => {
             "; no credentials: `aws configure` or `aws sso login`, or set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
