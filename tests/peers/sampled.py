@@ -6,7 +6,7 @@
 A two-layer GCN, dropout 0.5 before the second layer alone. The target is a share of the full graph's test
 accuracy at its best validation accuracy, mean over seeds. Rounds, seconds and operations are of training up
 to the first epoch that reaches it, medians over the seeds that do; evaluations are left out. Dollars are
-core seconds at the price of a core hour (`docs/how-to/run-on-functions.md`). One line a method, in Markdown.
+core seconds at the price of a core hour (`docs/explanation/when-functions-pay.md`). One line a method, in Markdown.
 """
 import argparse, ast, json, math, os, statistics, subprocess, sys, tempfile
 

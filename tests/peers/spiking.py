@@ -5,7 +5,7 @@
 
 Run by a Python that has torch, snntorch, scikit-learn and numpy. Both sides train recipe `digits/spiking` (64-128-10, T = 25,
 batches of 128, Adam 0.001, 30 epochs, first weights of `torch.nn.Linear`) and variants of it. Prints a line a run, then the
-tables of docs/explanation/spiking-networks.md: test accuracy (mean and standard deviation over seeds) and the median time of an epoch, both
+tables of docs/research/accuracy-against-papers.md: test accuracy (mean and standard deviation over seeds) and the median time of an epoch, both
 without evaluation. `--threads` holds for both sides; `--kernel` takes a component in the place of the built-in kernel.
 """
 import argparse

@@ -49,7 +49,7 @@ def main():
         sys.exit(f"{a.run}/predictions.npz: no such file. A sweep on functions fetches it with --predictions "
                  f"only; `eciton predict {a.run} --out {a.run}/predictions.npz` computes it.")
 
-    # README's five lines
+    # The five lines of docs/reference/run-folder.md
     weights = load_file(f"{a.run}/model.safetensors")
     predictions = np.load(f"{a.run}/predictions.npz")
     ids, scores = predictions["ids"], predictions["scores"]

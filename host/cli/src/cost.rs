@@ -38,8 +38,9 @@ Each subcommand takes what the command of its name takes, and runs nothing. With
 the recipe, or of the cheapest and of the dearest choice of a sweep, and measures their processor time.
 
 The columns are seconds, dollars, V = 1 / (seconds x dollars) relative to the first row, and T*: functions that answer
-before T* beat every EC2 fleet on demand, of any size, in seconds and dollars (docs/how-to/run-on-functions.md). An asterisk marks the
-best of a column. Prices and times are those of infra/cloud.toml, or of the file that ECITON_CLOUD names.";
+before T* beat every EC2 fleet on demand, of any size, in seconds and dollars. An asterisk marks the best of a column.
+Prices and times are those of infra/cloud.toml, or of the file that ECITON_CLOUD names.
+docs/explanation/when-functions-pay.md has the derivation.";
 
 /// The job whose cost is asked for.
 #[derive(Debug, clap::Subcommand)]

@@ -14,7 +14,7 @@ const AFTER_HELP: &str = "\
 Systems: dorylus (Thorpe et al. 2021), pipedream-2bw (Narayanan et al. 2021), graphpipe (Jeon et al. 2025),\n\
 bamboo (Thorpe et al. 2023), dpfp (Li et al. 2022).\n\
 Published figures are as recalled. A few figures are fitted on one row, the others are predicted by the simulator of\n\
-`eciton simulate`, errors included. docs/explanation/simulation.md says what is fitted, and why errors are what they are; docs/explanation/image-strips.md has dpfp.\n\
+`eciton simulate`, errors included. docs/research/published-systems.md lists the fitted figures and the causes of the errors.\n\
 Prices and times come from infra/cloud.toml, or the file that ECITON_CLOUD names.\n\n\
 Examples:  eciton reproduce dorylus\n\
 \x20          eciton reproduce dorylus --json";

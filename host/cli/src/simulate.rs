@@ -25,8 +25,8 @@ const AFTER_HELP: &str = "\
 Shapes: reddit-small, reddit-large, amazon, friendster: a GCN of two layers on as many hosts of the kind, and as many\n\
 functions, as published. Each option below overrides what a shape says.\n\
 Times follow from a task profile; the built-in one has figures of the design notes and estimates, not your machines'.\n\
-Prices and times come from infra/cloud.toml, or the file that ECITON_CLOUD names. docs/explanation/simulation.md says what is modelled and what\n\
-is left out.\n\n\
+Prices and times come from infra/cloud.toml, or the file that ECITON_CLOUD names.\n\
+docs/explanation/simulation.md lists what the model has and what it leaves out.\n\n\
 Examples:  eciton simulate --shape reddit-small --functions 0\n\
 \x20          eciton simulate --shape reddit-small --functions auto --placement shared\n\
 \x20          eciton simulate --shape amazon --mode async --staleness 0 --crash 0.01 --straggle 0.02\n\

@@ -1,8 +1,8 @@
 //! The size of a component: what makes compiling one dear, counted before any of it is compiled.
 //!
 //! Compiling takes some 70 µs and 6 kB a function, more for its code, and no clock ends it: a small
-//! file could ask for minutes and gigabytes. [`LIMITS`] lie far above what kernels have; the guide
-//! `docs/how-to/write-a-kernel.md` has figures. Counting reads every instruction once and keeps none
+//! file could ask for minutes and gigabytes. [`LIMITS`] lie far above what kernels have; the page
+//! `docs/reference/contract.md` has figures. Counting reads every instruction once and keeps none
 //! of them.
 
 use wasmparser::{CompositeInnerType, FunctionBody, Operator, Parser, Payload, SubType};
@@ -378,7 +378,7 @@ mod tests {
 
     #[test]
     fn the_manual_has_the_limits() {
-        let manual = include_str!("../../../docs/how-to/write-a-kernel.md");
+        let manual = include_str!("../../../docs/reference/contract.md");
         for (_, limit, _, allowed) in LIMITS {
             let figure = match allowed {
                 bytes if bytes >= 1 << 20 && bytes % (1 << 20) == 0 => format!("{} MiB", bytes >> 20),

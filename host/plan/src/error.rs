@@ -159,7 +159,7 @@ pub enum Error {
     /// Edge features or edge weights that the model asks for and the data set does not have.
     #[error(
         "the model says `{asked}`, and the data set's edges have {}: leave it out, or give the data more \
-         columns for edges (docs/how-to/prepare-data.md says where they are read from)",
+         columns for edges (docs/reference/data-formats.md says where they are read from)",
         features(*columns)
     )]
     EdgeColumns {

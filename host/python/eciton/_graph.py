@@ -183,7 +183,7 @@ def graph(
     `directed`: whether an edge goes one way only. Matrices, `edge_index` and Python graphs are taken as they are,
     frames of edges go both ways. Edges of a node to itself are left out, unless `self_loops` is true (of a store that
     was read from a path: unless it is false). Edges that repeat are added up, and an edge whose only value is a weight
-    of 0 is no edge: docs/how-to/prepare-data.md has the rule. `Graph.report` tells what was found.
+    of 0 is no edge: docs/reference/data-formats.md has the rule. `Graph.report` tells what was found.
 
     Raises ValueError and TypeError, in words, for what does not fit together.
 

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::run_folder::NamedTensor;
 use crate::train::parameters;
 
-/// Operations per second of a product on one thread, from `docs/research/benchmarks.md`.
+/// Operations per second of a product on one thread, from `docs/research/deep-network-speed.md`.
 const THREAD_FLOPS_PER_S: f64 = 7e10;
 /// Bytes per second that a thread copies.
 const COPY_BYTES_PER_S: f64 = 5e9;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub const GROUP: &str = "group";
 
 /// Name of the attribute with the inputs and parameters, separated by spaces, of which a kernel
-/// reads only signs and scales (docs/how-to/write-a-kernel.md).
+/// reads only signs and scales (docs/reference/contract.md).
 pub const SIGNS: &str = "signs";
 
 /// Inputs, outputs and parameters of a layer, for given input extents and attributes.

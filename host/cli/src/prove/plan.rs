@@ -12,7 +12,7 @@ use crate::cost::Book;
 use crate::failure::Failure;
 use crate::{recipe, sweep, train};
 
-/// Choices of W2: 4 x 5 and 10 seeds, 200 trainings (docs/how-to/run-on-functions.md).
+/// Choices of W2: 4 x 5 and 10 seeds, 200 trainings (docs/explanation/when-functions-pay.md).
 const FULL: (u32, &str, &str) = (10, "[0.001, 0.01, 0.05, 0.1]", "[0.2, 0.35, 0.5, 0.6, 0.7]");
 /// Choices of W2 with `--quick`: 8 trainings.
 const QUICK: (u32, &str, &str) = (2, "[0.01, 0.05]", "[0.35, 0.5]");

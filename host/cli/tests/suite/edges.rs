@@ -141,7 +141,7 @@ fn what_cannot_be_is_refused_with_a_remedy() {
     refused(
         folder,
         &["train", "--no-out", "--set", "model.edge_weights=0"],
-        &["edge_weights = 0", "no features", "docs/how-to/prepare-data.md"],
+        &["edge_weights = 0", "no features", "docs/reference/data-formats.md"],
     );
 
     std::fs::write(folder.join("edges.csv"), table(|own| if own { 0.5 } else { f32::NAN })).unwrap();

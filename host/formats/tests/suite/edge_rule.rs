@@ -19,7 +19,7 @@ type Entry = (u32, u32, f32);
 /// Expected rows, by (target, source).
 type Wanted = BTreeMap<(u32, u32), f32>;
 
-/// The rule of docs/how-to/prepare-data.md, written with maps.
+/// The rule of docs/reference/data-formats.md, written with maps.
 fn wanted(entries: &[Entry], symmetric: bool, loops: SelfLoops) -> Wanted {
     let mut sums: BTreeMap<(u32, u32), f64> = BTreeMap::new();
     for &(source, target, weight) in entries {

@@ -3,7 +3,7 @@
 use super::*;
 use std::process::Command;
 
-/// Code from the README for reading a run with NumPy, with additional checks.
+/// Code of docs/reference/run-folder.md for reading a run with NumPy, with additional checks.
 const SCRIPT: &str = r#"
 import hashlib, json, struct, sys
 import numpy as np
