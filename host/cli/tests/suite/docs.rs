@@ -154,7 +154,7 @@ macro_rules! documents {
 }
 
 documents! {
-    readme: "README.md", 8;
+    readme: "README.md", 9;
     index: "docs/index.md", 0;
     testing: "docs/contributing/testing.md", 2;
     architecture: "docs/explanation/architecture.md", 0;
@@ -167,14 +167,14 @@ documents! {
     samplers: "docs/explanation/samplers.md", 2;
     simulation: "docs/explanation/simulation.md", 8;
     when_functions_pay: "docs/explanation/when-functions-pay.md", 1;
-    deep_networks: "docs/how-to/deep-networks.md", 8;
+    deep_networks: "docs/how-to/deep-networks.md", 9;
     deploy_to_aws: "docs/how-to/deploy-to-aws.md", 2;
     generate_graphs: "docs/how-to/generate-graphs.md", 12;
-    install: "docs/how-to/install.md", 2;
+    install: "docs/how-to/install.md", 3;
     mini_batches: "docs/how-to/mini-batches.md", 8;
     monitor_runs: "docs/how-to/monitor-runs.md", 12;
     predict: "docs/how-to/predict.md", 2;
-    prepare_data: "docs/how-to/prepare-data.md", 20;
+    prepare_data: "docs/how-to/prepare-data.md", 26;
     prove_cost_at_aws: "docs/how-to/prove-cost-at-aws.md", 0;
     run_on_functions: "docs/how-to/run-on-functions.md", 7;
     sweep_settings: "docs/how-to/sweep-settings.md", 12;
@@ -182,10 +182,10 @@ documents! {
     train_on_workers: "docs/how-to/train-on-workers.md", 6;
     use_from_python: "docs/how-to/use-from-python.md", 1;
     write_a_kernel: "docs/how-to/write-a-kernel.md", 5;
-    write_a_recipe: "docs/how-to/write-a-recipe.md", 5;
+    write_a_recipe: "docs/how-to/write-a-recipe.md", 16;
     contract: "docs/reference/contract.md", 0;
-    data_formats: "docs/reference/data-formats.md", 5;
-    models: "docs/reference/models.md", 20;
+    data_formats: "docs/reference/data-formats.md", 8;
+    models: "docs/reference/models.md", 21;
     run_folder: "docs/reference/run-folder.md", 0;
     store_format: "docs/reference/store-format.md", 4;
     accuracy_against_papers: "docs/research/accuracy-against-papers.md", 0;
