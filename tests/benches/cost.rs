@@ -12,8 +12,8 @@ use eciton_kernel::{
     Call, Instance, Instances, Kernel, Kind, Labelled, Layer, RowNumbers, Runtime, Settings, Target, Targets,
     VertexCall,
 };
-use eciton_plan::signature::{Attribute, Value};
 use eciton_tensor::{Buffer, Grid, Matrix};
+use eciton_types::signature::{Attribute, Value};
 use harness::{heading, is_listed, seconds, size};
 
 const SEED: u64 = 1;

@@ -14,7 +14,7 @@ mod cloud;
 use std::path::PathBuf;
 
 use cloud::{Cloud, Product};
-use eciton_plan::{Config, Executor, ExecutorKind, RowFormat, Transport};
+use eciton_recipe::{Config, Executor, ExecutorKind, RowFormat, Transport};
 
 fn worker() -> Option<PathBuf> {
     let exe = std::env::current_exe().ok()?;

@@ -17,7 +17,7 @@
 
 use std::fmt::Display;
 
-use eciton_plan::{Config, Pipeline};
+use eciton_recipe::{Config, Pipeline};
 use eciton_train::{EpochReport, Observer, Options, SeedReport};
 
 /// Every seed's epochs.

@@ -7,9 +7,11 @@
 use std::path::{Path, PathBuf};
 
 use eciton_connect::Message;
-use eciton_plan::{Cloud, Config, IntervalId, Profile, Round, SlotId, Sweep, TensorKey, Via};
+use eciton_program::Profile;
+use eciton_recipe::{Cloud, Config, Sweep};
 use eciton_tensor::View;
 use eciton_tensor::frame::{Encoding, Frame, Writer};
+use eciton_types::{IntervalId, Round, SlotId, TensorKey, Via};
 
 /// A kind of input.
 #[derive(Debug)]

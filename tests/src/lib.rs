@@ -9,7 +9,7 @@ pub mod fuzz;
 
 use std::path::{Path, PathBuf};
 
-use eciton_plan::Config;
+use eciton_recipe::Config;
 use eciton_train::{CachePolicy, EpochReport, Observer, Options, Summary};
 
 /// A folder that a variable names; none if it is unset or empty.

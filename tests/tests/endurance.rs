@@ -15,10 +15,10 @@ use eciton_exec::{
     Work, WorkError,
 };
 use eciton_kernel::{Call, Error, Kind, Layer, Limits, RowNumbers, Runtime, Settings, Target, VertexCall};
-use eciton_plan::signature::Value;
-use eciton_plan::{Attempt, Attribute, IntervalId, OperationId, Round, StageId, Task, Version};
 use eciton_tensor::{Buffer, Grid, Matrix};
 use eciton_tests::{Numbers, root, status_kb, test_kernel};
+use eciton_types::signature::Value;
+use eciton_types::{Attempt, Attribute, IntervalId, OperationId, Round, StageId, Task, Version};
 
 const CALLS: u32 = 100_000;
 /// Calls under way at once.

@@ -10,12 +10,14 @@ use std::path::Path;
 use eciton_connect::{Certificate, Hello, Message};
 use eciton_kernel::Finished;
 use eciton_kernel::wire::{Answer, AnswerMeta, Request, VERSION};
-use eciton_plan::{Cloud, Config, ModelSettings, ParameterId, Profile, Sweep, TensorKey, Version};
+use eciton_program::Profile;
+use eciton_recipe::{Cloud, Config, ModelSettings, Sweep};
 use eciton_tensor::frame::{Encoding, Frame, Writer};
 use eciton_tensor::{Matrix, SparseRows, View};
 use eciton_train::run_folder::{self, Run};
 use eciton_train::{Options, Silent, job};
 use eciton_transport::{Carrier, Invocation, Reply};
+use eciton_types::{ParameterId, TensorKey, Version};
 use serde_json::{Value, json};
 
 #[path = "../../host/formats/tests/linear/harness.rs"]

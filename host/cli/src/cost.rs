@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use eciton_exec::{Architecture, Host};
-use eciton_plan::cost::{self, Asked, Functions, Kind, Line, MAX_AGE_DAYS, Row, Table, Verdict};
-use eciton_plan::{Cloud, Config, FunctionCount, Preset, Prices, Processor};
+use eciton_planner::cost::{self, Asked, Functions, Kind, Line, MAX_AGE_DAYS, Row, Table, Verdict};
+use eciton_recipe::{Cloud, Config, FunctionCount, Preset, Prices, Processor};
 use eciton_train::cost::{Forecast, Trials};
 use serde::Serialize;
 

@@ -10,7 +10,7 @@ mod stat;
 use eciton_graph::dataset::Dataset;
 use eciton_graph::stat::{FlagStatistics, GraphStatistics, NumberStatistics, Statistics};
 use eciton_input::text::cut;
-use eciton_plan::{Data, NormaliseFeatures, SelfLoops, TaskType};
+use eciton_recipe::{Data, NormaliseFeatures, SelfLoops, TaskType};
 use eciton_train::task;
 use serde::Serialize;
 use serde_json::{Value, json};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use eciton_deploy::{Choices, Component, Deployed, Facts, Progress, Reserve, Step};
 use eciton_exec::{Architecture, DEFAULT_STACK, Host, Prices};
-use eciton_plan::HostPlace;
+use eciton_recipe::HostPlace;
 use serde_json::json;
 
 use crate::failure::Failure;

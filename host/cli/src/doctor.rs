@@ -131,7 +131,7 @@ fn fault(folder: &Path) -> Option<String> {
 }
 
 fn limits() -> Vec<(&'static str, u64, &'static str)> {
-    let limits: Limits = eciton_train::kernels::limits(&eciton_plan::Config::default());
+    let limits: Limits = eciton_train::kernels::limits(&eciton_recipe::Config::default());
     let ms = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     vec![
         ("guest_memory_bytes", limits.guest_memory_bytes, "bytes"),

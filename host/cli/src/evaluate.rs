@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use eciton_plan::{Config, Data};
+use eciton_recipe::{Config, Data};
 use eciton_train::sweep::evaluate_on_function;
 use eciton_train::{Evaluation, Metrics, Options, Quality};
 use serde::Serialize;

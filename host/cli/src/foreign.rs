@@ -80,7 +80,7 @@ mod tests {
         for setting in set.map(|setting| setting.split(' ').next().unwrap()) {
             // Only the first key of a hint is checked here, without the keys that belong to it.
             let known =
-                eciton_plan::keys().into_iter().any(|info| setting.starts_with(&format!("{}=", info.key)));
+                eciton_recipe::keys().into_iter().any(|info| setting.starts_with(&format!("{}=", info.key)));
             assert!(known, "{setting}");
         }
         let other = Arguments::try_parse_from(["eciton", "train", "--nonsense"]).unwrap_err();

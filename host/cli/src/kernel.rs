@@ -11,7 +11,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use eciton_author::{Build, Clang, Difference, MAX_COMPONENT_BYTES, Toolchain, component_digest};
-use eciton_plan::On;
+use eciton_types::On;
 use serde::Serialize;
 
 use crate::failure::Failure;

@@ -51,7 +51,7 @@ mod worker;
 use std::ffi::OsString;
 
 use clap::Parser as _;
-use eciton_plan::Config;
+use eciton_recipe::Config;
 
 use arguments::{Arguments, Command};
 use failure::Failure;

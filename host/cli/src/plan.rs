@@ -4,7 +4,7 @@ mod drawing;
 
 use std::path::{Path, PathBuf};
 
-use eciton_plan::{HostPlace, Mode, Source, WeightVersions};
+use eciton_recipe::{HostPlace, Mode, Source, WeightVersions};
 use eciton_train::{LanesPlan, LayerFirst, LayerPlan, Options, PipelinePlan, Plan, PlannedPipeline};
 use serde::Serialize;
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use eciton_exec::workers::Traffic;
 use eciton_graph::dataset::VertexIds;
-use eciton_plan::{TaskType, Workers};
+use eciton_recipe::{TaskType, Workers};
 use eciton_train::run_folder::{Arrays, Run, save_predictions};
 use eciton_train::sweep::predict_on_function;
 use eciton_train::{Options, Predictions, Split, WorkersUsed};

@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
 struct Line<'a> {
     event: &'static str,
     #[serde(flatten)]
-    profile: &'a eciton_plan::Profile,
+    profile: &'a eciton_program::Profile,
 }
 
 /// Measures each stage, and prints the figures.

@@ -8,7 +8,7 @@ mod pace;
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
 
-use eciton_plan::{Mode, TaskType};
+use eciton_recipe::{Mode, TaskType};
 use eciton_train::{
     Ask, Chosen, EpochReport, Helpers, Metrics, Observer, PipelineTrial, Progress, Resumed, Said, SeedReport,
     Started, Stop, Tried,

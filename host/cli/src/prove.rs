@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use eciton_deploy::{Choices, LOG_DAYS, Located, MAX_TRAINERS, Reserve, Target};
 use eciton_exec::{Architecture, Host};
-use eciton_plan::{Config, FunctionCount, HostPlace};
+use eciton_recipe::{Config, FunctionCount, HostPlace};
 use eciton_train::Stop;
 
 use crate::cost::Book;
@@ -284,7 +284,7 @@ fn locate(arguments: &Aws, target: &Target) -> Result<String, Failure> {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let region = arguments.region.clone().or_else(|| variable("AWS_REGION"));
         let region = region.or_else(|| variable("AWS_DEFAULT_REGION"));
-        return Ok(region.unwrap_or_else(|| eciton_plan::cloud::DEFAULT_REGION.to_owned()));
+        return Ok(region.unwrap_or_else(|| eciton_recipe::cloud::DEFAULT_REGION.to_owned()));
     }
     tell("asking AWS for the region, and whether the stack exists");
     let Located { region, is_taken } = eciton_deploy::locate(target)?;

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use eciton_plan::{Config, Error, Layers, ModelKind, ModelSettings};
+use eciton_recipe::{Config, Error, Layers, ModelKind, ModelSettings};
 
 use crate::failure::Failure;
 use crate::train::Arguments;
@@ -138,7 +138,7 @@ fn read_model(config: &mut Config) -> Result<(), Failure> {
     let text = read_text(Path::new(&file), "model file")?;
     config.model = ModelSettings::parse(&text, &file)?;
     // A model file has all keys of the model.
-    eciton_plan::keys()
+    eciton_recipe::keys()
         .iter()
         .filter(|info| info.key.starts_with("model."))
         .for_each(|info| config.choices.ask(&info.key));
@@ -369,7 +369,7 @@ mod tests {
         let path = path.to_str().unwrap();
         let config = configured(&["--model", path, "--hidden", "8"]).unwrap();
         assert_eq!((config.model.file, config.model.hidden), (None, 8));
-        assert_eq!(config.model.layers, eciton_plan::Layers::Count(3));
+        assert_eq!(config.model.layers, eciton_recipe::Layers::Count(3));
         let config = configured(&["--hidden", "8", "--set", &format!("model.file={path}")]).unwrap();
         assert_eq!((config.model.file, config.model.hidden), (None, 7));
         let recipe = dir.path().join("r.toml");

@@ -1,6 +1,6 @@
 //! `eciton recipes`: the settings of each model for the usual data sets, from `docs/recipes`.
 
-use eciton_plan::Config;
+use eciton_recipe::Config;
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -173,7 +173,7 @@ fn find(set: &str, model: &str) -> Result<&'static Recipe, Failure> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use eciton_plan::ModelKind;
+    use eciton_recipe::ModelKind;
 
     #[test]
     fn the_binary_carries_every_recipe_and_each_is_what_it_is_called() {

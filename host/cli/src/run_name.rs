@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use eciton_plan::{Config, Layers};
+use eciton_recipe::{Config, Layers};
 use eciton_train::checkpoint::{discard_empty, folder};
 
 use crate::interrupt::unfinished;

@@ -10,7 +10,8 @@ use std::time::Instant;
 use clap::ValueEnum;
 use eciton_engine::Deadlines;
 use eciton_exec::{Architecture, Prices};
-use eciton_plan::{Mode, Pipeline, Profile, WeightVersions};
+use eciton_program::Profile;
+use eciton_recipe::{Mode, Pipeline, WeightVersions};
 use eciton_simulate::{
     Faults, Functions, Hosts, MAX_FUNCTIONS, NAMED, Named, Placement, Report, Settings, Shape, Signal,
     Transport, simulate,
@@ -120,7 +121,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ARCH", default_value = "x86_64", help_heading = "Functions")]
     arch: Architecture,
     /// Times and limits of functions: a preset of infra/cloud.toml
-    #[arg(long, value_name = "NAME", default_value = eciton_plan::cloud::DEFAULT_PRESET, help_heading = "Functions")]
+    #[arg(long, value_name = "NAME", default_value = eciton_recipe::cloud::DEFAULT_PRESET, help_heading = "Functions")]
     preset: String,
     /// Maximum number of concurrent functions of the account; without it, that of --preset
     #[arg(long, value_name = "N", help_heading = "Functions")]
@@ -274,7 +275,7 @@ impl Arguments {
         &self,
         named: &Named,
         prices: &Prices,
-        preset: &eciton_plan::Preset,
+        preset: &eciton_recipe::Preset,
     ) -> Result<(Settings, String), Failure> {
         // Hosts and functions of a shape apply only if the shape itself was asked for.
         let own = self.shape.is_none() && (self.vertices.is_some() || self.edges.is_some());
@@ -350,7 +351,7 @@ fn read_profile(path: Option<&Path>) -> Result<Profile, Failure> {
     let Some(path) = path else { return Ok(Profile::default()) };
     let shown = path.display();
     let failed = |what: String| Failure::Failed(format!("{shown}: {what}"));
-    let most = eciton_plan::profile::MAX_PROFILE_BYTES as u64;
+    let most = eciton_program::profile::MAX_PROFILE_BYTES as u64;
     let text = eciton_input::file::read_text(path, most)
         .map_err(|e| failed(format!("the task profile cannot be read: {e}")))?;
     let profile: Profile =

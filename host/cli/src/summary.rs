@@ -1,6 +1,6 @@
 //! Summary at the end of a run: a block of text, or the last JSON object.
 
-use eciton_plan::Metric;
+use eciton_recipe::Metric;
 use eciton_train::{
     AuditReport, BestEpoch, Bill, Helpers, HelpersUsed, Quality, SeedReport, Summary, Target, WorkersUsed,
 };
@@ -373,7 +373,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use eciton_exec::{Cut, Host};
-    use eciton_plan::HostPlace;
+    use eciton_recipe::HostPlace;
     use eciton_train::Metrics;
 
     fn summary(tests: &[f64]) -> Summary {

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use eciton_exec::bucket::{Address, Bucket};
-use eciton_plan::sweep::{Halving, Rung, Trial};
-use eciton_plan::{Config, Error, Part, Sweep};
+use eciton_recipe::sweep::{Halving, Rung, Trial};
+use eciton_recipe::{Config, Error, Part, Sweep};
 use eciton_train::sweep::{
     Functions, Group, Halved, Jobs, Lot, Missing, Outcome, Row, Spent, choices, csv, groups, halve, picture,
     trial_folder, unranked,

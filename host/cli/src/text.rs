@@ -1,6 +1,6 @@
 //! Figures formatted for people.
 
-use eciton_plan::Metric;
+use eciton_recipe::Metric;
 pub(crate) use eciton_train::figures::{bytes, grouped, seconds};
 
 /// Returns a count and its noun, such as `1 epoch` or `2 epochs`.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use eciton_plan::Config;
+use eciton_recipe::Config;
 use eciton_train::sweep::{Functions, Lot, Outcome};
 use eciton_train::{Error, Observer, Options, Recording, Summary, checkpoint};
 use indicatif::ProgressBar;

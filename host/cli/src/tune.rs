@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use eciton_plan::Config;
+use eciton_recipe::Config;
 use eciton_train::defaults;
 
 use crate::failure::Failure;

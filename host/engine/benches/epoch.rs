@@ -3,7 +3,9 @@
 #![allow(missing_docs, clippy::disallowed_types, clippy::disallowed_methods, clippy::disallowed_macros)]
 
 use eciton_engine::{Action, Deadlines, Engine, Event, Settings};
-use eciton_plan::{Attribute, BackwardNeeds, DataShape, Model, Program, RowsSpec, Signature, Value};
+use eciton_program::{DataShape, Program};
+use eciton_recipe::Model;
+use eciton_types::{Attribute, BackwardNeeds, RowsSpec, Signature, Value};
 use std::time::Instant;
 
 fn signature(kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]) -> Result<Signature, String> {
@@ -16,7 +18,7 @@ fn signature(kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]) -> Res
         inputs: rows(inputs[0][0]),
         outputs: rows(out.unwrap_or(inputs[0][0])),
         backward_needs: BackwardNeeds { inputs: true, outputs: false },
-        loss: (kernel == "head").then_some(eciton_plan::signature::TargetKind::Classes),
+        loss: (kernel == "head").then_some(eciton_types::signature::TargetKind::Classes),
         ..Signature::default()
     })
 }
@@ -58,7 +60,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let model = Model::gcn(layers, 16, 0.5, 1433, 7)?;
         let shape =
             DataShape { rows: 2708, features: 1433, classes: 7, edge_features: 0, graphs: 0, group: 1 };
-        let program = Program::build(&model, shape, eciton_plan::Savings::default(), &signature)?;
+        let program = Program::build(&model, shape, eciton_program::Savings::default(), &signature)?;
         let rounds = if real { rounds / intervals } else { rounds };
         let mut engine = Engine::new(&program, Settings { deadlines, ..Settings::new(intervals, rounds) })?;
         let mut waiting = Vec::with_capacity(1024);

@@ -4,7 +4,7 @@
 //! another attempt completes the step before. So each attempt is counted once, however often it is
 //! reported.
 
-use eciton_plan::{Attempt, Round};
+use eciton_types::{Attempt, Round};
 
 /// Attempts at a step in the current round, and those of an earlier round that are still alive.
 #[derive(Clone, Copy, Debug)]

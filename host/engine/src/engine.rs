@@ -14,9 +14,9 @@ use crate::settings::{
     Deadlines, MAX_APART_INTERVALS, MAX_ATTEMPTS, MAX_DEADLINE_RATIO, MAX_DEADLINE_US, MAX_INTERVALS,
     MAX_STEPS, Settings,
 };
-use eciton_plan::{
-    IntervalId, Location, Mode, Place, Program, Round, Scope, StageId, Step, TaskKey, Version,
-};
+use eciton_program::{Place, Program, Scope};
+use eciton_recipe::Mode;
+use eciton_types::{IntervalId, Location, Round, StageId, Step, TaskKey, Version};
 use readings::Readings;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

@@ -1,6 +1,6 @@
 //! Errors of creating an engine.
 
-use eciton_plan::StageId;
+use eciton_types::StageId;
 
 /// Reason why [`crate::Engine::new`] fails. A retry does not help.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

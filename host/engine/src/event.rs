@@ -1,6 +1,6 @@
 //! Events, which the driver reports to the engine, and actions, which the engine returns.
 
-use eciton_plan::{Location, Round, Task, TaskKey};
+use eciton_types::{Location, Round, Task, TaskKey};
 
 /// A report to the engine. Rows, gradients and losses stay with the driver.
 ///

@@ -4,13 +4,13 @@
 //! them). So real executors and a seeded simulation drive the same code, and a recorded list of
 //! events replays a run.
 //!
-//! An [`Engine`] is created from a [`Program`](eciton_plan::Program) and [`Settings`]. The driver
+//! An [`Engine`] is created from a [`Program`](eciton_program::Program) and [`Settings`]. The driver
 //! sends [`Event::Started`], carries out the actions in any order, and reports the end of each as
 //! an event, until it gets [`Action::Finished`].
 //!
 //! A step is one stage on one interval in one round. It starts when the rows that it reads are
 //! written: those of its own interval, and for a gather those of all intervals. The
-//! [`Pipeline`](eciton_plan::Pipeline) sets how long a step waits for rows of other intervals, how
+//! [`Pipeline`](eciton_recipe::Pipeline) sets how long a step waits for rows of other intervals, how
 //! many rounds intervals may be apart, and which versions of rows and weights a step reads. When
 //! all steps of a round are done, the engine orders the update of the weights and, if one is due,
 //! an evaluation. Then the intervals that waited for them continue.
@@ -21,7 +21,7 @@
 //! # Attempts
 //!
 //! The first attempt at a step is an [`Action::Submit`]. A step of the host
-//! ([`eciton_plan::Place::Host`]) has one attempt: it writes in place, and its failure ends the
+//! ([`eciton_program::Place::Host`]) has one attempt: it writes in place, and its failure ends the
 //! run. Other steps are tasks. A task is a pure function, so that all attempts at it have the same
 //! answer. The engine orders further attempts, up to [`Settings::attempts`]:
 //!
@@ -51,13 +51,15 @@
 //!
 //! ```
 //! use eciton_engine::{Action, Engine, Event, Settings};
-//! use eciton_plan::{DataShape, Model, Program, RowsSpec, Signature, Value};
+//! use eciton_program::{DataShape, Program};
+//! use eciton_recipe::Model;
+//! use eciton_types::{RowsSpec, Signature, Value};
 //!
 //! let model = Model::gcn(2, 16, 0.5, 1433, 7)?;
 //! let shape = DataShape { rows: 2708, features: 1433, classes: 7, edge_features: 0, graphs: 0, group: 1 };
 //! // The signature of each kernel, which `eciton-kernel` reads from components. Here it has as
 //! // many output columns as its attribute states.
-//! let program = Program::build(&model, shape, eciton_plan::Savings::default(), &|kernel, inputs, attributes| {
+//! let program = Program::build(&model, shape, eciton_program::Savings::default(), &|kernel, inputs, attributes| {
 //!     let columns = attributes.iter().find_map(|attribute| match attribute.value {
 //!         Value::Integer(columns) => u32::try_from(columns).ok(),
 //!         _ => None,
@@ -66,7 +68,7 @@
 //!     Ok::<_, String>(Signature {
 //!         inputs: rows(inputs[0][0]),
 //!         outputs: rows(columns.unwrap_or(inputs[0][0])),
-//!         loss: (kernel == "head").then_some(eciton_plan::signature::TargetKind::Classes),
+//!         loss: (kernel == "head").then_some(eciton_types::signature::TargetKind::Classes),
 //!         ..Signature::default()
 //!     })
 //! })?;

@@ -1,6 +1,7 @@
 //! Settings of an engine.
 
-use eciton_plan::{Lanes, Pipeline, Round, Version};
+use eciton_recipe::{Lanes, Pipeline};
+use eciton_types::{Round, Version};
 
 /// Maximum number of intervals.
 pub const MAX_INTERVALS: u32 = 65_536;

@@ -16,9 +16,11 @@ mod world;
 pub(crate) use defects::Planted;
 
 use crate::{Deadlines, Settings};
-use eciton_plan::{
-    Attribute, BackwardNeeds, DataShape, EdgeSignature, Initialiser, Model, ModelSettings, ParameterSpec,
-    Place, Program, Round, RowsSpec, Scope, Signature, StageId, TaskType, Value, Version,
+use eciton_program::{DataShape, Place, Program, Scope};
+use eciton_recipe::{Model, ModelSettings, TaskType};
+use eciton_types::{
+    Attribute, BackwardNeeds, EdgeSignature, Initialiser, ParameterSpec, Round, RowsSpec, Signature, StageId,
+    Value, Version,
 };
 
 /// Returns whether attempts at a stage are tasks, which functions may run.
@@ -74,7 +76,7 @@ fn signature(kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]) -> Res
         outputs: vec![rows(out)],
         kept: edges.iter().map(|_| rows(1)).collect(),
         backward_needs: BackwardNeeds { inputs: true, outputs: false },
-        loss: (kernel == "head").then_some(eciton_plan::signature::TargetKind::Classes),
+        loss: (kernel == "head").then_some(eciton_types::signature::TargetKind::Classes),
         edges,
     })
 }
@@ -82,7 +84,7 @@ fn signature(kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]) -> Res
 fn gcn(layers: u32) -> Program {
     let model = Model::gcn(layers, 16, 0.5, 30, 7).unwrap();
     let shape = DataShape { rows: 100, features: 30, classes: 7, edge_features: 0, graphs: 0, group: 1 };
-    Program::build(&model, shape, eciton_plan::Savings::default(), &signature).unwrap()
+    Program::build(&model, shape, eciton_program::Savings::default(), &signature).unwrap()
 }
 
 /// Layers of an edge kernel: its steps read weights and rows of all intervals; some yield
@@ -93,7 +95,7 @@ fn gatv2(layers: u32, edges: Place) -> Program {
         Model::resolve(&ModelSettings::parse(&text, "m.toml").unwrap(), 30, 7, TaskType::Classification)
             .unwrap();
     let shape = DataShape { rows: 100, features: 30, classes: 7, edge_features: 0, graphs: 0, group: 1 };
-    let mut program = Program::build(&model, shape, eciton_plan::Savings::default(), &signature).unwrap();
+    let mut program = Program::build(&model, shape, eciton_program::Savings::default(), &signature).unwrap();
     program.place_edges(edges);
     program
 }

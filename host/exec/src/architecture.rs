@@ -1,7 +1,7 @@
 //! The processors of functions: as Lambda spells them, and what kernels are compiled for.
 
 use eciton_kernel::artefact::Baseline;
-use eciton_plan::Processor;
+use eciton_recipe::Processor;
 use serde::{Deserialize, Serialize};
 
 use crate::functions::Error;

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use eciton_kernel::Error;
 use eciton_kernel::wire::Answer;
-use eciton_plan::{Location, Round, TaskKey};
+use eciton_types::{Location, Round, TaskKey};
 
 use crate::framed::{Framed, Framing};
 use crate::{Answered, Completion, Executor, LocalPool, Order, Timing, WorkError};
@@ -307,9 +307,9 @@ mod tests {
 
     use eciton_kernel::wire::AnswerMeta;
     use eciton_kernel::{Finished, Limits};
-    use eciton_plan::{Attempt, IntervalId, Round, StageId};
     use eciton_tensor::Buffer;
     use eciton_tensor::frame::{Encoding, Writer};
+    use eciton_types::{Attempt, IntervalId, Round, StageId};
 
     use super::*;
 

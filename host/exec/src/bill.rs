@@ -1,6 +1,6 @@
 //! The bill: what a run used of what is charged for.
 
-use eciton_plan::Moved;
+use eciton_recipe::Moved;
 use serde::{Deserialize, Serialize};
 
 use crate::{Architecture, Host, Prices};
@@ -153,7 +153,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use std::collections::BTreeMap;
 
-    use eciton_plan::HostPlace;
+    use eciton_recipe::HostPlace;
 
     use super::*;
 

@@ -5,8 +5,8 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use eciton_plan::cloud::{DEFAULT_REGION, MAX_CLOUD_BYTES};
-use eciton_plan::{Cloud, Prices};
+use eciton_recipe::cloud::{DEFAULT_REGION, MAX_CLOUD_BYTES};
+use eciton_recipe::{Cloud, Prices};
 
 use crate::functions::{Error, Result};
 
@@ -70,7 +70,7 @@ pub fn prices_in(region: &str) -> Result<Prices> {
 }
 
 fn parse(path: &Path, text: &str) -> Result<Cloud> {
-    let wrong = |e: eciton_plan::Error| Error::Content { path: path.to_owned(), reason: e.to_string() };
+    let wrong = |e: eciton_recipe::Error| Error::Content { path: path.to_owned(), reason: e.to_string() };
     Cloud::parse(text).map_err(wrong)
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use eciton_emulator as emulator;
 use eciton_kernel::artefact::{Baseline, Signer};
-use eciton_plan::{Preset, Processor};
+use eciton_recipe::{Preset, Processor};
 use eciton_tensor::simd;
 use eciton_transport::{Credentials, S3Settings, S3Store};
 
@@ -61,8 +61,8 @@ impl Stand {
     /// Starts functions `eciton-KIND-SIZE` of this program.
     pub(crate) fn start(
         (kind, program): (&str, PathBuf),
-        executor: &eciton_plan::Executor,
-        settings: &eciton_plan::Emulator,
+        executor: &eciton_recipe::Executor,
+        settings: &eciton_recipe::Emulator,
     ) -> Result<Self, Error> {
         // A program such as qemu-aarch64 runs programs of another architecture here.
         let other = settings.architecture.map(|processor| Architecture::from(processor).baseline());
@@ -155,7 +155,7 @@ impl Stand {
 }
 
 /// Returns the preset that `emulator.cloud` names.
-fn preset(settings: &eciton_plan::Emulator) -> Result<Preset, Error> {
+fn preset(settings: &eciton_recipe::Emulator) -> Result<Preset, Error> {
     let cloud = crate::cloud()?;
     let found = cloud.preset(&settings.cloud).cloned();
     found.map_err(|error| Error::Choice(format!("emulator.cloud: {error}")))
@@ -165,8 +165,8 @@ fn preset(settings: &eciton_plan::Emulator) -> Result<Preset, Error> {
 /// `emulator.cold_start_ms` replace those of the preset.
 fn times(
     preset: &Preset,
-    executor: &eciton_plan::Executor,
-    settings: &eciton_plan::Emulator,
+    executor: &eciton_recipe::Executor,
+    settings: &eciton_recipe::Emulator,
     processor: Processor,
 ) -> emulator::Times {
     let ms = |ms: f64| Duration::from_secs_f64(ms / 1e3);
@@ -233,7 +233,7 @@ impl Emulated {
     /// # Errors
     /// No worker program, a port or folder that the system refuses, a kernel that cannot be
     /// compiled for functions.
-    pub fn start(wanted: Wanted, settings: &eciton_plan::Emulator) -> Result<Self, Error> {
+    pub fn start(wanted: Wanted, settings: &eciton_recipe::Emulator) -> Result<Self, Error> {
         let worker = crate::worker::find(settings.worker.as_deref().map(Path::new))?;
         let executor = &wanted.executor;
         let stand = Stand::start(("worker", worker), executor, settings)?;
@@ -312,8 +312,8 @@ mod tests {
 
     /// A stand-in without functions that run; nobody invokes them.
     fn stand() -> Stand {
-        let executor = eciton_plan::Executor::default();
-        Stand::start(("worker", "/bin/true".into()), &executor, &eciton_plan::Emulator::default()).unwrap()
+        let executor = eciton_recipe::Executor::default();
+        Stand::start(("worker", "/bin/true".into()), &executor, &eciton_recipe::Emulator::default()).unwrap()
     }
 
     fn client(stand: &Stand, access_key: &str, secret: &str) -> S3Store {

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use eciton_kernel::wire::{Answer, AnswerMeta, Decoded, Places, Request, Source, encode};
 use eciton_kernel::{Call, Error, Instances, Layer, Limits};
-use eciton_plan::TaskKey;
 use eciton_tensor::frame::{Encoding, Frame};
+use eciton_types::TaskKey;
 
 use crate::Order;
 

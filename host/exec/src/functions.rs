@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use eciton_kernel::{Kernel, Limits};
-use eciton_plan::{Executor, ExecutorKind, FunctionCount, RowFormat};
+use eciton_recipe::{Executor, ExecutorKind, FunctionCount, RowFormat};
 use eciton_tensor::frame::Encoding;
 use eciton_tensor::signs::Planes;
 
@@ -88,7 +88,7 @@ impl Outlook {
     /// Returns the outlook of a run on this number of intervals, or `None` if nothing is charged. A
     /// deployment that does not exist sets no limit.
     #[must_use]
-    pub fn of(executor: &Executor, emulator: &eciton_plan::Emulator, intervals: u32) -> Option<Self> {
+    pub fn of(executor: &Executor, emulator: &eciton_recipe::Emulator, intervals: u32) -> Option<Self> {
         let cut = |most: &Most| Cut::find(executor.functions, intervals, most);
         match executor.kind {
             ExecutorKind::Emulated => {
@@ -109,7 +109,7 @@ impl Outlook {
 }
 
 impl Most {
-    pub(crate) fn of_emulator(emulator: &eciton_plan::Emulator) -> Self {
+    pub(crate) fn of_emulator(emulator: &eciton_recipe::Emulator) -> Self {
         let count = emulator.account_concurrency;
         Self { count, limit: format!("emulator.account_concurrency is {count}") }
     }
@@ -273,7 +273,7 @@ pub fn numeric_class(executor: &Executor) -> Option<String> {
 ///
 /// # Errors
 /// As [`check`]; whatever keeps the functions from starting.
-pub fn start(wanted: Wanted, emulator: &eciton_plan::Emulator) -> Result<Box<dyn crate::Executor>, Error> {
+pub fn start(wanted: Wanted, emulator: &eciton_recipe::Emulator) -> Result<Box<dyn crate::Executor>, Error> {
     check(wanted.executor.kind)?;
     Ok(match wanted.executor.kind {
         #[cfg(feature = "aws")]
@@ -360,7 +360,7 @@ mod tests {
     #[test]
     fn what_is_known_before_a_run_is_told() {
         let mut executor = Executor { functions: FunctionCount::Fixed(9), ..Executor::default() };
-        let emulator = eciton_plan::Emulator { account_concurrency: 4, ..Default::default() };
+        let emulator = eciton_recipe::Emulator { account_concurrency: 4, ..Default::default() };
         assert_eq!(Outlook::of(&executor, &emulator, 2), None, "nothing is charged");
         executor.kind = ExecutorKind::Emulated;
         let outlook = Outlook::of(&executor, &emulator, 2);

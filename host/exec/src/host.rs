@@ -6,7 +6,7 @@
 #[cfg(feature = "aws")]
 mod metadata;
 
-use eciton_plan::HostPlace;
+use eciton_recipe::HostPlace;
 use serde::{Deserialize, Serialize};
 
 /// A place, and how it is known.

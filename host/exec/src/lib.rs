@@ -47,7 +47,7 @@ pub use bill::{Bill, Cost, TimeOrigin};
 pub use clock::Clock;
 pub use cloud::{cloud, cloud_digest, prices};
 pub use deployment::{DEFAULT_STACK, Deployment};
-pub use eciton_plan::Prices;
+pub use eciton_recipe::Prices;
 pub use functions::Cut;
 pub use host::Host;
 pub use invoker::{InvokeError, Invoked, Invoker};
@@ -61,7 +61,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use eciton_kernel::wire::Answer;
 use eciton_kernel::{Call, Finished};
-use eciton_plan::{Location, OperationId, SlotId, Step, Task, TaskKey};
+use eciton_types::{Location, OperationId, SlotId, Step, Task, TaskKey};
 
 /// One attempt at a step, as the driver submits it.
 #[derive(Debug)]

@@ -470,7 +470,7 @@ impl Drop for LocalPool {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
-    use eciton_plan::{Attempt, IntervalId, Round, StageId, Task, Version};
+    use eciton_types::{Attempt, IntervalId, Round, StageId, Task, Version};
 
     fn job(n: u32, work: impl FnOnce() -> Result<(), String> + Send + 'static) -> Job {
         let (round, stage, interval) = (Round(1), StageId(0), IntervalId(n));

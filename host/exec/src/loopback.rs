@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use eciton_kernel::wire::{CallRef, Request};
 use eciton_kernel::{Error, Instances, Kernel};
-use eciton_plan::Transport;
+use eciton_recipe::Transport;
 use eciton_tensor::frame::Frame;
 use eciton_transport::{Carrier, Invocation, MemoryStore, Reply, Store};
 
@@ -37,7 +37,7 @@ pub struct Loopback {
 /// If the system refuses threads.
 pub fn start(
     wanted: Wanted,
-    emulator: &eciton_plan::Emulator,
+    emulator: &eciton_recipe::Emulator,
 ) -> Result<RemotePool<Loopback>, functions::Error> {
     let kernels = Arc::new(wanted.kernels.iter().map(|(kernel, _)| kernel.clone()).collect());
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());

@@ -22,7 +22,7 @@ use eciton_transport::keys::RunKeys;
 use eciton_transport::{Counts, Key, Store};
 use tokio::sync::watch;
 
-pub use eciton_plan::Transport;
+pub use eciton_recipe::Transport;
 
 use self::attempt::Wire;
 use self::flights::{Flights, Shared};

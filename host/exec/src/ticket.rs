@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use eciton_kernel::Error;
-use eciton_plan::TaskKey;
+use eciton_types::TaskKey;
 
 use crate::local::Inbox;
 use crate::{Affinity, Answered, Completion, Order, Process, Timing, WorkError};

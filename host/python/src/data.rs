@@ -4,7 +4,7 @@ use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, NO_LABEL, V
 use eciton_graph::edge_rule;
 use eciton_graph::graphs::Graphs;
 use eciton_input::notes::{self, Level, Note};
-use eciton_plan::{Data as Source, SelfLoops};
+use eciton_recipe::{Data as Source, SelfLoops};
 use numpy::{IntoPyArray as _, PyArray1, PyArray2, PyArrayMethods as _};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -84,7 +84,7 @@ pub(crate) fn open(
     run: Option<std::path::PathBuf>,
 ) -> PyResult<Data> {
     let self_loops = self_loops.map(|keep| if keep { SelfLoops::Keep } else { SelfLoops::Drop });
-    let default = eciton_plan::Config::default().data;
+    let default = eciton_recipe::Config::default().data;
     let place = Source { source: source.clone(), name: name.clone(), self_loops, ..default };
     // Notes are this thread's.
     let (read, report) = py.detach(|| {

@@ -47,7 +47,7 @@ pub(crate) fn inspect(
         Ok(runtime.load(&name, &component)?)
     });
     let kernel = kernel.map_err(|error| refused(&*error))?;
-    let attribute = |spec: &eciton_plan::signature::AttributeSpec| {
+    let attribute = |spec: &eciton_types::signature::AttributeSpec| {
         (spec.name.clone(), spec.default.as_ref().map(ToString::to_string), spec.meaning.clone())
     };
     let attributes = kernel.attributes().iter().map(attribute).collect();

@@ -2,7 +2,7 @@
 //!
 //! The package's own layer (`host/python/eciton`) is what users import; it finds out what an object is, and hands
 //! arrays and words over. Here they become a [`Dataset`](eciton_graph::dataset::Dataset) and a
-//! [`Config`](eciton_plan::Config). Python's lock is released while a graph is built and while a run trains.
+//! [`Config`](eciton_recipe::Config). Python's lock is released while a graph is built and while a run trains.
 
 mod arrays;
 mod builder;

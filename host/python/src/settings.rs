@@ -1,7 +1,7 @@
 //! The settings of a run, made of the words of a command line.
 
 use eciton_input::text::message;
-use eciton_plan::Config;
+use eciton_recipe::Config;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 

@@ -32,8 +32,8 @@ pub struct Cloud {
     pub give_up_us: u64,
 }
 
-impl From<&eciton_plan::Preset> for Cloud {
-    fn from(preset: &eciton_plan::Preset) -> Self {
+impl From<&eciton_recipe::Preset> for Cloud {
+    fn from(preset: &eciton_recipe::Preset) -> Self {
         let us = |ms: f64| (ms * 1e3).round() as u64;
         Self {
             concurrency: preset.concurrency,
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn the_default_is_the_default_preset_of_the_file() {
-        let file = eciton_plan::Cloud::parse(include_str!("../../../infra/cloud.toml")).unwrap();
+        let file = eciton_recipe::Cloud::parse(include_str!("../../../infra/cloud.toml")).unwrap();
         assert_eq!(Cloud::default(), Cloud::from(file.preset("lambda-2026").unwrap()));
     }
 

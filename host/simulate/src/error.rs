@@ -1,6 +1,6 @@
 //! Why a simulation cannot be made, or came to no end.
 
-use eciton_plan::{StageId, TaskKey};
+use eciton_types::{StageId, TaskKey};
 
 /// Error of [`crate::simulate`]. The same input fails again.
 #[derive(Debug, thiserror::Error)]
@@ -63,10 +63,23 @@ pub enum Error {
         /// Steps of the search.
         steps: u32,
     },
-    /// Model, profile or prices.
+    /// Refused settings, a model, profile or price list that is not valid, or a plan that does not
+    /// fit.
     #[error(transparent)]
-    Plan(#[from] eciton_plan::Error),
+    Plan(#[from] eciton_planner::Error),
     /// The engine's settings.
     #[error(transparent)]
     Engine(#[from] eciton_engine::Error),
+}
+
+impl From<eciton_recipe::Error> for Error {
+    fn from(error: eciton_recipe::Error) -> Self {
+        Self::Plan(error.into())
+    }
+}
+
+impl From<eciton_program::Error> for Error {
+    fn from(error: eciton_program::Error) -> Self {
+        Self::Plan(error.into())
+    }
 }

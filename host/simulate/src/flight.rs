@@ -1,6 +1,6 @@
 //! An invocation under way, from the slot that it takes to the answer.
 
-use eciton_plan::TaskKey;
+use eciton_types::TaskKey;
 
 use crate::random::{Purpose, unit};
 use crate::settings::Faults;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use eciton_plan::TaskKey;
+use eciton_types::TaskKey;
 
 use crate::link::Link;
 
@@ -132,7 +132,7 @@ impl Host {
 mod tests {
     use super::*;
     use crate::link::Rates;
-    use eciton_plan::{Attempt, IntervalId, Round, StageId};
+    use eciton_types::{Attempt, IntervalId, Round, StageId};
 
     fn key(round: u32, stage: u16, interval: u32) -> TaskKey {
         let (round, stage) = (Round(round), StageId(stage));

@@ -2,9 +2,9 @@
 //!
 //! [`simulate`] runs a [`Shape`] (a graph's and a model's numbers, not the graph) with the same
 //! [`eciton_engine::Engine`] that trains, on a virtual clock. Steps take what a
-//! [`Profile`](eciton_plan::Profile) says; functions start cold or warm, share the host's bandwidth, are
+//! [`Profile`](eciton_program::Profile) says; functions start cold or warm, share the host's bandwidth, are
 //! throttled, straggle, crash, and lose or double answers as [`Settings`] say; the [`Report`] has times,
-//! [`Prices`](eciton_plan::Prices) in dollars, and V = 1 / (T x C).
+//! [`Prices`](eciton_recipe::Prices) in dollars, and V = 1 / (T x C).
 //!
 //! Pure, as the engine is: the same input gives the same report, bit for bit. `docs/explanation/simulation.md` says
 //! what is modelled, by which formula, from which source, and what is left out.

@@ -14,7 +14,7 @@ mod trace;
 mod world;
 
 use eciton_engine::Residence;
-use eciton_plan::{Lanes, Order, WeightVersions};
+use eciton_recipe::{Lanes, Order, WeightVersions};
 
 use crate::error::Error;
 
@@ -142,7 +142,7 @@ impl Pipeline {
             let found = format!("{} in {} a lane", self.stages.len(), self.chunks);
             return refuse("stages", found, "a multiple of the stages of a lane");
         }
-        if count == 0 || width == 0 || count * width > u64::from(eciton_plan::lanes::MAX_LANES) {
+        if count == 0 || width == 0 || count * width > u64::from(eciton_recipe::lanes::MAX_LANES) {
             let found = format!("{count} stages in {width} replicas");
             return refuse("lanes", found, "1 to 4,096, stages times replicas");
         }

@@ -1,8 +1,8 @@
 //! Settings of a simulated world.
 
 use eciton_engine::Deadlines;
-use eciton_plan::prices::Machine;
-use eciton_plan::{Pipeline, Processor};
+use eciton_recipe::prices::Machine;
+use eciton_recipe::{Pipeline, Processor};
 use serde::Serialize;
 
 use crate::cloud::Cloud;

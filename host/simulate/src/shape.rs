@@ -2,9 +2,9 @@
 
 mod layers;
 
-use eciton_plan::{
-    Attribute, BackwardNeeds, DataShape, Initialiser, ParameterSpec, Profile, Program, RowsSpec, Savings,
-    Signature, TargetKind, Value,
+use eciton_program::{DataShape, Profile, Program, Savings};
+use eciton_types::{
+    Attribute, BackwardNeeds, Initialiser, ParameterSpec, RowsSpec, Signature, TargetKind, Value,
 };
 use serde::Serialize;
 
@@ -149,7 +149,7 @@ impl Shape {
         if profile.check_program(&second).is_ok() {
             return Ok(second);
         }
-        Err(Error::Plan(other))
+        Err(other.into())
     }
 
     fn program_with(&self, savings: Savings) -> Result<Program, Error> {
@@ -237,7 +237,7 @@ pub(crate) fn signature(
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use eciton_plan::profile::stage_names;
+    use eciton_program::profile::stage_names;
 
     #[test]
     fn a_profile_says_which_program_it_is_of() {

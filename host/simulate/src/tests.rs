@@ -3,14 +3,16 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use eciton_engine::Deadlines;
-use eciton_plan::{Pipeline, Prices, Profile, StageId, StageProfile};
+use eciton_program::{Profile, StageProfile};
+use eciton_recipe::{Pipeline, Prices};
+use eciton_types::StageId;
 
 use crate::{
     Error, Faults, Kind, LayerOrder, Named, Placement, Report, Settings, Shape, Transport, simulate,
 };
 
 fn prices() -> Prices {
-    eciton_plan::Cloud::parse(include_str!("../../../infra/cloud.toml"))
+    eciton_recipe::Cloud::parse(include_str!("../../../infra/cloud.toml"))
         .unwrap()
         .region("us-east-1")
         .unwrap()
@@ -111,7 +113,7 @@ fn as_many_cores_as_intervals_take_the_critical_path() {
     near(epoch, 7.8e-3 + UPDATE_S);
     // Five intervals on four cores: where all wait for all, each of the five stages takes two rounds.
     let mut settings = exact(5, 1);
-    settings.pipeline.mode = eciton_plan::Mode::Sync;
+    settings.pipeline.mode = eciton_recipe::Mode::Sync;
     near(run(&line(5), &profile(), &settings).seconds, 2.0 * 7.8e-3 + UPDATE_S);
 }
 
@@ -244,7 +246,7 @@ fn faults_change_times_and_costs_but_every_step_is_committed_once() {
         // Ages are bounded by S + 1, and there are some in asynchronous runs only.
         let most = pipeline.row_versions() as usize;
         assert!(calm.ages.len() <= most && rough.ages.len() <= most, "{:?}", rough.ages);
-        assert_eq!(calm.ages.is_empty(), pipeline.mode != eciton_plan::Mode::Async);
+        assert_eq!(calm.ages.is_empty(), pipeline.mode != eciton_recipe::Mode::Async);
     }
 }
 

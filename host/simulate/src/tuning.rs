@@ -6,7 +6,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use eciton_plan::{Pipeline, Prices, Profile};
+use eciton_program::Profile;
+use eciton_recipe::{Pipeline, Prices};
 
 use crate::{
     Bursts, Error, Kind, LayerOrder, Placement, Report, Settings, Shape, Signal, Transport, simulate,
@@ -91,7 +92,7 @@ fn workloads() -> Vec<Workload> {
 }
 
 fn prices() -> Prices {
-    eciton_plan::Cloud::parse(include_str!("../../../infra/cloud.toml"))
+    eciton_recipe::Cloud::parse(include_str!("../../../infra/cloud.toml"))
         .unwrap()
         .region("us-east-1")
         .unwrap()

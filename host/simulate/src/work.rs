@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use eciton_plan::{Place, Profile, Program, Scope, SlotId, SlotOf, Stage};
+use eciton_program::{Place, Profile, Program, Scope, SlotOf, Stage};
+use eciton_types::SlotId;
 
 use crate::error::Error;
 use crate::settings::{Placement, Settings, Transport, VCPU_MB};

@@ -12,7 +12,9 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeSet, BinaryHeap};
 
 use eciton_engine::{Action, Engine, Event, Observation, Reason, Tuner, TunerSettings};
-use eciton_plan::{Mode, Place, Prices, Profile, Round, StageId, Step, Task, TaskKey};
+use eciton_program::{Place, Profile};
+use eciton_recipe::{Mode, Prices};
+use eciton_types::{Round, StageId, Step, Task, TaskKey};
 
 use crate::cloud::Environments;
 use crate::error::Error;

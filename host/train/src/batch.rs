@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use eciton_exec::Work;
 use eciton_graph::sample::Room;
-use eciton_plan::{IntervalId, Round};
+use eciton_types::{IntervalId, Round};
 
 pub(crate) use self::part::{Part, PartLists};
 pub(crate) use self::rows::RowBatches;

@@ -193,7 +193,7 @@ mod tests {
     /// Trains in links until the training ends. The clock of a link advances by 10 ms whenever it
     /// is read.
     fn chain(
-        config: &eciton_plan::Config,
+        config: &eciton_recipe::Config,
         (seeds, pause_after, limit_ms): (u32, Option<u32>, u64),
         out: &std::path::Path,
     ) -> (crate::report::Summary, Vec<(u64, u32)>) {
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn a_chain_computes_the_bits_of_an_unbroken_run() {
         let dir = tempfile::tempdir().unwrap();
-        let mut config = eciton_plan::Config::default();
+        let mut config = eciton_recipe::Config::default();
         config.run.epochs = 7;
         let options = crate::Options { seeds: 2, ..crate::Options::default() };
         let whole = crate::train(&config, &options, &mut crate::Silent).unwrap();
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn a_rung_that_takes_several_links_ends_at_its_epoch() {
         let dir = tempfile::tempdir().unwrap();
-        let mut config = eciton_plan::Config::default();
+        let mut config = eciton_recipe::Config::default();
         config.run.epochs = 9;
         let whole = crate::train(&config, &crate::Options::default(), &mut crate::Silent).unwrap();
         let out = dir.path().join("run");
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn without_checkpoints_a_training_that_does_not_fit_fails() {
         let dir = tempfile::tempdir().unwrap();
-        let mut config = eciton_plan::Config::default();
+        let mut config = eciton_recipe::Config::default();
         (config.run.epochs, config.checkpoint.every, config.checkpoint.seconds) = (3, 0, 0);
         let options = crate::Options {
             out: Some(dir.path().join("run")),

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use eciton_kernel::{Layer, Targets};
-use eciton_plan::{ClassWeights, Program};
+use eciton_program::Program;
+use eciton_recipe::ClassWeights;
 use eciton_tensor::{Buffer, Matrix};
 
 use crate::data::{Inputs, Interval};
@@ -14,7 +15,7 @@ impl Inputs {
     /// training rows' weights, as PyTorch's `CrossEntropyLoss(weight=...)` does.
     ///
     /// # Errors
-    /// [`eciton_plan::Error::ClassWeights`] for weights that do not fit the data.
+    /// [`eciton_recipe::Error::ClassWeights`] for weights that do not fit the data.
     pub(crate) fn with_class_weights(mut self, weights: Option<&ClassWeights>) -> Result<Self> {
         let Some(weights) = weights else { return Ok(self) };
         let Some(ids) = self.dataset.labels.as_classes() else {

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use eciton_exec::trainers::REQUESTS;
 use eciton_exec::{Architecture, Scratch};
-use eciton_plan::cost::{Origin, Requests, Task, Work};
-use eciton_plan::{Config, Data};
+use eciton_planner::cost::{Origin, Requests, Task, Work};
+use eciton_recipe::{Config, Data};
 use eciton_transport::{Counts, put_requests};
 use serde::Serialize;
 
@@ -131,7 +131,7 @@ impl<'a> Study<'a> {
     fn plan(&self, config: &Config) -> Result<Plan> {
         let mut config = config.clone();
         config.run_here();
-        config.run.threads = Some(eciton_plan::cloud::threads(self.place.executor.memory_mb));
+        config.run.threads = Some(eciton_recipe::cloud::threads(self.place.executor.memory_mb));
         let options = Options { cache: CachePolicy::User, ..Options::default() };
         plan_on(self.published.of(&config.data)?, &config, &options)
     }
@@ -171,7 +171,7 @@ impl<'a> Study<'a> {
         // this process miss that; they count at least the cost of the first pilot.
         let folder = scratch.path("process").map_err(in_temporary)?;
         let memory_bytes = u64::from(self.place.executor.memory_mb) << 20;
-        let threads = Some(eciton_plan::cloud::threads(self.place.executor.memory_mb));
+        let threads = Some(eciton_recipe::cloud::threads(self.place.executor.memory_mb));
         let warm = Place { folder, memory_bytes, threads, code: None, published: Published::default() };
         let (first_job_s, _, predictions_bytes) = self.time((&short, &stored), &warm)?;
         let many = |job: &Job| {
@@ -368,7 +368,7 @@ fn time_limit(place: &Config) -> Result<(Duration, Option<(f64, Duration)>)> {
     }
     let cloud = eciton_exec::cloud()?;
     let preset = cloud.preset(&place.emulator.cloud)?;
-    let processor = place.emulator.architecture.unwrap_or(eciton_plan::Processor::X86_64);
+    let processor = place.emulator.architecture.unwrap_or(eciton_recipe::Processor::X86_64);
     let waits = Duration::from_secs_f64(preset.first_byte_ms / 1e3) * REQUESTS;
     Ok((limit, Some((preset.cores(processor, executor.memory_mb), waits))))
 }

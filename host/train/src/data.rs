@@ -8,11 +8,10 @@ use eciton_gather::{inverse_degrees, symmetric_scale};
 use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, Split, Values};
 use eciton_graph::graphs::Graphs;
 use eciton_kernel::{RowNumbers, Targets};
-use eciton_plan::{
-    Atoms, Config, DataShape, Domain, DomainId, FAN_OUT, FeatureGather, IntervalId, Intervals, Links, Metric,
-    Model, Node, Normalisation, Over, Program, Relation, Run, SlotId, TaskType, Workload,
-};
+use eciton_program::{DataShape, Domain, Over, Program, Relation, Workload};
+use eciton_recipe::{Config, FeatureGather, Links, Metric, Model, Run, TaskType};
 use eciton_tensor::{Atom, Buffer, Grid, Matrix, Part, SparseRows};
+use eciton_types::{Atoms, DomainId, FAN_OUT, IntervalId, Intervals, Node, Normalisation, SlotId};
 
 use crate::edge_data::EdgeData;
 use crate::error::{Error, Result, at};

@@ -6,7 +6,7 @@
 
 use eciton_graph::dataset::{Labels, NO_LABEL};
 use eciton_graph::metrics::best;
-use eciton_plan::TaskType;
+use eciton_recipe::TaskType;
 
 use crate::data::Inputs;
 use crate::error::Result;

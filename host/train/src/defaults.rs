@@ -8,7 +8,7 @@
 //! | text | transformer over characters | none |
 //! | graph | GCN, or GraphSAGE with skip connections | rows of sparse counts, else columns |
 //!
-//! Settings that were asked for stay ([`eciton_plan::Choices`]), by the user or by a recipe. A
+//! Settings that were asked for stay ([`eciton_recipe::Choices`]), by the user or by a recipe. A
 //! recipe's file and a data set of a known name have settings of their own: nothing is chosen for
 //! them.
 
@@ -20,7 +20,7 @@ use std::path::Path;
 
 use eciton_fetch::catalogue;
 use eciton_graph::dataset::Dataset;
-use eciton_plan::{Choice, Config, Layers, Model, ModelKind, TaskType};
+use eciton_recipe::{Choice, Config, Layers, Model, ModelKind, TaskType};
 
 use crate::data;
 use crate::error::Result;
@@ -112,13 +112,13 @@ fn make(config: &mut Config, statistics: &Statistics, choice: Choice) -> Result<
 #[must_use]
 pub fn unread(config: &Config, statistics: &Statistics) -> Option<String> {
     let Statistics { columns, outputs, task, .. } = *statistics;
-    if let Err(eciton_plan::Error::ModelKey { attribute, .. }) =
+    if let Err(eciton_recipe::Error::ModelKey { attribute, .. }) =
         Model::resolve(&config.model, columns, outputs, task)
     {
         return Some(attribute.to_owned());
     }
     match config.model.check_read(columns, outputs, task) {
-        Err(eciton_plan::Error::UnreadKey { key, .. }) => Some(key.to_owned()),
+        Err(eciton_recipe::Error::UnreadKey { key, .. }) => Some(key.to_owned()),
         _ => None,
     }
 }

@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 
 use eciton_exec::{Audited, Process, Verdict};
-use eciton_plan::{Config, Step};
+use eciton_recipe::Config;
+use eciton_types::Step;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -170,7 +171,7 @@ impl Doubts {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use eciton_plan::{IntervalId, Location, Round, StageId};
+    use eciton_types::{IntervalId, Location, Round, StageId};
 
     #[test]
     fn a_run_goes_back_to_the_first_answer_of_a_wrong_process() {

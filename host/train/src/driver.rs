@@ -19,8 +19,9 @@ use std::time::Instant;
 use eciton_engine::{Action, Engine, Event, Reason};
 use eciton_exec::{Bill, Executor};
 use eciton_graph::{mapping, metrics};
-use eciton_plan::{Config, Metric, Round};
+use eciton_recipe::{Config, Metric};
 use eciton_tensor::{Matrix, View};
+use eciton_types::Round;
 
 pub(crate) use self::epochs::Epochs;
 use self::epochs::Sum;

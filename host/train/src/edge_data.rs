@@ -6,7 +6,7 @@ use std::sync::Arc;
 use eciton_gather::Positions;
 use eciton_graph::adjacency::{Adjacency, Graph};
 use eciton_graph::dataset::EdgeFeatures;
-use eciton_plan::{LayerKind, Model};
+use eciton_recipe::{LayerKind, Model};
 
 use crate::error::{Error, Result};
 

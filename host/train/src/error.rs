@@ -105,9 +105,9 @@ pub enum Error {
     /// The cache of published data sets.
     #[error(transparent)]
     Fetch(#[from] eciton_fetch::error::Error),
-    /// The configuration, model or plan.
+    /// Refused settings, a model that is not valid, or a plan that does not fit.
     #[error(transparent)]
-    Plan(#[from] eciton_plan::Error),
+    Plan(#[from] eciton_planner::Error),
     /// The engine refused the program.
     #[error(transparent)]
     Engine(#[from] eciton_engine::Error),
@@ -188,9 +188,9 @@ pub enum Error {
         /// The component.
         path: String,
         /// Vertices or edges, as the kernel works on them.
-        place: eciton_plan::On,
+        place: eciton_types::On,
         /// Vertices or edges, as the component works on them.
-        found: eciton_plan::On,
+        found: eciton_types::On,
     },
     /// A record of the run that cannot be written or read.
     #[error("{}: {source}", path.display())]
@@ -256,7 +256,7 @@ pub enum Error {
     #[error("`run.until` is {until}, which nothing on data set `{dataset}` can reach: {reason}")]
     Until {
         /// The target.
-        until: eciton_plan::Until,
+        until: eciton_recipe::Until,
         /// The data set's name.
         dataset: String,
         /// Reason why no epoch can reach the target.
@@ -268,7 +268,7 @@ pub enum Error {
         /// The data set's name.
         dataset: String,
         /// The rule.
-        rule: eciton_plan::SplitRule,
+        rule: eciton_recipe::SplitRule,
         /// Error of the split.
         #[source]
         source: Box<eciton_graph::error::Error>,
@@ -535,7 +535,7 @@ pub enum Error {
     #[error("{at} is gone, with what it owned")]
     Gone {
         /// The worker.
-        at: eciton_plan::Location,
+        at: eciton_types::Location,
     },
     /// Error of the snapshot of what workers own.
     #[error("the log of the workers' weights, in {folder}: {source}; have room there", folder = folder.display())]
@@ -600,6 +600,18 @@ pub enum Error {
     Internal(String),
 }
 
+impl From<eciton_recipe::Error> for Error {
+    fn from(error: eciton_recipe::Error) -> Self {
+        Self::Plan(error.into())
+    }
+}
+
+impl From<eciton_program::Error> for Error {
+    fn from(error: eciton_program::Error) -> Self {
+        Self::Plan(error.into())
+    }
+}
+
 impl From<eciton_kernel::Error> for Error {
     fn from(error: eciton_kernel::Error) -> Self {
         Self::Kernel(Box::new(error))
@@ -657,9 +669,9 @@ fn readout(dataset: &str, graphs: Option<u32>) -> String {
 }
 
 /// Returns the name of vertices or edges for messages.
-const fn worked(on: eciton_plan::On) -> &'static str {
+const fn worked(on: eciton_types::On) -> &'static str {
     match on {
-        eciton_plan::On::Rows => "rows",
-        eciton_plan::On::Edges => "edges",
+        eciton_types::On::Rows => "rows",
+        eciton_types::On::Edges => "edges",
     }
 }

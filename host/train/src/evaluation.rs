@@ -12,10 +12,11 @@ use std::sync::Arc;
 use eciton_engine::{Engine, MAX_INTERVALS};
 use eciton_graph::metrics::{Folded, Terms};
 use eciton_kernel::{Layer, Targets};
-use eciton_plan::{
-    Config, Lanes, Metric, Pipeline, Placement, Program, Round, RowFormat, SpanChoice, Spans, TaskType,
-};
+use eciton_planner::Placement;
+use eciton_program::{Program, Spans};
+use eciton_recipe::{Config, Lanes, Metric, Pipeline, RowFormat, SpanChoice, TaskType};
 use eciton_tensor::{Buffer, Grid};
+use eciton_types::Round;
 
 use crate::data::{Inputs, Interval};
 use crate::driver::{Fold, RowStore, Stages};

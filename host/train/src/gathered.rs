@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use eciton_gather::{EdgeWeights, Gather, Reduce};
 use eciton_graph::adjacency::Graph;
-use eciton_plan::{Atoms, FeatureGather};
+use eciton_recipe::FeatureGather;
 use eciton_tensor::{Buffer, Matrix, SparseRows};
+use eciton_types::Atoms;
 
 use crate::error::{Error, Result, at};
 

@@ -13,7 +13,7 @@ use eciton_graph::adjacency::{Graph, Options as GraphOptions};
 use eciton_graph::dataset::{Dataset, Features, Labels, Split};
 use eciton_graph::metrics::best;
 use eciton_graph::random::SplitMix64;
-use eciton_plan::{Batch, Config};
+use eciton_recipe::{Batch, Config};
 use eciton_tensor::{Buffer, Matrix};
 
 use crate::error::{Error, Result, at};

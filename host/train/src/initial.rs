@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use eciton_plan::{Config, Program};
+use eciton_program::Program;
+use eciton_recipe::Config;
 
 use crate::error::{Error, Result};
 use crate::run_folder::{self, MAX_MODEL_BYTES, MAX_RECORD_BYTES, NamedTensor};

@@ -1,7 +1,7 @@
 //! Internal values of a run, for tests that compare one epoch with another implementation.
 
 use eciton_graph::dataset::Dataset;
-use eciton_plan::Config;
+use eciton_recipe::Config;
 
 use crate::error::Result;
 use crate::report::Silent;

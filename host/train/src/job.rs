@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use eciton_plan::Config;
+use eciton_recipe::Config;
 use eciton_transport::Counts;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};

@@ -13,7 +13,8 @@ use eciton_input::threads;
 use eciton_kernel::artefact::{Baseline, Verifier, store_key};
 use eciton_kernel::cache::{Cache, digest};
 use eciton_kernel::{Kernel, Layer, Limits, Runtime, Settings};
-use eciton_plan::{Config, EdgePlace, LayerSettings, On};
+use eciton_recipe::{Config, EdgePlace, LayerSettings};
+use eciton_types::On;
 
 use crate::error::{Error, Result};
 

@@ -7,7 +7,9 @@
 //! that every path of the gather can be used.
 
 use eciton_graph::adjacency::{Adjacency, Graph};
-use eciton_plan::{Config, LabelledGathers, Program, StageId, loss_gathers};
+use eciton_program::{Program, loss_gathers};
+use eciton_recipe::{Config, LabelledGathers};
+use eciton_types::StageId;
 
 use crate::edge_data::EdgeWeights;
 

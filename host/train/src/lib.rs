@@ -1,6 +1,6 @@
 //! The driver of training runs, run folders, and the library API.
 //!
-//! [`train`] takes a [`Config`](eciton_plan::Config): it loads the data, compiles the kernels while
+//! [`train`] takes a [`Config`](eciton_recipe::Config): it loads the data, compiles the kernels while
 //! that goes on, makes a stage program, and drives the engine on the local pool until it has
 //! finished, telling an [`Observer`] of each epoch. [`resume`] goes on with a run that was killed or
 //! [stopped](Stop), from its last [`checkpoint`]. [`evaluate`] and [`predict`] work from a run folder alone.
@@ -8,7 +8,7 @@
 //! [`Trainer`] does it without a folder.
 //!
 //! ```no_run
-//! let config = eciton_plan::Config::default(); // Kipf and Welling's GCN on Cora
+//! let config = eciton_recipe::Config::default(); // Kipf and Welling's GCN on Cora
 //! let summary = eciton_train::train(&config, &eciton_train::Options::default(), &mut eciton_train::Silent)?;
 //! println!("{:?}", summary.test_metric);
 //! # Ok::<(), eciton_train::Error>(())

@@ -10,7 +10,8 @@ mod trace;
 use std::path::PathBuf;
 
 use eciton_engine::Engine;
-use eciton_plan::{Config, Step, TaskKey};
+use eciton_recipe::Config;
+use eciton_types::{Step, TaskKey};
 
 pub use events::MAX_EVENTS_BYTES;
 pub(crate) use events::{Arrived, Events};
@@ -35,7 +36,7 @@ pub struct Recording {
     pub trace: Option<PathBuf>,
     /// Folder for TensorBoard's event files.
     pub tensorboard: Option<PathBuf>,
-    /// File for a task profile: the time of each stage ([`eciton_plan::Profile`]).
+    /// File for a task profile: the time of each stage ([`eciton_program::Profile`]).
     pub profile: Option<PathBuf>,
 }
 

@@ -9,13 +9,13 @@ use eciton_graph::dataset::{Dataset, Features};
 use eciton_graph::graphs::Graphs;
 use eciton_input::memory::{available, peak_bytes};
 use eciton_kernel::BLOCK_EDGES;
-use eciton_plan::{
-    BufferId, Buffers, Config, Domain, Hops, Lanes, Parameter, Pipeline, Program, Residents, RowFormat,
-    SlotId, Spans, Stage, VertexOrder, WeightVersions,
-};
+use eciton_planner::policy;
+use eciton_program::{Buffers, Domain, Hops, Parameter, Program, Residents, Spans, Stage};
+use eciton_recipe::{Config, Lanes, Pipeline, RowFormat, VertexOrder, WeightVersions};
 use eciton_tensor::half::HalfBuffer;
 use eciton_tensor::pages::Pages;
 use eciton_tensor::{Buffer, Matrix};
+use eciton_types::{BufferId, SlotId};
 use serde::Serialize;
 
 use self::spans::span_bytes;
@@ -526,7 +526,7 @@ fn slots(wanted: &Wanted<'_>, format: RowFormat) -> Vec<(u32, u32, RowFormat)> {
                 residents: Option<&Residents>,
                 rings: (&Lanes, u32)| {
         let (lanes, parts) = rings;
-        let places = assigned.places(program, lanes, parts);
+        let places = assigned.places(program, policy::at_once(program, lanes, parts));
         let is_here = |slot: SlotId| {
             residents.is_none_or(|of| of.last_reader(slot).is_none() && of.passed(slot).is_none())
         };

@@ -39,12 +39,13 @@ use std::time::Duration;
 
 use eciton_exec::{self as exec, Affinity, Cancel, Completion, Draw, Executor, Job, Work};
 use eciton_kernel::Kept;
-use eciton_plan::{
-    Attempt, IntervalId, Lanes, Location, Node, Optimiser, ParameterId, Program, Round, StageId, Task,
-    TensorKey, Version,
-};
+use eciton_program::Program;
+use eciton_recipe::{Lanes, Optimiser};
 use eciton_tensor::Matrix;
 use eciton_tensor::frame::Frame;
+use eciton_types::{
+    Attempt, IntervalId, Location, Node, ParameterId, Round, StageId, Task, TensorKey, Version,
+};
 
 use self::instruction::{Instruction, Reply};
 pub(crate) use self::ledger::Ledger;

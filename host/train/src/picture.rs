@@ -10,7 +10,7 @@ pub(crate) mod scale;
 
 use std::fmt::Write as _;
 
-use eciton_plan::{Keep, Loss, Metric};
+use eciton_recipe::{Keep, Loss, Metric};
 
 use self::scale::{Scale, epoch_ticks, label};
 use crate::report::{BestEpoch, EpochReport, Metrics};

@@ -6,9 +6,9 @@ mod pipeline;
 
 use eciton_exec::functions::Outlook;
 use eciton_graph::dataset::Dataset;
-use eciton_plan::{
-    Aggregator, Config, Domain, Image, LayerKind, Mode, Pipeline, Program, Source, SpanChoice, Stage, StageId,
-};
+use eciton_program::{Domain, Program, Stage};
+use eciton_recipe::{Aggregator, Config, Image, LayerKind, Mode, Pipeline, Source, SpanChoice};
+use eciton_types::StageId;
 use serde::Serialize;
 
 pub use self::lanes::{HostPlan, LanePlan, LanesPlan};
@@ -213,7 +213,7 @@ fn spans(draft: &Draft, config: &Config, rows: &[usize]) -> Vec<SpanPlan> {
     let schedule = spans.fuse(program);
     let stored = inputs.stored();
     let count = rows.len().max(1) as u64;
-    let one = |(id, span): (u16, &eciton_plan::Span)| {
+    let one = |(id, span): (u16, &eciton_program::Span)| {
         let id = StageId(id);
         let bytes =
             rows.iter().map(|&rows| stage_bytes(&schedule, inputs, config.run.row_storage, (id, rows)));

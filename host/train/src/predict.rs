@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use eciton_graph::dataset::{Dataset, VertexIds};
-use eciton_plan::{Config, Data, LaneSettings, TaskType};
+use eciton_recipe::{Config, Data, LaneSettings, TaskType};
 use ndarray::Array2;
 use serde::{Deserialize, Serialize};
 

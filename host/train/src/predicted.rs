@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use eciton_graph::dataset::{Dataset, Labels, NO_LABEL, Split};
 use eciton_graph::links::{self, Candidates, Draw, HeldOut, Negatives, Pair, Shares, metrics};
 use eciton_graph::order::Permutation;
-use eciton_plan::{Links, Metric};
+use eciton_recipe::{Links, Metric};
 use eciton_tensor::View;
 use eciton_tensor::random::{Key, Purpose};
 

@@ -7,7 +7,8 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use eciton_plan::{Config, Profile};
+use eciton_program::Profile;
+use eciton_recipe::Config;
 
 use crate::error::{Error, Result};
 use crate::logs::Recording;
@@ -31,14 +32,17 @@ pub fn profile(
     sizes.dedup();
     if sizes.len() < 2 {
         let reason = format!("{parts:?}, where two sizes of calls are needed at least");
-        return Err(Error::Plan(eciton_plan::Error::Content { what: "parts of a batch to profile", reason }));
+        return Err(Error::from(eciton_recipe::Error::Content {
+            what: "parts of a batch to profile",
+            reason,
+        }));
     }
     let recording = Recording { profile: Some(path.to_owned()), ..Recording::default() };
     let options = Options { out: None, seeds: 1, recording, ..options.clone() };
     let mut measured: Vec<(f64, f64, Profile)> = Vec::with_capacity(sizes.len());
     for &parts in &sizes {
         let mut config = config.clone();
-        config.lanes = eciton_plan::LaneSettings::default();
+        config.lanes = eciton_recipe::LaneSettings::default();
         match config.batch.is_on() {
             true => config.batch.micro = parts,
             false => config.run.intervals = Some(parts),
@@ -114,9 +118,9 @@ fn fit(points: &[(f64, f64)]) -> Option<(f64, f64)> {
 /// [`Error::Record`] for a file that cannot be read, [`Error::Plan`] for one that is no profile.
 pub fn read(path: &Path) -> Result<Profile> {
     let failed = |source| Error::Record { path: path.to_owned(), source };
-    let limit = u64::try_from(eciton_plan::profile::MAX_PROFILE_BYTES).unwrap_or(u64::MAX);
+    let limit = u64::try_from(eciton_program::profile::MAX_PROFILE_BYTES).unwrap_or(u64::MAX);
     let refuse = |reason: String| {
-        Error::Plan(eciton_plan::Error::Content {
+        Error::from(eciton_recipe::Error::Content {
             what: "a task profile",
             reason: format!("{}: {reason}", path.display()),
         })

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use eciton_graph::checksum::{self, Part};
 use eciton_graph::dataset::Dataset;
-use eciton_plan::Config;
+use eciton_recipe::Config;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn parts_that_differ_are_named_with_both_digests() {
-        let data = crate::load(&eciton_plan::Config::default().data).unwrap();
+        let data = crate::load(&eciton_recipe::Config::default().data).unwrap();
         let mut other = data.clone();
         other.split.test.pop();
         let (then, now) = (DataDigest::of(&data), DataDigest::of(&other));

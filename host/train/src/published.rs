@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use eciton_graph::dataset::Dataset;
-use eciton_plan::{Config, Data};
+use eciton_recipe::{Config, Data};
 
 use crate::data;
 use crate::error::Result;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use eciton_graph::adjacency::{Adjacency, Graph};
 use eciton_graph::dataset::Dataset;
 use eciton_graph::graphs::Graphs;
-use eciton_plan::{Over, Relation};
+use eciton_program::{Over, Relation};
 
 use crate::batch::PartLists;
 use crate::edge_data::EdgeData;

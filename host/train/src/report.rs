@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use eciton_exec::functions::Outlook;
 use eciton_exec::workers::Traffic;
 use eciton_exec::{Bill, Cost, Cut};
-use eciton_plan::{Metric, Part, TaskType, Until};
+use eciton_recipe::{Metric, Part, TaskType, Until};
 use serde::{Deserialize, Serialize};
 
 pub use epoch::{BestEpoch, EpochReport};

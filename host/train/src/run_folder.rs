@@ -46,7 +46,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use eciton_graph::dataset::VertexIds;
-use eciton_plan::Config;
+use eciton_recipe::Config;
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 

@@ -1,7 +1,7 @@
 //! The settings of a run that follow from its data or from the model, said in words: what each is and where it is from.
 
 use eciton_graph::names::Names;
-use eciton_plan::{Activation, Choice, Config, Layers, Model, Norm, NormaliseFeatures};
+use eciton_recipe::{Activation, Choice, Config, Layers, Model, Norm, NormaliseFeatures};
 use serde::{Deserialize, Serialize};
 
 use crate::data::Inputs;

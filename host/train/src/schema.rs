@@ -13,7 +13,7 @@ use eciton_formats::sequence::{Unit, Vocabulary};
 use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Moments, Scaling};
 use eciton_graph::encoding::{Encoder, Kind};
 use eciton_graph::expected::Expected;
-use eciton_plan::{Loss, NormaliseFeatures, TaskType};
+use eciton_recipe::{Loss, NormaliseFeatures, TaskType};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 

@@ -13,10 +13,12 @@ use eciton_exec::functions::{self, Outlook};
 use eciton_exec::{Completion, Executor, LocalPool, Prices};
 use eciton_graph::dataset::Dataset;
 use eciton_kernel::Layer;
-use eciton_plan::{
-    Config, Domain, LEAKY_SLOPE, Lanes, Layers, Mode, ModelSettings, NormaliseFeatures, Program, Readout,
-    Round, SlotId, Spans, WeightVersions, Workers,
+use eciton_program::{Domain, Program, Spans};
+use eciton_recipe::{
+    Config, LEAKY_SLOPE, Lanes, Layers, Mode, ModelSettings, NormaliseFeatures, Readout, WeightVersions,
+    Workers,
 };
+use eciton_types::{Round, SlotId};
 
 use self::draft::sums;
 pub(crate) use self::draft::{Draft, Planned, check_settings, parts};
@@ -342,7 +344,7 @@ impl Session {
     /// that a batch cannot have.
     ///
     /// # Errors
-    /// [`eciton_plan::Error::UnreadKey`], [`Error::Parts`].
+    /// [`eciton_recipe::Error::UnreadKey`], [`Error::Parts`].
     pub(crate) fn check_settings(&self) -> Result<()> {
         let batches = self.source.as_ref().and_then(|source| source.batches_of_rows());
         check_settings(&self.settings, &self.inputs, batches)

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use eciton_kernel::Layer;
-use eciton_plan::{Config, Program, RowFormat};
+use eciton_program::Program;
+use eciton_recipe::{Config, RowFormat};
 
 use crate::error::{Error, Result};
 

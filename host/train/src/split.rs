@@ -3,7 +3,7 @@
 use eciton_graph::dataset::Dataset;
 use eciton_graph::labels::Labels;
 use eciton_graph::split::{Draw, Split};
-use eciton_plan::{Data, SplitRule};
+use eciton_recipe::{Data, SplitRule};
 
 use crate::error::{Error, Result};
 

@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
-use eciton_plan::receptive::{self, Splittable, Strips, Workers};
-use eciton_plan::{Model, ModelSettings, Program};
+use eciton_program::Program;
+use eciton_program::receptive::{self, Splittable, Strips, Workers};
+use eciton_recipe::{Model, ModelSettings};
 
 use crate::error::Result;
 use crate::run_folder::NamedTensor;

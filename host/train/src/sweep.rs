@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 
-use eciton_plan::Config;
+use eciton_recipe::Config;
 
 use crate::checkpoint;
 use crate::error::{Error, Result};

@@ -198,7 +198,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::report::Metrics;
-    use eciton_plan::Metric;
+    use eciton_recipe::Metric;
 
     fn report(seed: u64, epoch: u32) -> EpochReport {
         let metrics =

@@ -7,7 +7,8 @@ use std::time::Instant;
 use eciton_graph::dataset::Dataset;
 use eciton_graph::graphs::Graphs;
 use eciton_graph::mapping;
-use eciton_plan::{Config, Part, Program};
+use eciton_program::Program;
+use eciton_recipe::{Config, Part};
 
 use crate::checkpoint::{self, Beginning, Place, RunRecord, Saver};
 use crate::data;
@@ -46,7 +47,7 @@ pub fn train(config: &Config, options: &Options, observer: &mut dyn Observer) ->
 ///
 /// ```
 /// use eciton_train::{IN_MEMORY, Options, Silent};
-/// let mut config = eciton_plan::Config::default();
+/// let mut config = eciton_recipe::Config::default();
 /// config.run.epochs = 2;
 /// let by_name = eciton_train::train(&config, &Options::default(), &mut Silent)?;
 /// let cora = eciton_train::open(&config.data)?;
@@ -517,7 +518,7 @@ fn check_until(config: &Config, session: &Session) -> Result<()> {
 
 /// Name and extents of each parameter.
 pub(crate) fn parameters(program: &Program) -> Vec<(String, Vec<usize>)> {
-    let shape = |p: &eciton_plan::Parameter| p.shape.iter().map(|&e| e as usize).collect();
+    let shape = |p: &eciton_program::Parameter| p.shape.iter().map(|&e| e as usize).collect();
     program.parameters.iter().map(|p| (p.name.clone(), shape(p))).collect()
 }
 

@@ -23,7 +23,7 @@
 //!
 //! let small = ManyGraphs { graphs: 30, ..ManyGraphs::default() };
 //! let dataset = small.generate()?.dataset("made", 1)?;
-//! let mut config = eciton_plan::Config::default();
+//! let mut config = eciton_recipe::Config::default();
 //! config.run.epochs = 10;
 //! let mut trainer = Trainer::new(&config, &Options::default(), dataset)?;
 //! let first = trainer.run(3, &mut Silent)?;
@@ -40,7 +40,7 @@ use std::sync::Arc;
 
 use eciton_exec::Bill;
 use eciton_graph::dataset::Dataset;
-use eciton_plan::{Config, TaskType};
+use eciton_recipe::{Config, TaskType};
 use ndarray::Array2;
 
 use crate::data;

@@ -9,7 +9,7 @@
 //! the run.
 
 use eciton_graph::dataset::Dataset;
-use eciton_plan::{Config, Mode, Pipeline};
+use eciton_recipe::{Config, Mode, Pipeline};
 use serde::{Deserialize, Serialize};
 
 use crate::driver::Trained;
@@ -142,7 +142,7 @@ fn try_one(
 ) -> Result<Ran> {
     let mut config = Config { pipeline, ..asked.clone() };
     (config.run.eval_every, config.run.patience, config.run.until) = (0, None, None);
-    config.run.keep = eciton_plan::Keep::Last;
+    config.run.keep = eciton_recipe::Keep::Last;
     config.pipeline.synchronous_at = None;
     let options =
         Options { out: None, seeds: 1, recording: Recording::default(), budget: None, ..options.clone() };

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use eciton_graph::dataset::{Dataset, Labels, NO_LABEL, Names, Split};
-use eciton_plan::{Config, Keep, Metric, Part};
+use eciton_recipe::{Config, Keep, Metric, Part};
 
 use crate::data::{self, Inputs};
 use crate::error::{Error, Result};
@@ -88,7 +88,7 @@ pub(crate) fn check_ranked(
         seen.push(config);
         let Ok(mut dataset) = read(config) else { continue };
         let found = if config.predicts_links() {
-            let (task, columns) = (eciton_plan::TaskType::LinkPrediction, config.links.embedding);
+            let (task, columns) = (eciton_recipe::TaskType::LinkPrediction, config.links.embedding);
             let Ok(metric) = Metric::choose(config.run.metric, task, columns) else { continue };
             let Ok(held) = predicted::hold_out(&mut dataset, &config.links, metric) else { continue };
             let counts = [held.validation.links.len(), held.test.links.len()];

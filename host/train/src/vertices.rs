@@ -12,7 +12,7 @@ use std::time::Instant;
 use eciton_graph::dataset::{Dataset, VertexIds};
 use eciton_graph::order::{self, Order, Permutation};
 use eciton_kernel::RowNumbers;
-use eciton_plan::VertexOrder;
+use eciton_recipe::VertexOrder;
 
 use crate::error::Result;
 use crate::report::Ordered;
@@ -146,7 +146,7 @@ mod tests {
     use crate::data::Inputs;
     use eciton_graph::dataset::Features;
     use eciton_kernel::Targets;
-    use eciton_plan::Run;
+    use eciton_recipe::Run;
     use eciton_tensor::Matrix;
 
     #[test]

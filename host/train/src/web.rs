@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use eciton_graph::metrics::MAX_MATRIX_CLASSES;
-use eciton_plan::Keep;
+use eciton_recipe::Keep;
 
 pub use self::sweep::{ranking, sweep};
 use self::table::Table;
@@ -222,7 +222,7 @@ mod tests {
     fn a_run_is_one_page_without_script_or_network() {
         let dir = tempfile::tempdir().unwrap();
         let (out, trace) = (dir.path().join("r"), dir.path().join("trace.json"));
-        let mut config = eciton_plan::Config::default();
+        let mut config = eciton_recipe::Config::default();
         config.run.epochs = 4;
         let mut options = Options { out: Some(out.clone()), seeds: 2, ..Options::default() };
         options.recording.trace = Some(trace.clone());
@@ -271,7 +271,7 @@ mod tests {
         std::fs::write(data.join("edges.csv"), "0,1\n1,2\n2,3\n3,0\n").unwrap();
         std::fs::write(data.join("labels.csv"), "0,a\n1,b\n2,a\n3,b\n").unwrap();
         std::fs::write(data.join("split.csv"), "0,train\n1,train\n2,val\n3,test\n").unwrap();
-        let mut config = eciton_plan::Config::default();
+        let mut config = eciton_recipe::Config::default();
         config.run.epochs = 2;
         config.data.source = data.to_string_lossy().into_owned();
         let options = Options { out: Some(out.clone()), ..Options::default() };

@@ -11,11 +11,10 @@ mod summing;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use eciton_plan::{
-    Algorithm, Combine, IntervalId, Lanes, Node, Optimiser, ParameterId, Pipeline, Program, Round, Tree,
-    Version, WeightVersions,
-};
+use eciton_program::Program;
+use eciton_recipe::{Algorithm, Lanes, Optimiser, Pipeline, WeightVersions};
 use eciton_tensor::{Buffer, Matrix};
+use eciton_types::{Combine, IntervalId, Node, ParameterId, Round, Tree, Version};
 
 use crate::data::Interval;
 use crate::error::{Error, Result, at};

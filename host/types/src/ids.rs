@@ -68,7 +68,7 @@ id! {
     DomainId(u16)
 }
 id! {
-    /// Index of a memory region that several slots use, one after another (`eciton_plan::Buffers`).
+    /// Index of a memory region that several slots use, one after another (`eciton_program::Buffers`).
     BufferId(u16)
 }
 id! {

@@ -89,7 +89,7 @@ impl Trainer {
         let (memory_bytes, published) = (settings.memory_bytes, Published::default());
         // As many as the function's memory has vCPUs at AWS, wherever it runs.
         let memory_mb = u32::try_from(memory_bytes >> 20).unwrap_or(u32::MAX);
-        let threads = Some(eciton_plan::cloud::threads(memory_mb));
+        let threads = Some(eciton_recipe::cloud::threads(memory_mb));
         let place = Place { folder, memory_bytes, threads, code: Some(Arc::new(code)), published };
         Ok(Self { store, place, done: AtomicU64::new(0) })
     }

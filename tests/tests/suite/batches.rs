@@ -1,7 +1,7 @@
 //! Batches: an update on part of the rows is that of all rows where the part is all of them, and the bits
 //! of a run depend on nothing but its settings.
 
-use eciton_plan::Config;
+use eciton_recipe::Config;
 use eciton_tests::{cora, options, train_reports};
 use eciton_train::inspect::{FirstEpoch, first_epoch};
 use eciton_train::{Options, Silent, Trainer};

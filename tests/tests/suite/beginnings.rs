@@ -2,7 +2,7 @@
 use std::path::Path;
 
 use eciton_graph::generate::ManyGraphs;
-use eciton_plan::{Config, Mode};
+use eciton_recipe::{Config, Mode};
 use eciton_tests::{Numbers, cora, options, train};
 use eciton_train::run_folder::{NamedTensor, Run};
 use eciton_train::{Options, Silent, Trainer};

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use eciton_author::{OLDEST, check, component_digest, version};
-use eciton_plan::{Config, ModelSettings};
+use eciton_recipe::{Config, ModelSettings};
 use eciton_tests::{cora, options, root, train};
 
 /// Digests of `wit/released/VERSION/kernel.wit`: a released text never changes. A release adds a line.

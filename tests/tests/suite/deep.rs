@@ -3,7 +3,7 @@
 
 use eciton_graph::adjacency::{Graph, Options as GraphOptions};
 use eciton_graph::dataset::{Dataset, Features, Labels, Split};
-use eciton_plan::Config;
+use eciton_recipe::Config;
 use eciton_tests::{Numbers, options, train};
 use eciton_train::{Drawing, Options, Recording, Writer};
 use serde_json::{Value, json};
@@ -211,7 +211,7 @@ fn language(source: &str, settings: &[&str]) -> Config {
     let mut config =
         case.config(&["data.sequence=16", "batch.rows=512", "run.epochs=2", "optimiser.lr=0.01"]);
     config.data.source = source.to_owned();
-    if let eciton_plan::Layers::List(layers) = &mut config.model.layers {
+    if let eciton_recipe::Layers::List(layers) = &mut config.model.layers {
         layers[0].deep.entries = None;
     }
     settings.iter().for_each(|setting| config.set(setting).unwrap());

@@ -1,5 +1,5 @@
 //! The same bits whatever the cut: threads, intervals and instances never change a result.
-use eciton_plan::{Config, GatherFeatures, NormaliseFeatures, VertexOrder};
+use eciton_recipe::{Config, GatherFeatures, NormaliseFeatures, VertexOrder};
 use eciton_tests::{cora, data, options, train};
 
 const EPOCHS: u32 = 30;

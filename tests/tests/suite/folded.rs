@@ -3,7 +3,7 @@
 use eciton_graph::adjacency::{Graph, Options as GraphOptions};
 use eciton_graph::dataset::{Dataset, Features, Labels, Split, Values};
 use eciton_graph::store;
-use eciton_plan::{Config, Data};
+use eciton_recipe::{Config, Data};
 use eciton_tests::{Numbers, options, train_reports};
 use eciton_train::run_folder::{Arrays, save_predictions};
 use eciton_train::{Options, Plan, Silent, Summary, Trainer, plan};

@@ -12,13 +12,14 @@ use std::time::{Duration, Instant};
 
 use cloud::{Cloud, Opened, Product};
 use eciton_exec::{Answered, Completion, Executor as _, LocalPool, Settings, loopback};
-use eciton_plan::{
-    Attempt, Config, EdgePlace, Executor, ExecutorKind, FunctionCount, ModelKind, Pipeline, RowFormat,
-    Transport, VertexOrder,
+use eciton_recipe::{
+    Config, EdgePlace, Executor, ExecutorKind, FunctionCount, ModelKind, Pipeline, RowFormat, Transport,
+    VertexOrder,
 };
 use eciton_tensor::Buffer;
 use eciton_tests::{cora, data, options, train};
 use eciton_train::{EpochReport, Observer, Options, Recording, Summary};
+use eciton_types::Attempt;
 
 /// The worker that cargo built for this run of the suites.
 fn worker() -> PathBuf {
@@ -49,7 +50,7 @@ fn bits(losses: &[f64]) -> Vec<u64> {
 /// All that can go wrong, and enough attempts to come through.
 fn with_faults(config: &mut Config, seed: u64) {
     let emulator = std::mem::take(&mut config.emulator);
-    config.emulator = eciton_plan::Emulator {
+    config.emulator = eciton_recipe::Emulator {
         seed,
         crash: 0.05,
         lose: 0.025,
@@ -381,7 +382,7 @@ fn a_retry_is_the_hosts_where_no_function_may_be() {
     for most in [0, 2] {
         let functions = FunctionCount::Fixed(most);
         let executor = Executor { kind: ExecutorKind::Loopback, functions, ..Executor::default() };
-        let mut pool = loopback::start(opened.wanted(executor), &eciton_plan::Emulator::default()).unwrap();
+        let mut pool = loopback::start(opened.wanted(executor), &eciton_recipe::Emulator::default()).unwrap();
         pool.set_limit(0);
         pool.submit(product.job(&opened.layer, 1, 1));
         // Its leases have ended, and its answer waits until the engine says that it counts.

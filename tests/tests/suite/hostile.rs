@@ -7,7 +7,7 @@ mod instances;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use eciton_plan::Config;
+use eciton_recipe::Config;
 use eciton_tests::{cora, options, test_kernel, train};
 
 /// How long a task may run where it is that limit which ends it, milliseconds.

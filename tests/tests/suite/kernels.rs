@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use case::{Case, Numbers, Written, load};
 use eciton_kernel::{Error, Instances, Kernel, Kind, Layer, Limits};
-use eciton_plan::{Attribute, Value};
 use eciton_sdk::Attributes;
 use eciton_tensor::stream;
+use eciton_types::{Attribute, Value};
 
 /// The layer as WebAssembly and natively.
 fn open<K: eciton_sdk::Kernel>(

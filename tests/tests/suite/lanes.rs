@@ -1,7 +1,7 @@
 //! Pipelines on lanes of this machine: however a network is cut, replicated and scheduled, one version of the
 //! weights gives the same bits; two versions give those of the rule that says which.
 
-use eciton_plan::Config;
+use eciton_recipe::Config;
 use eciton_tests::{options, train};
 
 /// A perceptron of six layers over the digits, a batch of 1,024.

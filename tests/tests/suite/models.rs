@@ -8,7 +8,7 @@ use crate::numpy::{as_sparse, ask, assert_close, flat, trained};
 use eciton_graph::adjacency::{Graph, Options as GraphOptions};
 use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, NO_LABEL, Split, Values, VertexIds};
 use eciton_graph::graphs::Graphs;
-use eciton_plan::{
+use eciton_recipe::{
     ClassWeights, Config, EdgePlace, ExecutorKind, GatherFeatures, LabelledGathers, LayerKind, Links, Loss,
     Mode, Model, ModelSettings, Pipeline, TaskType, WeightDecay,
 };
@@ -301,7 +301,7 @@ fn as_json(labels: &Labels) -> Value {
 }
 
 /// A layer as the oracle reads it.
-fn layer(layer: &eciton_plan::ModelLayer) -> Value {
+fn layer(layer: &eciton_recipe::ModelLayer) -> Value {
     let mut value = json!({
         "kernel": layer.kind.name(), "width": layer.width, "activation": layer.activation.name(),
         "dropout": layer.dropout, "bias": layer.bias, "norm": layer.norm.name(), "residual": layer.residual,

@@ -7,7 +7,7 @@ use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 use eciton_graph::dataset::{Dataset, Features, SparseBuilder};
-use eciton_plan::Config;
+use eciton_recipe::Config;
 use eciton_train::inspect::{FirstEpoch, first_epoch};
 use eciton_train::{Options, Recording};
 use serde_json::Value;

@@ -1,8 +1,9 @@
 //! Settings of the optimiser and of a run's end: clipping, schedules, early stop, the model that is kept.
 use eciton_graph::dataset::Dataset;
-use eciton_plan::{Config, Round};
+use eciton_recipe::Config;
 use eciton_tests::{cora, options, train, train_reports};
 use eciton_train::{EpochReport, Error, Options, Summary, inspect};
+use eciton_types::Round;
 
 fn with(epochs: u32, settings: &[&str]) -> Config {
     let mut config = cora(epochs);
@@ -117,7 +118,7 @@ fn each_epoch_tells_its_rate_and_is_trained_at_it() {
     frozen.set("optimiser.schedule=step").unwrap();
     frozen.set("optimiser.step_every=1").unwrap();
     frozen.set("optimiser.gamma=1e-38").unwrap();
-    let first = Config { run: eciton_plan::Run { epochs: 1, ..frozen.run.clone() }, ..frozen.clone() };
+    let first = Config { run: eciton_recipe::Run { epochs: 1, ..frozen.run.clone() }, ..frozen.clone() };
     assert_eq!(digest(&frozen), digest(&first));
 }
 

@@ -7,13 +7,14 @@
 use crate::numpy::{as_sparse, ask, assert_close, flat, trained};
 use eciton_graph::adjacency::{Graph, Options as GraphOptions};
 use eciton_graph::dataset::{Dataset, Features, Labels, Split};
-use eciton_plan::{
-    Activation, Algorithm, Atoms, Config, GatherFeatures, Intervals, LayerSettings, Layers, Pipeline,
-    WeightDecay, WeightVersions,
+use eciton_recipe::{
+    Activation, Algorithm, Config, GatherFeatures, LayerSettings, Layers, Pipeline, WeightDecay,
+    WeightVersions,
 };
 use eciton_tests::Numbers;
 use eciton_train::Recording;
 use eciton_train::inspect::FirstEpoch;
+use eciton_types::{Atoms, Intervals};
 use serde_json::{Value, json};
 
 /// What relative difference, by norm, f32 may have from f64.

@@ -2,7 +2,7 @@
 //! The comparison with the oracle is in `models.rs`.
 use std::sync::Arc;
 
-use eciton_plan::{Config, Mode};
+use eciton_recipe::{Config, Mode};
 use eciton_tests::{cora, options, train};
 use eciton_train::{Ask, EpochReport, Observer, Options, Silent, Stop};
 

@@ -3,7 +3,7 @@
 use eciton_graph::adjacency::{Graph, Options as GraphOptions};
 use eciton_graph::dataset::{Dataset, Features, Labels, Split};
 use eciton_graph::random::SplitMix64;
-use eciton_plan::{
+use eciton_recipe::{
     Config, ExecutorKind, GatherFeatures, LabelledGathers, Mode, Pipeline, RowFormat, VertexOrder,
 };
 use eciton_tensor::half;
@@ -143,7 +143,7 @@ fn features_are_gathered_in_each_epoch_where_once_does_not_fit() {
     eciton_graph::store::write(&path, &random_set(7, 500, 4000, 200, 3)).unwrap();
     let mut config = cora(1);
     config.data.source = path.to_str().unwrap().to_owned();
-    config.model = eciton_plan::ModelSettings::parse("kind = \"sage\"\ndropout = 0", "sage").unwrap();
+    config.model = eciton_recipe::ModelSettings::parse("kind = \"sage\"\ndropout = 0", "sage").unwrap();
     config.run.labelled_gathers = LabelledGathers::Never;
     let plan = |config: &Config| eciton_train::plan(config, &options()).unwrap();
     let once = plan(&config);

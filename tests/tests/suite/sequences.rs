@@ -1,6 +1,6 @@
 //! Rows without a graph in batches: how a batch is cut changes no bit, and sequences stay whole.
 
-use eciton_plan::{Config, Data};
+use eciton_recipe::{Config, Data};
 use eciton_tests::{options, train};
 
 fn config(source: &str, settings: &[&str]) -> Config {

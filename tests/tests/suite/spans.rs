@@ -1,6 +1,6 @@
 //! Spans: a run of stages as one task gives the bits of its stages one by one, here and in frames.
 
-use eciton_plan::Config;
+use eciton_recipe::Config;
 use eciton_tests::{cora, options, train};
 
 fn config(epochs: u32, settings: &[&str]) -> Config {

@@ -1,6 +1,6 @@
 //! A weight that two layers have in common: its gradient is the sum over both, the same bits for any cut, and it is
 //! stored once.
-use eciton_plan::{Config, Mode};
+use eciton_recipe::{Config, Mode};
 use eciton_tests::{cora, options, train};
 use eciton_train::inspect::{FirstEpoch, first_epoch};
 use eciton_train::{Options, Silent};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use eciton_graph::dataset::{Dataset, Features, Labels, Split};
 use eciton_graph::generate::ManyGraphs;
 use eciton_graph::store;
-use eciton_plan::{Config, Keep, Mode, TaskType, VertexOrder};
+use eciton_recipe::{Config, Keep, Mode, TaskType, VertexOrder};
 use eciton_tests::{cora, options, train_reports};
 use eciton_train::run_folder::{Arrays, NamedTensor, save_predictions};
 use eciton_train::{Ask, EpochReport, Error, Observer, Options, Recording, Silent, Stop, Trainer};

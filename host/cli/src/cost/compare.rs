@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use eciton_exec::{Architecture, Bill, Host};
-use eciton_plan::Config;
-use eciton_plan::cost::{self, Functions, Line, Origin, Requests, Usage};
+use eciton_planner::cost::{self, Functions, Line, Origin, Requests, Usage};
+use eciton_recipe::Config;
 use eciton_train::cost::Trials;
 use eciton_train::run_folder::Run;
 use serde::{Deserialize, Serialize};

@@ -9,7 +9,7 @@ use eciton_graph::adjacency::Options;
 use eciton_graph::dataset::EdgeFeatures;
 use eciton_graph::edges::EdgeSource;
 use eciton_graph::{build, store};
-use eciton_plan::{Data, SelfLoops, TaskType};
+use eciton_recipe::{Data, SelfLoops, TaskType};
 use eciton_train::task;
 use indicatif::ProgressBar;
 use serde::Serialize;

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use eciton_plan::Config;
+use eciton_recipe::Config;
 use eciton_train::{IN_MEMORY, Options, Silent};
 
 use crate::failure::Failure;

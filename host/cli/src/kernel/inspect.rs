@@ -2,8 +2,8 @@
 
 use eciton_author::{Interface, Side, component_digest, version};
 use eciton_input::text::MAX_LIST;
-use eciton_plan::Signature;
-use eciton_plan::signature::{AttributeSpec, Initialiser, ParameterSpec, RowsSpec, TargetKind};
+use eciton_types::Signature;
+use eciton_types::signature::{AttributeSpec, Initialiser, ParameterSpec, RowsSpec, TargetKind};
 use serde::Serialize;
 
 use super::layer;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use eciton_exec::Clock;
 use eciton_kernel::{Kernel, Layer, Runtime, Settings};
-use eciton_plan::signature::AttributeSpec;
-use eciton_plan::{Attribute, Value};
+use eciton_types::signature::AttributeSpec;
+use eciton_types::{Attribute, Value};
 
 use super::{read, refuse};
 use crate::failure::Failure;

@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use eciton_plan::Source;
+use eciton_recipe::Source;
 use eciton_train::LayerPlan;
 
 /// Width and height of a box, and the margins around it, in pixels.

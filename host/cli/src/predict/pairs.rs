@@ -135,7 +135,7 @@ fn sigmoid(score: f32) -> f32 {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use eciton_plan::TaskType;
+    use eciton_recipe::TaskType;
     use eciton_train::decided::Known;
     use ndarray::array;
 

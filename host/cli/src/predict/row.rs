@@ -9,7 +9,7 @@
 
 use std::fmt::Write as _;
 
-use eciton_plan::TaskType;
+use eciton_recipe::TaskType;
 use eciton_train::Predictions;
 use eciton_train::decided;
 use serde_json::{Map, Value};

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use eciton_plan::cost::{Functions, Requests, Task, Work};
-use eciton_plan::{Preset, Processor};
+use eciton_planner::cost::{Functions, Requests, Task, Work};
+use eciton_recipe::{Preset, Processor};
 use eciton_train::job::Done;
 use serde::Deserialize;
 
@@ -207,8 +207,8 @@ fn speeds(calls: &Calls<'_>, preset: &Preset, memory_mb: u32) -> Vec<f64> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use eciton_plan::Cloud;
-    use eciton_plan::cost::Origin;
+    use eciton_planner::cost::Origin;
+    use eciton_recipe::Cloud;
 
     fn end(init_ms: Option<f64>, duration_ms: f64, reply_s: f64) -> String {
         let init = init_ms.map_or("null".to_owned(), |ms| ms.to_string());

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use eciton_plan::cost::{self, Functions, Line, Requests, Usage, Work};
-use eciton_plan::{Config, FunctionCount, HostPlace};
+use eciton_planner::cost::{self, Functions, Line, Requests, Usage, Work};
+use eciton_recipe::{Config, FunctionCount, HostPlace};
 use eciton_train::cost::{Forecast, Trials};
 
 use super::{Aws, proof};
@@ -109,7 +109,7 @@ impl Planned {
             FunctionCount::Fixed(count) => count.max(1),
             FunctionCount::Auto => u32::MAX,
         };
-        let processor = self.place.emulator.architecture.unwrap_or(eciton_plan::Processor::X86_64);
+        let processor = self.place.emulator.architecture.unwrap_or(eciton_recipe::Processor::X86_64);
         Functions { processor, memory_mb: self.memory_mb, count: asked.min(concurrency.max(1)) }
     }
 

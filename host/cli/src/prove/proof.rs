@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use eciton_deploy::Destroyed;
 use eciton_exec::Host;
 use eciton_exec::deployment::Function;
-use eciton_plan::cost::{Line, Usage};
+use eciton_planner::cost::{Line, Usage};
 use serde::{Deserialize, Serialize};
 
 use super::invoice::Invoice;
@@ -389,7 +389,7 @@ pub(super) mod tests {
             unit: "GB-s",
             unit_usd: 2.0,
             usd: 2.0 * quantity,
-            origin: eciton_plan::cost::Origin::Modelled,
+            origin: eciton_planner::cost::Origin::Modelled,
         };
         let both = [line("Lambda-GB-Second-ARM", 3.0), line("Request-ARM", 4.0)];
         let of = |unreported| lines(&both, &both, unreported);

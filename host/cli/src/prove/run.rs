@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use eciton_exec::{Bill, Deployment};
-use eciton_plan::cost::{self, Origin};
+use eciton_planner::cost::{self, Origin};
 use eciton_train::Stop;
 use eciton_train::job::Done;
 use eciton_train::sweep::{Functions, Lot, Outcome};

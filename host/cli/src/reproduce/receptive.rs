@@ -1,7 +1,7 @@
 //! Figure of DPFP: VGG-16 on four workers, by strips of rows and fused blocks.
 
 use eciton_exec::Prices;
-use eciton_plan::receptive::{self, Workers};
+use eciton_program::receptive::{self, Workers};
 use serde::Serialize;
 
 use crate::failure::Failure;

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use eciton_engine::Residence;
-use eciton_plan::planner::models::{Speed, published};
-use eciton_plan::planner::{Graph, Host, HostWork, Lane, Machine, Plan, Wanted, plan};
-use eciton_plan::policy::PipelineSchedule;
+use eciton_planner::models::{Speed, published};
+use eciton_planner::{Graph, Host, HostWork, Lane, Machine, Plan, Wanted, plan};
+use eciton_recipe::pipeline_schedule::PipelineSchedule;
 use eciton_simulate::pipeline::{Owner, Pipeline, PipelineReport, Places, Preemption, checkpointed};
 use serde::Serialize;
 
@@ -163,7 +163,7 @@ struct PlannedStage<'a> {
 
 fn stages<'a>(plan: &Plan, graph: &'a Graph) -> Vec<PlannedStage<'a>> {
     let name = |at: &usize| graph.operators().get(*at).map_or("", |of| &of.name[..]);
-    let of = |stage: &eciton_plan::planner::PlannedStage| PlannedStage {
+    let of = |stage: &eciton_planner::PlannedStage| PlannedStage {
         operators: stage.operators.iter().map(name).collect(),
         forward_seconds: stage.forward_seconds,
         backward_seconds: stage.backward_seconds,
@@ -212,7 +212,7 @@ pub(super) fn run(
     (seed, jitter, machine, json): (u64, f64, Option<&str>, bool),
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let refused = |e: eciton_plan::Error| Failure::usage(&e);
+    let refused = |e: eciton_planner::Error| Failure::usage(&e);
     let prices = eciton_exec::prices()?;
     let machine = machine.unwrap_or("p3.2xlarge");
     let usd_hour = match of.usd_hour {

@@ -1,7 +1,7 @@
 //! Text report of a simulation.
 
 use eciton_exec::Prices;
-use eciton_plan::Profile;
+use eciton_program::Profile;
 use eciton_simulate::{Report, Settings, Shape};
 
 use crate::output::Output;

@@ -1,7 +1,7 @@
 //! Trials of a sweep with their settings, each checked before the first is trained.
 
-use eciton_plan::sweep::Trial;
-use eciton_plan::{Config, Data, Model};
+use eciton_recipe::sweep::Trial;
+use eciton_recipe::{Config, Data, Model};
 use eciton_train::defaults::{self, Statistics};
 
 use crate::failure::Failure;

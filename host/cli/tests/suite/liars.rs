@@ -13,7 +13,7 @@ use eciton_connect::{
     Certificate, Dialled, Hello, Joined, Listener, Message, Receiver, Sender, Token, Welcome, dial,
 };
 use eciton_graph::random::SplitMix64;
-use eciton_plan::{IntervalId, Location, ParameterId, Round, SlotId, TensorKey, Version, Via};
+use eciton_types::{IntervalId, Location, ParameterId, Round, SlotId, TensorKey, Version, Via};
 
 use crate::common::works;
 use crate::workers::{binary, summary, worker};

@@ -178,7 +178,7 @@ fn settings_that_every_layer_overrides_are_refused() {
 
 #[test]
 fn recipes_have_no_key_that_nothing_reads() {
-    use eciton_plan::{Config, Model, TaskType};
+    use eciton_recipe::{Config, Model, TaskType};
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/recipes");
     let mut resolved = 0;
     for set in fs::read_dir(folder).unwrap() {

@@ -9,8 +9,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use eciton_connect::{Message, Receiver, Sender, Token, dial};
 use eciton_kernel::wire::{Answer, AnswerMeta, encode_failure};
-use eciton_plan::{TensorKey, Version};
 use eciton_tensor::frame::{Decoded, Encoding, Frame, Writer};
+use eciton_types::{TensorKey, Version};
 
 use crate::common::{eciton, works};
 use crate::liars::{hello, some_key, stand_between};

@@ -3,7 +3,8 @@
 use super::{Engine, Phase, planted};
 use crate::attempts::{Progress, Report};
 use crate::event::{Action, Reason};
-use eciton_plan::{Attempt, Step, Task, TaskKey, WeightVersions};
+use eciton_recipe::WeightVersions;
+use eciton_types::{Attempt, Step, Task, TaskKey};
 
 /// Index of a step that an event names.
 #[derive(Clone, Copy)]

@@ -1,10 +1,12 @@
 //! Lanes: the choice of the next step of each worker. The rules are those of
-//! [`eciton_plan::policy`].
+//! [`eciton_planner::policy`].
 
 mod held;
 
-use eciton_plan::policy::Lane;
-use eciton_plan::{Location, Place, Policy, Program, Round, Step, TaskKey};
+use eciton_planner::Policy;
+use eciton_planner::policy::Lane;
+use eciton_program::{Place, Program};
+use eciton_types::{Location, Round, Step, TaskKey};
 
 use super::{Engine, planted};
 use crate::attempts::{Progress, Report};
@@ -134,7 +136,7 @@ impl Engine {
         let Some(lanes) = &mut self.lanes else { return };
         let (policy, mut rank) = (&lanes.policy, lanes.policy.rank(step));
         rank.later ^= early;
-        let of = eciton_plan::IntervalId(step.interval.0 + u32::from(wrong && policy.role(step.stage).back));
+        let of = eciton_types::IntervalId(step.interval.0 + u32::from(wrong && policy.role(step.stage).back));
         if let Some(lane) = lanes.lanes.get_mut(policy.lane(Step { interval: of, ..step })) {
             lane.insert(policy.visit(step), rank);
         }
@@ -242,7 +244,7 @@ impl Engine {
             return Some(());
         }
         let round = self.intervals[interval as usize].round.unwrap_or_default();
-        let (stage, interval) = (eciton_plan::StageId(stage as u16), eciton_plan::IntervalId(interval));
+        let (stage, interval) = (eciton_types::StageId(stage as u16), eciton_types::IntervalId(interval));
         let step = Step { round, stage, interval };
         if self.steps[place].attempts.launched() >= MAX_ATTEMPTS {
             self.too_often(step);
@@ -313,7 +315,7 @@ impl Engine {
         }
     }
 
-    fn newest(&self, at: usize) -> eciton_plan::Attempt {
+    fn newest(&self, at: usize) -> eciton_types::Attempt {
         self.steps[at].attempts.newest()
     }
 

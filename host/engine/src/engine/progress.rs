@@ -5,7 +5,9 @@ use crate::attempts::Progress;
 use crate::event::{Action, Reason};
 use std::cmp::Reverse;
 
-use eciton_plan::{IntervalId, Mode, Place, Round, Scope, StageId, Step, Version, WeightVersions};
+use eciton_program::{Place, Scope};
+use eciton_recipe::{Mode, WeightVersions};
+use eciton_types::{IntervalId, Round, StageId, Step, Version};
 
 impl Engine {
     pub(super) fn started(&mut self) {

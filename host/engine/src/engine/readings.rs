@@ -6,7 +6,8 @@
 //! their readers are done. This happens with a staleness bound of 1 or more: while a fast interval
 //! reads old rows, a slow one may overtake it.
 
-use eciton_plan::{IntervalId, Mode, Pipeline, Round, StageId};
+use eciton_recipe::{Mode, Pipeline};
+use eciton_types::{IntervalId, Round, StageId};
 use std::collections::BTreeMap;
 
 /// Steps in flight that read rows of all intervals, with the rounds of these rows.

@@ -4,7 +4,9 @@ use super::run::Run;
 use super::world::Faults;
 use super::{Context, Random, gatv2, gcn, programs, runs, seeds, settings};
 use crate::{Action, Engine, Event, Reason, Settings};
-use eciton_plan::{Mode, Pipeline, Place, Program, Round, Version, WeightVersions};
+use eciton_program::{Place, Program};
+use eciton_recipe::{Mode, Pipeline, WeightVersions};
+use eciton_types::{Round, Version};
 use std::collections::{BTreeMap, VecDeque};
 
 /// All combinations that go together, up to a staleness of 3.

@@ -2,7 +2,7 @@
 
 use super::{gcn, is_task};
 use crate::{Action, Deadlines, Engine, Error, Event, MAX_ATTEMPTS, MAX_DEADLINE_US, Reason, Settings};
-use eciton_plan::{Attempt, Round, StageId, Task, TaskKey, Version};
+use eciton_types::{Attempt, Round, StageId, Task, TaskKey, Version};
 
 fn took(key: TaskKey) -> Event {
     Event::Completed { key, took_us: 5000 }
@@ -50,7 +50,7 @@ fn a_task_is_tried_as_often_as_allowed_and_no_more() {
         assert_eq!(step(&mut engine, Event::Failed { key, retryable: true }), end);
         assert_eq!(engine.counters().retries, u64::from(attempts) - 1);
         // The other interval's task is answered too late.
-        let other = TaskKey { interval: eciton_plan::IntervalId(1), attempt: Attempt(0), ..key };
+        let other = TaskKey { interval: eciton_types::IntervalId(1), attempt: Attempt(0), ..key };
         assert_eq!(engine.counters().in_flight(), 1);
         assert!(step(&mut engine, took(key)).is_empty() && step(&mut engine, took(other)).is_empty());
         assert_eq!((engine.counters().late, engine.counters().in_flight()), (1, 0));
@@ -283,5 +283,5 @@ fn settings_out_of_range_are_refused() {
     let mut empty = program.clone();
     empty.stages.clear();
     assert!(matches!(Engine::new(&empty, usual), Err(Error::Setting { .. })));
-    assert_eq!(usual.pipeline, eciton_plan::Pipeline::default());
+    assert_eq!(usual.pipeline, eciton_recipe::Pipeline::default());
 }

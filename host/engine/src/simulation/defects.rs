@@ -5,7 +5,8 @@ use super::run::Run;
 use super::world::Faults;
 use super::{Random, gcn, two_reads};
 use crate::{Deadlines, Reason, Settings};
-use eciton_plan::{Mode, Place, Program};
+use eciton_program::{Place, Program};
+use eciton_recipe::Mode;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A defect that a test switches on.

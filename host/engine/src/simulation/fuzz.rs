@@ -3,7 +3,8 @@
 use super::apart::pipelines;
 use super::{Context, Random, gcn, is_task, seeds};
 use crate::{Action, Deadlines, Engine, Event, MAX_ATTEMPTS, Settings};
-use eciton_plan::{Attempt, IntervalId, Program, Round, StageId, Step, TaskKey, Version};
+use eciton_program::Program;
+use eciton_types::{Attempt, IntervalId, Round, StageId, Step, TaskKey, Version};
 use std::collections::BTreeMap;
 
 /// A number near what is real, or the largest there is.

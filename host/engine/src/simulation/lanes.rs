@@ -5,10 +5,10 @@
 use super::store::Store;
 use super::{Context, Planted, Random, hash, seeds, signature};
 use crate::{Action, Engine, Event, Reason, Residence, Settings};
-use eciton_plan::{
-    DataShape, IntervalId, LaneSettings, Lanes, Location, Model, ModelSettings, Order, Pipeline, Place,
-    Placement, Program, Round, Scope, Spans, StageId, Step, Task, TaskKey, TaskType, Version, WeightVersions,
-};
+use eciton_planner::Placement;
+use eciton_program::{DataShape, Place, Program, Scope, Spans};
+use eciton_recipe::{LaneSettings, Lanes, Model, ModelSettings, Order, Pipeline, TaskType, WeightVersions};
+use eciton_types::{IntervalId, Location, Round, StageId, Step, Task, TaskKey, Version};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -32,7 +32,7 @@ fn program(layers: u32, branches: bool, lanes: Lanes) -> Program {
     let settings = ModelSettings::parse(&text, "m.toml").unwrap();
     let model = Model::resolve(&settings, 30, 7, TaskType::Classification).unwrap();
     let shape = DataShape { rows: 100, features: 30, classes: 7, edge_features: 0, graphs: 0, group: 1 };
-    let mut program = Program::build(&model, shape, eciton_plan::Savings::default(), &signature).unwrap();
+    let mut program = Program::build(&model, shape, eciton_program::Savings::default(), &signature).unwrap();
     program.set_apart(1, 100);
     let of = LaneSettings { lanes, ..LaneSettings::default() };
     let placement = Placement::of(&program, &of).unwrap();
@@ -114,7 +114,7 @@ impl<'a> World<'a> {
             begun: BTreeSet::new(),
             rounds: vec![Round(0); settings.intervals as usize],
             weights: BTreeMap::new(),
-            caps: eciton_plan::policy::caps(program, &settings.lanes, of_replica),
+            caps: eciton_planner::policy::caps(program, &settings.lanes, of_replica),
             watched: false,
             end: None,
             ended: 0,
@@ -592,9 +592,9 @@ fn every_schedule_ends_with_the_bits_of_a_run_without_faults_whatever_places_are
 fn a_chains_caps_are_the_warm_up_of_pipedream() {
     let of = lanes(4, 1, Order::BackwardFirst);
     let chain = program(6, false, of);
-    assert_eq!(eciton_plan::policy::caps(&chain, &of, 8), [4, 3, 2, 1]);
-    assert_eq!(eciton_plan::policy::caps(&chain, &lanes(4, 1, Order::ForwardFirst), 8), [8; 4]);
-    assert_eq!(eciton_plan::policy::caps(&chain, &Lanes { cap: Some(2), ..of }, 8), [2, 2, 2, 1]);
+    assert_eq!(eciton_planner::policy::caps(&chain, &of, 8), [4, 3, 2, 1]);
+    assert_eq!(eciton_planner::policy::caps(&chain, &lanes(4, 1, Order::ForwardFirst), 8), [8; 4]);
+    assert_eq!(eciton_planner::policy::caps(&chain, &Lanes { cap: Some(2), ..of }, 8), [2, 2, 2, 1]);
 }
 
 #[test]

@@ -5,7 +5,8 @@ use super::store::Store;
 use super::world::{Faults, Item, World};
 use super::{Planted, hash, is_task};
 use crate::{Action, Counters, Engine, Event, Reason, Settings};
-use eciton_plan::{IntervalId, Program, Round, Scope, StageId, Step, Task, TaskKey, Version};
+use eciton_program::{Program, Scope};
+use eciton_types::{IntervalId, Round, StageId, Step, Task, TaskKey, Version};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Progress of an interval.
@@ -401,7 +402,7 @@ impl<'a> Run<'a> {
         if let Some(ages) = self.reading.get(&task.step()) {
             assert_eq!(*ages, self.ages(task.step()), "{} reads other rows than before", task.key());
         }
-        TaskKey { attempt: eciton_plan::Attempt(task.attempt.0 - 1), ..task.key() }
+        TaskKey { attempt: eciton_types::Attempt(task.attempt.0 - 1), ..task.key() }
     }
 
     /// Returns the number of launched attempts at a step.

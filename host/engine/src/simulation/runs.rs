@@ -4,7 +4,8 @@ use super::run::Run;
 use super::world::{Doomed, Faults};
 use super::{Context, Random, gcn, programs, seeds, settings};
 use crate::{Action, Counters, Deadlines, MAX_ATTEMPTS, Reason, Settings};
-use eciton_plan::{Program, Round};
+use eciton_program::Program;
+use eciton_types::Round;
 
 /// Runs to the end and checks what came of it against a run in which nothing goes wrong.
 pub(super) fn complete(program: &Program, settings: Settings, faults: Faults, seed: u64) -> Counters {

@@ -4,7 +4,9 @@
 
 use super::{Planted, hash};
 use crate::Settings;
-use eciton_plan::{Mode, Program, Round, Scope, StageId, Step, Version, WeightVersions};
+use eciton_program::{Program, Scope};
+use eciton_recipe::{Mode, WeightVersions};
+use eciton_types::{Round, StageId, Step, Version};
 use std::collections::BTreeMap;
 
 /// A place for rows: which round's they are; `None` while they are being written.

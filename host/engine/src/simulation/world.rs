@@ -2,7 +2,7 @@
 
 use super::{Random, hash};
 use crate::{Event, Settings};
-use eciton_plan::{IntervalId, Round, StageId, Step, TaskKey};
+use eciton_types::{IntervalId, Round, StageId, Step, TaskKey};
 use std::collections::BTreeMap;
 
 /// Faults of a simulated world. Chances are in percent, per attempt unless stated otherwise.
@@ -199,13 +199,13 @@ impl World {
         let Settings { first, last, intervals, attempts, .. } = self.settings;
         let far = Round(last.0 + 1 + random.below(3) as u32);
         let (stage, beyond) = (StageId(random.below(99) as u16), random.below(99) as u32);
-        let attempt = eciton_plan::Attempt(random.below(3) as u32);
+        let attempt = eciton_types::Attempt(random.below(3) as u32);
         let far_key = TaskKey { round: far, stage, interval: IntervalId(beyond), attempt };
         // Of a round that may be on, but of no interval, or no attempt.
         let key = if random.percent(50) {
             TaskKey { round: first, stage, interval: IntervalId(intervals + beyond), attempt }
         } else {
-            let attempt = eciton_plan::Attempt(attempts + attempt.0);
+            let attempt = eciton_types::Attempt(attempts + attempt.0);
             TaskKey { round: first, stage, interval: IntervalId(0), attempt }
         };
         match random.below(6) {

@@ -8,9 +8,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use eciton_kernel::Error;
 use eciton_kernel::wire::{Answer, Expected};
-use eciton_plan::{TaskKey, Transport};
+use eciton_recipe::Transport;
 use eciton_transport::keys::RunKeys;
 use eciton_transport::{Carrier, Condition, INLINE_FRAME_BYTES, Invocation, Key, Reply, Store, put_requests};
+use eciton_types::TaskKey;
 
 use super::constants::Upload;
 use super::{RemoteSettings, lock, refused, transport};
@@ -194,10 +195,10 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use eciton_kernel::wire::{AnswerMeta, encode_failure};
     use eciton_kernel::{Call, Finished, Limits, Target};
-    use eciton_plan::{IntervalId, Round, StageId};
     use eciton_tensor::Buffer;
     use eciton_tensor::frame::{Encoding, Frame, Writer};
     use eciton_transport::MemoryStore;
+    use eciton_types::{IntervalId, Round, StageId};
 
     use super::*;
 
@@ -222,7 +223,7 @@ mod tests {
         round: Round(1),
         stage: StageId(2),
         interval: IntervalId(3),
-        attempt: eciton_plan::Attempt(0),
+        attempt: eciton_types::Attempt(0),
     };
 
     /// A function whose first answer has a fault.
@@ -321,7 +322,7 @@ mod tests {
             };
             let attempt = |number| Attempt {
                 pass: 1,
-                key: TaskKey { attempt: eciton_plan::Attempt(number), ..KEY },
+                key: TaskKey { attempt: eciton_types::Attempt(number), ..KEY },
                 deadline: None,
                 frame: Bytes::from_static(b"a task"),
                 expected: expected(),

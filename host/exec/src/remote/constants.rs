@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use eciton_kernel::Error;
-use eciton_plan::{IntervalId, OperationId, SlotId};
 use eciton_transport::{Condition, Key, Store};
+use eciton_types::{IntervalId, OperationId, SlotId};
 use tokio::sync::OnceCell;
 
 use super::{lock, transport};

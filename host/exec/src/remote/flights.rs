@@ -11,8 +11,8 @@ use std::time::Instant;
 
 use eciton_kernel::Error;
 use eciton_kernel::wire::Answer;
-use eciton_plan::Location;
 use eciton_transport::Key;
+use eciton_types::Location;
 use tokio::sync::watch;
 
 use super::attempt::{Attempt, Wire};

@@ -2,8 +2,8 @@
 
 use eciton_kernel::wire::{Encoding, Expected, Source, encode, encode_matrices};
 use eciton_kernel::{Error, Operand};
-use eciton_plan::Version;
 use eciton_transport::Key;
+use eciton_types::Version;
 
 use super::Transport;
 use super::attempt::{Attempt, Wire};

@@ -151,7 +151,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::emulated::Stand;
-    use eciton_plan::{Emulator, Executor};
+    use eciton_recipe::{Emulator, Executor};
 
     fn function_error(kind: &str, message: &str, used_mb: u32) -> InvokeError {
         InvokeError::Function {

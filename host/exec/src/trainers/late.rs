@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use eciton_plan::Executor;
+use eciton_recipe::Executor;
 
 /// Attempts at a call; throttled ones do not count.
 pub(super) const ATTEMPTS: u32 = 10;

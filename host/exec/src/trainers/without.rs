@@ -1,7 +1,7 @@
 //! A build without AWS's clients has no functions.
 
 use eciton_kernel::cache::Cache;
-use eciton_plan::{Emulator, Executor};
+use eciton_recipe::{Emulator, Executor};
 
 use super::{Call, OnEnd, Rules};
 use crate::functions::{Cut, Error, Result};

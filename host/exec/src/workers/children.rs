@@ -5,7 +5,7 @@ use std::process::{Child, ChildStderr, ExitStatus};
 use std::thread::JoinHandle;
 
 use eciton_input::text::clean;
-use eciton_plan::Location;
+use eciton_types::Location;
 
 use crate::Completion;
 use crate::local::Inbox;

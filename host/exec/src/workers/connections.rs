@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use eciton_connect::{Error as ConnectError, Joined, Listener, Message, Receiver, Sender};
-use eciton_plan::Location;
+use eciton_types::Location;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use eciton_connect::{Error as ConnectError, Message, Receiver, Sender, Token};
 use eciton_kernel::Error;
 use eciton_kernel::wire::Decoded;
-use eciton_plan::{Location, TensorKey};
+use eciton_types::{Location, TensorKey};
 use tokio::sync::{mpsc, watch};
 
 use crate::framed;

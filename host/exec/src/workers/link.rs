@@ -7,7 +7,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use eciton_connect::{Message, Token};
 use eciton_kernel::wire::{Answer, Expected};
-use eciton_plan::{Round, TaskKey, TensorKey};
+use eciton_types::{Round, TaskKey, TensorKey};
 use tokio::sync::mpsc;
 
 use super::objects::{Objects, Written};

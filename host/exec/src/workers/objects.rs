@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use eciton_kernel::Error;
 use eciton_kernel::wire::{Encoding, Expected, Object, Source, encode, encode_matrices};
-use eciton_plan::{TensorKey, Version, Via};
+use eciton_types::{TensorKey, Version, Via};
 
 use crate::framed::Framing;
 use crate::{Order, SharedInput};
@@ -160,7 +160,7 @@ mod tests {
     fn weights_are_kept_as_long_as_tasks_read_them() {
         let mut objects = Objects::new(2);
         let key = |generation| TensorKey::Weight {
-            parameter: eciton_plan::ParameterId(0),
+            parameter: eciton_types::ParameterId(0),
             version: Version(generation),
         };
         for generation in 1..=4 {

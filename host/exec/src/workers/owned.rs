@@ -2,9 +2,9 @@
 
 use std::fmt::Debug;
 
-use eciton_plan::{IntervalId, Location, ParameterId, Round, TensorKey};
 use eciton_tensor::frame::Frame;
 use eciton_tensor::{Buffer, Matrix};
+use eciton_types::{IntervalId, Location, ParameterId, Round, TensorKey};
 
 /// The state of a worker, whose meaning is its caller's.
 pub trait Owned: Debug + Send {

@@ -12,9 +12,9 @@ use eciton_connect::{
     Certificate, Dialled, Hello, Joined, Listener, Message, Receiver, Result, Sender, Token, Welcome, dial,
 };
 use eciton_kernel::wire::Decoded;
-use eciton_plan::{Location, TensorKey};
 use eciton_tensor::Matrix;
 use eciton_tensor::frame::{Encoding, Frame, Writer};
+use eciton_types::{Location, TensorKey};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use eciton_connect::{Error as ConnectError, Listener, Message, Tokens, Welcome, token_path};
 use eciton_kernel::Kernel;
 use eciton_kernel::wire::KernelRef;
-use eciton_plan::Location;
+use eciton_types::Location;
 
 use super::Traffic;
 use super::children::Started;

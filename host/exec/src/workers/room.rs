@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use eciton_kernel::Error;
 use eciton_kernel::wire::Decoded;
-use eciton_plan::TensorKey;
+use eciton_types::TensorKey;
 
 /// Tensors by address. Of the rows of an interval only those of one round are kept.
 #[derive(Debug, Default)]
@@ -143,7 +143,7 @@ impl Room {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use eciton_plan::{IntervalId, ParameterId, Round, SlotId, Version, Via};
+    use eciton_types::{IntervalId, ParameterId, Round, SlotId, Version, Via};
 
     fn rows(value: f32) -> Decoded {
         let buffer = eciton_tensor::Buffer::from_rows(16, 16, &[value; 256]).unwrap();

@@ -10,8 +10,8 @@ use eciton_kernel::wire::{
     AnswerMeta, CallRef, Decoded, KeptRows, Object, Outcome, Request, Source, encode_failure,
 };
 use eciton_kernel::{Error, Instances, Kernel, Layer, Limits};
-use eciton_plan::{TaskKey, TensorKey};
 use eciton_tensor::frame::Frame;
+use eciton_types::{TaskKey, TensorKey};
 use tokio::sync::{mpsc, watch};
 
 use super::incoming::{Incoming, Work, leave, read, write};
@@ -422,10 +422,10 @@ fn open(worker: &mut Worker, call: &CallRef) -> Result<Arc<Layer>, Error> {
 /// The key of a task that cannot be read.
 fn nobody() -> TaskKey {
     TaskKey {
-        round: eciton_plan::Round(0),
-        stage: eciton_plan::StageId(0),
-        interval: eciton_plan::IntervalId(0),
-        attempt: eciton_plan::Attempt(0),
+        round: eciton_types::Round(0),
+        stage: eciton_types::StageId(0),
+        interval: eciton_types::IntervalId(0),
+        attempt: eciton_types::Attempt(0),
     }
 }
 

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use eciton_connect::{Message, Token};
 use eciton_kernel::Error;
-use eciton_plan::{Location, Step, TaskKey, TensorKey};
 use eciton_tensor::frame::{Frame, Header, Kind};
+use eciton_types::{Location, Step, TaskKey, TensorKey};
 
 use super::link::{Flight, Link};
 use super::objects::Objects;

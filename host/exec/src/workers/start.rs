@@ -5,7 +5,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use eciton_connect::token_path;
-use eciton_plan::{Location, Workers};
+use eciton_recipe::Workers;
+use eciton_types::Location;
 
 use super::pool::{Settings, WorkerPool};
 use crate::framed::Framing;

@@ -1,9 +1,9 @@
 //! Pipelines that a planner found, and their schedules as grids.
 
 use eciton_engine::Residence;
-use eciton_plan::StageId;
-use eciton_plan::planner::{Graph, Plan};
-use eciton_plan::schedule::{Grid, Shape};
+use eciton_planner::schedule::{Grid, Shape};
+use eciton_planner::{Graph, Plan};
+use eciton_types::StageId;
 
 use super::program::program;
 use super::{Pipeline, Stage};
@@ -61,7 +61,7 @@ impl Pipeline {
         let program = program(self)?;
         let (depth, lanes) = (self.stages.len() as u16, self.lanes());
         let pipeline =
-            eciton_plan::Pipeline { weights: Some(self.weights), ..eciton_plan::Pipeline::default() };
+            eciton_recipe::Pipeline { weights: Some(self.weights), ..eciton_recipe::Pipeline::default() };
         let bound = pipeline.bound();
         let rounds = if bound > 0 { ROUNDS } else { 1 };
         let took = |stage: StageId, _: u32| {

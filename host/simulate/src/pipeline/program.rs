@@ -1,9 +1,11 @@
 //! A pipeline as a program: a stage forward and one back for each, on its lane.
 
-use eciton_plan::{
-    Cost, DataShape, Domain, LossOf, Model, ModelSettings, ParameterId, Phase, Place, Port, Program, Read,
-    Savings, Scope, SlotId, SlotOf, SlotSpec, Stage, StageId, TaskType,
+use eciton_program::{
+    Cost, DataShape, Domain, LossOf, Phase, Place, Port, Program, Read, Savings, Scope, SlotOf, SlotSpec,
+    Stage,
 };
+use eciton_recipe::{Model, ModelSettings, TaskType};
+use eciton_types::{ParameterId, SlotId, StageId};
 
 use super::Pipeline;
 use crate::error::Error;

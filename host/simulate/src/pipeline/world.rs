@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use eciton_engine::{Action, Engine, Event, Reason, Settings};
-use eciton_plan::{Location, Round, StageId, Step, Task, TaskKey};
+use eciton_types::{Location, Round, StageId, Step, Task, TaskKey};
 
 use super::program::program;
 use super::{Owner, Pipeline, PipelineReport, Places, Stage};
@@ -64,7 +64,10 @@ impl<'a> World<'a> {
         let count = lanes.count;
         let settings = Settings {
             eval_every: 0,
-            pipeline: eciton_plan::Pipeline { weights: Some(of.weights), ..eciton_plan::Pipeline::default() },
+            pipeline: eciton_recipe::Pipeline {
+                weights: Some(of.weights),
+                ..eciton_recipe::Pipeline::default()
+            },
             lanes,
             residence: of.residence,
             ..Settings::new(of.micro, MAX_ROUNDS)

@@ -15,7 +15,7 @@ mod tests;
 mod vary;
 mod world;
 
-use eciton_plan::Prices;
+use eciton_recipe::Prices;
 use serde::Serialize;
 
 use crate::error::Error;

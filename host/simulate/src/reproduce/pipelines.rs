@@ -1,9 +1,9 @@
 //! Tables of pipelines: what was published, what the planner and the simulated world make of it.
 
 use eciton_engine::Residence;
-use eciton_plan::planner::models::{Speed, published};
-use eciton_plan::planner::{Graph, HostWork, Lane, Machine, Plan, Wanted, plan};
-use eciton_plan::policy::PipelineSchedule;
+use eciton_planner::models::{Speed, published};
+use eciton_planner::{Graph, HostWork, Lane, Machine, Plan, Wanted, plan};
+use eciton_recipe::pipeline_schedule::PipelineSchedule;
 use serde::Serialize;
 
 use crate::error::Error;

@@ -1,9 +1,10 @@
 //! The layers of a shape's model, and the order of their work.
 
-use eciton_plan::{
-    Activation, Cost, KindSettings, LayerKind, Layers, Model, ModelKind, ModelSettings, On, Place, Program,
-    SpanChoice, Spans, TaskType,
+use eciton_program::{Cost, Place, Program, Spans};
+use eciton_recipe::{
+    Activation, KindSettings, LayerKind, Layers, Model, ModelKind, ModelSettings, SpanChoice, TaskType,
 };
+use eciton_types::On;
 use serde::Serialize;
 
 use super::Shape;
@@ -85,7 +86,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::shape::Named;
-    use eciton_plan::Profile;
+    use eciton_program::Profile;
 
     fn lines(shape: &Shape) -> Vec<(String, u32, bool)> {
         let program = shape.program(&Profile::default()).unwrap();

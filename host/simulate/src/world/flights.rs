@@ -1,7 +1,7 @@
 //! Invocations: from a slot to an answer, step by step.
 
 use eciton_engine::Event;
-use eciton_plan::TaskKey;
+use eciton_types::TaskKey;
 
 use super::{Item, World, us};
 use crate::flight::{Fate, Flight, Phase, Timer, parts};

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use eciton_graph::adjacency::Graph;
-use eciton_plan::{Program, SlotId};
+use eciton_program::Program;
 use eciton_tensor::Matrix;
+use eciton_types::SlotId;
 
 use crate::data::Interval;
 use crate::edge_data::{EdgeData, EdgeWeights};

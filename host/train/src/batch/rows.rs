@@ -5,9 +5,10 @@
 //! many parts there are changes no bit. Atoms of a small last batch may have no row.
 
 use eciton_graph::shuffle::Shuffle;
-use eciton_plan::{Atoms, Batch as Settings, IntervalId, Node, Round, Tree};
+use eciton_recipe::Batch as Settings;
 use eciton_tensor::Grid;
 use eciton_tensor::random::{Key, Purpose};
+use eciton_types::{Atoms, IntervalId, Node, Round, Tree};
 
 use crate::data::{Inputs, grid};
 use crate::error::{Error, Result};

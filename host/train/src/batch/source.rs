@@ -10,8 +10,10 @@ use eciton_graph::sample::normalise::Counts;
 use eciton_graph::sample::parts::Parts;
 use eciton_graph::sample::{Method, Room, SampleKey, Sampler, Subgraph};
 use eciton_kernel::{RowNumbers, Targets};
-use eciton_plan::{Atoms, Batch as Settings, FeatureGather, Hops, IntervalId, Node, Program, Round};
+use eciton_program::{Hops, Program};
+use eciton_recipe::{Batch as Settings, FeatureGather};
 use eciton_tensor::{Buffer, Grid, Matrix};
+use eciton_types::{Atoms, IntervalId, Node, Round};
 
 use super::RoundRows;
 use super::part::{Level, Part, PartLists};
@@ -386,7 +388,7 @@ impl Source {
 
     /// Returns true if sums of a micro-batch are estimates of the sums of the whole graph.
     fn is_estimate(&self) -> bool {
-        self.counts.is_some() || self.settings.sampler == eciton_plan::Sampler::Neighbours
+        self.counts.is_some() || self.settings.sampler == eciton_recipe::Sampler::Neighbours
     }
 
     /// Returns a factor for each edge that makes a sum of the micro-batch an unbiased estimate of
@@ -446,7 +448,7 @@ impl Chooser {
     /// [`Error::Data`] for settings that a sampler cannot use. [`Error::Batch`] for a program that
     /// has gathers if the method samples no neighbours.
     pub(crate) fn new(settings: &Settings, inputs: &Inputs, program: &Program) -> Result<Self> {
-        use eciton_plan::Sampler as Named;
+        use eciton_recipe::Sampler as Named;
         let graph = &inputs.dataset.graph;
         let hops = Hops::of(program).most();
         let saved = match program.model.constant_gather().filter(|_| program.savings.gathered_features) {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use eciton_plan::{Config, origins};
+use eciton_recipe::{Config, origins};
 
 use super::durable::{read_extent, sha256};
 use super::place::{Named, Place, folder};

@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use eciton_plan::Config;
+use eciton_recipe::Config;
 
 use super::durable::{TEMPORARY, sync_folder};
 use super::{CONFIG, METRICS, RUN, RunRecord, SEEDS, VERSIONS};

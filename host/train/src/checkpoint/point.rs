@@ -16,8 +16,9 @@ use std::sync::Arc;
 
 use eciton_exec::Bill;
 use eciton_graph::mapping;
-use eciton_plan::{Config, Version, origins};
+use eciton_recipe::{Config, origins};
 use eciton_tensor::SlabOwner;
+use eciton_types::Version;
 use serde::{Deserialize, Serialize};
 
 use super::durable::{self, Extent, sha256};

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use eciton_exec::Bill;
-use eciton_plan::Checkpoint;
+use eciton_recipe::Checkpoint;
 
 use super::durable::{self, Extent, Journal, sha256};
 use super::place::{Named, Place};

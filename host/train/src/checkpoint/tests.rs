@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use eciton_plan::Config;
+use eciton_recipe::Config;
 use eciton_tensor::SlabOwner;
 use tempfile::TempDir;
 

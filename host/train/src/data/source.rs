@@ -12,7 +12,7 @@ use eciton_graph::edge_rule;
 use eciton_graph::error::Place;
 use eciton_graph::scaling::Rounded;
 use eciton_input::notes;
-use eciton_plan::{Config, Data, NormaliseFeatures, SelfLoops, TaskType, Tokens};
+use eciton_recipe::{Config, Data, NormaliseFeatures, SelfLoops, TaskType, Tokens};
 
 use super::task;
 use crate::error::{Error, Result};

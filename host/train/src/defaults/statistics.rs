@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use eciton_graph::dataset::{Dataset, Features, Labels, NO_LABEL};
-use eciton_plan::{Config, TaskType};
+use eciton_recipe::{Config, TaskType};
 
 use crate::data;
 

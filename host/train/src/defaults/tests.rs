@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
-use eciton_plan::{Activation, NormaliseFeatures};
+use eciton_recipe::{Activation, NormaliseFeatures};
 
 fn rows(kind: DataKind) -> Statistics {
     Statistics {
@@ -37,7 +37,7 @@ fn each_kind_of_data_has_its_model() {
     let table = of(rows(DataKind::Table));
     assert_eq!((table.model.kind, table.model.hidden), (ModelKind::Mlp, 64));
     assert_eq!(table.data.normalise_features, Some(NormaliseFeatures::Columns));
-    assert_eq!(table.run.keep, eciton_plan::Keep::LastBest);
+    assert_eq!(table.run.keep, eciton_recipe::Keep::LastBest);
     assert_eq!(reason(&table, "model.hidden"), "240 training rows, 4 classes");
     let images = of(rows(DataKind::Images([8, 8, 1])));
     let Layers::List(layers) = &images.model.layers else { unreachable!() };
@@ -47,7 +47,10 @@ fn each_kind_of_data_has_its_model() {
     let graph =
         Statistics { homophily: Some(0.7), filled: 0.01, values: ValueKind::Flags, ..rows(DataKind::Graph) };
     let graph_config = of(graph.clone());
-    assert_eq!((graph_config.model.kind, graph_config.model.norm), (ModelKind::Gcn, eciton_plan::Norm::None));
+    assert_eq!(
+        (graph_config.model.kind, graph_config.model.norm),
+        (ModelKind::Gcn, eciton_recipe::Norm::None)
+    );
     assert_eq!(graph_config.data.normalise_features, Some(NormaliseFeatures::Rows));
     let low = of(Statistics { homophily: Some(0.01), ..graph.clone() });
     assert_eq!(

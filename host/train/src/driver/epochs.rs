@@ -1,6 +1,6 @@
 //! Epochs and rounds: a pass over the training rows takes one round for each batch.
 
-use eciton_plan::Round;
+use eciton_types::Round;
 
 use crate::batch::RoundRows;
 

@@ -3,7 +3,8 @@
 use std::cell::RefCell;
 
 use eciton_graph::metrics::{Folded, Terms};
-use eciton_plan::{IntervalId, Metric};
+use eciton_recipe::Metric;
+use eciton_types::IntervalId;
 
 use super::rows::RowStore;
 use crate::data::{Inputs, Interval};

@@ -8,7 +8,7 @@
 //!
 //! The run also ends at the first evaluation that reaches `run.until`.
 
-use eciton_plan::{Keep, Run, Until};
+use eciton_recipe::{Keep, Run, Until};
 
 use crate::report::Metrics;
 
@@ -69,7 +69,7 @@ impl Judge {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use eciton_plan::Metric;
+    use eciton_recipe::Metric;
 
     fn judged(
         patience: Option<u32>,

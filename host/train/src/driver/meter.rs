@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use eciton_plan::Round;
+use eciton_types::Round;
 
 use super::Epochs;
 use crate::report::{Activity, Progress};

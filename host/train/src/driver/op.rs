@@ -1,7 +1,7 @@
 //! Host side of the operators: the work of a step, one file per operator.
 //!
 //! An operator takes leases of the rows that its step reads and writes, and returns work for a
-//! thread or a function. `eciton_plan::op` has the stages of the same operators, under the same
+//! thread or a function. `eciton_program::op` has the stages of the same operators, under the same
 //! names. A new operator needs a file there, a file here, its arithmetic, and a line in [`HOST`].
 
 mod attention;
@@ -20,10 +20,9 @@ use eciton_gather::{Rows, Sources};
 use eciton_graph::order::Permutation;
 use eciton_kernel::wire::Answer;
 use eciton_kernel::{Finished, Layer, Target};
-use eciton_plan::{
-    IntervalId, Normalisation, Operation, Over, Program, Round, Scope, SlotId, Stage, StageId, Step, Task, op,
-};
+use eciton_program::{Operation, Over, Program, Scope, Stage, op};
 use eciton_tensor::{Matrix, ReadRows, WriteRows};
+use eciton_types::{IntervalId, Normalisation, Round, SlotId, StageId, Step, Task};
 
 use super::rows::{Lease, WriteLease};
 use super::span::Building;

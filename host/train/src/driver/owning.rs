@@ -3,7 +3,8 @@
 
 use eciton_engine::Engine;
 use eciton_exec::{Cancel, Completion, Executor};
-use eciton_plan::{Optimiser, Round, Version};
+use eciton_recipe::Optimiser;
+use eciton_types::{Round, Version};
 
 use super::epochs::Sum;
 use super::pass::State;

@@ -7,7 +7,7 @@ use eciton_engine::{Action, Engine, Event, Reason, WaitsFor};
 use eciton_exec::{Affinity, Answered, Cancel, Completion, Executor, Job, WorkError};
 use eciton_kernel::Finished;
 use eciton_kernel::wire::Answer;
-use eciton_plan::{Location, Round, StageId, Task, TaskKey};
+use eciton_types::{Location, Round, StageId, Task, TaskKey};
 
 use super::meter::Meter;
 use super::stages::Stages;

@@ -15,10 +15,11 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use eciton_plan::{
-    Buffers, Domain, DomainId, IntervalId, Lanes, Pipeline, Program, Round, RowFormat, SlotId, StageId, Step,
-};
+use eciton_planner::policy;
+use eciton_program::{Buffers, Domain, Program};
+use eciton_recipe::{Lanes, Pipeline, RowFormat};
 use eciton_tensor::{Buffer, Matrix};
+use eciton_types::{DomainId, IntervalId, Round, SlotId, StageId, Step};
 
 use self::passing::Passing;
 use self::stored::Stored;
@@ -119,7 +120,10 @@ impl RowStore {
             }
         };
         let all = assigned.widths().iter().zip(assigned.versions()).zip(assigned.formats());
-        let all = all.zip(assigned.domains()).zip(assigned.places(program, lanes, count)).enumerate();
+        let all = all
+            .zip(assigned.domains())
+            .zip(assigned.places(program, policy::at_once(program, lanes, count)))
+            .enumerate();
         let rings = all.map(|(buffer, ((((&width, &kept), &format), &domain), at_once))| {
             let places = places(buffer, kept, at_once);
             let whole = program.rows(domain) as usize;
@@ -364,21 +368,23 @@ mod tests {
     use eciton_gather::Rows;
 
     use super::*;
-    use eciton_plan::{DataShape, Model, Savings, Signature, Stage};
+    use eciton_program::{DataShape, Savings, Stage};
+    use eciton_recipe::Model;
+    use eciton_types::Signature;
 
     fn program() -> Program {
         let model = Model::gcn(2, 4, 0.5, 9, 3).unwrap();
         let shape = DataShape { rows: 10, features: 9, classes: 3, edge_features: 0, graphs: 0, group: 1 };
         Program::build(&model, shape, Savings::default(), &|kernel, inputs, attributes| {
             let out = attributes.iter().find_map(|a| match a.value {
-                eciton_plan::Value::Integer(out) => u32::try_from(out).ok(),
+                eciton_types::Value::Integer(out) => u32::try_from(out).ok(),
                 _ => None,
             });
-            let rows = |width| vec![eciton_plan::RowsSpec { name: "rows".into(), extents: vec![width] }];
+            let rows = |width| vec![eciton_types::RowsSpec { name: "rows".into(), extents: vec![width] }];
             Ok::<_, String>(Signature {
                 inputs: rows(inputs[0][0]),
                 outputs: rows(out.unwrap_or(inputs[0][0])),
-                loss: (kernel == "head").then_some(eciton_plan::signature::TargetKind::Classes),
+                loss: (kernel == "head").then_some(eciton_types::signature::TargetKind::Classes),
                 ..Signature::default()
             })
         })

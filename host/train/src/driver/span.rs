@@ -5,11 +5,10 @@ use std::collections::BTreeSet;
 use eciton_exec::{KernelWork, SharedInput, Work};
 use eciton_kernel::wire::Answer;
 use eciton_kernel::{Call, CallStep, Finished, Given, Kept, Local, Operand, Target, Write};
-use eciton_plan::{
-    Buffers, Location, OperationId, ParameterId, Passed, Place, RowFormat, SlotId, Span, StageId, Task,
-    TensorKey, Via,
-};
+use eciton_program::{Buffers, Passed, Place, Span};
+use eciton_recipe::RowFormat;
 use eciton_tensor::Matrix;
+use eciton_types::{Location, OperationId, ParameterId, SlotId, StageId, Task, TensorKey, Via};
 
 use super::op::{self, On, Operator};
 use super::stages::Stages;

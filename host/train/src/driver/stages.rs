@@ -10,11 +10,12 @@ use std::time::Duration;
 use eciton_exec::{Affinity, Job};
 use eciton_kernel::wire::Answer;
 use eciton_kernel::{Finished, Layer};
-use eciton_plan::{
-    Buffers, Domain, DomainId, Hops, IntervalId, Operation, OperationId, ParameterId, Passed, Place, Program,
-    Residents, RowFormat, Scope, SlotId, Span, Spans, Stage, StageId, Step, Task, TaskKey, residents,
+use eciton_program::{
+    Buffers, Domain, Hops, Operation, Passed, Place, Program, Residents, Scope, Span, Spans, Stage, residents,
 };
+use eciton_recipe::RowFormat;
 use eciton_tensor::Matrix;
+use eciton_types::{DomainId, IntervalId, OperationId, ParameterId, SlotId, StageId, Step, Task, TaskKey};
 
 use super::fold::Fold;
 use super::op::{self, On, Operator};

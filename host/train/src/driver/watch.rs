@@ -6,8 +6,9 @@
 
 use std::cell::RefCell;
 
-use eciton_plan::{Domain, IntervalId, Phase, Scope, SlotId, StageId, Step};
+use eciton_program::{Domain, Phase, Scope};
 use eciton_tensor::Matrix;
+use eciton_types::{IntervalId, SlotId, StageId, Step};
 
 use super::stages::Stages;
 use crate::culprit::{Culprit, Written};

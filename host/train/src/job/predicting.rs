@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use eciton_graph::dataset::VertexIds;
-use eciton_plan::{Config, Data, TaskType};
+use eciton_recipe::{Config, Data, TaskType};
 use ndarray::Array2;
 use serde::{Deserialize, Serialize};
 

@@ -12,7 +12,7 @@
 use std::time::Instant;
 
 use eciton_exec::bucket::Bucket;
-use eciton_plan::Config;
+use eciton_recipe::Config;
 use serde::Serialize;
 
 use super::{Done, JOBS, Job, Performed, Place, VERSION, perform, predictions_object};

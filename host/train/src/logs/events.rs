@@ -11,7 +11,7 @@ use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use eciton_engine::Event;
-use eciton_plan::TaskKey;
+use eciton_types::TaskKey;
 
 use super::header::Header;
 use super::words;
@@ -166,7 +166,7 @@ fn read(path: &Path, header: &Header) -> Result<Repeated> {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
-    use eciton_plan::{Attempt, IntervalId, Round, StageId};
+    use eciton_types::{Attempt, IntervalId, Round, StageId};
 
     fn completed(interval: u32) -> Event {
         let (round, stage, interval) = (Round(1), StageId(2), IntervalId(interval));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     fn header(intervals: u32) -> Header {
-        Header::of(&eciton_plan::Config::default(), (10, 20, 9), intervals, 0, 1)
+        Header::of(&eciton_recipe::Config::default(), (10, 20, 9), intervals, 0, 1)
     }
 
     #[test]

@@ -8,7 +8,7 @@
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 
-use eciton_plan::{Config, Mode, Pipeline, WeightVersions};
+use eciton_recipe::{Config, Mode, Pipeline, WeightVersions};
 
 use crate::error::{Error, Result};
 

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use eciton_plan::Location;
+use eciton_types::Location;
 
 use crate::report::Observer;
 

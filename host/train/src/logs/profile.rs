@@ -10,8 +10,9 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use eciton_plan::profile::{FunctionPace, HostPace, stage_names};
-use eciton_plan::{Profile, Program, Round, Step};
+use eciton_program::profile::{FunctionPace, HostPace, stage_names};
+use eciton_program::{Profile, Program};
+use eciton_types::{Round, Step};
 
 use crate::error::{Error, Result};
 

@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use eciton_exec::Timing;
-use eciton_plan::{Program, Step};
+use eciton_program::Program;
+use eciton_types::Step;
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};

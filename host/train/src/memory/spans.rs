@@ -1,6 +1,8 @@
 //! Memory of fused stages: rows between their stages, which no other stage reads.
 
-use eciton_plan::{Buffers, Program, RowFormat, SlotId, Spans};
+use eciton_program::{Buffers, Program, Spans};
+use eciton_recipe::RowFormat;
+use eciton_types::SlotId;
 
 use super::{pages, row_bytes};
 
@@ -11,11 +13,11 @@ pub(super) fn span_bytes(program: &Program, spans: &Spans, rows: u64, format: Ro
         let width = program.slots.get(slot.index()).map_or(0, |spec| spec.width);
         pages(rows * row_bytes(width, Buffers::format(program, slot, format)))
     };
-    let most = |span: &eciton_plan::Span| {
+    let most = |span: &eciton_program::Span| {
         let held = |at: usize| {
             let slots = (0u16..).map(SlotId).zip(&program.slots);
             let live = slots.filter(|(_, spec)| {
-                let first = spec.written_by.map(eciton_plan::StageId::index);
+                let first = spec.written_by.map(eciton_types::StageId::index);
                 first.is_some_and(|first| span.stages.contains(&first) && first <= at)
                     && spec.kept_until.index() >= at
             });

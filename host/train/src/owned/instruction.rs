@@ -3,9 +3,10 @@
 //! A frame's meta is an [`Instruction`] or a [`Reply`] in JSON. Its part is a matrix of one
 //! parameter: values, first moments, or second moments if the optimiser has them.
 
-use eciton_plan::{Algorithm, Location, Node, TensorKey};
+use eciton_recipe::Algorithm;
 use eciton_tensor::frame::{Decoded, Encoding, Frame, Writer};
 use eciton_tensor::{Buffer, Matrix};
+use eciton_types::{Location, Node, TensorKey};
 use serde::{Deserialize, Serialize};
 
 /// Instruction about the sums and parameters that a worker owns.

@@ -2,9 +2,9 @@
 //! updates.
 
 use eciton_exec::workers::{Owned, Passes};
-use eciton_plan::{IntervalId, Node, ParameterId, Round, TensorKey, Tree};
 use eciton_tensor::frame::Frame;
 use eciton_tensor::{Buffer, Matrix};
+use eciton_types::{IntervalId, Node, ParameterId, Round, TensorKey, Tree};
 
 use super::id;
 use super::instruction::{self, Instruction, Reply};
@@ -246,7 +246,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::super::matrix_key;
     use super::*;
-    use eciton_plan::{Algorithm, Location};
+    use eciton_recipe::Algorithm;
+    use eciton_types::Location;
 
     fn asked(ledger: &mut Ledger, instruction: &Instruction, matrices: &[Matrix]) -> (Reply, Vec<Matrix>) {
         let bytes = instruction::write(instruction, matrices).unwrap();

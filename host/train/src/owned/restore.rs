@@ -2,8 +2,8 @@
 //! if replicas have all of it.
 
 use eciton_exec::Executor;
-use eciton_plan::{Location, Version};
 use eciton_tensor::Matrix;
+use eciton_types::{Location, Version};
 
 use super::instruction::{self, Instruction, Reply};
 use super::{Answered, Asking, Owned, Owners, ask, exclude, failed, homes, matrix_key, take, tell};

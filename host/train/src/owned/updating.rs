@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use eciton_exec::Executor;
-use eciton_plan::{Location, Optimiser, Round, TensorKey, Version};
+use eciton_recipe::Optimiser;
 use eciton_tensor::Buffer;
+use eciton_types::{Location, Round, TensorKey, Version};
 
 use super::instruction::{self, Instruction, Reply};
 use super::{Answered, Asking, Owned, Owners, ask, exclude, failed, given, id, matrix_key, take, tell};

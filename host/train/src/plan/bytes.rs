@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use eciton_plan::program::Parameter;
-use eciton_plan::{Config, ParameterId, Place, Residents, RowFormat, SlotId, Stage, StageId};
+use eciton_program::program::Parameter;
+use eciton_program::{Place, Residents, Stage};
+use eciton_recipe::{Config, RowFormat};
+use eciton_types::{ParameterId, SlotId, StageId};
 use serde::Serialize;
 
 use super::lanes::Cut;

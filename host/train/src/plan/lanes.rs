@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use eciton_plan::policy::caps;
-use eciton_plan::program::Parameter;
-use eciton_plan::schedule::{Grid, Shape};
-use eciton_plan::{
-    Buffers, Config, Order, Place, Program, Residents, SlotId, SlotSpec, Spans, Stage, StageId,
-    WeightVersions,
-};
+use eciton_planner::policy::{self, caps};
+use eciton_planner::schedule::{Grid, Shape};
+use eciton_program::program::Parameter;
+use eciton_program::{Buffers, Place, Program, Residents, SlotSpec, Spans, Stage};
+use eciton_recipe::{Config, Order, WeightVersions};
 use eciton_tensor::frame::padded_bytes;
+use eciton_types::{SlotId, StageId};
 use serde::Serialize;
 
 use super::bytes::UpdateBytes;
@@ -108,7 +107,7 @@ impl HostPlan {
         // The cast is lossless, because the number of intervals is limited.
         let (count, format) = (rows.len() as u32, config.run.row_storage);
         let buffers = Buffers::assign(schedule, count, &config.pipeline, format);
-        let places = buffers.places(schedule, &config.ring_lanes(), count);
+        let places = buffers.places(schedule, policy::at_once(schedule, &config.ring_lanes(), count));
         let mut longest = rows.to_vec();
         longest.sort_unstable_by_key(|rows| std::cmp::Reverse(*rows));
         // A buffer of several slots counts once.
@@ -194,7 +193,8 @@ pub(crate) fn needs(
     let lanes = config.lanes.lanes;
     let of_replica = parts.div_ceil(lanes.width.max(1));
     let caps = caps(schedule, &lanes, of_replica);
-    let caps: Vec<u32> = caps.into_iter().map(|cap| lanes.intervals_at_once(cap, of_replica)).collect();
+    let caps: Vec<u32> =
+        caps.into_iter().map(|cap| policy::intervals_at_once(&lanes, cap, of_replica)).collect();
     let residents = match config.workers.own() {
         true => Residents::passing(program, spans, schedule),
         false => Residents::of(program, spans, schedule),

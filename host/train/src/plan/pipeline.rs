@@ -1,8 +1,9 @@
 //! Results of the pipeline planner for a run on lanes whose stages were measured (`eciton
 //! profile`).
 
-use eciton_plan::planner::{Answer, Graph, HostWork, Lane, Machine, Plan, Wanted, plan};
-use eciton_plan::{Config, Profile, Program};
+use eciton_planner::{Answer, Graph, HostWork, Lane, Machine, Plan, Wanted, plan};
+use eciton_program::{Profile, Program};
+use eciton_recipe::Config;
 use serde::Serialize;
 
 use crate::error::Result;

@@ -11,7 +11,7 @@
 //! | `bill_*` | with functions alone: each field of [`Bill`] |
 
 use eciton_exec::Bill;
-use eciton_plan::{Keep, Metric};
+use eciton_recipe::{Keep, Metric};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 

@@ -150,7 +150,7 @@ pub enum Error {
         /// Path of `config.toml`.
         path: PathBuf,
         /// Error in the configuration.
-        source: Box<eciton_plan::Error>,
+        source: Box<eciton_recipe::Error>,
     },
 }
 

@@ -18,7 +18,7 @@ use std::io::{self, BufWriter};
 use std::path::Path;
 
 use eciton_graph::dataset::VertexIds;
-use eciton_plan::TaskType;
+use eciton_recipe::TaskType;
 
 use super::error::{Error, Result, writing};
 use super::model::limit;

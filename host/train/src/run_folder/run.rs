@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use eciton_formats::sequence::Vocabulary;
-use eciton_plan::{Config, NormaliseFeatures, TaskType};
+use eciton_recipe::{Config, NormaliseFeatures, TaskType};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 

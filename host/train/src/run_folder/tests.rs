@@ -8,7 +8,7 @@ mod numpy;
 use super::*;
 use crate::decided::Known;
 use crate::report::{BestEpoch, Metrics, Ordered, SeedReport};
-use eciton_plan::{Metric, TaskType};
+use eciton_recipe::{Metric, TaskType};
 use tempfile::TempDir;
 
 fn scratch() -> TempDir {

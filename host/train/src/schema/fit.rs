@@ -3,7 +3,7 @@
 use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, NO_LABEL, Split, Values};
 use eciton_input::notes;
 use eciton_input::text::{cut, listed};
-use eciton_plan::TaskType;
+use eciton_recipe::TaskType;
 
 use super::{Columns, Schema, Source, is_identity, vertex_digest};
 use crate::error::{Error, Result};

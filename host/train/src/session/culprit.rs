@@ -3,7 +3,8 @@
 
 use eciton_engine::{Engine, Settings};
 use eciton_exec::LocalPool;
-use eciton_plan::{Config, Lanes, Mode, Pipeline, Round};
+use eciton_recipe::{Config, Lanes, Mode, Pipeline};
+use eciton_types::Round;
 
 use super::Session;
 use crate::batch::Batches;

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use eciton_graph::dataset::Dataset;
 use eciton_kernel::{Kernel, Layer};
-use eciton_plan::{
-    Attribute, Config, EdgeColumn, EdgePlace, GROUP, GatherFeatures, Layers, Model, ModelSettings,
-    NormaliseFeatures, Place, Placement, Program, Readout, Savings, Spans, Value,
+use eciton_planner::Placement;
+use eciton_program::{Place, Program, Savings, Spans};
+use eciton_recipe::{
+    Config, EdgeColumn, EdgePlace, GatherFeatures, Layers, Model, ModelSettings, NormaliseFeatures, Readout,
 };
+use eciton_types::{Attribute, GROUP, Value};
 
 use super::Options;
 use crate::batch::{Chooser, RowBatches};
@@ -126,7 +128,7 @@ impl Draft {
 /// `batches` cannot have. Resumed runs are not checked.
 ///
 /// # Errors
-/// [`eciton_plan::Error::UnreadKey`], [`Error::Parts`].
+/// [`eciton_recipe::Error::UnreadKey`], [`Error::Parts`].
 pub(crate) fn check_settings(
     settings: &ModelSettings,
     inputs: &Inputs,
@@ -205,7 +207,7 @@ impl Planned {
                 })
         };
         let mut program = Program::build(model, inputs.shape, savings, &open)
-            .map_err(|plan| failure.borrow_mut().take().unwrap_or(Error::Plan(plan)))?;
+            .map_err(|plan| failure.borrow_mut().take().unwrap_or(plan.into()))?;
         let executor = &config.executor;
         if executor.edge_kernels == EdgePlace::Functions && !executor.kind.is_here() {
             program.place_edges(Place::Anywhere);
@@ -219,7 +221,7 @@ impl Planned {
         if let Some(chooser) = &chooser {
             let parts = chooser.parts(&config.batch, inputs);
             if config.lanes.lanes.width > parts {
-                return Err(eciton_plan::Error::Together {
+                return Err(eciton_recipe::Error::Together {
                     key: "lanes.width",
                     found: config.lanes.lanes.width.to_string(),
                     other: "batch.rows",

@@ -6,8 +6,9 @@ use eciton_engine::TunerSettings;
 use eciton_exec::functions::{self, Wanted};
 use eciton_exec::{Executor, LocalPool, Prices};
 use eciton_kernel::Layer;
-use eciton_plan::executor::CORE_HOUR_USD;
-use eciton_plan::{Config, FunctionCount, Program};
+use eciton_program::Program;
+use eciton_recipe::executor::CORE_HOUR_USD;
+use eciton_recipe::{Config, FunctionCount};
 
 use crate::driver::{Money, Tuning};
 use crate::error::Result;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use eciton_exec::functions::{self, Cut};
 use eciton_exec::trainers::{Call, Ended, Rules, Trainers};
 use eciton_exec::{Architecture, Bill, Cost};
-use eciton_plan::{Config, Data};
+use eciton_recipe::{Config, Data};
 use eciton_transport::Key;
 
 use super::{Lot, Outcome, reached};

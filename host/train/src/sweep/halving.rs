@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use eciton_plan::sweep::{Rung, Trial};
-use eciton_plan::{Config, Part};
+use eciton_recipe::sweep::{Rung, Trial};
+use eciton_recipe::{Config, Part};
 use serde::{Deserialize, Serialize};
 
 use super::{Lot, Outcome, reached, trial_folder};

@@ -7,7 +7,7 @@
 
 use std::fmt::Write as _;
 
-use eciton_plan::{Metric, Part};
+use eciton_recipe::{Metric, Part};
 
 use super::table::{Row, unranked};
 use crate::figures::shortened;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use eciton_plan::sweep::Trial;
-use eciton_plan::{Metric, Part};
+use eciton_recipe::sweep::Trial;
+use eciton_recipe::{Metric, Part};
 use serde::Serialize;
 
 use super::Outcome;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use eciton_plan::{Loss, Metric};
+use eciton_recipe::{Loss, Metric};
 
 use super::escaped;
 use crate::picture::MAX_POINTS;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use eciton_plan::Metric;
+use eciton_recipe::Metric;
 
 use super::{Section, escaped};
 use crate::figures::{bytes, grouped, seconds};

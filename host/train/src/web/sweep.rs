@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use eciton_plan::{Metric, Part};
+use eciton_recipe::{Metric, Part};
 
 use super::table::Table;
 use super::{Section, document, escaped, part};

@@ -6,8 +6,9 @@
 //! (Wichura 1988, "The percentage points of the normal distribution", PPND16). Its logarithm is a
 //! series of the four basic operations, so that every machine draws the same bits.
 
-use eciton_plan::{Initialiser, Parameter};
+use eciton_program::Parameter;
 use eciton_tensor::random::{Key, Purpose, bits32, uniform};
+use eciton_types::Initialiser;
 
 /// Draws a parameter's values and passes them to `place`, row by row.
 pub(super) fn draw(
@@ -156,7 +157,7 @@ fn logarithm(mut x: f64) -> f64 {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use eciton_plan::Layer;
+    use eciton_types::Layer;
 
     fn drawn(initialiser: Initialiser, (rows, columns): (usize, usize), seed: u64) -> Vec<f32> {
         let shape = vec![rows as u32, columns as u32];

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use eciton_plan::{IntervalId, Round};
 use eciton_tensor::Buffer;
+use eciton_types::{IntervalId, Round};
 
 use super::{GradientSums, Sums};
 use crate::error::{Error, Result, at};

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use eciton_plan::{Algorithm, Optimiser};
+use eciton_recipe::{Algorithm, Optimiser};
 use eciton_tensor::{Buffer, Matrix, bytes_of, stride_for};
 
 use super::{GradientSums, Rule};
@@ -414,7 +414,7 @@ pub(crate) fn clip_factor(optimiser: &Optimiser, norm: Option<f64>) -> Option<f3
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use eciton_plan::{IntervalId, Node, Tree};
+    use eciton_types::{IntervalId, Node, Tree};
 
     /// Gradients of round 1 and parameters of their shapes, all zero at version 4, with as many
     /// kept versions.

@@ -1,6 +1,6 @@
 //! An optimiser's rule at one step: the constants that all parameters share.
 
-use eciton_plan::Algorithm;
+use eciton_recipe::Algorithm;
 use eciton_tensor::ops::adam::{self, Adam};
 
 /// An optimiser at one step.

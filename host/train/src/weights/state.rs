@@ -1,8 +1,8 @@
 //! The state of the weights between two epochs, on which the next step depends in addition to
 //! gradients.
 
-use eciton_plan::Version;
 use eciton_tensor::{Buffer, stride_for};
+use eciton_types::Version;
 
 use super::{Parameter, Weights, internal};
 use crate::error::{Result, at};

@@ -9,8 +9,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use eciton_plan::{Combine, IntervalId, Node, Sum, Tree};
 use eciton_tensor::{Buffer, ReadRows};
+use eciton_types::{Combine, IntervalId, Node, Sum, Tree};
 
 /// Gradient sums of the rounds in flight, by round and by use of a parameter.
 ///
@@ -32,7 +32,7 @@ impl GradientSums {
     ///
     /// # Errors
     /// [`eciton_types::Error::Cover`] if the nodes do not cover each top exactly.
-    pub(crate) fn new(tree: Tree, nodes: &[Vec<Node>], tops: &[Node]) -> Result<Self, eciton_plan::Error> {
+    pub(crate) fn new(tree: Tree, nodes: &[Vec<Node>], tops: &[Node]) -> Result<Self, eciton_types::Error> {
         let mut firsts = vec![0];
         for nodes in nodes {
             firsts.push(firsts.last().unwrap_or(&0) + nodes.len());

@@ -7,11 +7,10 @@ use eciton_exec::functions::Wanted;
 use eciton_exec::{Affinity, Answered, Clock, Completion, Executor as _, Job, KernelWork, LocalPool, Work};
 use eciton_kernel::wire::Times;
 use eciton_kernel::{Call, Kernel, Kind, Layer, Limits, RowNumbers, Runtime, Settings, Target, VertexCall};
-use eciton_plan::signature::{Attribute, Value};
-use eciton_plan::{
-    Attempt, Emulator, Executor, ExecutorKind, IntervalId, OperationId, Round, StageId, Task, Version,
-};
+use eciton_recipe::{Emulator, Executor, ExecutorKind};
 use eciton_tensor::{Buffer, Grid, Matrix};
+use eciton_types::signature::{Attribute, Value};
+use eciton_types::{Attempt, IntervalId, OperationId, Round, StageId, Task, Version};
 
 /// One forward task of `linear`: [rows, columns] to [rows, width].
 pub(crate) struct Product {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use eciton_kernel::{Call, Instances, Kind, Layer, RowNumbers, Runtime, Settings, Target, VertexCall};
-use eciton_plan::Attribute;
-use eciton_plan::signature::Value;
 use eciton_tensor::{Buffer, Grid, Matrix};
 use eciton_tests::test_kernel;
+use eciton_types::Attribute;
+use eciton_types::signature::Value;
 
 const ROWS: usize = 37;
 const IN: usize = 6;

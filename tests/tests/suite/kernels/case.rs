@@ -162,7 +162,7 @@ impl Case {
         let part = |shape: &Vec<u32>| Buffer::zeroed(shape[0] as usize, width(&shape[1..])).unwrap();
         let sum_buffers: Vec<Vec<Buffer>> =
             shapes.iter().map(|shape| self.grid.parts().iter().map(|_| part(shape)).collect()).collect();
-        let target = |(b, s): (&Buffer, &&eciton_plan::RowsSpec)| {
+        let target = |(b, s): (&Buffer, &&eciton_types::RowsSpec)| {
             Some(Target::Rows { rows: b.write(0..rows).unwrap(), extents: s.extents.clone() })
         };
         let no_rows = kind != Kind::Forward && !wanted;

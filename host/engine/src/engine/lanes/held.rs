@@ -15,8 +15,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use eciton_plan::policy::Role;
-use eciton_plan::{Attempt, IntervalId, Place, Program, StageId, Step};
+use eciton_planner::policy::Role;
+use eciton_program::{Place, Program};
+use eciton_types::{Attempt, IntervalId, StageId, Step};
 
 use super::super::{Engine, Track, planted};
 use super::Lanes;
@@ -285,7 +286,7 @@ impl Engine {
     }
 }
 
-fn key(step: Step, attempt: Attempt) -> eciton_plan::TaskKey {
+fn key(step: Step, attempt: Attempt) -> eciton_types::TaskKey {
     let Step { round, stage, interval } = step;
-    eciton_plan::TaskKey { round, stage, interval, attempt }
+    eciton_types::TaskKey { round, stage, interval, attempt }
 }

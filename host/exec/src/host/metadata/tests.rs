@@ -4,7 +4,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use eciton_plan::HostPlace;
+use eciton_recipe::HostPlace;
 
 use super::*;
 

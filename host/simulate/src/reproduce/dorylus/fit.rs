@@ -1,7 +1,8 @@
 //! The five figures that are fitted, on GCN Reddit-small alone.
 
-use eciton_plan::profile::{FunctionPace, HostPace};
-use eciton_plan::{Prices, Profile};
+use eciton_program::Profile;
+use eciton_program::profile::{FunctionPace, HostPace};
+use eciton_recipe::Prices;
 use serde::Serialize;
 
 use super::published::PUBLISHED;

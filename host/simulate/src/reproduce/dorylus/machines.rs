@@ -1,6 +1,6 @@
 //! GCN Reddit-small on every kind of machine of the price list: which is worth most.
 
-use eciton_plan::Prices;
+use eciton_recipe::Prices;
 use serde::Serialize;
 
 use super::fit::Fitted;

@@ -6,7 +6,7 @@ use super::world::world;
 use super::*;
 
 fn prices() -> Prices {
-    eciton_plan::Cloud::parse(include_str!("../../../../../infra/cloud.toml"))
+    eciton_recipe::Cloud::parse(include_str!("../../../../../infra/cloud.toml"))
         .unwrap()
         .region("us-east-1")
         .unwrap()

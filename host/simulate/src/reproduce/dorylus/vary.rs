@@ -3,7 +3,7 @@
 
 use std::fmt::{Display, Formatter};
 
-use eciton_plan::Prices;
+use eciton_recipe::Prices;
 use serde::Serialize;
 
 use super::fit::Fitted;

@@ -1,7 +1,8 @@
 //! A published row in the simulated world: machines, paces and the edge network of its three variants.
 
-use eciton_plan::prices::Machine;
-use eciton_plan::{Mode, Phase, Pipeline, Place, Prices, Profile, Program, StageProfile};
+use eciton_program::{Phase, Place, Profile, Program, StageProfile};
+use eciton_recipe::prices::Machine;
+use eciton_recipe::{Mode, Pipeline, Prices};
 
 use super::fit::Fitted;
 use super::published::{FUNCTION_MB, GPU_MACHINE, Published, Run};

@@ -2,8 +2,10 @@
 
 use eciton_exec::Work;
 use eciton_gather::attention::{Attention as Sums, Drops, Heads};
-use eciton_plan::{Attention as Settings, Layer, Operation, Phase, op};
+use eciton_program::{Operation, Phase, op};
+use eciton_recipe::Attention as Settings;
 use eciton_tensor::random::{Dropout, Key, Purpose};
+use eciton_types::Layer;
 
 use super::{Numbers, On, Operator, host, unknown, with_sources};
 use crate::error::Result;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use eciton_exec::Work;
 use eciton_graph::adjacency::Adjacency;
 use eciton_kernel::{CallStep, EdgeCall, EdgeKind, EdgeLists, Operand, OtherRows};
-use eciton_plan::{Along, Operation, Over, Phase};
+use eciton_program::{Along, Operation, Over, Phase};
 use eciton_tensor::Buffer;
 
 use super::{Building, Numbers, On, Operator};

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use eciton_exec::Work;
 use eciton_gather::{EdgeWeights, Gather as Sums, Reduce, spread};
 use eciton_kernel::{CallStep, GatherLists, GatherStep};
-use eciton_plan::{Normalisation, Operation, Scope, op};
+use eciton_program::{Operation, Scope, op};
 use eciton_tensor::Buffer;
+use eciton_types::Normalisation;
 
 use super::{Building, On, Operator, host, unknown, with_sources};
 use crate::driver::rows::WriteLease;

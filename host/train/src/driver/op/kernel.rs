@@ -2,7 +2,7 @@
 
 use eciton_exec::Work;
 use eciton_kernel::{CallStep, Kind, Labelled, VertexCall};
-use eciton_plan::{Phase, Port};
+use eciton_program::{Phase, Port};
 
 use super::{Building, On, Operator};
 use crate::error::Result;

@@ -2,7 +2,7 @@
 
 use eciton_exec::Work;
 use eciton_graph::pairs::Pairs;
-use eciton_plan::Operation;
+use eciton_program::Operation;
 use eciton_tensor::ops::rows::sum_rows;
 use eciton_tensor::{View, ViewMut, WriteRows};
 

@@ -10,8 +10,9 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock, Weak};
 
 use eciton_exec::Work;
-use eciton_plan::{IntervalId, Phase, Round, Task};
+use eciton_program::Phase;
 use eciton_tensor::{View, ViewMut};
+use eciton_types::{IntervalId, Round, Task};
 
 use super::{On, Operator, host};
 use crate::driver::rows::Lease;
@@ -56,7 +57,7 @@ impl<T> Shared<T> {
 type Own<M> = ((Round, IntervalId), Arc<OnceLock<M>>);
 
 /// Returns the rows of the pieces as f32, the format in which they are stored
-/// ([`eciton_plan::Buffers::format`]).
+/// ([`eciton_program::Buffers::format`]).
 fn views(pieces: &[(Range<usize>, Lease)]) -> std::result::Result<Vec<(usize, View<'_>)>, String> {
     let mut views = Vec::with_capacity(pieces.len());
     for (rows, lease) in pieces {

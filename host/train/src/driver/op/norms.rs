@@ -1,6 +1,6 @@
 //! Norms over rows on the host: the steps of [`moments`] with the arithmetic of each norm.
 
-use eciton_plan::Operation;
+use eciton_program::Operation;
 use eciton_tensor::{View, ViewMut, ops};
 
 use super::Operator;

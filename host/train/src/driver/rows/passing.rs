@@ -6,8 +6,8 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use eciton_plan::{IntervalId, SlotId};
 use eciton_tensor::{Buffer, WriteRows};
+use eciton_types::{IntervalId, SlotId};
 
 use crate::error::{Error, Result, at};
 

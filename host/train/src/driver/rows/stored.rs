@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use eciton_gather::Rows;
 use eciton_kernel::Target;
-use eciton_plan::RowFormat;
+use eciton_recipe::RowFormat;
 use eciton_tensor::half::{HalfBuffer, ReadHalf, WriteHalf};
 use eciton_tensor::{Buffer, Matrix, ReadRows, WriteRows};
 

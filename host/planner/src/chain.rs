@@ -1,0 +1,180 @@
+//! Contiguous cuts of operators in their order. The best cut is the one whose slowest stage is
+//! fastest.
+//!
+//! ```text
+//! T(j, U)  = min over classes c in U, ends i of max(t(j..i, c, |U|), T(i, U - c))
+//! T(n, {}) = 0
+//! ```
+//!
+//! T(j, U) is the cost of the slowest stage of operators j and later on groups of lanes U. t is the
+//! larger of a stage's seconds and its transfers' seconds. It is infinite if the stage does not fit
+//! in memory with |U| micro-batches in flight (`cost`). Source: Narayanan et al. 2019 (PipeDream),
+//! section 3.1, with lanes of unequal pace added.
+//!
+//! Lanes are taken in any order as long as few combinations of used lanes by class exist (all of 8
+//! different lanes). Otherwise, the fastest lanes are taken first.
+
+use super::graph::Graph;
+use super::machine::Lane;
+use super::partition::{Partition, Planner, StageOf};
+use super::pool::Pool;
+use super::stage_time::Sums;
+
+/// Maximum depth up to which all depths are tried. Above it, only powers of two and the largest
+/// depth are tried, since each depth has its own cost.
+const ALL_DEPTHS: usize = 16;
+
+/// Sums of all runs of operators.
+pub(super) struct Runs {
+    /// Sums by first operator and by number of operators less one.
+    sums: Vec<Vec<Sums>>,
+}
+
+/// Cost of a run on a lane, given the longest path from the lane to the last one, itself included.
+pub(super) type Price<'a> = dyn Fn(&Sums, &Lane, u32) -> f64 + 'a;
+
+impl Runs {
+    pub(super) fn of(graph: &Graph) -> Self {
+        let run = |first: usize, end: usize| Sums::of(graph, first..end, |at| (first..end).contains(&at));
+        let from = |first: usize| (first + 1..=graph.len()).map(|end| run(first, end)).collect();
+        Self { sums: (0..graph.len()).map(from).collect() }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.sums.len()
+    }
+
+    /// Returns the sums of operators `first..end`.
+    pub(super) fn sum(&self, first: usize, end: usize) -> Sums {
+        let found = self.sums.get(first).and_then(|from| from.get(end.checked_sub(first + 1)?));
+        found.copied().unwrap_or_default()
+    }
+}
+
+/// Returns the best cut of each possible depth, with its cost. `states` counts the states that were
+/// visited.
+pub(super) fn cuts(runs: &Runs, pool: &Pool, price: &Price<'_>, states: &mut u64) -> Vec<(f64, Partition)> {
+    match pool.shares() {
+        Some(shares) => any_order(runs, pool, shares, price, states),
+        None => fastest_first(runs, pool, price, states),
+    }
+}
+
+/// Returns the depths to try, out of 1 to `most`.
+pub(super) fn depths(most: usize) -> impl Iterator<Item = usize> {
+    (1..=most).filter(move |depth| *depth <= ALL_DEPTHS || depth.is_power_of_two() || *depth == most)
+}
+
+/// The best way to assign some of the last operators to stages.
+#[derive(Clone, Copy)]
+struct Best {
+    cost: f64,
+    /// End of the first stage, and its class.
+    end: usize,
+    class: usize,
+}
+
+const NONE: Best = Best { cost: f64::INFINITY, end: 0, class: 0 };
+
+fn any_order(
+    runs: &Runs,
+    pool: &Pool,
+    shares: usize,
+    price: &Price<'_>,
+    states: &mut u64,
+) -> Vec<(f64, Partition)> {
+    let n = runs.len();
+    // A share is a number in a mixed radix. Its digits are the numbers of groups in use, by class.
+    let mut radix = Vec::with_capacity(pool.classes.len());
+    let mut weight = 1usize;
+    for (_, count) in &pool.classes {
+        radix.push((weight, count + 1));
+        weight *= count + 1;
+    }
+    let used = |share: usize| radix.iter().map(|(weight, of)| share / weight % of).sum::<usize>();
+    let mut best = vec![vec![NONE; shares]; n + 1];
+    best[n][0].cost = 0.0;
+    for share in 1..shares {
+        let path = used(share) as u32;
+        if path as usize > n {
+            continue;
+        }
+        for (class, &(weight, of)) in radix.iter().enumerate() {
+            let Some(lane) = pool.lane(class).filter(|_| share / weight % of > 0) else { continue };
+            let rest = share - weight;
+            for first in 0..=n - path as usize {
+                for end in first + 1..=n {
+                    let behind = best[end][rest].cost;
+                    if behind >= best[first][share].cost {
+                        continue;
+                    }
+                    if planted!(LongRunsSkipped) && end - first > 2 {
+                        continue;
+                    }
+                    *states += 1;
+                    let flight = path - u32::from(planted!(PathOneShort));
+                    let cost = behind.max(price(&runs.sum(first, end), lane, flight));
+                    if cost < best[first][share].cost {
+                        best[first][share] = Best { cost, end, class };
+                    }
+                }
+            }
+        }
+    }
+    let mut found = Vec::new();
+    for depth in 1..=pool.groups.len().min(n) {
+        let of_depth = (1..shares).filter(|&share| used(share) == depth);
+        let least = of_depth.min_by(|&one, &other| best[0][one].cost.total_cmp(&best[0][other].cost));
+        let Some(mut share) = least.filter(|&share| best[0][share].cost.is_finite()) else { continue };
+        let cost = best[0][share].cost;
+        let mut taken = vec![0; pool.classes.len()];
+        let (mut first, mut stages) = (0, Vec::new());
+        while first < n {
+            let Best { end, class, .. } = best[first][share];
+            let group = pool.classes.get(class).and_then(|(first, _)| pool.groups.get(first + taken[class]));
+            let Some(group) = group.filter(|_| end > first) else { break };
+            stages.push(StageOf { operators: (first..end).collect(), lanes: group.lanes.clone() });
+            taken[class] += 1;
+            share -= radix[class].0;
+            first = end;
+        }
+        found.push((cost, Partition { planner: Planner::Chain, stages }));
+    }
+    found
+}
+
+fn fastest_first(runs: &Runs, pool: &Pool, price: &Price<'_>, states: &mut u64) -> Vec<(f64, Partition)> {
+    let (n, most) = (runs.len(), pool.groups.len().min(runs.len()));
+    let mut found = Vec::new();
+    for depth in depths(most) {
+        let mut best = vec![vec![NONE; n + 1]; depth + 1];
+        best[depth][n].cost = 0.0;
+        for (at, group) in pool.groups.iter().enumerate().take(depth).rev() {
+            let path = (depth - at) as u32;
+            for first in 0..n {
+                for end in first + 1..=n {
+                    let behind = best[at + 1][end].cost;
+                    if behind >= best[at][first].cost {
+                        continue;
+                    }
+                    *states += 1;
+                    let cost = behind.max(price(&runs.sum(first, end), &group.lane, path));
+                    if cost < best[at][first].cost {
+                        best[at][first] = Best { cost, end, class: 0 };
+                    }
+                }
+            }
+        }
+        let cost = best[0][0].cost;
+        if cost.is_finite() {
+            let (mut first, mut stages) = (0, Vec::new());
+            for (of, group) in best.iter().zip(&pool.groups).take(depth) {
+                let end = of[first].end;
+                stages.push(StageOf { operators: (first..end).collect(), lanes: group.lanes.clone() });
+                first = end;
+            }
+            found.push((cost, Partition { planner: Planner::Chain, stages }));
+        }
+    }
+    found
+}

@@ -1,0 +1,136 @@
+//! Operators: the units that a planner groups into stages.
+
+use std::ops::Add;
+
+use crate::error::{Error, Result};
+use eciton_recipe::Error as Refused;
+
+/// Maximum number of operators of a graph.
+pub const MAX_OPERATORS: usize = 1024;
+
+/// Time as an affine function of the number of rows, in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Pace {
+    /// Seconds per call, independent of its rows.
+    pub call: f64,
+    /// Additional seconds per row.
+    pub row: f64,
+}
+
+impl Pace {
+    /// Returns the seconds of a call on this number of rows.
+    #[must_use]
+    pub fn on(self, rows: f64) -> f64 {
+        self.call + self.row * rows
+    }
+}
+
+impl Add for Pace {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { call: self.call + other.call, row: self.row + other.row }
+    }
+}
+
+/// An operation, forward and backward.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Operator {
+    /// Name of the operator in plans.
+    pub name: String,
+    /// Operators whose output this one reads. All of them are earlier in the list. If empty, the
+    /// operator reads the data.
+    pub reads: Vec<usize>,
+    /// Forward time on a lane of pace 1.
+    pub forward: Pace,
+    /// Backward time on a lane of pace 1, including a loss.
+    pub backward: Pace,
+    /// Bytes of the operator's weights. A weight that several operators read counts for each of
+    /// them.
+    pub weights: f64,
+    /// Bytes per row that the operator stashes from forward to backward, in addition to its inputs.
+    pub kept: f64,
+    /// Bytes per row of the output that others read. The output's gradient has the same size.
+    pub output: f64,
+    /// Bytes per row of the data that the operator reads. Operators of a stage read the same data.
+    pub data: f64,
+}
+
+/// Operators in topological order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Graph {
+    operators: Vec<Operator>,
+    readers: Vec<Vec<usize>>,
+}
+
+impl Graph {
+    /// Makes the graph of operators.
+    ///
+    /// # Errors
+    /// [`Error::TooMany`] above [`MAX_OPERATORS`]. [`Error::Content`] if the list is empty, if no
+    /// operator takes time, or if an operator reads itself or a later one. Also [`Error::Content`]
+    /// for a figure that is negative or not finite.
+    pub fn new(mut operators: Vec<Operator>) -> Result<Self> {
+        let wrong =
+            |reason: String| Err(Error::from(Refused::Content { what: "a graph of operators", reason }));
+        if operators.is_empty() {
+            return wrong("no operator, where one is needed at least".to_owned());
+        }
+        if operators.len() > MAX_OPERATORS {
+            let (found, most) = (operators.len() as u64, MAX_OPERATORS as u64);
+            return Err(Error::from(Refused::TooMany { what: "operators of a graph", found, most }));
+        }
+        let mut readers = vec![Vec::new(); operators.len()];
+        for (at, operator) in operators.iter_mut().enumerate() {
+            operator.reads.sort_unstable();
+            operator.reads.dedup();
+            if let Some(read) = operator.reads.iter().find(|&&read| read >= at) {
+                return wrong(format!(
+                    "operator {at}, {}, reads operator {read}, which is not before it",
+                    operator.name
+                ));
+            }
+            let Operator { forward, backward, weights, kept, output, data, .. } = operator;
+            let figures =
+                [forward.call, forward.row, backward.call, backward.row, *weights, *kept, *output, *data];
+            if let Some(figure) = figures.into_iter().find(|figure| !(figure.is_finite() && *figure >= 0.0)) {
+                return wrong(format!(
+                    "operator {at}, {}, has {figure} where a figure of at least 0 is needed",
+                    operator.name
+                ));
+            }
+            operator.reads.iter().for_each(|&read| readers[read].push(at));
+        }
+        if operators.iter().all(|of| (of.forward + of.backward).on(1.0) == 0.0) {
+            return wrong("no operator takes any time, where one has to".to_owned());
+        }
+        Ok(Self { operators, readers })
+    }
+
+    /// Returns the operators.
+    #[must_use]
+    pub fn operators(&self) -> &[Operator] {
+        &self.operators
+    }
+
+    /// Returns the bytes of all weights.
+    #[must_use]
+    pub fn weights(&self) -> f64 {
+        self.operators.iter().map(|operator| operator.weights).sum()
+    }
+
+    /// Returns the number of operators, which is at least 1.
+    pub(super) fn len(&self) -> usize {
+        self.operators.len()
+    }
+
+    /// Returns the operators that read an operator's output, ascending.
+    pub(super) fn readers(&self, at: usize) -> &[usize] {
+        self.readers.get(at).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the operators that an operator reads, ascending.
+    pub(super) fn reads(&self, at: usize) -> &[usize] {
+        self.operators.get(at).map_or(&[], |operator| &operator.reads)
+    }
+}

@@ -1,0 +1,215 @@
+//! Published models by shape, without weights, on which planners are compared.
+//!
+//! A row is a sample: a sequence of tokens, or a record. Values have 2 bytes. A product [n, k] x
+//! [k, m] takes 2 n k m operations forward and twice that number backward. The costs of a
+//! transformer layer, for a sequence of s tokens, width h and a heads, are:
+//!
+//! ```text
+//! forward  24 s h^2 + 4 s^2 h operations      Narayanan et al. 2021 (Megatron-LM, SC'21), appendix
+//! kept     s h (34 + 5 a s / h) bytes         Korthikanti et al. 2022, equation 1
+//! weights  12 h^2 values
+//! ```
+//!
+//! An operator starts some kernels in each direction: 20 for a transformer layer, 2 for a product
+//! with its activation, else 1. These numbers are estimates.
+//!
+//! * `transformer-4x8`, `-8x4`: branches x layers of GraphPipe (Jeon et al. 2025). Its widths were not
+//!   at hand: width 1,024, 16 heads and 256 tokens are round numbers. `-16x2` is for more branches.
+//! * `dlrm`: 7 + 7 branches of GraphPipe. Round numbers: dense branches of 4 layers of 4,096; tables of
+//!   1,000,000 x 64, each with a layer of 4,096; 4 layers behind all.
+//! * `candle-uno`: 7 branches of 4 layers of GraphPipe, 4 layers behind all. Width 4,192 and the inputs'
+//!   features are those of FlexFlow's example `candle_uno`.
+//! * `gpt-1.3b`, `gpt-2.2b`: sizes of PipeDream-2BW (Narayanan et al. 2021). 24 layers of 2,048 and 48
+//!   of 1,920, so that 12 L h^2 + V h is the size; 512 tokens, V = 51,200.
+//! * `layers-LxW`: L products of W values with their activations, of any L and W.
+//! * `gpt-3.9b`: 48 layers of 2,560 with 40 heads, as BERT of 3.9 B (Shoeybi et al. 2019, Megatron-LM).
+
+use super::graph::{Graph, MAX_OPERATORS, Operator, Pace};
+use crate::error::{Error, Result};
+use eciton_recipe::Error as Refused;
+
+/// Bytes of a value.
+const VALUE_BYTES: f64 = 2.0;
+/// Vocabulary size of the language models, padded.
+const WORDS: f64 = 51_200.0;
+
+/// Speed of a lane of pace 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Speed {
+    /// Floating-point operations per second.
+    pub flops: f64,
+    /// Additional seconds to start a kernel.
+    pub start: f64,
+}
+
+/// Names of all models that [`published`] accepts, except `layers-LxW`.
+pub const NAMES: [&str; 8] = [
+    "transformer-4x8",
+    "transformer-8x4",
+    "transformer-16x2",
+    "dlrm",
+    "candle-uno",
+    "gpt-1.3b",
+    "gpt-2.2b",
+    "gpt-3.9b",
+];
+
+/// Returns the graph of a published model.
+///
+/// # Errors
+/// [`Error::Content`] for a name that is neither in [`NAMES`] nor `layers-LxW`, or for an invalid
+/// speed.
+pub fn published(name: &str, speed: Speed) -> Result<Graph> {
+    let mut made = Making { speed, operators: Vec::new() };
+    match name {
+        "transformer-4x8" => made.transformer(4, 8),
+        "transformer-8x4" => made.transformer(8, 4),
+        "transformer-16x2" => made.transformer(16, 2),
+        "dlrm" => made.dlrm(),
+        "candle-uno" => made.candle(),
+        "gpt-1.3b" => made.gpt(24, 2048.0, 16.0),
+        "gpt-2.2b" => made.gpt(48, 1920.0, 20.0),
+        "gpt-3.9b" => made.gpt(48, 2560.0, 40.0),
+        other => match layers(other) {
+            Some((count, width)) => made.layers(count, width),
+            None => {
+                let reason = format!("{other:?}: take one of {}, or layers-LxW", NAMES.join(", "));
+                return Err(Error::from(Refused::Content { what: "a published model", reason }));
+            }
+        },
+    }
+    Graph::new(made.operators)
+}
+
+/// Returns the layers and the width of `layers-LxW`.
+fn layers(name: &str) -> Option<(usize, f64)> {
+    let (count, width) = name.strip_prefix("layers-")?.split_once('x')?;
+    let (count, width): (usize, u32) = (count.parse().ok()?, width.parse().ok()?);
+    ((1..=MAX_OPERATORS).contains(&count) && width > 0).then(|| (count, f64::from(width)))
+}
+
+struct Making {
+    speed: Speed,
+    operators: Vec<Operator>,
+}
+
+/// Sizes of a transformer layer.
+#[derive(Clone, Copy)]
+struct Width {
+    tokens: f64,
+    hidden: f64,
+    heads: f64,
+}
+
+impl Making {
+    /// Adds an operator with these numbers of kernels and forward operations per row, and of values
+    /// of weights, stash and output.
+    fn add(
+        &mut self,
+        name: String,
+        reads: &[usize],
+        (kernels, flops): (f64, f64),
+        [weights, kept, output]: [f64; 3],
+    ) -> usize {
+        let Speed { flops: pace, start } = self.speed;
+        let call = kernels * start;
+        self.operators.push(Operator {
+            name,
+            reads: reads.to_vec(),
+            forward: Pace { call, row: flops / pace },
+            backward: Pace { call, row: 2.0 * flops / pace },
+            weights: VALUE_BYTES * weights,
+            kept: VALUE_BYTES * kept,
+            output: VALUE_BYTES * output,
+            data: 0.0,
+        });
+        self.operators.len() - 1
+    }
+
+    /// Adds a product of rows, with an activation. It stashes its result.
+    fn dense(&mut self, name: String, reads: &[usize], from: f64, to: f64) -> usize {
+        self.add(name, reads, (2.0, 2.0 * from * to), [from * to, to, to])
+    }
+
+    fn layer(&mut self, name: String, reads: &[usize], of: Width) -> usize {
+        let Width { tokens, hidden, heads } = of;
+        let flops = 24.0 * tokens * hidden * hidden + 4.0 * tokens * tokens * hidden;
+        let kept = tokens * hidden * (34.0 + 5.0 * heads * tokens / hidden) / VALUE_BYTES;
+        self.add(name, reads, (20.0, flops), [12.0 * hidden * hidden, kept, tokens * hidden])
+    }
+
+    /// Adds branches of layers, joined by a product of all their widths.
+    fn transformer(&mut self, branches: usize, layers: usize) {
+        let of = Width { tokens: 256.0, hidden: 1024.0, heads: 16.0 };
+        let ends: Vec<usize> = (0..branches)
+            .map(|branch| {
+                let mut reads = Vec::new();
+                for layer in 0..layers {
+                    reads = vec![self.layer(format!("branch {branch} layer {layer}"), &reads, of)];
+                }
+                reads.first().copied().unwrap_or(0)
+            })
+            .collect();
+        let (from, rows) = (branches as f64 * of.hidden, of.tokens);
+        let to = of.hidden;
+        self.add("join".to_owned(), &ends, (2.0, 2.0 * rows * from * to), [from * to, rows * to, rows * to]);
+    }
+
+    /// Adds layers of one width on `features` features. Returns the last one.
+    fn stack(&mut self, name: &str, reads: &[usize], features: f64, width: f64, layers: usize) -> usize {
+        let (mut reads, mut from) = (reads.to_vec(), features);
+        for layer in 0..layers {
+            reads = vec![self.dense(format!("{name} layer {layer}"), &reads, from, width)];
+            from = width;
+        }
+        reads.first().copied().unwrap_or(0)
+    }
+
+    fn dlrm(&mut self) {
+        let (width, entries, columns) = (4096.0, 1e6, 64.0);
+        let mut ends = Vec::new();
+        for branch in 0..7 {
+            ends.push(self.stack(&format!("dense {branch}"), &[], width, width, 4));
+        }
+        for branch in 0..7 {
+            let weights = [entries * columns, 0.0, columns];
+            let table = self.add(format!("table {branch}"), &[], (1.0, 2.0 * columns), weights);
+            ends.push(self.dense(format!("sparse {branch}"), &[table], columns, width));
+        }
+        self.stack("top", &ends, 14.0 * width, width, 4);
+    }
+
+    fn candle(&mut self) {
+        let width = 4192.0;
+        let inputs = [
+            ("dose 1", 1.0),
+            ("dose 2", 1.0),
+            ("cell rnaseq", 942.0),
+            ("drug 1 descriptors", 5270.0),
+            ("drug 1 fingerprints", 2048.0),
+            ("drug 2 descriptors", 5270.0),
+            ("drug 2 fingerprints", 2048.0),
+        ];
+        let ends = inputs.map(|(name, features)| self.stack(name, &[], features, width, 4));
+        self.stack("top", &ends, ends.len() as f64 * width, width, 4);
+    }
+
+    fn layers(&mut self, count: usize, width: f64) {
+        for layer in 0..count {
+            let reads: Vec<usize> = layer.checked_sub(1).into_iter().collect();
+            self.dense(format!("layer {layer}"), &reads, width, width);
+        }
+    }
+
+    fn gpt(&mut self, layers: usize, hidden: f64, heads: f64) {
+        let of = Width { tokens: 512.0, hidden, heads };
+        let rows = of.tokens * hidden;
+        let mut last = self.add("embedding".to_owned(), &[], (1.0, 0.0), [WORDS * hidden, 0.0, rows]);
+        for layer in 0..layers {
+            last = self.layer(format!("layer {layer}"), &[last], of);
+        }
+        // The head has the embedding's weights; scores are kept.
+        let scores = of.tokens * WORDS;
+        self.add("head".to_owned(), &[last], (2.0, 2.0 * rows * WORDS), [WORDS * hidden, scores, 0.0]);
+    }
+}

@@ -1,0 +1,17 @@
+//! GPipe's order: all forward steps, then all backward steps. Source: Huang et al. 2019, section
+//! 2.3.
+
+use super::Rules;
+use eciton_recipe::lanes::Lanes;
+
+pub(super) struct ForwardFirst;
+
+impl Rules for ForwardFirst {
+    fn is_later(&self, back: bool) -> bool {
+        back
+    }
+
+    fn cap(&self, _lanes: &Lanes, _path: u32) -> u32 {
+        u32::MAX
+    }
+}

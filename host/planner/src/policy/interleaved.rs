@@ -1,0 +1,35 @@
+//! Interleaved 1F1B: each lane has v chunks, so that a micro-batch goes over all lanes v times each
+//! way.
+//!
+//! Micro-batches go in groups of d, the number of lanes of a replica. A lane does forward steps by
+//! group, chunk and micro-batch, backward steps by group, chunk from the last one on, and
+//! micro-batch. The cap is the warm-up of lane l and one more visit:
+//!
+//! ```text
+//! warm-up   2 (d - l - 1) + (v - 1) d     visits
+//! bubble    (d - 1) / (v m)               of the time of m micro-batches without a bubble
+//! ```
+//!
+//! The last group may have fewer than d micro-batches. v - 1 chunks of a group have at most
+//! (v - 1) d visits, which is less than the cap. So each lane admits a visit of the last chunk, and
+//! the group goes back. Source: Narayanan et al. 2021 (Megatron-LM), section 2.2.
+
+use super::Rules;
+use eciton_recipe::lanes::Lanes;
+
+pub(super) struct Interleaved;
+
+impl Rules for Interleaved {
+    fn is_later(&self, back: bool) -> bool {
+        // With the cap this is one forward, one backward: a lane that has all its visits goes back.
+        back
+    }
+
+    fn group(&self, lanes: &Lanes) -> u32 {
+        lanes.depth()
+    }
+
+    fn cap(&self, lanes: &Lanes, path: u32) -> u32 {
+        2 * path.saturating_sub(1) + (lanes.chunks() - 1) * lanes.depth() + 1
+    }
+}

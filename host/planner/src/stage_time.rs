@@ -1,0 +1,174 @@
+//! Time and memory of a stage.
+//!
+//! A stage has forward time f, backward time g, weights W, stashed rows K, inputs A_in and outputs
+//! A_out, in bytes per row. It runs micro-batches of b rows, k of them in flight, on a lane of pace
+//! p and link l:
+//!
+//! ```text
+//! seconds      (f(b) + g(b)) / p            recomputing  (2 f(b) + g(b)) / p, 4/3 if g = 2 f
+//! memory       (v + c) W + k b (A_in + K)   recomputing  (v + c) W + k b A_in + b K
+//! links        b A_in / l forward and in, b A_out / l forward and out; the same backward
+//! ```
+//!
+//! The data may arrive over a link of the host with bandwidth l_d, for the next micro-batch during
+//! the backward step of a stage. Before its forward step, each stage that reads the data waits for
+//! the remaining data of all such stages: max(b sum A_data / l_d - g(b) / p, 0).
+//!
+//! v is the number of weight versions: 2 with two buffers, else 1. c is the number of copies:
+//! [`Wanted::copies`] if lanes own their weights, else 1, the gradient. Source: Narayanan et al.
+//! 2021 (PipeDream-2BW), section 3.3, where W, K are of a d-th of the model, v = 2, c = 0, k = d.
+
+use super::graph::{Graph, Pace};
+use super::machine::{Host, HostWork, Lane, Machine, Shape, Wanted};
+use crate::policy;
+use eciton_recipe::lanes::Lanes;
+use eciton_recipe::lanes::Order;
+use eciton_recipe::pipeline::WeightVersions;
+
+/// Sums over a set of operators.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Sums {
+    pub forward: Pace,
+    pub backward: Pace,
+    pub weights: f64,
+    pub kept: f64,
+    /// Bytes per row of other operators' outputs, each counted once.
+    pub input: f64,
+    /// Bytes per row of own outputs that others read, each counted once.
+    pub output: f64,
+    /// Bytes per row of the data.
+    pub data: f64,
+}
+
+impl Sums {
+    /// Returns the sums of `operators`. `inside` returns true for exactly these operators.
+    pub(super) fn of(
+        graph: &Graph,
+        operators: impl Iterator<Item = usize>,
+        inside: impl Fn(usize) -> bool,
+    ) -> Self {
+        let mut sums = Self::default();
+        let mut read: Vec<usize> = Vec::new();
+        for at in operators {
+            let Some(operator) = graph.operators().get(at) else { continue };
+            sums.forward = sums.forward + operator.forward;
+            sums.backward = sums.backward + operator.backward;
+            sums.weights += operator.weights;
+            sums.kept += operator.kept;
+            sums.data = sums.data.max(operator.data);
+            read.extend(operator.reads.iter().copied().filter(|&read| !inside(read)));
+            if graph.readers(at).iter().any(|&reader| !inside(reader)) {
+                sums.output += operator.output;
+            }
+        }
+        read.sort_unstable();
+        if !planted!(ReadTwice) {
+            read.dedup();
+        }
+        let read = read.iter().filter_map(|&read| graph.operators().get(read));
+        sums.input = read.fold(0.0, |all, of| all + of.output);
+        if planted!(InputForgotten) {
+            sums.input = 0.0;
+        }
+        sums
+    }
+}
+
+/// One choice of everything except the stages.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Setting {
+    pub shape: Shape,
+    /// Number of rows of the largest micro-batch.
+    pub rows: f64,
+    pub recompute: bool,
+    pub copies: f64,
+    pub host: Option<Host>,
+    pub work: HostWork,
+}
+
+impl Setting {
+    pub(super) fn new(machine: &Machine, wanted: &Wanted, shape: Shape) -> Self {
+        Self {
+            shape,
+            rows: f64::from(wanted.rows.div_ceil(shape.micro.max(1))),
+            recompute: wanted.recompute,
+            copies: wanted.copies,
+            host: machine.host,
+            work: wanted.work,
+        }
+    }
+
+    /// Returns the number of micro-batches of a replica.
+    pub(super) fn own(&self) -> u32 {
+        self.shape.micro / self.shape.width.max(1)
+    }
+
+    pub(super) fn order(&self) -> Order {
+        self.shape.schedule.settings().0
+    }
+
+    pub(super) fn lanes(&self) -> Lanes {
+        let (width, order, chunks) =
+            (self.shape.width, self.order(), Some(self.shape.chunks).filter(|&of| of > 1));
+        Lanes { count: width * self.shape.depth, width, order, chunks, cap: None }
+    }
+
+    /// Returns the number of weight versions that are alive.
+    pub(super) fn versions(&self) -> f64 {
+        match self.shape.schedule.settings().1 {
+            WeightVersions::Latest => 1.0,
+            WeightVersions::TwoBuffered | WeightVersions::Stash | WeightVersions::Newest => 2.0,
+        }
+    }
+
+    /// Returns the number of micro-batches in flight in a run of stages whose longest path to the
+    /// last run has `path` runs. If a lane has several runs, each has its share of the lane's
+    /// visits.
+    pub(super) fn in_flight(&self, path: u32) -> u32 {
+        match self.shape.chunks {
+            1 => policy::cap(&self.lanes(), path, self.own()),
+            chunks => {
+                policy::cap(&self.lanes(), (path - 1) % self.shape.depth + 1, self.own()).div_ceil(chunks)
+            }
+        }
+    }
+
+    /// Returns the bytes of memory of a stage.
+    pub(super) fn memory(&self, sums: &Sums, in_flight: u32, recompute: bool) -> f64 {
+        let held = if self.host.is_some() { 1.0 } else { self.copies };
+        let k = f64::from(in_flight);
+        let kept = if recompute { 1.0 } else { k };
+        (self.versions() + held) * sums.weights + self.rows * (k * sums.input + kept * sums.kept)
+    }
+
+    /// Returns the forward and backward seconds of a micro-batch.
+    pub(super) fn seconds(&self, sums: &Sums, lane: &Lane, recompute: bool) -> (f64, f64) {
+        let forward = sums.forward.on(self.rows) / lane.pace;
+        let again = if recompute { forward } else { 0.0 };
+        let handed = self.work.step;
+        (handed + forward, handed + again + sums.backward.on(self.rows) / lane.pace)
+    }
+
+    /// Returns whether a stage has to recompute to fit in the lane's memory, or `None` if it never
+    /// fits.
+    pub(super) fn fits(&self, sums: &Sums, lane: &Lane, in_flight: u32) -> Option<bool> {
+        let Some(most) = lane.memory.map(|most| most / f64::from(self.shape.chunks)) else {
+            return Some(false);
+        };
+        let fits = |&recompute: &bool| self.memory(sums, in_flight, recompute) <= most;
+        [false, true].into_iter().take(if self.recompute { 2 } else { 1 }).find(fits)
+    }
+
+    /// Returns the larger of a stage's seconds of work and of transfer for a micro-batch. Infinite
+    /// if the stage does not fit.
+    pub(super) fn cost(&self, sums: &Sums, lane: &Lane, in_flight: u32) -> f64 {
+        let Some(recompute) = self.fits(sums, lane, in_flight) else { return f64::INFINITY };
+        let (forward, backward) = self.seconds(sums, lane, recompute);
+        (forward + backward).max(self.rows * sums.input.max(sums.output) / lane.link)
+    }
+
+    /// Returns the minimum share of a lane's memory that a stage takes.
+    pub(super) fn strain(&self, sums: &Sums, lane: &Lane, in_flight: u32) -> f64 {
+        lane.memory.map_or(0.0, |most| self.memory(sums, in_flight, self.recompute) / most)
+    }
+}

@@ -1,0 +1,602 @@
+//! From a model to its stage program: its network forward, then backward.
+//!
+//! Forward, each node is a stage. Backward, in reverse order, each node turns the gradient of its
+//! output into those of its inputs. Values that depend on no trained parameter get no gradient. A
+//! value that several nodes read has several gradients. They are added as they become available
+//! (kernel `sum`), so at most two of them are alive. The backward step of a sum is no stage: the
+//! gradient of its output is that of each input.
+
+mod first;
+
+use crate::error::{Error, Result};
+use crate::network::{
+    ATTENTION, CONV2D, EMBEDDING, HEAD, INPUT_BIAS, LINEAR, Network, SELF_ATTENTION, SUM, ValueId,
+};
+use crate::op::kernel::{self, Kernel};
+use crate::op::{Made, Node, Opens};
+use crate::program::{
+    Along, Cost, DataShape, Domain, LossOf, Operation, Parameter, Phase, Place, Program, Relation, RowsOf,
+    SlotOf, SlotSpec, Stage,
+};
+use crate::savings::Savings;
+use eciton_recipe::Error as Refused;
+use eciton_recipe::model::{FirstWeights, Model, short_name};
+use eciton_types::On;
+use eciton_types::ids::{DomainId, Layer, OperationId, ParameterId, RelationId, SlotId, StageId};
+use eciton_types::signature::{Attribute, GROUP, Initialiser, ParameterSpec, Signature, TargetKind, Value};
+
+/// Maximum number of parameters, and of stashed row blocks, of one kernel.
+const MAX_PARTS: usize = 256;
+/// First number of further uses of a parameter, until all parameters are known.
+const FURTHER: u16 = 1 << 15;
+/// Parameter that layers may share.
+const WEIGHT: &str = "weight";
+/// Maximum number of forward operations and gathers of a model.
+const MAX_NODES: usize = 4096;
+
+/// Kernels that receive the number of rows of a sequence.
+const IN_GROUPS: [&str; 2] = [EMBEDDING, SELF_ATTENTION];
+
+type Open<'a> = &'a crate::program::Open<'a, Box<dyn std::error::Error + Send + Sync>>;
+
+/// Builds the training program.
+pub(crate) fn training(model: &Model, shape: DataShape, savings: Savings, open: Open<'_>) -> Result<Program> {
+    let found = [shape.features, shape.classes];
+    if found != [model.features, model.classes] || shape.rows == 0 {
+        return Err(Error::from(Refused::Data {
+            found: format!("{} rows, {} features and {} classes", shape.rows, found[0], found[1]),
+            allowed: "at least one row, and the features and classes that it was resolved for",
+        }));
+    }
+    if shape.group == 0 || !shape.rows.is_multiple_of(shape.group) {
+        return Err(Error::from(Refused::Data {
+            found: format!("{} rows in groups of {}", shape.rows, shape.group),
+            allowed: "whole groups of one row and more",
+        }));
+    }
+    let mut lowering = Lowering::new(model.clone(), shape, savings, open, true);
+    let nodes = std::mem::take(&mut lowering.network.nodes);
+    limit("operations and gathers of a model", nodes.len(), MAX_NODES)?;
+    lowering.enter_all(&nodes)?;
+    let made = lowering.forward(&nodes[..nodes.len() - 1]);
+    lowering.backward(&nodes, &made)?;
+    let program = lowering.program;
+    // Ids are 16 bits.
+    let most = usize::from(u16::MAX);
+    limit("row buffers of a program", program.slots.len(), most)?;
+    limit("stages of a program", program.stages.len(), most)?;
+    Ok(program)
+}
+
+fn limit(what: &'static str, found: usize, most: usize) -> Result<()> {
+    match found <= most {
+        true => Ok(()),
+        false => Err(Error::from(Refused::TooMany { what, found: found as u64, most: most as u64 })),
+    }
+}
+
+/// Builds the evaluation program of a training program.
+pub(crate) fn evaluation(training: &Program) -> Program {
+    // No kernel is opened, because no gradients are added.
+    let open: Open<'_> = &|kernel, _, _| Err(format!("{kernel} is opened already").into());
+    let mut lowering = Lowering::new(training.model.clone(), training.shape, training.savings, open, false);
+    lowering.program.operations.clone_from(&training.operations);
+    lowering.program.parameters.clone_from(&training.parameters);
+    lowering.program.uses.clone_from(&training.uses);
+    let nodes = std::mem::take(&mut lowering.network.nodes);
+    lowering.forward(&nodes);
+    let last = StageId(count(lowering.program.stages.len().saturating_sub(1)));
+    let embeddings = lowering.network.embeddings;
+    let slot = lowering.slot_of(embeddings).filter(|_| embeddings != ValueId::FEATURES);
+    if let Some(spec) = slot.and_then(|slot| lowering.program.slots.get_mut(slot.index())) {
+        spec.kept_until = last;
+    }
+    lowering.program.embeddings = slot;
+    let along = |stage: &&Stage| training.operations[stage.operation.index()].along.is_some();
+    if let Some(edges) = training.stages.iter().find(along) {
+        lowering.program.place_edges(edges.place);
+    }
+    // Output of the last node. In link prediction, it is the rows that the last node reads.
+    let scores = nodes.last().and_then(|last| last.output.or(last.inputs.first().copied()));
+    lowering.program.scores = scores.and_then(|scores| lowering.slot_of(scores));
+    lowering.program
+}
+
+/// A program in construction, to which operators add stages.
+pub(crate) struct Lowering<'o> {
+    open: Open<'o>,
+    pub(crate) network: Network,
+    pub(crate) program: Program,
+    /// True if the program will have a backward part.
+    pub(crate) training: bool,
+    /// For each value, its slot.
+    slots: Vec<Option<SlotId>>,
+    /// For each value, the slot of its gradient, summed over the readers that have been visited.
+    gradients: Vec<Option<SlotId>>,
+    /// For each value, true if it depends on a trained parameter.
+    trained: Vec<bool>,
+}
+
+impl<'o> Lowering<'o> {
+    fn new(model: Model, shape: DataShape, savings: Savings, open: Open<'o>, training: bool) -> Self {
+        let network = Network::of(&model, savings);
+        let constants = 1 + usize::from(savings.reads_beside(&model));
+        let features = SlotSpec {
+            width: shape.features,
+            extents: vec![shape.features],
+            domain: Domain::VERTICES,
+            of: SlotOf::Features,
+            layer: Layer(0),
+            written_by: None,
+            kept_until: StageId(0),
+        };
+        let mut domains = vec![Domain { of: RowsOf::Vertices, rows: shape.rows }];
+        if model.reads_out() {
+            domains.push(Domain { of: RowsOf::Graphs, rows: shape.graphs });
+        }
+        let program = Program {
+            shape,
+            model,
+            savings,
+            stages: Vec::new(),
+            slots: vec![features; constants],
+            operations: Vec::new(),
+            domains,
+            relations: Vec::new(),
+            parameters: Vec::new(),
+            uses: Vec::new(),
+            features: SlotId(0),
+            gathered: (constants > 1).then_some(SlotId(1)),
+            scores: None,
+            embeddings: None,
+            losses: Vec::new(),
+            apart: None,
+            sampling: None,
+        };
+        let values = network.values.len();
+        let mut slots = vec![None; values];
+        slots[ValueId::FEATURES.index()] = Some(program.features);
+        if let Some(gathered) = program.gathered {
+            slots[ValueId::GATHERED.index()] = Some(gathered);
+        }
+        let (gradients, trained) = (vec![None; values], vec![false; values]);
+        Self { open, network, program, training, slots, gradients, trained }
+    }
+
+    /// Enters every node's operation, in order. A node's number is that of its operation.
+    fn enter_all(&mut self, nodes: &[Node]) -> Result<()> {
+        for node in nodes {
+            match node.operator.opens() {
+                Opens::Kernel(of, along) => {
+                    let inputs: Vec<u32> =
+                        node.inputs.iter().map(|&input| self.network.width(input)).collect();
+                    // Scores have the width of the rows that the loss reads.
+                    let output = node.output.or(node.inputs.first().copied());
+                    let output = output.map_or(0, |output| self.network.width(output));
+                    self.open((of, along), &inputs, output)?;
+                }
+                Opens::Host { name, attributes } => self.program.operations.push(Operation {
+                    kernel: name.to_owned(),
+                    role: String::new(),
+                    attributes,
+                    inputs: Vec::new(),
+                    layer: node.layer,
+                    draw: u32::from(node.layer.0),
+                    signature: None,
+                    along: None,
+                    parameters: Vec::new(),
+                }),
+            }
+        }
+        first::check_names(&self.program)?;
+        // Further uses get numbers after those of parameters, all of which are known now.
+        let known = self.program.parameters.len();
+        limit("parameters of a model", known + self.program.uses.len(), usize::from(u16::MAX))?;
+        let ids = self.program.operations.iter_mut().flat_map(|operation| &mut operation.parameters);
+        ids.filter(|id| id.0 >= FURTHER).for_each(|id| id.0 = count(known) + (id.0 - FURTHER));
+        Ok(())
+    }
+
+    /// Returns the number of a further use of another layer's weight, valid until all parameters
+    /// are known.
+    fn further(&mut self, node: &Kernel, of: Layer, spec: &ParameterSpec) -> Result<ParameterId> {
+        let name = format!("layers.{of}.{WEIGHT}");
+        let place = self.program.parameters.iter().position(|known| known.name == name);
+        let shape = place.and_then(|place| self.program.parameters.get(place)).map(|known| &known.shape);
+        if shape != Some(&spec.shape) {
+            return Err(Error::SignatureMismatch {
+                kernel: node.kernel.clone(),
+                layer: node.layer,
+                what: "weight",
+                found: format!("has the shape {:?}", spec.shape),
+                expected: format!("that of {name}, {:?}", shape.cloned().unwrap_or_default()),
+            });
+        }
+        limit("parameters of a model", self.program.uses.len(), usize::from(u16::MAX - FURTHER))?;
+        self.program.uses.push(ParameterId(count(place.unwrap_or_default())));
+        Ok(ParameterId(FURTHER + count(self.program.uses.len() - 1)))
+    }
+
+    /// Opens a kernel. An edge kernel is opened with its edges.
+    fn open(
+        &mut self,
+        (node, along): (&Kernel, Option<Along>),
+        inputs: &[u32],
+        output: u32,
+    ) -> Result<OperationId> {
+        let (kernel, layer) = (&node.kernel[..], node.layer);
+        let mut attributes = node.attributes.clone();
+        if IN_GROUPS.contains(&kernel) {
+            let group = Value::Integer(i64::from(self.program.shape.group));
+            attributes.push(Attribute::new(GROUP, group));
+        }
+        let on = if along.is_some() { On::Edges } else { On::Rows };
+        let known = along.filter(|along| along.features).map(|_| self.program.shape.edge_features);
+        let extents: Vec<Vec<u32>> = inputs.iter().copied().chain(known).map(|width| vec![width]).collect();
+        let signature = (self.open)(kernel, &extents, &attributes).map_err(|source| Error::Signature {
+            kernel: kernel.to_owned(),
+            layer,
+            source,
+        })?;
+        let loss = (kernel == HEAD).then(|| self.program.model.loss.targets());
+        check((kernel, layer), &signature, on, loss, inputs, output)?;
+        let owner = OperationId(count(self.program.operations.len()));
+        limit("operations of a program", usize::from(owner.0), usize::from(u16::MAX) - 1)?;
+        // First values of a layer's second product are not those of its first. Other operations do
+        // not count: which there are depends on the order of gathers and products, and first values
+        // must not.
+        let same = |operation: &&Operation| {
+            operation.layer == layer && operation.kernel == kernel && operation.signature.is_some()
+        };
+        let before = self.program.operations.iter().filter(same).count();
+        let draw = u32::from(layer.0) | u32::from(count(before)) << 16;
+        let mut parameters = Vec::with_capacity(signature.parameters.len());
+        for (position, spec) in (0u32..).zip(&signature.parameters) {
+            if let Some(of) = node.weight_of.filter(|_| spec.name == WEIGHT) {
+                parameters.push(self.further(node, of, spec)?);
+                continue;
+            }
+            let (home, name) = home(node, &spec.name);
+            let name = format!("layers.{home}.{name}");
+            if self.program.parameters.iter().any(|known| known.name == name) {
+                return Err(Error::SignatureMismatch {
+                    kernel: kernel.to_owned(),
+                    layer,
+                    what: "parameters",
+                    found: format!("give the name {name} twice"),
+                    expected: "each name once".to_owned(),
+                });
+            }
+            limit("parameters of a model", self.program.parameters.len(), usize::from(FURTHER) - 1)?;
+            parameters.push(ParameterId(count(self.program.parameters.len())));
+            let (initialiser, draw, position) = match self.first_bias(home, &name) {
+                Some(bias) => bias,
+                None => (self.initialiser(node, spec), draw, position + u32::from(node.bias_moved)),
+            };
+            let said = first::said(&self.program.model, home, &name, &spec.shape);
+            let initialiser = said.unwrap_or(initialiser);
+            let shape = spec.shape.clone();
+            self.program.parameters.push(Parameter { name, shape, initialiser, position, draw, layer: home });
+        }
+        self.program.operations.push(Operation {
+            kernel: kernel.to_owned(),
+            role: node.role.trim_end_matches('.').to_owned(),
+            attributes,
+            inputs: extents,
+            layer,
+            draw: node.draw,
+            signature: Some(signature),
+            along,
+            parameters,
+        });
+        Ok(owner)
+    }
+
+    /// Returns the initialiser of a product's bias in a layer of [`FirstWeights::PyTorch`], with
+    /// the layer and stream of its random numbers. They do not depend on the kernel that adds the
+    /// bias. `None` if the kernel's initialiser applies.
+    fn first_bias(&self, home: Layer, name: &str) -> Option<(Initialiser, u32, u32)> {
+        let layer = self.program.model.layers.get(home.index())?;
+        let drawn = layer.first_weights == FirstWeights::PyTorch;
+        let product = format!("{}weight", name.strip_suffix(BIAS).filter(|_| drawn)?);
+        let of_layer = || self.program.parameters.iter().filter(|known| known.layer == home);
+        let rows = *of_layer().find(|known| known.name == product)?.shape.first()?;
+        let before = of_layer().filter(|known| known.name.ends_with(BIAS)).count();
+        Some((uniform(rows), u32::from(home.0), FIRST_BIAS | u32::from(count(before))))
+    }
+
+    /// Returns the initialiser that the kernel declares. The model's first weights replace it for
+    /// the weights of products.
+    fn initialiser(&self, node: &Kernel, spec: &ParameterSpec) -> Initialiser {
+        let layer = self.program.model.layers.get(node.layer.index());
+        let fan_in = layer
+            .is_some_and(|layer| matches!(layer.first_weights, FirstWeights::FanIn | FirstWeights::PyTorch));
+        match (&spec.shape[..], spec.initialiser) {
+            (&[rows, _], Initialiser::GlorotUniform)
+                if fan_in && [LINEAR, ATTENTION, CONV2D].contains(&&node.kernel[..]) =>
+            {
+                uniform(rows)
+            }
+            (_, said) => said,
+        }
+    }
+
+    fn slot_of(&self, value: ValueId) -> Option<SlotId> {
+        self.slots.get(value.index()).copied().flatten()
+    }
+
+    /// Returns the slots that a node reads. The nodes that write them have been lowered.
+    fn read_by(&self, at: usize, node: &Node) -> Made {
+        let inputs = node.inputs.iter().filter_map(|&input| self.slot_of(input)).collect();
+        Made { operation: OperationId(count(at)), inputs, ..Made::default() }
+    }
+
+    /// Adds the forward stages of nodes.
+    fn forward(&mut self, nodes: &[Node]) -> Vec<Made> {
+        let mut all = Vec::with_capacity(nodes.len());
+        for (at, node) in nodes.iter().enumerate() {
+            let mut made = self.read_by(at, node);
+            // A node without a value ends a network. It is a loss.
+            if let Some(output) = node.output {
+                node.operator.forward(self, node, &mut made);
+                let trains = !self.parameters(made.operation).is_empty();
+                self.trained[output.index()] =
+                    trains || node.inputs.iter().any(|&input| self.is_trained(input));
+                self.slots[output.index()] = made.outputs.first().copied();
+            }
+            all.push(made);
+        }
+        all
+    }
+
+    /// Adds the stage of the last loss, then the backward stages of nodes. Other losses follow in
+    /// the order of their nodes.
+    fn backward(&mut self, nodes: &[Node], made: &[Made]) -> Result<()> {
+        let Some((last, before)) = nodes.split_last() else { return Ok(()) };
+        let end = self.read_by(before.len(), last);
+        last.operator.loss(self, last, &end)?;
+        for (node, made) in before.iter().zip(made).rev() {
+            if node.output.is_none() {
+                node.operator.loss(self, node, made)?;
+            }
+            let gradient = node.output.and_then(|output| self.gradients[output.index()]);
+            if let Some(gradient) = gradient {
+                node.operator.backward(self, node, made, gradient)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns true if a value depends on a trained parameter.
+    pub(crate) fn is_trained(&self, value: ValueId) -> bool {
+        self.trained[value.index()]
+    }
+
+    /// Adds a slot for a value's gradient, which the next stage writes. `None` if the value depends
+    /// on no trained parameter.
+    pub(crate) fn wanted(&mut self, value: ValueId) -> Option<SlotId> {
+        let crate::network::Value { width, layer, domain } = self.network.values[value.index()];
+        self.is_trained(value).then(|| self.slot(domain, vec![width], SlotOf::Gradient, layer))
+    }
+
+    /// Returns a kernel's signature.
+    pub(crate) fn signature(&self, operation: OperationId) -> Signature {
+        self.program.operations[operation.index()].signature.clone().unwrap_or_default()
+    }
+
+    /// Returns an operation's parameters.
+    pub(crate) fn parameters(&self, operation: OperationId) -> Vec<ParameterId> {
+        self.program.operations[operation.index()].parameters.clone()
+    }
+
+    /// Returns the number of values in a slot's row.
+    pub(crate) fn width_of(&self, slot: SlotId) -> u32 {
+        self.program.slots.get(slot.index()).map_or(0, |slot| slot.width)
+    }
+
+    pub(crate) fn slot_is_of(&self, slot: SlotId, of: SlotOf) -> bool {
+        self.program.slots.get(slot.index()).is_some_and(|slot| slot.of == of)
+    }
+
+    pub(crate) fn relation(&mut self, relation: Relation) -> RelationId {
+        self.program.enter_relation(relation)
+    }
+
+    /// Returns the description of a kernel's stage.
+    pub(crate) fn kernel_stage_name(&self, operation: OperationId, step: &str) -> String {
+        let Operation { kernel, role, layer, .. } = &self.program.operations[operation.index()];
+        let kernel = short_name(kernel);
+        match &role[..] {
+            "" => format!("{kernel} {layer} {step}"),
+            role => format!("{kernel} {layer} {role} {step}"),
+        }
+    }
+
+    /// Returns a stage of the host that reads and writes nothing yet.
+    pub(crate) fn stage(
+        &self,
+        operation: OperationId,
+        phase: Phase,
+        name: String,
+        domain: DomainId,
+    ) -> Stage {
+        Stage {
+            name,
+            operation,
+            phase,
+            place: Place::Host,
+            chunk: 0,
+            domain,
+            via: None,
+            reads: Vec::new(),
+            writes: Vec::new(),
+            sums: Vec::new(),
+            exact: false,
+            cost: Cost::default(),
+        }
+    }
+
+    /// Adds gradients to those of the same values.
+    ///
+    /// # Errors
+    /// The errors of opening kernel `sum`, which adds two gradients.
+    pub(crate) fn contribute(&mut self, values: &[ValueId], gradients: &[Option<SlotId>]) -> Result<()> {
+        for (value, gradient) in values.iter().zip(gradients) {
+            let Some(gradient) = *gradient else { continue };
+            let added = match self.gradients[value.index()] {
+                None => gradient,
+                Some(there) => self.add(*value, [there, gradient])?,
+            };
+            self.gradients[value.index()] = Some(added);
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, value: ValueId, two: [SlotId; 2]) -> Result<SlotId> {
+        let crate::network::Value { width, layer, domain } = self.network.values[value.index()];
+        let of = Kernel { adds: true, ..Kernel::new(SUM, (layer, "gradients"), Vec::new()) };
+        let operation = self.open((&of, None), &[width; 2], width)?;
+        let output = self.slot(domain, vec![width], SlotOf::Gradient, layer);
+        kernel::forward(self, operation, domain, (&two, vec![output]));
+        Ok(output)
+    }
+
+    /// Returns the domain of a node's output. For a node without an output, it is that of the first
+    /// input.
+    pub(crate) fn domain(&self, node: &Node) -> DomainId {
+        let value = node.output.or(node.inputs.first().copied());
+        value.map_or(Domain::VERTICES, |value| self.network.domain(value))
+    }
+
+    pub(crate) fn domain_of(&self, slot: SlotId) -> DomainId {
+        self.program.domain_of(slot)
+    }
+
+    /// Adds a slot for a node's output, which the next stage writes.
+    pub(crate) fn made(&mut self, node: &Node, extents: Vec<u32>) -> SlotId {
+        self.slot(self.domain(node), extents, SlotOf::Activation, node.layer)
+    }
+
+    /// Adds a slot for rows that the next stage stashes for backward. Its domain is that of the
+    /// node's output.
+    pub(crate) fn kept(&mut self, node: &Node, extents: Vec<u32>) -> SlotId {
+        self.slot(self.domain(node), extents, SlotOf::Kept, node.layer)
+    }
+
+    /// Adds a slot for the gradient of a node's first input, which the next stage writes.
+    pub(crate) fn back(&mut self, node: &Node, extents: Vec<u32>) -> SlotId {
+        let input = node.inputs.first().copied();
+        let domain = input.map_or(Domain::VERTICES, |input| self.network.domain(input));
+        self.slot(domain, extents, SlotOf::Gradient, node.layer)
+    }
+
+    /// Adds a slot, which the next stage writes.
+    fn slot(&mut self, domain: DomainId, extents: Vec<u32>, of: SlotOf, layer: Layer) -> SlotId {
+        let stage = StageId(count(self.program.stages.len()));
+        let slot = SlotId(count(self.program.slots.len()));
+        // `check` has verified that the product fits.
+        let width = extents.iter().fold(1u32, |width, &extent| width.saturating_mul(extent));
+        let written_by = Some(stage);
+        let spec = SlotSpec { width, extents, domain, of, layer, written_by, kept_until: stage };
+        self.program.slots.push(spec);
+        slot
+    }
+
+    /// Marks the next stage as a loss with this weight.
+    pub(crate) fn enter_loss(&mut self, weight: f64) {
+        let stage = StageId(count(self.program.stages.len()));
+        self.program.losses.push(LossOf { stage, weight: weight as f32 });
+    }
+
+    /// Adds a stage.
+    pub(crate) fn push(&mut self, stage: Stage) {
+        let id = StageId(count(self.program.stages.len()));
+        for (slot, _) in stage.reads() {
+            self.program.slots[slot.index()].kept_until = id;
+        }
+        self.program.stages.push(stage);
+    }
+}
+
+/// Returns a count as 16 bits, saturated. A program whose count saturates is refused at the end.
+fn count(len: usize) -> u16 {
+    u16::try_from(len).unwrap_or(u16::MAX)
+}
+
+/// Random streams of biases start at this number, to differ from those of other parameters.
+const FIRST_BIAS: u32 = 1 << 16;
+/// Suffix of a bias's name, after the prefix that the name shares with that of the product's
+/// weight.
+const BIAS: &str = "bias";
+
+/// Uniform distribution in the range +- 1 / sqrt(rows).
+fn uniform(rows: u32) -> Initialiser {
+    Initialiser::Uniform((1.0 / f64::from(rows.max(1)).sqrt()) as f32)
+}
+
+/// Returns the layer of the model to which a kernel's parameter belongs, and its name there. A bias
+/// after a layer is a parameter of the next kernel.
+fn home(node: &Kernel, name: &str) -> (Layer, String) {
+    match &node.bias {
+        Some(bias) if name == INPUT_BIAS || node.kernel == HEAD => (bias.layer, bias.name.clone()),
+        _ => (node.layer, format!("{}{name}", node.role)),
+    }
+}
+
+/// Checks a signature: the interface, inputs of these widths, one output of this width, and the
+/// loss of the head. Also checks the sizes and numbers of stashed rows and parameters.
+fn check(
+    (kernel, layer): (&str, Layer),
+    signature: &Signature,
+    on: On,
+    loss: Option<TargetKind>,
+    inputs: &[u32],
+    output: u32,
+) -> Result<()> {
+    let refuse = |what, found: String, expected: String| {
+        let kernel = kernel.to_owned();
+        Err(Error::SignatureMismatch { kernel, layer, what, found, expected })
+    };
+    let found = if signature.edges.is_some() { On::Edges } else { On::Rows };
+    if found != on {
+        return refuse("interface", format!("is {}", found.interface()), on.interface().to_owned());
+    }
+    for (what, rows, widths) in
+        [("inputs", &signature.inputs, inputs), ("outputs", &signature.outputs, &[output][..])]
+    {
+        let fits = rows.len() == widths.len()
+            && rows.iter().zip(widths).all(|(rows, &width)| rows.extents == [width]);
+        if !fits {
+            let extents: Vec<&[u32]> = rows.iter().map(|rows| &rows.extents[..]).collect();
+            let expected: Vec<[u32; 1]> = widths.iter().map(|&width| [width]).collect();
+            return refuse(what, format!("have the extents {extents:?}"), format!("{expected:?}"));
+        }
+    }
+    let over = |kind| match kind {
+        TargetKind::Classes => "over classes".to_owned(),
+        TargetKind::Values => "over values".to_owned(),
+    };
+    if let Some(wanted) = loss.filter(|_| signature.loss != loss) {
+        let found = signature.loss.map_or("is not offered".to_owned(), |kind| format!("is {}", over(kind)));
+        return refuse("loss", found, over(wanted));
+    }
+    let kept = signature.kept.iter().map(|rows| ("kept rows", rows));
+    let passed = signature.edges.iter().map(|edges| ("passed rows", &edges.passed));
+    if let Some((what, rows)) =
+        kept.chain(passed).find(|(_, rows)| rows.width().is_none_or(|width| width == 0))
+    {
+        let found = format!("{:?} have the extents {:?}", rows.name, rows.extents);
+        return refuse(what, found, "1 to 2^32 - 1 values a row".to_owned());
+    }
+    if let Some(spec) = signature.parameters.iter().find(|spec| spec.values().is_none_or(|count| count == 0))
+    {
+        let found = format!("{:?} has the shape {:?}", spec.name, spec.shape);
+        return refuse("parameter", found, "1 to 2^32 - 1 values".to_owned());
+    }
+    let most = signature.parameters.len().max(signature.kept.len());
+    if most > MAX_PARTS {
+        let found = format!("are {most}");
+        return refuse("parameters or kept rows", found, format!("at most {MAX_PARTS}"));
+    }
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! Edge kernels: a kernel's work over lists of edges. Backward is two steps: by target, over in-neighbours,
+//! which yields parameter gradients; then by source, over out-neighbours.
+//!
+//! The stages are the host's by default, because the rows that they read lie there. With
+//! `executor.edge_kernels = "functions"` they are tasks ([`crate::Program::place_edges`]): the interval's
+//! lists travel along, and of other rows those that the lists name, each once.
+
+use super::kernel::Kernel;
+use super::{Made, Node, Opens, Operator};
+use crate::error::Result;
+use crate::lower::Lowering;
+use crate::network::{Network, ValueId};
+use crate::program::{Along, Cost, Phase, Port, Relation, Scope, Stage};
+use eciton_types::ids::{Layer, SlotId};
+use eciton_types::signature::Attribute;
+
+/// An edge kernel, and the edges that it works on.
+#[derive(Debug)]
+struct Edges {
+    of: Kernel,
+    along: Along,
+}
+
+impl Network {
+    /// An edge kernel on rows to which nothing is still to be done. Source and target may be one value.
+    pub(crate) fn edges(
+        &mut self,
+        kernel: &str,
+        layer: Layer,
+        (source, target): (ValueId, ValueId),
+        width: u32,
+        attributes: Vec<Attribute>,
+        along: Along,
+    ) -> ValueId {
+        let of = Kernel::new(kernel, (layer, ""), attributes);
+        let of = Edges { of, along };
+        self.add_over(along.over, layer, vec![source, target], (width, self.domain(target)), of)
+    }
+}
+
+impl Edges {
+    fn stage(&self, to: &mut Lowering<'_>, node: &Node, made: &Made, (phase, word): (Phase, &str)) -> Stage {
+        let name = to.kernel_stage_name(made.operation, word);
+        let reversed = phase == Phase::BackwardSources;
+        let domain = if reversed { to.network.domain(node.inputs[0]) } else { to.domain(node) };
+        let mut stage = to.stage(made.operation, phase, name, domain);
+        stage.via = Some(to.relation(Relation { over: self.along.over, reversed, reached: false }));
+        stage.exact = true;
+        stage
+    }
+
+    /// Returns the slot of the targets' rows. `None` if targets are graphs: kernel `maximum` does
+    /// not read their rows, and their gradient is zero.
+    fn target(&self, to: &Lowering<'_>, node: &Node, made: &Made) -> Option<SlotId> {
+        let own = node.inputs.get(1).is_some_and(|&target| to.network.domain(target) == to.domain(node));
+        made.inputs.get(1).copied().filter(|_| own)
+    }
+
+    /// Adds a stage with its cost: that of a gather of twice the width that it reads of all rows.
+    /// Backward, it is four times the width.
+    fn push(&self, to: &mut Lowering<'_>, mut stage: Stage) {
+        let times = if stage.phase == Phase::Forward { 2 } else { 4 };
+        let width = stage.all().map(|slot| to.width_of(slot)).fold(0u32, u32::saturating_add);
+        stage.cost = Cost { edge_values: width.saturating_mul(times), ..Cost::default() };
+        to.push(stage);
+    }
+}
+
+impl Operator for Edges {
+    fn opens(&self) -> Opens<'_> {
+        Opens::Kernel(&self.of, Some(self.along))
+    }
+
+    fn forward(&self, to: &mut Lowering<'_>, node: &Node, made: &mut Made) {
+        let signature = to.signature(made.operation);
+        let output = signature.outputs.first().map_or_else(Vec::new, |rows| rows.extents.clone());
+        made.outputs = vec![to.made(node, output)];
+        made.kept = signature.kept.iter().map(|rows| to.kept(node, rows.extents.clone())).collect();
+        let mut forward = self.stage(to, node, made, (Phase::Forward, "forward"));
+        forward.read(self.target(to, node, made), Scope::Own, Port::Input);
+        forward.read([made.inputs[0]], Scope::All, Port::Input);
+        forward.writes = made.outputs.iter().chain(&made.kept).copied().map(Some).collect();
+        self.push(to, forward);
+    }
+
+    /// Adds the step by target even if no target is trained. It yields the parameter gradients and
+    /// the rows that the step by source reads.
+    fn backward(&self, to: &mut Lowering<'_>, node: &Node, made: &Made, gradient: SlotId) -> Result<()> {
+        let signature = to.signature(made.operation);
+        let passed = signature.edges.map_or_else(Vec::new, |edges| edges.passed.extents);
+        let ([sources, targets], [source, _]) = (&node.inputs[..], &made.inputs[..]) else {
+            return Ok(());
+        };
+        let target = self.target(to, node, made);
+        let target_gradient = target.and_then(|_| to.wanted(*targets));
+        let passed = to.kept(node, passed);
+        let mut by_target = self.stage(to, node, made, (Phase::BackwardTargets, "targets"));
+        by_target.read(self.target(to, node, made), Scope::Own, Port::Input);
+        by_target.read(made.kept.iter().copied(), Scope::Own, Port::Kept);
+        by_target.read([gradient], Scope::Own, Port::Gradient);
+        by_target.read([*source], Scope::All, Port::Input);
+        by_target.writes = vec![target_gradient, Some(passed)];
+        by_target.sums = to.parameters(made.operation);
+        self.push(to, by_target);
+        to.contribute(&[*targets], &[target_gradient])?;
+        let Some(source_gradient) = to.wanted(*sources) else { return Ok(()) };
+        let mut by_source = self.stage(to, node, made, (Phase::BackwardSources, "sources"));
+        by_source.read([*source], Scope::Own, Port::Input);
+        by_source.read([passed], Scope::All, Port::Kept);
+        by_source.writes = vec![Some(source_gradient)];
+        self.push(to, by_source);
+        to.contribute(&[*sources], &[Some(source_gradient)])
+    }
+}

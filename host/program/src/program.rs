@@ -1,0 +1,652 @@
+//! Stage programs: the ordered list of stages that one epoch runs on every interval.
+//!
+//! The program of a GCN with L layers, if the product comes before the gather. T is a tensor stage
+//! (kernel `linear`), and G is a gather with `N = D^-1/2 (A + I) D^-1/2`. A prime marks a backward
+//! stage.
+//!
+//! ```text
+//! forward   T0 G0 T1 G1 ... T(L-1) G(L-1)
+//!           T0    = dropout(X) W0                        T(l) = dropout(act(rows + b(l-1))) W(l)
+//! loss      head  = cross-entropy(rows + b(L-1)): loss and gradients in one stage
+//! backward  G(L-1)' T(L-1)' ... G1' T1' G0' T0'          T0' gives no gradient of its input: X is data
+//! ```
+//!
+//! Other models are directed graphs of such stages. They also have the kernels `sum`, `activate` and
+//! `normalise`, and gathers with other normalisations (`network`). Backward is the reverse order,
+//! with a `sum` where several stages give a gradient of the same rows.
+//!
+//! An operation that reads rows of all intervals takes two backward steps. The first
+//! ([`Phase::BackwardTargets`]) writes rows by target, which the sources of all intervals read in the
+//! second ([`Phase::BackwardSources`]). Module `op` has one file for each operation.
+//!
+//! Stages pass rows through *slots*. A slot is one matrix over all rows of a domain. A tensor stage
+//! reads the rows of its own interval, and a gather those of all intervals ([`Scope`]).
+
+use crate::error::Result;
+use crate::lower;
+use crate::savings::Savings;
+use eciton_recipe::model::Model;
+pub(crate) use eciton_types::Normalisation;
+use eciton_types::ids::{DomainId, Layer, OperationId, ParameterId, RelationId, SlotId, StageId};
+use eciton_types::signature::{Attribute, Initialiser, Signature};
+
+/// Properties of the data set that a program depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DataShape {
+    /// Number of vertices.
+    pub rows: u32,
+    /// Number of features of a vertex.
+    pub features: u32,
+    /// Number of classes.
+    pub classes: u32,
+    /// Number of features of an edge. If 0, edges have no features.
+    pub edge_features: u32,
+    /// Number of graphs in the data set. If 0, the data set is one graph, and the task is on
+    /// vertices.
+    pub graphs: u32,
+    /// Number of consecutive rows that form a sequence. If 1, rows are not sequences. Divides
+    /// `rows`.
+    pub group: u32,
+}
+
+/// Function that opens a kernel, given its name, the extents of one row of each input, and its
+/// attributes. The inputs of an edge kernel are source, target and, if it reads them, edge
+/// features.
+pub type Open<'a, E> = dyn Fn(&str, &[Vec<u32>], &[Attribute]) -> Result<Signature, E> + 'a;
+
+/// The stages of one epoch or of one evaluation, with the lists that these stages refer to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Program {
+    /// Data set for which the program was built.
+    pub shape: DataShape,
+    /// Model from which the program was built.
+    pub model: Model,
+    /// Rewrites that the program applies. With gathered features, the gathered rows are in the slot
+    /// `features` or in `gathered`.
+    pub savings: Savings,
+    /// Stages in the order in which one interval runs them. [`StageId`] is the index in this list.
+    pub stages: Vec<Stage>,
+    /// Row buffers. [`SlotId`] is the index in this list.
+    pub slots: Vec<SlotSpec>,
+    /// Kernels and operators of the host, with their attributes. [`OperationId`] is the index in
+    /// this list.
+    pub operations: Vec<Operation>,
+    /// The kinds of rows. [`DomainId`] is the index in this list. The first domain is the vertices.
+    pub domains: Vec<Domain>,
+    /// Row lists that stages follow. [`RelationId`] is the index in this list.
+    pub relations: Vec<Relation>,
+    /// Trained parameters. [`ParameterId`] is the index in this list. The evaluation program has
+    /// the same parameters.
+    pub parameters: Vec<Parameter>,
+    /// Further uses of parameters, by layers that share a weight with another layer. A
+    /// [`ParameterId`] past the end of `parameters` is an index in this list. A use has the
+    /// parameter's values and its own gradient. The gradient of the parameter is the sum of its own
+    /// gradient and those of its uses, added in this order.
+    pub uses: Vec<ParameterId>,
+    /// Slot of the data set's features. The driver fills it once, and no stage writes it.
+    pub features: SlotId,
+    /// Slot of the features that were gathered before the first epoch, if stages read them in
+    /// addition to `features`. No stage writes it either.
+    pub gathered: Option<SlotId>,
+    /// Slot of the class scores, in an evaluation program. Its rows outlast the program.
+    pub scores: Option<SlotId>,
+    /// Slot of the rows that the last layer reads, in an evaluation program, unless these rows are
+    /// the features. Its rows outlast the program as well.
+    pub embeddings: Option<SlotId>,
+    /// Stages that compute losses, in a training program. The last layer's stage is the first.
+    pub losses: Vec<LossOf>,
+    /// Number of micro-batches, which take the role of intervals. Each has its own graph, and a
+    /// stage that reads all rows reads those of its micro-batch. If `None`, intervals belong to one
+    /// graph.
+    pub apart: Option<u32>,
+    /// Stage that chooses the rows of micro-batches ([`Program::sample`]). If `None`, the rows are
+    /// those of the data set.
+    pub sampling: Option<StageId>,
+}
+
+/// Term of the loss. The loss is the weighted sum of all terms.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LossOf {
+    /// Stage that computes the term.
+    pub stage: StageId,
+    /// Factor of the term in the sum.
+    pub weight: f32,
+}
+
+/// One stage: a function of an operation, applied to rows in slots. Code that schedules, stores,
+/// counts or draws stages reads these fields. Only the operator knows the function itself.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stage {
+    /// Description of the stage, for instance `linear 1 backward` or `gather 0 transposed`. A stage
+    /// has the same name in evaluation programs.
+    pub name: String,
+    /// Operation that the stage runs, with its attributes and parameters.
+    pub operation: OperationId,
+    /// Function of the operation that the stage runs.
+    pub phase: Phase,
+    /// Placement of the stage: the machines that may run it.
+    pub place: Place,
+    /// Chunk of the stage if its placement is a lane: the run of stages on the lane, from 0
+    /// ([`eciton_planner::policy`]).
+    pub chunk: u16,
+    /// Domain of the rows that the stage computes, interval by interval.
+    pub domain: DomainId,
+    /// Relation whose lists the function follows, if it reads rows of all intervals by lists.
+    pub via: Option<RelationId>,
+    /// Slots that the stage reads.
+    pub reads: Vec<Read>,
+    /// Slots that the stage writes, on the rows of its interval. An output that no stage reads is
+    /// `None`.
+    pub writes: Vec<Option<SlotId>>,
+    /// Parameters whose gradients the stage computes.
+    pub sums: Vec<ParameterId>,
+    /// True if the slots that the stage reads or writes are always stored as f32, whatever the
+    /// run's row format.
+    pub exact: bool,
+    /// Cost of the stage for one row.
+    pub cost: Cost,
+}
+
+/// Slot that a stage reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Read {
+    /// The slot.
+    pub slot: SlotId,
+    /// Intervals whose rows of the slot the stage reads.
+    pub scope: Scope,
+    /// Role of the rows in the stage's function.
+    pub port: Port,
+}
+
+/// Role of a slot's rows in the function that reads them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Port {
+    /// Input of the forward function.
+    Input,
+    /// Output of the forward function.
+    Output,
+    /// Rows that the forward function, or the previous step, stashed for this one.
+    Kept,
+    /// Gradient of an output.
+    Gradient,
+}
+
+/// Function of an operation that a stage runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Phase {
+    /// Forward.
+    #[default]
+    Forward,
+    /// Forward, loss and backward in one function. Yields parameter gradients and a loss.
+    Loss,
+    /// Backward in one step. Yields parameter gradients.
+    Backward,
+    /// First of two backward steps, by target. Yields parameter gradients.
+    BackwardTargets,
+    /// Second of two backward steps, by source. It reads the rows that the first step stashed for
+    /// all targets.
+    BackwardSources,
+}
+
+/// Placement of a stage: the machines that may run it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Place {
+    /// The stage runs on the host that holds the rows. There is one attempt, which writes in place.
+    #[default]
+    Host,
+    /// The stage runs on the host or in a function. It is a pure task and may have several
+    /// attempts.
+    Anywhere,
+    /// The stage is such a task on this lane of a replica. A lane runs one step at a time
+    /// ([`eciton_recipe::lanes`]).
+    Lane(u16),
+}
+
+impl Place {
+    /// Returns true if steps with this placement are tasks.
+    #[must_use]
+    pub const fn is_task(self) -> bool {
+        !matches!(self, Self::Host)
+    }
+}
+
+/// Cost of a stage for one row, by count. Bytes follow from the slots of the stage.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cost {
+    /// Floating-point operations, without products with features.
+    pub flops: f64,
+    /// Floating-point operations of products with features, added to `flops` if all values of the
+    /// features are stored.
+    pub feature_flops: f64,
+    /// Number of values that the stage sums for each edge of the row.
+    pub edge_values: u32,
+}
+
+/// Domain: rows of one kind. Every interval of vertices has rows of every domain, for instance
+/// those of its graphs. A step therefore has one interval number, whatever its domain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Domain {
+    /// Kind of object that a row describes.
+    pub of: RowsOf,
+    /// Number of rows.
+    pub rows: u32,
+}
+
+/// Kind of object that a row describes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowsOf {
+    /// A vertex.
+    Vertices,
+    /// A graph, in a data set of several graphs. The stages after a readout compute such rows.
+    Graphs,
+}
+
+impl Domain {
+    /// The vertices, in every program.
+    pub const VERTICES: DomainId = DomainId(0);
+    /// The graphs, in a program that reads graphs out.
+    pub const GRAPHS: DomainId = DomainId(1);
+}
+
+/// Row lists that a stage follows: for each row of the result, the rows from which the stage
+/// computes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Relation {
+    /// Kind of the lists.
+    pub over: Over,
+    /// True if the lists are reversed: each source has the list of its targets. Gradients follow
+    /// such lists.
+    pub reversed: bool,
+    /// True if the lists have only pairs whose target the loss reaches. Other pairs would add zeros
+    /// or are not read ([`Program::reach`]).
+    pub reached: bool,
+}
+
+/// Edges that an edge kernel works on, and whether it reads their features.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Along {
+    /// Kind of the lists that the kernel follows.
+    pub over: Over,
+    /// True if each vertex counts among its own neighbours, last.
+    pub with_self: bool,
+    /// True if the kernel reads the features of edges.
+    pub features: bool,
+}
+
+/// Kind of the lists of a relation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Over {
+    /// Each vertex's neighbours.
+    #[default]
+    Neighbours,
+    /// Each graph's vertices. This is a relation of vertices to graphs.
+    Graphs,
+}
+
+/// Row buffer: a matrix with a row for every row of its domain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlotSpec {
+    /// Number of values of a row.
+    pub width: u32,
+    /// Extents of one row; `width` is their product.
+    pub extents: Vec<u32>,
+    /// Domain of the rows.
+    pub domain: DomainId,
+    /// Kind of the slot's content.
+    pub of: SlotOf,
+    /// Layer whose rows or gradients the slot holds.
+    pub layer: Layer,
+    /// Stage that writes the slot. `None` for the features.
+    pub written_by: Option<StageId>,
+    /// Last stage that needs the slot. It is at least the writer itself.
+    pub kept_until: StageId,
+}
+
+/// Content of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlotOf {
+    /// Features of the data set.
+    Features,
+    /// Rows that forward stages pass on.
+    Activation,
+    /// Rows that a kernel's forward function stashes for its backward function.
+    Kept,
+    /// Gradients that backward stages pass on.
+    Gradient,
+}
+
+/// A kernel, or an operator of the host, with attributes. Forward and backward stages share one
+/// operation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Operation {
+    /// Name of the kernel or of the operator. For a user's kernel, it is the path of the component
+    /// as given in the model.
+    pub kernel: String,
+    /// Role that distinguishes the operation from others of the same kernel in its layer. May be
+    /// empty.
+    pub role: String,
+    /// Attributes with which the kernel is opened. Attributes that are not named have the kernel's
+    /// defaults.
+    pub attributes: Vec<Attribute>,
+    /// Extents of one row of each input.
+    pub inputs: Vec<Vec<u32>>,
+    /// Layer of the operation.
+    pub layer: Layer,
+    /// Layer number in the operation's tasks, on which their random numbers depend. It is the
+    /// layer's number plus 65,536 for each earlier input to which the layer applies dropout
+    /// separately.
+    pub draw: u32,
+    /// Inputs and outputs that the kernel declares. `None` for operators of the host, which work on
+    /// the graph.
+    pub signature: Option<Signature>,
+    /// Edges of an edge kernel. `None` for all other operations.
+    pub along: Option<Along>,
+    /// Parameters of the operation, in the order of the signature.
+    pub parameters: Vec<ParameterId>,
+}
+
+/// A trained matrix.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parameter {
+    /// Name that is unique in the program, for instance `layers.0.weight`.
+    pub name: String,
+    /// Extents, rows first.
+    pub shape: Vec<u32>,
+    /// Initialiser of the values. It draws with `draw` as layer and `position` as stream.
+    pub initialiser: Initialiser,
+    /// Random stream of the first values: the parameter's index in its kernel's signature, as if
+    /// the layer's product were the first parameter.
+    pub position: u32,
+    /// Layer of the parameter's kernel, plus 65,536 for each operation of the layer and kernel
+    /// before it.
+    pub draw: u32,
+    /// Layer of the model to which the parameter belongs, which determines its weight decay. A bias
+    /// that the next layer's kernel adds to its inputs still belongs to its own layer.
+    pub layer: Layer,
+}
+
+impl Parameter {
+    /// Number of values.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.shape.iter().map(|&extent| extent as usize).product()
+    }
+
+    /// Returns true if the parameter has no values.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Rows of a slot that a stage needs before it can start on an interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// Rows of the stage's own interval.
+    Own,
+    /// Rows of every interval.
+    All,
+}
+
+impl Stage {
+    /// Adds slots to those that the stage reads.
+    pub(crate) fn read(&mut self, slots: impl IntoIterator<Item = SlotId>, scope: Scope, port: Port) {
+        self.reads.extend(slots.into_iter().map(|slot| Read { slot, scope, port }));
+    }
+
+    /// Returns the slots that the stage reads, each with its scope.
+    pub fn reads(&self) -> impl Iterator<Item = (SlotId, Scope)> {
+        self.reads.iter().map(|read| (read.slot, read.scope))
+    }
+
+    /// Returns the slots that the stage reads through a port, in order.
+    pub fn port(&self, port: Port) -> impl Iterator<Item = SlotId> {
+        self.reads.iter().filter(move |read| read.port == port).map(|read| read.slot)
+    }
+
+    /// Returns the slots of which the stage reads all rows, in order.
+    pub fn all(&self) -> impl Iterator<Item = SlotId> {
+        self.reads.iter().filter(|read| read.scope == Scope::All).map(|read| read.slot)
+    }
+
+    /// Returns the slots of which the stage reads the rows of its interval, in order.
+    pub fn own(&self) -> impl Iterator<Item = SlotId> {
+        self.reads.iter().filter(|read| read.scope == Scope::Own).map(|read| read.slot)
+    }
+
+    /// Returns the slots that the stage writes, on the rows of its interval.
+    pub fn writes(&self) -> impl Iterator<Item = SlotId> {
+        self.writes.iter().copied().flatten()
+    }
+
+    /// Returns true if the stage reads or writes the slot.
+    #[must_use]
+    pub fn touches(&self, slot: SlotId) -> bool {
+        self.reads.iter().any(|read| read.slot == slot) || self.writes.contains(&Some(slot))
+    }
+}
+
+impl Program {
+    /// Builds the training program of a model. `signature` opens the model's kernels.
+    ///
+    /// # Errors
+    /// [`Signature`](eciton_recipe::Error::Signature) if `signature` fails,
+    /// [`SignatureMismatch`](eciton_recipe::Error::SignatureMismatch) for a kernel whose signature does not
+    /// fit the model, [`Data`](eciton_recipe::Error::Data) if the model was made for other data.
+    pub fn build<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
+        model: &Model,
+        shape: DataShape,
+        savings: Savings,
+        signature: &Open<'_, E>,
+    ) -> Result<Self> {
+        lower::training(model, shape, savings, &|kernel, inputs, attributes| {
+            signature(kernel, inputs, attributes).map_err(Into::into)
+        })
+    }
+
+    /// Returns the forward part of the program, up to the class scores, with the same operations
+    /// and parameters. Its tasks run with `training` false. Its stages and slots are numbered anew.
+    #[must_use]
+    pub fn evaluation(&self) -> Self {
+        lower::evaluation(self)
+    }
+
+    /// Returns the evaluation without its embeddings, for callers that need only scores. The slot
+    /// of [`Program::embeddings`] then lasts only until its last reader.
+    #[must_use]
+    pub fn without_embeddings(mut self) -> Self {
+        let Some(slot) = self.embeddings.take().filter(|&slot| self.scores != Some(slot)) else {
+            return self;
+        };
+        let touches = |stage: &Stage| stage.reads().any(|(read, _)| read == slot);
+        let last = self.stages.iter().rposition(touches);
+        if let Some(spec) = self.slots.get_mut(slot.index()) {
+            // A program has at most 2^16 stages.
+            let read = last.map(|last| StageId(last as u16));
+            spec.kept_until = read.or(spec.written_by).unwrap_or(spec.kept_until);
+        }
+        self
+    }
+
+    /// Returns the parameter of an id, which may be the id of a further use.
+    #[must_use]
+    pub fn owner(&self, id: ParameterId) -> ParameterId {
+        let further = id.index().checked_sub(self.parameters.len());
+        further.and_then(|at| self.uses.get(at)).copied().unwrap_or(id)
+    }
+
+    /// Returns the trained parameter of an id, which may be the id of a further use.
+    #[must_use]
+    pub fn parameter(&self, id: ParameterId) -> Option<&Parameter> {
+        self.parameters.get(self.owner(id).index())
+    }
+
+    /// Returns the stage of this number.
+    #[must_use]
+    pub fn stage(&self, stage: StageId) -> Option<&Stage> {
+        self.stages.get(stage.index())
+    }
+
+    /// Returns the description of a stage ([`Stage::name`]).
+    #[must_use]
+    pub fn stage_name(&self, stage: StageId) -> String {
+        self.stage(stage).map_or_else(|| format!("stage {stage}"), |found| found.name.clone())
+    }
+
+    /// Returns the placement of a stage.
+    #[must_use]
+    pub fn place(&self, stage: StageId) -> Place {
+        self.stage(stage).map_or(Place::Host, |stage| stage.place)
+    }
+
+    /// Returns the number of stages whose steps are tasks.
+    #[must_use]
+    pub fn tasks(&self) -> usize {
+        self.stages.iter().filter(|stage| stage.place.is_task()).count()
+    }
+
+    /// Returns the stages that compute, without the stage that samples rows.
+    #[must_use]
+    pub fn computing(&self) -> &[Stage] {
+        let end = self.sampling.map_or(self.stages.len(), StageId::index);
+        self.stages.get(..end).unwrap_or_default()
+    }
+
+    /// Returns the operation of a stage.
+    #[must_use]
+    pub fn operation(&self, stage: StageId) -> Option<&Operation> {
+        self.operations.get(self.stage(stage)?.operation.index())
+    }
+
+    /// Returns the relation of a stage, or `None` if the stage follows no lists.
+    #[must_use]
+    pub fn relation(&self, stage: StageId) -> Option<&Relation> {
+        self.relations.get(self.stage(stage)?.via?.index())
+    }
+
+    /// Returns the number of rows of a domain.
+    #[must_use]
+    pub fn rows(&self, domain: DomainId) -> u32 {
+        self.domains.get(domain.index()).map_or(0, |domain| domain.rows)
+    }
+
+    /// Returns the domain of a slot's rows.
+    #[must_use]
+    pub fn domain_of(&self, slot: SlotId) -> DomainId {
+        self.slots.get(slot.index()).map_or(Domain::VERTICES, |slot| slot.domain)
+    }
+
+    /// Makes gathers leave out pairs whose target the loss does not reach ([`loss_gathers`]).
+    ///
+    /// [`loss_gathers`]: crate::loss_gathers
+    pub fn reach(&mut self, gathers: &[StageId]) {
+        for stage in gathers {
+            let Some(relation) = self.relation(*stage) else { continue };
+            let reached = Relation { reached: true, ..*relation };
+            let via = self.enter_relation(reached);
+            if let Some(stage) = self.stages.get_mut(stage.index()) {
+                stage.via = Some(via);
+            }
+        }
+    }
+
+    /// Returns the number of a relation. A new relation is added to the list.
+    pub(crate) fn enter_relation(&mut self, relation: Relation) -> RelationId {
+        let known = self.relations.iter().position(|known| *known == relation);
+        let at = known.unwrap_or_else(|| {
+            self.relations.push(relation);
+            self.relations.len() - 1
+        });
+        // There are at most eight.
+        RelationId(at as u16)
+    }
+
+    /// Makes the program one of `parts` micro-batches, each with its own graph of at most `rows`
+    /// rows.
+    pub fn set_apart(&mut self, parts: u32, rows: u32) {
+        self.apart = Some(parts);
+        if let Some(vertices) = self.domains.get_mut(Domain::VERTICES.index()) {
+            vertices.rows = rows.saturating_mul(parts);
+        }
+    }
+
+    /// Adds the stage that chooses the rows of each micro-batch of a round.
+    ///
+    /// The stage has no operation. Its number is the last, but all other steps of a micro-batch run
+    /// after it. Its step ends once the rows of all micro-batches of the round are known, because
+    /// the weights of rows depend on them. Micro-batches enter a round one after the other, so none
+    /// waits here for another one's steps.
+    pub fn sample(&mut self) {
+        // Ids are 16 bits.
+        let stage = self.stages.len() as u16;
+        let operation = OperationId(u16::MAX);
+        self.stages.push(Stage { name: "sample".to_owned(), operation, ..Stage::default() });
+        self.sampling = Some(StageId(stage));
+    }
+
+    /// Sets the placement of the stages of edge kernels.
+    pub fn place_edges(&mut self, place: Place) {
+        for stage in &mut self.stages {
+            if self.operations.get(stage.operation.index()).is_some_and(|operation| operation.along.is_some())
+            {
+                stage.place = place;
+            }
+        }
+    }
+
+    /// Returns the stages that must run before `stage` can start on an interval, each once, in
+    /// order. The scope of a stage says whether it must have run on the interval or on all of them.
+    #[must_use]
+    pub fn dependencies(&self, stage: StageId) -> Vec<(StageId, Scope)> {
+        let mut needed: Vec<(StageId, Scope)> = Vec::new();
+        for (slot, scope) in self.stage(stage).into_iter().flat_map(Stage::reads) {
+            let writer = self.slots.get(slot.index()).and_then(|spec| spec.written_by);
+            let scope = if self.apart.is_some() { Scope::Own } else { scope };
+            needed.extend(writer.map(|writer| (writer, scope)));
+        }
+        needed.sort_unstable();
+        // Of the same stage, `All` includes `Own` and sorts after it.
+        needed.reverse();
+        needed.dedup_by_key(|(stage, _)| *stage);
+        needed.reverse();
+        if needed.is_empty() {
+            needed.extend(self.sampling.filter(|&first| first != stage).map(|first| (first, Scope::Own)));
+        }
+        needed
+    }
+
+    /// Returns true if an epoch ends with an update of the weights.
+    #[must_use]
+    pub fn trains(&self) -> bool {
+        !self.losses.is_empty()
+    }
+
+    /// Keeps the rows of all slots until the last stage, so that any step can be repeated.
+    pub fn keep_rows(&mut self) {
+        // A program has at most 2^16 stages.
+        let last = StageId(self.stages.len().saturating_sub(1) as u16);
+        self.slots.iter_mut().for_each(|spec| spec.kept_until = last);
+    }
+
+    /// Returns the stage that computes the last layer's loss, in a training program.
+    #[must_use]
+    pub fn loss(&self) -> Option<StageId> {
+        self.losses.first().map(|loss| loss.stage)
+    }
+
+    /// Returns the index of a stage in the list of stages that compute losses.
+    #[must_use]
+    pub fn loss_of(&self, stage: StageId) -> Option<usize> {
+        self.losses.iter().position(|loss| loss.stage == stage)
+    }
+}
+
+mod arrange;
+mod hops;
+pub use hops::Hops;
+
+#[cfg(test)]
+mod zoo;
+
+#[cfg(test)]
+pub(crate) mod tests;

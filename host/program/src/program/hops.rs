@@ -1,0 +1,130 @@
+//! Number of gathers between a stage's rows and the loss.
+//!
+//! Rows are in the order of hops: training rows first, then their neighbours, and so on. A layer
+//! therefore computes a prefix of the rows: a stage that lies h gathers before the loss runs on the
+//! rows within h hops. The same holds backward, except that the gradient of a gather's input has
+//! the rows within one more hop.
+//!
+//! A slot has the number of rows that its largest reader needs. Rows past those that its writer
+//! computes are zeros. A gradient adds nothing to them.
+
+use super::{Over, Phase, Program, Scope, Stage};
+use eciton_types::ids::{SlotId, StageId};
+
+/// Number of gathers between rows and the loss, by stage and by slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hops {
+    stages: Vec<u8>,
+    slots: Vec<u8>,
+}
+
+impl Hops {
+    /// Counts the gathers of a program. The program of an evaluation has no loss: all of its rows
+    /// are within 0 hops.
+    #[must_use]
+    pub fn of(program: &Program) -> Self {
+        let mut hops = Self { stages: vec![0; program.stages.len()], slots: vec![0; program.slots.len()] };
+        let Some(loss) = program.loss() else { return hops };
+        // By operation, what its forward stage was at.
+        let mut operations = vec![0; program.operations.len()];
+        for at in (0..=loss.index()).rev() {
+            let Some(stage) = program.stages.get(at) else { continue };
+            let own = stage.writes().map(|slot| hops.slots[slot.index()]).max().unwrap_or(0);
+            // What the loss stage writes are gradients, of its own rows.
+            let own = if at == loss.index() { 0 } else { own };
+            hops.stages[at] = own;
+            operations[stage.operation.index()] = own;
+            for (slot, scope) in stage.reads() {
+                let hop = own.saturating_add(u8::from(scope == Scope::All && is_gather(program, stage)));
+                let slot = &mut hops.slots[slot.index()];
+                *slot = (*slot).max(hop);
+            }
+            for slot in stage.writes() {
+                let slot = &mut hops.slots[slot.index()];
+                *slot = (*slot).max(own);
+            }
+        }
+        for at in loss.index() + 1..program.stages.len() {
+            let stage = &program.stages[at];
+            let reversed = stage.via.and_then(|via| program.relations.get(via.index()));
+            let own = match stage.phase {
+                // A sum of gradients.
+                Phase::Forward => stage.reads().map(|(slot, _)| hops.slots[slot.index()]).max().unwrap_or(0),
+                _ => {
+                    let back = reversed.is_some_and(|relation| relation.reversed);
+                    operations[stage.operation.index()] + u8::from(back)
+                }
+            };
+            hops.stages[at] = own;
+            for slot in stage.writes() {
+                hops.slots[slot.index()] = own;
+            }
+            // A gather's gradient too is read on all of its rows: a vertex may be its own
+            // neighbour.
+            for (slot, _) in stage.reads() {
+                let slot = &mut hops.slots[slot.index()];
+                *slot = (*slot).max(own);
+            }
+        }
+        hops
+    }
+
+    /// Returns the number of gathers between a stage and the loss.
+    #[must_use]
+    pub fn stage(&self, stage: StageId) -> usize {
+        self.stages.get(stage.index()).map_or(0, |&hops| usize::from(hops))
+    }
+
+    /// Returns the number of gathers between a slot and the loss.
+    #[must_use]
+    pub fn slot(&self, slot: SlotId) -> usize {
+        self.slots.get(slot.index()).map_or(0, |&hops| usize::from(hops))
+    }
+
+    /// Returns the maximum number of consecutive gathers.
+    #[must_use]
+    pub fn most(&self) -> usize {
+        self.slots.iter().map(|&hops| usize::from(hops)).max().unwrap_or(0)
+    }
+}
+
+/// Returns true if a stage reads rows of neighbours. Norms over all rows read rows of their own
+/// domain.
+fn is_gather(program: &Program, stage: &Stage) -> bool {
+    let relation = stage.via.and_then(|via| program.relations.get(via.index()));
+    relation.is_some_and(|relation| relation.over == Over::Neighbours)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::sample_programs;
+    use crate::testing::Random;
+
+    #[test]
+    fn gathers_are_counted_from_the_loss() {
+        let seed = 25;
+        let mut random = Random::new(seed);
+        for _ in 0..400 {
+            let program = sample_programs::random(&mut random);
+            let name = format!("seed {seed}: {}", crate::program::tests::sketch(&program).join(", "));
+            let hops = Hops::of(&program);
+            let loss = program.loss().unwrap();
+            assert_eq!(hops.stage(loss), 0, "{name}");
+            for (id, stage) in (0u16..).map(StageId).zip(&program.stages) {
+                let own = hops.stage(id);
+                for slot in stage.own() {
+                    assert!(hops.slot(slot) >= own, "{name}: {} reads rows that are not there", stage.name);
+                }
+                for slot in stage.writes() {
+                    assert!(hops.slot(slot) >= own, "{name}: {} writes rows nobody has", stage.name);
+                }
+                for slot in stage.all().filter(|_| is_gather(&program, stage)) {
+                    let more = usize::from(!program.relation(id).unwrap().reversed);
+                    assert!(hops.slot(slot) >= own + more, "{name}: {} gathers rows nobody has", stage.name);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! A chain of convolutions and poolings: the rows that its rows depend on, and their cost.
+
+use std::ops::Range;
+
+use crate::error::{Error, Result};
+use eciton_recipe::model::{Conv2d, Image, Pool2d, PoolBy};
+
+/// A layer of a chain.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Step {
+    /// A convolution.
+    Conv(Conv2d),
+    /// A pooling, without padding.
+    Pool(Pool2d),
+}
+
+impl Step {
+    /// Returns the shape of the input image.
+    #[must_use]
+    pub fn image(&self) -> Image {
+        match self {
+            Self::Conv(conv) => conv.image,
+            Self::Pool(pool) => pool.image,
+        }
+    }
+
+    fn output(&self) -> Option<Image> {
+        match self {
+            Self::Conv(conv) => conv.output(),
+            Self::Pool(pool) => pool.output(),
+        }
+    }
+
+    /// Reach of a window, stride and padding, in rows.
+    #[must_use]
+    pub fn window(&self) -> (u32, u32, u32) {
+        match self {
+            Self::Conv(conv) => (
+                conv.dilation.saturating_mul(conv.size.saturating_sub(1)).saturating_add(1),
+                conv.stride,
+                conv.padding,
+            ),
+            Self::Pool(pool) => (pool.window, pool.stride, 0),
+        }
+    }
+
+    /// Operations of a value of the output: two a product of a convolution, one a value of a
+    /// pooling's window.
+    fn value_flops(&self) -> f64 {
+        match self {
+            Self::Conv(conv) => 2.0 * f64::from(conv.size).powi(2) * f64::from(conv.image.2),
+            Self::Pool(pool) => f64::from(pool.window).powi(2),
+        }
+    }
+
+    /// Rows of the input that rows of the output need, within the image; empty for an empty range.
+    #[must_use]
+    pub fn needs(&self, rows: &Range<u32>) -> Range<u32> {
+        // Wider numbers, whose products do not overflow.
+        let (reach, stride, padding) = self.window();
+        let [reach, stride, padding] = [reach, stride, padding].map(u64::from);
+        if rows.is_empty() {
+            return 0..0;
+        }
+        let height = u64::from(self.image().0);
+        let from = (u64::from(rows.start) * stride).saturating_sub(padding).min(height);
+        let to = ((u64::from(rows.end) - 1) * stride + reach).saturating_sub(padding).min(height);
+        // Within the height.
+        from as u32..to.max(from) as u32
+    }
+}
+
+/// Layers, each of which reads what the one before makes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chain {
+    steps: Vec<Step>,
+    /// Images before each layer, and behind the last.
+    images: Vec<Image>,
+}
+
+impl Chain {
+    /// The chain of these layers.
+    ///
+    /// # Errors
+    /// [`Error::Chain`] without layers, where a window does not fit into its image, and where a
+    /// layer reads another image than the one before makes.
+    pub fn new(steps: Vec<Step>) -> Result<Self> {
+        let mut images: Vec<Image> = steps.first().map(Step::image).into_iter().collect();
+        for (layer, step) in steps.iter().enumerate() {
+            let made = images.last().copied();
+            if made != Some(step.image()) {
+                let found = format!("reads {}", step.image());
+                let wanted =
+                    made.map_or_else(String::new, |image| format!("{image}, which the layer before makes"));
+                return Err(Error::Chain { layer, found, wanted });
+            }
+            let Some(output) = step.output().filter(|image| image.values().is_some_and(|v| v > 0)) else {
+                let (reach, stride, padding) = step.window();
+                let found = format!("has windows of {reach} rows, stride {stride} and padding {padding}");
+                let wanted = format!("windows that fit into {}", step.image());
+                return Err(Error::Chain { layer, found, wanted });
+            };
+            images.push(output);
+        }
+        match steps.is_empty() {
+            true => Err(Error::Chain {
+                layer: 0,
+                found: "is not there".into(),
+                wanted: "one layer or more".into(),
+            }),
+            false => Ok(Self { steps, images }),
+        }
+    }
+
+    /// Layers.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// Returns whether there is none, which [`Self::new`] refuses.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// Its layers.
+    #[must_use]
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// The image before layer `at`; behind the last layer for `at` = [`Self::len`].
+    #[must_use]
+    pub fn image(&self, at: usize) -> Image {
+        self.images[at]
+    }
+
+    /// Returns the number of rows of the image before layer `at`.
+    #[must_use]
+    pub fn rows(&self, at: usize) -> u32 {
+        self.images[at].0
+    }
+
+    /// Returns the bytes of one row of the image before layer `at`, in f32.
+    #[must_use]
+    pub fn row_bytes(&self, at: usize) -> u64 {
+        let Image(_, width, channels) = self.images[at];
+        4 * u64::from(width) * u64::from(channels)
+    }
+
+    /// Rows before a block that rows behind it need.
+    #[must_use]
+    pub fn needs(&self, block: &Range<usize>, rows: Range<u32>) -> Range<u32> {
+        self.steps[block.clone()].iter().rev().fold(rows, |rows, step| step.needs(&rows))
+    }
+
+    /// Rows before each layer of a block that rows behind it need, and those rows themselves.
+    #[must_use]
+    pub fn trail(&self, block: &Range<usize>, rows: Range<u32>) -> Vec<Range<u32>> {
+        let mut trail = vec![rows];
+        for step in self.steps[block.clone()].iter().rev() {
+            let needed = trail.last().map(|rows| step.needs(rows));
+            trail.extend(needed);
+        }
+        trail.reverse();
+        trail
+    }
+
+    /// Operations of a block for rows behind it, rows of its layers that they need included.
+    #[must_use]
+    pub fn flops(&self, block: &Range<usize>, rows: Range<u32>) -> f64 {
+        let trail = self.trail(block, rows);
+        let made = trail.iter().skip(1).zip(block.clone());
+        let of = |(rows, at): (&Range<u32>, usize)| {
+            let Image(_, width, channels) = self.images[at + 1];
+            let values = f64::from(rows.end - rows.start) * f64::from(width) * f64::from(channels);
+            values * self.steps[at].value_flops()
+        };
+        made.map(of).sum()
+    }
+}
+
+/// The 13 convolutions and 5 poolings of VGG-16 (Simonyan and Zisserman 2015, table 1, D), 224 x
+/// 224.
+#[must_use]
+pub fn vgg16() -> Chain {
+    let (mut steps, mut images) = (Vec::new(), vec![Image(224, 224, 3)]);
+    let mut image = Image(224, 224, 3);
+    for (channels, layers) in [(64, 2), (128, 2), (256, 3), (512, 3), (512, 3)] {
+        for _ in 0..layers {
+            steps.push(Step::Conv(Conv2d { image, channels, size: 3, stride: 1, padding: 1, dilation: 1 }));
+            image.2 = channels;
+            images.push(image);
+        }
+        steps.push(Step::Pool(Pool2d { image, window: 2, stride: 2, by: PoolBy::Max }));
+        image = Image(image.0 / 2, image.1 / 2, channels);
+        images.push(image);
+    }
+    Chain { steps, images }
+}

@@ -1,0 +1,294 @@
+//! A model in strips: layers that make the same values, each strip of an image's rows by itself.
+//!
+//! Of a model's convolutions and poolings that read each other, every block of a cut becomes for each worker a
+//! chain of the same layers over the rows that its share needs. Rows of an image are consecutive columns of
+//! its row, so strips are made by `slice` and joined by `concat`, and halos are slices of other strips. A
+//! convolution pads the strip as it pads the image: at the image's border that is right, and rows that saw zeros
+//! in the place of other strips' rows are sliced away. A window sees the same values, so bits stay.
+
+use std::ops::Range;
+
+use super::{Chain, Step, Workers};
+use crate::error::{Error, Result};
+use eciton_recipe::model::{Image, LayerKind, LayerSettings, Layers, Model, ModelSettings, Norm, Source};
+
+/// A model in strips.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Strips {
+    /// The model.
+    pub settings: ModelSettings,
+    /// For each of its layers the layer of the whole model whose parameters it has, if it has some.
+    pub origins: Vec<Option<usize>>,
+    /// Bytes an image that strips read of other strips.
+    pub halo_bytes: u64,
+}
+
+/// Convolutions and poolings of a model that can be split, and their positions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Splittable {
+    /// Indices of the layers, from 0.
+    pub layers: Range<usize>,
+    /// The chain that the layers form.
+    pub chain: Chain,
+}
+
+/// Returns the step of a layer, if its rows can be split.
+fn step(model: &Model, layer: usize) -> Option<Step> {
+    let found = model.layers.get(layer)?;
+    let plain = found.norm == Norm::None && !found.residual && found.loss_weight.is_none();
+    let step = match found.kind {
+        LayerKind::Conv2d(conv) => Step::Conv(conv),
+        LayerKind::Pool2d(pool) => Step::Pool(pool),
+        _ => return None,
+    };
+    let (reach, stride, padding) = step.window();
+    // A strip begins where a window does, and holds a row that no padding is.
+    let aligned = padding == 0 || stride != 0 && padding % stride == 0 && padding < reach;
+    (plain && aligned && found.weights_of.is_none()).then_some(step)
+}
+
+impl Splittable {
+    /// The longest run of layers of a model, the last one aside, that read each other and nothing else; the first of equal
+    /// ones.
+    ///
+    /// # Errors
+    /// [`Error::Strips`] where there is none.
+    pub fn of(model: &Model) -> Result<Self> {
+        let count = model.layers.len();
+        let readers = |layer: usize| {
+            let reads = |&at: &usize| model.sources(at).contains(&Source::Layer(layer as u32));
+            (0..count).filter(reads).collect::<Vec<_>>()
+        };
+        let tied = |layer: usize| {
+            let of = |other: &eciton_recipe::model::ModelLayer| {
+                other.weights_of.is_some_and(|t| t.layer as usize == layer)
+            };
+            model.layers.iter().any(of)
+        };
+        let jumps = |layer: usize| matches!(model.layers[layer].kind, LayerKind::Linear { jumping: Some(_) });
+        let mut best: Option<Self> = None;
+        let last = count.saturating_sub(1);
+        for from in 0..if (0..count).any(jumps) { 0 } else { last } {
+            let mut steps = Vec::new();
+            for at in from..last {
+                let follows = at == from
+                    || model.sources(at) == [Source::Layer(at as u32 - 1)] && readers(at - 1) == [at];
+                let Some(step) = step(model, at).filter(|_| follows && !tied(at)) else { break };
+                steps.push(step);
+            }
+            let length = steps.len();
+            if length > best.as_ref().map_or(0, |best| best.chain.len()) {
+                best = Some(Self { layers: from..from + length, chain: Chain::new(steps)? });
+            }
+        }
+        best.ok_or_else(|| Error::Strips {
+            found: format!("{} has no layer whose rows could be split", model.name()),
+            allowed: "a model with a `conv2d` or `pool2d` layer, without norm and residual and not the last one",
+        })
+    }
+}
+
+impl Strips {
+    /// The model of these settings, resolved as `model`, whose `split` layers are cut into these blocks and shared by these
+    /// workers.
+    ///
+    /// # Errors
+    /// [`Error::Strips`] where the settings have no list of layers, or there are fewer rows than strips.
+    pub fn new(
+        settings: &ModelSettings,
+        model: &Model,
+        (split, workers): (&Splittable, &Workers),
+        blocks: &[Range<usize>],
+    ) -> Result<Self> {
+        let Layers::List(whole) = &settings.layers else {
+            let found = "the model has no list of layers".to_owned();
+            return Err(Error::Strips { found, allowed: "a list of layers" });
+        };
+        let rows = blocks.iter().map(|block| split.chain.rows(block.end));
+        if let Some(rows) = rows.into_iter().find(|&rows| workers.shares(rows).iter().any(Range::is_empty)) {
+            return Err(Error::Strips {
+                found: format!("{} strips of an image of {rows} rows behind a block", workers.count()),
+                allowed: "a row and more for each strip: fewer strips",
+            });
+        }
+        let mut prefix = "strip-".to_owned();
+        while whole.iter().filter_map(|layer| layer.name.as_ref()).any(|name| name.starts_with(&prefix)) {
+            prefix.push('-');
+        }
+        let mut made = Making { model, split, prefix, layers: Vec::new(), origins: Vec::new(), halo: 0 };
+        let (before, rest) = whole.split_at(split.layers.start);
+        for (at, layer) in before.iter().enumerate() {
+            made.push(layer.clone(), Some(at));
+        }
+        let source = made.source();
+        let mut strips = vec![(source, 0..split.chain.rows(0))];
+        for block in blocks {
+            let shares = workers.shares(split.chain.rows(block.end));
+            let strip = |(at, rows): (usize, Range<u32>)| (made.strip(block, at, &rows, &strips), rows);
+            strips = shares.into_iter().enumerate().map(strip).collect();
+        }
+        let name = whole[split.layers.end - 1].name.clone();
+        let name = name.unwrap_or_else(|| format!("{}all", made.prefix));
+        made.join(strips.into_iter().map(|(name, _)| name).collect(), name);
+        for (at, layer) in rest.iter().enumerate().skip(split.layers.len()) {
+            let mut layer = layer.clone();
+            let place = split.layers.start + at;
+            let follows = model.sources(place) == [Source::Layer(split.layers.end as u32 - 1)];
+            if follows && matches!(layer.kernel.as_str(), "conv2d" | "pool2d") {
+                layer.deep.image = Some(split.chain.image(split.chain.len()));
+            }
+            made.push(layer, Some(place));
+        }
+        let (layers, origins) = (Layers::List(made.layers), made.origins);
+        Ok(Self { settings: ModelSettings { layers, ..settings.clone() }, origins, halo_bytes: made.halo })
+    }
+
+    /// The name in the whole model of a parameter of layer `N` by the name `layers.N.rest`.
+    #[must_use]
+    pub fn original(&self, name: &str) -> Option<String> {
+        let (layer, rest) = name.strip_prefix("layers.")?.split_once('.')?;
+        let origin = self.origins.get(layer.parse::<usize>().ok()?).copied()??;
+        Some(format!("layers.{origin}.{rest}"))
+    }
+}
+
+/// A list of layers on its way.
+struct Making<'a> {
+    model: &'a Model,
+    split: &'a Splittable,
+    prefix: String,
+    layers: Vec<LayerSettings>,
+    origins: Vec<Option<usize>>,
+    halo: u64,
+}
+
+/// Strips by the names of their layers, and their rows.
+type Rows = [(String, Range<u32>)];
+
+impl Making<'_> {
+    fn push(&mut self, layer: LayerSettings, origin: Option<usize>) {
+        self.layers.push(layer);
+        self.origins.push(origin);
+    }
+
+    /// The name of what the first of the split layers reads, which gets one where it has none.
+    fn source(&mut self) -> String {
+        let source = self.model.sources(self.split.layers.start);
+        let Some(Source::Layer(place)) = source.first() else { return "features".to_owned() };
+        let name = format!("{}whole", self.prefix);
+        match self.layers.get_mut(*place as usize) {
+            Some(layer) => layer.name.get_or_insert(name).clone(),
+            None => name,
+        }
+    }
+
+    /// A layer of consecutive rows of an image that lie in `of` from row `first` on.
+    fn rows(&mut self, name: String, of: &str, (image, first): (Image, u32), rows: &Range<u32>) -> String {
+        let row = image.1 * image.2;
+        let mut layer = LayerSettings::of("slice");
+        layer.inputs = Some(vec![of.to_owned()]);
+        layer.name = Some(name.clone());
+        (layer.deep.start, layer.deep.count) =
+            (Some((rows.start - first) * row), Some((rows.end - rows.start) * row));
+        self.push(layer, None);
+        name
+    }
+
+    fn join(&mut self, inputs: Vec<String>, name: String) -> String {
+        if let ([one], Some(last)) = (&inputs[..], self.layers.last_mut()) {
+            // A strip alone is the image: its last layer takes the name.
+            if last.name.as_ref() == Some(one) {
+                last.name = Some(name.clone());
+                return name;
+            }
+        }
+        let mut layer = LayerSettings::of("concat");
+        (layer.inputs, layer.name) = (Some(inputs), Some(name.clone()));
+        self.push(layer, None);
+        name
+    }
+
+    /// The layers of a block that make `rows` behind it, from strips of the rows before it; the last one's name.
+    fn strip(&mut self, block: &Range<usize>, worker: usize, rows: &Range<u32>, have: &Rows) -> String {
+        let trail = self.split.chain.trail(block, rows.clone());
+        let mut at = self.gathered(block.start, worker, &trail[0], have);
+        for (layer, rows) in block.clone().zip(trail.windows(2)) {
+            at = self.layer(layer, worker, (&rows[0], &rows[1]), at);
+        }
+        at
+    }
+
+    /// Rows before a layer from who has them.
+    fn gathered(&mut self, layer: usize, worker: usize, need: &Range<u32>, have: &Rows) -> String {
+        let image = self.split.chain.image(layer);
+        let mut parts = Vec::new();
+        for (from, (of, rows)) in have.iter().enumerate() {
+            let common = need.start.max(rows.start)..need.end.min(rows.end);
+            if common.is_empty() {
+                continue;
+            }
+            if layer > 0 && from != worker {
+                self.halo += u64::from(common.end - common.start) * self.split.chain.row_bytes(layer);
+            }
+            if common == *rows && of != "features" {
+                parts.push(of.clone());
+            } else {
+                let name = format!("{}{layer}-{worker}-of-{from}", self.prefix);
+                parts.push(self.rows(name, of, (image, rows.start), &common));
+            }
+        }
+        match parts.len() {
+            1 => parts.swap_remove(0),
+            _ => {
+                let name = format!("{}{layer}-{worker}-in", self.prefix);
+                self.join(parts, name)
+            }
+        }
+    }
+
+    /// One layer over a strip: what it reads and what of it is wanted, in rows of the whole image.
+    fn layer(
+        &mut self,
+        at: usize,
+        worker: usize,
+        (read, wanted): (&Range<u32>, &Range<u32>),
+        of: String,
+    ) -> String {
+        let (origin, image) = (self.split.layers.start + at, self.split.chain.image(at));
+        let strip = Image(read.end - read.start, image.1, image.2);
+        let step = self.split.chain.steps()[at];
+        let resolved = &self.model.layers[origin];
+        let name = |worker: usize| format!("{}{at}-{worker}", self.prefix);
+        let mut layer = LayerSettings::of(resolved.kind.name());
+        (layer.name, layer.inputs, layer.dropout) = (Some(name(worker)), Some(vec![of]), Some(0.0));
+        layer.norm = Some(Norm::None);
+        layer.deep.image = Some(strip);
+        match step {
+            Step::Conv(conv) => {
+                layer.activation = Some(resolved.activation);
+                layer.activation_slope = resolved.activation.slope();
+                layer.bias = Some(resolved.bias);
+                layer.weights_of = (worker > 0).then(|| name(0));
+                layer.deep.channels = Some(conv.channels);
+                layer.deep.kernel_size = Some(conv.size);
+                (layer.deep.stride, layer.deep.padding) = (Some(conv.stride), Some(conv.padding));
+                layer.deep.dilation = Some(conv.dilation);
+            }
+            Step::Pool(pool) => {
+                (layer.deep.window, layer.deep.stride) = (Some(pool.window), Some(pool.stride));
+                layer.deep.pool = Some(pool.by);
+            }
+        }
+        let name = name(worker);
+        self.push(layer, Some(origin));
+        let (reach, stride, padding) = step.window();
+        let made = (strip.0 + 2 * padding - reach) / stride + 1;
+        // The image's row that the strip's first one is: strips begin where a window does.
+        let first = read.start / stride;
+        if first == wanted.start && made == wanted.end - wanted.start {
+            return name;
+        }
+        let image = self.split.chain.image(at + 1);
+        self.rows(format!("{name}-rows"), &name, (image, first), wanted)
+    }
+}

@@ -1,0 +1,366 @@
+//! Spans: consecutive stages that run as one task. The rows between them stay where the task runs.
+//!
+//! A cut divides a program's stages into runs, in order. A run of several stages has vertex
+//! kernels. In a program of micro-batches with their own graphs ([`Program::apart`]), it may also
+//! have gathers between them. No stage of the run reads rows of other intervals, so the run is a
+//! pure task. Schedulers read the program of the runs ([`Spans::fuse`]), in which a run is one
+//! stage. No other run touches the slots within it.
+//!
+//! A cut never changes a result.
+
+use std::ops::Range;
+
+use crate::error::{Error, Result};
+use crate::op;
+use crate::program::{Cost, Over, Phase, Place, Port, Program, Read, Scope, Stage};
+use eciton_recipe::Error as Refused;
+use eciton_recipe::executor::SpanChoice;
+use eciton_types::ids::{ParameterId, SlotId, StageId};
+
+/// A run of stages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Stages of the run.
+    pub stages: Range<usize>,
+    /// Forward stages that the run repeats before its own stages, for the rows that they write
+    /// ([`Spans::recompute`]).
+    pub again: Range<usize>,
+    /// Slots that the run reads and does not write, each once, in the order of first reads.
+    pub reads: Vec<(SlotId, Scope)>,
+    /// Slots that the run writes and others read, in order.
+    pub writes: Vec<SlotId>,
+}
+
+/// A program cut into runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spans {
+    spans: Vec<Span>,
+}
+
+impl Spans {
+    /// Cuts a program into the requested runs.
+    ///
+    /// # Errors
+    /// [`Error::Together`] for first stages that the program does not have, or for runs that cannot
+    /// be one task.
+    pub fn of(program: &Program, wanted: &SpanChoice) -> Result<Self> {
+        let count = program.stages.len();
+        let firsts: Vec<usize> = match wanted {
+            SpanChoice::None => (0..count).collect(),
+            SpanChoice::Auto => longest(program),
+            SpanChoice::Firsts(firsts) => {
+                let firsts: Vec<usize> = firsts.iter().map(|&first| first as usize).collect();
+                let ascending = firsts.windows(2).all(|pair| pair[0] < pair[1]);
+                if firsts.first() != Some(&0) || !ascending || firsts.last().is_none_or(|&last| last >= count)
+                {
+                    let remedy = "name stages in order from 0, as `eciton plan` counts them, or say \"auto\"";
+                    return Err(refused(&firsts, format!("{count} stages"), remedy));
+                }
+                firsts
+            }
+        };
+        let ends = firsts.iter().skip(1).copied().chain([count]);
+        let runs: Vec<Range<usize>> = firsts.iter().zip(ends).map(|(&first, end)| first..end).collect();
+        for run in runs.iter().filter(|run| run.len() > 1) {
+            if let Some(stage) =
+                run.clone().find(|&at| !may_be_inside(program, at) || !is_alike(program, run.start, at))
+            {
+                let name = program.stages.get(stage).map_or("", |stage| &stage.name);
+                let remedy = "let a stage that reads rows of other intervals, or that no function does, be a run of its own";
+                return Err(refused(&firsts, format!("stage {stage}, {name}"), remedy));
+            }
+            if !run.clone().any(|at| is_kernel(program, at)) {
+                let remedy = "have a kernel in each run of several stages";
+                return Err(refused(&firsts, format!("only gathers in stages {run:?}"), remedy));
+            }
+        }
+        Ok(Self { spans: runs.into_iter().map(|run| Span::of(program, run)).collect() })
+    }
+
+    /// Makes backward runs repeat forward stages, so that these stages stash no rows for them (Chen
+    /// et al. 2016, "Training Deep Nets with Sublinear Memory Cost"). `again` has (backward run,
+    /// forward run) pairs of numbers. Random numbers are keyed, so no bit changes.
+    #[must_use]
+    pub fn recompute(mut self, program: &Program, again: &[(usize, usize)]) -> Self {
+        for &(backward, forward) in again {
+            let stages = self.spans.get(forward).map(|span| span.stages.clone());
+            if let Some((span, stages)) = self.spans.get_mut(backward).zip(stages) {
+                span.again = stages;
+                span.reads = reads(program, span.numbers());
+            }
+        }
+        let reads: Vec<Vec<SlotId>> =
+            self.spans.iter().map(|span| span.reads.iter().map(|(slot, _)| *slot).collect()).collect();
+        for &(_, forward) in again {
+            if let Some(span) = self.spans.get_mut(forward) {
+                let lasting = [program.scores, program.embeddings];
+                let is_read = |slot: &SlotId| reads.iter().any(|reads| reads.contains(slot));
+                span.writes.retain(|slot| lasting.contains(&Some(*slot)) || is_read(slot));
+            }
+        }
+        self
+    }
+
+    /// Returns the runs, in order.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Span] {
+        &self.spans
+    }
+
+    /// Returns a run by its number in the [fused](Spans::fuse) program.
+    #[must_use]
+    pub fn get(&self, id: StageId) -> Option<&Span> {
+        self.spans.get(id.index())
+    }
+
+    /// Returns the program whose stages are the runs. Slots, operations and parameters keep their
+    /// numbers. A slot that no other run reads has no writer.
+    #[must_use]
+    pub fn fuse(&self, program: &Program) -> Program {
+        let mut fused = program.clone();
+        fused.stages = self.spans.iter().filter_map(|span| span.fused(program)).collect();
+        let of = |stage: StageId| {
+            let at = self.spans.iter().position(|span| span.stages.contains(&stage.index())).unwrap_or(0);
+            // No more runs than stages, whose ids are 16 bits.
+            StageId(at as u16)
+        };
+        for (slot, spec) in fused.slots.iter_mut().enumerate() {
+            let leaves = |span: &Span| span.writes.iter().any(|written| written.index() == slot);
+            spec.written_by = spec.written_by.map(of).filter(|id| self.get(*id).is_some_and(leaves));
+            // A run that does stages again may read what these alone read.
+            let reads = |span: &Span| span.reads.iter().any(|(read, _)| read.index() == slot);
+            let last = self.spans.iter().rposition(|span| !span.again.is_empty() && reads(span)).unwrap_or(0);
+            spec.kept_until = of(spec.kept_until).max(StageId(last as u16));
+        }
+        fused.losses.iter_mut().for_each(|loss| loss.stage = of(loss.stage));
+        fused
+    }
+}
+
+/// Returns the slots that stages read and do not write, each once, in the order of first reads.
+fn reads(program: &Program, stages: impl Iterator<Item = usize> + Clone) -> Vec<(SlotId, Scope)> {
+    let inside = stages.filter_map(|stage| program.stages.get(stage));
+    let written: Vec<SlotId> = inside.clone().flat_map(Stage::writes).collect();
+    let mut reads: Vec<(SlotId, Scope)> = Vec::new();
+    for (slot, scope) in inside.flat_map(Stage::reads).filter(|(slot, _)| !written.contains(slot)) {
+        match reads.iter_mut().find(|(known, _)| *known == slot) {
+            Some((_, known)) => *known = scope.max(*known),
+            None => reads.push((slot, scope)),
+        }
+    }
+    reads
+}
+
+fn refused(firsts: &[usize], other_found: String, remedy: &'static str) -> Error {
+    Error::from(Refused::Together {
+        key: "executor.spans",
+        found: format!("{firsts:?}"),
+        other: "model",
+        other_found,
+        remedy,
+    })
+}
+
+/// Returns the first stages of the longest runs. Each run begins at the first stage that is in no
+/// earlier run.
+fn longest(program: &Program) -> Vec<usize> {
+    let mut firsts = Vec::new();
+    let mut at = 0;
+    while at < program.stages.len() {
+        firsts.push(at);
+        let run = (at..program.stages.len())
+            .take_while(|&stage| may_be_inside(program, stage) && is_alike(program, at, stage));
+        let run = run.count();
+        let run = at..at + run;
+        // The host runs gathers one by one if no kernel is next to them.
+        let end = if run.clone().any(|stage| is_kernel(program, stage)) { run.end } else { at + 1 };
+        at = end.max(at + 1);
+    }
+    firsts
+}
+
+/// Returns true if a stage is a kernel on an interval's own rows.
+fn is_kernel(program: &Program, at: usize) -> bool {
+    let Some(stage) = program.stages.get(at) else { return false };
+    let operation = program.operations.get(stage.operation.index());
+    operation.is_some_and(|operation| operation.signature.is_some() && operation.along.is_none())
+}
+
+/// Returns true if two stages run on rows of one domain.
+fn is_alike(program: &Program, left: usize, right: usize) -> bool {
+    let domain = |at: usize| program.stages.get(at).map(|stage| stage.domain);
+    domain(left) == domain(right)
+}
+
+/// Returns true if a stage may run in one task with others.
+fn may_be_inside(program: &Program, at: usize) -> bool {
+    let Some(stage) = program.stages.get(at) else { return false };
+    let operation = program.operations.get(stage.operation.index());
+    let gathers = operation.is_some_and(|operation| operation.kernel == op::gather::NAME)
+        && stage
+            .via
+            .and_then(|via| program.relations.get(via.index()))
+            .is_some_and(|lists| lists.over == Over::Neighbours && !lists.reached);
+    !stage.exact && (is_kernel(program, at) || gathers && program.apart.is_some())
+}
+
+impl Span {
+    fn of(program: &Program, stages: Range<usize>) -> Self {
+        let inside = program.stages.get(stages.clone()).unwrap_or_default();
+        let written = inside.iter().flat_map(Stage::writes);
+        let leaves = |slot: &SlotId| {
+            let kept = program.slots.get(slot.index()).map_or(0, |spec| spec.kept_until.index());
+            let alone = stages.len() == 1;
+            // The host reads the results of an evaluation after its end.
+            let read = [program.scores, program.embeddings].contains(&Some(*slot));
+            alone || read || kept >= stages.end
+        };
+        let (writes, reads) = (written.filter(leaves).collect(), reads(program, stages.clone()));
+        Self { writes, reads, stages, again: 0..0 }
+    }
+
+    /// Returns true if the run has several stages, repeated ones included.
+    #[must_use]
+    pub fn is_thick(&self) -> bool {
+        self.numbers().count() > 1
+    }
+
+    fn numbers(&self) -> impl Iterator<Item = usize> + Clone + use<> {
+        self.again.clone().chain(self.stages.clone())
+    }
+
+    /// Returns the numbers of the stages, in the order in which the run executes them.
+    pub fn ids(&self) -> impl Iterator<Item = StageId> {
+        // A program has at most 2^16 stages.
+        self.numbers().map(|stage| StageId(stage as u16))
+    }
+
+    fn inside<'p>(&self, program: &'p Program) -> impl Iterator<Item = &'p Stage> + Clone + use<'p> {
+        self.numbers().filter_map(|stage| program.stages.get(stage))
+    }
+
+    /// Returns the run as one stage.
+    fn fused(&self, program: &Program) -> Option<Stage> {
+        let inside = self.inside(program);
+        let own = program.stages.get(self.stages.clone())?;
+        let (first, last) = (own.first()?, own.last()?);
+        if !self.is_thick() {
+            let mut alone = first.clone();
+            alone.writes.iter_mut().for_each(|slot| *slot = slot.filter(|slot| self.writes.contains(slot)));
+            return Some(alone);
+        }
+        let kernel = self.stages.clone().find(|&at| is_kernel(program, at));
+        let kernel = kernel.and_then(|at| program.stages.get(at)).unwrap_or(first);
+        let has_loss = own.iter().any(|stage| stage.phase == Phase::Loss);
+        let mut cost = Cost::default();
+        for stage in inside.clone() {
+            cost.flops += stage.cost.flops;
+            cost.feature_flops += stage.cost.feature_flops;
+            cost.edge_values = cost.edge_values.saturating_add(stage.cost.edge_values);
+        }
+        Some(Stage {
+            name: format!("{} to {}", first.name, last.name),
+            operation: kernel.operation,
+            phase: if has_loss { Phase::Loss } else { first.phase },
+            place: Place::Anywhere,
+            chunk: 0,
+            domain: first.domain,
+            via: None,
+            reads: self.reads.iter().map(|&(slot, scope)| Read { slot, scope, port: Port::Input }).collect(),
+            writes: self.writes.iter().copied().map(Some).collect(),
+            sums: inside.flat_map(|stage| stage.sums.iter().copied()).collect(),
+            exact: false,
+            cost,
+        })
+    }
+
+    /// Returns the floating-point operations of the run's kernels for a row. `stored` is the share
+    /// of the features that is stored.
+    #[must_use]
+    pub fn row_flops(&self, program: &Program, stored: f64) -> f64 {
+        self.inside(program).map(|stage| stage.cost.flops + stored * stage.cost.feature_flops).sum()
+    }
+
+    /// Returns the number of values of the parameters that the run reads, each once, and of the
+    /// gradients that it computes.
+    #[must_use]
+    pub fn parameter_values(&self, program: &Program) -> (u64, u64) {
+        let len = |id: &ParameterId| program.parameter(*id).map_or(0, |one| one.len() as u64);
+        let inside = self.inside(program);
+        let mut read: Vec<ParameterId> = Vec::new();
+        for operation in inside.clone().filter_map(|stage| program.operations.get(stage.operation.index())) {
+            read.extend(operation.parameters.iter().map(|&id| program.owner(id)));
+        }
+        read.sort_unstable();
+        read.dedup();
+        (read.iter().map(len).sum(), inside.flat_map(|stage| &stage.sums).map(len).sum())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use super::*;
+    use crate::sample_programs;
+    use crate::sample_programs::gcn;
+    use crate::testing::Random;
+
+    #[test]
+    fn a_round_of_parts_is_one_run() {
+        let mut program = gcn(2, 4, 9, 3);
+        program.set_apart(1, 100);
+        let spans = Spans::of(&program, &SpanChoice::Auto).unwrap();
+        let [span] = spans.as_slice() else { panic!("{spans:?}") };
+        assert_eq!((span.stages.clone(), span.writes.len()), (0..program.stages.len(), 0));
+        assert!(
+            span.reads.iter().all(|(slot, _)| *slot == program.features || Some(*slot) == program.gathered)
+        );
+        let fused = spans.fuse(&program);
+        assert_eq!((fused.stages.len(), fused.loss()), (1, Some(StageId(0))));
+        assert_eq!(fused.stages[0].sums.len(), program.parameters.len());
+        assert!(fused.slots.iter().all(|slot| slot.written_by.is_none()));
+    }
+
+    #[test]
+    fn runs_read_what_earlier_ones_leave() {
+        let seed = 31;
+        let mut random = Random::new(seed);
+        for round in 0..400 {
+            let mut program = sample_programs::random(&mut random);
+            if round % 2 == 0 {
+                program.set_apart(1, program.shape.rows);
+            }
+            let spans = Spans::of(&program, &SpanChoice::Auto).unwrap();
+            let fused = spans.fuse(&program);
+            let stages: usize = spans.as_slice().iter().map(|span| span.stages.len()).sum();
+            assert_eq!(
+                (stages, fused.stages.len()),
+                (program.stages.len(), spans.as_slice().len()),
+                "seed {seed}, program {round}"
+            );
+            for (id, span) in (0..).map(StageId).zip(spans.as_slice()) {
+                for (slot, _) in &span.reads {
+                    let writer = fused.slots[slot.index()].written_by;
+                    assert_eq!(writer.is_none(), program.slots[slot.index()].written_by.is_none());
+                    assert!(
+                        writer.is_none_or(|writer| writer < id),
+                        "seed {seed}, program {round}: {slot} in {span:?}"
+                    );
+                }
+                let inside = &program.stages[span.stages.clone()];
+                let own = |slot: &SlotId| !inside.iter().any(|stage| stage.writes().any(|w| w == *slot));
+                let wide = inside.iter().flat_map(Stage::all).all(|slot| own(&slot));
+                assert!(
+                    program.apart.is_some() || wide,
+                    "{span:?} reads rows of other intervals that it writes"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn no_spans_are_the_program() {
+        let program = gcn(3, 4, 9, 3);
+        assert_eq!(Spans::of(&program, &SpanChoice::None).unwrap().fuse(&program), program);
+    }
+}

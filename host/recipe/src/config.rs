@@ -1,0 +1,668 @@
+//! Configuration of a run: defaults, overwritten by a recipe, overwritten by overrides.
+//!
+//! ```
+//! use eciton_recipe::Config;
+//! let mut config = Config::parse("[run]\nepochs = 50\n", "recipe.toml")?;
+//! config.set("optimiser.lr=0.1")?;
+//! assert_eq!((config.run.epochs, config.optimiser.lr), (50, 0.1));
+//! let error = config.set("optimiser.learning_rate=0.1").unwrap_err();
+//! assert!(error.to_string().contains("did you mean `optimiser.lr`?"));
+//! # Ok::<(), eciton_recipe::Error>(())
+//! ```
+
+mod choices;
+mod commented;
+mod normalise;
+
+pub use choices::{Choice, Choices};
+pub use commented::origins;
+pub use normalise::NormaliseFeatures;
+
+use crate::batch::{Batch, Sampler};
+use crate::checkpoint::Checkpoint;
+use crate::document;
+use crate::error::{Error, Result};
+use crate::executor::{Emulator, Executor, RowFormat, SpanChoice};
+use crate::gather_choice::{GatherFeatures, LabelledGathers};
+use crate::keys;
+use crate::lanes::LaneSettings;
+use crate::links::Links;
+use crate::model::ModelSettings;
+use crate::objective::{Metric, TaskType};
+use crate::optimiser::Optimiser;
+use crate::pipeline::{Mode, Pipeline};
+use crate::split_rule::SplitRule;
+use crate::until::Until;
+use crate::vertex_order::VertexOrder;
+use crate::workers::Workers;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// All settings that decide what a run computes. The default is a two-layer GCN on Cora with the
+/// settings of Kipf and Welling.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Config {
+    /// Data set, and the treatment of its features, labels and split.
+    pub data: Data,
+    /// Model that is trained.
+    pub model: ModelSettings,
+    /// Update rule of the weights, and its learning rate.
+    pub optimiser: Optimiser,
+    /// Length of the run, its evaluations, and the way that its work is divided.
+    pub run: Run,
+    /// Link prediction: the held-out links, and the pairs that they are compared with.
+    #[serde(default, skip_serializing_if = "Links::is_default")]
+    pub links: Links,
+    /// Batch of rows that an update reads.
+    #[serde(default, skip_serializing_if = "Batch::is_default")]
+    pub batch: Batch,
+    /// Lanes of a pipeline.
+    #[serde(default, skip_serializing_if = "LaneSettings::is_default")]
+    pub lanes: LaneSettings,
+    /// Limits on how far intervals may run ahead of each other.
+    #[serde(default, skip_serializing_if = "Pipeline::is_default")]
+    pub pipeline: Pipeline,
+    /// Components that replace built-in kernels, as a map from kernel names to paths.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub kernels: BTreeMap<String, String>,
+    /// Resource limits of a task.
+    #[serde(default, skip_serializing_if = "Limits::is_default")]
+    pub limits: Limits,
+    /// Schedule of checkpoints.
+    #[serde(default, skip_serializing_if = "Checkpoint::is_default")]
+    pub checkpoint: Checkpoint,
+    /// Executor of the tasks, and its settings.
+    #[serde(default, skip_serializing_if = "Executor::is_default")]
+    pub executor: Executor,
+    /// Emulator that replaces AWS.
+    #[serde(default, skip_serializing_if = "Emulator::is_default")]
+    pub emulator: Emulator,
+    /// Workers that connect to the run.
+    #[serde(default, skip_serializing_if = "Workers::is_default")]
+    pub workers: Workers,
+    /// Record of the keys that were asked for, and of the settings that the data decided.
+    #[serde(skip)]
+    pub choices: Choices,
+}
+
+/// `[data]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Data {
+    /// Name of a data set, or a path to one.
+    pub source: String,
+    /// Name of the set, if a folder holds several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Scale that features are brought to. If `None`, it is [`NormaliseFeatures::Rows`] for a graph
+    /// whose features are counts, else none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub normalise_features: Option<NormaliseFeatures>,
+    /// Learning task. If `None`, it is inferred from the labels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskType>,
+    /// True if a model may gather from neighbours although the data set has no edge.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_edges: bool,
+    /// Rule that draws the split. If `None`, the data set's own split is used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<SplitRule>,
+    /// Random seed of the split, the same for all seeds of a run.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub split_seed: u64,
+    /// Number of rows of a sequence, which stay together and in order. For a text it is the number
+    /// of tokens. If `None`, the rows are independent of each other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<u32>,
+    /// Unit of a text that is a token.
+    #[serde(default, skip_serializing_if = "Tokens::is_default")]
+    pub tokens: Tokens,
+    /// Treatment of edges from a vertex to itself. If `None`, they are dropped, and a store has
+    /// those that it was written with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub self_loops: Option<SelfLoops>,
+    /// Name of the column that holds the labels in a table. If `None`, names and positions of the
+    /// columns decide.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+}
+
+/// Treatment of edges from a vertex to itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SelfLoops {
+    /// Self-loops are left out, with their edge features.
+    Drop,
+    /// Self-loops are edges like others.
+    Keep,
+}
+
+impl SelfLoops {
+    /// All, with their names.
+    pub const ALL: [(&'static str, Self); 2] = [("drop", Self::Drop), ("keep", Self::Keep)];
+}
+
+/// Unit of a text that is a token.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Tokens {
+    /// Each Unicode code point is a token.
+    #[default]
+    Characters,
+    /// Each byte is a token.
+    Bytes,
+}
+
+impl Tokens {
+    /// All, with their names.
+    pub const ALL: [(&'static str, Self); 2] = [("characters", Self::Characters), ("bytes", Self::Bytes)];
+
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Maximum number of rows of a sequence.
+pub const MAX_SEQUENCE: u32 = 65_536;
+
+impl Data {
+    /// Returns the number of rows that stay together: the length of a sequence, or 1.
+    #[must_use]
+    pub fn group(&self) -> u32 {
+        self.sequence.unwrap_or(1).max(1)
+    }
+}
+
+fn is_zero(seed: &u64) -> bool {
+    *seed == 0
+}
+
+impl Default for Data {
+    fn default() -> Self {
+        Self {
+            source: "cora".to_owned(),
+            name: None,
+            normalise_features: None,
+            task: None,
+            without_edges: false,
+            split: None,
+            split_seed: 0,
+            sequence: None,
+            tokens: Tokens::default(),
+            self_loops: None,
+            label: None,
+        }
+    }
+}
+
+/// Rule that chooses the epoch whose model a run writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Keep {
+    /// Model of the last epoch.
+    #[default]
+    Last,
+    /// Model with the best validation metric among the evaluated epochs. Of equals it is the first.
+    Best,
+    /// Model with the best validation metric, the last of equals. A small validation set has many
+    /// equals, and the first of them are trained too little.
+    #[serde(rename = "last-best")]
+    LastBest,
+}
+
+impl Keep {
+    /// All, with their names.
+    pub const ALL: [(&'static str, Self); 3] =
+        [("last", Self::Last), ("best", Self::Best), ("last-best", Self::LastBest)];
+
+    /// Name in recipes.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, keep)| *keep == self).map_or("", |(name, _)| name)
+    }
+
+    /// Returns true if the validation metric chooses the model.
+    #[must_use]
+    pub fn is_by_validation(self) -> bool {
+        self != Self::Last
+    }
+}
+
+/// `[run]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// Random seed of the run, up to 2^63 - 1 (TOML's integers).
+    pub seed: u64,
+    /// Number of passes over the graph, at least 1.
+    pub epochs: u32,
+    /// Number of epochs between evaluations. The last epoch is always evaluated. If 0, only the
+    /// last is.
+    pub eval_every: u32,
+    /// Metric that models are compared by. If `None`, it is the usual one for the data's task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metric: Option<Metric>,
+    /// Number of epochs without a better validation metric after which training stops. If `None`,
+    /// it never stops early for this reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patience: Option<u32>,
+    /// Target at which training stops, after the first evaluated epoch that reaches it. If `None`,
+    /// there is no target.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Until>,
+    /// Minimum improvement of a metric that `patience` counts as better, in the metric's unit, in
+    /// [0, 1).
+    #[serde(default)]
+    pub min_delta: f64,
+    /// Rule that chooses the model to write.
+    #[serde(default)]
+    pub keep: Keep,
+    /// Model file, or run folder, whose weights the run starts from. If `None`, initial weights are
+    /// drawn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub init: Option<String>,
+    /// Layers, from 0, whose weights are drawn even if `init` is given.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub init_fresh: Vec<u32>,
+    /// Expected SHA-256 of the weights of `init`, hexadecimal. If `None`, any weights are accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub init_digest: Option<String>,
+    /// Number of vertex intervals. If `None`, the graph's size decides
+    /// ([`eciton_types::Intervals::default_count`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub intervals: Option<u32>,
+    /// Number of compute threads. If `None`, it is that of the machine. It never changes a result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<u32>,
+    /// True if an autotuner chooses how many of the threads work, with the local executor. A thread
+    /// that gains less than it costs is left to others. It never changes a result.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tune_threads: bool,
+    /// Name of the numeric class of the run. If `None`, it is the best of the processor, or that of
+    /// the deployment. Within a class results are equal bit for bit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numeric_class: Option<String>,
+    /// Maximum number of bytes that the run may hold. If `None`, it is the memory of the machine. A
+    /// run that needs more is refused before it allocates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    /// Rule that decides when the first layer's gather runs. Results are the same up to rounding.
+    #[serde(default)]
+    pub gather_features: GatherFeatures,
+    /// Rule that decides whether the gathers before and after the loss leave out rows that the loss
+    /// does not reach. Results are the same bit for bit.
+    #[serde(default)]
+    pub labelled_gathers: LabelledGathers,
+    /// Order of vertices in memory during the run. Results are the same up to rounding, and
+    /// reported in the data set's order.
+    #[serde(default)]
+    pub order: VertexOrder,
+    /// Storage format of activations and gradients between stages. Kernels compute in f32.
+    #[serde(default)]
+    pub row_storage: RowFormat,
+}
+
+impl Default for Run {
+    fn default() -> Self {
+        Self {
+            seed: 0,
+            epochs: 200,
+            eval_every: 1,
+            metric: None,
+            patience: None,
+            until: None,
+            min_delta: 0.0,
+            keep: Keep::Last,
+            init: None,
+            init_fresh: Vec::new(),
+            init_digest: None,
+            intervals: None,
+            threads: None,
+            tune_threads: false,
+            numeric_class: None,
+            memory_bytes: None,
+            gather_features: GatherFeatures::Auto,
+            labelled_gathers: LabelledGathers::Auto,
+            order: VertexOrder::Natural,
+            row_storage: RowFormat::F32,
+        }
+    }
+}
+
+/// `[limits]`. If a limit is `None`, the executor's default is used.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Linear memory of a kernel, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guest_memory_bytes: Option<u64>,
+    /// Matrices of a task on the host, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matrix_bytes: Option<u64>,
+    /// Number of handles of a task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handles: Option<u32>,
+    /// Data that one host call may copy, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call_bytes: Option<u64>,
+    /// Work that one host call may do, in multiply-adds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call_work: Option<u64>,
+    /// Time limit of a task, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_ms: Option<u64>,
+    /// Time that a task may wait for rows, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_ms: Option<u64>,
+    /// Maximum number of attempts of a task that fails because of the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<u32>,
+}
+
+impl Limits {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Config {
+    /// Returns the defaults, overwritten by a recipe. `origin` is the recipe's name, for messages.
+    ///
+    /// # Errors
+    /// [`Error::Syntax`] for a text that is not TOML, [`Error::UnknownKey`] for a key that nothing
+    /// reads, and [`Error::Value`] for a value out of range. All of them name the line.
+    /// [`Error::TooMany`] for a text of more than 1 MiB.
+    pub fn parse(text: &str, origin: &str) -> Result<Self> {
+        let mut config = Self::default();
+        config.apply(text, origin)?;
+        Ok(config)
+    }
+
+    /// Overwrites the settings that a recipe gives. On an error nothing changes.
+    ///
+    /// # Errors
+    /// The errors of [`Config::parse`].
+    pub fn apply(&mut self, text: &str, origin: &str) -> Result<()> {
+        let fields = document::parse(text, origin)?;
+        let mut changed = self.clone();
+        keys::write_config(&mut changed, &fields)?;
+        *self = changed;
+        Ok(())
+    }
+
+    /// Sets one `section.key=value`. The value is read as TOML, or as text if it is not TOML. On an
+    /// error nothing changes.
+    ///
+    /// # Errors
+    /// The errors of [`Config::parse`], and [`Error::Override`] for an argument that is not
+    /// `section.key=value`.
+    pub fn set(&mut self, argument: &str) -> Result<()> {
+        let mut changed = self.clone();
+        let field = document::parse_override(argument)?;
+        let key = field.path.clone();
+        keys::write_override(&mut changed, field)?;
+        changed.choices.ask(&key);
+        if let Some(key) = key.strip_prefix("model.") {
+            changed.model.note_set(key);
+        }
+        if changed.executor.kind != self.executor.kind {
+            changed.run_on(changed.executor.kind);
+        }
+        *self = changed;
+        Ok(())
+    }
+
+    /// Checks that the run's executor reads every setting that differs from its default.
+    fn check_executor(&self) -> Result<()> {
+        let sections = [
+            ("executor", changes(&self.executor, &Executor::default())?),
+            ("emulator", changes(&self.emulator, &Emulator::default())?),
+            ("workers", changes(&self.workers, &Workers::default())?),
+        ];
+        for (section, changes) in sections {
+            for (name, value) in changes {
+                self.check_read(&format!("{section}.{name}"), &value.to_string())?;
+            }
+        }
+        if self.run.tune_threads { self.check_read("run.tune_threads", "true") } else { Ok(()) }
+    }
+
+    /// Returns true if the task is link prediction.
+    #[must_use]
+    pub fn predicts_links(&self) -> bool {
+        self.data.task == Some(TaskType::LinkPrediction)
+    }
+
+    fn check_split(&self) -> Result<()> {
+        let together = |key, found, other, other_found: &str, remedy| {
+            Err(Error::Together { key, found, other, other_found: other_found.to_owned(), remedy })
+        };
+        match self.data.split {
+            Some(rule) if self.predicts_links() => together(
+                "data.split",
+                rule.to_string(),
+                "data.task",
+                "link-prediction",
+                "say with links.validation, links.test and links.seed which links are held out",
+            ),
+            None if self.data.split_seed != 0 => together(
+                "data.split_seed",
+                self.data.split_seed.to_string(),
+                "data.split",
+                "left out",
+                "say how the split is drawn, for instance data.split = \"random:0.6/0.2/0.2\"",
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_auto(&self) -> Result<()> {
+        if !self.pipeline.auto {
+            return Ok(());
+        }
+        self.pipeline.check()?;
+        match self.executor.kind {
+            kind if kind.is_here() => Ok(()),
+            kind => Err(Error::Together {
+                key: "pipeline.staleness",
+                found: "\"auto\"".to_owned(),
+                other: "executor.kind",
+                other_found: format!("\"{}\"", kind.name()),
+                remedy: "trials are of the local executor alone: set the staleness to a number",
+            }),
+        }
+    }
+
+    fn check_init(&self) -> Result<()> {
+        let Run { init, init_fresh, init_digest, .. } = &self.run;
+        let (key, found) = match (init_digest, &init_fresh[..]) {
+            _ if init.is_some() => return Ok(()),
+            (Some(digest), _) => ("run.init_digest", digest.clone()),
+            (None, []) => return Ok(()),
+            (None, layers) => ("run.init_fresh", format!("{layers:?}")),
+        };
+        let (other, other_found) = ("run.init", "left out".to_owned());
+        let remedy = "name the model file that the run begins from, or leave the key out";
+        Err(Error::Together { key, found, other, other_found, remedy })
+    }
+
+    fn check_links(&self) -> Result<()> {
+        let links = &self.links;
+        if !self.predicts_links() && !links.is_default() {
+            return Err(Error::Together {
+                key: "links",
+                found: "given".to_owned(),
+                other: "data.task",
+                other_found: self.data.task.map_or("left out", TaskType::name).to_owned(),
+                remedy: "say data.task = \"link-prediction\", or leave [links] out",
+            });
+        }
+        if links.validation + links.test >= 1.0 {
+            return Err(Error::Together {
+                key: "links.validation",
+                found: links.validation.to_string(),
+                other: "links.test",
+                other_found: links.test.to_string(),
+                remedy: "leave links to train with: together less than 1",
+            });
+        }
+        Ok(())
+    }
+
+    /// Checks that rows within fused stages are rounded like the rows that functions would get.
+    fn check_spans(&self) -> Result<()> {
+        let executor = &self.executor;
+        let rounds = !executor.kind.is_here() && executor.rows == RowFormat::Bf16;
+        if rounds && executor.spans != SpanChoice::None {
+            return Err(Error::Together {
+                key: "executor.spans",
+                found: "given".to_owned(),
+                other: "executor.rows",
+                other_found: "bf16".to_owned(),
+                remedy: "say run.row_storage = \"bf16\": rows within a span are not on their way, and not rounded",
+            });
+        }
+        Ok(())
+    }
+
+    /// Checks that all settings leave sequences whole.
+    fn check_sequences(&self) -> Result<()> {
+        let together = |key, found: String, other, other_found: String, remedy| {
+            Err(Error::Together { key, found, other, other_found, remedy })
+        };
+        let Some(length) = self.data.sequence else { return Ok(()) };
+        let found = length.to_string();
+        if self.predicts_links() {
+            let remedy = "leave data.sequence out: links are between vertices of a graph";
+            return together("data.sequence", found, "data.task", "link-prediction".to_owned(), remedy);
+        }
+        if self.run.order != VertexOrder::Natural {
+            let remedy = "leave run.order out: rows of a sequence stay in order";
+            return together(
+                "data.sequence",
+                found,
+                "run.order",
+                format!("{:?}", self.run.order).to_lowercase(),
+                remedy,
+            );
+        }
+        if self.batch.sampler != Sampler::None {
+            let sampler = self.batch.sampler.name().to_owned();
+            let remedy = "leave the sampler out: a batch has whole sequences";
+            return together("data.sequence", found, "batch.sampler", sampler, remedy);
+        }
+        if let Some(rows) = self.batch.rows.filter(|rows| !rows.is_multiple_of(length)) {
+            let remedy = "have whole sequences in a batch: a multiple of data.sequence rows";
+            return together("batch.rows", rows.to_string(), "data.sequence", found, remedy);
+        }
+        let keeps = |rule: &SplitRule| {
+            matches!(
+                rule,
+                SplitRule::Shares { stratified: false, .. } | SplitRule::Folds { stratified: false, .. }
+            )
+        };
+        if let Some(rule) = self.data.split.filter(|rule| !keeps(rule)) {
+            let remedy = "draw whole sequences: \"random:...\" or \"folds:...\"";
+            return together("data.split", rule.to_string(), "data.sequence", found, remedy);
+        }
+        Ok(())
+    }
+
+    /// Checks that the batch settings agree with the other sections.
+    fn check_batch(&self) -> Result<()> {
+        self.batch.check()?;
+        let together = |key, found: String, other, other_found: String, remedy| {
+            Err(Error::Together { key, found, other, other_found, remedy })
+        };
+        let batches = "given".to_owned();
+        if !self.batch.is_on() {
+            return Ok(());
+        }
+        if self.predicts_links() {
+            let remedy = "leave [batch] out: links are trained on all rows";
+            return together("batch", batches, "data.task", "link-prediction".to_owned(), remedy);
+        }
+        if self.pipeline.mode == Mode::Async {
+            let remedy =
+                "leave [batch] out, or say pipeline.mode = \"pipe\": parts of a round read no rows of others";
+            return together("batch", batches, "pipeline.mode", "async".to_owned(), remedy);
+        }
+        Ok(())
+    }
+
+    /// Checks that the settings agree with each other, which no key can check alone. A run calls it
+    /// before it starts.
+    ///
+    /// # Errors
+    /// [`Error::Together`] in these cases:
+    ///
+    /// - a split rule in link prediction, or a split seed without a split rule;
+    /// - settings of `run.init` without it;
+    /// - settings of links without link prediction, or no link to train with;
+    /// - `run.patience`, `run.until`, `run.keep = "best"` or `pipeline.synchronous_at` without
+    ///   evaluations;
+    /// - other settings that exclude each other.
+    ///
+    /// [`Error::Unread`] for a setting that the executor does not read.
+    pub fn check(&self) -> Result<()> {
+        let run = &self.run;
+        let judged = match (run.patience, run.keep) {
+            (Some(patience), _) => Some(("run.patience", patience.to_string())),
+            (None, keep) if keep.is_by_validation() => Some(("run.keep", format!("{:?}", keep.name()))),
+            (None, _) => {
+                let until = run.until.map(|until| ("run.until", until.to_string()));
+                let at =
+                    || self.pipeline.synchronous_at.map(|at| ("pipeline.synchronous_at", at.to_string()));
+                until.or_else(at)
+            }
+        };
+        self.check_executor()?;
+        self.check_links()?;
+        self.check_batch()?;
+        self.check_sequences()?;
+        self.check_spans()?;
+        self.check_lanes()?;
+        self.check_workers()?;
+        self.check_split()?;
+        self.check_init()?;
+        self.check_auto()?;
+        match judged {
+            Some((key, found)) if run.eval_every == 0 => Err(Error::Together {
+                key,
+                found,
+                other: "run.eval_every",
+                other_found: "0, evaluated after the last epoch only".to_owned(),
+                remedy: "evaluate every so many epochs, for instance run.eval_every = 1",
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns every path that is set, except the data set's: components, a model's weights, a
+    /// profile, the folder of tokens.
+    pub fn paths_mut(&mut self) -> impl Iterator<Item = &mut String> {
+        let (init, profile) = (self.run.init.as_mut(), self.lanes.profile.as_mut());
+        let own = self.model.own_kernels_mut();
+        let profile = profile.into_iter().chain(self.workers.tokens.as_mut());
+        init.into_iter().chain(profile).chain(self.kernels.values_mut()).chain(own)
+    }
+
+    /// Returns the configuration as a recipe, defaults included. [`Config::parse`] reads it back.
+    ///
+    /// # Errors
+    /// [`Error::Write`] for a value that no recipe can hold: a seed above 2^63 - 1.
+    pub fn to_toml(&self) -> Result<String> {
+        toml::to_string(self).map_err(|error| Error::Write { message: error.to_string() })
+    }
+}
+
+/// Returns the settings of a section that differ from the default, in the order of their names.
+fn changes<T: Serialize>(section: &T, default: &T) -> Result<Vec<(String, toml::Value)>> {
+    let table = |settings: &T| {
+        toml::Table::try_from(settings).map_err(|error| Error::Write { message: error.to_string() })
+    };
+    let default = table(default)?;
+    let all = table(section)?.into_iter();
+    Ok(all.filter(|(name, value)| default.get(name) != Some(value)).collect())
+}
+
+mod lanes;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,214 @@
+//! Number of lanes of a pipeline, the order of their steps, and the settings of `[lanes]`.
+//!
+//! A *replica* is a pipeline of `depth` lanes. `width` replicas share a round's intervals in runs
+//! ([`Lanes::run`]). Each replica therefore has whole nodes of the gradient tree, as far as the
+//! tree allows. Lane l of replica r has the number `r depth + l`. Gradients of all intervals are
+//! added along one tree (`combine`). Neither number therefore changes a bit if a round reads one
+//! version of the weights.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// Maximum number of lanes.
+pub const MAX_LANES: u32 = 4096;
+
+/// Number of lanes and the order of their steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Lanes {
+    /// Number of lanes of all replicas together. If 0, there are no lanes, and any thread runs any
+    /// step.
+    pub count: u32,
+    /// Number of replicas of the pipeline.
+    pub width: u32,
+    /// Order in which a lane runs its steps.
+    pub order: Order,
+    /// Cap on intervals in flight on a lane. If `None`, the order determines it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cap: Option<u32>,
+    /// Number of runs of stages on a lane. If `None`, the order determines it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chunks: Option<u32>,
+}
+
+impl Default for Lanes {
+    fn default() -> Self {
+        Self { count: 0, width: 1, order: Order::default(), cap: None, chunks: None }
+    }
+}
+
+impl Lanes {
+    /// Returns the number of chunks, which are runs of stages, of a lane.
+    #[must_use]
+    pub fn chunks(&self) -> u32 {
+        self.chunks.unwrap_or_else(|| self.order.default_chunks()).max(1)
+    }
+
+    /// Returns the number of lanes of one replica.
+    #[must_use]
+    pub const fn depth(&self) -> u32 {
+        match self.count.checked_div(self.width) {
+            Some(depth) => depth,
+            None => self.count,
+        }
+    }
+
+    /// Returns the number of runs of stages of one replica.
+    #[must_use]
+    pub fn runs(&self) -> usize {
+        self.depth() as usize * self.chunks() as usize
+    }
+
+    /// Returns the replica of an interval: `interval width / intervals`. `intervals` is the number
+    /// of intervals of all replicas.
+    #[must_use]
+    pub fn replica(&self, interval: u32, intervals: u32) -> u32 {
+        let at = u64::from(interval) * u64::from(self.width) / u64::from(intervals.max(1));
+        // Below the width.
+        u32::try_from(at).unwrap_or(u32::MAX).min(self.width.saturating_sub(1))
+    }
+
+    /// Returns the intervals of a replica. `intervals` is the number of intervals of all replicas.
+    /// The numbers of two replicas differ by at most one.
+    #[must_use]
+    pub fn run(&self, replica: u32, intervals: u32) -> Range<u32> {
+        let width = u64::from(self.width.max(1));
+        let first = |replica: u64| (replica * u64::from(intervals)).div_ceil(width);
+        // At most `intervals`.
+        first(replica.into()) as u32..first(u64::from(replica) + 1) as u32
+    }
+}
+
+/// `[lanes]`
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LaneSettings {
+    /// Number of lanes and the order of their steps.
+    #[serde(flatten)]
+    pub lanes: Lanes,
+    /// First layer of each run of stages of a replica, from 0. If empty, the runs are cut so that
+    /// all take equal time.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cut: Vec<u32>,
+    /// Lanes of a replica whose backward steps recompute the forward rows instead of reading
+    /// stashed rows.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub recompute: Vec<u32>,
+    /// Path of a task profile, by which stages are planned. If `None`, counts of operations are
+    /// used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    /// Link bandwidth of each lane in megabits per second, each way, for planners. If `None`, lanes
+    /// are on one machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link_mbits: Option<u32>,
+}
+
+impl LaneSettings {
+    /// Returns true if all settings are the defaults.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Checks that the settings are compatible.
+    ///
+    /// # Errors
+    /// [`Error::Together`] for a width that does not divide the count, or if the number of cuts
+    /// differs from the number of runs of a replica. Also for a setting that the order or another
+    /// setting excludes.
+    pub fn check(&self) -> Result<()> {
+        let Lanes { count, width, .. } = self.lanes;
+        let refuse = |key, found: String, other, other_found, remedy| {
+            Err(Error::Together { key, found, other, other_found, remedy })
+        };
+        let counted = count.to_string();
+        if count == 0 && *self != Self::default() {
+            let remedy = "say how many lanes there are: lanes.count, or --lanes";
+            return refuse("lanes", "given".to_owned(), "lanes.count", counted, remedy);
+        }
+        if width == 0 || !count.is_multiple_of(width) {
+            let remedy = "let each replica have as many lanes: a width that divides the count";
+            return refuse("lanes.width", width.to_string(), "lanes.count", counted, remedy);
+        }
+        if let Some(profile) = self.profile.as_ref().filter(|_| !self.cut.is_empty()) {
+            let remedy = "leave one of both out: a profile says where to cut";
+            return refuse("lanes.cut", format!("{:?}", self.cut), "lanes.profile", profile.clone(), remedy);
+        }
+        let (order, has_chunks) = (self.lanes.order, self.lanes.order.default_chunks() > 1);
+        if let Some(chunks) = self.lanes.chunks.filter(|&chunks| (chunks > 1) != has_chunks) {
+            let remedy = match has_chunks {
+                true => "take 2 chunks or more, or lanes.order = \"backward-first\" (--schedule 1f1b)",
+                false => {
+                    "take lanes.order = \"interleaved\" (--schedule interleaved), or leave lanes.chunks out"
+                }
+            };
+            return refuse(
+                "lanes.chunks",
+                chunks.to_string(),
+                "lanes.order",
+                order.name().to_owned(),
+                remedy,
+            );
+        }
+        if let Some(cap) = self.lanes.cap.filter(|_| has_chunks) {
+            let remedy = "leave lanes.cap out: this order needs all micro-batches of its warm-up";
+            return refuse("lanes.cap", cap.to_string(), "lanes.order", order.name().to_owned(), remedy);
+        }
+        let rising = self.cut.windows(2).all(|two| two[0] < two[1]);
+        let whole = self.cut.len() == self.lanes.runs() && self.cut.first() == Some(&0) && rising;
+        if !self.cut.is_empty() && !whole {
+            let remedy = match has_chunks {
+                true => {
+                    "name the first layer of each run of stages (lanes of a replica times lanes.chunks), ascending \
+                         from 0, or leave cut out"
+                }
+                false => "name the first layer of each lane of a replica, ascending from 0, or leave cut out",
+            };
+            return refuse("lanes.cut", format!("{:?}", self.cut), "lanes.count", counted, remedy);
+        }
+        Ok(())
+    }
+}
+
+/// Order in which a lane does its steps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// Forward steps, then backward steps.
+    ForwardFirst,
+    /// Backward steps as early as they can be done.
+    #[default]
+    BackwardFirst,
+    /// One forward, one backward, with several chunks a lane, through which micro-batches go in
+    /// groups.
+    Interleaved,
+}
+
+impl Order {
+    /// All orders, with their names.
+    pub const ALL: [(&'static str, Self); 3] = [
+        ("forward-first", Self::ForwardFirst),
+        ("backward-first", Self::BackwardFirst),
+        ("interleaved", Self::Interleaved),
+    ];
+
+    /// Returns its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, order)| *order == self).map_or("", |(name, _)| name)
+    }
+
+    /// Returns the number of chunks of a lane if the recipe names none. An order of one chunk
+    /// accepts no other number.
+    #[must_use]
+    pub const fn default_chunks(self) -> u32 {
+        match self {
+            Self::ForwardFirst | Self::BackwardFirst => 1,
+            Self::Interleaved => 2,
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Recipes: the settings of a run, and the model that they describe for a data set.
+//!
+//! A run starts as a [`Config`]: a TOML recipe and `--set section.key=value` overrides. Both are
+//! checked against one list of keys. The error for a misspelt key shows the nearest known key and
+//! the line. The `[model]` section becomes a [`Model`]: a list of layers with widths and all
+//! defaults, resolved for the features and classes of one data set.
+//!
+//! [`Prices`] has the prices of machines and functions, and [`Cloud`] the limits of a provider. A
+//! [`Sweep`] has the trials of a search over recipes. All functions are pure: they use no clock,
+//! thread, randomness, file or network (`clippy.toml` refuses these, with reasons).
+//!
+//! ```
+//! use eciton_recipe::Config;
+//! let config = Config::parse("[optimiser]\nlr = 0.05", "my.toml", &[])?;
+//! assert_eq!(config.optimiser.lr, 0.05);
+//! # Ok::<(), eciton_recipe::Error>(())
+//! ```
+
+pub mod batch;
+pub mod checkpoint;
+pub mod class_weights;
+pub mod cloud;
+pub mod config;
+mod document;
+mod error;
+pub mod executor;
+pub mod gather_choice;
+mod keys;
+pub mod lanes;
+pub mod links;
+pub mod model;
+pub mod objective;
+pub mod optimiser;
+pub mod pipeline;
+pub mod pipeline_schedule;
+pub mod prices;
+pub mod split_rule;
+pub mod sweep;
+#[cfg(test)]
+mod testing;
+pub mod until;
+pub mod vertex_order;
+pub mod workers;
+
+pub use batch::{Batch, Sampler};
+pub use checkpoint::Checkpoint;
+pub use class_weights::ClassWeights;
+pub use cloud::{Cloud, Preset};
+pub use config::{
+    Choice, Choices, Config, Data, Keep, Limits, MAX_SEQUENCE, NormaliseFeatures, Run, SelfLoops, Tokens,
+    origins,
+};
+pub use error::{Error, Result, TextPlace};
+pub use executor::{
+    EdgePlace, Emulator, Executor, ExecutorKind, FunctionCount, RowFormat, SpanChoice, Transport,
+};
+pub use gather_choice::{GatherFeatures, LabelledGathers};
+pub use keys::{KeyInfo, keys};
+pub use lanes::{LaneSettings, Lanes, Order};
+pub use links::Links;
+pub use model::{
+    Activation, Aggregator, Attention, Conv2d, DeepSettings, EdgeColumn, Embedding, FeatureGather, First,
+    FirstKind, FirstWeights, Image, Init, Jumping, KindSettings, LEAKY_SLOPE, LayerKind, LayerSettings,
+    Layers, Model, ModelKind, ModelLayer, ModelSettings, Norm, Pool2d, PoolBy, Readout, SelfAttention,
+    SetKeys, Slice, Slope, Source, Tied, Transformer,
+};
+pub use objective::{Loss, Metric, TaskType};
+pub use optimiser::{Algorithm, Optimiser, Schedule, WeightDecay};
+pub use pipeline::{Mode, Pipeline, WeightVersions};
+pub use pipeline_schedule::PipelineSchedule;
+pub use prices::{HostPlace, Moved, Prices, Processor};
+pub use split_rule::SplitRule;
+pub use sweep::Sweep;
+pub use until::{Part, Until};
+pub use vertex_order::VertexOrder;
+pub use workers::{Owner, Workers};

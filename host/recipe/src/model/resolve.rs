@@ -1,0 +1,586 @@
+//! Resolution of a model's settings to a model for one data set.
+
+mod deep;
+
+use super::settings::{KindSettings, LayerSettings, Layers, ModelKind, ModelSettings};
+use super::{
+    Activation, Attention, FirstWeights, LayerKind, MAX_HEADS, MAX_HOPS, MAX_LAYERS, MAX_WIDTH, Model,
+    ModelLayer, Norm, On, Readout, Source, number, wiring,
+};
+use crate::error::{Error, Result};
+use crate::keys;
+use crate::objective::{Loss, TaskType};
+use eciton_types::signature::Attribute;
+
+/// Default K of an `appnp` layer (Gasteiger et al. 2019, section 4).
+const APPNP_HOPS: u32 = 10;
+/// Default a of an `appnp` layer.
+const APPNP_ALPHA: f64 = 0.1;
+/// Default K of an `sgc` layer (Wu et al. 2019, section 5).
+const SGC_HOPS: u32 = 2;
+/// Default H of a `gat` or `gatv2` layer, except the last (Velickovic et al. 2018, section 3.3).
+const GAT_HEADS: u32 = 8;
+/// Default slope of the scores of a graph attention (section 2.1).
+const GAT_SLOPE: f64 = 0.2;
+/// Graph attentions.
+const ATTENTIONS: &[&str] = &["gat", "gatv2"];
+/// The kinds that have heads.
+const WITH_HEADS: &[&str] = &["gat", "gatv2", "self-attention", "transformer"];
+/// An attention whose layer's width is not known yet.
+const UNRESOLVED: Attention =
+    Attention { heads: 1, features: 1, average: false, slope: GAT_SLOPE, dropout: 0.0 };
+
+impl Model {
+    /// Returns the model for data with the given number of features, and of classes, labels or
+    /// numbers. In link prediction, `classes` is the number of columns of an embedding.
+    ///
+    /// # Errors
+    /// [`Error::Data`] without features or with fewer than two classes. [`Error::Objective`] for a
+    /// loss that the task does not accept. [`Error::ClassesOnly`] for a setting that only a loss
+    /// over classes has. [`Error::TooMany`] for more than [`MAX_LAYERS`] layers. [`Error::Model`]
+    /// for a layer that does not fit:
+    ///
+    /// - an unknown kind, a width out of range, or an attribute that its kind does not have;
+    /// - a last layer whose width is not the number of classes, or which has an activation.
+    pub fn resolve(settings: &ModelSettings, features: u32, classes: u32, task: TaskType) -> Result<Self> {
+        let data = |found: String, allowed| Err(Error::Data { found, allowed });
+        if features == 0 || features > i32::MAX as u32 {
+            return data(format!("{features} features a vertex"), "1 to 2^31 - 1 features a vertex");
+        }
+        let (least, allowed) = match task {
+            TaskType::Classification if classes > MAX_WIDTH => {
+                (2, "2 to 65,536 classes; for labels that are numbers to predict use --task regression")
+            }
+            TaskType::Classification => (2, "2 to 65,536 classes"),
+            TaskType::MultiLabel => (1, "1 to 65,536 labels"),
+            TaskType::Regression => (1, "1 to 65,536 numbers a vertex"),
+            TaskType::LinkPrediction => (1, "1 to 65,536 columns of an embedding"),
+        };
+        if !(least..=MAX_WIDTH).contains(&classes) {
+            return data(format!("{classes} {}", task.columns()), allowed);
+        }
+        let loss = Loss::choose(settings.loss, task)?;
+        let of_classes = [
+            ("model.class_weights", settings.class_weights.is_some()),
+            ("model.focal", settings.focal > 0.0),
+        ];
+        let given = of_classes.into_iter().find(|(_, given)| *given && task != TaskType::Classification);
+        if let Some((key, _)) = given {
+            return Err(Error::ClassesOnly { key, task: task.name() });
+        }
+        let listed = listed(settings, classes)?;
+        let wired = wiring::sources(&listed).map_err(|refusal| {
+            let wiring::Refusal { layer, attribute, found, allowed } = refusal;
+            Error::Model { layer: number(layer), attribute, found, allowed }
+        })?;
+        let scores = scores(&listed, &wired);
+        let layers = Vec::with_capacity(listed.len());
+        let links = task == TaskType::LinkPrediction;
+        let edge_weights = settings.edge_weights.as_ref().map(|column| column.number(&[])).transpose()?;
+        let focal = settings.focal;
+        let init = settings.init.clone();
+        let mut model = Self { features, classes, loss, focal, links, edge_weights, init, layers };
+        for ((layer, inputs), scores) in listed.iter().zip(wired).zip(scores) {
+            let classes = scores.then_some(classes);
+            let sources = reads(&model, layer, inputs.as_ref());
+            // `wiring` has found it.
+            let tied = layer
+                .weights_of
+                .as_ref()
+                .and_then(|name| listed.iter().position(|layer| layer.name.as_ref() == Some(name)));
+            let resolving = Resolving { settings, layer, model: &model, classes, sources, tied };
+            let resolved = ModelLayer { inputs, ..resolving.layer()? };
+            model.layers.push(resolved);
+        }
+        check_losses(&model)?;
+        // What no layer reads was meant for another kind of model.
+        let unread = |(_, given, kinds): &&OwnKey| *given && !listed.iter().any(|layer| layer.has(kinds));
+        if let Some((attribute, _, kinds)) = own_keys(&settings.own).iter().find(unread) {
+            return Err(Error::ModelKey { attribute, kinds: all_of(kinds) });
+        }
+        let gathers = model.layers.iter().any(|layer| layer.kind.gathers());
+        if model.edge_weights.is_some() && !gathers {
+            let kinds = "gcn, sage with the mean, gin, sgc and appnp".to_owned();
+            return Err(Error::ModelKey { attribute: "edge_weights", kinds });
+        }
+        Ok(model)
+    }
+
+    /// Checks that a data set whose edges have `columns` features has all edge features that the
+    /// model reads.
+    ///
+    /// # Errors
+    /// [`Error::EdgeColumns`] if the edges have no features, or no such column.
+    pub fn check_edges(&self, columns: u32) -> Result<()> {
+        let asks = self.layers.iter().any(|layer| layer.edge_features);
+        let asked = match (self.edge_weights, asks) {
+            (Some(column), _) if column >= columns => format!("edge_weights = {column}"),
+            (_, true) if columns == 0 => "edge_features = true".to_owned(),
+            _ => return Ok(()),
+        };
+        Err(Error::EdgeColumns { asked, columns })
+    }
+}
+
+/// Layers without weights that are as wide as each of their inputs. If one of them computes scores,
+/// its inputs are scores too.
+const PASSED: &[&str] = &["appnp", "readout", "sum"];
+/// Layers that may come after a readout, because they read neither neighbours nor other rows.
+const OF_ROWS: &[&str] = &[
+    "linear",
+    "readout",
+    "embedding",
+    "conv2d",
+    "pool2d",
+    "concat",
+    "slice",
+    "product",
+    "sum",
+    "normalise",
+    "activate",
+];
+/// Layers whose kernels can read edge features.
+const KNOW_EDGES: &[&str] = &["gatv2", LayerSettings::OWN_ON_EDGES];
+
+/// Joins names to an enumeration in words.
+fn all_of(kinds: &[&str]) -> String {
+    match kinds {
+        [before @ .., one, last] if !before.is_empty() => format!("{}, {one} and {last}", before.join(", ")),
+        _ => kinds.join(" and "),
+    }
+}
+
+/// Returns the inputs of a layer, as [`Model::sources`] returns them once the layer is in the
+/// model.
+fn reads(model: &Model, layer: &LayerSettings, inputs: Option<&Vec<Source>>) -> Vec<Source> {
+    // At most `MAX_LAYERS`.
+    let before = 0..model.layers.len() as u32;
+    match inputs {
+        Some(inputs) => inputs.clone(),
+        None if layer.jumping.is_some() && !before.is_empty() => before.map(Source::Layer).collect(),
+        None => vec![before.last().map_or(Source::Features, Source::Layer)],
+    }
+}
+
+/// Checks the losses of layers other than the last. They must compare the same rows with the same
+/// targets as the last layer's.
+fn check_losses(model: &Model) -> Result<()> {
+    let last = model.layers.len().saturating_sub(1);
+    for (at, layer) in model.layers.iter().enumerate() {
+        let Some(weight) = layer.loss_weight else { continue };
+        let of_graphs = model.layers.last().is_some_and(|last| last.of_graphs);
+        let allowed = match () {
+            () if model.links => "left out: of links only the last layer's rows are compared",
+            () if at == last => "left out in the last layer, whose loss counts 1",
+            () if layer.of_graphs != of_graphs => "in a layer behind the readout, as the last one is",
+            () => continue,
+        };
+        let (attribute, found) = ("loss_weight", weight.to_string());
+        return Err(Error::Model { layer: number(at), attribute, found, allowed: allowed.to_owned() });
+    }
+    Ok(())
+}
+
+/// Returns for each layer whether its rows are scores, or become scores through layers without
+/// weights. They are those of the last layer, of layers with their own loss, and of the inputs that
+/// [`PASSED`] layers pass on.
+fn scores(listed: &[LayerSettings], wired: &[Option<Vec<Source>>]) -> Vec<bool> {
+    let mut scores: Vec<bool> = listed.iter().map(|layer| layer.loss_weight.is_some()).collect();
+    if let Some(last) = scores.last_mut() {
+        *last = true;
+    }
+    for at in (0..listed.len()).rev() {
+        if !scores[at] || !PASSED.contains(&&listed[at].kernel[..]) {
+            continue;
+        }
+        match &wired[at] {
+            None => at.checked_sub(1).into_iter().for_each(|before| scores[before] = true),
+            Some(sources) => {
+                for source in sources {
+                    if let Source::Layer(place) = source {
+                        scores[*place as usize] = true;
+                    }
+                }
+            }
+        }
+    }
+    scores
+}
+
+/// Key that only some kinds have, whether it is given, and the kinds.
+type OwnKey = (&'static str, bool, &'static [&'static str]);
+
+fn own_keys(own: &KindSettings) -> [OwnKey; 10] {
+    [
+        ("hops", own.hops.is_some(), &["sgc", "appnp"]),
+        ("alpha", own.alpha.is_some(), &["appnp"]),
+        ("epsilon", own.epsilon.is_some(), &["gin"]),
+        ("train_epsilon", own.train_epsilon.is_some(), &["gin"]),
+        ("aggregator", own.aggregator.is_some(), &["sage"]),
+        ("heads", own.heads.is_some(), WITH_HEADS),
+        ("attention_dropout", own.attention_dropout.is_some(), ATTENTIONS),
+        ("negative_slope", own.negative_slope.is_some(), ATTENTIONS),
+        ("edge_features", own.edge_features.is_some(), KNOW_EDGES),
+        ("readout", own.readout.is_some(), &["readout"]),
+    ]
+}
+
+/// Returns the list of layers, expanded if the settings give only their number.
+fn listed(settings: &ModelSettings, classes: u32) -> Result<Vec<LayerSettings>> {
+    let too_many = |found: u64| {
+        let (what, most) = ("layers of a model (at least 1)", u64::from(MAX_LAYERS));
+        Error::TooMany { what, found, most }
+    };
+    let count = match &settings.layers {
+        Layers::List(list) if list.is_empty() || list.len() > MAX_LAYERS as usize => {
+            return Err(too_many(list.len() as u64));
+        }
+        Layers::List(list) => {
+            return match settings.jumping {
+                Some(_) => Err(Error::Model {
+                    layer: number(list.len() - 1),
+                    attribute: "jumping",
+                    found: "said of the model, which lists its layers".to_owned(),
+                    allowed: "said of the `linear` layer that reads all layers before it".to_owned(),
+                }),
+                None => Ok(list.clone()),
+            };
+        }
+        Layers::Count(count) => *count,
+    };
+    let kind = settings.kind;
+    let of = LayerSettings::of;
+    let reads_out = settings.own.readout.is_some();
+    let further =
+        u32::from(settings.jumping.is_some() || kind == ModelKind::Appnp) + 2 * u32::from(reads_out);
+    if count == 0 || count.saturating_add(further) > MAX_LAYERS {
+        return Err(too_many(u64::from(count)));
+    }
+    let refuse_jumping = settings.jumping.filter(|_| matches!(kind, ModelKind::Sgc | ModelKind::Appnp));
+    if refuse_jumping.is_some() {
+        return Err(Error::Model {
+            layer: number(0),
+            attribute: "jumping",
+            found: "asked for".to_owned(),
+            allowed: "left out with this kind of model, which has one output".to_owned(),
+        });
+    }
+    if kind == ModelKind::Sgc {
+        let own = KindSettings { hops: settings.own.hops.or(Some(count)), ..KindSettings::default() };
+        let layer = LayerSettings { own, ..of("sgc") };
+        let rest = reads_out.then(|| [of("readout"), of("linear")]);
+        return Ok([layer].into_iter().chain(rest.into_iter().flatten()).collect());
+    }
+    let mut layers = vec![of(kind.layer()); count as usize];
+    if let Some(jumping) = settings.jumping {
+        let width = (!reads_out).then_some(classes);
+        layers.push(LayerSettings { jumping: Some(jumping), width, ..of("linear") });
+    }
+    if kind == ModelKind::Appnp {
+        layers.push(of("appnp"));
+    }
+    if reads_out {
+        layers.extend([of("readout"), of("linear")]);
+    }
+    Ok(layers)
+}
+
+/// A layer that is being resolved.
+struct Resolving<'a> {
+    settings: &'a ModelSettings,
+    layer: &'a LayerSettings,
+    /// Layers before this one.
+    model: &'a Model,
+    /// Number of classes, if the layer's rows are scores or become scores through layers without
+    /// weights.
+    classes: Option<u32>,
+    /// Inputs of the layer.
+    sources: Vec<Source>,
+    /// Index of the layer whose weight this layer shares.
+    tied: Option<usize>,
+}
+
+impl Resolving<'_> {
+    fn refuse<T>(&self, attribute: &'static str, found: String, allowed: &str) -> Result<T> {
+        let layer = number(self.model.layers.len());
+        Err(Error::Model { layer, attribute, found, allowed: allowed.to_owned() })
+    }
+
+    fn layer(&self) -> Result<ModelLayer> {
+        let Self { settings, layer, classes, .. } = *self;
+        self.check_sources()?;
+        let input = self.input();
+        let mut kind = self.kind()?;
+        let propagates = matches!(kind, LayerKind::Appnp { .. } | LayerKind::Readout(_));
+        let first = self.reads_features();
+        if propagates && first {
+            let allowed = "another: nothing is trained before it, so put a `linear` layer there";
+            let place = if self.model.layers.is_empty() { "in the first layer" } else { "over the features" };
+            return self.refuse("kernel", format!("{:?} {place}", layer.kernel), allowed);
+        }
+        let of_rows =
+            OF_ROWS.contains(&&layer.kernel[..]) || matches!(kind, LayerKind::Own { on: On::Rows, .. });
+        let of_graphs = self.behind_readout()?;
+        if of_graphs && (!of_rows || propagates) {
+            let allowed =
+                "`linear`, or a kernel of your own on rows: behind a readout there are no neighbours";
+            return self.refuse("kernel", format!("{:?} behind a readout", layer.kernel), allowed);
+        }
+        let own = matches!(kind, LayerKind::Own { .. });
+        if own && layer.width.or(classes).is_none() {
+            let allowed =
+                "given: how many columns the kernel makes; only the last layer's follows from the data";
+            return self.refuse("width", "left out".to_owned(), allowed);
+        }
+        let made = self.made(&kind)?;
+        let (follows, image) = made.unzip();
+        let usual = || self.tied_width().unwrap_or(settings.hidden);
+        let natural = if propagates { input } else { classes.unwrap_or_else(usual) };
+        let width = layer.width.or(follows).unwrap_or(natural);
+        if follows.is_none() && !(1..=MAX_WIDTH).contains(&width) {
+            return self.refuse("width", width.to_string(), &format!("1 to {MAX_WIDTH}"));
+        }
+        if propagates && width != input {
+            let allowed = format!("{input}, the width of its input: it has no weights");
+            return self.refuse("width", width.to_string(), &allowed);
+        }
+        if let Some(follows) = follows.filter(|&follows| follows != width) {
+            let allowed = format!("left out: it is {follows} and follows from what the layer reads");
+            return self.refuse("width", width.to_string(), &allowed);
+        }
+        if let Some(classes) = classes.filter(|&classes| classes != width) {
+            let allowed = format!("{classes}, the number of classes, in a layer whose rows are scores");
+            return self.refuse("width", width.to_string(), &allowed);
+        }
+        let (rest, weightless) = (deep::is_rest(&kind), propagates || deep::is_weightless(&kind));
+        let dropout = layer.dropout.unwrap_or(if weightless { 0.0 } else { settings.dropout });
+        if !keys::is_probability(dropout as f32) {
+            return self.refuse("dropout", dropout.to_string(), keys::PROBABILITY);
+        }
+        if matches!(kind, LayerKind::Embedding(_)) && dropout > 0.0 {
+            let allowed = "0: its input are numbers of entries; the next layer may drop its result";
+            return self.refuse("dropout", dropout.to_string(), allowed);
+        }
+        let none = classes.is_some() || propagates || rest;
+        match &mut kind {
+            LayerKind::Gat(attention) | LayerKind::Gatv2(attention) => {
+                *attention = self.attention(width, dropout)?;
+            }
+            LayerKind::SelfAttention(attention) => self.check_heads(attention.heads, width)?,
+            LayerKind::Transformer(block) => self.check_heads(block.attention.heads, width)?,
+            _ => {}
+        }
+        let block = matches!(kind, LayerKind::Transformer(_));
+        let plain = none && !matches!(kind, LayerKind::Activate if classes.is_none());
+        let said = layer.activation.filter(|_| !block);
+        let attends = matches!(kind, LayerKind::Gat(_) | LayerKind::Gatv2(_));
+        let like = if attends { ModelKind::Gat } else { ModelKind::Gcn };
+        let usual = settings.activation.unwrap_or(like.activation());
+        let activation = said.unwrap_or(if plain { Activation::Identity } else { usual });
+        let activation = activation.with_slope(self.slope());
+        let between = match &kind {
+            LayerKind::Transformer(of) => of.between,
+            _ => activation,
+        };
+        if layer.activation_slope.is_some() && between.slope().is_none() {
+            let allowed = format!(
+                "left out: its activation is {:?}, and `leaky-relu` alone has a slope",
+                between.name()
+            );
+            return self.refuse("activation_slope", "given".to_owned(), &allowed);
+        }
+        if classes.is_some() && activation != Activation::Identity {
+            let allowed = "\"identity\" in the last layer, and in one with a `loss_weight`: scores";
+            return self.refuse("activation", format!("{:?}", activation.name()), allowed);
+        }
+        if weightless && layer.bias == Some(true) {
+            let allowed = format!("false: `{}` layers add no bias", layer.kernel);
+            return self.refuse("bias", "true".to_owned(), &allowed);
+        }
+        let fits = width == input && !first;
+        let joins = self.sources.len() > 1 && layer.jumping.is_none();
+        if layer.residual == Some(true) && (block || joins) {
+            let allowed = match block {
+                true => "left out: a `transformer` adds its input by itself",
+                false => "left out: of several inputs none is the one to add",
+            };
+            return self.refuse("residual", "true".to_owned(), allowed);
+        }
+        if layer.residual == Some(true) && !fits {
+            let found = format!("true, with {input} columns before and {width} after");
+            return self.refuse("residual", found, "false, or on equal widths behind the first layer");
+        }
+        let first_weights = match (settings.first_weights, &kind) {
+            (FirstWeights::Auto, LayerKind::Gcn | LayerKind::Gat(_) | LayerKind::Gatv2(_)) => {
+                FirstWeights::Glorot
+            }
+            (FirstWeights::Auto, _) => FirstWeights::FanIn,
+            (said, _) => said,
+        };
+        let norm = match (&kind, layer.norm) {
+            // It stands before its halves.
+            (LayerKind::Transformer(_), _) => Norm::None,
+            (LayerKind::Normalise, None) if settings.norm == Norm::None => Norm::Layer,
+            (LayerKind::Normalise, None) => settings.norm,
+            (_, said) => said.unwrap_or(if none { Norm::None } else { settings.norm }),
+        };
+        Ok(ModelLayer {
+            width,
+            first_weights,
+            dropout,
+            bias: !weightless && layer.bias.unwrap_or(settings.bias && !own),
+            norm,
+            activation,
+            residual: layer.residual.unwrap_or(settings.residual && fits && !none && !joins),
+            edge_features: layer.has(KNOW_EDGES) && layer.own.or(settings.own).edge_features.unwrap_or(false),
+            name: layer.name.clone(),
+            inputs: None,
+            image: image.flatten(),
+            of_graphs: of_graphs || matches!(kind, LayerKind::Readout(_)),
+            weights_of: self.tied(&kind, width)?,
+            loss_weight: layer.loss_weight,
+            init: layer.init.clone(),
+            kind,
+        })
+    }
+
+    /// The slope of a `leaky-relu` in this layer, if a key sets it.
+    fn slope(&self) -> Option<f64> {
+        self.layer.activation_slope.or(self.settings.activation_slope)
+    }
+
+    /// The layer's kind, with attributes of its own.
+    fn kind(&self) -> Result<LayerKind> {
+        let Self { settings, layer, .. } = *self;
+        let of: [OwnKey; 2] = [
+            ("jumping", layer.jumping.is_some(), &["linear"]),
+            ("average", layer.average.is_some(), ATTENTIONS),
+        ];
+        let mut of = own_keys(&layer.own).into_iter().chain(of).chain(deep::keys(layer));
+        if let Some((name, _, kinds)) = of.find(|(_, given, kinds)| *given && !layer.has(kinds)) {
+            let allowed = format!("left out: it belongs to {}", all_of(kinds));
+            return self.refuse(name, format!("given for kernel {:?}", layer.kernel), &allowed);
+        }
+        if LayerSettings::is_own(&layer.kernel) {
+            return self.own_kernel();
+        }
+        let of = [
+            ("on", layer.on.is_some()),
+            ("self_loops", layer.self_loops.is_some()),
+            ("attributes", !layer.attributes.is_empty()),
+        ];
+        if let Some((name, _)) = of.iter().find(|(_, given)| *given) {
+            let allowed =
+                "left out: it belongs to kernels of your own, for instance kernel = \"./mine.wasm\"";
+            return self.refuse(name, format!("given for kernel {:?}", layer.kernel), allowed);
+        }
+        let own = layer.own.or(settings.own);
+        Ok(match layer.kernel.as_str() {
+            "gcn" => LayerKind::Gcn,
+            "sage" => LayerKind::Sage { aggregator: own.aggregator.unwrap_or_default() },
+            "gin" => {
+                let epsilon = own.epsilon.unwrap_or(0.0);
+                if !(epsilon as f32).is_finite() {
+                    return self.refuse("epsilon", epsilon.to_string(), "a finite number");
+                }
+                let trained = own.train_epsilon.unwrap_or(false);
+                LayerKind::Gin { epsilon, trained }
+            }
+            "sgc" => LayerKind::Sgc { hops: self.hops(own.hops.unwrap_or(SGC_HOPS))? },
+            "appnp" => {
+                let alpha = own.alpha.unwrap_or(APPNP_ALPHA);
+                if !keys::is_probability(alpha as f32) {
+                    return self.refuse("alpha", alpha.to_string(), "a number with 0 <= alpha < 1");
+                }
+                LayerKind::Appnp { hops: self.hops(own.hops.unwrap_or(APPNP_HOPS))?, alpha }
+            }
+            "readout" => LayerKind::Readout(own.readout.unwrap_or(Readout::Mean)),
+            // Their numbers follow from their width.
+            "gat" => LayerKind::Gat(UNRESOLVED),
+            "gatv2" => LayerKind::Gatv2(UNRESOLVED),
+            "linear" => {
+                if layer.jumping.is_some() {
+                    self.check_jumping()?;
+                }
+                LayerKind::Linear { jumping: layer.jumping }
+            }
+            other if deep::is_one(other) => self.deep()?,
+            other => {
+                let known = LayerSettings::KERNELS.iter().chain(&LayerSettings::BUILT_IN);
+                let known = known.map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
+                let allowed = format!("one of {known}, {}", LayerSettings::OR_PATH);
+                return self.refuse("kernel", format!("{other:?}"), &allowed);
+            }
+        })
+    }
+
+    fn own_kernel(&self) -> Result<LayerKind> {
+        let layer = self.layer;
+        let on = layer.on.unwrap_or_default();
+        if on == On::Edges && !LayerSettings::is_path(&layer.kernel) {
+            let allowed = "left out, or \"rows\": the kernel is one of rows";
+            return self.refuse("on", "\"edges\"".to_owned(), allowed);
+        }
+        if on == On::Rows && layer.self_loops.is_some() {
+            let allowed = "left out, or on = \"edges\": a kernel of rows sees no neighbours";
+            return self.refuse("self_loops", "given for a kernel of rows".to_owned(), allowed);
+        }
+        let attribute = |(name, value): (&String, _)| Attribute::new(name, Clone::clone(value));
+        Ok(LayerKind::Own {
+            kernel: layer.kernel.clone(),
+            on,
+            attributes: layer.attributes.iter().map(attribute).collect(),
+            with_self: on == On::Edges && layer.self_loops.unwrap_or(true),
+        })
+    }
+
+    fn attention(&self, width: u32, dropout: f64) -> Result<Attention> {
+        let Self { settings, layer, classes, .. } = *self;
+        let own = layer.own.or(settings.own);
+        // What is said of the model is not of the last layer.
+        let natural = || if classes.is_some() { 1 } else { own.heads.unwrap_or(GAT_HEADS) };
+        let heads = layer.own.heads.unwrap_or_else(natural);
+        if !(1..=MAX_HEADS).contains(&heads) {
+            return self.refuse("heads", heads.to_string(), &format!("1 to {MAX_HEADS}"));
+        }
+        let average = layer.average.unwrap_or(classes.is_some() && heads > 1);
+        if !average && !width.is_multiple_of(heads) {
+            let allowed = format!("a divisor of the layer's width, {width}, or average = true");
+            return self.refuse("heads", heads.to_string(), &allowed);
+        }
+        let features = if average { width } else { width / heads };
+        if u64::from(heads) * u64::from(features) > u64::from(MAX_WIDTH) {
+            let found = format!("{heads}, each of {features} columns");
+            return self.refuse("heads", found, &format!("together at most {MAX_WIDTH} columns"));
+        }
+        let slope = own.negative_slope.unwrap_or(GAT_SLOPE);
+        if !keys::is_probability(slope as f32) {
+            return self.refuse("negative_slope", slope.to_string(), "a number with 0 <= slope < 1");
+        }
+        let dropout = own.attention_dropout.unwrap_or(dropout);
+        if !keys::is_probability(dropout as f32) {
+            return self.refuse("attention_dropout", dropout.to_string(), keys::PROBABILITY);
+        }
+        Ok(Attention { heads, features, average, slope, dropout })
+    }
+
+    fn hops(&self, hops: u32) -> Result<u32> {
+        if !(1..=MAX_HOPS).contains(&hops) {
+            return self.refuse("hops", hops.to_string(), &format!("1 to {MAX_HOPS}"));
+        }
+        Ok(hops)
+    }
+
+    fn check_jumping(&self) -> Result<()> {
+        let widths: Vec<u32> = self.sources.iter().map(|&source| self.model.width_of(source)).collect();
+        if self.model.layers.is_empty() {
+            return self.refuse("jumping", "given in the first layer".to_owned(), "behind other layers");
+        }
+        let equal = widths.windows(2).all(|pair| pair[0] == pair[1]);
+        if self.layer.jumping == Some(super::Jumping::Sum) && !equal {
+            let found = format!("\"sum\" of the widths {widths:?}");
+            return self.refuse("jumping", found, "\"concat\", or layers of one width before it");
+        }
+        Ok(())
+    }
+}

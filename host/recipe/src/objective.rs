@@ -1,0 +1,297 @@
+//! Task, loss and metric of a training.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use eciton_types::signature::TargetKind;
+
+/// Learning task: the labels that are known of some vertices and predicted for others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TaskType {
+    /// One class for each vertex.
+    #[default]
+    Classification,
+    /// Several labels for each vertex, each of which holds or does not hold.
+    MultiLabel,
+    /// One or more numbers for each vertex.
+    Regression,
+    /// Links between vertices. Only the features of a vertex are known.
+    LinkPrediction,
+}
+
+impl TaskType {
+    /// All tasks, with their names.
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("classification", Self::Classification),
+        ("multi-label", Self::MultiLabel),
+        ("regression", Self::Regression),
+        ("link-prediction", Self::LinkPrediction),
+    ];
+
+    /// Returns the task's name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        name(&Self::ALL, self)
+    }
+
+    /// Returns the word for the columns of the scores, for messages.
+    #[must_use]
+    pub const fn columns(self) -> &'static str {
+        match self {
+            Self::Classification => "classes",
+            Self::MultiLabel => "labels",
+            Self::Regression => "numbers",
+            Self::LinkPrediction => "dimensions",
+        }
+    }
+}
+
+/// Loss that training minimises: a mean over all known values of the training vertices. In link
+/// prediction it is a mean over pairs of vertices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Loss {
+    /// Cross-entropy of the softmax over classes.
+    #[default]
+    CrossEntropy,
+    /// Binary cross-entropy of each label's sigmoid. In link prediction it is that of the sigmoid
+    /// of the inner product of two rows.
+    BinaryCrossEntropy,
+    /// Squared difference between the predicted and the known number.
+    SquaredError,
+    /// Absolute difference between the predicted and the known number.
+    AbsoluteError,
+}
+
+impl Loss {
+    /// All losses, with the names that kernel `head` accepts.
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("cross-entropy", Self::CrossEntropy),
+        ("binary-cross-entropy", Self::BinaryCrossEntropy),
+        ("squared-error", Self::SquaredError),
+        ("absolute-error", Self::AbsoluteError),
+    ];
+
+    /// Returns the loss's name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        name(&Self::ALL, self)
+    }
+
+    /// Returns the kind of targets that scores are compared with.
+    #[must_use]
+    pub const fn targets(self) -> TargetKind {
+        match self {
+            Self::CrossEntropy => TargetKind::Classes,
+            Self::BinaryCrossEntropy | Self::SquaredError | Self::AbsoluteError => TargetKind::Values,
+        }
+    }
+
+    /// Returns the losses that a task accepts. The first is the default.
+    #[must_use]
+    pub const fn of(task: TaskType) -> &'static [Self] {
+        match task {
+            TaskType::Classification => &[Self::CrossEntropy],
+            TaskType::MultiLabel | TaskType::LinkPrediction => &[Self::BinaryCrossEntropy],
+            TaskType::Regression => &[Self::SquaredError, Self::AbsoluteError],
+        }
+    }
+
+    /// Chooses the loss of a task: `wanted`, or the task's default.
+    ///
+    /// # Errors
+    /// [`Error::Objective`] if the task does not accept `wanted`.
+    pub fn choose(wanted: Option<Self>, task: TaskType) -> Result<Self> {
+        choose("model.loss", wanted, Self::of(task), task.name(), Self::name)
+    }
+}
+
+/// Quality of a model over the vertices of a split. In link prediction it is that over the held-out
+/// links.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Metric {
+    /// Share of vertices whose class is predicted correctly. With several labels, it is the share
+    /// of all known labels.
+    #[default]
+    Accuracy,
+    /// Area under the receiver operating characteristic. With several labels, it is the mean over
+    /// labels.
+    RocAuc,
+    /// Average precision, which estimates the area under the precision-recall curve. With several
+    /// labels, it is the mean over labels.
+    AveragePrecision,
+    /// F1 score of the counts of all labels together.
+    F1Micro,
+    /// Mean of the F1 scores of all classes, regardless of their sizes. With several labels, it is
+    /// the mean over labels.
+    F1Macro,
+    /// Mean over classes of the share of their vertices that is predicted correctly.
+    BalancedAccuracy,
+    /// Mean of `-log p` of each row's class, in nats. Its exponential is the perplexity.
+    CrossEntropy,
+    /// Mean absolute difference between predicted and known numbers.
+    MeanAbsoluteError,
+    /// Root of the mean squared difference between predicted and known numbers.
+    RootMeanSquaredError,
+    /// Share of held-out links that score above all pairs without a link except 9 (Hu et al. 2020,
+    /// "Open graph benchmark": Hits@K).
+    #[serde(rename = "hits@10")]
+    Hits10,
+    /// Share of held-out links that score above all pairs without a link except 19.
+    #[serde(rename = "hits@20")]
+    Hits20,
+    /// Share of held-out links that score above all pairs without a link except 49.
+    #[serde(rename = "hits@50")]
+    Hits50,
+    /// Share of held-out links that score above all pairs without a link except 99.
+    #[serde(rename = "hits@100")]
+    Hits100,
+    /// Mean of 1 / rank of a held-out link among pairs of one of its ends (MRR of Hu et al. 2020).
+    MeanReciprocalRank,
+}
+
+impl Metric {
+    /// All metrics, with their names.
+    pub const ALL: [(&'static str, Self); 14] = [
+        ("accuracy", Self::Accuracy),
+        ("roc-auc", Self::RocAuc),
+        ("average-precision", Self::AveragePrecision),
+        ("f1-micro", Self::F1Micro),
+        ("f1-macro", Self::F1Macro),
+        ("balanced-accuracy", Self::BalancedAccuracy),
+        ("cross-entropy", Self::CrossEntropy),
+        ("mean-absolute-error", Self::MeanAbsoluteError),
+        ("root-mean-squared-error", Self::RootMeanSquaredError),
+        ("hits@10", Self::Hits10),
+        ("hits@20", Self::Hits20),
+        ("hits@50", Self::Hits50),
+        ("hits@100", Self::Hits100),
+        ("mean-reciprocal-rank", Self::MeanReciprocalRank),
+    ];
+
+    /// Returns the metric's name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        name(&Self::ALL, self)
+    }
+
+    /// Returns true if the metric is a share of 1, where higher is better. Other metrics are
+    /// errors, where lower is better.
+    #[must_use]
+    pub const fn is_share(self) -> bool {
+        !matches!(self, Self::CrossEntropy | Self::MeanAbsoluteError | Self::RootMeanSquaredError)
+    }
+
+    /// Returns `found` with a sign such that a higher value is better.
+    #[must_use]
+    pub fn goodness(self, found: f64) -> f64 {
+        if self.is_share() { found } else { -found }
+    }
+
+    /// Chooses the metric of a task over `classes` classes: `wanted`, or the task's default.
+    ///
+    /// # Errors
+    /// [`Error::Objective`] if the task does not accept `wanted`.
+    pub fn choose(wanted: Option<Self>, task: TaskType, classes: u32) -> Result<Self> {
+        let all: &[Self] = match task {
+            TaskType::Classification if classes == 2 => &[
+                Self::Accuracy,
+                Self::BalancedAccuracy,
+                Self::F1Macro,
+                Self::F1Micro,
+                Self::RocAuc,
+                Self::AveragePrecision,
+                Self::CrossEntropy,
+            ],
+            TaskType::Classification => {
+                &[Self::Accuracy, Self::BalancedAccuracy, Self::F1Macro, Self::F1Micro, Self::CrossEntropy]
+            }
+            TaskType::MultiLabel => {
+                &[Self::RocAuc, Self::AveragePrecision, Self::F1Micro, Self::F1Macro, Self::Accuracy]
+            }
+            TaskType::Regression => &[Self::MeanAbsoluteError, Self::RootMeanSquaredError],
+            TaskType::LinkPrediction => &[
+                Self::RocAuc,
+                Self::AveragePrecision,
+                Self::Hits10,
+                Self::Hits20,
+                Self::Hits50,
+                Self::Hits100,
+                Self::MeanReciprocalRank,
+            ],
+        };
+        let task = match task {
+            TaskType::Classification => format!("classification of {classes} classes"),
+            other => other.name().to_owned(),
+        };
+        choose("run.metric", wanted, all, &task, Self::name)
+    }
+}
+
+fn name<T: PartialEq>(all: &[(&'static str, T)], of: T) -> &'static str {
+    all.iter().find(|(_, one)| *one == of).map_or("", |(name, _)| name)
+}
+
+fn choose<T: Copy + PartialEq + Default>(
+    key: &'static str,
+    wanted: Option<T>,
+    all: &[T],
+    task: &str,
+    name: fn(T) -> &'static str,
+) -> Result<T> {
+    match wanted {
+        None => Ok(all.first().copied().unwrap_or_default()),
+        Some(wanted) if all.contains(&wanted) => Ok(wanted),
+        Some(wanted) => Err(Error::Objective {
+            key,
+            found: name(wanted),
+            task: task.to_owned(),
+            allowed: all.iter().map(|&one| name(one)).collect::<Vec<_>>().join(" or "),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_task_brings_its_loss_and_metric() {
+        let of = |task, classes| {
+            let loss = Loss::choose(None, task).unwrap();
+            (loss.name(), loss.targets(), Metric::choose(None, task, classes).unwrap().name())
+        };
+        assert_eq!(of(TaskType::Classification, 7), ("cross-entropy", TargetKind::Classes, "accuracy"));
+        assert_eq!(of(TaskType::MultiLabel, 7), ("binary-cross-entropy", TargetKind::Values, "roc-auc"));
+        assert_eq!(of(TaskType::Regression, 1), ("squared-error", TargetKind::Values, "mean-absolute-error"));
+        assert_eq!(of(TaskType::LinkPrediction, 16), ("binary-cross-entropy", TargetKind::Values, "roc-auc"));
+    }
+
+    #[test]
+    fn what_a_task_does_not_take_is_refused() {
+        let text = Loss::choose(Some(Loss::SquaredError), TaskType::MultiLabel).unwrap_err().to_string();
+        assert_eq!(
+            text,
+            "`model.loss` is squared-error, but the task is multi-label: take binary-cross-entropy"
+        );
+        let auc = |classes| Metric::choose(Some(Metric::RocAuc), TaskType::Classification, classes);
+        assert_eq!(auc(2).unwrap(), Metric::RocAuc);
+        let text = auc(3).unwrap_err().to_string();
+        assert!(
+            text.contains("classification of 3 classes")
+                && text.contains("accuracy or balanced-accuracy or f1-macro or f1-micro"),
+            "{text}"
+        );
+        let text = Metric::choose(Some(Metric::Accuracy), TaskType::Regression, 1).unwrap_err().to_string();
+        assert!(text.contains("mean-absolute-error or root-mean-squared-error"), "{text}");
+    }
+
+    #[test]
+    fn more_is_better() {
+        assert!(Metric::Accuracy.goodness(0.9) > Metric::Accuracy.goodness(0.8));
+        assert!(Metric::MeanAbsoluteError.goodness(0.8) > Metric::MeanAbsoluteError.goodness(0.9));
+    }
+}

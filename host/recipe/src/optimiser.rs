@@ -1,0 +1,198 @@
+//! Optimisers: update rules of the weights, and learning rates.
+
+mod schedule;
+
+use serde::{Deserialize, Serialize};
+
+pub use schedule::Schedule;
+
+use eciton_types::ids::{Layer, Round};
+
+/// The optimiser of a run. The default is Adam with the settings of Kipf and Welling: lr 0.01,
+/// weight decay 5e-4 on the first layer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Optimiser {
+    /// Update rule.
+    #[serde(flatten)]
+    pub algorithm: Algorithm,
+    /// Initial learning rate of the schedule, above 0.
+    pub lr: f64,
+    /// Schedule of the learning rate.
+    #[serde(flatten)]
+    pub schedule: Schedule,
+    /// Number of epochs in which the learning rate rises from 0, before the schedule begins.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub warmup: u32,
+    /// Maximum L2 norm of the gradient of all parameters together. A longer gradient is scaled down
+    /// before weight decay is added (`torch.nn.utils.clip_grad_norm_`; Pascanu et al. 2013).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clip_norm: Option<f64>,
+    /// Maximum magnitude of each value of a gradient. It is applied after `clip_norm` and before
+    /// weight decay (`torch.nn.utils.clip_grad_value_`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clip_value: Option<f64>,
+    /// Weight decay. For `sgd` and `adam` it is added to the gradient (`g + decay * w`). For
+    /// `adamw` weights shrink by `lr * decay` instead.
+    pub weight_decay: WeightDecay,
+    /// Layers, from 0, whose parameters do not change. Their gradients do not count in the norm
+    /// that `clip_norm` limits.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub freeze: Vec<u32>,
+}
+
+impl Default for Optimiser {
+    fn default() -> Self {
+        Self {
+            algorithm: Algorithm::adam(),
+            lr: 0.01,
+            schedule: Schedule::Constant,
+            warmup: 0,
+            clip_norm: None,
+            clip_value: None,
+            weight_decay: WeightDecay::default(),
+            freeze: Vec::new(),
+        }
+    }
+}
+
+impl Optimiser {
+    /// Returns true if a layer's parameters do not change.
+    #[must_use]
+    pub fn freezes(&self, layer: Layer) -> bool {
+        self.freeze.contains(&u32::from(layer.0))
+    }
+
+    /// The learning rate of an epoch, from 1, of a run of `epochs`: a function of nothing else.
+    ///
+    /// ```
+    /// use eciton_recipe::{Optimiser, Schedule};
+    /// use eciton_types::Round;
+    /// let schedule = Schedule::Linear { final_lr: 0.0 };
+    /// let optimiser = Optimiser { lr: 0.5, warmup: 1, schedule, ..Optimiser::default() };
+    /// let rates: Vec<f64> = (1..=5).map(|epoch| optimiser.rate(Round(epoch), 5)).collect();
+    /// assert_eq!(rates, [0.25, 0.5, 0.375, 0.25, 0.125]);
+    /// ```
+    #[must_use]
+    pub fn rate(&self, epoch: Round, epochs: u32) -> f64 {
+        schedule::rate(self.lr, self.warmup, self.schedule, epoch, epochs)
+    }
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
+/// Update rule of the weights, given their gradients.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Algorithm {
+    /// `v = momentum * v + g; w -= lr * v`, or `w -= lr * (g + momentum * v)` with `nesterov`.
+    Sgd {
+        /// Momentum coefficient, in [0, 1).
+        momentum: f64,
+        /// True if the step uses Nesterov momentum.
+        nesterov: bool,
+    },
+    /// Adam (Kingma and Ba 2015) with bias correction.
+    Adam {
+        /// Decay rate of the mean of gradients, in [0, 1).
+        beta1: f64,
+        /// Decay rate of the mean squared gradient, in [0, 1).
+        beta2: f64,
+        /// Number that is added to the root, above 0.
+        epsilon: f64,
+    },
+    /// Adam with decoupled weight decay (Loshchilov and Hutter 2019).
+    AdamW {
+        /// Decay rate of the mean of gradients, in [0, 1).
+        beta1: f64,
+        /// Decay rate of the mean squared gradient, in [0, 1).
+        beta2: f64,
+        /// Number that is added to the root, above 0.
+        epsilon: f64,
+    },
+}
+
+impl Algorithm {
+    /// Returns the number of moments that the optimiser stores of each value: the mean of
+    /// gradients, or the velocity, and for Adam the mean of their squares.
+    #[must_use]
+    pub const fn moments(self) -> usize {
+        match self {
+            Self::Sgd { .. } => 1,
+            Self::Adam { .. } | Self::AdamW { .. } => 2,
+        }
+    }
+
+    /// Returns SGD without momentum.
+    #[must_use]
+    pub const fn sgd() -> Self {
+        Self::Sgd { momentum: 0.0, nesterov: false }
+    }
+
+    /// Returns Adam(0.9, 0.999, 1e-8).
+    #[must_use]
+    pub const fn adam() -> Self {
+        Self::Adam { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 }
+    }
+
+    /// Returns AdamW(0.9, 0.999, 1e-8).
+    #[must_use]
+    pub const fn adamw() -> Self {
+        Self::AdamW { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 }
+    }
+
+    /// Returns the rule's name in a recipe.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Sgd { .. } => "sgd",
+            Self::Adam { .. } => "adam",
+            Self::AdamW { .. } => "adamw",
+        }
+    }
+}
+
+/// Weight decay, for all layers or layer by layer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum WeightDecay {
+    /// The same for every layer.
+    All(f64),
+    /// For each layer of the model, from the first; the last number holds for all further layers.
+    /// Numbers past the last layer are not used.
+    Layers(Vec<f64>),
+}
+
+impl WeightDecay {
+    /// The decay of a layer's parameters, biases included.
+    #[must_use]
+    pub fn of(&self, layer: eciton_types::Layer) -> f64 {
+        match self {
+            Self::All(decay) => *decay,
+            Self::Layers(decays) => decays.get(layer.index()).or(decays.last()).copied().unwrap_or(0.0),
+        }
+    }
+}
+
+impl Default for WeightDecay {
+    /// 5e-4 for the first layer, none after it.
+    fn default() -> Self {
+        Self::Layers(vec![5e-4, 0.0])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use eciton_types::Layer;
+
+    #[test]
+    fn decay_of_the_last_number_holds_further_on() {
+        let decay = WeightDecay::default();
+        let found: Vec<f64> = (0..4).map(|layer| decay.of(Layer(layer))).collect();
+        assert_eq!(found, [5e-4, 0.0, 0.0, 0.0]);
+        assert_eq!(WeightDecay::All(0.1).of(Layer(7)), 0.1);
+        assert_eq!(WeightDecay::Layers(vec![]).of(Layer(0)), 0.0);
+    }
+}
