@@ -288,19 +288,6 @@ impl Field {
         }
     }
 
-    /// A whole number, or `None` for "auto".
-    pub(crate) fn integer32_or_auto(&self, allowed: RangeInclusive<u32>) -> Result<Option<u32>, Error> {
-        match &self.value {
-            Found::Text(text) if text == "auto" => Ok(None),
-            Found::Text(_) => Err(self.refuse(format!(
-                "a whole number from {} to {}, or \"auto\"",
-                allowed.start(),
-                allowed.end()
-            ))),
-            _ => self.integer32(allowed).map(Some),
-        }
-    }
-
     /// Numbers of layers, from 0: one, a list, or a text with commas between. They come back ascending, each once.
     pub(crate) fn layers(&self) -> Result<Vec<u32>, Error> {
         let last = MAX_LAYERS - 1;

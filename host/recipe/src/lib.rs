@@ -25,7 +25,7 @@ mod document;
 mod error;
 pub mod executor;
 pub mod gather_choice;
-mod keys;
+pub mod keys;
 pub mod lanes;
 pub mod links;
 pub mod model;
@@ -55,7 +55,7 @@ pub use executor::{
     EdgePlace, Emulator, Executor, ExecutorKind, FunctionCount, RowFormat, SpanChoice, Transport,
 };
 pub use gather_choice::{GatherFeatures, LabelledGathers};
-pub use keys::{KeyInfo, keys};
+pub use keys::{KeyInfo, keys, layer_keys};
 pub use lanes::{LaneSettings, Lanes, Order};
 pub use links::Links;
 pub use model::{

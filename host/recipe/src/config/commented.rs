@@ -17,8 +17,8 @@ impl Config {
     /// # Errors
     /// The errors of [`Config::to_toml`].
     pub fn to_commented_toml(&self, from: &dyn Fn(&str) -> Option<String>) -> Result<String> {
-        let meanings: BTreeMap<String, &str> =
-            keys::keys().into_iter().map(|info| (info.key, info.meaning)).collect();
+        let meanings: BTreeMap<String, String> =
+            keys::keys().into_iter().map(|info| (info.key.clone(), info.text())).collect();
         let default = Self::default().to_toml()?;
         let defaults: Vec<(String, &str)> = settings(&default).collect();
         let plain = self.to_toml()?;

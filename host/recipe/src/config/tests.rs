@@ -484,14 +484,16 @@ fn hostile_texts_end_in_errors() {
 fn every_key_can_be_described() {
     let keys = crate::keys();
     assert!(keys.len() > 25);
-    assert!(keys.iter().any(|info| info.key == "run.eval_every" && !info.meaning.is_empty()));
+    assert!(keys.iter().any(|info| info.key == "run.eval_every" && !info.help.is_empty()));
 }
 
 #[test]
 fn a_wrong_value_of_any_key_is_refused_with_the_key_and_what_it_takes() {
     let of_config = crate::keys().into_iter().map(|info| info.key).filter(|key| key != "kernels.NAME");
-    let of_layers =
-        crate::keys::layer_keys().filter(|key| *key != "kernel").map(|key| format!("layer {key}"));
+    let of_layers = crate::keys::layer_keys()
+        .into_iter()
+        .filter(|info| info.name() != "kernel")
+        .map(|info| format!("layer {}", info.name()));
     for key in of_config.chain(of_layers) {
         // No key takes a list of lists of lists.
         let text = match key.strip_prefix("layer ") {

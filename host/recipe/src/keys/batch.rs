@@ -1,96 +1,39 @@
 //! The keys of `[batch]`.
 
-use super::{Key, key};
+use super::key::{Bounds, Group, Key, Kind, key, names, value};
 use crate::batch::{Batch, MAX_FAN_OUT, MAX_MICRO, MAX_PREFETCH, Sampler};
+use crate::document::Field;
+
+/// Maximum number of rows of a batch.
+const MAX_ROWS: u64 = 1 << 31;
+
+type To = Batch;
 
 pub(super) const BATCH: &[Key<Batch>] = &[
-    key(
-        "rows",
-        &["size", "batch_size"],
-        "training rows of an update, or vertices where the sampler draws them: 1 to 2^31; left out: all",
-        |batch, field| {
-            batch.rows = Some(field.integer32(1..=1 << 31)?);
-            Ok(())
-        },
-    ),
-    key(
-        "micro",
-        &["micro_batches", "accumulate", "subgraphs"],
-        "parts of an update, worked on side by side; with sampler \"parts\" all there are: 1 to 4,096",
-        |batch, field| {
-            batch.micro = field.integer32(1..=MAX_MICRO)?;
-            Ok(())
-        },
-    ),
-    key(
-        "sampler",
-        &["sampling"],
-        "how a part's rows are chosen: none, vertex, edge, walk, frontier, neighbours, shadow, parts",
-        |batch, field| {
-            batch.sampler = field.choice(&Sampler::ALL)?;
-            Ok(())
-        },
-    ),
-    key(
-        "fan_out",
-        &["fanouts", "num_neighbors", "neighbours"],
-        "most neighbours of a row, hop by hop from the loss on, or one number for all: 1 to 65,536",
-        |batch, field| {
-            batch.fan_out = field.integers32(1..=MAX_FAN_OUT)?;
-            Ok(())
-        },
-    ),
-    key(
-        "frontier",
-        &["frontier_size"],
-        "vertices of a frontier: 1 to a part's rows; left out: a third of them",
-        |batch, field| {
-            batch.frontier = Some(field.integer32(1..=1 << 31)?);
-            Ok(())
-        },
-    ),
-    key("walk_length", &["length"], "steps of a random walk: 1 to 1000", |batch, field| {
-        batch.walk_length = field.integer32(1..=1000)?;
-        Ok(())
-    }),
-    key(
-        "normalise",
-        &["normalize"],
-        "whether sampled sums and losses are made unbiased, of samplers that draw vertices: true or false",
-        |batch, field| {
-            batch.normalise = field.flag()?;
-            Ok(())
-        },
-    ),
-    key(
-        "coverage",
-        &["sample_coverage"],
-        "how often a vertex is sampled, on average, before that is known: 1 to 10,000",
-        |batch, field| {
-            batch.coverage = field.integer32(1..=10_000)?;
-            Ok(())
-        },
-    ),
-    key(
-        "drop_edges",
-        &["drop_edge"],
-        "the share of edges that a round leaves out, with sampler \"parts\": 0 <= share < 1",
-        |batch, field| {
-            batch.drop_edges = field.number("a share: 0 <= share < 1", |v| (0.0..1.0).contains(&v))?;
-            Ok(())
-        },
-    ),
-    key("masks", &[], "how many such choices of edges there are: 1 to 1000", |batch, field| {
-        batch.masks = field.integer32(1..=1000)?;
-        Ok(())
-    }),
-    key(
-        "prefetch",
-        &["prefetch_depth"],
-        "rounds that are sampled ahead of need, which changes no result: 0 to 64",
-        |batch, field| {
-            batch.prefetch = field.integer32(0..=MAX_PREFETCH)?;
-            Ok(())
-        },
-    ),
+    key("rows", "Number of rows of an update: training rows, or vertices if the sampler draws vertices", value!(some integer32(1, MAX_ROWS) => rows))
+        .also(&["size", "batch_size"])
+        .absent("all rows")
+        .flag("batch", "N", Group::Batches),
+    key("micro", "Number of micro-batches of an update, which are computed in parallel. With the sampler parts it is the number of all parts", value!(integer32(1, MAX_MICRO) => micro))
+        .also(&["micro_batches", "accumulate", "subgraphs"])
+        .flag("micro", "N", Group::Batches),
+    key("sampler", "Sampler that chooses the rows of a micro-batch", value!(choice(Sampler::ALL) => sampler))
+        .also(&["sampling"])
+        .flag("sampler", "NAME", Group::Batches),
+    key("fan_out", "Number of neighbours sampled per hop, starting at the output layer, or one number for all hops", value!(integers(1, MAX_FAN_OUT) => fan_out))
+        .also(&["fanouts", "num_neighbors", "neighbours"])
+        .flag("fan-out", "N,N,...", Group::Batches),
+    key("frontier", "Number of vertices of the frontier sampler's frontier, at most the rows of a micro-batch", value!(some integer32(1, MAX_ROWS) => frontier))
+        .also(&["frontier_size"])
+        .absent("a third of the rows"),
+    key("walk_length", "Number of steps of a random walk", value!(integer32(1, 1000) => walk_length)).also(&["length"]),
+    key("normalise", "Correction of sampled sums and losses so that they are unbiased, for samplers that draw vertices", value!(flag => normalise))
+        .also(&["normalize"]),
+    key("coverage", "Average number of times that a vertex is sampled to estimate the correction", value!(integer32(1, 10_000) => coverage))
+        .also(&["sample_coverage"]),
+    key("drop_edges", "Share of edges that a round leaves out, with the sampler parts", value!(number(Bounds::SHARE_BELOW_1) => drop_edges))
+        .also(&["drop_edge"]),
+    key("masks", "Number of different sets of edges that drop_edges leaves out", value!(integer32(1, 1000) => masks)),
+    key("prefetch", "Number of rounds that are sampled in advance. It changes no result", value!(integer32(0, MAX_PREFETCH) => prefetch))
+        .also(&["prefetch_depth"]),
 ];

@@ -1,38 +1,25 @@
 //! The keys of `[checkpoint]`.
 
-use super::{Key, key};
+use super::key::{Key, Kind, key, value};
 use crate::checkpoint::Checkpoint;
+use crate::document::Field;
+
+type To = Checkpoint;
 
 pub(super) const CHECKPOINT: &[Key<Checkpoint>] = &[
     key(
         "every",
-        &["every_epochs"],
-        "after so many epochs: 1 to 10^9; 0: by time only",
-        |checkpoint, field| {
-            checkpoint.every = field.integer32(0..=1_000_000_000)?;
-            Ok(())
-        },
-    ),
+        "Number of epochs between checkpoints; 0: by time only",
+        value!(integer32(0, 1_000_000_000) => every),
+    )
+    .also(&["every_epochs"]),
     key(
         "seconds",
-        &["interval", "every_seconds"],
-        "at the first end of an epoch after so many seconds: 1 to 10^6; 0: by epochs only",
-        |checkpoint, field| {
-            checkpoint.seconds = field.integer32(0..=1_000_000)?;
-            Ok(())
-        },
-    ),
-    key("keep", &["keep_last"], "how many of the newest are kept: 1 to 1000", |checkpoint, field| {
-        checkpoint.keep = field.integer32(1..=1000)?;
-        Ok(())
-    }),
-    key(
-        "keep_after",
-        &[],
-        "whether they stay when the run has finished: true or false",
-        |checkpoint, field| {
-            checkpoint.keep_after = field.flag()?;
-            Ok(())
-        },
-    ),
+        "Number of seconds after which the next end of an epoch writes a checkpoint; 0: by epochs only",
+        value!(integer32(0, 1_000_000) => seconds),
+    )
+    .also(&["interval", "every_seconds"]),
+    key("keep", "Number of the newest checkpoints that are kept", value!(integer32(1, 1000) => keep))
+        .also(&["keep_last"]),
+    key("keep_after", "Keeping of checkpoints after the run has finished", value!(flag => keep_after)),
 ];

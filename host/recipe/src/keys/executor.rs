@@ -1,252 +1,86 @@
-//! The keys of `[executor]` and `[emulator]`.
+//! The keys of `[executor]`.
 
-use super::{Key, key};
+use super::key::{Bounds, Group, Key, Kind, Write, key, names, value};
 use crate::document::Field;
-use crate::error::Result;
 use crate::executor::{
-    EdgePlace, Emulator, Executor, ExecutorKind, FunctionCount, MAX_FUNCTIONS, RowFormat, SpanChoice,
-    Transport,
+    EdgePlace, Executor, ExecutorKind, FunctionCount, MAX_FUNCTIONS, RowFormat, SpanChoice, Transport,
 };
-use crate::prices::{HostPlace, Processor};
+use crate::prices::HostPlace;
 
-/// The last stage that a program may have.
-const MAX_FIRST: u32 = 65_535;
+/// Largest number of a stage.
+const MAX_STAGE: u32 = 65_535;
+
+const HOSTS: [(&str, Option<HostPlace>); 4] = [
+    ("auto", None),
+    ("home", Some(HostPlace::Home)),
+    ("region", Some(HostPlace::Region)),
+    ("zone", Some(HostPlace::Zone)),
+];
+
+type To = Executor;
 
 pub(super) const EXECUTOR: &[Key<Executor>] = &[
-    key(
-        "kind",
-        &["name", "where"],
-        "local, emulated, lambda or workers (or loopback, for tests)",
-        |executor, field| {
-            // `loopback` is for tests.
-            let known = "one of \"local\", \"emulated\", \"lambda\", \"workers\"";
-            executor.kind = field.choice(&ExecutorKind::ALL).map_err(|_| field.refuse(known))?;
-            Ok(())
-        },
-    ),
-    key("transport", &[], "how tasks travel to functions: auto, payload or s3", |executor, field| {
-        executor.transport = field.choice(&Transport::ALL)?;
-        Ok(())
-    }),
-    key(
-        "rows",
-        &["encoding", "dtype"],
-        "what rows are written as on their way: f32, bf16 (half the bytes, other results), or bits (a bit a value for layers of signs)",
-        |executor, field| {
-            executor.rows = field.choice(&RowFormat::ALL)?;
-            Ok(())
-        },
-    ),
-    key(
-        "stream",
-        &["streaming"],
-        "whether a function computes on the first rows while the next arrive: true or false",
-        |executor, field| {
-            executor.stream = field.flag()?;
-            Ok(())
-        },
-    ),
-    key(
-        "functions",
-        &["concurrency", "invocations"],
-        "functions at work at once, the host does the rest: 0 to 10000, or \"auto\", as an autotuner says",
-        |executor, field| {
-            let count = field.integer32_or_auto(0..=MAX_FUNCTIONS)?;
-            executor.functions = count.map_or(FunctionCount::Auto, FunctionCount::Fixed);
-            Ok(())
-        },
-    ),
-    key(
-        "edge_kernels",
-        &["edges"],
-        "where edge kernels run beside functions: host, or functions",
-        |executor, field| {
-            executor.edge_kernels = field.choice(&EdgePlace::ALL)?;
-            Ok(())
-        },
-    ),
-    key(
-        "spans",
-        &["fuse", "fusion"],
-        "consecutive stages as one task: none, auto (as many as may be), or the first stages of runs, as [0, 3]",
-        |executor, field| {
-            executor.spans = match field.word(&["none", "auto"]) {
-                Some("none") => SpanChoice::None,
-                Some(_) => SpanChoice::Auto,
-                None => SpanChoice::Firsts(field.integers32(0..=MAX_FIRST)?),
-            };
-            Ok(())
-        },
-    ),
-    key(
-        "host",
-        &["place", "location"],
-        "where the host is, for the price of its bytes: auto, home, region or zone",
-        |executor, field| {
-            executor.host = field.choice(&[
-                ("auto", None),
-                ("home", Some(HostPlace::Home)),
-                ("region", Some(HostPlace::Region)),
-                ("zone", Some(HostPlace::Zone)),
-            ])?;
-            Ok(())
-        },
-    ),
-    key(
-        "host_hour_usd",
-        &["host_price"],
-        "dollars an hour of the host, for functions = \"auto\": 0 to 10000; left out: 0.085 a thread",
-        |executor, field| {
-            let usd = field.number("dollars from 0 to 10000", |v| (0.0..=10_000.0).contains(&v))?;
-            executor.host_hour_usd = Some(usd);
-            Ok(())
-        },
-    ),
-    key("memory_mb", &["memory", "size"], "the function's size in MiB: 128 to 10240", |executor, field| {
-        executor.memory_mb = field.integer32(128..=10_240)?;
-        Ok(())
-    }),
-    key(
-        "timeout_s",
-        &["timeout"],
-        "an emulated function's time limit in seconds: 1 to 900",
-        |executor, field| {
-            executor.timeout_s = field.integer32(1..=900)?;
-            Ok(())
-        },
-    ),
-    key(
-        "deadline_ms",
-        &["deadline"],
-        "a task, or a whole run, is launched again when it takes longer than this, in milliseconds, ...",
-        |executor, field| {
-            executor.deadline_ms = field.integer(0..=900_000)?;
-            Ok(())
-        },
-    ),
-    key(
-        "deadline_ratio",
-        &[],
-        "... and longer than so many times its stage's average, or the runs' median: above 1, up to 1000",
-        |executor, field| {
-            executor.deadline_ratio =
-                field.number("a number above 1, up to 1000", |v| v > 1.0 && v <= 1000.0)?;
-            Ok(())
-        },
-    ),
-    key(
-        "audit",
-        &["verify", "redundancy"],
-        "share of the tasks of workers and functions that the host computes as well, to find wrong answers: 0 to 1",
-        |executor, field| {
-            executor.audit = share(field)?;
-            Ok(())
-        },
-    ),
-    key(
-        "keep_doubtful",
-        &[],
-        "whether a run goes on with earlier answers of a process that an audit found to be wrong: true or false",
-        |executor, field| {
-            executor.keep_doubtful = field.flag()?;
-            Ok(())
-        },
-    ),
-    key("deployment", &["stack"], "a deployment's file, as `eciton deploy` writes it", |executor, field| {
-        executor.deployment = Some(field.text("a path to a deployment's file")?);
-        Ok(())
-    }),
+    key("kind", "Executor of the tasks. emulated: functions on this machine behind an emulator of AWS", KIND)
+        .also(&["name", "where"])
+        .flag("executor", "NAME", Group::Execution),
+    key("transport", "Transport of tasks to functions", value!(choice(Transport::ALL) => transport))
+        .flag("transport", "NAME", Group::Functions),
+    key("rows", "Format of rows in transit. bf16 changes results; bits stores one bit per value, for binary layers", value!(choice(RowFormat::ALL) => rows))
+        .also(&["encoding", "dtype"])
+        .flag("rows", "FORMAT", Group::Functions),
+    key("stream", "Streaming: a function computes on the first rows while the next rows arrive", value!(flag => stream))
+        .also(&["streaming"]),
+    key("functions", "Maximum number of functions at work; the host's threads run the remaining tasks. 0: the host runs all tasks; auto: an autotuner chooses", FUNCTIONS)
+        .also(&["concurrency", "invocations"])
+        .flag("functions", "N|auto", Group::Functions),
+    key("edge_kernels", "Place where edge kernels run if tasks run on functions", value!(choice(EdgePlace::ALL) => edge_kernels))
+        .also(&["edges"]),
+    key("spans", "Fusion of consecutive stages into one task. auto: as many as possible; a list: the first stage of each task", SPANS)
+        .also(&["fuse", "fusion"]).absent("none"),
+    key("host", "Location of the host, for the price of its bytes. auto: read from the metadata of EC2 or ECS", value!(choice(HOSTS) => host))
+        .also(&["place", "location"])
+        .absent("auto").flag("host", "LOCATION", Group::Functions),
+    key("host_hour_usd", "Price of the host in dollars per hour, for functions = \"auto\"", value!(some number(Bounds::from(0.0, 10_000.0)) => host_hour_usd))
+        .also(&["host_price"])
+        .absent("0.085 per thread"),
+    key("memory_mb", "Memory size of the function in MiB", value!(integer32(128, 10_240) => memory_mb))
+        .also(&["memory", "size"])
+        .flag("memory", "MIB", Group::Functions),
+    key("timeout_s", "Time limit of an emulated function in seconds", value!(integer32(1, 900) => timeout_s)).also(&["timeout"]),
+    key("deadline_ms", "Minimum time after which a task, or a whole run, is launched a second time, in milliseconds", value!(integer(0, 900_000) => deadline_ms))
+        .also(&["deadline"]),
+    key("deadline_ratio", "Minimum multiple of the stage's average time, or of the runs' median, after which a task or run is launched a second time", value!(number(Bounds::above(1.0, 1000.0)) => deadline_ratio)),
+    key("audit", "Share of the tasks of workers and functions that the host recomputes to find wrong results", value!(number(Bounds::SHARE) => audit))
+        .also(&["verify", "redundancy"])
+        .absent("0").flag("audit", "SHARE", Group::Execution),
+    key("keep_doubtful", "Continuation with the earlier results of a process whose result an audit found to be wrong", value!(flag => keep_doubtful)).absent("false"),
+    key("deployment", "Name or file of a deployment, as `eciton deploy` writes it", value!(some text("a path to a deployment's file") => deployment))
+        .also(&["stack"])
+        .absent("eciton")
+        .flag("deployment", "NAME|FILE", Group::Functions),
 ];
 
-fn share(field: &Field) -> Result<f64> {
-    field.number("a share from 0 to 1", |v| (0.0..=1.0).contains(&v))
-}
+const KIND: (Kind, Write<Executor>) = (
+    // `loopback` exists for tests.
+    Kind::Choice(|| names(&ExecutorKind::ALL).into_iter().filter(|name| *name != "loopback").collect()),
+    |executor, field, kind| {
+        executor.kind = field.choice(&ExecutorKind::ALL).map_err(|_| field.refuse(kind.text(&field.name)))?;
+        Ok(())
+    },
+);
 
-pub(super) const EMULATOR: &[Key<Emulator>] = &[
-    key("seed", &[], "what faults are drawn from: 0 to 2^63 - 1", |emulator, field| {
-        emulator.seed = field.integer(0..=i64::MAX as u64)?;
+const FUNCTIONS: (Kind, Write<Executor>) =
+    (Kind::IntegerOrAuto(0, MAX_FUNCTIONS as u64), |executor, field, kind| {
+        executor.functions = kind.auto(field)?.map_or(FunctionCount::Auto, FunctionCount::Fixed);
         Ok(())
-    }),
-    key(
-        "account_concurrency",
-        &["concurrency"],
-        "functions that may run at once, more are throttled: 1 to 10000",
-        |emulator, field| {
-            emulator.account_concurrency = field.integer32(1..=10_000)?;
-            Ok(())
-        },
-    ),
-    key(
-        "mbit_s",
-        &["bandwidth"],
-        "network of each function, Mbit/s each way; 0: that of emulator.cloud for whole runs, no limit for layer tasks",
-        |emulator, field| {
-            emulator.mbit_s =
-                field.number("a number from 0 to 100000", |v| (0.0..=100_000.0).contains(&v))?;
-            Ok(())
-        },
-    ),
-    key(
-        "cold_start_ms",
-        &[],
-        "time of a cold start, in milliseconds: 0 to 60000; 0: that of emulator.cloud for whole runs, none for layer tasks",
-        |emulator, field| {
-            emulator.cold_start_ms = field.integer(0..=60_000)?;
-            Ok(())
-        },
-    ),
-    key(
-        "cloud",
-        &["preset"],
-        "times of whole runs: a preset of infra/cloud.toml, lambda-2026 or ideal",
-        |emulator, field| {
-            emulator.cloud = field.text("the name of a preset")?;
-            Ok(())
-        },
-    ),
-    key("crash", &[], "share of invocations whose process dies: 0 to 1", |emulator, field| {
-        emulator.crash = share(field)?;
+    });
+
+const SPANS: (Kind, Write<Executor>) =
+    (Kind::Open(|| vec!["none", "auto"], "a list of stages such as [0, 3]"), |executor, field, _| {
+        executor.spans = match field.word(&["none", "auto"]) {
+            Some("none") => SpanChoice::None,
+            Some(_) => SpanChoice::Auto,
+            None => SpanChoice::Firsts(field.integers32(0..=MAX_STAGE)?),
+        };
         Ok(())
-    }),
-    key("lose", &["lost"], "share of answers that are lost: 0 to 1", |emulator, field| {
-        emulator.lose = share(field)?;
-        Ok(())
-    }),
-    key("corrupt", &[], "share of answers that arrive with one changed byte: 0 to 1", |emulator, field| {
-        emulator.corrupt = share(field)?;
-        Ok(())
-    }),
-    key("double", &[], "share of requests that run twice: 0 to 1", |emulator, field| {
-        emulator.double = share(field)?;
-        Ok(())
-    }),
-    key("straggle", &["stragglers"], "share of invocations that are held up: 0 to 1", |emulator, field| {
-        emulator.straggle = share(field)?;
-        Ok(())
-    }),
-    key("straggle_ms", &[], "how long they are held up, in milliseconds: 0 to 600000", |emulator, field| {
-        emulator.straggle_ms = field.integer(0..=600_000)?;
-        Ok(())
-    }),
-    key("throttle", &[], "share of requests that are throttled: 0 to 1", |emulator, field| {
-        emulator.throttle = share(field)?;
-        Ok(())
-    }),
-    key("worker", &["bootstrap"], "the worker program", |emulator, field| {
-        emulator.worker = Some(field.text("a path to a program")?);
-        Ok(())
-    }),
-    key(
-        "architecture",
-        &["arch"],
-        "the processors that the programs were built for: auto (this machine's), x86_64, arm64",
-        |emulator, field| {
-            emulator.architecture = field.choice(&[
-                ("auto", None),
-                ("x86_64", Some(Processor::X86_64)),
-                ("arm64", Some(Processor::Arm64)),
-            ])?;
-            Ok(())
-        },
-    ),
-];
+    });

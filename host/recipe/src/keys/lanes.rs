@@ -1,90 +1,40 @@
 //! The keys of `[lanes]`.
 
-use super::{Key, key};
+use super::key::{Group, Key, Kind, key, names, value};
+use crate::document::Field;
 use crate::lanes::Order;
 use crate::lanes::{LaneSettings, MAX_LANES};
 use crate::model::MAX_LAYERS;
 
+type To = LaneSettings;
+
 pub(super) const LANES: &[Key<LaneSettings>] = &[
-    key(
-        "count",
-        &["lanes", "stages", "devices"],
-        "lanes, each of which does some of the model's layers, one step at a time: 0 (none) to 4,096",
-        |lanes, field| {
-            lanes.lanes.count = field.integer32(0..=MAX_LANES)?;
-            Ok(())
-        },
-    ),
-    key(
-        "width",
-        &["replicas", "data_parallel"],
-        "replicas of the pipeline, which share the parts of a batch: a divisor of the count",
-        |lanes, field| {
-            lanes.lanes.width = field.integer32(1..=MAX_LANES)?;
-            Ok(())
-        },
-    ),
-    key(
-        "order",
-        &["schedule"],
-        "what a lane does first: forward-first (GPipe), backward-first (1F1B), interleaved (1F1B, several chunks a lane)",
-        |lanes, field| {
-            lanes.lanes.order = field.choice(&Order::ALL)?;
-            Ok(())
-        },
-    ),
-    key(
-        "cap",
-        &["in_flight"],
-        "most parts of a batch on a lane at once: 1 to 2^20; left out: by the order",
-        |lanes, field| {
-            lanes.lanes.cap = Some(field.integer32(1..=1 << 20)?);
-            Ok(())
-        },
-    ),
-    key(
-        "chunks",
-        &["virtual_stages", "model_chunks", "interleave"],
-        "runs of stages of a lane, for lanes.order = \"interleaved\": 2 to 64; left out: 2",
-        |lanes, field| {
-            lanes.lanes.chunks = Some(field.integer32(1..=64)?);
-            Ok(())
-        },
-    ),
-    key(
-        "cut",
-        &["split", "balance", "partition"],
-        "the first layer of each run of stages of a replica, from 0; left out: so that all take as long",
-        |lanes, field| {
-            lanes.cut = field.integers32(0..=MAX_LAYERS)?;
-            Ok(())
-        },
-    ),
-    key(
-        "recompute",
-        &["checkpoint_activations", "activation_checkpointing", "remat"],
-        "lanes of a replica, from 0, that compute forward rows again in their backward steps; left out: none",
-        |lanes, field| {
-            lanes.recompute = field.integers32(0..=MAX_LANES - 1)?;
-            Ok(())
-        },
-    ),
-    key(
-        "profile",
-        &["measured", "costs"],
-        "the path of a task profile (eciton profile), by which stages are planned; left out: by operations",
-        |lanes, field| {
-            lanes.profile = Some(field.text("the path of a task profile")?);
-            Ok(())
-        },
-    ),
-    key(
-        "link_mbits",
-        &["bandwidth", "network_mbits"],
-        "megabits a second of a lane's link, by which stages are planned: 1 to 10^6; left out: one machine's",
-        |lanes, field| {
-            lanes.link_mbits = Some(field.integer32(1..=1_000_000)?);
-            Ok(())
-        },
-    ),
+    key("count", "Number of pipeline lanes, each of which runs some layers of a model without a graph; 0: none", value!(integer32(0, MAX_LANES) => lanes.count))
+        .also(&["lanes", "stages", "devices"])
+        .flag("lanes", "N", Group::Pipeline),
+    key("width", "Number of replicas of the pipeline, which share the micro-batches of an update. It divides the number of lanes", value!(integer32(1, MAX_LANES) => lanes.width))
+        .also(&["replicas", "data_parallel"])
+        .flag("width", "N", Group::Pipeline),
+    key("order", "Order of a lane's steps: forward-first (GPipe), backward-first (1F1B), interleaved (1F1B with several chunks per lane)", value!(choice(Order::ALL) => lanes.order))
+        .also(&["schedule"]),
+    key("cap", "Maximum number of micro-batches in flight on a lane", value!(some integer32(1, 1 << 20) => lanes.cap))
+        .also(&["in_flight"])
+        .absent("by the order"),
+    key("chunks", "Number of chunks, which are runs of stages, of a lane with the order interleaved", value!(some integer32(1, 64) => lanes.chunks))
+        .also(&["virtual_stages", "model_chunks", "interleave"])
+        .absent("2 with the order interleaved, else 1")
+        .flag("chunks", "V", Group::Pipeline),
+    key("cut", "First layer of each run of stages of a replica", value!(integers(0, MAX_LAYERS) => cut))
+        .also(&["split", "balance", "partition"])
+        .absent("runs of equal computing time"),
+    key("recompute", "Lanes of a replica that recompute forward rows in their backward steps", value!(integers(0, MAX_LANES - 1) => recompute))
+        .also(&["checkpoint_activations", "activation_checkpointing", "remat"])
+        .absent("none"),
+    key("profile", "Path of a task profile (eciton profile) by which stages are assigned to lanes", value!(some text("the path of a task profile") => profile))
+        .also(&["measured", "costs"])
+        .absent("by numbers of operations")
+        .flag("measured", "FILE", Group::Pipeline),
+    key("link_mbits", "Bandwidth of a lane's link in megabits per second, by which stages are assigned to lanes", value!(some integer32(1, 1_000_000) => link_mbits))
+        .also(&["bandwidth", "network_mbits"])
+        .absent("that of lanes on one machine"),
 ];

@@ -1,169 +1,170 @@
 //! The keys of `[optimiser]`.
 
-use super::{Key, is_positive, is_probability, key};
+use super::key::{Bounds, Group, Key, Kind, Write, key, value};
 use crate::document::{Field, Found, number};
 use crate::error::{Error, Result};
 use crate::model::MAX_LAYERS;
 use crate::optimiser::{Algorithm, Optimiser, Schedule, WeightDecay};
 
+/// Maximum number of epochs.
+const MAX_EPOCHS: u64 = 1_000_000_000;
+
 fn is_decay(value: f32) -> bool {
     value >= 0.0 && value.is_finite()
 }
 
-/// `kind` and `schedule` come before the keys that belong to some of theirs.
+/// `kind` and `schedule` come before the keys that belong to some of their values.
+type To = Optimiser;
+
 pub(super) const OPTIMISER: &[Key<Optimiser>] = &[
-    key("kind", &["name", "algorithm"], "sgd, adam or adamw", |optimiser, field| {
+    key("kind", "Algorithm of the weight update", KIND)
+        .also(&["name", "algorithm"])
+        .flag("optimiser", "NAME", Group::Training),
+    key("lr", "Learning rate", value!(number(Bounds::POSITIVE) => lr))
+        .also(&["learning_rate", "learning-rate", "rate"])
+        .flag("lr", "RATE", Group::Training),
+    key("schedule", "Schedule of the learning rate", SCHEDULE).also(&["lr_schedule", "scheduler"]),
+    key("warmup", "Number of epochs in which the learning rate rises from 0, before the schedule starts", value!(integer32(0, MAX_EPOCHS) => warmup))
+        .also(&["warmup_epochs", "warm_up"]).absent("0"),
+    key("final_lr", "Final learning rate of the schedules linear and cosine", FINAL_LR)
+        .also(&["eta_min", "min_lr", "end_lr"])
+        .absent("0"),
+    key("step_every", "Number of epochs between steps of the schedule step", STEP_EVERY).also(&["step_size"]).absent("100"),
+    key("gamma", "Factor of the learning rate in the schedules step and exponential", GAMMA)
+        .also(&["lr_decay"])
+        .absent("0.1 for step, 0.99 for exponential"),
+    key("clip_norm", "Maximum norm of the gradient over all parameters. Longer gradients are scaled down", value!(some number(Bounds::POSITIVE) => clip_norm))
+        .also(&["max_norm", "clipnorm", "grad_clip"])
+        .absent("no limit"),
+    key("clip_value", "Maximum magnitude of each value of a gradient", value!(some number(Bounds::POSITIVE) => clip_value))
+        .also(&["clipvalue"])
+        .absent("no limit"),
+    key("weight_decay", "Weight decay of all layers, or a list with one number for each layer, of which the last holds for all further layers", WEIGHT_DECAY)
+        .also(&["wd", "l2"])
+        .flag("weight-decay", "DECAY", Group::Training),
+    key("freeze", "Layers whose parameters are not trained", value!(layers => freeze))
+        .also(&["frozen", "freeze_layers"])
+        .absent("none")
+        .flag("freeze", "LAYERS", Group::Training),
+    key("momentum", "Momentum of sgd", MOMENTUM).absent("0"),
+    key("nesterov", "Nesterov momentum of sgd", NESTEROV).absent("false"),
+    key("beta1", "Decay rate of the mean of gradients, for adam and adamw", BETA1),
+    key("beta2", "Decay rate of the mean of squared gradients, for adam and adamw", BETA2),
+    key("epsilon", "Number that adam and adamw add to the root, for numerical stability", EPSILON)
+        .also(&["eps"])
+        ,
+];
+
+type Declared = (Kind, Write<Optimiser>);
+
+const KIND: Declared = (
+    Kind::Choice(|| vec![Algorithm::sgd().name(), Algorithm::adam().name(), Algorithm::adamw().name()]),
+    |optimiser, field, _| {
         let kinds = [Algorithm::sgd(), Algorithm::adam(), Algorithm::adamw()];
         let chosen = field.choice(&kinds.map(|kind| (kind.name(), kind)))?;
         if chosen.name() != optimiser.algorithm.name() {
             optimiser.algorithm = chosen;
         }
         Ok(())
-    }),
-    key("lr", &["learning_rate", "learning-rate", "rate"], "learning rate: above 0", |optimiser, field| {
-        optimiser.lr = field.number("a number above 0, at most 3.4e38", is_positive)?;
-        Ok(())
-    }),
-    key(
-        "schedule",
-        &["lr_schedule", "scheduler"],
-        "how the rate goes on: constant, linear, cosine, step or exponential",
-        |optimiser, field| {
-            let chosen = field.choice(&Schedule::ALL.map(|schedule| (schedule.name(), schedule)))?;
-            if chosen.name() != optimiser.schedule.name() {
-                optimiser.schedule = chosen;
-            }
-            Ok(())
-        },
-    ),
-    key(
-        "warmup",
-        &["warmup_epochs", "warm_up"],
-        "epochs in which the rate rises from 0, before the schedule begins: 0 to 10^9",
-        |optimiser, field| {
-            optimiser.warmup = field.integer32(0..=1_000_000_000)?;
-            Ok(())
-        },
-    ),
-    key(
-        "final_lr",
-        &["eta_min", "min_lr", "end_lr"],
-        "the rate that linear and cosine end at: 0 or above",
-        |optimiser, field| {
-            let value = field.number("a number of 0 or above", is_decay)?;
-            match &mut optimiser.schedule {
-                Schedule::Linear { final_lr } | Schedule::Cosine { final_lr } => *final_lr = value,
-                other => return Err(unscheduled(field, "linear and cosine", other)),
-            }
-            Ok(())
-        },
-    ),
-    key("step_every", &["step_size"], "epochs from one step to the next: 1 to 10^9", |optimiser, field| {
-        let value = field.integer32(1..=1_000_000_000)?;
-        match &mut optimiser.schedule {
-            Schedule::Step { step_every, .. } => *step_every = value,
-            other => return Err(unscheduled(field, "step", other)),
-        }
-        Ok(())
-    }),
-    key("gamma", &["lr_decay"], "the factor of step and exponential: 0 < gamma <= 1", |optimiser, field| {
-        let value = field.number("a number with 0 < gamma <= 1", |v| v > 0.0 && v <= 1.0)?;
-        match &mut optimiser.schedule {
-            Schedule::Step { gamma, .. } | Schedule::Exponential { gamma } => *gamma = value,
-            other => return Err(unscheduled(field, "step and exponential", other)),
-        }
-        Ok(())
-    }),
-    key(
-        "clip_norm",
-        &["max_norm", "clipnorm", "grad_clip"],
-        "longest gradient, over all parameters at once; longer ones are scaled down: above 0",
-        |optimiser, field| {
-            optimiser.clip_norm = Some(field.number("a number above 0, at most 3.4e38", is_positive)?);
-            Ok(())
-        },
-    ),
-    key(
-        "clip_value",
-        &["clipvalue"],
-        "largest magnitude of each value of a gradient: above 0",
-        |optimiser, field| {
-            optimiser.clip_value = Some(field.number("a number above 0, at most 3.4e38", is_positive)?);
-            Ok(())
-        },
-    ),
-    key(
-        "weight_decay",
-        &["wd", "l2"],
-        "weight decay: a number for all layers, or a list with one for each layer (the last holds for all further ones)",
-        |optimiser, field| {
-            optimiser.weight_decay = weight_decay(field)?;
-            Ok(())
-        },
-    ),
-    key(
-        "freeze",
-        &["frozen", "freeze_layers"],
-        "layers, from 0, whose parameters stay as they are: [0, 1]; left out: none",
-        |optimiser, field| {
-            optimiser.freeze = field.layers()?;
-            Ok(())
-        },
-    ),
-    key("momentum", &[], "sgd's momentum: 0 <= momentum < 1", |optimiser, field| {
-        let value = field.number("a number with 0 <= momentum < 1", is_probability)?;
-        match &mut optimiser.algorithm {
-            Algorithm::Sgd { momentum, .. } => *momentum = value,
-            other => return Err(misplaced(field, "sgd", other)),
-        }
-        Ok(())
-    }),
-    key("nesterov", &[], "whether sgd's step looks ahead: true or false", |optimiser, field| {
-        let value = field.flag()?;
-        match &mut optimiser.algorithm {
-            Algorithm::Sgd { nesterov, .. } => *nesterov = value,
-            other => return Err(misplaced(field, "sgd", other)),
-        }
-        Ok(())
-    }),
-    key("beta1", &[], "decay of adam's mean: 0 <= beta1 < 1", |optimiser, field| {
-        let value = field.number("a number with 0 <= beta1 < 1", is_probability)?;
-        match &mut optimiser.algorithm {
-            Algorithm::Adam { beta1, .. } | Algorithm::AdamW { beta1, .. } => *beta1 = value,
-            other => return Err(misplaced(field, "adam and adamw", other)),
-        }
-        Ok(())
-    }),
-    key("beta2", &[], "decay of adam's mean square: 0 <= beta2 < 1", |optimiser, field| {
-        let value = field.number("a number with 0 <= beta2 < 1", is_probability)?;
-        match &mut optimiser.algorithm {
-            Algorithm::Adam { beta2, .. } | Algorithm::AdamW { beta2, .. } => *beta2 = value,
-            other => return Err(misplaced(field, "adam and adamw", other)),
-        }
-        Ok(())
-    }),
-    key("epsilon", &["eps"], "what adam adds to the root: above 0", |optimiser, field| {
-        let value = field.number("a number above 0, at most 3.4e38", is_positive)?;
-        match &mut optimiser.algorithm {
-            Algorithm::Adam { epsilon, .. } | Algorithm::AdamW { epsilon, .. } => *epsilon = value,
-            other => return Err(misplaced(field, "adam and adamw", other)),
-        }
-        Ok(())
-    }),
-];
+    },
+);
 
-fn weight_decay(field: &Field) -> Result<WeightDecay> {
-    let allowed = "a number >= 0, or a list of 1 to 64 such numbers";
-    let refuse = || field.refuse(allowed);
-    match &field.value {
-        Found::List(items) if (1..=MAX_LAYERS as usize).contains(&items.len()) => items
-            .iter()
-            .map(|item| number(item, is_decay).ok_or_else(refuse))
-            .collect::<Result<_, _>>()
-            .map(WeightDecay::Layers),
-        value => number(value, is_decay).map(WeightDecay::All).ok_or_else(refuse),
+const SCHEDULE: Declared = (
+    Kind::Choice(|| Schedule::ALL.iter().map(|schedule| schedule.name()).collect()),
+    |optimiser, field, _| {
+        let chosen = field.choice(&Schedule::ALL.map(|schedule| (schedule.name(), schedule)))?;
+        if chosen.name() != optimiser.schedule.name() {
+            optimiser.schedule = chosen;
+        }
+        Ok(())
+    },
+);
+
+const FINAL_LR: Declared = (Kind::Number(Bounds::NOT_NEGATIVE), |optimiser, field, kind| {
+    let value = kind.number(field)?;
+    match &mut optimiser.schedule {
+        Schedule::Linear { final_lr } | Schedule::Cosine { final_lr } => *final_lr = value,
+        other => return Err(unscheduled(field, "linear and cosine", other)),
     }
-}
+    Ok(())
+});
+
+const STEP_EVERY: Declared = (Kind::Integer(1, MAX_EPOCHS), |optimiser, field, kind| {
+    let value = kind.integer32(field)?;
+    match &mut optimiser.schedule {
+        Schedule::Step { step_every, .. } => *step_every = value,
+        other => return Err(unscheduled(field, "step", other)),
+    }
+    Ok(())
+});
+
+const GAMMA: Declared = (Kind::Number(Bounds::above(0.0, 1.0)), |optimiser, field, kind| {
+    let value = kind.number(field)?;
+    match &mut optimiser.schedule {
+        Schedule::Step { gamma, .. } | Schedule::Exponential { gamma } => *gamma = value,
+        other => return Err(unscheduled(field, "step and exponential", other)),
+    }
+    Ok(())
+});
+
+const MOMENTUM: Declared = (Kind::Number(Bounds::SHARE_BELOW_1), |optimiser, field, kind| {
+    let value = kind.number(field)?;
+    match &mut optimiser.algorithm {
+        Algorithm::Sgd { momentum, .. } => *momentum = value,
+        other => return Err(misplaced(field, "sgd", other)),
+    }
+    Ok(())
+});
+
+const NESTEROV: Declared = (Kind::Flag, |optimiser, field, kind| {
+    let value = kind.flag(field)?;
+    match &mut optimiser.algorithm {
+        Algorithm::Sgd { nesterov, .. } => *nesterov = value,
+        other => return Err(misplaced(field, "sgd", other)),
+    }
+    Ok(())
+});
+
+const BETA1: Declared = (Kind::Number(Bounds::SHARE_BELOW_1), |optimiser, field, kind| {
+    let value = kind.number(field)?;
+    match &mut optimiser.algorithm {
+        Algorithm::Adam { beta1, .. } | Algorithm::AdamW { beta1, .. } => *beta1 = value,
+        other => return Err(misplaced(field, "adam and adamw", other)),
+    }
+    Ok(())
+});
+
+const BETA2: Declared = (Kind::Number(Bounds::SHARE_BELOW_1), |optimiser, field, kind| {
+    let value = kind.number(field)?;
+    match &mut optimiser.algorithm {
+        Algorithm::Adam { beta2, .. } | Algorithm::AdamW { beta2, .. } => *beta2 = value,
+        other => return Err(misplaced(field, "adam and adamw", other)),
+    }
+    Ok(())
+});
+
+const EPSILON: Declared = (Kind::Number(Bounds::POSITIVE), |optimiser, field, kind| {
+    let value = kind.number(field)?;
+    match &mut optimiser.algorithm {
+        Algorithm::Adam { epsilon, .. } | Algorithm::AdamW { epsilon, .. } => *epsilon = value,
+        other => return Err(misplaced(field, "adam and adamw", other)),
+    }
+    Ok(())
+});
+
+const WEIGHT_DECAY: Declared =
+    (Kind::Other("a number >= 0, or a list of 1 to 256 such numbers"), |optimiser, field, kind| {
+        let refuse = || field.refuse(kind.text(&field.name));
+        optimiser.weight_decay = match &field.value {
+            Found::List(items) if (1..=MAX_LAYERS as usize).contains(&items.len()) => items
+                .iter()
+                .map(|item| number(item, is_decay).ok_or_else(refuse))
+                .collect::<Result<_, _>>()
+                .map(WeightDecay::Layers)?,
+            value => number(value, is_decay).map(WeightDecay::All).ok_or_else(refuse)?,
+        };
+        Ok(())
+    });
 
 fn misplaced(field: &Field, wanted: &str, found: &Algorithm) -> Error {
     let found = found.name();

@@ -1,115 +1,37 @@
 //! The keys of `[workers]`.
 
-use super::{Key, key};
+use super::key::{Group, Key, Kind, key, names, value};
+use crate::document::Field;
 use crate::workers::{MAX_WORKERS, Owner, Workers};
 
+type To = Workers;
+
 pub(super) const WORKERS: &[Key<Workers>] = &[
-    key(
-        "count",
-        &["workers", "nodes", "world_size"],
-        "workers, which dial this run (executor.kind = \"workers\"): 0 to 1024",
-        |workers, field| {
-            workers.count = field.integer32(0..=MAX_WORKERS)?;
-            Ok(())
-        },
-    ),
-    key(
-        "listen",
-        &["address", "master_addr", "bind"],
-        "where the run listens for workers that others start, as HOST:PORT; left out: it starts them here",
-        |workers, field| {
-            workers.listen = Some(field.text("HOST:PORT, for instance \"0.0.0.0:7070\"")?);
-            Ok(())
-        },
-    ),
-    key(
-        "tokens",
-        &["token_folder"],
-        "folder of the workers' tokens (worker-0.token, ...), which later runs use again; left out: a folder for this run alone",
-        |workers, field| {
-            workers.tokens = Some(field.text("the path of a folder")?);
-            Ok(())
-        },
-    ),
-    key(
-        "silence_ms",
-        &["timeout_ms", "heartbeat_ms"],
-        "after so many milliseconds without a message a worker is gone: 100 to 10^7",
-        |workers, field| {
-            workers.silence_ms = field.integer(100..=10_000_000)?;
-            Ok(())
-        },
-    ),
-    key(
-        "answer_s",
-        &["answer", "deadline_s"],
-        "after so many seconds without an answer to a task a worker that is there is let go: 1 to 86400",
-        |workers, field| {
-            workers.answer_s = field.integer32(1..=86_400)?;
-            Ok(())
-        },
-    ),
-    key(
-        "wait_s",
-        &["wait", "patience"],
-        "for how many seconds workers are waited for, at the start and when all are gone: 1 to 86400",
-        |workers, field| {
-            workers.wait_s = field.integer32(1..=86_400)?;
-            Ok(())
-        },
-    ),
-    key(
-        "keep_bytes",
-        &["memory_bytes", "memory"],
-        "bytes that a worker which the run starts keeps of weights and rows: 1 MiB and more",
-        |workers, field| {
-            workers.keep_bytes = field.integer(1 << 20..=i64::MAX as u64)?;
-            Ok(())
-        },
-    ),
-    key(
-        "shadows",
-        &["redundancy", "redundant"],
-        "whether a worker with nothing else to do also does its successor's forward steps: true or false",
-        |workers, field| {
-            workers.shadows = field.flag()?;
-            Ok(())
-        },
-    ),
-    key(
-        "owner",
-        &["owns", "weights_on", "placement"],
-        "who holds weights and updates them: \"host\", or \"worker\", each those of its layers",
-        |workers, field| {
-            workers.owner = field.choice(&Owner::ALL)?;
-            Ok(())
-        },
-    ),
-    key(
-        "log_every",
-        &["log_interval", "replicate_every"],
-        "after how many updates the host logs what workers own; a loss goes back to it: 1 to 10^6",
-        |workers, field| {
-            workers.log_every = field.integer32(1..=1_000_000)?;
-            Ok(())
-        },
-    ),
-    key(
-        "replicas",
-        &["replicate", "replica"],
-        "how many workers have replicas of what one owns, and may be lost with it at no update's cost: 0 to 1023, or [1, 2] by lane",
-        |workers, field| {
-            workers.replicas = field.integers32(0..=MAX_WORKERS - 1)?;
-            Ok(())
-        },
-    ),
-    key(
-        "vanish_at",
-        &["faults"],
-        "at which of its tasks each worker that the run starts vanishes, to try out losses: [0, 12]; 0: never",
-        |workers, field| {
-            workers.vanish_at = field.integers32(0..=u32::MAX)?;
-            Ok(())
-        },
-    ),
+    key("count", "Number of worker processes that run tasks, one for each lane if there are lanes", value!(integer32(0, MAX_WORKERS) => count))
+        .also(&["workers", "nodes", "world_size"])
+        .flag("workers", "N", Group::Pipeline),
+    key("listen", "Address at which the run listens for workers that others start, as HOST:PORT", value!(some text("HOST:PORT, for instance \"0.0.0.0:7070\"") => listen))
+        .also(&["address", "master_addr", "bind"])
+        .absent("the run starts the workers on this machine"),
+    key("tokens", "Folder of the workers' tokens (worker-0.token, ...), which later runs use again", value!(some text("the path of a folder") => tokens))
+        .also(&["token_folder"])
+        .absent("a folder for this run only"),
+    key("silence_ms", "Time without a message after which a worker counts as failed, in milliseconds", value!(integer(100, 10_000_000) => silence_ms))
+        .also(&["timeout_ms", "heartbeat_ms"]),
+    key("answer_s", "Time without an answer to a task after which the run drops a connected worker, in seconds", value!(integer32(1, 86_400) => answer_s))
+        .also(&["answer", "deadline_s"]).absent("600"),
+    key("wait_s", "Time for which the run waits for workers, at the start and after all have failed, in seconds", value!(integer32(1, 86_400) => wait_s))
+        .also(&["wait", "patience"]),
+    key("keep_bytes", "Memory that a worker started by the run uses for cached weights and rows, in bytes", value!(integer(1 << 20, i64::MAX as u64) => keep_bytes))
+        .also(&["memory_bytes", "memory"]),
+    key("shadows", "Redundant computation: an idle worker also computes its successor's forward steps", value!(flag => shadows))
+        .also(&["redundancy", "redundant"]).absent("false"),
+    key("owner", "Owner of the weights, which updates them. worker: each worker owns those of its layers", value!(choice(Owner::ALL) => owner))
+        .also(&["owns", "weights_on", "placement"]).absent("host"),
+    key("log_every", "Number of updates between snapshots of the weights that workers own. After a failure the run rolls back to the last one", value!(integer32(1, 1_000_000) => log_every))
+        .also(&["log_interval", "replicate_every"]).absent("16"),
+    key("replicas", "Number of other workers that replicate the weights of a worker, one number for all lanes or one per lane. They may fail with it without a rollback", value!(integers(0, MAX_WORKERS - 1) => replicas))
+        .also(&["replicate", "replica"]).absent("0"),
+    key("vanish_at", "Number of the task at which each worker that the run starts exits, to test failures; 0: never", value!(integers(0, u32::MAX) => vanish_at))
+        .also(&["faults"]).absent("0"),
 ];

@@ -8,10 +8,11 @@ use super::{
     ModelLayer, Norm, On, Readout, Source, number, wiring,
 };
 use crate::error::{Error, Result};
-use crate::keys;
 use crate::objective::{Loss, TaskType};
 use eciton_types::signature::Attribute;
 
+/// Allowed values of a dropout probability.
+const PROBABILITY: &str = "a number with 0 <= dropout < 1";
 /// Default K of an `appnp` layer (Gasteiger et al. 2019, section 4).
 const APPNP_HOPS: u32 = 10;
 /// Default a of an `appnp` layer.
@@ -354,8 +355,8 @@ impl Resolving<'_> {
         }
         let (rest, weightless) = (deep::is_rest(&kind), propagates || deep::is_weightless(&kind));
         let dropout = layer.dropout.unwrap_or(if weightless { 0.0 } else { settings.dropout });
-        if !keys::is_probability(dropout as f32) {
-            return self.refuse("dropout", dropout.to_string(), keys::PROBABILITY);
+        if !is_probability(dropout as f32) {
+            return self.refuse("dropout", dropout.to_string(), PROBABILITY);
         }
         if matches!(kind, LayerKind::Embedding(_)) && dropout > 0.0 {
             let allowed = "0: its input are numbers of entries; the next layer may drop its result";
@@ -489,7 +490,7 @@ impl Resolving<'_> {
             "sgc" => LayerKind::Sgc { hops: self.hops(own.hops.unwrap_or(SGC_HOPS))? },
             "appnp" => {
                 let alpha = own.alpha.unwrap_or(APPNP_ALPHA);
-                if !keys::is_probability(alpha as f32) {
+                if !is_probability(alpha as f32) {
                     return self.refuse("alpha", alpha.to_string(), "a number with 0 <= alpha < 1");
                 }
                 LayerKind::Appnp { hops: self.hops(own.hops.unwrap_or(APPNP_HOPS))?, alpha }
@@ -554,12 +555,12 @@ impl Resolving<'_> {
             return self.refuse("heads", found, &format!("together at most {MAX_WIDTH} columns"));
         }
         let slope = own.negative_slope.unwrap_or(GAT_SLOPE);
-        if !keys::is_probability(slope as f32) {
+        if !is_probability(slope as f32) {
             return self.refuse("negative_slope", slope.to_string(), "a number with 0 <= slope < 1");
         }
         let dropout = own.attention_dropout.unwrap_or(dropout);
-        if !keys::is_probability(dropout as f32) {
-            return self.refuse("attention_dropout", dropout.to_string(), keys::PROBABILITY);
+        if !is_probability(dropout as f32) {
+            return self.refuse("attention_dropout", dropout.to_string(), PROBABILITY);
         }
         Ok(Attention { heads, features, average, slope, dropout })
     }
@@ -583,4 +584,9 @@ impl Resolving<'_> {
         }
         Ok(())
     }
+}
+
+/// Returns true for a number with 0 <= value < 1.
+fn is_probability(value: f32) -> bool {
+    (0.0..1.0).contains(&value)
 }

@@ -214,7 +214,7 @@ fn layers_that_do_not_fit_say_what_would() {
         ("kind = \"mpn\"", "\"gcn\", \"sage\", \"gin\", \"sgc\", \"appnp\", \"gat\", \"gatv2\", \"mlp\""),
         ("kind = \"gat\"\nheads = 3", "a divisor of the layer's width, 16"),
         ("kind = \"gat\"\nheads = 65", "1 to 64"),
-        ("kind = \"gat\"\nnegative_slope = 1.0", "0 <= slope < 1"),
+        ("kind = \"gat\"\nnegative_slope = 1.0", "0 <= negative_slope < 1"),
         (
             "[[layers]]\nkernel = \"gcn\"\nheads = 2\n",
             "belongs to gat, gatv2, self-attention and transformer",

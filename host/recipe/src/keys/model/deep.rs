@@ -1,6 +1,6 @@
 //! The keys that only layers of deep networks have.
 
-use super::super::{Key, key};
+use super::super::key::{Key, Kind, Write, key, names, value};
 use crate::document::{Field, Found};
 use crate::error::Result;
 use crate::model::{Image, LayerSettings, MAX_ENTRIES, MAX_ROW, MAX_WIDTH, PoolBy};
@@ -8,119 +8,103 @@ use crate::model::{Image, LayerSettings, MAX_ENTRIES, MAX_ROW, MAX_WIDTH, PoolBy
 /// Largest extent of an image, a kernel or a window, and longest stride, in pixels.
 const MAX_PIXELS: u32 = 65_536;
 
+type To = LayerSettings;
+
 pub(in super::super) const LAYER: &[Key<LayerSettings>] = &[
     key(
         "entries",
-        &["num_embeddings", "vocabulary", "vocab_size"],
-        "rows of the table, in embedding: 1 to 2^24; left out: the number of classes",
-        |layer, field| {
-            layer.deep.entries = Some(field.integer32(1..=MAX_ENTRIES)?);
-            Ok(())
-        },
-    ),
+        "Number of rows of the table, in embedding",
+        value!(some integer32(1, MAX_ENTRIES) => deep.entries),
+    )
+    .also(&["num_embeddings", "vocabulary", "vocab_size"])
+    .absent("the number of classes"),
     key(
         "positions",
-        &["positional", "position_embedding"],
-        "whether a trained row of its place in the sequence is added, in embedding: true or false",
-        |layer, field| {
-            layer.deep.positions = Some(field.flag()?);
-            Ok(())
-        },
-    ),
+        "Addition of a trained row for the position in the sequence, in embedding",
+        value!(some flag => deep.positions),
+    )
+    .also(&["positional", "position_embedding"])
+    .absent("false"),
     key(
         "causal",
-        &["is_causal", "masked"],
-        "whether a row sees none after it, in self-attention and transformer: true or false",
-        |layer, field| {
-            layer.deep.causal = Some(field.flag()?);
-            Ok(())
-        },
-    ),
+        "Causal mask: a row reads no later rows, in self-attention and transformer",
+        value!(some flag => deep.causal),
+    )
+    .also(&["is_causal", "masked"])
+    .absent("false"),
     key(
         "hidden",
-        &["dim_feedforward", "ffn", "mlp_width"],
-        "columns between the two last products, in transformer: 1 to 65536; left out: four times its width",
-        |layer, field| {
-            layer.deep.hidden = Some(field.integer32(1..=MAX_WIDTH)?);
-            Ok(())
-        },
-    ),
-    key(
-        "image",
-        &["shape", "input_shape", "size"],
-        "what it reads, in conv2d and pool2d: [height, width, channels]; left out: the image of the layer that it reads",
-        |layer, field| {
-            layer.deep.image = Some(image(field)?);
-            Ok(())
-        },
-    ),
+        "Number of columns between the last two products, in transformer",
+        value!(some integer32(1, MAX_WIDTH) => deep.hidden),
+    )
+    .also(&["dim_feedforward", "ffn", "mlp_width"])
+    .absent("four times the width of the layer"),
+    key("image", "Shape of the input, in conv2d and pool2d", IMAGE)
+        .also(&["shape", "input_shape", "size"])
+        .absent("the image of the layer that it reads"),
     key(
         "channels",
-        &["out_channels", "filters"],
-        "channels of its result, in conv2d: 1 to 65536; left out: the model's `hidden`",
-        |layer, field| {
-            layer.deep.channels = Some(field.integer32(1..=MAX_WIDTH)?);
-            Ok(())
-        },
-    ),
+        "Number of output channels, in conv2d",
+        value!(some integer32(1, MAX_WIDTH) => deep.channels),
+    )
+    .also(&["out_channels", "filters"])
+    .absent("the model's hidden"),
     key(
         "kernel_size",
-        &["ksize", "filter_size"],
-        "height and width of the kernel in pixels, in conv2d: 3 where nobody says",
-        |layer, field| {
-            layer.deep.kernel_size = Some(field.integer32(1..=MAX_PIXELS)?);
-            Ok(())
-        },
-    ),
+        "Height and width of the kernel in pixels, in conv2d",
+        value!(some integer32(1, MAX_PIXELS) => deep.kernel_size),
+    )
+    .also(&["ksize", "filter_size"])
+    .absent("3"),
     key(
         "stride",
-        &["strides"],
-        "pixels from one place to the next, in conv2d (1) and pool2d (the window)",
-        |layer, field| {
-            layer.deep.stride = Some(field.integer32(1..=MAX_PIXELS)?);
-            Ok(())
-        },
-    ),
-    key("padding", &["pad"], "zeros on each side of the image, in conv2d: 0 and more", |layer, field| {
-        layer.deep.padding = Some(field.integer32(0..=MAX_PIXELS)?);
-        Ok(())
-    }),
+        "Number of pixels between two positions of the kernel or window, in conv2d and pool2d",
+        value!(some integer32(1, MAX_PIXELS) => deep.stride),
+    )
+    .also(&["strides"])
+    .absent("1 in conv2d, the window in pool2d"),
+    key(
+        "padding",
+        "Number of pixels of zeros on each side of the image, in conv2d",
+        value!(some integer32(0, MAX_PIXELS) => deep.padding),
+    )
+    .also(&["pad"])
+    .absent("0"),
     key(
         "dilation",
-        &["dilations"],
-        "pixels from one value of the kernel to the next, in conv2d: 1 and more",
-        |layer, field| {
-            layer.deep.dilation = Some(field.integer32(1..=MAX_PIXELS)?);
-            Ok(())
-        },
-    ),
+        "Number of pixels between two values of the kernel, in conv2d",
+        value!(some integer32(1, MAX_PIXELS) => deep.dilation),
+    )
+    .also(&["dilations"])
+    .absent("1"),
     key(
         "window",
-        &["pool_size"],
-        "height and width of a window in pixels, in pool2d: 2 where nobody says",
-        |layer, field| {
-            layer.deep.window = Some(field.integer32(1..=MAX_PIXELS)?);
-            Ok(())
-        },
-    ),
-    key("pool", &["by", "pooling"], "what it makes of a window, in pool2d: max, mean", |layer, field| {
-        layer.deep.pool = Some(field.choice(&PoolBy::ALL)?);
-        Ok(())
-    }),
-    key("start", &["offset"], "the first column, from 0, in slice", |layer, field| {
-        layer.deep.start = Some(field.integer32(0..=i32::MAX as u32)?);
-        Ok(())
-    }),
-    key("count", &["columns", "length"], "how many columns, in slice: 1 and more", |layer, field| {
-        layer.deep.count = Some(field.integer32(1..=MAX_ROW)?);
-        Ok(())
-    }),
+        "Height and width of a window in pixels, in pool2d",
+        value!(some integer32(1, MAX_PIXELS) => deep.window),
+    )
+    .also(&["pool_size"])
+    .absent("2"),
+    key("pool", "Aggregation of a window, in pool2d", value!(some choice(PoolBy::ALL) => deep.pool))
+        .also(&["by", "pooling"])
+        .absent("max"),
+    key("start", "First column, from 0, in slice", value!(some integer32(0, i32::MAX) => deep.start))
+        .also(&["offset"])
+        .absent("0"),
+    key("count", "Number of columns, in slice", value!(some integer32(1, MAX_ROW) => deep.count))
+        .also(&["columns", "length"]),
 ];
 
-/// Three extents.
-fn image(field: &Field) -> Result<Image> {
-    let refuse =
-        || field.refuse("[height, width, channels], each from 1 to 65536 and together at most 2^24 values");
+const IMAGE: (Kind, Write<LayerSettings>) = (
+    Kind::Other("[height, width, channels], each from 1 to 65536 and together at most 2^24 values"),
+    |layer, field, kind| {
+        layer.deep.image = Some(image(field, kind)?);
+        Ok(())
+    },
+);
+
+/// Returns the three extents of an image.
+fn image(field: &Field, kind: &Kind) -> Result<Image> {
+    let refuse = || field.refuse(kind.text(&field.name));
     let extent = |item: &Found| match item {
         Found::Integer(value) => u32::try_from(*value).ok().filter(|v| (1..=MAX_PIXELS).contains(v)),
         _ => None,

@@ -4,7 +4,7 @@ use crate::document::{Field, Fields, Found};
 use crate::error::{Error, Result};
 use crate::model::{First, FirstKind, Init};
 
-const FORM: &str = "a table, as { kind = \"normal\", std = 0.02 }; kinds: normal (std), uniform (bound), orthogonal \
+pub(super) const FORM: &str = "a table, as { kind = \"normal\", std = 0.02 }; kinds: normal (std), uniform (bound), orthogonal \
                     (gain), zeros, constant (value); with `scaled_by_depth = true` where it is, and by name in \
                     `parameters`, as { parameters = { \"qkv.bias\" = { kind = \"zeros\" } } }";
 /// Most parameters that are named.
@@ -51,7 +51,7 @@ fn first(table: &Field, fields: &[&Field]) -> Result<First> {
             "scaled_by_depth" => by_depth = field.flag()?,
             name if key.is_some_and(|(known, _)| known == name) => {
                 let allowed =
-                    if kind == FirstKind::Constant { super::FINITE } else { "a number of 0 or more" };
+                    if kind == FirstKind::Constant { "a finite number" } else { "a number of 0 or more" };
                 let fits: fn(f32) -> bool = match kind {
                     FirstKind::Constant => f32::is_finite,
                     _ => |value| value >= 0.0 && value.is_finite(),

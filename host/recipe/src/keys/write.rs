@@ -1,0 +1,96 @@
+//! Writing of fields by the declarations of keys, and the error for an unknown key.
+
+use super::key::Key;
+use crate::document::Field;
+use crate::error::{Error, Result};
+
+/// Known key that the user could have meant.
+pub(super) struct Offer {
+    pub(super) section: &'static str,
+    pub(super) name: &'static str,
+    pub(super) synonyms: &'static [&'static str],
+}
+
+impl Offer {
+    /// Returns an offer of a key of a section. The section is empty outside of a recipe's sections.
+    pub(super) fn new<T>(section: &'static str, key: &Key<T>) -> Self {
+        Self { section, name: key.name, synonyms: key.synonyms }
+    }
+}
+
+/// Writes fields in the order of the keys, not in the order of the text. `others` returns the keys
+/// of all sections, which an error message may suggest.
+pub(super) fn write<T>(
+    target: &mut T,
+    section: &'static str,
+    keys: &[Key<T>],
+    fields: &[Field],
+    others: fn() -> Vec<Offer>,
+) -> Result<()> {
+    let keys: Vec<&Key<T>> = keys.iter().collect();
+    write_each(target, section, &keys, fields, others)
+}
+
+/// Writes fields by the keys of two lists, outside of every section.
+pub(super) fn write_with<T>(
+    target: &mut T,
+    keys: &[Key<T>],
+    more: &[Key<T>],
+    fields: &[Field],
+) -> Result<()> {
+    let keys: Vec<&Key<T>> = keys.iter().chain(more).collect();
+    write_each(target, "", &keys, fields, Vec::new)
+}
+
+fn write_each<T>(
+    target: &mut T,
+    section: &'static str,
+    keys: &[&Key<T>],
+    fields: &[Field],
+    others: fn() -> Vec<Offer>,
+) -> Result<()> {
+    for field in fields {
+        if !keys.iter().any(|key| key.name == field.name) {
+            let own: Vec<Offer> = keys.iter().map(|key| Offer::new(section, key)).collect();
+            return Err(unknown(field, &own, &others()));
+        }
+    }
+    for key in keys {
+        for field in fields.iter().filter(|field| field.name == key.name) {
+            (key.write)(target, field, &key.kind)?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the error for a key that is not in `own`, the keys of its section. The user may also
+/// have meant one of `others`, the keys of other sections.
+pub(super) fn unknown(field: &Field, own: &[Offer], others: &[Offer]) -> Error {
+    let mut best: (f64, Option<String>) = (0.55, None);
+    let mut offer = |key: &Offer, share: f64| {
+        let home = key.section;
+        let path = if home.is_empty() { key.name.to_owned() } else { format!("{home}.{}", key.name) };
+        let written = field.path.rsplit('.').next().unwrap_or(&field.name);
+        let synonym = key.synonyms.contains(&field.name.as_str()) || key.synonyms.contains(&written);
+        let name = resemblance(written, key.name);
+        let score = share * name.max(resemblance(&field.path, &path)).max(if synonym { 0.98 } else { 0.0 });
+        if score > best.0 {
+            best = (score, Some(path));
+        }
+    };
+    own.iter().for_each(|key| offer(key, 1.0));
+    others.iter().for_each(|key| offer(key, 0.95));
+    Error::UnknownKey {
+        key: field.path.chars().take(80).collect(),
+        nearest: best.1,
+        known: own.iter().map(|key| key.name.to_owned()).collect(),
+        place: field.position.place(),
+    }
+}
+
+/// Returns the similarity of two keys, in [0, 1]. Long keys are cut, because the measure takes
+/// quadratic time.
+fn resemblance(left: &str, right: &str) -> f64 {
+    let cut: String = left.chars().take(64).flat_map(char::to_lowercase).collect();
+    strsim::normalized_damerau_levenshtein(&cut.replace('-', "_"), right)
+}
