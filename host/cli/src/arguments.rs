@@ -69,6 +69,8 @@ pub(crate) enum Command {
     Data(crate::data::Command),
     /// The settings of each model for the usual data sets: list them, print one
     Recipes(crate::recipes::Arguments),
+    /// Keys of recipes: their meaning, values and defaults, and a JSON Schema for editors
+    Keys(crate::keys::Arguments),
     /// Kernels: what there is, build one, check one, look at one
     #[command(subcommand)]
     Kernel(crate::kernel::Command),

@@ -176,7 +176,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
             Err(Failure::Usage(format!("no job is named; write {known} after `eciton cost`")))
         }
         (Some(Job::Train(train)), _) => {
-            let config = eciton_train::defaults::settle(&recipe::configure(&train.job)?)?;
+            let config = eciton_train::defaults::settle(&recipe::configure(&train.job.request()?)?)?;
             let mut place = Config::default();
             (place.executor, place.emulator) = (config.executor.clone(), config.emulator.clone());
             let configs = std::slice::from_ref(&config);

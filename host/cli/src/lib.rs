@@ -25,6 +25,8 @@ mod generate;
 mod interrupt;
 mod job;
 mod kernel;
+mod key_flags;
+mod keys;
 mod logging;
 mod output;
 mod plan;
@@ -57,7 +59,7 @@ use arguments::{Arguments, Command};
 use failure::Failure;
 use output::Output;
 
-pub use recipe::usual_model;
+pub use recipe::{Request, Setting, usual_model};
 
 /// Runs a command line and returns the exit code. The first of `words` is the program's name. It
 /// must be called once per process, from its first thread, because it takes over signals and both
@@ -99,6 +101,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Eval(arguments) => evaluate::run(arguments, &mut output),
         Command::Generate(arguments) => generate::run(arguments, &mut output),
         Command::Data(command) => data::run(command, &mut output),
+        Command::Keys(arguments) => keys::run(arguments, &mut output),
         Command::Recipes(arguments) => recipes::run(arguments, &mut output),
         Command::Kernel(command) => kernel::run(command, &mut output),
         Command::Deploy(arguments) => deploy::run(arguments, &mut output),
@@ -121,16 +124,10 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
     }
 }
 
-/// Returns the configuration that `eciton train` makes of `words`, the arguments after `train`. It
-/// reads only recipes and model files.
+/// Returns the configuration that a request asks for. It reads only recipes and model files.
 ///
 /// # Errors
 /// The text that `eciton train` prints after `error: `.
-pub fn configure(words: impl IntoIterator<Item = String>) -> Result<Config, String> {
-    let typed = ["eciton".to_owned(), "train".to_owned()].into_iter().chain(words);
-    let arguments = Arguments::try_parse_from(typed).map_err(|error| error.to_string())?;
-    let Command::Train(arguments) = arguments.command else {
-        return Err("no training was asked for".to_owned());
-    };
-    recipe::configure(&arguments).map_err(Failure::into_text)
+pub fn configure(request: &Request) -> Result<Config, String> {
+    recipe::configure(request).map_err(Failure::into_text)
 }

@@ -72,7 +72,7 @@ fn report(
     host_memory: Option<u64>,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let mut config = recipe::configure(arguments)?;
+    let mut config = recipe::configure(&arguments.request()?)?;
     config.run.memory_bytes = host_memory.or(config.run.memory_bytes);
     let (embeddings, scores) = (arguments.embeddings, arguments.scores);
     let plan = eciton_train::plan(&config, &Options { embeddings, scores, ..Options::default() })?;

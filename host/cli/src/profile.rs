@@ -39,7 +39,7 @@ struct Line<'a> {
 
 /// Measures each stage, and prints the figures.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
-    let config = eciton_train::defaults::settle(&recipe::configure(&arguments.train)?)?;
+    let config = eciton_train::defaults::settle(&recipe::configure(&arguments.train.request()?)?)?;
     let options = Options::default();
     crate::interrupt::watch(options.stop.clone(), indicatif::ProgressBar::hidden(), None)?;
     let profile = eciton_train::profile(&config, &options, &arguments.parts, &arguments.file, &mut Silent)?;

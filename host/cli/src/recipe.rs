@@ -8,24 +8,114 @@ use std::path::{Path, PathBuf};
 use eciton_recipe::{Config, Error, Layers, ModelKind, ModelSettings};
 
 use crate::failure::Failure;
-use crate::train::Arguments;
 use crate::{recipes, text};
 
 /// Number of bytes of a recipe or model file that are read: one more than the plan accepts.
 const MAX_BYTES: u64 = (1 << 20) + 1;
 
-/// Returns the configuration that a command line asks for.
-pub(crate) fn configure(arguments: &Arguments) -> Result<Config, Failure> {
-    let mut config = match (arguments.what.as_deref(), &arguments.recipe) {
-        (Some(path), None) if is_recipe(path) => read(Path::new(path))?,
+/// A training as it is asked for, by a command line or from Python.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// Name or path of a data set, or the path of a recipe. If `None`, it is the default data set.
+    pub data: Option<String>,
+    /// Name of the data set, if a folder holds several.
+    pub name: Option<String>,
+    /// Model whose usual settings are used.
+    pub recipe: Option<String>,
+    /// Model, or the path of a model file.
+    pub model: Option<String>,
+    /// Components that replace built-in kernels: names of kernels, and paths.
+    pub kernels: Vec<(String, String)>,
+    /// True if tasks run on workers unless a setting names another executor.
+    pub runs_on_workers: bool,
+    /// Settings in the order in which they apply.
+    pub settings: Vec<Setting>,
+    /// True if the run writes embeddings.
+    pub embeddings: bool,
+}
+
+impl Request {
+    /// Returns a request with settings in the form of `--set`.
+    pub(crate) fn with(
+        data: Option<String>,
+        recipe: Option<String>,
+        set: impl IntoIterator<Item = String>,
+    ) -> Result<Self, Failure> {
+        let settings = set.into_iter().map(|argument| Setting::parse(&argument)).collect::<Result<_, _>>()?;
+        Ok(Self { data, recipe, settings, ..Self::default() })
+    }
+}
+
+/// A key and its value, as TOML or as text without quotes.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Key with its section.
+    pub key: String,
+    /// Value.
+    pub value: String,
+    /// Text that error messages show, for instance `--lr 0.1`.
+    pub shown: String,
+}
+
+impl Setting {
+    /// Parses `section.key=value`, the argument of `--set`.
+    pub(crate) fn parse(argument: &str) -> Result<Self, Failure> {
+        // The key's own parser refuses an argument without `=`.
+        let (key, value) = argument.split_once('=').ok_or_else(|| {
+            Failure::usage(&Error::Override { argument: argument.chars().take(160).collect() })
+        })?;
+        let (key, value) = (key.trim().to_owned(), value.trim().to_owned());
+        Ok(Self { key, value, shown: format!("--set {argument}") })
+    }
+
+    fn assignment(&self) -> String {
+        format!("{}={}", self.key, self.value)
+    }
+}
+
+/// Returns the configuration that a request asks for.
+pub(crate) fn configure(request: &Request) -> Result<Config, Failure> {
+    let mut config = start(request)?;
+    if let Some(name) = &request.name {
+        config.data.name = Some(name.clone());
+    }
+    usual_model(&mut config);
+    if let Some(model) = &request.model {
+        choose_model(&mut config, model)?;
+    }
+    read_model(&mut config)?;
+    if request.runs_on_workers {
+        config.choices.ask("workers.count");
+        config.run_on_workers();
+    }
+    config.kernels.extend(request.kernels.iter().cloned());
+    for setting in &request.settings {
+        set(&mut config, &setting.assignment(), &setting.shown)?;
+        read_model(&mut config)?;
+    }
+    check_kernels(&config)?;
+    if request.embeddings && config.predicts_links() {
+        let reason = "link prediction keeps its embeddings in predictions.npz in any case; leave it out";
+        return Err(Failure::Usage(format!("--embeddings: {reason}")));
+    }
+    check_read(&config, &request.settings)?;
+    config.check().map_err(|error| Failure::usage(&error))?;
+    make_absolute(&mut config);
+    Ok(config)
+}
+
+/// Returns the configuration of the request's recipe, or the default one.
+fn start(request: &Request) -> Result<Config, Failure> {
+    match (request.data.as_deref(), &request.recipe) {
+        (Some(path), None) if is_recipe(path) => read(Path::new(path)),
         (Some(path), Some(model)) if is_recipe(path) => {
             let reason = format!("{path} is a recipe already; name a data set in its place");
-            return Err(Failure::Usage(format!("--recipe {model}: {reason}")));
+            Err(Failure::Usage(format!("--recipe {model}: {reason}")))
         }
         (source, model) => {
             let source = source.map_or_else(|| Config::default().data.source, str::to_owned);
             let mut config = match model {
-                Some(model) => recipes::config(arguments.name.as_deref().unwrap_or(&source), model)?,
+                Some(model) => recipes::config(request.name.as_deref().unwrap_or(&source), model)?,
                 None => {
                     let mut config = Config::default();
                     config.choices.open = true;
@@ -33,53 +123,9 @@ pub(crate) fn configure(arguments: &Arguments) -> Result<Config, Failure> {
                 }
             };
             config.data.source = source;
-            config
+            Ok(config)
         }
-    };
-    if let Some(name) = &arguments.name {
-        config.data.name = Some(name.clone());
     }
-    usual_model(&mut config);
-    if let Some(model) = &arguments.model {
-        choose_model(&mut config, model)?;
-    }
-    read_model(&mut config)?;
-    if arguments.workers.is_some() {
-        config.choices.ask("workers.count");
-        config.run_on_workers();
-    }
-    for (flag, key, value) in flags(arguments) {
-        let Some(value) = value else { continue };
-        set(&mut config, &format!("{key}={value}"), &format!("{flag} {value}"))?;
-    }
-    if let Some(name) = &arguments.schedule {
-        config.choose_schedule(name).map_err(|known| {
-            Failure::Usage(format!("--schedule {name}: no schedule is called that; known: {known}"))
-        })?;
-    }
-    for argument in &arguments.kernel {
-        let Some((name, path)) =
-            argument.split_once('=').filter(|(name, path)| !(name.is_empty() || path.is_empty()))
-        else {
-            return Err(Failure::Usage(format!(
-                "--kernel {argument}: write NAME=PATH, for instance linear=./linear.wasm"
-            )));
-        };
-        config.kernels.insert(name.to_owned(), path.to_owned());
-    }
-    for argument in &arguments.set {
-        set(&mut config, argument, &format!("--set {argument}"))?;
-        read_model(&mut config)?;
-    }
-    check_kernels(&config)?;
-    if arguments.embeddings && config.predicts_links() {
-        let reason = "link prediction keeps its embeddings in predictions.npz in any case; leave it out";
-        return Err(Failure::Usage(format!("--embeddings: {reason}")));
-    }
-    check_read(&config, arguments)?;
-    config.check().map_err(|error| Failure::usage(&error))?;
-    make_absolute(&mut config);
-    Ok(config)
 }
 
 /// Selects the model `mlp` for a built-in table, unless a model was asked for. Without a graph no
@@ -151,56 +197,6 @@ fn is_recipe(path: &str) -> bool {
     Path::new(path).extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"))
 }
 
-/// Returns the flags that stand for a key, with the typed text.
-fn flags(arguments: &Arguments) -> [(&'static str, &'static str, Option<&String>); 44] {
-    [
-        ("--layers", "model.layers", arguments.layers.as_ref()),
-        ("--hidden", "model.hidden", arguments.hidden.as_ref()),
-        ("--dropout", "model.dropout", arguments.dropout.as_ref()),
-        ("--class-weights", "model.class_weights", arguments.class_weights.as_ref()),
-        ("--focal", "model.focal", arguments.focal.as_ref()),
-        ("--lr", "optimiser.lr", arguments.lr.as_ref()),
-        ("--epochs", "run.epochs", arguments.epochs.as_ref()),
-        ("--seed", "run.seed", arguments.seed.as_ref()),
-        ("--eval-every", "run.eval_every", arguments.eval_every.as_ref()),
-        ("--task", "data.task", arguments.task.as_ref()),
-        ("--label", "data.label", arguments.label.as_ref()),
-        ("--split", "data.split", arguments.split.as_ref()),
-        ("--split-seed", "data.split_seed", arguments.split_seed.as_ref()),
-        ("--sequence", "data.sequence", arguments.sequence.as_ref()),
-        ("--metric", "run.metric", arguments.metric.as_ref()),
-        ("--patience", "run.patience", arguments.patience.as_ref()),
-        ("--batch", "batch.rows", arguments.batch.as_ref()),
-        ("--micro", "batch.micro", arguments.micro.as_ref()),
-        ("--sampler", "batch.sampler", arguments.sampler.as_ref()),
-        ("--fan-out", "batch.fan_out", arguments.fan_out.as_ref()),
-        ("--lanes", "lanes.count", arguments.lanes.as_ref()),
-        ("--width", "lanes.width", arguments.width.as_ref()),
-        ("--chunks", "lanes.chunks", arguments.chunks.as_ref()),
-        ("--measured", "lanes.profile", arguments.measured.as_ref()),
-        ("--until", "run.until", arguments.until.as_ref()),
-        ("--init", "run.init", arguments.init.as_ref()),
-        ("--init-fresh", "run.init_fresh", arguments.init_fresh.as_ref()),
-        ("--freeze", "optimiser.freeze", arguments.freeze.as_ref()),
-        ("--intervals", "run.intervals", arguments.intervals.as_ref()),
-        ("--mode", "pipeline.mode", arguments.mode.as_ref()),
-        ("--staleness", "pipeline.staleness", arguments.staleness.as_ref()),
-        ("--order", "run.order", arguments.order.as_ref()),
-        ("--row-storage", "run.row_storage", arguments.row_storage.as_ref()),
-        ("--threads", "run.threads", arguments.threads.as_ref()),
-        ("--executor", "executor.kind", arguments.executor.as_ref()),
-        ("--transport", "executor.transport", arguments.transport.as_ref()),
-        ("--rows", "executor.rows", arguments.rows.as_ref()),
-        ("--functions", "executor.functions", arguments.functions.as_ref()),
-        ("--memory", "executor.memory_mb", arguments.memory.as_ref()),
-        ("--host", "executor.host", arguments.host.as_ref()),
-        ("--deployment", "executor.deployment", arguments.deployment.as_ref()),
-        ("--worker", "emulator.worker", arguments.worker.as_ref()),
-        ("--workers", "workers.count", arguments.workers.as_ref()),
-        ("--audit", "executor.audit", arguments.audit.as_ref()),
-    ]
-}
-
 /// Sets one key. An error names the typed text.
 fn set(config: &mut Config, argument: &str, typed: &str) -> Result<(), Failure> {
     config.set(argument).map_err(|mut error| {
@@ -233,19 +229,11 @@ fn choose_model(config: &mut Config, model: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses flags and `--set` values that this configuration does not read, whatever their value.
-/// They may be those of another executor.
-fn check_read(config: &Config, arguments: &Arguments) -> Result<(), Failure> {
-    let flags = flags(arguments).into_iter().filter_map(|(flag, key, value)| {
-        let value = value?;
-        Some((format!("{flag} {value}"), key, value.as_str()))
-    });
-    let set = arguments.set.iter().filter_map(|argument| {
-        let (key, value) = argument.split_once('=')?;
-        Some((format!("--set {argument}"), key.trim(), value.trim()))
-    });
-    for (typed, key, value) in flags.chain(set).filter(|(_, key, _)| !key.starts_with("run.")) {
-        config.check_read(key, value).map_err(|error| Failure::Usage(format!("{typed}: {error}")))?;
+/// Refuses settings that this configuration does not read, whatever their value. They may be those
+/// of another executor.
+fn check_read(config: &Config, settings: &[Setting]) -> Result<(), Failure> {
+    for Setting { key, value, shown } in settings.iter().filter(|setting| !setting.key.starts_with("run.")) {
+        config.check_read(key, value).map_err(|error| Failure::Usage(format!("{shown}: {error}")))?;
     }
     Ok(())
 }
@@ -305,7 +293,7 @@ mod tests {
     fn configured(line: &[&str]) -> Result<Config, Failure> {
         let typed = ["eciton", "train"].iter().chain(line);
         match crate::arguments::Arguments::try_parse_from(typed).unwrap().command {
-            crate::arguments::Command::Train(arguments) => configure(&arguments),
+            crate::arguments::Command::Train(arguments) => configure(&arguments.request()?),
             other => panic!("{other:?}"),
         }
     }

@@ -38,6 +38,12 @@ const ALL: &[Recipe] = recipes! {
     "any": "branches" "char-lm" "cnn-graph" "ipa" "ipa-gru" "ipa-lines" "lines" "two-tower";
 };
 
+/// Returns the texts of all recipes.
+#[cfg(test)]
+pub(crate) fn texts() -> impl Iterator<Item = &'static str> {
+    ALL.iter().map(|recipe| recipe.text)
+}
+
 /// Data set name of recipes for models that belong to no named data set.
 const ANY: &str = "any";
 

@@ -17,9 +17,10 @@ use eciton_train::{Bill, Stop, TimeOrigin, web};
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::output::{Output, tell};
+use crate::recipe::{self, Request};
 use crate::text::{counted, measured, seconds, unit};
-use crate::{interrupt, recipe, train};
 
 /// Maximum number of choices that are printed. The files contain all.
 const MAX_SHOWN: usize = 20;
@@ -414,9 +415,8 @@ fn base(sweep: &Sweep, arguments: &Arguments) -> Result<(Config, Config), Failur
     };
     let data = data.iter().map(|data| format!("data.source={data}"));
     let of_functions = |set: &&String| set.starts_with("executor.") || set.starts_with("emulator.");
-    let set = data.chain(arguments.set.iter().filter(|set| !of_functions(set)).cloned()).collect();
-    let mut config =
-        recipe::configure(&train::Arguments { what, recipe, set, ..train::Arguments::default() })?;
+    let set = data.chain(arguments.set.iter().filter(|set| !of_functions(set)).cloned());
+    let mut config = recipe::configure(&Request::with(what, recipe, set)?)?;
     let mut place = Config::default();
     (place.executor, place.emulator) = (config.executor.clone(), config.emulator.clone());
     config.run_here();

@@ -2,14 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use eciton_recipe::Config;
+use eciton_recipe::{Config, PipelineSchedule};
 use eciton_train::sweep::{Functions, Lot, Outcome};
 use eciton_train::{Error, Observer, Options, Recording, Summary, checkpoint};
 use indicatif::ProgressBar;
 
 use crate::failure::Failure;
+use crate::key_flags::KeyFlags;
 use crate::output::Output;
 use crate::progress::{self, Bar, JsonLines, Lines};
+use crate::recipe::{Request, Setting};
 use crate::run_name::RunName;
 use crate::sweep::{FUNCTIONS, RECORD, told_spent};
 use crate::{interrupt, recipe, summary, text};
@@ -28,175 +30,28 @@ pub(crate) struct Arguments {
     /// The settings that are usual for a model on this data set: gcn, gat, ... (`eciton recipes` lists them)
     #[arg(long, value_name = "MODEL", conflicts_with = "model")]
     pub(crate) recipe: Option<String>,
-
-    /// Column of a table that holds the labels [default: label, target, class or y, else the last column]
-    #[arg(long, value_name = "COLUMN")]
-    pub(crate) label: Option<String>,
-    /// link-prediction, or what labels are where they do not look like it: classification, multi-label, regression
-    #[arg(long, value_name = "TYPE")]
-    pub(crate) task: Option<String>,
-
-    /// Split of the labelled rows (or graphs) into training, validation and test: random:0.6/0.2/0.2,
-    /// stratified:0.6/0.2/0.2 (of each class), per-class:20/500/1000 (20 of each class train; .../rest: all others
-    /// test), folds:5/0 (fold 0 of 5 tests, the next validates), stratified-folds:5/0 [default: the data set's own]
-    #[arg(long, value_name = "RULE")]
-    pub(crate) split: Option<String>,
-    /// Random seed of --split, for all seeds [default: 0]
-    #[arg(long, value_name = "SEED", allow_negative_numbers = true)]
-    pub(crate) split_seed: Option<String>,
-    /// Rows of a sequence, which stay together; a file of no known layout is then a text, and its tokens are
-    /// learnt [default: each row stands for itself]
-    #[arg(long, value_name = "ROWS", allow_negative_numbers = true)]
-    pub(crate) sequence: Option<String>,
+    /// Flags that set keys of the recipe.
+    #[command(flatten)]
+    pub(crate) keys: KeyFlags,
 
     /// The model: gcn, sage, gin, sgc, appnp, gat, gatv2, mlp, or a model file (.toml) [default: gcn]
     #[arg(long, help_heading = "Model")]
     pub(crate) model: Option<String>,
-    /// Layers [default: 2]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Model")]
-    pub(crate) layers: Option<String>,
-    /// Width of every layer but the last [default: 16]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Model")]
-    pub(crate) hidden: Option<String>,
-    /// Dropout on every layer's input [default: 0.5]
-    #[arg(long, value_name = "P", allow_negative_numbers = true, help_heading = "Model")]
-    pub(crate) dropout: Option<String>,
-    /// Loss weight of each class: balanced (rarer classes weigh more), or "[1, 2.5, ...]", a number per class
-    /// [default: all equal]
-    #[arg(long, value_name = "balanced|LIST", help_heading = "Training")]
-    pub(crate) class_weights: Option<String>,
-    /// The exponent of the focal loss, by which what is right already counts less [default: 0, the cross-entropy]
-    #[arg(long, value_name = "GAMMA", allow_negative_numbers = true, help_heading = "Training")]
-    pub(crate) focal: Option<String>,
     /// A component in place of a built-in kernel; as --set kernels.NAME=PATH
     #[arg(long, value_name = "NAME=PATH", help_heading = "Model")]
     pub(crate) kernel: Vec<String>,
 
-    /// Epochs [default: 200]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Training")]
-    pub(crate) epochs: Option<String>,
-    /// Learning rate [default: 0.01]
-    #[arg(long, value_name = "RATE", allow_negative_numbers = true, help_heading = "Training")]
-    pub(crate) lr: Option<String>,
-    /// Random seed [default: 0]
-    #[arg(long, value_name = "SEED", allow_negative_numbers = true, help_heading = "Training")]
-    pub(crate) seed: Option<String>,
     /// Train so often, with SEED, SEED + 1, ...
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = "Training")]
     pub(crate) seeds: u32,
-    /// Evaluate after every N epochs and after the last; 0: only after the last [default: 1]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Training")]
-    pub(crate) eval_every: Option<String>,
-    /// Measure of a model: accuracy, balanced-accuracy, f1-macro, f1-micro, roc-auc, average-precision, cross-entropy,
-    /// mean-absolute-error, root-mean-squared-error [default: accuracy; with several labels roc-auc, with numbers
-    /// mean-absolute-error]; of links roc-auc [default], average-precision, hits@10, hits@20, hits@50, hits@100, mean-reciprocal-rank
-    #[arg(long, value_name = "NAME", help_heading = "Training")]
-    pub(crate) metric: Option<String>,
-    /// Stop after N epochs without a better validation metric [default: never]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Training")]
-    pub(crate) patience: Option<String>,
-    /// Stop at the first evaluated epoch that reaches PART[_METRIC]=VALUE: PART is train, val or test, METRIC the
-    /// run's: test_acc=0.94, val=0.8, val_mae=0.3 (errors go down) [default: never]
-    #[arg(long, value_name = "METRIC=VALUE", help_heading = "Training")]
-    pub(crate) until: Option<String>,
 
-    /// Begin from the weights of a model file (.safetensors) or a run folder; names and extents must fit
-    #[arg(long, value_name = "FILE", help_heading = "Training")]
-    pub(crate) init: Option<String>,
-    /// Layers that begin from drawn weights all the same, with --init: 1, or 1,2
-    #[arg(long, value_name = "LAYERS", help_heading = "Training")]
-    pub(crate) init_fresh: Option<String>,
-    /// Layers, from 0, whose parameters stay as they are: 0, or 0,1
-    #[arg(long, value_name = "LAYERS", help_heading = "Training")]
-    pub(crate) freeze: Option<String>,
-
-    /// Rows of an update: training rows, or vertices of a sampler that draws them [default: all]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Batches")]
-    pub(crate) batch: Option<String>,
-    /// Parts of an update, worked on side by side; with --sampler parts all there are [default: 1]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Batches")]
-    pub(crate) micro: Option<String>,
-    /// Sampler of a micro-batch's rows: none, vertex, edge, walk, frontier, neighbours, shadow, parts [default: none]
-    #[arg(long, value_name = "NAME", help_heading = "Batches")]
-    pub(crate) sampler: Option<String>,
-    /// Most neighbours of a row, hop by hop from the loss on [default: 10]
-    #[arg(long, value_name = "N,N,...", allow_negative_numbers = true, help_heading = "Batches")]
-    pub(crate) fan_out: Option<String>,
-
-    /// Lanes of a pipeline, each a thread that does some of the layers, of models without a graph;
-    /// with --schedule gpipe, 1f1b or interleaved no result changes [default: none]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Pipeline")]
-    pub(crate) lanes: Option<String>,
-    /// Workers that dial this run, one a lane where there are lanes; started here, unless workers.listen is set
-    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Pipeline")]
-    pub(crate) workers: Option<String>,
-    /// Share of the tasks of workers or functions that this machine computes as well, to find wrong
-    /// answers [default: 0]
-    #[arg(long, value_name = "SHARE", allow_negative_numbers = true, help_heading = "Execution")]
-    pub(crate) audit: Option<String>,
-    /// Replicas of the pipeline, which share the parts of a batch: a divisor of --lanes [default: 1]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Pipeline")]
-    pub(crate) width: Option<String>,
-    /// Runs of stages of a lane, with --schedule interleaved [default: 2]
-    #[arg(long, value_name = "V", allow_negative_numbers = true, help_heading = "Pipeline")]
-    pub(crate) chunks: Option<String>,
-    /// A task profile of this model (eciton profile), by which layers are cut over lanes [default: by operations]
-    #[arg(long, value_name = "FILE", help_heading = "Pipeline")]
-    pub(crate) measured: Option<String>,
     /// Pipeline schedule: gpipe, 1f1b, 2bw, naive, interleaved [default: 1f1b]
     #[arg(long, value_name = "NAME", help_heading = "Pipeline")]
     pub(crate) schedule: Option<String>,
 
-    /// Compute threads; changes no result [default: all]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Execution")]
-    pub(crate) threads: Option<String>,
-    /// Vertex intervals; changes no result [default: by the graph's size]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Execution")]
-    pub(crate) intervals: Option<String>,
-    /// Synchronisation of intervals: sync, pipe, async, which reads neighbours' rows of earlier epochs [default: pipe]
-    #[arg(long, help_heading = "Training")]
-    pub(crate) mode: Option<String>,
-    /// Maximum number of epochs that an interval may be ahead of the slowest, with --mode async; auto: trials of a few epochs
-    /// choose between synchronous epochs and staleness 0 and 1, and the last tenth is synchronous [default: 0]
-    #[arg(long, value_name = "S|auto", allow_negative_numbers = true, help_heading = "Training")]
-    pub(crate) staleness: Option<String>,
-    /// Order of vertices in memory: natural, degree, rcm, rabbit; results keep the data's order [default: natural]
-    #[arg(long, help_heading = "Execution")]
-    pub(crate) order: Option<String>,
-    /// Storage format of activations and gradients between stages: f32, or bf16, which changes results [default: f32]
-    #[arg(long, value_name = "FORMAT", help_heading = "Execution")]
-    pub(crate) row_storage: Option<String>,
-    /// Executor of tasks: local, emulated (real workers behind a stand-in for AWS), lambda [default: local]
-    #[arg(long, value_name = "WHERE", help_heading = "Execution")]
-    pub(crate) executor: Option<String>,
     /// A new kernel instance for every task; slower, changes no result
     #[arg(long, help_heading = "Execution")]
     pub(crate) fresh_instances: bool,
-
-    /// Transport of tasks to functions: auto, payload, s3 [default: auto]
-    #[arg(long, value_name = "HOW", help_heading = "Functions")]
-    pub(crate) transport: Option<String>,
-    /// Form of rows on their way: f32; bf16, which changes results; bits, for layers of signs
-    /// [default: f32]
-    #[arg(long, value_name = "FORMAT", help_heading = "Functions")]
-    pub(crate) rows: Option<String>,
-    /// Functions at work at once, at most; the host's threads do the rest. 0: they do all; auto: as an autotuner
-    /// says [default: 16]
-    #[arg(long, value_name = "N|auto", allow_negative_numbers = true, help_heading = "Functions")]
-    pub(crate) functions: Option<String>,
-    /// The function's size in MiB [default: 1769, one processor]
-    #[arg(long, value_name = "MIB", allow_negative_numbers = true, help_heading = "Functions")]
-    pub(crate) memory: Option<String>,
-    /// This machine's place, for the price of its bytes: home, region, zone (the functions'); auto: as EC2's or
-    /// ECS's metadata says [default: auto]
-    #[arg(long, value_name = "PLACE", help_heading = "Functions")]
-    pub(crate) host: Option<String>,
-    /// A deployment's name or file, as `eciton deploy` wrote it [default: eciton]
-    #[arg(long, value_name = "NAME|FILE", help_heading = "Functions")]
-    pub(crate) deployment: Option<String>,
-    /// The worker program of emulated functions [default: beside eciton]
-    #[arg(long, value_name = "PATH", help_heading = "Functions")]
-    pub(crate) worker: Option<String>,
 
     /// Train as one task: one invocation of a function does the whole run (with --executor emulated or lambda)
     #[arg(
@@ -249,6 +104,47 @@ pub(crate) struct Arguments {
     pub(crate) set: Vec<String>,
 }
 
+impl Arguments {
+    /// Returns the training that the arguments ask for.
+    pub(crate) fn request(&self) -> Result<Request, Failure> {
+        let mut settings: Vec<Setting> = self.keys.settings().collect();
+        if let Some(name) = &self.schedule {
+            let schedule = PipelineSchedule::named(name).map_err(|known| {
+                Failure::Usage(format!("--schedule {name}: no schedule is called that; known: {known}"))
+            })?;
+            let shown = format!("--schedule {name}");
+            settings.extend(schedule.assignments().map(|(key, value)| Setting {
+                key: key.to_owned(),
+                value: value.to_owned(),
+                shown: shown.clone(),
+            }));
+        }
+        for argument in &self.set {
+            settings.push(Setting::parse(argument)?);
+        }
+        Ok(Request {
+            data: self.what.clone(),
+            name: self.name.clone(),
+            recipe: self.recipe.clone(),
+            model: self.model.clone(),
+            kernels: self.kernel.iter().map(|argument| kernel(argument)).collect::<Result<_, _>>()?,
+            runs_on_workers: self.keys.has("workers.count"),
+            settings,
+            embeddings: self.embeddings,
+        })
+    }
+}
+
+/// Parses NAME=PATH, the argument of `--kernel`.
+fn kernel(argument: &str) -> Result<(String, String), Failure> {
+    match argument.split_once('=') {
+        Some((name, path)) if !name.is_empty() && !path.is_empty() => Ok((name.to_owned(), path.to_owned())),
+        _ => Err(Failure::Usage(format!(
+            "--kernel {argument}: write NAME=PATH, for instance linear=./linear.wasm"
+        ))),
+    }
+}
+
 const AFTER_HELP: &str = "\
 Defaults are overridden by a recipe, the recipe by flags, flags by --set.
 The first Ctrl-C stops after the epoch (with functions: cancels what is under way) and writes everything; SIGTERM
@@ -257,7 +153,7 @@ a run that was stopped or killed, from its last checkpoint: one a minute, and on
 
 /// Trains, and shows the progress.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
-    let config = recipe::configure(arguments)?;
+    let config = recipe::configure(&arguments.request()?)?;
     // This value reserves the name until the run ends.
     let chosen = match &arguments.out {
         None if !arguments.no_out => Some(RunName::choose(&config)),

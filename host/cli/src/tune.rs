@@ -8,8 +8,8 @@ use eciton_train::defaults;
 
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::recipe::{self, Request};
 use crate::sweep::{self, write};
-use crate::{recipe, train};
 
 const AFTER_HELP: &str = "\
 The search is a sweep with successive halving over settings that suit the kind of the data: a table, images, a text or a
@@ -50,11 +50,8 @@ pub(crate) struct Arguments {
 
 /// Writes the sweep's file, and trains it.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
-    let config: Config = recipe::configure(&train::Arguments {
-        what: Some(arguments.data.clone()),
-        set: arguments.set.clone(),
-        ..train::Arguments::default()
-    })?;
+    let request = Request::with(Some(arguments.data.clone()), None, arguments.set.iter().cloned())?;
+    let config: Config = recipe::configure(&request)?;
     if !config.choices.open {
         let reason = "is a recipe; write a sweep's file for it, and give that to `eciton sweep`";
         return Err(Failure::Usage(format!("{} {reason}", arguments.data)));

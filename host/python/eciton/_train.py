@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import json
 import math
 import os
@@ -16,29 +17,7 @@ from eciton._graph import Graph, graph
 from eciton._kernel import Kernel
 from eciton._progress import Callback, Listener
 from eciton._run import Run, load, remember
-
-#: Arguments of `train` that stand for a key of a recipe.
-KEYS = {
-    "layers": "model.layers",
-    "hidden": "model.hidden",
-    "dropout": "model.dropout",
-    "epochs": "run.epochs",
-    "lr": "optimiser.lr",
-    "weight_decay": "optimiser.weight_decay",
-    "seed": "run.seed",
-    "metric": "run.metric",
-    "patience": "run.patience",
-    "batch": "batch.rows",
-    "sampler": "batch.sampler",
-    "fan_out": "batch.fan_out",
-    "threads": "run.threads",
-    "task": "data.task",
-    "split": "data.split",
-    "split_seed": "data.split_seed",
-    "class_weights": "model.class_weights",
-    "optimiser": "optimiser.kind",
-}
-
+from eciton._settings import DOCUMENTATION, KEYS
 
 def toml(value: Any) -> str:
     """A value as TOML writes it."""
@@ -61,36 +40,35 @@ def toml(value: Any) -> str:
     raise TypeError(f"{value!r}: a setting is a number, a text, a truth value, or a list or dictionary of these")
 
 
-def words(
+def _settings(
     data: Graph,
     model: Any,
     recipe: Any,
     kernels: Mapping[str, Any] | None,
-    named: Mapping[str, Any],
     settings: Mapping[str, Any],
-) -> list[str]:
-    """The words after `eciton train` that ask for these settings."""
-    found: list[str] = []
+) -> _eciton.Settings:
+    """The settings of a run on `data`. Keys of `settings` are arguments of `train`, or keys of a recipe."""
+    source = name = None
     if recipe is not None:
-        text = os.fspath(recipe)
-        if text.endswith(".toml"):
-            found.append(text)
+        recipe = os.fspath(recipe)
+        if recipe.endswith(".toml"):
+            source, recipe = recipe, None
         else:
-            found += [data.name if data.source is None else data.source, "--name", data.name, "--recipe", text]
-    if model is not None:
-        found += ["--model", os.fspath(model)]
-    for name, kernel in (kernels or {}).items():
-        found += ["--kernel", f"{name}={kernel.path if isinstance(kernel, Kernel) else os.fspath(kernel)}"]
-    for name, value in named.items():
-        if value is not None:
-            found += ["--set", f"{KEYS[name]}={toml(value)}"]
+            source, name = (data.name if data.source is None else data.source), data.name
+    paths = {
+        kernel: one.path if isinstance(one, Kernel) else os.fspath(one) for kernel, one in (kernels or {}).items()
+    }
+    found: list[tuple[str, str]] = []
     for key, value in settings.items():
-        if "." not in key:
+        if key in KEYS and value is None:
+            continue
+        if key not in KEYS and "." not in key:
             near = difflib.get_close_matches(key, [*KEYS, "model", "recipe", "kernels", "out", "seeds", "callbacks"], 1)
             advice = f"; did you mean {near[0]!r}?" if near else ""
             raise TypeError(f'{key!r} is no argument{advice} Keys of a recipe are given as **{{"section.key": value}}')
-        found += ["--set", f"{key}={toml(value)}"]
-    return found
+        found.append((KEYS.get(key, key), toml(value)))
+    start = (source, name, recipe, None if model is None else os.fspath(model))
+    return _eciton.Settings(start, list(paths.items()), found, data._data)
 
 
 def train(
@@ -98,25 +76,7 @@ def train(
     model: str | os.PathLike[str] | None = None,
     *,
     recipe: str | os.PathLike[str] | None = None,
-    layers: int | Sequence[Mapping[str, Any]] | None = None,
-    hidden: int | None = None,
-    dropout: float | None = None,
-    epochs: int | None = None,
-    lr: float | None = None,
-    weight_decay: float | Sequence[float] | None = None,
-    optimiser: str | None = None,
-    seed: int | None = None,
     seeds: int = 1,
-    metric: str | None = None,
-    patience: int | None = None,
-    batch: int | None = None,
-    sampler: str | None = None,
-    fan_out: Sequence[int] | None = None,
-    threads: int | None = None,
-    task: str | None = None,
-    split: str | None = None,
-    split_seed: int | None = None,
-    class_weights: str | Sequence[float] | None = None,
     kernels: Mapping[str, Any] | None = None,
     out: str | os.PathLike[str] | None = None,
     embeddings: bool = False,
@@ -127,48 +87,28 @@ def train(
 ) -> Run:
     """Trains a model on a graph.
 
-    `data` is a `Graph`, or what `eciton.graph` takes. `model`: gcn (as by default), sage, gin, sgc, appnp, gat, gatv2,
-    mlp, or a model file; `recipe`: the usual settings of a model for a known data set, or a recipe file. Everything
-    else that a recipe may say: `**{"optimiser.schedule": "cosine"}`, or for type checkers `settings={...}` with the
-    same keys. What is left out is as by the command `eciton`.
-    A setting that is `None` is left out as well.
+    `data` is a `Graph`, or an argument of `eciton.graph`. `model` is gcn (the default), sage, gin, sgc, appnp, gat,
+    gatv2, mlp, or a model file. `recipe` selects the usual settings of a model for a known data set, or names a recipe
+    file. The settings below are arguments. Every other key of a recipe is given as
+    `**{"optimiser.schedule": "cosine"}`, or for type checkers as `settings={"optimiser.schedule": "cosine"}`.
+    A setting that is `None` has its default value, which is that of the command `eciton train`.
 
-    `seeds` trains so often, with `seed`, `seed + 1`, ... `out` is the run folder, where nothing may lie yet; without
-    it the folder is a temporary one, which goes with the run. `callbacks` are called after each epoch; one that raises
-    ends the run, and what it raised comes out of here. So does Ctrl-C. The epoch that has begun meanwhile is done then,
-    a run folder that has a name is written, and `eciton.resume` goes on with it. `progress`: by default where somebody
-    looks on.
+    `seeds` is the number of trainings, with the random seeds `seed`, `seed + 1`, ... `out` is the run folder, which must
+    not exist or be empty. Without `out` the folder is temporary and is deleted with the run. `callbacks` are called
+    after each epoch. An exception of a callback stops the run after the epoch and is raised here, and so does Ctrl-C.
+    A run folder that has a name is written then, and `eciton.resume` continues the run. `progress` shows a progress
+    bar; by default only in a terminal or notebook.
 
-    Raises ValueError for settings and data that do not suit, in the words of the command.
+    Raises ValueError for settings that do not fit the data. The message is that of the command.
 
     >>> run = eciton.train("cora", hidden=8, epochs=10, seed=1, progress=False, **{"optimiser.lr": 0.02})
     >>> bool(run.history["loss"][-1] < run.history["loss"][0])
     True
     """
     known = data if isinstance(data, Graph) else graph(data)
-    given = {
-        "layers": layers,
-        "hidden": hidden,
-        "dropout": dropout,
-        "epochs": epochs,
-        "lr": lr,
-        "weight_decay": weight_decay,
-        "optimiser": optimiser,
-        "seed": seed,
-        "metric": metric,
-        "patience": patience,
-        "batch": batch,
-        "sampler": sampler,
-        "fan_out": fan_out,
-        "threads": threads,
-        "task": task,
-        "split": split,
-        "split_seed": split_seed,
-        "class_weights": class_weights,
-    }
     if seeds < 1:
         raise ValueError(f"seeds: {seeds}; train at least once")
-    asked = _eciton.Settings(words(known, model, recipe, kernels, given, {**(settings or {}), **more}), known._data)
+    asked = _settings(known, model, recipe, kernels, {**more, **(settings or {})})
     temporary = tempfile.mkdtemp(prefix="eciton-") if out is None else None
     folder = Path(temporary) / "run" if temporary is not None else Path(os.fspath(out or ""))
     listener = Listener(callbacks, progress)
@@ -222,6 +162,8 @@ def plan(
     data: Any,
     model: str | os.PathLike[str] | None = None,
     *,
+    recipe: str | os.PathLike[str] | None = None,
+    kernels: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> dict[str, Any]:
@@ -233,8 +175,19 @@ def plan(
     True
     """
     known = data if isinstance(data, Graph) else graph(data)
-    recipe, kernels = more.pop("recipe", None), more.pop("kernels", None)
-    named = {key: more.pop(key) for key in list(more) if key in KEYS}
-    asked = _eciton.Settings(words(known, model, recipe, kernels, named, {**(settings or {}), **more}), known._data)
+    asked = _settings(known, model, recipe, kernels, {**more, **(settings or {})})
     found: dict[str, Any] = json.loads(_eciton.plan(known._data, asked))
     return found
+
+
+def _document(function: Any) -> None:
+    """Adds the arguments that set keys to the signature and the documentation of a function."""
+    own = inspect.signature(function)
+    *first, last = own.parameters.values()
+    named = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in KEYS]
+    function.__signature__ = own.replace(parameters=[*first, *named, last])
+    function.__doc__ = inspect.cleandoc(function.__doc__) + "\n\n" + DOCUMENTATION
+
+
+_document(train)
+_document(plan)

@@ -1,5 +1,6 @@
-//! The settings of a run, made of the words of a command line.
+//! Settings of a run, from the arguments of `eciton.train`.
 
+use eciton_cli::{Request, Setting};
 use eciton_input::text::message;
 use eciton_recipe::Config;
 use pyo3::exceptions::PyValueError;
@@ -11,15 +12,29 @@ use crate::data::Data;
 #[pyclass(frozen, module = "eciton._eciton")]
 pub(crate) struct Settings(pub(crate) Config);
 
+/// Data set or recipe file, the data set's name, the recipe's model, and the model.
+type Start = (Option<String>, Option<String>, Option<String>, Option<String>);
+
 #[pymethods]
 impl Settings {
-    /// Reads the settings of `eciton train WORDS`, for `data` instead of the data set that the
-    /// words name.
+    /// Makes the settings of a training on `data`. `settings` are keys with TOML values, and
+    /// `kernels` names of built-in kernels with paths of components.
     #[new]
-    fn new(words: Vec<String>, data: &Data) -> PyResult<Self> {
-        // Settings have no flags here: a refusal names the key.
-        let named = |text: String| message(&text.replace("--set ", "")).into_owned();
-        let mut config = eciton_cli::configure(words).map_err(|text| PyValueError::new_err(named(text)))?;
+    fn new(
+        start: Start,
+        kernels: Vec<(String, String)>,
+        settings: Vec<(String, String)>,
+        data: &Data,
+    ) -> PyResult<Self> {
+        let (source, name, recipe, model) = start;
+        let settings = settings.into_iter().map(|(key, value)| {
+            let shown = format!("{key}={value}");
+            Setting { key, value, shown }
+        });
+        let settings = settings.collect();
+        let request = Request { data: source, name, recipe, model, kernels, settings, ..Request::default() };
+        let refuse = |text: String| PyValueError::new_err(message(&text).into_owned());
+        let mut config = eciton_cli::configure(&request).map_err(refuse)?;
         let asked = config.data.self_loops;
         data.place(&mut config.data);
         if asked.is_some_and(|asked| Some(asked) != config.data.self_loops) {
@@ -31,12 +46,12 @@ impl Settings {
         Ok(Self(config))
     }
 
-    /// The configuration as a recipe, defaults included.
+    /// Returns the configuration as a recipe, defaults included.
     fn to_toml(&self) -> PyResult<String> {
         self.0.to_toml().map_err(|error| PyValueError::new_err(message(&error.to_string()).into_owned()))
     }
 
-    /// Returns whether links are predicted.
+    /// Returns true if the run predicts links.
     #[getter]
     fn predicts_links(&self) -> bool {
         self.0.predicts_links()

@@ -91,6 +91,12 @@ impl WeightVersions {
         ("newest", Self::Newest),
     ];
 
+    /// Returns its name in recipes.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, versions)| *versions == self).map_or("", |(name, _)| name)
+    }
+
     /// Returns true if a round begins before the previous round is over.
     const fn overlaps(self) -> bool {
         matches!(self, Self::TwoBuffered | Self::Newest)

@@ -44,6 +44,13 @@ impl PipelineSchedule {
         found.map(|(_, schedule)| *schedule).ok_or_else(|| Self::ALL.map(|(name, _)| name).join(", "))
     }
 
+    /// Returns the keys of its order and weights, with their values.
+    #[must_use]
+    pub fn assignments(self) -> [(&'static str, &'static str); 2] {
+        let (order, weights) = self.settings();
+        [("lanes.order", order.name()), ("pipeline.weights", weights.name())]
+    }
+
     /// Returns its order and weights.
     #[must_use]
     pub const fn settings(self) -> (Order, WeightVersions) {
@@ -58,17 +65,6 @@ impl PipelineSchedule {
 }
 
 impl Config {
-    /// Sets order and weights to those of a schedule.
-    ///
-    /// # Errors
-    /// The names of all schedules, if none has this name.
-    pub fn choose_schedule(&mut self, name: &str) -> Result<(), String> {
-        let (order, weights) = PipelineSchedule::named(name)?.settings();
-        (self.lanes.lanes.order, self.pipeline.weights) = (order, Some(weights));
-        self.choices.ask("pipeline.weights");
-        Ok(())
-    }
-
     /// Returns the schedule of the order and the weights, or 1F1B if none has both.
     #[must_use]
     pub fn schedule(&self) -> PipelineSchedule {

@@ -10,7 +10,8 @@ use eciton_train::cost::{Forecast, Trials};
 use super::{Aws, proof};
 use crate::cost::Book;
 use crate::failure::Failure;
-use crate::{recipe, sweep, train};
+use crate::recipe::{self, Request};
+use crate::sweep;
 
 /// Choices of W2: 4 x 5 and 10 seeds, 200 trainings (docs/explanation/when-functions-pay.md).
 const FULL: (u32, &str, &str) = (10, "[0.001, 0.01, 0.05, 0.1]", "[0.2, 0.35, 0.5, 0.6, 0.7]");
@@ -65,8 +66,7 @@ pub(super) fn workloads(arguments: &Aws, file: &Path) -> Result<[Workload; 2], F
         }
     };
     let data = arguments.data.iter().map(|data| format!("data.source={data}"));
-    let set = data.chain(arguments.set.iter().cloned()).collect();
-    let one = train::Arguments { what: Some(what), recipe: model, set, ..train::Arguments::default() };
+    let one = Request::with(Some(what), model, data.chain(arguments.set.iter().cloned()))?;
     let sweep = sweep::Arguments::of_file(file.to_owned(), arguments.set.clone());
     let about = "one training on an event";
     let w1 = Workload { name: "W1", about, configs: vec![recipe::configure(&one)?], predictions: true };
