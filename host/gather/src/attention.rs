@@ -37,7 +37,7 @@ use super::Sources;
 use crate::adjacency::Adjacency;
 use sums::{backward_by, dot, forward_by};
 
-/// The numbers of an attention. `eciton-plan` makes slots of the same widths; each call checks that
+/// The numbers of an attention. `eciton-program` makes slots of the same widths; each call checks that
 /// they are.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Heads {

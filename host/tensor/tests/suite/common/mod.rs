@@ -165,7 +165,7 @@ pub fn wide(values: &[f32]) -> Vec<f64> {
     values.iter().map(|&v| f64::from(v)).collect()
 }
 
-/// A tree over row atoms with fan-out 8, as `eciton-plan` makes it.
+/// A tree over row atoms with fan-out 8, as `eciton-types` makes it.
 pub struct Rows {
     pub starts: Vec<u32>,
 }
