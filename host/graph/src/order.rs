@@ -27,10 +27,12 @@ use crate::error::{Error, Place, Result};
 mod apply;
 mod cuthill_mckee;
 mod degree;
+mod lists;
 mod rabbit;
 mod survey;
 
-pub use apply::{Reordered, permute_dataset, permute_graph, rows_back};
+pub use apply::{Reordered, permute_dataset, rows_back};
+pub use lists::permute_graph;
 pub use survey::{Gain, SURVEY_WIDTHS, Survey};
 
 /// Order of the vertices of a graph.

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use eciton_tensor::Buffer;
 
-use super::apply::{permute_lists, shares};
+use super::lists::{permute_lists, shares};
 use super::{Order, Permutation};
 use crate::adjacency::{Adjacency, Graph};
 use crate::error::{Error, Result};
