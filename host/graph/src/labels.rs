@@ -1,10 +1,12 @@
 //! Labels of vertices, the prediction targets: a class, several flags, or numbers.
 
 use crate::error::{Error, Place, Result};
-use crate::split::NO_LABEL;
 
 /// Maximum number of classes of a data set.
 pub const MAX_CLASSES: u32 = 1 << 20;
+
+/// The label of a vertex that has none.
+pub const NO_LABEL: u32 = u32::MAX;
 
 /// Maximum number of columns of [`Values`].
 pub const MAX_LABEL_COLUMNS: u32 = 1 << 16;

@@ -8,10 +8,8 @@ use crate::graphs::Graphs;
 use crate::labels::Labels;
 use crate::random::{NumpyRandomState, SplitMix64};
 
+pub use crate::labels::NO_LABEL;
 pub use draw::Draw;
-
-/// The label of a vertex that has none.
-pub const NO_LABEL: u32 = u32::MAX;
 
 /// Three disjoint lists of vertex ids, each ascending.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
