@@ -15,6 +15,7 @@
 mod buckets;
 mod external;
 mod keys;
+mod lists;
 mod spill;
 mod transpose;
 
@@ -31,6 +32,9 @@ use crate::store::writer::GraphSize;
 pub use external::MIN_MEMORY_BYTES;
 use external::Room;
 use keys::Keys;
+pub use keys::Listed;
+pub use lists::are_lists;
+pub(crate) use lists::trusted;
 
 /// Builds a graph with `threads` threads (at least one). At its peak this holds 12 bytes a directed
 /// edge (4 of them are the result), 8 bytes a vertex and a chunk of the source a thread.
@@ -42,15 +46,6 @@ use keys::Keys;
 /// Where several chunks have faults, the first chunk's is told.
 pub fn in_memory(source: &dyn EdgeSource, options: Options, threads: usize) -> Result<Graph> {
     in_memory_counted(source, options, threads).map(|(graph, _)| graph)
-}
-
-/// Counts of a source's edges.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Listed {
-    /// Edges, repeats and self-loops included.
-    pub edges: u64,
-    /// Edges from a vertex to itself.
-    pub loops: u64,
 }
 
 /// [`in_memory`], and counts of the edges that were read.
@@ -93,7 +88,7 @@ pub fn retained(graph: &Graph, keep: &[bool]) -> Result<Graph> {
         offsets.push(neighbours.len() as u64);
     }
     let threads = threads_for(neighbours.len() as u64);
-    with_transpose(crate::build::trusted(offsets, neighbours), threads)
+    with_transpose(trusted(offsets, neighbours), threads)
 }
 
 /// The graph of in-neighbour lists as they are, self loops included; lists that do not ascend are
@@ -152,20 +147,6 @@ pub fn of_lists(
         false => in_memory(&transpose::Lists::new(&offsets, &neighbours), options, threads)?,
     };
     Ok(if outgoing { made.reversed() } else { made })
-}
-
-/// Returns whether lists ascend without repeats, so that [`from_lists`] takes them as they are.
-pub fn are_lists(offsets: &[u64], neighbours: &[u32]) -> bool {
-    let mut lists = offsets.windows(2).map(|w| &neighbours[w[0] as usize..w[1] as usize]);
-    lists.all(|list| list.is_sorted_by(|a, b| a < b))
-}
-
-/// Takes lists that a builder of this crate has made.
-#[allow(unsafe_code)]
-pub(crate) fn trusted(offsets: Vec<u64>, neighbours: Vec<u32>) -> Adjacency {
-    // SAFETY: builders write ascending lists of vertices that exist, between offsets that they have
-    // counted.
-    unsafe { Adjacency::from_parts_unchecked(offsets, neighbours) }
 }
 
 fn with_transpose(incoming: Adjacency, threads: usize) -> Result<Graph> {

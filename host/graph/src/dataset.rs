@@ -7,34 +7,12 @@ pub use crate::labels::{Labels, MAX_LABEL_COLUMNS, Values};
 pub use crate::names::Names;
 pub use crate::scaling::{Moments, Scaling};
 pub use crate::split::{NO_LABEL, Split};
+pub use crate::vertex_ids::VertexIds;
 
 use crate::adjacency::{Graph, check_vertices};
 use crate::checksum::Checksum;
 use crate::error::{Error, Place, Result};
-use crate::graphs::Graphs;
-
-/// Ids of the vertices in the user's data.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum VertexIds {
-    /// The ids are 0..V, the dense ids that this crate uses.
-    Dense,
-    /// One number per vertex.
-    Numbers(Vec<u64>),
-    /// One word per vertex.
-    Words(Vec<String>),
-}
-
-impl VertexIds {
-    /// Returns the user's id of `vertex`, or its dense id if no other is known.
-    pub fn name(&self, vertex: u32) -> String {
-        let found = match self {
-            Self::Dense => None,
-            Self::Numbers(ids) => ids.get(vertex as usize).map(u64::to_string),
-            Self::Words(ids) => ids.get(vertex as usize).cloned(),
-        };
-        found.unwrap_or_else(|| vertex.to_string())
-    }
-}
+use crate::graphs::{Graphs, apart_error};
 
 /// A data set for a prediction task on vertices or on whole graphs.
 #[derive(Debug, Clone, PartialEq)]
@@ -126,8 +104,40 @@ impl Dataset {
         }
         self.labels.validate(&part("labels"))?;
         self.split.validate(&self.labels, &part("split"))?;
-        self.names.check(self)?;
-        self.graphs.as_ref().map_or(Ok(()), |graphs| graphs.validate(self))
+        let edge_columns = self.edge_features.as_ref().map_or(0, EdgeFeatures::columns);
+        let counts = [self.labels.width(), self.features.columns(), edge_columns];
+        self.names.check(&self.name, counts)?;
+        self.graphs.as_ref().map_or(Ok(()), |graphs| self.validate_graphs(graphs))
+    }
+
+    /// Checks that `graphs` are graphs of the vertices, that no edge joins two of them, and that only
+    /// standing vertices have labels.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`]; [`Error::Malformed`] with the edge and its graphs, or the vertex.
+    fn validate_graphs(&self, graphs: &Graphs) -> Result<()> {
+        let place = |part: &str| Place::whole(format!("{} {part}", self.name));
+        let (found, expected) = (graphs.lists().vertices(), self.vertices());
+        if found != expected {
+            let (found, expected, other) = (found.into(), expected.into(), "the graph".to_owned());
+            return Err(Error::Mismatch { place: place("graphs"), what: "vertices", found, expected, other });
+        }
+        let of = graphs.of();
+        let apart = |&(source, target): &(u32, u32)| of[source as usize] != of[target as usize];
+        if let Some(edge) = self.graph.edge_list().find(apart) {
+            let names = [edge.0, edge.1].map(|vertex| (self.ids.name(vertex), graphs.name(vertex)));
+            return Err(apart_error(place("graph"), names));
+        }
+        let known = |vertex: &u32| of[*vertex as usize] != *vertex && self.labels.known(*vertex as usize);
+        if let Some(vertex) = (0..expected).find(known) {
+            return Err(Error::Malformed {
+                place: Place::row(format!("{} labels", self.name), vertex.into()),
+                expected: "no label: only the vertex that stands for a graph has one".to_owned(),
+                found: format!("one of a further vertex of graph {}", graphs.name(vertex)),
+                remedy: "give the label to the first vertex of the graph",
+            });
+        }
+        Ok(())
     }
 
     /// Replaces the labels by the same labels of another kind or count. Names that do not fit the

@@ -17,9 +17,10 @@
 use std::collections::HashMap;
 
 use crate::adjacency::{Adjacency, Graph, check_vertices};
-use crate::dataset::{Dataset, VertexIds};
+use crate::build::trusted;
 use crate::error::{Error, Place, Result};
 use crate::order::{Permutation, permute_graph};
+use crate::vertex_ids::VertexIds;
 
 /// Graphs of a data set of many, each identified by the vertex that stands for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,8 +88,8 @@ impl Graphs {
             members[*at as usize] = member;
             *at += 1;
         }
-        let incoming = crate::build::trusted(offsets, members);
-        let outgoing = crate::build::trusted((0..=standing.len() as u64).collect(), standing);
+        let incoming = trusted(offsets, members);
+        let outgoing = trusted((0..=standing.len() as u64).collect(), standing);
         Ok(Self { lists: Graph::from_parts(incoming, Some(outgoing))?, count, ids: canonical(ids) })
     }
 
@@ -116,8 +117,8 @@ impl Graphs {
             offsets.push(members.len() as u64);
         }
         offsets.resize(numbers.len() + 1, members.len() as u64);
-        let outgoing = crate::build::trusted((0..=numbers.len() as u64).collect(), numbers);
-        Ok(Graph::from_parts(crate::build::trusted(offsets, members), Some(outgoing))?)
+        let outgoing = trusted((0..=numbers.len() as u64).collect(), numbers);
+        Ok(Graph::from_parts(trusted(offsets, members), Some(outgoing))?)
     }
 
     /// Returns the number of graphs.
@@ -172,36 +173,6 @@ impl Graphs {
         let standing = self.of().get(vertex as usize).copied().unwrap_or(vertex);
         self.ids.name(self.standing().partition_point(|&other| other < standing) as u32)
     }
-
-    /// Checks that these are graphs of the vertices of `data`, that none of its edges joins two of them,
-    /// and that labels are known of standing vertices alone.
-    ///
-    /// # Errors
-    /// [`Error::Mismatch`]; [`Error::Malformed`] with the edge and its graphs, or the vertex.
-    pub(crate) fn validate(&self, data: &Dataset) -> Result<()> {
-        let place = |part: &str| Place::whole(format!("{} {part}", data.name));
-        let (found, expected) = (self.lists.vertices(), data.vertices());
-        if found != expected {
-            let (found, expected, other) = (found.into(), expected.into(), "the graph".to_owned());
-            return Err(Error::Mismatch { place: place("graphs"), what: "vertices", found, expected, other });
-        }
-        let of = self.of();
-        let apart = |&(source, target): &(u32, u32)| of[source as usize] != of[target as usize];
-        if let Some(edge) = data.graph.edge_list().find(apart) {
-            let names = [edge.0, edge.1].map(|vertex| (data.ids.name(vertex), self.name(vertex)));
-            return Err(apart_error(place("graph"), names));
-        }
-        let known = |vertex: &u32| of[*vertex as usize] != *vertex && data.labels.known(*vertex as usize);
-        if let Some(vertex) = (0..expected).find(known) {
-            return Err(Error::Malformed {
-                place: Place::row(format!("{} labels", data.name), vertex.into()),
-                expected: "no label: only the vertex that stands for a graph has one".to_owned(),
-                found: format!("one of a further vertex of graph {}", self.name(vertex)),
-                remedy: "give the label to the first vertex of the graph",
-            });
-        }
-        Ok(())
-    }
 }
 
 /// The error of an edge that joins two graphs; `ends` are source and target, each with its graph.
@@ -230,7 +201,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::adjacency::Options;
-    use crate::dataset::{Features, Labels, NO_LABEL, Split, Values};
+    use crate::dataset::{Dataset, Features, Labels, NO_LABEL, Split, Values};
     use crate::order::permute_dataset;
     use crate::random::SplitMix64;
 

@@ -42,5 +42,6 @@ pub mod shuffle;
 pub mod split;
 pub mod stat;
 pub mod store;
+mod vertex_ids;
 
 pub use eciton_gather::adjacency;

@@ -10,7 +10,6 @@
 //! assert_eq!(column(&names.labels, "wasp"), Some(1));
 //! ```
 
-use crate::dataset::Dataset;
 use crate::error::{Error, Place, Result};
 use crate::features::Features;
 
@@ -69,19 +68,19 @@ impl Names {
         fit(&mut self.edge_features, edge_features);
     }
 
-    /// Checks that each list is empty or has a name for each class or column. Any number of names
-    /// is valid for a count of 0, since files may name classes that no vertex has.
-    pub(crate) fn check(&self, of: &Dataset) -> Result<()> {
-        let edges = of.edge_features.as_ref().map_or(0, crate::edge_features::EdgeFeatures::columns);
+    /// Checks that each list of names of `data_set` is empty or has a name for each class or column.
+    /// `counts` are the numbers of classes or label columns, of features and of edge features. Any
+    /// number of names is valid for a count of 0, since files may name classes that no vertex has.
+    pub(crate) fn check(&self, data_set: &str, counts: [u32; 3]) -> Result<()> {
         let all = [
-            ("names of labels", &self.labels, of.labels.width()),
-            ("names of features", &self.features, of.features.columns()),
-            ("names of edge features", &self.edge_features, edges),
+            ("names of labels", &self.labels),
+            ("names of features", &self.features),
+            ("names of edge features", &self.edge_features),
         ];
-        for (what, names, count) in all {
+        for ((what, names), count) in all.into_iter().zip(counts) {
             if !names.is_empty() && count > 0 && names.len() != count as usize {
                 return Err(Error::Mismatch {
-                    place: Place::whole(format!("{} {what}", of.name)),
+                    place: Place::whole(format!("{data_set} {what}")),
                     what: "names",
                     found: names.len() as u64,
                     expected: u64::from(count),

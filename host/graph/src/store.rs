@@ -29,20 +29,10 @@ use std::path::Path;
 use crate::dataset::Dataset;
 use crate::error::Result;
 
+pub use description::{DESCRIPTION, FORMAT, MAX_NAMES_BYTES, VERSION};
 pub use reader::{has_no_edges, open};
 pub use section::Section;
 pub use writer::{RowsWriter, Writer};
-
-/// Name of the file that makes a folder a store.
-pub const DESCRIPTION: &str = "store.json";
-/// Name of the format in `store.json`.
-pub const FORMAT: &str = "eciton-store";
-/// The latest version that is read. A store is written as the first version that can hold it, which
-/// programs that know no later one read as well: 1 for classes, 2 for other labels, 3 for features of
-/// edges, 4 for many graphs, 5 for corrections of features.
-pub const VERSION: u64 = 5;
-/// Maximum number of bytes of the names of classes and columns that a store holds, as JSON.
-pub const MAX_NAMES_BYTES: usize = 1 << 19;
 
 /// Writes a whole data set as a store at `path`, where nothing may lie yet.
 ///

@@ -4,6 +4,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::keys::Keys;
+use super::lists::trusted;
 use crate::adjacency::Adjacency;
 use crate::error::Result;
 use eciton_input::threads::on_threads;
@@ -139,7 +140,7 @@ pub(super) fn lists(keys: &Keys<'_>, threads: usize) -> Result<Adjacency> {
         end += *offset;
         *offset = end;
     }
-    Ok(crate::build::trusted(offsets, neighbours))
+    Ok(trusted(offsets, neighbours))
 }
 
 impl Bucket<'_> {

@@ -7,7 +7,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::Listed;
 use crate::adjacency::Options;
 use crate::edges::{EdgeSource, MAX_CHUNK_EDGES, MAX_CHUNK_VALUES};
 use crate::error::{Error, Place, Result};
@@ -15,6 +14,15 @@ use eciton_input::threads::on_threads;
 
 /// Edges that are turned into keys at a time: both fit the cache.
 const PIECE: usize = 1024;
+
+/// Counts of a source's edges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Listed {
+    /// Edges, repeats and self-loops included.
+    pub edges: u64,
+    /// Edges from a vertex to itself.
+    pub loops: u64,
+}
 
 /// The key of one entry of a list.
 #[inline]

@@ -5,11 +5,21 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use super::section::{Section, Written};
-use super::{DESCRIPTION, FORMAT, MAX_NAMES_BYTES, VERSION};
 use crate::edge_features::check_columns;
 use crate::error::{Error, Place, Result};
 use crate::labels::MAX_LABEL_COLUMNS;
 use crate::names::Names;
+
+/// Name of the file that makes a folder a store.
+pub const DESCRIPTION: &str = "store.json";
+/// Name of the format in `store.json`.
+pub const FORMAT: &str = "eciton-store";
+/// The latest version that is read. A store is written as the first version that can hold it, which
+/// programs that know no later one read as well: 1 for classes, 2 for other labels, 3 for features of
+/// edges, 4 for many graphs, 5 for corrections of features.
+pub const VERSION: u64 = 5;
+/// Maximum number of bytes of the names of classes and columns that a store holds, as JSON.
+pub const MAX_NAMES_BYTES: usize = 1 << 19;
 
 /// Maximum length of a `store.json` that is read, in bytes.
 const MAX_BYTES: u64 = 1 << 20;

@@ -5,19 +5,19 @@ use std::path::Path;
 
 use eciton_tensor::Plain;
 
-use super::DESCRIPTION;
-use super::description::{Description, Ids, Kind, LabelKind};
+use super::description::{DESCRIPTION, Description, Ids, Kind, LabelKind};
 use super::partial::Partial;
 use super::section::{Section, SectionWriter, Written};
 use crate::adjacency::{Adjacency, Graph, check_vertices};
 use crate::corrections::{Correction, Corrections};
-use crate::dataset::{EdgeFeatures, VertexIds};
+use crate::edge_features::EdgeFeatures;
 use crate::error::{Error, Place, Result};
 use crate::features::Features;
 use crate::graphs::Graphs;
 use crate::labels::Labels;
 use crate::names::Names;
 use crate::split::Split;
+use crate::vertex_ids::VertexIds;
 
 /// Bytes of two sections that are compared at a time.
 const COMPARED_BYTES: u64 = 1 << 18;
