@@ -2,8 +2,6 @@
 
 use eciton_tensor::Slab;
 
-use crate::adjacency::{Graph, Options};
-use crate::edge_rule::EdgeRule;
 use crate::error::{Error, Place, Result};
 use eciton_input::threads::{on_threads, shares, threads_for};
 
@@ -11,7 +9,8 @@ use eciton_input::threads::{on_threads, shares, threads_for};
 pub const MAX_COLUMNS: u32 = 1 << 20;
 
 /// `[E, columns]` f32: a row a directed edge, in the order of the graph's in-lists
-/// ([`Graph::incoming`]: by target, sources ascending). Finite. Clones share the memory.
+/// ([`Graph::incoming`](crate::adjacency::Graph::incoming): by target, sources ascending). Finite.
+/// Clones share the memory.
 ///
 /// ```
 /// use eciton_graph::adjacency::{Graph, Options};
@@ -44,23 +43,6 @@ impl EdgeFeatures {
             return Err(Error::malformed(Place::whole("edge features"), expected, found));
         }
         Ok(Self { columns, values })
-    }
-
-    /// Rows of listed edges at the edges of `graph`, which was built of the same edges by the same
-    /// `options`: `edges[k]` is (source, target), `rows[k * columns..]` its values. Repeats and directions
-    /// are combined by [`EdgeRule`]; no edge is removed.
-    ///
-    /// # Errors
-    /// The errors of [`EdgeRule::placed`].
-    pub fn placed(
-        graph: &Graph,
-        edges: &[(u32, u32)],
-        columns: u32,
-        rows: &[f32],
-        options: Options,
-    ) -> Result<Self> {
-        let (_, rows, _) = EdgeRule::new("edges", options).placed(graph.clone(), edges, columns, rows)?;
-        Ok(rows)
     }
 
     /// The rows of the edges that `keep` (`[E]`) names.
@@ -149,6 +131,7 @@ pub fn check_finite(values: &[f32], columns: usize, file: &str) -> Result<()> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::adjacency::{Graph, Options};
 
     #[test]
     fn edges_that_do_not_belong_are_refused() {

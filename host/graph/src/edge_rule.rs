@@ -19,9 +19,12 @@
 //! # Ok::<(), eciton_graph::error::Error>(())
 //! ```
 
+mod findings;
+mod self_loops;
+
 use std::ops::Range;
 
-use eciton_input::notes::{self, Level};
+use eciton_input::notes::Level;
 
 use crate::adjacency::{Adjacency, Graph, Options};
 use crate::build;
@@ -30,16 +33,10 @@ use crate::edge_features::{EdgeFeatures, check_columns};
 use crate::edges::EdgeSource;
 use crate::error::{Error, Place, Result};
 use eciton_input::threads::{on_threads, shares, threads_for};
+use findings::report_loops;
 
-/// Treatment of edges from a vertex to itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum SelfLoops {
-    /// Self-loops are left out, with their edge features.
-    #[default]
-    Drop,
-    /// Self-loops are edges like others.
-    Keep,
-}
+pub use findings::Findings;
+pub use self_loops::{SelfLoops, loops};
 
 /// Column names that mark an edge's only column as its weight, in lower case.
 pub const WEIGHT_NAMES: [&str; 5] = ["weight", "w", "value", "values", "data"];
@@ -71,87 +68,6 @@ impl Zeros {
             (1, Some(_)) => Self::NoEdges,
             (_, Some(column)) => Self::KeptWeight(column as u32),
             (_, None) => Self::Kept,
-        }
-    }
-}
-
-/// Counts of what the rule changed in a list of edges.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Findings {
-    /// True if edges have values.
-    pub valued: bool,
-    /// Entries that repeat an edge. Without values and in a symmetric graph, entries that list an
-    /// edge's other direction count as well.
-    pub repeats: u64,
-    /// Directed edges that were left out because their weight is 0.
-    pub zeros: u64,
-    /// Directed edges that were kept although their weight (or, without a weight, each value) is 0.
-    pub kept_zeros: u64,
-    /// Edges that are listed in both directions with different values.
-    pub unequal: u64,
-    /// Entries that are self-loops and were dropped by the builder.
-    pub loops: u64,
-}
-
-impl Findings {
-    /// Adds these counts to the reading report. `published`: the layout is one of published data sets,
-    /// whose known repeats are plain facts.
-    pub fn report(&self, file: &str, published: bool) {
-        let own = if published { Level::Fact } else { Level::Note };
-        let repeats = entries(self.repeats);
-        if self.repeats > 0 && self.valued {
-            tell(own, format!("{file}: {repeats} an edge; their values were added up"));
-        } else if self.repeats > 0 {
-            let text = format!("{file}: {repeats} an edge or list its other direction; they were merged");
-            tell(Level::Fact, text);
-        }
-        if self.zeros > 0 {
-            let edges = counted(self.zeros, "edge");
-            tell(own, format!("{file}: {edges} of weight 0 left out, because a weight of 0 is no edge"));
-        }
-        if self.kept_zeros > 0 {
-            let edges = counted(self.kept_zeros, "directed edge");
-            tell(Level::Fact, format!("{file}: {edges} of weight 0 kept, with their edge features"));
-        }
-        if self.unequal > 0 {
-            let edges = counted(self.unequal, "edge");
-            tell(
-                own,
-                format!(
-                    "{file}: {edges} listed in both directions with different values; the mean of the two is used"
-                ),
-            );
-        }
-        if self.loops > 0 {
-            report_loops(file, self.loops, SelfLoops::Drop, own);
-        }
-    }
-}
-
-fn tell(level: Level, text: String) {
-    match level {
-        Level::Fact => notes::fact(text),
-        Level::Note => notes::add(text),
-        Level::Warning => notes::warn(text),
-    }
-}
-
-fn counted(count: u64, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
-}
-
-fn entries(count: u64) -> String {
-    if count == 1 { "1 entry repeats".to_owned() } else { format!("{count} entries repeat") }
-}
-
-fn report_loops(file: &str, loops: u64, decision: SelfLoops, level: Level) {
-    let loops = counted(loops, "self-loop");
-    match decision {
-        SelfLoops::Drop => {
-            tell(level, format!("{file}: {loops} dropped; data.self_loops = \"keep\" keeps them"));
-        }
-        SelfLoops::Keep => {
-            tell(Level::Fact, format!("{file}: {loops} kept; data.self_loops = \"drop\" drops them"))
         }
     }
 }
@@ -313,6 +229,25 @@ impl<'a> EdgeRule<'a> {
     }
 }
 
+impl EdgeFeatures {
+    /// Rows of listed edges at the edges of `graph`, which was built of the same edges by the same
+    /// `options`: `edges[k]` is (source, target), `rows[k * columns..]` its values. Repeats and directions
+    /// are combined by [`EdgeRule`]; no edge is removed.
+    ///
+    /// # Errors
+    /// The errors of [`EdgeRule::placed`].
+    pub fn placed(
+        graph: &Graph,
+        edges: &[(u32, u32)],
+        columns: u32,
+        rows: &[f32],
+        options: Options,
+    ) -> Result<Self> {
+        let (_, rows, _) = EdgeRule::new("edges", options).placed(graph.clone(), edges, columns, rows)?;
+        Ok(rows)
+    }
+}
+
 /// Index of an edge in lists of in-neighbours.
 fn index(lists: &Adjacency, source: u32, target: u32) -> Option<usize> {
     let found = lists.of(target).binary_search(&source).ok()?;
@@ -398,35 +333,6 @@ impl Rows<'_> {
 
 fn fill(row: &mut [f32], value: impl Fn(usize) -> f64) {
     (0..).zip(row).for_each(|(column, to)| *to = value(column) as f32);
-}
-
-impl Findings {
-    /// Counts for a graph of edges without values, of which `read` were listed.
-    #[must_use]
-    pub fn without_values(graph: &Graph, options: Options, read: build::Listed) -> Self {
-        let kept_loops = if options.keep_self_loops { loops(graph) } else { 0 };
-        let edges = match options.symmetric {
-            true => (graph.edges() - kept_loops) / 2 + kept_loops,
-            false => graph.edges(),
-        };
-        let dropped = if options.keep_self_loops { 0 } else { read.loops };
-        let repeats = read.edges.saturating_sub(dropped).saturating_sub(edges);
-        Self { repeats, loops: dropped, ..Self::default() }
-    }
-}
-
-/// The number of self-loops of a graph.
-#[must_use]
-pub fn loops(graph: &Graph) -> u64 {
-    if graph.edges() == 0 {
-        return 0;
-    }
-    let vertices = graph.vertices() as usize;
-    let work = shares(vertices, threads_for(vertices as u64));
-    let own = |own: Range<usize>| {
-        own.filter(|&v| graph.in_neighbours(v as u32).binary_search(&(v as u32)).is_ok()).count() as u64
-    };
-    on_threads(work, own).into_iter().sum()
 }
 
 /// A data set whose reader kept self-loops, with those that `decision` asks for. What was found is added to

@@ -1,6 +1,8 @@
 #![allow(clippy::unwrap_used)]
 use std::collections::BTreeMap;
 
+use eciton_input::notes;
+
 use super::*;
 use crate::random::SplitMix64;
 

@@ -1,0 +1,31 @@
+//! Edges from a vertex to itself: their treatment, and their number in a graph.
+
+use std::ops::Range;
+
+use eciton_input::threads::{on_threads, shares, threads_for};
+
+use crate::adjacency::Graph;
+
+/// Treatment of edges from a vertex to itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SelfLoops {
+    /// Self-loops are left out, with their edge features.
+    #[default]
+    Drop,
+    /// Self-loops are edges like others.
+    Keep,
+}
+
+/// The number of self-loops of a graph.
+#[must_use]
+pub fn loops(graph: &Graph) -> u64 {
+    if graph.edges() == 0 {
+        return 0;
+    }
+    let vertices = graph.vertices() as usize;
+    let work = shares(vertices, threads_for(vertices as u64));
+    let own = |own: Range<usize>| {
+        own.filter(|&v| graph.in_neighbours(v as u32).binary_search(&(v as u32)).is_ok()).count() as u64
+    };
+    on_threads(work, own).into_iter().sum()
+}
