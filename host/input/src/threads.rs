@@ -55,14 +55,18 @@ fn spawn_by<'scope, T: Send + 'scope, F: FnOnce() -> T + Send + 'scope>(
     }
 }
 
+/// Returns the number of processors that this process may use, at least 1.
+pub fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// Entries of lists for which another thread is worth its start.
 const ENTRIES_A_THREAD: u64 = 1 << 18;
 
 /// Returns the number of threads that work over `entries` entries is worth, at most one a
 /// processor.
 pub fn threads_for(entries: u64) -> usize {
-    let most = std::thread::available_parallelism().map_or(1, usize::from);
-    most.min((entries / ENTRIES_A_THREAD) as usize).max(1)
+    processors().min((entries / ENTRIES_A_THREAD) as usize).max(1)
 }
 
 /// Returns `rows` rows in as many shares as `threads`, in order.
