@@ -30,9 +30,11 @@ use eciton_graph::features::Features;
 use eciton_graph::labels::Labels;
 use eciton_graph::names::DRAWN;
 use eciton_graph::split::Split;
+use eciton_input::threads::processors;
 
 use super::array::Array;
 use super::csr::Stored;
+use super::edge_graph::AS_LISTED;
 use super::npy::{self, Npy};
 use super::npz::Npz;
 use super::pickle::Pickle;
@@ -138,7 +140,7 @@ impl<R: Read + Seek> Bundle<R> {
         let pairs: Vec<(u32, u32)> = edges.as_chunks::<2>().0.iter().map(|&[s, t]| (s, t)).collect();
         drop(edges);
         let vertices = labels.rows() as u64;
-        let (graph, _) = super::graph_of(&self.npz.place("edges"), vertices, &pairs, None, true)?;
+        let (graph, _) = super::edge_graph::graph_of(&self.npz.place("edges"), vertices, &pairs, None, true)?;
         drop(pairs);
         let split = Split {
             train: self.mask("train_masks", labels.rows())?,
@@ -213,12 +215,11 @@ impl<R: Read + Seek> Bundle<R> {
         }
         let plain = adjacency.values.iter().all(|&value| value == 1.0);
         if plain && build::are_lists(&adjacency.offsets, &adjacency.indices) {
-            return Ok((Graph::from_edges(vertices, adjacency.entries(), super::AS_LISTED)?, None));
+            return Ok((Graph::from_edges(vertices, adjacency.entries(), AS_LISTED)?, None));
         }
         let edges: Vec<(u32, u32)> = adjacency.entries().collect();
-        let rule = EdgeRule::new(&place, super::AS_LISTED).with_zeros(Zeros::NoEdges);
-        let threads = super::threads();
-        let (graph, rows, found) = rule.valued(vertices, &edges, 1, &adjacency.values, threads)?;
+        let rule = EdgeRule::new(&place, AS_LISTED).with_zeros(Zeros::NoEdges);
+        let (graph, rows, found) = rule.valued(vertices, &edges, 1, &adjacency.values, processors())?;
         let is_weight = |((source, target), &value): ((u32, u32), &f32)| source != target && value != 1.0;
         let weighted = graph.edge_list().zip(rows.values()).any(is_weight);
         found.report(&place, !weighted);

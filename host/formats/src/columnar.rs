@@ -40,16 +40,17 @@ pub(crate) use readers::text;
 #[cfg(feature = "parquet")]
 mod readers {
     use std::io::{Read, Seek, SeekFrom};
+    use std::path::Path;
+    use std::sync::Arc;
 
     use arrow_array::{RecordBatch, RecordBatchReader};
     use arrow_ipc::reader::FileReader;
     use arrow_schema::{ArrowError, DataType, Schema};
-    use eciton_graph::error::{Error, Place};
+    use eciton_graph::error::{Error, Place, Result};
     use eciton_input::budget::Charge;
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
     use parquet::file::metadata::ColumnChunkMetaData;
 
-    use super::{Arc, Path, Result};
     use crate::file;
 
     /// First bytes of a Parquet file.

@@ -86,7 +86,7 @@ fn parse(bytes: &[u8]) -> Result<Dataset> {
         names: Names { labels: FIELDS.map(str::to_owned).to_vec(), ..Names::default() },
         ..Dataset::new(
             "cora".to_owned(),
-            Graph::from_edges(u64::from(vertices), edges.iter().copied(), crate::AS_LISTED)?,
+            Graph::from_edges(u64::from(vertices), edges.iter().copied(), crate::edge_graph::AS_LISTED)?,
             Features::Sparse(features),
             Labels::classes(labels, classes),
             split,

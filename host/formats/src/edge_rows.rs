@@ -9,11 +9,12 @@ use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::expected::Expected;
 use eciton_input::file::present;
 use eciton_input::notes::Level;
+use eciton_input::threads::processors;
 
 use super::array::Array;
 use super::file::Grown;
-use super::folder::number;
 use super::missing::is_missing;
+use super::numbers::number;
 use super::table::{Row, Table};
 use super::{columns, file, npy};
 
@@ -92,8 +93,7 @@ impl EdgeRows {
         published: bool,
     ) -> Result<(Graph, EdgeFeatures)> {
         let rule = EdgeRule::new(&self.file, options).with_zeros(self.zeros);
-        let threads = super::threads();
-        let (graph, rows, found) = rule.valued(vertices, edges, self.columns, &self.values, threads)?;
+        let (graph, rows, found) = rule.valued(vertices, edges, self.columns, &self.values, processors())?;
         found.report(&self.file, published);
         Ok((graph, rows))
     }

@@ -153,6 +153,20 @@ pub(crate) fn stem(path: &Path) -> String {
     Path::new(plain).file_stem().map_or_else(|| "data".to_owned(), |s| s.to_string_lossy().into_owned())
 }
 
+/// A file's name without folders and `.gz`.
+pub(crate) fn plain_name(path: &Path) -> Option<String> {
+    let name = path.file_name()?.to_string_lossy().into_owned();
+    Some(name.strip_suffix(".gz").map_or(name.clone(), str::to_owned))
+}
+
+/// The folder of a file.
+pub(crate) fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
 /// The names in a folder, sorted; a name that is not Unicode is left out.
 pub(crate) fn list(folder: &Path) -> Result<Vec<String>> {
     let refused = |source| Error::Read { path: folder.to_owned(), source };

@@ -58,27 +58,26 @@ use std::path::{Path, PathBuf};
 
 use eciton_graph::adjacency::{Graph, Options, check_vertices};
 use eciton_graph::dataset::Dataset;
-use eciton_graph::encoding::Kind;
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::graphs::apart_error;
 use eciton_input::file::present;
 
-use self::edges::Edges;
+use self::edges::{Edges, ordered};
 use self::graphs::GraphIds;
+use self::headers::ids_or_header;
 use self::ids::Ids;
-use self::parts::{Part, Parts, plain_name};
+use self::parts::{Part, Parts};
 use self::roles::Roles;
+use super::edge_graph::graph_of;
 use super::edge_rows::EdgeRows;
-use super::missing::is_missing;
-use super::settings::Use;
-use super::table::{self, Table, is_header};
-use super::{Request, file, npy};
+use super::file::plain_name;
+use super::request::Request;
+use super::table::Table;
+use super::{file, npy};
 
 pub use attributes::Attributes;
 pub use describe::describe;
 pub(super) use graphs::graphs_beside;
-pub(super) use ids::canonical;
-pub(super) use labels::{exact, number, whole};
 
 /// Reads such a folder. Memory: 8 bytes an edge beside the graph, and the columns of edges.
 ///
@@ -101,36 +100,6 @@ pub fn open(folder: &Path, request: Request<'_>) -> Result<Dataset> {
     let mut made = open_tables(folder, &roles, edges, None, request)?;
     made.name = file::folder_name(folder);
     Ok(made)
-}
-
-/// Returns a table of edges whose first two columns are source and target, as `data.toml` says or as the header
-/// does. Columns that `data.toml` ignores are left out.
-fn ordered(table: Table, roles: &Roles) -> Result<Table> {
-    table.set_edges();
-    table.refuse_index()?;
-    let settings = &roles.settings.edges;
-    let names = crate::kinds::names_of_header(&table)?;
-    settings.check(&names, &table.file)?;
-    let ends = [Use::Source, Use::Target].map(|how| settings.position(how, &names, &table.file));
-    let [source, target] = ends;
-    let lower: Vec<String> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
-    let ends = match (source?, target?) {
-        (Some(source), Some(target)) => Some([source, target]),
-        _ => roles::ends_of(&lower).filter(|ends| *ends != [0, 1]),
-    };
-    let ignored = |at: &usize| settings.kind(&names[*at]) == Some(Kind::Ignored);
-    if ends.is_none() && !(0..names.len()).any(|at| ignored(&at)) {
-        if !settings.columns.is_empty() {
-            table.settle(true);
-        }
-        return Ok(table);
-    }
-    let ends = ends.unwrap_or([0, 1]);
-    table.settle(true);
-    let is_id = |at: &usize| lower[*at] == "id" || table::is_unnamed(&names[*at]);
-    let others = (0..names.len()).filter(|at| !ends.contains(at) && !ignored(at) && !is_id(at));
-    let select: Vec<usize> = ends.into_iter().chain(others).collect();
-    Ok(table.view(&select))
 }
 
 /// Reads a table of edges, and features, labels and split from a folder. `nodes` is a table of nodes that goes
@@ -218,7 +187,7 @@ pub(crate) fn open_tables(
     let pairs = &read.pairs[..];
     let rows = EdgeRows::of_folder(folder, &edges, read.columns, pairs.len())?;
     let edge_names = rows.as_ref().map(|rows| rows.names.clone()).unwrap_or_default();
-    let (graph, placed) = super::graph_of(&edges.file, vertices, pairs, rows.as_ref(), false)?;
+    let (graph, placed) = graph_of(&edges.file, vertices, pairs, rows.as_ref(), false)?;
     drop(rows);
     let mut known = Attributes::of(&parts, &ids, graphs, request)?;
     known.names.edge_features = edge_names;
@@ -314,24 +283,4 @@ pub(crate) fn open_rows(folder: &Path, request: Request<'_>) -> Result<Dataset> 
     let used: Vec<&str> = used.iter().map(String::as_str).collect();
     unused::report(folder, &used, "features and labels were read as rows without a graph");
     known.dataset(file::folder_name(folder), graph, None)
-}
-
-/// Finds whether the first row of a table is a header: where `ids` are known its id is none of them.
-fn ids_or_header(table: &Table, ids: Option<&Ids>) -> Result<()> {
-    let Some(ids) = ids else { return table.find_header_of_words() };
-    if table.is_settled() {
-        return Ok(());
-    }
-    let first = table.first(2)?;
-    let word = first.get(0);
-    let counts = first.len() > 1 && crate::header::counting(first.fields()) == Some(first.len());
-    let is_word = labels::number(word).is_none() && !is_missing(word);
-    let header = word.is_empty() || ((is_word || counts) && ids.position(word).is_none());
-    table.set_header(header);
-    if header && counts {
-        table.note(true, "its numbers count like column names, and its id is none of the data set's");
-    } else if header && ids.are_words() && !is_header(word) {
-        table.note(true, "its id is none of the data set's");
-    }
-    Ok(())
 }

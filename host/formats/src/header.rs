@@ -2,7 +2,7 @@
 
 use eciton_graph::error::Result;
 
-use crate::folder::{canonical, number};
+use crate::numbers::{canonical, number};
 use crate::table::Table;
 
 /// Number of fields that count upwards from 0, from 1 or from a year, if all numbers among the fields do.

@@ -31,8 +31,8 @@ use eciton_input::notes;
 use eciton_input::text::{cut, listed};
 
 use self::cells::Column;
-use crate::folder::exact;
 use crate::missing::is_missing;
+use crate::numbers::exact;
 use crate::settings::TableSettings;
 use crate::table::{Records, Row, Table, named};
 use crate::{columns, file};

@@ -13,6 +13,7 @@
 
 pub mod array;
 pub mod bundle;
+mod column_names;
 mod columnar;
 mod columns;
 mod conversions;
@@ -22,6 +23,7 @@ mod csr;
 mod dictionary;
 mod digits;
 mod document;
+mod edge_graph;
 mod edge_rows;
 mod edge_text;
 pub mod file;
@@ -38,14 +40,17 @@ mod missing;
 pub mod musae;
 pub mod npy;
 pub mod npz;
+mod numbers;
 pub mod ogb;
 pub mod pairs;
 pub mod pickle;
 pub mod planetoid;
 pub mod prepared;
+mod request;
 pub mod rows;
 pub mod sequence;
 pub mod settings;
+mod similar_name;
 pub mod snap;
 mod sniff;
 mod table;
@@ -54,20 +59,22 @@ pub mod tu;
 pub use edge_text::EdgeText;
 pub use file::MAX_FILE_BYTES;
 pub use lines::MAX_LINE_BYTES;
+pub use request::Request;
 pub use sniff::{image_shape, is_prose};
 
 use std::path::{Path, PathBuf};
 
-use eciton_graph::adjacency::{Graph, Options};
-use eciton_graph::dataset::{Dataset, EdgeFeatures, VertexIds};
-use eciton_graph::edge_rule::{self, EdgeRule, SelfLoops, Zeros};
+use eciton_graph::dataset::{Dataset, VertexIds};
+use eciton_graph::edge_rule::{self, SelfLoops};
 use eciton_graph::edges::EdgeSource;
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::expected::Expected;
 use eciton_graph::store;
 use eciton_input::budget::Reading;
+use eciton_input::threads::processors;
 
-use edge_rows::EdgeRows;
+use file::parent;
+use similar_name::nearest;
 
 const KNOWN: &str = "a .npz of a known layout; a MatrixMarket file (.mtx), a METIS graph (.graph, \
      .metis), a GML, GraphML or node-link JSON document (.gml, .graphml, .json) or an edge list (.txt, .edges, .edgelist, .el, .tsv, .snap), each also packed (.gz); a \
@@ -78,26 +85,6 @@ const KNOWN: &str = "a .npz of a known layout; a MatrixMarket file (.mtx), a MET
 
 /// Reads one of several data sets of a folder by its name.
 type Reader = fn(&Path, &str, Request<'_>) -> Result<Dataset>;
-
-/// Wishes of the reader's caller that the content of files does not decide.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Request<'a> {
-    /// Columns and classes of a trained model, if the data are for one.
-    pub expected: Option<&'a Expected>,
-    /// Name of the column that holds the labels. `None`: names and positions of the columns decide.
-    pub label: Option<&'a str>,
-    /// True if links are predicted, so that no column of a table of nodes has to hold labels.
-    pub links: bool,
-    /// Treatment of self-loops. `None`: they are dropped, and a store has those that it was written
-    /// with.
-    pub self_loops: Option<SelfLoops>,
-}
-
-impl<'a> From<Option<&'a Expected>> for Request<'a> {
-    fn from(expected: Option<&'a Expected>) -> Self {
-        Self { expected, ..Self::default() }
-    }
-}
 
 /// A data set that the crate carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -451,91 +438,10 @@ pub fn stream(path: &Path) -> Result<Option<Streamed>> {
         return Ok(None);
     }
     let (edges, ids) = match Kind::of(path)? {
-        Some(Kind::MatrixMarket) => matrix_market::edges(path, threads())?,
-        Some(Kind::EdgeList) => snap::edges(path, threads())?,
+        Some(Kind::MatrixMarket) => matrix_market::edges(path, processors())?,
+        Some(Kind::EdgeList) => snap::edges(path, processors())?,
         _ => return Ok(None),
     };
     let folder = parent(path).to_owned();
     Ok(Some(Streamed { name: file::stem(path), edges: Box::new(edges), ids, folder }))
-}
-
-/// Threads that readers use.
-fn threads() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-/// The folder of a file.
-fn parent(path: &Path) -> &Path {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    }
-}
-
-/// Options of readers: each edge in both directions, with the self-loops, which [`open`] drops
-/// unless they are to be kept.
-pub(crate) const AS_LISTED: Options = Options { symmetric: true, keep_self_loops: true };
-
-/// The graph of edges of `file`, each in both directions, and their rows, if there are any.
-/// `published`: the layout is one of published data sets.
-fn graph_of(
-    file: &str,
-    vertices: u64,
-    edges: &[(u32, u32)],
-    rows: Option<&EdgeRows>,
-    published: bool,
-) -> Result<(Graph, Option<EdgeFeatures>)> {
-    if let Some(rows) = rows {
-        let (graph, rows) = rows.graph(vertices, edges, AS_LISTED, published)?;
-        return Ok((graph, Some(rows)));
-    }
-    let (graph, found) = EdgeRule::new(file, AS_LISTED).merged(&(vertices, edges), threads())?;
-    found.report(file, published);
-    Ok((graph, None))
-}
-
-/// The graph of a source of `file`, each edge in both directions, and the source's values.
-fn graph_and_values(file: &str, source: &dyn EdgeSource) -> Result<(Graph, Option<EdgeFeatures>)> {
-    if source.columns() == 0 {
-        let (graph, found) = EdgeRule::new(file, AS_LISTED).merged(source, threads())?;
-        found.report(file, false);
-        return Ok((graph, None));
-    }
-    let mut all =
-        ValuedEdges { columns: source.columns(), weight: source.is_weight(), ..ValuedEdges::default() };
-    for chunk in 0..source.chunks() {
-        source.read_with_values(chunk, &mut all.edges, &mut all.values)?;
-    }
-    all.graph(file, source.vertices())
-}
-
-/// Edges in the order of a file, and the values of each.
-#[derive(Debug, Default)]
-struct ValuedEdges {
-    edges: Vec<(u32, u32)>,
-    columns: u32,
-    values: Vec<f32>,
-    /// True if the only column is the edge's weight.
-    weight: bool,
-}
-
-impl ValuedEdges {
-    fn graph(&self, file: &str, vertices: u64) -> Result<(Graph, Option<EdgeFeatures>)> {
-        let Self { edges, columns, values, weight } = self;
-        if *columns == 0 {
-            return graph_of(file, vertices, edges, None, false);
-        }
-        let zeros = if *weight { Zeros::NoEdges } else { Zeros::Kept };
-        let rule = EdgeRule::new(file, AS_LISTED).with_zeros(zeros);
-        let (graph, rows, found) = rule.valued(vertices, edges, *columns, values, threads())?;
-        found.report(file, false);
-        Ok((graph, Some(rows)))
-    }
-}
-
-/// The most similar of `known`, if it is similar at all.
-fn nearest(name: &str, known: &[String]) -> Option<String> {
-    let likeness = |k: &String| strsim::jaro_winkler(&name.to_lowercase(), &k.to_lowercase());
-    let best = known.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
-    (likeness(best) > 0.6).then(|| best.clone())
 }

@@ -5,7 +5,6 @@ use std::path::Path;
 use eciton_graph::error::{Error, Place, Result};
 
 use super::gzip::Source;
-use super::table::lone_cr;
 
 /// The longest line that is read.
 pub const MAX_LINE_BYTES: u64 = 16 << 20;
@@ -91,6 +90,16 @@ pub(crate) fn count(bytes: &[u8]) -> u64 {
     // By pieces whose count fits a byte lane, so that it is vectorised.
     let piece = |piece: &[u8]| u64::from(piece.iter().map(|&byte| u8::from(byte == b'\n')).sum::<u8>());
     bytes.chunks(255).map(piece).sum()
+}
+
+/// An error about line ends of old Macs, which would make one line of the file.
+pub(crate) fn lone_cr(file: &str, line: u64) -> Error {
+    Error::Malformed {
+        place: Place::line(file, line),
+        expected: "lines that end with LF or CR LF".to_owned(),
+        found: "a carriage return (CR) alone".to_owned(),
+        remedy: "write the file with other line ends, for instance: tr '\\r' '\\n' < OLD > NEW",
+    }
 }
 
 #[cfg(test)]

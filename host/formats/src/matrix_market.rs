@@ -21,14 +21,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use eciton_graph::adjacency::check_vertices;
 use eciton_graph::dataset::{Dataset, VertexIds};
 use eciton_graph::error::{Error, Place, Result};
+use eciton_input::threads::processors;
 
+use super::edge_graph::{ValuedEdges, graph_and_values};
 use super::edge_text::{self, EdgeText, Numbering, Ranges, ValueFields, excerpt, records};
+use super::file;
 use super::file::Grown;
 use super::folder::Attributes;
 use super::gzip::Source;
 use super::lines::{Lines, count};
+use super::request::Request;
 use super::snap::at_line;
-use super::{Request, ValuedEdges, file};
 
 /// First bytes of a file, in upper or lower case.
 pub(crate) const BANNER: &[u8] = b"%%MatrixMarket";
@@ -63,10 +66,10 @@ pub fn open(path: &Path, request: Request<'_>) -> Result<Dataset> {
     let ((graph, edge_features), ids) = if Source::open(path)?.packed() {
         (entries(path, header)?.graph(&file::name(path), header.vertices)?, names(header.vertices))
     } else {
-        let (source, ids) = edges(path, super::threads())?;
-        (super::graph_and_values(&file::name(path), &source)?, ids)
+        let (source, ids) = edges(path, processors())?;
+        (graph_and_values(&file::name(path), &source)?, ids)
     };
-    let known = Attributes::beside(super::parent(path), &ids, header.vertices, request)?;
+    let known = Attributes::beside(file::parent(path), &ids, header.vertices, request)?;
     known.dataset(file::stem(path), graph, edge_features)
 }
 

@@ -22,13 +22,15 @@ use eciton_graph::adjacency::{Options, check_vertices};
 use eciton_graph::dataset::{Dataset, VertexIds};
 use eciton_graph::edge_rule::{EdgeRule, Zeros};
 use eciton_graph::error::{Error, Place, Result};
+use eciton_input::threads::processors;
 
-use super::Request;
+use super::edge_graph::AS_LISTED;
 use super::edge_text::excerpt;
 use super::file;
 use super::file::Grown;
 use super::folder::Attributes;
 use super::lines::Lines;
+use super::request::Request;
 
 /// Extensions of graph files, each with or without `.gz`.
 pub(crate) const EXTENSIONS: [&str; 2] = ["graph", "metis"];
@@ -107,7 +109,7 @@ pub fn open(path: &Path, request: Request<'_>) -> Result<Dataset> {
     drop(bytes);
     let listed = Options { symmetric: false, keep_self_loops: true };
     let rule = EdgeRule::new(&name, listed);
-    let (graph, found) = rule.merged(&(header.vertices, &pairs[..]), super::threads())?;
+    let (graph, found) = rule.merged(&(header.vertices, &pairs[..]), processors())?;
     if !graph.symmetric() {
         let found = "one that is named at one end only";
         return Err(Error::malformed(Place::whole(name), "each edge at both its ends", found));
@@ -116,7 +118,7 @@ pub fn open(path: &Path, request: Request<'_>) -> Result<Dataset> {
         false => (graph, None, found),
         true => {
             // Both ends of an edge name it, so that its two directions are combined.
-            let rule = EdgeRule::new(&name, super::AS_LISTED).with_zeros(Zeros::NoEdges);
+            let rule = EdgeRule::new(&name, AS_LISTED).with_zeros(Zeros::NoEdges);
             let (graph, rows, found) = rule.placed(graph, &pairs, 1, &weights)?;
             (graph, Some(rows), found)
         }
@@ -124,7 +126,7 @@ pub fn open(path: &Path, request: Request<'_>) -> Result<Dataset> {
     found.report(&name, false);
     drop((pairs, weights));
     let ids = VertexIds::Numbers((1..=header.vertices).collect());
-    let known = Attributes::beside(super::parent(path), &ids, header.vertices, request)?;
+    let known = Attributes::beside(file::parent(path), &ids, header.vertices, request)?;
     known.dataset(file::stem(path), graph, edge_features)
 }
 

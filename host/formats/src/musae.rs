@@ -107,7 +107,7 @@ fn graph(table: &Table, vertices: u64) -> Result<Graph> {
         let id = |field: usize| vertex(table, row.line(), row.get(field), vertices);
         edges.push((id(0)?, id(1)?))
     })?;
-    crate::graph_of(&table.file, vertices, &edges, None, true).map(|(graph, _)| graph)
+    crate::edge_graph::graph_of(&table.file, vertices, &edges, None, true).map(|(graph, _)| graph)
 }
 
 fn vertex(table: &Table, line: u64, word: &str, vertices: u64) -> Result<u32> {

@@ -116,7 +116,7 @@ pub fn open(folder: &Path, scheme: Option<&str>) -> Result<Dataset> {
     let graphs = read.first.as_deref().map(|first| graphs(first, vertices)).transpose()?;
     let name = file::folder_name(folder);
     let (graph, edge_features) =
-        super::graph_of(&name, vertices, &read.edges, read.edge_rows.as_ref(), true)?;
+        super::edge_graph::graph_of(&name, vertices, &read.edges, read.edge_rows.as_ref(), true)?;
     drop((read.edges, read.edge_rows));
     let features = match (read.features, &graphs) {
         (Some(features), _) => features,
@@ -475,7 +475,7 @@ fn split(folder: &Path, scheme: Option<&str>, vertices: u64, first: Option<&[u32
         return Err(Error::ChooseName {
             path: parent,
             name: scheme.map(str::to_owned),
-            nearest: scheme.and_then(|scheme| super::nearest(scheme, &names)),
+            nearest: scheme.and_then(|scheme| super::similar_name::nearest(scheme, &names)),
             names,
         });
     };

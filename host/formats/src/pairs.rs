@@ -15,7 +15,7 @@ use std::path::Path;
 use eciton_graph::dataset::VertexIds;
 use eciton_graph::error::{Error, Place, Result};
 
-use super::folder::canonical;
+use super::numbers::canonical;
 use super::table::Table;
 
 /// A table of pairs.

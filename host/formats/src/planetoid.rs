@@ -116,7 +116,7 @@ impl Parts<'_> {
             test: self.test_ids,
         };
         let (graph, _) =
-            crate::graph_of(&format!("ind.{}.graph", self.name), end as u64, &edges, None, true)?;
+            crate::edge_graph::graph_of(&format!("ind.{}.graph", self.name), end as u64, &edges, None, true)?;
         drop(edges);
         Dataset::new(
             self.name.to_owned(),

@@ -19,6 +19,7 @@ use eciton_graph::labels::Labels;
 use eciton_graph::names::DRAWN;
 use eciton_graph::split::Split;
 use eciton_input::file::present;
+use eciton_input::threads::processors;
 use eciton_tensor::bytes_of_mut;
 
 use super::array::Array;
@@ -109,13 +110,13 @@ fn graph(
 ) -> Result<(Graph, Option<EdgeFeatures>)> {
     let Some(rows) = rows else {
         let listed = indices.len() as u64;
-        let graph = build::from_lists(offsets, indices, super::threads())?;
+        let graph = build::from_lists(offsets, indices, processors())?;
         let repeats = listed - graph.edges();
         Findings { repeats, ..Findings::default() }.report("indices.npy", false);
         return Ok((graph, None));
     };
     if build::are_lists(&offsets, &indices) && !rows.has_zeros() {
-        let graph = build::from_lists(offsets, indices, super::threads())?;
+        let graph = build::from_lists(offsets, indices, processors())?;
         return Ok((graph, Some(rows.in_place()?)));
     }
     let mut edges = Vec::with_capacity(indices.len());

@@ -23,15 +23,17 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use eciton_graph::adjacency::check_vertices;
 use eciton_graph::dataset::{Dataset, VertexIds};
 use eciton_graph::error::{Error, Place, Result};
+use eciton_input::threads::processors;
 
-use super::Request;
 use super::dictionary::{Collector, Dictionary};
+use super::edge_graph::{ValuedEdges, graph_and_values};
 use super::edge_text::{self, BYTE_ORDER_MARK, EdgeText, FirstEdge, Numbering, OtherEdges, Ranges, records};
+use super::file;
 use super::file::Grown;
 use super::folder::Attributes;
 use super::gzip::Source;
 use super::lines::Lines;
-use super::{ValuedEdges, file};
+use super::request::Request;
 
 /// Extensions of the files, each with or without `.gz`.
 pub(crate) const EXTENSIONS: [&str; 6] = ["txt", "edges", "edgelist", "el", "tsv", "snap"];
@@ -46,11 +48,11 @@ pub fn open(path: &Path, request: Request<'_>) -> Result<Dataset> {
         let (edges, dictionary) = unpacked(path)?;
         (edges.graph(&file::name(path), dictionary.len())?, names(&dictionary))
     } else {
-        let (source, ids) = edges(path, super::threads())?;
-        (super::graph_and_values(&file::name(path), &source)?, ids)
+        let (source, ids) = edges(path, processors())?;
+        (graph_and_values(&file::name(path), &source)?, ids)
     };
     let vertices = u64::from(graph.vertices());
-    let known = Attributes::beside(super::parent(path), &ids, vertices, request)?;
+    let known = Attributes::beside(file::parent(path), &ids, vertices, request)?;
     known.dataset(file::stem(path), graph, edge_features)
 }
 

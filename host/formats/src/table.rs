@@ -22,7 +22,6 @@ use super::gzip::Source;
 use super::{columnar, file};
 
 pub(crate) use rows::{Records, Row, Rows};
-pub(crate) use text::lone_cr;
 
 /// Separator of fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -285,7 +284,7 @@ impl Table {
         }
         let first = self.first(fields)?;
         let word = first.get(0);
-        let is_word = crate::folder::number(word).is_none();
+        let is_word = crate::numbers::number(word).is_none();
         let header = is_header(word) || (is_word && self.numbers_below(0, is_number)?);
         self.header.set(header);
         Ok(header)

@@ -90,7 +90,7 @@ pub fn open(folder: &Path, name: &str) -> Result<Dataset> {
     let labels = labels(folder, name, &of, &graphs)?;
     let edges = edges(folder, name, &of)?;
     let rows = edge_rows(folder, name, edges.len())?;
-    let (graph, edge_features) = super::graph_of(name, vertices, &edges, rows.as_ref(), true)?;
+    let (graph, edge_features) = super::edge_graph::graph_of(name, vertices, &edges, rows.as_ref(), true)?;
     drop((edges, rows));
     let features = features(folder, name, vertices)?;
     let split = Split::random(&labels, [0.8, 0.1], 0);

@@ -5,8 +5,8 @@
 
 use eciton_graph::error::{Error, Place, Result};
 
+use super::records::{Document, MAX_DEPTH, Records};
 use super::xml::unescape;
-use super::{Document, MAX_DEPTH, Records};
 
 /// A token.
 enum Token<'a> {

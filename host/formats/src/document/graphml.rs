@@ -5,8 +5,8 @@ use std::collections::HashMap;
 
 use eciton_graph::error::Result;
 
+use super::records::{Document, Records};
 use super::xml::{Event, Events};
-use super::{Document, Records};
 
 /// Node or edge that is being read.
 enum Open {

@@ -7,7 +7,7 @@
 use eciton_graph::error::{Error, Place, Result};
 use serde_json::Value;
 
-use super::{Document, MAX_DEPTH, Records};
+use super::records::{Document, MAX_DEPTH, Records};
 
 pub(super) fn read(text: &str, file: &str) -> Result<Document> {
     let parsed = serde_json::from_str(text).or_else(|error| match without_nan(text) {

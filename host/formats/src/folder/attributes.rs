@@ -13,15 +13,17 @@ use eciton_graph::split::Split;
 
 use super::features::{self, Read};
 use super::graphs::{GraphIds, graphs_beside};
-use super::ids::{Ids, Lookup, canonical};
-use super::ids_or_header;
+use super::headers::ids_or_header;
+use super::ids::{Ids, Lookup};
 use super::labels::{self, label_table};
 use super::nodes::MASKS;
 use super::parts::{Part, Parts};
 use super::roles::Roles;
 use crate::missing::is_missing;
+use crate::numbers::canonical;
+use crate::request::Request;
 use crate::table::{Table, is_header};
-use crate::{Request, bundle, columns, file, kinds, labels as arrays, npy};
+use crate::{bundle, columns, file, kinds, labels as arrays, npy};
 
 /// Attributes of vertices in a folder: features, labels, split, and the graph of each vertex if
 /// there are several graphs.

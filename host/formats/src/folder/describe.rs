@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 
 use eciton_graph::error::{Error, Result};
 
+use super::edges::ordered;
 use super::nodes::{Nodes, Others};
-use super::ordered;
 use super::roles::{self, Roles};
+use crate::numbers::exact;
+use crate::request::Request;
 use crate::settings::FILE;
 use crate::table::{Table, named};
-use crate::{Request, file, kinds, rows};
+use crate::{file, kinds, rows};
 
 /// Use of each column: its name, and the word that stands for the use in `data.toml`.
 type Uses = Vec<(String, &'static str)>;
@@ -29,7 +31,7 @@ pub fn describe(path: &Path, request: Request<'_>) -> Result<(PathBuf, String)> 
         let table = Table::open(path)?;
         let uses = rows::text::uses(&table, request)?;
         section(&mut text, "nodes", path, &uses);
-        return Ok((crate::parent(path).join(FILE), text));
+        return Ok((file::parent(path).join(FILE), text));
     }
     let roles = Roles::found(path)?;
     if roles.nodes.is_none() && roles.edges.is_none() {
@@ -98,7 +100,7 @@ fn of_edges(path: &Path, roles: &Roles) -> Result<Uses> {
         let mut rows = table.records(2)?;
         let mut has_number = || {
             let row = rows.next()?;
-            Ok::<_, Error>(row.map(|row| row.fields().any(|field| super::exact(field).is_some())))
+            Ok::<_, Error>(row.map(|row| row.fields().any(|field| exact(field).is_some())))
         };
         let header = has_number()? == Some(false) && has_number()? == Some(true);
         table.set_header(header);

@@ -3,16 +3,19 @@
 use std::convert::Infallible;
 
 use eciton_graph::adjacency::check_vertices;
+use eciton_graph::encoding::Kind;
 use eciton_graph::error::{Place, Result};
 use eciton_graph::expected::Expected;
 
-use super::ids::{Ids, Words, canonical};
-use super::labels::number;
+use super::ids::{Ids, Words};
+use super::roles::{self, Roles};
 use crate::dictionary::Collector;
 use crate::edge_rows::Columns;
 use crate::file::Grown;
 use crate::missing::is_missing;
-use crate::table::{Records, Row, Table, is_header};
+use crate::numbers::{canonical, number};
+use crate::settings::Use;
+use crate::table::{Records, Row, Table, is_header, is_unnamed};
 
 /// Why the edges of a table are not those between numbers of 32 bits.
 enum Other {
@@ -281,4 +284,34 @@ pub(super) fn edge_header(table: &Table, ids: &Ids, edges: &Edges, labels: Optio
     };
     table.note(header, why);
     Ok(header)
+}
+
+/// Returns a table of edges whose first two columns are source and target, as `data.toml` says or as the header
+/// does. Columns that `data.toml` ignores are left out.
+pub(super) fn ordered(table: Table, roles: &Roles) -> Result<Table> {
+    table.set_edges();
+    table.refuse_index()?;
+    let settings = &roles.settings.edges;
+    let names = crate::kinds::names_of_header(&table)?;
+    settings.check(&names, &table.file)?;
+    let ends = [Use::Source, Use::Target].map(|how| settings.position(how, &names, &table.file));
+    let [source, target] = ends;
+    let lower: Vec<String> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
+    let ends = match (source?, target?) {
+        (Some(source), Some(target)) => Some([source, target]),
+        _ => roles::ends_of(&lower).filter(|ends| *ends != [0, 1]),
+    };
+    let ignored = |at: &usize| settings.kind(&names[*at]) == Some(Kind::Ignored);
+    if ends.is_none() && !(0..names.len()).any(|at| ignored(&at)) {
+        if !settings.columns.is_empty() {
+            table.settle(true);
+        }
+        return Ok(table);
+    }
+    let ends = ends.unwrap_or([0, 1]);
+    table.settle(true);
+    let is_id = |at: &usize| lower[*at] == "id" || is_unnamed(&names[*at]);
+    let others = (0..names.len()).filter(|at| !ends.contains(at) && !ignored(at) && !is_id(at));
+    let select: Vec<usize> = ends.into_iter().chain(others).collect();
+    Ok(table.view(&select))
 }

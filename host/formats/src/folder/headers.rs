@@ -8,8 +8,11 @@ use std::collections::HashSet;
 
 use eciton_graph::error::Result;
 
+use super::ids::Ids;
 use crate::file;
 use crate::header::{Below, counting, doubt};
+use crate::missing::is_missing;
+use crate::numbers::number;
 use crate::table::{Table, is_header, is_number};
 
 /// Tables of a folder, as far as it has them.
@@ -132,7 +135,7 @@ impl<'a> Tables<'a> {
         let below = Below::of(candidate.table)?;
         let word = first.get(1);
         let again = below.again.get(1).is_some_and(|again| *again);
-        Ok(!again && crate::folder::number(word).is_none() && !crate::missing::is_missing(word))
+        Ok(!again && number(word).is_none() && !is_missing(word))
     }
 
     /// Numbers above edges are a header where other tables have the ids of all edges but these.
@@ -250,7 +253,7 @@ fn each_below(
 /// Settles the header of edges with a further column of which the first field alone is a word.
 fn word_above_numbers(edges: &Table, first: &[String]) -> Result<()> {
     let is_word = |field: &String| !field.is_empty() && field.parse::<f64>().is_err();
-    let numbers = first.iter().any(|field| crate::folder::number(field).is_some() && !field.is_empty());
+    let numbers = first.iter().any(|field| number(field).is_some() && !field.is_empty());
     let named = !numbers || counting(first.iter().map(String::as_str)).is_some();
     if !named || !first.iter().skip(2).any(is_word) {
         return Ok(());
@@ -260,6 +263,26 @@ fn word_above_numbers(edges: &Table, first: &[String]) -> Result<()> {
     if below.rows > 0 && (2..first.len()).any(above) {
         edges.settle(true);
         edges.note(true, "a word stands above a column of numbers");
+    }
+    Ok(())
+}
+
+/// Finds whether the first row of a table is a header: where `ids` are known its id is none of them.
+pub(super) fn ids_or_header(table: &Table, ids: Option<&Ids>) -> Result<()> {
+    let Some(ids) = ids else { return table.find_header_of_words() };
+    if table.is_settled() {
+        return Ok(());
+    }
+    let first = table.first(2)?;
+    let word = first.get(0);
+    let counts = first.len() > 1 && counting(first.fields()) == Some(first.len());
+    let is_word = number(word).is_none() && !is_missing(word);
+    let header = word.is_empty() || ((is_word || counts) && ids.position(word).is_none());
+    table.set_header(header);
+    if header && counts {
+        table.note(true, "its numbers count like column names, and its id is none of the data set's");
+    } else if header && ids.are_words() && !is_header(word) {
+        table.note(true, "its id is none of the data set's");
     }
     Ok(())
 }

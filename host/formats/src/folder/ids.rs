@@ -9,6 +9,7 @@ use eciton_input::budget::Charge;
 
 use crate::dictionary::{Codes, Collector, Dictionary};
 use crate::file;
+use crate::numbers::canonical;
 use crate::table::{Row, Table};
 
 /// The user's ids and their positions.
@@ -223,10 +224,4 @@ impl Placed {
     pub(super) fn first_missing(&self) -> Option<u32> {
         self.0.iter().position(|seen| !seen).map(|at| at as u32)
     }
-}
-
-/// A number that is written in one way only, so that `007` stays a word.
-pub(crate) fn canonical(word: &str) -> Option<u64> {
-    let plain = word.bytes().all(|b| b.is_ascii_digit()) && (word == "0" || !word.starts_with('0'));
-    if plain { word.parse().ok() } else { None }
 }

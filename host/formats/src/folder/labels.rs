@@ -1,43 +1,17 @@
 //! `labels.csv`: classes, numbers or flags, by what its rows hold.
 
-use eciton_graph::corrections::Number;
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::expected::Expected;
 use eciton_graph::labels::{Labels, MAX_CLASSES, Values};
 use eciton_graph::split::NO_LABEL;
 
 use super::ids::{Ids, Placed, Words};
+use crate::column_names::LABELS;
 use crate::labels::{MISSING, Named};
 use crate::missing::{MissingWords, is_missing};
+use crate::numbers::{is_infinite, number, whole};
 use crate::table::Table;
 use crate::{columns, file, labels};
-
-/// A number in digits. Words that mean numbers (`nan`, `inf`) may be names.
-pub(crate) fn number(field: &str) -> Option<f32> {
-    if is_digits(field) { field.parse().ok() } else { None }
-}
-
-fn is_digits(field: &str) -> bool {
-    field.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.' | b'e' | b'E'))
-}
-
-/// A number in digits, with what f32 cannot hold of it.
-pub(crate) fn exact(field: &str) -> Option<Number> {
-    if is_digits(field) { Number::parse(field) } else { None }
-}
-
-/// A whole number, also one that is written as `1.0`, as pandas does beside a NaN.
-pub(crate) fn whole(field: &str) -> Option<i64> {
-    let plain =
-        field.split_once('.').filter(|(_, rest)| rest.bytes().all(|b| b == b'0')).map(|(whole, _)| whole);
-    plain.unwrap_or(field).parse().ok()
-}
-
-/// Returns whether a field is a word for infinity.
-fn is_infinite(field: &str) -> bool {
-    let word = field.trim_start_matches(['+', '-']);
-    word.eq_ignore_ascii_case("inf") || word.eq_ignore_ascii_case("infinity")
-}
 
 /// The value of one label; NaN where it is not known.
 fn value(table: &Table, line: u64, column: usize, field: &str) -> Result<f32> {
@@ -109,7 +83,7 @@ impl Survey {
 /// Column of a table that holds the labels for a trained model, from 1.
 fn expected_column(table: &Table, expected: &Expected, names: &[String]) -> usize {
     let target = expected.target.first();
-    let wanted = target.map(String::as_str).into_iter().chain(crate::rows::text::LABELS);
+    let wanted = target.map(String::as_str).into_iter().chain(LABELS);
     let found = wanted.filter_map(|name| eciton_graph::names::column(names, name)).next();
     let at = found.map_or(1, |at| at as usize + 1);
     let unused: Vec<String> =

@@ -16,12 +16,14 @@ use eciton_graph::error::Result;
 use eciton_graph::names::column;
 use eciton_input::notes;
 
-use super::labels::{number, whole};
+use crate::column_names::LABELS;
+use crate::kinds;
 use crate::missing::is_missing;
-use crate::rows::text::{LABELS, is_header, label_column};
+use crate::numbers::{number, whole};
+use crate::request::Request;
+use crate::rows::text::{is_header, label_column};
 use crate::settings::{TableSettings, Use};
 use crate::table::Table;
-use crate::{Request, kinds};
 
 /// Names of a column of ids.
 const IDS: [&str; 8] = ["id", "node", "node_id", "vertex", "vertex_id", "nodeid", "vertexid", "id:id"];

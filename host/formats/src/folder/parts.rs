@@ -10,8 +10,8 @@ use eciton_graph::names::column;
 use super::headers::Tables;
 use super::nodes::{Nodes, Others};
 use super::roles::{self, Roles};
-use crate::Request;
-use crate::file::{self, Bytes};
+use crate::file::{self, Bytes, plain_name};
+use crate::request::Request;
 use crate::settings::TableSettings;
 use crate::table::Table;
 
@@ -115,12 +115,6 @@ impl Parts {
             tables.into_iter().chain([self.ids.as_ref()]).flatten().map(|table| PathBuf::from(&table.file));
         arrays.chain(tables).filter_map(|path| plain_name(&path)).collect()
     }
-}
-
-/// A file's name without folders and `.gz`.
-pub(super) fn plain_name(path: &Path) -> Option<String> {
-    let name = path.file_name()?.to_string_lossy().into_owned();
-    Some(name.strip_suffix(".gz").map_or(name.clone(), str::to_owned))
 }
 
 /// Opens a table of labels. If a request names a column, the table has that one alone.

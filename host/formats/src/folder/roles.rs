@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use eciton_graph::error::{Error, Place, Result};
 use eciton_input::file::present;
 
-use super::parts::plain_name;
-use crate::rows::text::{SOURCES, TARGETS};
+use crate::column_names::{SOURCES, TARGETS};
+use crate::file::plain_name;
 use crate::settings::{FILE, Settings};
 use crate::table::Table;
 use crate::{columnar, file};

@@ -5,7 +5,7 @@ use eciton_graph::encoding::Kind;
 use eciton_graph::error::{Error, Place, Result};
 
 use super::{boolean, date};
-use crate::folder::exact;
+use crate::numbers::{exact, is_infinite};
 use crate::table::Table;
 
 /// Counts of the fields of a column.
@@ -109,10 +109,4 @@ impl Survey {
                      column to category",
         })
     }
-}
-
-/// Returns whether a field is a word for infinity.
-fn is_infinite(field: &str) -> bool {
-    let word = field.trim_start_matches(['+', '-']);
-    word.eq_ignore_ascii_case("inf") || word.eq_ignore_ascii_case("infinity")
 }

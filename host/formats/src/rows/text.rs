@@ -36,21 +36,16 @@ use eciton_input::budget::Charge;
 use eciton_input::notes;
 
 use self::columns::Columns;
+use crate::column_names::{LABELS, SOURCES, TARGETS};
 use crate::dictionary::Codes;
-use crate::folder::{canonical, exact, number, whole};
 use crate::labels::{MISSING, Named};
 use crate::missing::{MissingWords, is_missing};
+use crate::numbers::{canonical, exact, number, whole};
+use crate::request::Request;
 use crate::table::{Records, Row, Table, is_unnamed};
-use crate::{Request, file, kinds, labels};
+use crate::{file, kinds, labels};
 
 pub(crate) use columns::{is_header, label_column};
-
-/// Names of the labels' column.
-pub(crate) const LABELS: [&str; 4] = ["label", "target", "class", "y"];
-/// Names of the first column of a table of edges.
-pub(crate) const SOURCES: [&str; 7] = ["source", "src", "from", "u", "id_1", "node_1", "head"];
-/// Names of its second column.
-pub(crate) const TARGETS: [&str; 8] = ["target", "dst", "dest", "to", "v", "id_2", "node_2", "tail"];
 
 /// Returns whether the first record of a file names a column for labels, as an edge list's does
 /// not.

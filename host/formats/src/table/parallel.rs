@@ -56,7 +56,7 @@ impl Table {
             let (done, results) = channel();
             let work: Arc<Mutex<Receiver<(u64, Block)>>> = Arc::new(Mutex::new(work));
             let mut threads = 0;
-            while threads < crate::threads().min(MAX_THREADS) {
+            while threads < eciton_input::threads::processors().min(MAX_THREADS) {
                 let (work, done, read) = (work.clone(), done.clone(), &read);
                 let work = move || {
                     let next = || work.lock().unwrap_or_else(PoisonError::into_inner).recv();

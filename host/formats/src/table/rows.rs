@@ -6,8 +6,9 @@ use std::sync::Arc;
 use csv::{ErrorKind, Reader, ReaderBuilder, StringRecord};
 use eciton_graph::error::{Error, Place, Result};
 
-use super::text::{Block, Blocks, lone_cr};
+use super::text::{Block, Blocks};
 use super::{Separator, Table};
+use crate::lines::lone_cr;
 
 /// A record.
 #[derive(Clone, Default)]

@@ -4,7 +4,7 @@ use eciton_graph::error::{Error, Place, Result};
 
 use super::{Separator, is_header, is_number};
 use crate::gzip::Source;
-use crate::lines::{MAX_LINE_BYTES, count};
+use crate::lines::{MAX_LINE_BYTES, count, lone_cr};
 
 /// Bytes of the first block, which is all that a look at the first record needs.
 const FIRST_BYTES: u64 = 1 << 18;
@@ -246,15 +246,5 @@ impl Blocks {
         }
         self.searched = self.raw.len();
         end
-    }
-}
-
-/// An error about line ends of old Macs, which would make one line of the file.
-pub(crate) fn lone_cr(file: &str, line: u64) -> Error {
-    Error::Malformed {
-        place: Place::line(file, line),
-        expected: "lines that end with LF or CR LF".to_owned(),
-        found: "a carriage return (CR) alone".to_owned(),
-        remedy: "write the file with other line ends, for instance: tr '\\r' '\\n' < OLD > NEW",
     }
 }

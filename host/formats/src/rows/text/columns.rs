@@ -5,12 +5,14 @@ use eciton_graph::expected::Expected;
 use eciton_graph::names::column;
 use eciton_input::notes;
 
-use super::{LABELS, SOURCES, TARGETS};
-use crate::folder::{canonical, number};
+use crate::column_names::{LABELS, SOURCES, TARGETS};
+use crate::file::parent;
 use crate::header::{Below, counting, doubt};
+use crate::numbers::{canonical, number};
+use crate::request::Request;
 use crate::settings::{Settings, TableSettings, Use};
 use crate::table::{Table, is_unnamed};
-use crate::{Request, columns, kinds};
+use crate::{columns, kinds};
 
 /// Returns whether the names of columns are those of a table of edges, without a column for labels.
 fn names_edges(names: &[String]) -> bool {
@@ -55,7 +57,7 @@ impl Columns {
         table.refuse_index()?;
         let count = first.len();
         let names = if header { names } else { Vec::new() };
-        let settings = Settings::of(crate::parent(table.path()))?.nodes_in(table.path());
+        let settings = Settings::of(parent(table.path()))?.nodes_in(table.path());
         settings.check(&names, &table.file)?;
         let made = Self { count, features: Vec::new(), label: None, id: None, split: None, names, settings };
         let made = match expected {

@@ -1,0 +1,74 @@
+//! Graphs of the edges that a file lists, with the values of these edges.
+//!
+//! Readers of graph formats call these functions once they have the pairs of a file.
+
+use eciton_graph::adjacency::{Graph, Options};
+use eciton_graph::dataset::EdgeFeatures;
+use eciton_graph::edge_rule::{EdgeRule, Zeros};
+use eciton_graph::edges::EdgeSource;
+use eciton_graph::error::Result;
+use eciton_input::threads::processors;
+
+use crate::edge_rows::EdgeRows;
+
+/// Options of readers: each edge in both directions, with the self-loops, which [`crate::open`] drops
+/// unless they are to be kept.
+pub(crate) const AS_LISTED: Options = Options { symmetric: true, keep_self_loops: true };
+
+/// The graph of edges of `file`, each in both directions, and their rows, if there are any.
+/// `published`: the layout is one of published data sets.
+pub(crate) fn graph_of(
+    file: &str,
+    vertices: u64,
+    edges: &[(u32, u32)],
+    rows: Option<&EdgeRows>,
+    published: bool,
+) -> Result<(Graph, Option<EdgeFeatures>)> {
+    if let Some(rows) = rows {
+        let (graph, rows) = rows.graph(vertices, edges, AS_LISTED, published)?;
+        return Ok((graph, Some(rows)));
+    }
+    let (graph, found) = EdgeRule::new(file, AS_LISTED).merged(&(vertices, edges), processors())?;
+    found.report(file, published);
+    Ok((graph, None))
+}
+
+/// The graph of a source of `file`, each edge in both directions, and the source's values.
+pub(crate) fn graph_and_values(file: &str, source: &dyn EdgeSource) -> Result<(Graph, Option<EdgeFeatures>)> {
+    if source.columns() == 0 {
+        let (graph, found) = EdgeRule::new(file, AS_LISTED).merged(source, processors())?;
+        found.report(file, false);
+        return Ok((graph, None));
+    }
+    let mut all =
+        ValuedEdges { columns: source.columns(), weight: source.is_weight(), ..ValuedEdges::default() };
+    for chunk in 0..source.chunks() {
+        source.read_with_values(chunk, &mut all.edges, &mut all.values)?;
+    }
+    all.graph(file, source.vertices())
+}
+
+/// Edges in the order of a file, and the values of each.
+#[derive(Debug, Default)]
+pub(crate) struct ValuedEdges {
+    pub(crate) edges: Vec<(u32, u32)>,
+    pub(crate) columns: u32,
+    pub(crate) values: Vec<f32>,
+    /// True if the only column is the edge's weight.
+    pub(crate) weight: bool,
+}
+
+impl ValuedEdges {
+    /// Builds the graph of the edges, each in both directions, with their values.
+    pub(crate) fn graph(&self, file: &str, vertices: u64) -> Result<(Graph, Option<EdgeFeatures>)> {
+        let Self { edges, columns, values, weight } = self;
+        if *columns == 0 {
+            return graph_of(file, vertices, edges, None, false);
+        }
+        let zeros = if *weight { Zeros::NoEdges } else { Zeros::Kept };
+        let rule = EdgeRule::new(file, AS_LISTED).with_zeros(zeros);
+        let (graph, rows, found) = rule.valued(vertices, edges, *columns, values, processors())?;
+        found.report(file, false);
+        Ok((graph, Some(rows)))
+    }
+}
