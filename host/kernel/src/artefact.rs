@@ -13,13 +13,15 @@
 
 mod baseline;
 #[cfg(feature = "compiler")]
-mod compile;
+mod compilation;
 mod keys;
 
 pub use baseline::Baseline;
 #[cfg(feature = "compiler")]
-pub use compile::{compile, compile_once};
+pub use compilation::{compile, compile_once};
 pub use keys::{Signer, Verifier};
+
+pub use crate::error::Refusal;
 
 const MAGIC: [u8; 4] = *b"ECAF";
 const VERSION: u32 = 1;
@@ -28,64 +30,6 @@ const HEAD_LEN: usize = 4 + 4 + NAME_LEN + 32 + 32 + 8;
 const SIGNATURE_LEN: usize = 64;
 /// Maximum size of an artefact, bytes. Larger artefacts are neither made nor opened.
 pub const MAX_BYTES: usize = 64 << 20;
-
-/// Reason why an artefact is not loaded. A retry gives the same result.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Refusal {
-    /// The artefact is larger than [`MAX_BYTES`].
-    #[error("it has {found} bytes, {allowed} are allowed")]
-    TooLarge {
-        /// Size that was found, bytes.
-        found: usize,
-        /// Maximum size, bytes.
-        allowed: usize,
-    },
-    /// The bytes are no artefact, or a truncated one.
-    #[error("it is no artefact of this version: {reason}")]
-    Malformed {
-        /// First defect that was found.
-        reason: String,
-    },
-    /// The signature was not made by the trusted key.
-    #[error("it is not signed by the key {trusted}, or was changed; deploy again with the key's owner")]
-    Unsigned {
-        /// Trusted public key, hex.
-        trusted: String,
-    },
-    /// The code was compiled from another component.
-    #[error("it was compiled from component {found}, not from {expected}")]
-    Component {
-        /// SHA-256 of the component that was compiled, hex.
-        found: String,
-        /// SHA-256 of the expected component, hex.
-        expected: String,
-    },
-    /// This machine cannot run the code.
-    #[error("it is for {found}, and this machine lacks {missing}")]
-    Baseline {
-        /// Processor level of the code.
-        found: Baseline,
-        /// Instructions, or the architecture, that this machine lacks.
-        missing: String,
-    },
-    /// The code was compiled by another version, or under other settings.
-    #[error(
-        "it was compiled for engine {found}, and this one is {expected}; deploy kernels and worker together"
-    )]
-    Engine {
-        /// Start of the engine id of the code, hex.
-        found: String,
-        /// Start of the engine id of this runtime, hex.
-        expected: String,
-    },
-    /// The engine refuses the code, although the signature is right.
-    #[error("the engine does not take its code: {reason}")]
-    Code {
-        /// Error text of the engine.
-        reason: String,
-    },
-}
 
 /// Description of the code in an artefact.
 #[derive(Debug, Clone, PartialEq, Eq)]

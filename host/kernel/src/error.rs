@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::artefact::Baseline;
+
 /// Result of an operation with a kernel.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -102,7 +104,7 @@ pub enum Error {
         /// Name of the kernel.
         kernel: String,
         /// Reason.
-        source: crate::artefact::Refusal,
+        source: Refusal,
     },
     /// No processor level has this name.
     #[error("no processor level is called `{found}`; there are x86-64-v3 and neoverse-n1")]
@@ -177,4 +179,62 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Engine { .. } | Self::Cache { .. } | Self::Host { .. })
     }
+}
+
+/// Reason why an artefact is not loaded. A retry gives the same result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The artefact is larger than [`crate::artefact::MAX_BYTES`].
+    #[error("it has {found} bytes, {allowed} are allowed")]
+    TooLarge {
+        /// Size that was found, bytes.
+        found: usize,
+        /// Maximum size, bytes.
+        allowed: usize,
+    },
+    /// The bytes are no artefact, or a truncated one.
+    #[error("it is no artefact of this version: {reason}")]
+    Malformed {
+        /// First defect that was found.
+        reason: String,
+    },
+    /// The signature was not made by the trusted key.
+    #[error("it is not signed by the key {trusted}, or was changed; deploy again with the key's owner")]
+    Unsigned {
+        /// Trusted public key, hex.
+        trusted: String,
+    },
+    /// The code was compiled from another component.
+    #[error("it was compiled from component {found}, not from {expected}")]
+    Component {
+        /// SHA-256 of the component that was compiled, hex.
+        found: String,
+        /// SHA-256 of the expected component, hex.
+        expected: String,
+    },
+    /// This machine cannot run the code.
+    #[error("it is for {found}, and this machine lacks {missing}")]
+    Baseline {
+        /// Processor level of the code.
+        found: Baseline,
+        /// Instructions, or the architecture, that this machine lacks.
+        missing: String,
+    },
+    /// The code was compiled by another version, or under other settings.
+    #[error(
+        "it was compiled for engine {found}, and this one is {expected}; deploy kernels and worker together"
+    )]
+    Engine {
+        /// Start of the engine id of the code, hex.
+        found: String,
+        /// Start of the engine id of this runtime, hex.
+        expected: String,
+    },
+    /// The engine refuses the code, although the signature is right.
+    #[error("the engine does not take its code: {reason}")]
+    Code {
+        /// Error text of the engine.
+        reason: String,
+    },
 }

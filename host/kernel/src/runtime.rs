@@ -12,14 +12,14 @@ use eciton_types::signature::{
 use wasmtime::Engine;
 use wasmtime::component::{Component, HasSelf, Linker};
 
-use crate::artefact::{self, Refusal, Verifier};
+use crate::artefact::{self, Verifier};
 use crate::bindings::edge::EdgeKernelPre;
 use crate::bindings::edge::exports::eciton::kernel::edge as we;
 use crate::bindings::exports::eciton::kernel::vertex as wv;
 use crate::bindings::{VertexKernel, VertexKernelPre};
 use crate::cache::Cache;
 use crate::engine;
-use crate::error::{Error, Result};
+use crate::error::{Error, Refusal, Result};
 use crate::instance::Instance;
 use crate::limits::Limits;
 use crate::state::State;
