@@ -5,16 +5,17 @@
 //! process, and the same bits as its steps one by one.
 
 use std::convert::Infallible;
+use std::ops::Range;
 use std::sync::Arc;
 
 use eciton_gather::adjacency::{Adjacency, Graph};
 use eciton_tensor::half::{HalfBuffer, WriteHalf};
-use eciton_tensor::{Buffer, Grid, Matrix, WriteRows};
+use eciton_tensor::{Buffer, Grid, Matrix, ReadRows, WriteRows};
 use eciton_types::{Location, Normalisation, ParameterId, TensorKey};
 
-use crate::edges::EdgeCall;
 use crate::error::Result;
 use crate::runtime::{Kernel, Layer};
+use crate::state::RowNumbers;
 
 /// Function of a vertex layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -272,15 +273,6 @@ impl GatherLists {
     }
 }
 
-/// Global ids of an interval's rows.
-#[derive(Debug, Clone)]
-pub enum RowNumbers {
-    /// Consecutive ids from this one.
-    From(u64),
-    /// Listed ids.
-    List(Arc<[u64]>),
-}
-
 /// Destination of rows or sums that a kernel writes.
 #[derive(Debug)]
 pub enum Target {
@@ -466,5 +458,113 @@ impl<M, W> VertexCall<M, W> {
             Some(_) => kernel.must_weigh_rows(),
             None => Ok(()),
         }
+    }
+}
+
+/// Function of an edge layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EdgeKind {
+    /// `forward`: own ends are targets.
+    Forward,
+    /// `backward-targets`: own ends are targets.
+    Targets,
+    /// `backward-sources`: own ends are sources.
+    Sources,
+}
+
+impl EdgeKind {
+    /// Returns the name of the function.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Forward => "forward",
+            Self::Targets => "backward-targets",
+            Self::Sources => "backward-sources",
+        }
+    }
+}
+
+/// Edges of an interval's rows. Indices of own rows are local to the interval, those of rows at
+/// other ends are not.
+pub trait EdgeLists: Send + Sync + std::fmt::Debug {
+    /// Returns the rows at the other ends of a row's edges, in order.
+    fn others(&self, own: usize) -> &[u32];
+    /// Returns the row at the other end of a row's edge to itself, which follows the others. `None`
+    /// if the row has no such edge.
+    fn itself(&self, own: usize) -> Option<u32>;
+    /// Returns the vertex of an own row, which addresses random numbers.
+    fn own_vertex(&self, own: usize) -> u32;
+    /// Returns the vertex of a row at other ends.
+    fn vertex(&self, row: u32) -> u32;
+    /// Returns the number of features per edge. It is 0 if there are none, or if the layer does not
+    /// ask for them.
+    fn features(&self) -> usize;
+    /// Writes the features of an own row's edge. `place` is the index of the edge in the row. The
+    /// edge to itself is the last one.
+    fn features_of(&self, own: usize, place: usize, into: &mut [f32]);
+}
+
+/// Rows of all other ends, as ranges in ascending order that cover them.
+pub type OtherRows = Vec<(Range<usize>, ReadRows)>;
+
+/// Arguments of an edge kernel. `M` is a matrix or a reference to one. `W` is a target for rows or
+/// a reference to one.
+#[derive(Debug)]
+pub struct EdgeCall<M = Matrix, W = Target> {
+    /// Function to call.
+    pub kind: EdgeKind,
+    /// Seed of the run.
+    pub seed: u64,
+    /// Round, from 0. The contract calls it `epoch`.
+    pub epoch: u32,
+    /// Number of the layer for the kernel and its random numbers, from 0.
+    pub layer: u32,
+    /// True if dropout applies.
+    pub training: bool,
+    /// Grid of the parts in which sums over edges are delivered. It covers the own rows.
+    pub grid: Arc<Grid>,
+    /// Edges of the own rows.
+    pub lists: Arc<dyn EdgeLists>,
+    /// Rows of other ends: `source`, or `passed` in `backward-sources`.
+    pub other: OtherRows,
+    /// Rows of own ends. forward: target. targets: target, stashed rows, gradient. sources: source.
+    pub own: Vec<M>,
+    /// Parameters in the signature's order, each with its own extents.
+    pub parameters: Vec<M>,
+    /// Rows to write. forward: output, then stashed rows. targets: the target's gradient, then the
+    /// rows that are passed. sources: the source's gradient.
+    pub rows_out: Vec<Option<W>>,
+    /// Sums to write. targets: gradients of the parameters.
+    pub sums_out: Vec<Target>,
+}
+
+impl<M, W> EdgeCall<M, W> {
+    /// Converts the matrices and the targets of the call. `write` gets the number of rows that are
+    /// written.
+    pub(crate) fn with<S, N, X, E>(
+        self,
+        on: &mut S,
+        matrix: impl Fn(&mut S, M) -> Result<N, E>,
+        write: impl Fn(&mut S, W, usize) -> Result<X, E>,
+    ) -> Result<EdgeCall<N, X>, E> {
+        let mut all = |matrices: Vec<M>| -> Result<Vec<N>, E> {
+            matrices.into_iter().map(|one| matrix(on, one)).collect()
+        };
+        let (own, parameters) = (all(self.own)?, all(self.parameters)?);
+        let rows = self.grid.rows();
+        let rows_out = self.rows_out.into_iter().map(|one| one.map(|one| write(on, one, rows)).transpose());
+        Ok(EdgeCall {
+            kind: self.kind,
+            seed: self.seed,
+            epoch: self.epoch,
+            layer: self.layer,
+            training: self.training,
+            lists: self.lists,
+            other: self.other,
+            own,
+            parameters,
+            rows_out: rows_out.collect::<Result<_, E>>()?,
+            grid: self.grid,
+            sums_out: self.sums_out,
+        })
     }
 }

@@ -9,11 +9,10 @@ use eciton_tensor::random::Purpose;
 use wasmtime::component::Resource;
 
 use crate::bindings::eciton::kernel::{dense, given, linalg, log, random, tensors, types};
-use crate::call::RowNumbers;
 use crate::log::cut;
 use crate::operations::{After, Before, Gradients, Window};
 use crate::outs::{Laid, Place};
-use crate::state::{Failure, IdsHandle, MatrixHandle, OutHandle, OutView, State};
+use crate::state::{Failure, IdsHandle, MatrixHandle, OutHandle, OutView, RowNumbers, State};
 
 type Answer<T> = wasmtime::Result<Result<T, types::Error>>;
 type M = Resource<MatrixHandle>;

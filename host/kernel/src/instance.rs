@@ -12,14 +12,14 @@ use wasmtime::{ResourceLimiter, Store};
 use crate::bindings::VertexKernel;
 use crate::bindings::eciton::kernel::types;
 use crate::bindings::edge::EdgeKernel;
-use crate::call::{Call, CallStep, Kind, VertexCall};
-use crate::edges::{EdgeCall, EdgeKind, EdgeRun};
+use crate::call::{Call, CallStep, EdgeCall, EdgeKind, Kind, VertexCall};
+use crate::edges::EdgeRun;
 use crate::error::{Error, GuestError, Result};
 use crate::lend::{lend, promise, settle};
 use crate::limits::Limits;
 use crate::runtime::{Kernel, Layer, Pre, plain_attributes, plain_edge_signature, plain_signature};
 use crate::slots::Slots;
-use crate::state::State;
+use crate::state::{Finished, State};
 
 impl ResourceLimiter for State {
     fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
@@ -65,41 +65,6 @@ impl std::fmt::Debug for Instance {
 
 /// Maximum number of layers that an instance keeps open.
 const OPEN_LAYERS: usize = 256;
-
-/// Log and figures of a finished task. Its rows and sums are in their targets.
-#[derive(Debug, Default)]
-pub struct Finished {
-    /// Lines that the kernel logged.
-    pub log: Vec<String>,
-    /// Linear memory that the instance has grown to, bytes.
-    pub guest_memory_bytes: usize,
-    /// Bytes of rows that the kernel copied into its memory or out of it.
-    pub copied_bytes: u64,
-    /// Peak use of limited resources. It is zero if the task ran elsewhere.
-    pub peak: Peak,
-}
-
-/// Peak use of limited resources, by a task or by a block of an edge kernel.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Peak {
-    /// Bytes of the scratch matrices that the task made (`matrix-bytes`).
-    pub matrix_bytes: u64,
-    /// Number of handles alive at once (`handles`).
-    pub handles: u64,
-    /// Bytes that one host call copied (`call-bytes`).
-    pub call_bytes: u64,
-}
-
-impl Peak {
-    /// Returns the larger value of each figure.
-    pub fn max(self, other: Self) -> Self {
-        Self {
-            matrix_bytes: self.matrix_bytes.max(other.matrix_bytes),
-            handles: self.handles.max(other.handles),
-            call_bytes: self.call_bytes.max(other.call_bytes),
-        }
-    }
-}
 
 impl Instance {
     /// Creates a fresh instance.

@@ -7,9 +7,8 @@ use wasmtime::component::Resource;
 use crate::bindings::exports::eciton::kernel::vertex as wv;
 use crate::call::{Target, Targets, VertexCall};
 use crate::error::{Error, Result};
-use crate::instance::Finished;
 use crate::outs::{Laid, Place};
-use crate::state::{Given, IdsHandle, MatrixHandle, OutHandle, OutView, State};
+use crate::state::{Finished, Given, IdsHandle, MatrixHandle, OutHandle, OutView, State};
 
 /// One task as handles.
 pub(crate) struct Args {

@@ -41,15 +41,16 @@ pub mod trial;
 pub mod wire;
 
 pub use call::{
-    Call, CallStep, GatherLists, GatherStep, Given, Kept, Kind, Labelled, Local, Operand, RowNumbers, Target,
-    Targets, VertexCall, Write,
+    Call, CallStep, EdgeCall, EdgeKind, EdgeLists, GatherLists, GatherStep, Given, Kept, Kind, Labelled,
+    Local, Operand, OtherRows, Target, Targets, VertexCall, Write,
 };
 pub use check::CONTRACT;
-pub use edges::{BLOCK_EDGES, EdgeCall, EdgeKind, EdgeLists, OtherRows};
+pub use edges::BLOCK_EDGES;
 pub use error::{Error, GuestError, Result};
-pub use instance::{Finished, Instance, Instances, Peak};
+pub use instance::{Instance, Instances};
 pub use limits::Limits;
 pub use runtime::{Kernel, Layer, Runtime, Settings};
+pub use state::{Finished, Peak, RowNumbers};
 
 /// The generated side of the contract.
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]

@@ -7,9 +7,8 @@ use eciton_tensor::ops::prologue::{Prologue, RowIds};
 use eciton_tensor::random::{Dropout, Purpose};
 use eciton_tensor::{Grid, Matrix, ViewMut};
 
-use crate::call::RowNumbers;
 use crate::outs::{Laid, Place};
-use crate::state::{Failure, OutView, State, limit};
+use crate::state::{Failure, OutView, RowNumbers, State, limit};
 
 mod dense;
 mod elementwise;

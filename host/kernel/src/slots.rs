@@ -12,7 +12,6 @@ use eciton_types::Normalisation;
 
 use crate::call::{Call, CallStep, GatherStep, Given, Local, Operand, Target, Write};
 use crate::error::{Error, Result};
-use crate::instance::Finished;
 
 const PLACE: &str = "a call";
 
@@ -287,16 +286,6 @@ impl GatherStep {
             None => sums,
             Some(values) => sums.weighted(EdgeWeights::Values(values, None)),
         })
-    }
-}
-
-impl Finished {
-    /// Adds what a further step left.
-    pub(crate) fn add(&mut self, other: Self) {
-        self.log.extend(other.log);
-        self.guest_memory_bytes = self.guest_memory_bytes.max(other.guest_memory_bytes);
-        self.copied_bytes += other.copied_bytes;
-        self.peak = self.peak.max(other.peak);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Data of one task on the host: handles, scratch matrices, and the record of its errors.
+//! Data of one task on the host: handles, scratch matrices, figures, and the record of its errors.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,8 +7,6 @@ use eciton_tensor::ops::product::Scratch;
 use eciton_tensor::random::{Key, Purpose};
 use eciton_tensor::{Buffer, Grid, Matrix};
 
-use crate::call::RowNumbers;
-use crate::instance::Peak;
 use crate::limits::Limits;
 use crate::outs::{Laid, Place};
 
@@ -129,6 +127,60 @@ pub(crate) struct Given {
     pub row_weights: Option<Matrix>,
     /// True if the task cannot be right unless the kernel asks for them: rows count, and differ.
     pub to_ask: bool,
+}
+
+/// Global ids of an interval's rows.
+#[derive(Debug, Clone)]
+pub enum RowNumbers {
+    /// Consecutive ids from this one.
+    From(u64),
+    /// Listed ids.
+    List(Arc<[u64]>),
+}
+
+/// Log and figures of a finished task. Its rows and sums are in their targets.
+#[derive(Debug, Default)]
+pub struct Finished {
+    /// Lines that the kernel logged.
+    pub log: Vec<String>,
+    /// Linear memory that the instance has grown to, bytes.
+    pub guest_memory_bytes: usize,
+    /// Bytes of rows that the kernel copied into its memory or out of it.
+    pub copied_bytes: u64,
+    /// Peak use of limited resources. It is zero if the task ran elsewhere.
+    pub peak: Peak,
+}
+
+impl Finished {
+    /// Adds the log and figures of a further step.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.log.extend(other.log);
+        self.guest_memory_bytes = self.guest_memory_bytes.max(other.guest_memory_bytes);
+        self.copied_bytes += other.copied_bytes;
+        self.peak = self.peak.max(other.peak);
+    }
+}
+
+/// Peak use of limited resources, by a task or by a block of an edge kernel.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Peak {
+    /// Bytes of the scratch matrices that the task made (`matrix-bytes`).
+    pub matrix_bytes: u64,
+    /// Number of handles alive at once (`handles`).
+    pub handles: u64,
+    /// Bytes that one host call copied (`call-bytes`).
+    pub call_bytes: u64,
+}
+
+impl Peak {
+    /// Returns the larger value of each figure.
+    pub fn max(self, other: Self) -> Self {
+        Self {
+            matrix_bytes: self.matrix_bytes.max(other.matrix_bytes),
+            handles: self.handles.max(other.handles),
+            call_bytes: self.call_bytes.max(other.call_bytes),
+        }
+    }
 }
 
 /// The task at hand.

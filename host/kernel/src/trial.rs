@@ -21,11 +21,11 @@ pub use check::{Found, Judgement};
 use graph::RandomLists;
 pub use usage::{Usage, Used};
 
-use crate::call::{Kind, Labelled, RowNumbers, Target, Targets, VertexCall};
-use crate::edges::{EdgeCall, EdgeKind};
+use crate::call::{EdgeCall, EdgeKind, Kind, Labelled, Target, Targets, VertexCall};
 use crate::error::{Error, Result};
-use crate::instance::{Finished, Instance};
+use crate::instance::Instance;
 use crate::runtime::Layer;
+use crate::state::{Finished, RowNumbers};
 
 /// The name of an input of whole numbers, which has no derivative.
 const IDS: &str = "ids";

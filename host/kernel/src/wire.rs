@@ -19,7 +19,7 @@
 
 mod answer;
 mod edges;
-mod encode;
+mod encoder;
 mod fit;
 mod places;
 mod read;
@@ -36,7 +36,7 @@ pub use answer::{
 };
 pub use eciton_tensor::frame::{Decoded, Encoding};
 pub use edges::EdgesRef;
-pub use encode::{encode, encode_matrices};
+pub use encoder::{encode, encode_matrices};
 pub use places::{HeldSums, KeptRows, Places};
 pub use request::{
     GridPart, KernelRef, LabelledRef, MatrixRef, Numbers, Object, Request, TargetsRef, WireLimits,

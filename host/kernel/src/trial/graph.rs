@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Numbers;
-use crate::edges::{EdgeKind, EdgeLists};
+use crate::call::{EdgeKind, EdgeLists};
 
 /// Lists of both directions.
 #[derive(Debug, Clone)]

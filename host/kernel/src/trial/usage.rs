@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use super::Trial;
 use crate::error::Result;
-use crate::instance::{Instance, Peak};
+use crate::instance::Instance;
+use crate::state::Peak;
 
 /// Rounds after which what was used is compared; the last pair only where the first differs, since an
 /// allocator may settle late, once.

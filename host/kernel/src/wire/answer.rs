@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{VERSION, at, check_version, parse_meta, wire};
 use crate::call::{Call, Target};
 use crate::error::{Error, GuestError, Result};
-use crate::instance::Finished;
+use crate::state::Finished;
 
 const ANSWER: &str = "answer";
 /// Bytes of log lines that travel with an answer; the last line says what was left out.

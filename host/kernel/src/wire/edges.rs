@@ -7,13 +7,14 @@ use eciton_tensor::frame::{Encoding, Writer};
 use eciton_tensor::{Buffer, Grid, Matrix, ReadRows};
 use serde::{Deserialize, Serialize};
 
-use super::encode::{CALL, ids, refer};
+use super::encoder::{CALL, ids, refer};
 use super::read::Reading;
 use super::steps::CallRef;
 use super::{MatrixRef, Numbers, Source, at, text, wire};
-use crate::call::{Kind, Operand, RowNumbers, Write};
-use crate::edges::{BLOCK_EDGES, EdgeCall, EdgeKind, EdgeLists, gather};
+use crate::call::{EdgeCall, EdgeKind, EdgeLists, Kind, Operand, Write};
+use crate::edges::{BLOCK_EDGES, gather};
 use crate::error::Result;
+use crate::state::RowNumbers;
 
 const EDGES: &str = "request, edges";
 

@@ -5,8 +5,7 @@ use eciton_types::signature::{RowsSpec, Signature, TargetKind};
 use super::edges::EdgesRef;
 use super::steps::{CallRef, WriteRef};
 use super::{MatrixRef, TargetsRef, width, wire};
-use crate::call::Kind;
-use crate::edges::EdgeKind;
+use crate::call::{EdgeKind, Kind};
 use crate::error::{Error, Result};
 
 /// Matrices of a signature's list that a function receives.

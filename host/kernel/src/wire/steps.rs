@@ -10,7 +10,7 @@ use eciton_types::{Location, Normalisation, ParameterId, TensorKey};
 use serde::{Deserialize, Serialize};
 
 use super::edges::EdgesRef;
-use super::encode::CALL;
+use super::encoder::CALL;
 use super::fit::fits;
 use super::request::{REQUEST, bounded, check_extents, check_source};
 use super::{

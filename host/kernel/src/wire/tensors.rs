@@ -7,8 +7,9 @@ use eciton_tensor::Matrix;
 use eciton_tensor::frame::Decoded;
 
 use super::{LabelledRef, MatrixRef, Numbers, Source, TargetsRef, at, wire};
-use crate::call::{Labelled, RowNumbers, Targets};
+use crate::call::{Labelled, Targets};
 use crate::error::Result;
+use crate::state::RowNumbers;
 
 /// Tensors by where they lie, each made once: a request that names one a thousand times costs no more.
 pub(super) struct Tensors<'a> {

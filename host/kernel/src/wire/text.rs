@@ -38,7 +38,7 @@ pub(super) mod edge_kind {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
 
-    use crate::edges::EdgeKind;
+    use crate::call::EdgeKind;
 
     pub(in crate::wire) fn serialize<S: Serializer>(kind: &EdgeKind, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(kind.name())

@@ -1,4 +1,5 @@
-//! A call to a frame, and what many calls share to frames of their own.
+//! Encoder of calls: a call becomes a frame, and matrices that many calls share become frames of
+//! their own.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,13 +20,13 @@ use super::{
 };
 use crate::bindings::exports::eciton::kernel::vertex as wv;
 use crate::call::{
-    Call, CallStep, GatherLists, GatherStep, Given, Kind, Labelled, Operand, RowNumbers, Target, Targets,
-    VertexCall, Write,
+    Call, CallStep, EdgeCall, EdgeKind, GatherLists, GatherStep, Given, Kind, Labelled, Operand, Target,
+    Targets, VertexCall, Write,
 };
-use crate::edges::{EdgeCall, EdgeKind};
 use crate::error::Result;
 use crate::limits::Limits;
 use crate::runtime::Layer;
+use crate::state::RowNumbers;
 
 pub(super) const CALL: &str = "call";
 
