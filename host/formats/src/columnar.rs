@@ -8,9 +8,6 @@
 //! Feature `parquet` compiles the readers. Without it each file is an error that names the remedy.
 
 use std::path::Path;
-use std::sync::Arc;
-
-use eciton_graph::error::Result;
 
 /// Endings of names, in the order in which a folder is searched.
 pub(crate) const ENDINGS: [&str; 5] = ["parquet", "pq", "feather", "arrow", "ipc"];
@@ -27,7 +24,7 @@ pub(crate) fn is_columnar(path: &Path) -> bool {
 /// [`Error::Malformed`](eciton_graph::error::Error::Malformed) for a file that is damaged or has columns of lists, and
 /// without feature `parquet`.
 #[cfg(not(feature = "parquet"))]
-pub(crate) fn text(path: &Path) -> Result<Arc<[u8]>> {
+pub(crate) fn text(path: &Path) -> eciton_graph::error::Result<std::sync::Arc<[u8]>> {
     use eciton_graph::error::{Error, Place};
     let place = Place::whole(crate::file::name(path));
     Err(crate::conversions::error(path)

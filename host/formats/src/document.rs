@@ -1,12 +1,12 @@
 //! Graph documents: GML, GraphML and node-link JSON, as networkx, igraph, Gephi and d3 write them.
 //!
-//! A reader of a document collects [`records::Records`] of nodes and of edges. They become a table of
-//! nodes and a table of edges, which are read as those of a folder: attributes of nodes are columns with
-//! kinds, or labels, and numbers of edges are edge features. Files beside the document hold what its nodes
-//! do not: `features`, `labels` and `split`, as [`super::folder`] reads them.
+//! A reader of a document collects [`records::Records`] of nodes and of edges. They become a table
+//! of nodes and a table of edges, which are read as those of a folder: attributes of nodes are
+//! columns with kinds, or labels, and numbers of edges are edge features. Files beside the document
+//! hold what its nodes do not: `features`, `labels` and `split`, as [`super::folder`] reads them.
 //!
-//! Nested attributes are columns of their own (`pos.x`, `pos.0`). Every edge counts in both directions. Memory
-//! is the file, the attributes as text, and the two tables, beside the data set.
+//! Nested attributes are columns of their own (`pos.x`, `pos.0`). Every edge counts in both
+//! directions. Memory is the file, the attributes as text, and the two tables, beside the data set.
 
 mod gml;
 mod graphml;

@@ -11,8 +11,8 @@ use eciton_input::threads::processors;
 
 use crate::edge_rows::EdgeRows;
 
-/// Options of readers: each edge in both directions, with the self-loops, which [`crate::open`] drops
-/// unless they are to be kept.
+/// Options of readers: each edge in both directions, with the self-loops, which [`crate::open`]
+/// drops unless they are to be kept.
 pub(crate) const AS_LISTED: Options = Options { symmetric: true, keep_self_loops: true };
 
 /// The graph of edges of `file`, each in both directions, and their rows, if there are any.

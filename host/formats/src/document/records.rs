@@ -64,7 +64,8 @@ impl Records {
         (distinct.len() == values.len()).then_some(values)
     }
 
-    /// Writes the records as a table whose first columns, `ids`, hold their ids. Keys of `without` are left out.
+    /// Writes the records as a table whose first columns, `ids`, hold their ids. Keys of `without`
+    /// are left out.
     pub(super) fn table(&self, (path, file): (&Path, &str), ids: &[&str], without: &[&str]) -> Result<Table> {
         let failed = |error: &dyn std::fmt::Display| {
             Error::malformed(

@@ -2,7 +2,8 @@
 
 use crate::adjacency::Adjacency;
 
-/// Returns whether lists ascend without repeats, so that [`super::from_lists`] takes them as they are.
+/// Returns whether lists ascend without repeats, so that [`super::from_lists`] takes them as they
+/// are.
 pub fn are_lists(offsets: &[u64], neighbours: &[u32]) -> bool {
     let mut lists = offsets.windows(2).map(|w| &neighbours[w[0] as usize..w[1] as usize]);
     lists.all(|list| list.is_sorted_by(|a, b| a < b))

@@ -25,8 +25,8 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// Adds these counts to the reading report. `published`: the layout is one of published data sets,
-    /// whose known repeats are plain facts.
+    /// Adds these counts to the reading report. `published`: the layout is one of published data
+    /// sets, whose known repeats are plain facts.
     pub fn report(&self, file: &str, published: bool) {
         let own = if published { Level::Fact } else { Level::Note };
         let repeats = entries(self.repeats);

@@ -8,11 +8,12 @@ use super::Permutation;
 use crate::adjacency::{Adjacency, Graph, Repeats};
 use crate::error::Result;
 
-/// The same graph by new ids. Lists stay ascending, a symmetric graph stays symmetric. Peak memory is
-/// that of both graphs.
+/// The same graph by new ids. Lists stay ascending, a symmetric graph stays symmetric. Peak memory
+/// is that of both graphs.
 ///
 /// # Errors
-/// [`Error::Mismatch`] where the permutation has another number of vertices.
+/// [`Error::Mismatch`](crate::error::Error::Mismatch) where the permutation has another number of
+/// vertices.
 pub fn permute_graph(graph: &Graph, permutation: &Permutation) -> Result<Graph> {
     permute_graph_with(graph, permutation, threads_for(graph.edges()))
 }
