@@ -12,7 +12,9 @@
 
 mod choices;
 mod commented;
+mod executor;
 mod normalise;
+mod reading;
 
 pub use choices::{Choice, Choices};
 pub use commented::origins;
@@ -20,11 +22,9 @@ pub use normalise::NormaliseFeatures;
 
 use crate::batch::{Batch, Sampler};
 use crate::checkpoint::Checkpoint;
-use crate::document;
 use crate::error::{Error, Result};
 use crate::executor::{Emulator, Executor, RowFormat, SpanChoice};
 use crate::gather_choice::{GatherFeatures, LabelledGathers};
-use crate::keys;
 use crate::lanes::LaneSettings;
 use crate::links::Links;
 use crate::model::ModelSettings;
@@ -363,52 +363,6 @@ impl Limits {
 }
 
 impl Config {
-    /// Returns the defaults, overwritten by a recipe. `origin` is the recipe's name, for messages.
-    ///
-    /// # Errors
-    /// [`Error::Syntax`] for a text that is not TOML, [`Error::UnknownKey`] for a key that nothing
-    /// reads, and [`Error::Value`] for a value out of range. All of them name the line.
-    /// [`Error::TooMany`] for a text of more than 1 MiB.
-    pub fn parse(text: &str, origin: &str) -> Result<Self> {
-        let mut config = Self::default();
-        config.apply(text, origin)?;
-        Ok(config)
-    }
-
-    /// Overwrites the settings that a recipe gives. On an error nothing changes.
-    ///
-    /// # Errors
-    /// The errors of [`Config::parse`].
-    pub fn apply(&mut self, text: &str, origin: &str) -> Result<()> {
-        let fields = document::parse(text, origin)?;
-        let mut changed = self.clone();
-        keys::write_config(&mut changed, &fields)?;
-        *self = changed;
-        Ok(())
-    }
-
-    /// Sets one `section.key=value`. The value is read as TOML, or as text if it is not TOML. On an
-    /// error nothing changes.
-    ///
-    /// # Errors
-    /// The errors of [`Config::parse`], and [`Error::Override`] for an argument that is not
-    /// `section.key=value`.
-    pub fn set(&mut self, argument: &str) -> Result<()> {
-        let mut changed = self.clone();
-        let field = document::parse_override(argument)?;
-        let key = field.path.clone();
-        keys::write_override(&mut changed, field)?;
-        changed.choices.ask(&key);
-        if let Some(key) = key.strip_prefix("model.") {
-            changed.model.note_set(key);
-        }
-        if changed.executor.kind != self.executor.kind {
-            changed.run_on(changed.executor.kind);
-        }
-        *self = changed;
-        Ok(())
-    }
-
     /// Checks that the run's executor reads every setting that differs from its default.
     fn check_executor(&self) -> Result<()> {
         let sections = [

@@ -2,10 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::Config;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::prices::{HostPlace, Processor};
-use crate::workers::Workers;
 
 /// Executor that runs the tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,62 +96,6 @@ impl ExecutorKind {
             ("emulator", _) => Some(&[Self::Emulated, Self::Loopback]),
             ("run", "tune_threads") => Some(&[Self::Local]),
             _ => None,
-        }
-    }
-}
-
-impl Config {
-    /// Runs tasks on threads of this machine; see [`Config::run_on`].
-    pub fn run_here(&mut self) {
-        self.run_on(ExecutorKind::Local);
-    }
-
-    /// Runs tasks on workers; see [`Config::run_on`].
-    pub fn run_on_workers(&mut self) {
-        self.run_on(ExecutorKind::Workers);
-    }
-
-    /// Runs tasks on Lambda; see [`Config::run_on`].
-    pub fn run_on_lambda(&mut self) {
-        self.run_on(ExecutorKind::Lambda);
-    }
-
-    /// Runs tasks elsewhere. Settings that only another executor reads are put back to their
-    /// defaults, so that a recipe for functions can be run on this machine.
-    pub fn run_on(&mut self, kind: ExecutorKind) {
-        let reads = |key| ExecutorKind::readers(key).is_none_or(|readers| readers.contains(&kind));
-        let executor = std::mem::take(&mut self.executor);
-        self.executor = match reads("executor.functions") {
-            true => Executor { kind, ..executor },
-            false => Executor { kind, host_hour_usd: executor.host_hour_usd, ..Executor::default() },
-        };
-        if !reads("executor.deployment") {
-            self.executor.deployment = None;
-        }
-        if !reads("executor.host") {
-            self.executor.host = None;
-        }
-        if !reads("emulator.seed") {
-            self.emulator = Emulator::default();
-        }
-        if !reads("workers.count") {
-            self.workers = Workers::default();
-        }
-        self.run.tune_threads &= reads("run.tune_threads");
-    }
-
-    /// Checks that the run's executor reads a key. `found` is the value of the key, for the
-    /// message.
-    ///
-    /// # Errors
-    /// [`Error::Unread`] if the executor does not read the key.
-    pub fn check_read(&self, key: &str, found: &str) -> Result<()> {
-        let kind = self.executor.kind;
-        match ExecutorKind::readers(key) {
-            Some(readers) if !readers.contains(&kind) => {
-                Err(Error::Unread { key: key.to_owned(), found: found.to_owned(), kind: kind.name() })
-            }
-            _ => Ok(()),
         }
     }
 }

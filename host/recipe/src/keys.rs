@@ -22,6 +22,7 @@ mod workers;
 mod write;
 
 pub use key::{Bounds, Flag, Group, Kind};
+pub use write::Deprecated;
 
 use crate::config::Config;
 use crate::document::{Field, Fields, Found};
@@ -184,14 +185,16 @@ pub(crate) fn write_override(config: &mut Config, mut field: Field) -> Result<()
 
 /// Writes a model file: the keys of `[model]` without `file`.
 pub(crate) fn write_model_file(model: &mut ModelSettings, fields: &Fields) -> Result<()> {
-    write(model, "", MODEL.get(1..).unwrap_or(MODEL), &fields.0, Vec::new)
+    write(model, "", MODEL.get(1..).unwrap_or(MODEL), &fields.0, Vec::new).map(|_| ())
 }
 
 fn write_section(config: &mut Config, section: &str, Fields(fields): &Fields) -> Result<()> {
     macro_rules! write_if {
         ($section:ident, $keys:expr) => {
             if section == stringify!($section) {
-                return write(&mut config.$section, stringify!($section), $keys, fields, known);
+                let found = write(&mut config.$section, stringify!($section), $keys, fields, known)?;
+                config.choices.deprecated.extend(found);
+                return Ok(());
             }
         };
     }

@@ -45,6 +45,7 @@
 
 mod activation;
 mod deep;
+mod file;
 mod first;
 mod resolve;
 mod settings;

@@ -454,7 +454,7 @@ fn a_recipe_for_functions_runs_on_this_machine() {
 #[test]
 fn hostile_texts_end_in_errors() {
     let deep = format!("a = {}{}", "[".repeat(20_000), "]".repeat(20_000));
-    let many = "[".repeat(document::MAX_BYTES + 1);
+    let many = "[".repeat(crate::document::MAX_BYTES + 1);
     for text in ["[run", "run = 3", "[run]\nepochs = 1\nepochs = 2", "\u{0}", "[[run]]", &deep, &many] {
         assert!(Config::parse(text, "r.toml").is_err(), "{:.40}", text);
     }

@@ -16,6 +16,10 @@ pub(crate) struct Key<T: 'static> {
     pub(crate) write: Write<T>,
     /// Other common names of the key, for suggestions in error messages.
     pub(crate) synonyms: &'static [&'static str],
+    /// Earlier name of the key. It is read for one version, with a deprecation warning.
+    pub(crate) former: Option<&'static str>,
+    /// Earlier names of values, with their present names.
+    pub(crate) former_values: &'static [(&'static str, &'static str)],
     /// Effect of leaving the key out, if it has no default value.
     pub(crate) absent: &'static str,
     /// Flag of `eciton train` and other commands that sets the key.
@@ -31,13 +35,30 @@ pub(crate) const fn key<T>(
     help: &'static str,
     (kind, write): (Kind, Write<T>),
 ) -> Key<T> {
-    Key { name, help, kind, write, synonyms: &[], absent: "", flag: None }
+    Key { name, help, kind, write, synonyms: &[], former: None, former_values: &[], absent: "", flag: None }
 }
 
 impl<T> Key<T> {
+    /// Returns true for the name of the key, and for its earlier name.
+    pub(crate) fn has_name(&self, name: &str) -> bool {
+        self.name == name || self.former == Some(name)
+    }
+
     /// Adds other common names of the key.
     pub(crate) const fn also(mut self, synonyms: &'static [&'static str]) -> Self {
         self.synonyms = synonyms;
+        self
+    }
+
+    /// Adds the earlier name of the key.
+    pub(crate) const fn formerly(mut self, name: &'static str) -> Self {
+        self.former = Some(name);
+        self
+    }
+
+    /// Adds earlier names of values, with their present names.
+    pub(crate) const fn values_formerly(mut self, names: &'static [(&'static str, &'static str)]) -> Self {
+        self.former_values = names;
         self
     }
 

@@ -1,7 +1,7 @@
 //! Writing of fields by the declarations of keys, and the error for an unknown key.
 
 use super::key::Key;
-use crate::document::Field;
+use crate::document::{Field, Found};
 use crate::error::{Error, Result};
 
 /// Known key that the user could have meant.
@@ -18,15 +18,31 @@ impl Offer {
     }
 }
 
+/// Earlier name of a key or a value that a text has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deprecated {
+    /// Setting as written, for instance `workers.shadows`.
+    pub found: String,
+    /// Present name.
+    pub present: String,
+}
+
+impl std::fmt::Display for Deprecated {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { found, present } = self;
+        write!(f, "`{found}` is now `{present}`; the next version will refuse the earlier name")
+    }
+}
+
 /// Writes fields in the order of the keys, not in the order of the text. `others` returns the keys
-/// of all sections, which an error message may suggest.
+/// of all sections, which an error message may suggest. Returns the earlier names that were used.
 pub(super) fn write<T>(
     target: &mut T,
     section: &'static str,
     keys: &[Key<T>],
     fields: &[Field],
     others: fn() -> Vec<Offer>,
-) -> Result<()> {
+) -> Result<Vec<Deprecated>> {
     let keys: Vec<&Key<T>> = keys.iter().collect();
     write_each(target, section, &keys, fields, others)
 }
@@ -37,7 +53,7 @@ pub(super) fn write_with<T>(
     keys: &[Key<T>],
     more: &[Key<T>],
     fields: &[Field],
-) -> Result<()> {
+) -> Result<Vec<Deprecated>> {
     let keys: Vec<&Key<T>> = keys.iter().chain(more).collect();
     write_each(target, "", &keys, fields, Vec::new)
 }
@@ -48,19 +64,38 @@ fn write_each<T>(
     keys: &[&Key<T>],
     fields: &[Field],
     others: fn() -> Vec<Offer>,
-) -> Result<()> {
+) -> Result<Vec<Deprecated>> {
+    let mut deprecated = Vec::new();
     for field in fields {
-        if !keys.iter().any(|key| key.name == field.name) {
+        if !keys.iter().any(|key| key.has_name(&field.name)) {
             let own: Vec<Offer> = keys.iter().map(|key| Offer::new(section, key)).collect();
             return Err(unknown(field, &own, &others()));
         }
     }
     for key in keys {
-        for field in fields.iter().filter(|field| field.name == key.name) {
-            (key.write)(target, field, &key.kind)?;
+        for field in fields.iter().filter(|field| key.has_name(&field.name)) {
+            let path = |name: &str| match field.path.rsplit_once('.') {
+                Some((section, _)) => format!("{section}.{name}"),
+                None => name.to_owned(),
+            };
+            if key.former == Some(&field.name) {
+                deprecated.push(Deprecated { found: field.path.clone(), present: path(key.name) });
+            }
+            let is_former =
+                |(former, _): &&(&str, &str)| matches!(&field.value, Found::Text(text) if text == former);
+            match key.former_values.iter().find(is_former) {
+                Some((former, present)) => {
+                    let found = format!("{} = \"{former}\"", path(key.name));
+                    let renamed = Field { value: Found::Text((*present).to_owned()), ..field.clone() };
+                    (key.write)(target, &renamed, &key.kind)?;
+                    deprecated
+                        .push(Deprecated { found, present: format!("{} = \"{present}\"", path(key.name)) });
+                }
+                None => (key.write)(target, field, &key.kind)?,
+            }
         }
     }
-    Ok(())
+    Ok(deprecated)
 }
 
 /// Returns the error for a key that is not in `own`, the keys of its section. The user may also

@@ -2,9 +2,7 @@
 
 use super::{Activation, Aggregator, FirstWeights, Image, Init, Jumping, Norm, On, PoolBy, Readout, SetKeys};
 use crate::class_weights::ClassWeights;
-use crate::document;
 use crate::error::{Error, Result};
-use crate::keys;
 use crate::objective::Loss;
 use eciton_types::signature::Value;
 use serde::{Deserialize, Serialize};
@@ -109,17 +107,6 @@ impl Default for ModelSettings {
 }
 
 impl ModelSettings {
-    /// Reads a model file. `origin` is its name, for messages.
-    ///
-    /// # Errors
-    /// The errors of [`crate::Config::parse`].
-    pub fn parse(text: &str, origin: &str) -> Result<Self> {
-        let mut settings = Self::default();
-        let fields = document::parse(text, origin)?;
-        keys::write_model_file(&mut settings, &fields)?;
-        Ok(settings)
-    }
-
     /// Gives each `leaky-relu` the slope 0.2 of run folders of format 1, which have no key for the
     /// slope. Other models do not change.
     pub fn set_slope_of_format_1(&mut self) {
