@@ -14,7 +14,8 @@ mod cloud;
 use std::path::PathBuf;
 
 use cloud::{Cloud, Product};
-use eciton_recipe::{Config, Executor, ExecutorKind, RowFormat, Transport};
+use eciton_recipe::executor::ExecutorKind;
+use eciton_recipe::{Config, Executor, RowFormat, Transport};
 
 fn worker() -> Option<PathBuf> {
     let exe = std::env::current_exe().ok()?;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use eciton_recipe::{Config, PipelineSchedule};
+use eciton_recipe::{Config, pipeline_schedule};
 use eciton_train::sweep::{Functions, Lot, Outcome};
 use eciton_train::{Error, Observer, Options, Recording, Summary, checkpoint};
 use indicatif::ProgressBar;
@@ -109,11 +109,11 @@ impl Arguments {
     pub(crate) fn request(&self) -> Result<Request, Failure> {
         let mut settings: Vec<Setting> = self.keys.settings().collect();
         if let Some(name) = &self.schedule {
-            let schedule = PipelineSchedule::named(name).map_err(|known| {
+            let schedule = pipeline_schedule::assignments(name).map_err(|known| {
                 Failure::Usage(format!("--schedule {name}: no schedule is called that; known: {known}"))
             })?;
             let shown = format!("--schedule {name}");
-            settings.extend(schedule.assignments().map(|(key, value)| Setting {
+            settings.extend(schedule.into_iter().map(|(key, value)| Setting {
                 key: key.to_owned(),
                 value: value.to_owned(),
                 shown: shown.clone(),

@@ -10,7 +10,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use eciton_kernel::{Kernel, Limits};
-use eciton_recipe::{Executor, ExecutorKind, FunctionCount, RowFormat};
+use eciton_recipe::executor::ExecutorKind;
+use eciton_recipe::{Executor, FunctionCount, RowFormat};
 use eciton_tensor::frame::Encoding;
 use eciton_tensor::signs::Planes;
 

@@ -12,7 +12,7 @@
 //! * Caps: the number of visits that an order needs for a lane to be busy.
 //!
 //! An order is one file here, which implements `Rules`, its line in `rules`, and its lines in the
-//! tables of [`Order::ALL`] and [`eciton_recipe::PipelineSchedule`].
+//! tables of [`Order::ALL`] and [`eciton_recipe::pipeline_schedule::PipelineSchedule`].
 //!
 //! | schedule | order | cap | weights | source |
 //! | --- | --- | --- | --- | --- |

@@ -51,9 +51,7 @@ pub use config::{
     origins,
 };
 pub use error::{Error, Result, TextPlace};
-pub use executor::{
-    EdgePlace, Emulator, Executor, ExecutorKind, FunctionCount, RowFormat, SpanChoice, Transport,
-};
+pub use executor::{EdgePlace, Emulator, Executor, FunctionCount, RowFormat, SpanChoice, Transport};
 pub use gather_choice::{GatherFeatures, LabelledGathers};
 pub use keys::{KeyInfo, keys, layer_keys};
 pub use lanes::{LaneSettings, Lanes, Order};
@@ -67,7 +65,6 @@ pub use model::{
 pub use objective::{Loss, Metric, TaskType};
 pub use optimiser::{Algorithm, Optimiser, Schedule, WeightDecay};
 pub use pipeline::{Mode, Pipeline, WeightVersions};
-pub use pipeline_schedule::PipelineSchedule;
 pub use prices::{HostPlace, Moved, Prices, Processor};
 pub use split_rule::SplitRule;
 pub use sweep::Sweep;

@@ -44,13 +44,6 @@ impl PipelineSchedule {
         found.map(|(_, schedule)| *schedule).ok_or_else(|| Self::ALL.map(|(name, _)| name).join(", "))
     }
 
-    /// Returns the keys of its order and weights, with their values.
-    #[must_use]
-    pub fn assignments(self) -> [(&'static str, &'static str); 2] {
-        let (order, weights) = self.settings();
-        [("lanes.order", order.name()), ("pipeline.weights", weights.name())]
-    }
-
     /// Returns its order and weights.
     #[must_use]
     pub const fn settings(self) -> (Order, WeightVersions) {
@@ -62,6 +55,15 @@ impl PipelineSchedule {
             Self::Interleaved => (Order::Interleaved, WeightVersions::Latest),
         }
     }
+}
+
+/// Returns the keys that a schedule sets, with their values.
+///
+/// # Errors
+/// The names of all schedules, if none has this name.
+pub fn assignments(name: &str) -> Result<[(&'static str, &'static str); 2], String> {
+    let (order, weights) = PipelineSchedule::named(name)?.settings();
+    Ok([("lanes.order", order.name()), ("pipeline.weights", weights.name())])
 }
 
 impl Config {

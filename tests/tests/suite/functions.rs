@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use cloud::{Cloud, Opened, Product};
 use eciton_exec::{Answered, Completion, Executor as _, LocalPool, Settings, loopback};
+use eciton_recipe::executor::ExecutorKind;
 use eciton_recipe::{
-    Config, EdgePlace, Executor, ExecutorKind, FunctionCount, ModelKind, Pipeline, RowFormat, Transport,
-    VertexOrder,
+    Config, EdgePlace, Executor, FunctionCount, ModelKind, Pipeline, RowFormat, Transport, VertexOrder,
 };
 use eciton_tensor::Buffer;
 use eciton_tests::{cora, data, options, train};

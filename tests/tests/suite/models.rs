@@ -8,9 +8,10 @@ use crate::numpy::{as_sparse, ask, assert_close, flat, trained};
 use eciton_graph::adjacency::{Graph, Options as GraphOptions};
 use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, NO_LABEL, Split, Values, VertexIds};
 use eciton_graph::graphs::Graphs;
+use eciton_recipe::executor::ExecutorKind;
 use eciton_recipe::{
-    ClassWeights, Config, EdgePlace, ExecutorKind, GatherFeatures, LabelledGathers, LayerKind, Links, Loss,
-    Mode, Model, ModelSettings, Pipeline, TaskType, WeightDecay,
+    ClassWeights, Config, EdgePlace, GatherFeatures, LabelledGathers, LayerKind, Links, Loss, Mode, Model,
+    ModelSettings, Pipeline, TaskType, WeightDecay,
 };
 use eciton_tests::{Numbers, cora, options, python, train};
 use eciton_train::Recording;

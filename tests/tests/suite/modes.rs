@@ -1,5 +1,6 @@
 //! Modes of the pipeline: what each may change of a result, and how stale what is read may be.
-use eciton_recipe::{Config, ExecutorKind, Mode, Pipeline, RowFormat, WeightVersions};
+use eciton_recipe::executor::ExecutorKind;
+use eciton_recipe::{Config, Mode, Pipeline, RowFormat, WeightVersions};
 use eciton_tests::{cora, options, train, train_reports};
 use eciton_train::{Options, Recording, RowsByAge};
 

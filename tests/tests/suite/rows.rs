@@ -3,9 +3,8 @@
 use eciton_graph::adjacency::{Graph, Options as GraphOptions};
 use eciton_graph::dataset::{Dataset, Features, Labels, Split};
 use eciton_graph::random::SplitMix64;
-use eciton_recipe::{
-    Config, ExecutorKind, GatherFeatures, LabelledGathers, Mode, Pipeline, RowFormat, VertexOrder,
-};
+use eciton_recipe::executor::ExecutorKind;
+use eciton_recipe::{Config, GatherFeatures, LabelledGathers, Mode, Pipeline, RowFormat, VertexOrder};
 use eciton_tensor::half;
 use eciton_tests::{cora, options, train};
 use eciton_train::Options;

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use eciton_kernel::cache::{Cache, digest};
-use eciton_recipe::{Emulator, Executor, ExecutorKind, FunctionCount};
+use eciton_recipe::executor::ExecutorKind;
+use eciton_recipe::{Emulator, Executor, FunctionCount};
 use eciton_transport::{Counts, Key, S3Store, Store};
 use serde::Deserialize;
 use tokio::runtime::Runtime;

@@ -1,6 +1,7 @@
 //! Edge kernels that fail, misbehave or lie, as layers of a model's own.
 
-use eciton_recipe::{Config, ExecutorKind, Mode, ModelSettings};
+use eciton_recipe::executor::ExecutorKind;
+use eciton_recipe::{Config, Mode, ModelSettings};
 use eciton_tests::{options, test_kernel, train};
 
 use super::{SHORT, assert_says, config, refused};
