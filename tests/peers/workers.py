@@ -156,7 +156,7 @@ def losses():
         draw = random.Random(seed)
         gaps = [draw.expovariate(1 / mean) for _ in range(10_000)]
         for name, of in [("without shadows", lambda: over_workers(3, gaps)),
-                         ("with shadows", lambda: over_workers(3, gaps, "--set", "workers.shadows=true"))]:
+                         ("with shadows", lambda: over_workers(3, gaps, "--set", "workers.redundant=true"))]:
             found, took, kills = of()
             digests.add(found["model_digest"])
             print(f"seed {seed}, {name}: {kills} workers lost, {took:.1f} s, lost {took - base:.1f} s, "
@@ -168,7 +168,7 @@ def losses():
 
 
 def replicas():
-    every = lambda updates: ["--set", f"workers.log_every={updates}"]
+    every = lambda updates: ["--set", f"workers.snapshot_every={updates}"]
     replicas = lambda count: ["--set", f"workers.replicas={count}", *every(8)]
     forms = [("log every update", every(1)), ("log every 8", every(8)), ("a replica, log every 8", replicas(1)),
              ("two replicas, log every 8", replicas(2))]
@@ -330,7 +330,7 @@ def net():
             subprocess.run(["rm", "-rf", "tokens"], cwd=work)
             process = inside(0, "train", *shape, "--epochs", "3", "--eval-every", "0", "--lanes", "2", "--workers", "2", "--threads", "2", "--json",
                              "--no-out", "--measured", "profile.json", "--set", "workers.listen=10.77.0.1:0", "--set", "workers.tokens=tokens",
-                             "--set", "workers.log_every=1000", "--set", f"lanes.link_mbits={a.mbits}", *OWNED, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                             "--set", "workers.snapshot_every=1000", "--set", f"lanes.link_mbits={a.mbits}", *OWNED, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             while "listens at " not in (line := process.stderr.readline()):
                 if not line:
                     raise SystemExit("the run does not listen")

@@ -99,6 +99,7 @@ pub(crate) fn configure(request: &Request) -> Result<Config, Failure> {
         return Err(Failure::Usage(format!("--embeddings: {reason}")));
     }
     check_read(&config, &request.settings)?;
+    config.choices.deprecated.iter().for_each(|old| eciton_input::notes::warn(old.to_string()));
     config.check().map_err(|error| Failure::usage(&error))?;
     make_absolute(&mut config);
     Ok(config)

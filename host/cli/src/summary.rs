@@ -253,7 +253,7 @@ fn of_workers(workers: &WorkersUsed) -> Vec<(&'static str, String)> {
     }
     if workers.again + workers.redundant + workers.retries > 0 {
         let text = format!(
-            "{} begun anew, {} done again for their rows, {} done in advance (workers.shadows)",
+            "{} begun anew, {} done again for their rows, {} done in advance (workers.redundant)",
             workers.retries, workers.again, workers.redundant
         );
         rows.push(("steps", text));

@@ -21,14 +21,20 @@ pub(crate) struct Arguments {
     /// The token that the run wrote for this worker (`workers.tokens`)
     #[arg(long, value_name = "FILE")]
     token_file: PathBuf,
-    /// Memory for weights and rows that stay between tasks [default: half of what is free]
+    /// Memory for cached weights and rows [default: half of the free memory]
     #[arg(long, value_name = "SIZE", value_parser = crate::data::size)]
+    cache: Option<u64>,
+    /// Earlier name of --cache
+    #[arg(long, value_name = "SIZE", value_parser = crate::data::size, hide = true, conflicts_with = "cache")]
     keep: Option<u64>,
     /// Seconds for which a run that does not listen yet is tried
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     wait: u32,
-    /// Vanish in place of the answer to the N-th task, to try out losses
+    /// Task number at which the worker exits in place of an answer, to test failures
     #[arg(long, value_name = "N")]
+    fail_at: Option<u64>,
+    /// Earlier name of --fail-at
+    #[arg(long, value_name = "N", hide = true, conflicts_with = "fail_at")]
     vanish_at: Option<u64>,
     /// Say nothing but what goes wrong
     #[arg(long)]
@@ -50,13 +56,19 @@ docs/how-to/train-on-workers.md has more.";
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let leave = Arc::new(Leave::default());
     interrupt::watch_worker(leave.clone())?;
+    let former = [(arguments.keep, "--keep", "--cache"), (arguments.vanish_at, "--vanish-at", "--fail-at")];
+    for (_, former, present) in former.iter().filter(|(given, ..)| given.is_some()) {
+        tell(format_args!(
+            "warning: {former} is now {present}; the next version will refuse the earlier name"
+        ));
+    }
     let free = || eciton_input::memory::available().map_or(1 << 30, |bytes| bytes / 2);
     let worker = Worker {
         address: &arguments.connect,
         token: &arguments.token_file,
         patience: Duration::from_secs(arguments.wait.into()),
-        keep_bytes: arguments.keep.unwrap_or_else(free),
-        vanish_at: arguments.vanish_at,
+        cache_bytes: arguments.cache.or(arguments.keep).unwrap_or_else(free),
+        fail_at: arguments.fail_at.or(arguments.vanish_at),
         cache: CachePolicy::User,
         leave: &leave,
     };

@@ -153,7 +153,7 @@ fn reads(program: &Program, stages: impl Iterator<Item = usize> + Clone) -> Vec<
 
 fn refused(firsts: &[usize], other_found: String, remedy: &'static str) -> Error {
     Error::from(Refused::Together {
-        key: "executor.spans",
+        key: "executor.fuse",
         found: format!("{firsts:?}"),
         other: "model",
         other_found,

@@ -11,7 +11,7 @@
 //! | [`Sampler::Vertex`], [`Sampler::Edge`], [`Sampler::Walk`] | the graph between sampled vertices | Zeng et al., ICLR 2020 |
 //! | [`Sampler::Frontier`] | the same, sampled by a frontier | Zeng et al., IPDPS 2019 |
 //! | [`Sampler::Neighbours`] | training rows, and sampled neighbours hop by hop | Hamilton et al. 2017 |
-//! | [`Sampler::Shadow`] | a sampled neighbourhood of each training row | Zeng et al., NeurIPS 2021 |
+//! | [`Sampler::ShadowKhop`] | a sampled neighbourhood of each training row | Zeng et al., NeurIPS 2021 |
 //! | [`Sampler::Parts`] | a fixed part of a vertex cut | Cao et al. 2023 (CoFree-GNN) |
 
 use crate::error::{Error, Result};
@@ -43,7 +43,7 @@ pub enum Sampler {
     /// by hop.
     Neighbours,
     /// Training rows in a shuffled order. Each has its own sampled neighbourhood.
-    Shadow,
+    ShadowKhop,
     /// Fixed parts of a vertex cut.
     Parts,
 }
@@ -57,7 +57,7 @@ impl Sampler {
         ("walk", Self::Walk),
         ("frontier", Self::Frontier),
         ("neighbours", Self::Neighbours),
-        ("shadow", Self::Shadow),
+        ("shadow-khop", Self::ShadowKhop),
         ("parts", Self::Parts),
     ];
 
@@ -76,7 +76,7 @@ impl Sampler {
     /// Returns true if a micro-batch is sampled for training rows that arrive in a shuffled order.
     #[must_use]
     pub const fn has_targets(self) -> bool {
-        matches!(self, Self::None | Self::Neighbours | Self::Shadow)
+        matches!(self, Self::None | Self::Neighbours | Self::ShadowKhop)
     }
 }
 
@@ -207,9 +207,9 @@ impl Batch {
             let remedy = "say how many vertices an update has, for instance batch.rows = 9000";
             return unread("batch.rows", "left out".to_owned(), remedy);
         }
-        let hops = matches!(sampler, Sampler::Neighbours | Sampler::Shadow);
+        let hops = matches!(sampler, Sampler::Neighbours | Sampler::ShadowKhop);
         if self.fan_out != usual.fan_out && !hops {
-            let remedy = "leave it out, or say batch.sampler = \"neighbours\" or \"shadow\"";
+            let remedy = "leave it out, or say batch.sampler = \"neighbours\" or \"shadow-khop\"";
             return unread("batch.fan_out", format!("{:?}", self.fan_out), remedy);
         }
         if let Some(frontier) = self.frontier.filter(|_| sampler != Sampler::Frontier) {

@@ -464,9 +464,9 @@ impl Config {
     fn check_spans(&self) -> Result<()> {
         let executor = &self.executor;
         let rounds = !executor.kind.is_here() && executor.rows == RowFormat::Bf16;
-        if rounds && executor.spans != SpanChoice::None {
+        if rounds && executor.fuse != SpanChoice::None {
             return Err(Error::Together {
-                key: "executor.spans",
+                key: "executor.fuse",
                 found: "given".to_owned(),
                 other: "executor.rows",
                 other_found: "bf16".to_owned(),

@@ -83,7 +83,7 @@ impl ExecutorKind {
     pub fn readers(key: &str) -> Option<&'static [Self]> {
         match key.split_once('.')? {
             // The host's price is for the tuner of threads, too; threads do spans as functions do.
-            ("executor", "kind" | "host_hour_usd" | "spans") => None,
+            ("executor", "kind" | "host_hour_usd" | "fuse") => None,
             ("executor", "deployment") => Some(&[Self::Lambda]),
             // Only these have a bill.
             ("executor", "host") => Some(&[Self::Emulated, Self::Lambda]),
@@ -289,7 +289,7 @@ pub struct Executor {
     pub edge_kernels: EdgePlace,
     /// Rule that groups consecutive stages into one task. Never changes a result.
     #[serde(default, skip_serializing_if = "SpanChoice::is_none")]
-    pub spans: SpanChoice,
+    pub fuse: SpanChoice,
     /// Location of the host, which determines the price of its bytes. If `None`, the host's
     /// metadata decides (`lambda`), else the host is at home. Never changes a result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -329,7 +329,7 @@ impl Default for Executor {
             stream: true,
             functions: FunctionCount::Fixed(16),
             edge_kernels: EdgePlace::Host,
-            spans: SpanChoice::None,
+            fuse: SpanChoice::None,
             host: None,
             host_hour_usd: None,
             memory_mb: 1769,

@@ -69,7 +69,9 @@ impl KeyInfo {
         match self.kind.short(self.name()) {
             values if values.is_empty() => self.help.to_owned(),
             // The help may have several sentences.
-            values if self.help.contains(". ") => format!("{}. Values: {values}", self.help),
+            values if [". ", ": ", "; "].iter().any(|mark| self.help.contains(mark)) => {
+                format!("{}. Values: {values}", self.help)
+            }
             values => format!("{}: {values}", self.help),
         }
     }

@@ -45,18 +45,18 @@ pub struct Workers {
     pub wait_s: u32,
     /// Cap on the weights and rows that a worker caches, in bytes. It applies to workers that the
     /// run starts.
-    pub keep_bytes: u64,
+    pub cache_bytes: u64,
     /// True if an idle worker of a lane also computes its successor's forward steps (redundant
     /// computation).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub shadows: bool,
+    pub redundant: bool,
     /// Owner of the parameters.
     #[serde(default, skip_serializing_if = "is_host")]
     pub owner: Owner,
     /// Number of updates between two snapshots that the host stores of the parameters that workers
     /// own.
-    #[serde(default = "log_every", skip_serializing_if = "is_usual")]
-    pub log_every: u32,
+    #[serde(default = "snapshot_every", skip_serializing_if = "is_usual")]
+    pub snapshot_every: u32,
     /// Number of workers before a parameter's owner that have replicas of the parameter and update
     /// them alike. It is a list by lane, or one number for all lanes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -64,7 +64,7 @@ pub struct Workers {
     /// Index of the task at which each worker that the run starts exits, to test failures. If 0,
     /// the worker does not exit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub vanish_at: Vec<u32>,
+    pub fail_at: Vec<u32>,
 }
 
 fn is_host(owner: &Owner) -> bool {
@@ -72,12 +72,12 @@ fn is_host(owner: &Owner) -> bool {
 }
 
 /// Default number of updates between two snapshots.
-const fn log_every() -> u32 {
+const fn snapshot_every() -> u32 {
     16
 }
 
 fn is_usual(updates: &u32) -> bool {
-    *updates == log_every()
+    *updates == snapshot_every()
 }
 
 /// Default time for the answer to a task, in seconds.
@@ -98,12 +98,12 @@ impl Default for Workers {
             silence_ms: 10_000,
             answer_s: answer_s(),
             wait_s: 60,
-            keep_bytes: 4 << 30,
-            shadows: false,
+            cache_bytes: 4 << 30,
+            redundant: false,
             owner: Owner::Host,
-            log_every: log_every(),
+            snapshot_every: snapshot_every(),
             replicas: Vec::new(),
-            vanish_at: Vec::new(),
+            fail_at: Vec::new(),
         }
     }
 }

@@ -207,7 +207,7 @@ pub struct SpanPlan {
 /// Returns the fused stages of a program. `rows` has the number of rows of each interval.
 fn spans(draft: &Draft, config: &Config, rows: &[usize]) -> Vec<SpanPlan> {
     let (inputs, program, spans) = (&draft.inputs, &draft.planned.program, &draft.planned.spans);
-    if config.executor.spans == SpanChoice::None {
+    if config.executor.fuse == SpanChoice::None {
         return Vec::new();
     }
     let schedule = spans.fuse(program);

@@ -206,7 +206,7 @@ pub struct WorkersUsed {
     pub places: Vec<Traffic>,
     /// Number of steps repeated for the rows that a failed worker had stashed.
     pub again: u64,
-    /// Number of steps that redundant computation (`workers.shadows`) did a second time in advance.
+    /// Number of steps that redundant computation (`workers.redundant`) did a second time in advance.
     #[serde(default)]
     pub redundant: u64,
     /// Number of steps that were in flight at a worker when it failed.

@@ -200,7 +200,7 @@ impl Session {
         settings.eval_every = config.run.eval_every.saturating_mul(epochs.rounds());
         settings.pipeline = config.pipeline;
         settings.lanes = config.lanes.lanes;
-        settings.residence = match (config.executor.kind.has_workers(), config.workers.shadows) {
+        settings.residence = match (config.executor.kind.has_workers(), config.workers.redundant) {
             (true, false) => Residence::Places,
             (true, true) => Residence::Shadowed,
             (false, _) => Residence::Host,
@@ -254,7 +254,7 @@ impl Session {
                     optimiser: &config.optimiser,
                     all_lanes: config.lanes.lanes,
                     rounds: config.pipeline.gradient_versions(),
-                    every: config.workers.log_every,
+                    every: config.workers.snapshot_every,
                     delayed: config.pipeline.weights() == WeightVersions::TwoBuffered,
                     replicas: (0..config.lanes.lanes.count)
                         .map(|lane| config.workers.replicas_of(lane))

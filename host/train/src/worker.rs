@@ -21,9 +21,9 @@ pub struct Worker<'a> {
     /// The time for which a run that does not answer yet is tried.
     pub patience: Duration,
     /// Bytes that it keeps of weights and rows, at most.
-    pub keep_bytes: u64,
+    pub cache_bytes: u64,
     /// The task at which it vanishes without a word, to try out losses.
-    pub vanish_at: Option<u64>,
+    pub fail_at: Option<u64>,
     /// The cache of compiled kernels.
     pub cache: CachePolicy,
     /// The switch by which it is asked to go.
@@ -45,12 +45,12 @@ pub fn work(worker: &Worker<'_>, welcomed: impl FnOnce(&str, u32)) -> Result<Ser
         address: worker.address,
         token: &token,
         patience: worker.patience,
-        keeps_bytes: worker.keep_bytes,
+        keeps_bytes: worker.cache_bytes,
         limits,
         load: Box::new(move |name, component| load_sent(&runtime, name, component)),
         owned: Box::<Ledger>::default(),
         leave: worker.leave,
-        vanishes_at: worker.vanish_at,
+        vanishes_at: worker.fail_at,
     };
     Ok(serve(serving, |run| welcomed(run, token.place))?)
 }

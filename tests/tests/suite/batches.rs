@@ -42,7 +42,7 @@ const SAMPLERS: [&[&str]; 7] = [
     &["batch.sampler=walk", "batch.rows=600", "batch.walk_length=3"],
     &["batch.sampler=frontier", "batch.rows=600", "batch.normalise=false"],
     &["batch.sampler=neighbours", "batch.rows=50", "batch.fan_out=[5, 3]", "batch.micro=2"],
-    &["batch.sampler=shadow", "batch.rows=50", "batch.fan_out=4"],
+    &["batch.sampler=shadow-khop", "batch.rows=50", "batch.fan_out=4"],
     &["batch.sampler=parts", "batch.micro=3", "batch.drop_edges=0.3"],
 ];
 
@@ -118,7 +118,7 @@ fn all_neighbours_of_all_training_rows_give_the_gradients_of_all_rows() {
     // A mean of neighbours does not depend on degrees outside of a neighbourhood.
     let sage = ["model.kind=sage"];
     let whole = first(&[&sage[..], &exact].concat());
-    let batch = ["batch.sampler=shadow", "batch.fan_out=2708", "batch.rows=140"];
+    let batch = ["batch.sampler=shadow-khop", "batch.fan_out=2708", "batch.rows=140"];
     let found = apart(&whole, &first(&[&sage[..], &exact, &batch].concat()));
     assert!(found < 2e-5, "shadow: gradients are {found} apart");
 }

@@ -230,9 +230,9 @@ fn how_a_language_model_is_cut_changes_no_bit() {
     for other in [
         &["batch.micro=2"][..],
         &["batch.micro=3", "run.threads=1"],
-        &["batch.micro=4", "executor.spans=auto"],
+        &["batch.micro=4", "executor.fuse=auto"],
         &["batch.micro=2", "executor.kind=loopback"],
-        &["batch.micro=2", "executor.kind=loopback", "executor.spans=auto"],
+        &["batch.micro=2", "executor.kind=loopback", "executor.fuse=auto"],
         &["run.intervals=3"],
     ] {
         assert_eq!(digest(other), wanted, "{other:?}");
@@ -251,8 +251,8 @@ fn how_losses_of_several_layers_are_cut_changes_no_bit() {
     assert_ne!(digest(&["model.dropout=0.5"]), wanted, "settings reach the model");
     for other in [
         &["batch.micro=3"][..],
-        &["batch.micro=2", "executor.spans=auto"],
-        &["batch.micro=2", "executor.kind=loopback", "executor.spans=auto"],
+        &["batch.micro=2", "executor.fuse=auto"],
+        &["batch.micro=2", "executor.kind=loopback", "executor.fuse=auto"],
         &["batch.micro=2", "executor.kind=loopback", "run.threads=1"],
     ] {
         assert_eq!(digest(other), wanted, "{other:?}");

@@ -122,7 +122,7 @@ fn lanes_that_cannot_be_are_refused_in_words() {
         (&["lanes.count=2", "lanes.order=interleaved", "lanes.cap=3"], "leave lanes.cap out"),
         (&["lanes.count=2", "lanes.order=interleaved", "lanes.cut=[0,3]"], "the first layer of each run"),
         (&["lanes.count=4", "lanes.order=interleaved", "lanes.chunks=3"], "fewer lanes or chunks"),
-        (&["lanes.count=2", "executor.spans=auto"], "leave executor.spans out"),
+        (&["lanes.count=2", "executor.fuse=auto"], "leave executor.fuse out"),
         (&["lanes.count=2", "executor.kind=loopback"], "lanes are threads, or workers"),
         (&["lanes.count=2", "pipeline.mode=sync"], "lanes pass rows of one round"),
         (

@@ -27,10 +27,10 @@ fn parts_of_a_batch_of_rows_change_no_bit() {
     for other in [
         &["batch.micro=2"][..],
         &["batch.micro=5", "run.threads=1"],
-        &["batch.micro=8", "executor.spans=auto"],
+        &["batch.micro=8", "executor.fuse=auto"],
         &["batch.micro=3", "batch.prefetch=0"],
         &["batch.micro=5", "executor.kind=loopback"],
-        &["batch.micro=2", "executor.kind=loopback", "executor.spans=auto"],
+        &["batch.micro=2", "executor.kind=loopback", "executor.fuse=auto"],
     ] {
         assert_eq!(digest("digits", &[&whole[..], other].concat()), wanted, "{other:?}");
     }

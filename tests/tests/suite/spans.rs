@@ -34,7 +34,7 @@ fn a_round_of_parts_is_one_task_with_the_same_bits() {
     for part in PARTS {
         for model in MODELS {
             let (wanted, many) = run(2, &[part, model].concat());
-            let (found, few) = run(2, &[part, model, &["executor.spans=auto"]].concat());
+            let (found, few) = run(2, &[part, model, &["executor.fuse=auto"]].concat());
             assert_eq!(found, wanted, "{part:?} {model:?}");
             assert!(few < many, "{part:?} {model:?}: {few} tasks for {many}");
         }
@@ -46,7 +46,7 @@ fn runs_of_all_rows_fuse_what_reads_no_other_interval() {
     for model in MODELS.iter().chain(&[&["model.kind=gat", "model.heads=2"][..], &["model.norm=batch"]]) {
         let model = [model, &["run.intervals=3"][..]].concat();
         let (wanted, many) = run(2, &model);
-        let (found, few) = run(2, &[&model[..], &["executor.spans=auto"]].concat());
+        let (found, few) = run(2, &[&model[..], &["executor.fuse=auto"]].concat());
         assert_eq!(found, wanted, "{model:?}");
         assert!(few <= many, "{model:?}");
     }
@@ -64,14 +64,14 @@ fn all_cuts_give_the_same_bits() {
     for cut in 0..1u32 << (count - 1) {
         let firsts = (0..count).filter(|&at| at == 0 || cut >> (at - 1) & 1 == 1);
         let firsts = firsts.map(|first| first.to_string()).collect::<Vec<_>>().join(", ");
-        let spans = format!("executor.spans=[{firsts}]");
+        let spans = format!("executor.fuse=[{firsts}]");
         match train(&config(1, &[part, &[&spans]].concat()), &options()) {
             Ok((summary, _)) => {
                 assert_eq!(summary.model_digest, wanted, "{spans}");
                 done += 1;
             }
             Err(error) => {
-                assert!(error.to_string().contains("executor.spans"), "{spans}: {error}");
+                assert!(error.to_string().contains("executor.fuse"), "{spans}: {error}");
                 refused += 1;
             }
         }
@@ -85,7 +85,7 @@ fn frames_of_spans_give_the_same_bits() {
         for model in MODELS {
             let settings = [part, model].concat();
             let wanted = run(2, &settings).0;
-            let there = ["executor.kind=loopback", "executor.spans=auto"];
+            let there = ["executor.kind=loopback", "executor.fuse=auto"];
             assert_eq!(run(2, &[&settings[..], &there].concat()).0, wanted, "{settings:?}");
             // Held up every third time, so that tasks are launched again.
             let late = ["emulator.straggle=0.3", "emulator.straggle_ms=60", "executor.deadline_ms=10"];
@@ -95,7 +95,7 @@ fn frames_of_spans_give_the_same_bits() {
     }
     let part = PARTS[0];
     let wanted = run(1, part).0;
-    for spans in ["executor.spans=[0, 3]", "executor.spans=[0, 2, 5]", "executor.spans=[0, 1]"] {
+    for spans in ["executor.fuse=[0, 3]", "executor.fuse=[0, 2, 5]", "executor.fuse=[0, 1]"] {
         let settings = [part, &["executor.kind=loopback", spans]].concat();
         assert_eq!(run(1, &settings).0, wanted, "{spans}");
     }
@@ -107,10 +107,10 @@ fn cuts_that_cannot_be_are_refused_in_words() {
         let error = train(&config(1, settings), &options()).map(|_| ()).unwrap_err();
         error.to_string()
     };
-    let text = refused(&["executor.spans=[1]"]);
+    let text = refused(&["executor.fuse=[1]"]);
     assert!(text.contains("in order from 0"), "{text}");
-    let text = refused(&["executor.spans=[0]"]);
+    let text = refused(&["executor.fuse=[0]"]);
     assert!(text.contains("gather") && text.contains("other intervals"), "{text}");
-    let text = refused(&["executor.spans=auto", "executor.kind=loopback", "executor.rows=bf16"]);
+    let text = refused(&["executor.fuse=auto", "executor.kind=loopback", "executor.rows=bf16"]);
     assert!(text.contains("run.row_storage"), "{text}");
 }

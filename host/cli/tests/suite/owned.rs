@@ -58,7 +58,7 @@ fn replicas_of_a_pipeline_own_the_weights() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();
     let all = |found: &Value| tasks(found).into_iter().sum::<u64>();
-    let line = [&over("4")[..], &["--width", "2", "--set", "workers.log_every=1000"]].concat();
+    let line = [&over("4")[..], &["--width", "2", "--set", "workers.snapshot_every=1000"]].concat();
     for schedule in ["1f1b", "2bw"] {
         let run = |rest: &[&str]| {
             let line = [&DIGITS[..], &["--epochs", "8", "--schedule", schedule], rest].concat();
@@ -75,7 +75,7 @@ fn replicas_of_a_pipeline_own_the_weights() {
             ("[0,98,0,125]", 2),
             ("[100,101,0,0]", 2),
         ] {
-            let set = format!("workers.vanish_at={vanish}");
+            let set = format!("workers.fail_at={vanish}");
             let found = run(&[&line[..], &["--set", &set]].concat());
             assert_eq!(found["seeds"], alone["seeds"], "{schedule} {vanish}");
             assert_eq!(lost(&found), losses, "{schedule} {vanish}: {found}");
@@ -107,7 +107,7 @@ fn workers_own_both_versions_of_2bw() {
         for (vanish, every) in [("[0,30,0]", "1"), ("[24,0,0]", "2"), ("[0,41,41]", "3"), ("[0,0,55]", "16")]
         {
             let (vanish, every) =
-                (format!("workers.vanish_at={vanish}"), format!("workers.log_every={every}"));
+                (format!("workers.fail_at={vanish}"), format!("workers.snapshot_every={every}"));
             let line = [&settings[..], &over("3"), &["--set", &vanish, "--set", &every]].concat();
             let found = digits(folder, &line);
             assert_eq!(found["seeds"], alone["seeds"], "{settings:?} {vanish} {every}");
@@ -147,7 +147,7 @@ fn lanes_may_have_a_weight_in_common() {
     // The copy's place is lost, or the owner's: the lanes of both are one's. The first instructions give matrices away.
     let mut returns = 0;
     for vanish in ["[0,20]", "[0,130]", "[130,0]"] {
-        let vanish = format!("workers.vanish_at={vanish}");
+        let vanish = format!("workers.fail_at={vanish}");
         let found = train(&[&over("2")[..], &["--set", &vanish]].concat());
         assert_eq!(told(&found), told(&alone), "{vanish}");
         returns += found["workers"]["returns"].as_u64().unwrap();
@@ -187,7 +187,7 @@ fn killed_and_resumed(settings: &[&str]) {
         ["digits", "--layers", "4", "--batch", "512", "--micro", "4", "--epochs", "16", "--seeds", "2"];
     let line = [&["train"], &line[..], &["--json", "--set", "checkpoint.every=1"], settings].concat();
     let alone = summary(&works(folder, &[&line[..], &["--lanes", "1", "--out", "alone"]].concat()));
-    let losses = ["--set", "workers.log_every=5", "--set", "workers.vanish_at=[0,90]"];
+    let losses = ["--set", "workers.snapshot_every=5", "--set", "workers.fail_at=[0,90]"];
     let mut next = [&line[..], &over("2"), &losses, &["--out", "over"]].concat();
     let mut kills = 0;
     for (seed, epoch) in [(0, 3), (1, 2)] {
@@ -228,7 +228,8 @@ fn whoever_vanishes_with_what_it_owned_the_bits_are_those_of_a_run_without_losse
     assert!(most >= 16, "{most}");
     let mut returns = 0;
     let mut check = |vanish: [u64; 3], every: u32, losses: u64| {
-        let (vanish, every) = (format!("workers.vanish_at={vanish:?}"), format!("workers.log_every={every}"));
+        let (vanish, every) =
+            (format!("workers.fail_at={vanish:?}"), format!("workers.snapshot_every={every}"));
         let found = digits(folder, &[&over("3")[..], &["--set", &vanish, "--set", &every]].concat());
         assert_eq!(found["seeds"], alone["seeds"], "{vanish} {every}");
         assert_eq!(lost(&found), losses, "{vanish} {every}: {found}");
@@ -262,7 +263,7 @@ fn lose_no_update(schedule: &str, most: u64) {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();
     let all = |found: &Value| tasks(found).into_iter().sum::<u64>();
-    let settings = ["--schedule", schedule, "--set", "workers.log_every=1000"];
+    let settings = ["--schedule", schedule, "--set", "workers.snapshot_every=1000"];
     let run = |rest: &[&str]| {
         let line = [&DIGITS[..], &["--epochs", "8"], &over("3"), &settings, rest].concat();
         summary(&works(folder, &line))
@@ -279,7 +280,7 @@ fn lose_no_update(schedule: &str, most: u64) {
         ("[100,100,0]", 2),
         ("[90,0,110]", 2),
     ] {
-        let set = format!("workers.vanish_at={vanish}");
+        let set = format!("workers.fail_at={vanish}");
         let found = run(&[&REPLICAS[..], &["--set", &set]].concat());
         assert_eq!(found["seeds"], alone["seeds"], "{schedule} {vanish}");
         assert_eq!(lost(&found), losses, "{schedule} {vanish}: {found}");
@@ -292,7 +293,7 @@ fn lose_no_update(schedule: &str, most: u64) {
     let some = ["--set", "workers.replicas=[0,1,0]"];
     let least = |places: [&str; 3]| {
         let one = |vanish: &str| {
-            let found = run(&[&some[..], &["--set", &format!("workers.vanish_at={vanish}")]].concat());
+            let found = run(&[&some[..], &["--set", &format!("workers.fail_at={vanish}")]].concat());
             assert_eq!((&found["seeds"], lost(&found)), (&alone["seeds"], 1), "{schedule} {vanish}");
             all(&found)
         };
@@ -303,7 +304,7 @@ fn lose_no_update(schedule: &str, most: u64) {
     assert!(cheap < dear, "{schedule}: {cheap} and {dear}");
     // Of three, two at once.
     let both = ["[0,110,110]", "[0,113,113]", "[0,117,117]"].map(|vanish| {
-        let vanish = format!("workers.vanish_at={vanish}");
+        let vanish = format!("workers.fail_at={vanish}");
         let found = run(&["--set", "workers.replicas=2", "--set", &vanish]);
         assert_eq!((&found["seeds"], lost(&found)), (&alone["seeds"], 2), "{schedule} {vanish}");
         all(&found)
@@ -318,9 +319,9 @@ fn a_spare_owns_what_the_lost_one_did() {
     let folder = place.path();
     let epochs = ["--epochs", "12"];
     let alone = summary(&works(folder, &[&DIGITS[..], &epochs].concat()));
-    let line = [&epochs[..], &over("2"), &["--set", "workers.log_every=2"]].concat();
+    let line = [&epochs[..], &over("2"), &["--set", "workers.snapshot_every=2"]].concat();
     let (mut cluster, address) = Cluster::start(folder, &line);
-    let first = worker(folder, &address, "worker-0.token", &["--vanish-at", "40"]);
+    let first = worker(folder, &address, "worker-0.token", &["--fail-at", "40"]);
     let second = worker(folder, &address, "worker-1.token", &[]);
     cluster.wait_for("worker 0 is gone");
     let spare = worker(folder, &address, "worker-0.token", &[]);
@@ -351,7 +352,8 @@ fn what_workers_own_does_not_travel() {
         // What epochs add, beside kernels, the first weights and the log at the end.
         of("6") - of("2")
     };
-    let (host, owned) = (bytes(&[]), bytes(&[&OWNED[..], &["--set", "workers.log_every=1000"]].concat()));
+    let (host, owned) =
+        (bytes(&[]), bytes(&[&OWNED[..], &["--set", "workers.snapshot_every=1000"]].concat()));
     assert!(owned * 4 < host, "{owned} of {host} bytes");
 }
 
@@ -406,13 +408,13 @@ fn what_does_not_go_with_owners_is_refused_in_words() {
     for (rest, words) in [
         (&["--workers", "2"][..], "say how many lanes there are"),
         (&[&four[..], &["--width", "2"], &REPLICAS].concat(), "leave workers.replicas out"),
-        (&[&four[..], &["--set", "workers.shadows=true"]].concat(), "leave shadows out"),
+        (&[&four[..], &["--set", "workers.redundant=true"]].concat(), "leave shadows out"),
         (&[&four[..], &["--set", "run.keep=best"]].concat(), "keep the last model"),
         (&[&four[..], &REPLICAS, &["--set", "workers.owner=host"]].concat(), "the host has all"),
         (&[&four[..], &["--set", "workers.replicas=[1,2]"]].concat(), "one for each lane"),
-        (&[&four[..], &["--set", "workers.log_every=0"]].concat(), "1 to"),
+        (&[&four[..], &["--set", "workers.snapshot_every=0"]].concat(), "1 to"),
         (
-            &[&four[..], &["--set", "workers.keep_bytes=1048576", "--hidden", "512"]].concat(),
+            &[&four[..], &["--set", "workers.cache_bytes=1048576", "--hidden", "512"]].concat(),
             "its lane needs",
         ),
     ] {

@@ -76,7 +76,7 @@ fn a_graphs_tasks_may_be_anybodys() {
     let own = ["--intervals", "4", "--kernel", "linear=own.wasm"];
     for model in [&["--intervals", "4"][..], &["--recipe", "gat"], &own] {
         let alone = summary(&works(folder, &[&cora[..], model].concat()));
-        for rest in [&["--workers", "2"][..], &["--workers", "3", "--set", "workers.vanish_at=[0,7,9]"]] {
+        for rest in [&["--workers", "2"][..], &["--workers", "3", "--set", "workers.fail_at=[0,7,9]"]] {
             let found = summary(&works(folder, &[&cora[..], model, rest].concat()));
             assert_eq!(found["seeds"], alone["seeds"], "{model:?} {rest:?}");
             assert!(tasks(&found).iter().sum::<u64>() > 0, "{found}");
@@ -94,7 +94,7 @@ fn whoever_vanishes_at_whichever_task_the_bits_are_those_of_a_run_without_losses
     assert!(most >= 16, "{most}");
     let (mut again, mut redundant) = (0, 0);
     let mut check = |vanish: [u64; 3], shadows: &str, losses: u64| {
-        let vanish = format!("workers.vanish_at={vanish:?}");
+        let vanish = format!("workers.fail_at={vanish:?}");
         let found = digits(folder, &[&line[..], &["--set", &vanish, "--set", shadows]].concat());
         assert_eq!(found["seeds"], alone["seeds"], "{vanish} {shadows}");
         assert_eq!(lost(&found), losses, "{vanish} {shadows}: {found}");
@@ -103,28 +103,28 @@ fn whoever_vanishes_at_whichever_task_the_bits_are_those_of_a_run_without_losses
     };
     // One at every task of its own; neighbours at once; all but one.
     for at in 1..=most {
-        check([at, 0, 0], "workers.shadows=false", 1);
-        check([0, at, 0], "workers.shadows=false", 1);
-        check([0, 0, at], "workers.shadows=false", 1);
+        check([at, 0, 0], "workers.redundant=false", 1);
+        check([0, at, 0], "workers.redundant=false", 1);
+        check([0, 0, at], "workers.redundant=false", 1);
     }
     for at in (1..=most).step_by(3) {
-        check([at, at, 0], "workers.shadows=false", 2);
-        check([0, at, at + 1], "workers.shadows=true", 2);
-        check([at + 1, 0, at], "workers.shadows=true", 2);
+        check([at, at, 0], "workers.redundant=false", 2);
+        check([0, at, at + 1], "workers.redundant=true", 2);
+        check([at + 1, 0, at], "workers.redundant=true", 2);
     }
     assert!(again > 0, "rows that went with a place were computed again");
     assert!(redundant > 0, "rows were computed in advance");
     // Lanes with several runs of stages.
     for (vanish, shadows) in [([0, 9, 0], "false"), ([17, 0, 0], "false"), ([0, 12, 13], "true")] {
-        let vanish = format!("workers.vanish_at={vanish:?}");
-        let shadows = format!("workers.shadows={shadows}");
+        let vanish = format!("workers.fail_at={vanish:?}");
+        let shadows = format!("workers.redundant={shadows}");
         let more = ["--schedule", "interleaved", "--set", &vanish, "--set", &shadows];
         let found = digits(folder, &[&line[..], &more].concat());
         assert_eq!(found["seeds"], alone["seeds"], "interleaved, {vanish} {shadows}");
         assert!(lost(&found) > 0, "interleaved, {vanish} {shadows}: {found}");
     }
     // Redundant computation alone is nothing that is done again.
-    let found = digits(folder, &[&line[..], &["--set", "workers.shadows=true"]].concat());
+    let found = digits(folder, &[&line[..], &["--set", "workers.redundant=true"]].concat());
     let counts = ["again", "redundant"].map(|key| found["workers"][key].as_u64().unwrap());
     assert!(counts[0] == 0 && counts[1] > 0, "{counts:?}");
 }
@@ -220,7 +220,7 @@ fn workers_that_others_start_come_go_and_are_replaced() {
     let epochs = ["--epochs", "8", "--lanes", "2"];
     let alone = summary(&works(folder, &[&DIGITS[..], &epochs].concat()));
     let (mut cluster, address) = Cluster::start(folder, &[&epochs[..], &["--workers", "2"]].concat());
-    let first = worker(folder, &address, "worker-0.token", &["--vanish-at", "9"]);
+    let first = worker(folder, &address, "worker-0.token", &["--fail-at", "9"]);
     let second = worker(folder, &address, "worker-1.token", &[]);
     cluster.wait_for("worker 0 is gone");
     // A spare at the place that is free; nobody at one that is taken.
@@ -320,7 +320,7 @@ fn a_run_without_its_workers_ends_in_words() {
         err
     };
     let gone = ["--lanes", "2", "--workers", "2", "--set", "workers.wait_s=1"];
-    let err = fails(&[&gone[..], &["--set", "workers.vanish_at=[3,4]"]].concat());
+    let err = fails(&[&gone[..], &["--set", "workers.fail_at=[3,4]"]].concat());
     assert!(err.contains("all workers have gone, and none has come for 1 s"), "{err}");
     let listens = ["--set", "workers.listen=127.0.0.1:0"];
     let err = fails(&[&gone[..], &listens, &["--set", "workers.tokens=t"]].concat());
@@ -335,7 +335,7 @@ fn a_run_without_its_workers_ends_in_words() {
         (&["--workers", "2", "--lanes", "3"][..], "have as many workers as lanes"),
         (&["--executor", "workers"], "say how many there are"),
         (&["--workers", "2", "--set", "workers.listen=0.0.0.0:1"], "workers.tokens"),
-        (&["--workers", "2", "--set", "workers.shadows=true"], "lanes.count"),
+        (&["--workers", "2", "--set", "workers.redundant=true"], "lanes.count"),
         (
             &[
                 "--workers",
@@ -374,7 +374,7 @@ fn a_worker_keeps_what_was_planned_and_no_run_begins_where_it_cannot() {
     let (cluster, address) = Cluster::start(folder, &line);
     let workers = [0, 1].map(|at| {
         let keep = planned[at].to_string();
-        worker(folder, &address, &format!("worker-{at}.token"), &["--keep", &keep])
+        worker(folder, &address, &format!("worker-{at}.token"), &["--cache", &keep])
     });
     let (code, out, err) = cluster.end();
     assert_eq!(code, Some(0), "{err}");
@@ -389,17 +389,17 @@ fn a_worker_keeps_what_was_planned_and_no_run_begins_where_it_cannot() {
     }
     // A worker that takes the other's lane over has less room than both need: what it lets go of is made again.
     let alone = summary(&works(folder, &[&DIGITS[..], &["--hidden", "256", "--epochs", "2"]].concat()));
-    let narrow = format!("workers.keep_bytes={}", planned[0] * 6 / 5);
+    let narrow = format!("workers.cache_bytes={}", planned[0] * 6 / 5);
     let lanes = ["--hidden", "256", "--epochs", "2", "--lanes", "2", "--workers", "2", "--set", &narrow];
     let (code, out, err) =
-        eciton(folder, &[&DIGITS[..], &lanes, &["--set", "workers.vanish_at=[0,5]"]].concat());
+        eciton(folder, &[&DIGITS[..], &lanes, &["--set", "workers.fail_at=[0,5]"]].concat());
     assert_eq!(code, Some(0), "{err}");
     assert_eq!(summary(&out)["seeds"], alone["seeds"]);
     assert!(err.contains("worker 0 had no room for rows"), "{err}");
     assert!(summary(&out)["workers"]["again"].as_u64().unwrap() > 0, "{out}");
     let little = (planned[0] - 1).to_string();
     let rest = ["--hidden", "256", "--epochs", "2", "--lanes", "2", "--workers", "2", "--set"];
-    let keep = format!("workers.keep_bytes={little}");
+    let keep = format!("workers.cache_bytes={little}");
     let (code, _, err) = eciton(folder, &[&DIGITS[..], &rest, &[&keep]].concat());
     assert!(code == Some(1) && err.contains(&format!("keeps {little} bytes, and its lane needs")), "{err}");
 }

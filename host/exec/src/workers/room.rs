@@ -86,7 +86,7 @@ impl Room {
         if !self.fits(bytes) {
             let reason = format!(
                 "this worker keeps {} bytes, which do not suffice for the weights and the rows of one task; have \
-                 more lanes (--lanes), more parts (--micro), or workers that keep more (--keep, workers.keep_bytes)",
+                 more lanes (--lanes), more parts (--micro), or workers that keep more (--cache, workers.cache_bytes)",
                 self.most
             );
             return Err(Error::Wire { place: "rows to keep".to_owned(), reason });
@@ -184,7 +184,7 @@ mod tests {
         let all = BTreeSet::from([weight(3), weight(4)]);
         room.put(weight(4), vec![rows(0.0)]);
         let error = room.keep(slot(4, 3), rows(1.0), &all).unwrap_err();
-        assert!(!error.is_retryable() && error.to_string().contains("--keep"), "{error}");
+        assert!(!error.is_retryable() && error.to_string().contains("--cache"), "{error}");
         room.put(weight(5), vec![rows(0.0), rows(0.0), rows(0.0), rows(0.0)]);
         assert!(!room.has(&weight(5)), "larger than the room");
         assert_eq!((room.peak(), room.bytes, room.order.len()), (3 * one, 3 * one, 2));

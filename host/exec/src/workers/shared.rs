@@ -132,8 +132,8 @@ impl Shared {
             if weights.saturating_add(rows) > keeps {
                 return Err(format!(
                     "{at} keeps {keeps} bytes, and its lane needs {} ({weights} of weights, {rows} \
-                     of rows); have more lanes (--lanes), more parts (--micro), or workers that keep more (--keep, \
-                     workers.keep_bytes)",
+                     of rows); have more lanes (--lanes), more parts (--micro), or workers that keep more (--cache, \
+                     workers.cache_bytes)",
                     weights.saturating_add(rows)
                 ));
             }

@@ -46,9 +46,9 @@ pub fn start(
             let mut command = Command::new(&program);
             command.args(["worker", "--connect", &place.address, "--token-file"]);
             command.arg(token_path(&place.tokens, number));
-            command.args(["--quiet", "--keep", &workers.keep_bytes.to_string()]);
-            if let Some(at) = workers.vanish_at.get(number as usize).filter(|at| **at > 0) {
-                command.args(["--vanish-at", &at.to_string()]);
+            command.args(["--quiet", "--cache", &workers.cache_bytes.to_string()]);
+            if let Some(at) = workers.fail_at.get(number as usize).filter(|at| **at > 0) {
+                command.args(["--fail-at", &at.to_string()]);
             }
             // Ctrl-C is the run's to hear.
             std::os::unix::process::CommandExt::process_group(&mut command, 0);

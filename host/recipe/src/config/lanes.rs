@@ -22,9 +22,9 @@ impl Config {
                 let found = self.pipeline.mode.name().to_owned();
                 refuse("pipeline.mode", found, "say pipeline.mode = \"pipe\": lanes pass rows of one round")
             }
-            () if self.executor.spans != SpanChoice::None => {
-                let remedy = "leave executor.spans out: a lane's layers are one task";
-                refuse("executor.spans", "given".to_owned(), remedy)
+            () if self.executor.fuse != SpanChoice::None => {
+                let remedy = "leave executor.fuse out: a lane's layers are one task";
+                refuse("executor.fuse", "given".to_owned(), remedy)
             }
             () if self.executor.audit > 0.0 && !self.audits_lanes() => {
                 let remedy = "leave executor.audit out: the host can compute a lane's task again only with \
@@ -60,7 +60,7 @@ impl Config {
         let together = |key, found: String, other, other_found: &str, remedy| {
             Err(Error::Together { key, found, other, other_found: other_found.to_owned(), remedy })
         };
-        let Workers { count, listen, tokens, shadows, vanish_at, .. } = &self.workers;
+        let Workers { count, listen, tokens, redundant, fail_at, .. } = &self.workers;
         match () {
             () if !self.executor.kind.has_workers() => Ok(()),
             () if *count == 0 => {
@@ -71,13 +71,13 @@ impl Config {
                 let remedy = "say where the workers' tokens are to be written: workers.tokens";
                 together("workers.listen", "given".to_owned(), "workers.tokens", "left out", remedy)
             }
-            () if *shadows && self.lanes.lanes.count == 0 => {
+            () if *redundant && self.lanes.lanes.count == 0 => {
                 let remedy = "say how many lanes there are: lanes.count, or --lanes";
-                together("workers.shadows", "true".to_owned(), "lanes.count", "0", remedy)
+                together("workers.redundant", "true".to_owned(), "lanes.count", "0", remedy)
             }
-            () if !vanish_at.is_empty() && listen.is_some() => {
+            () if !fail_at.is_empty() && listen.is_some() => {
                 let remedy = "end workers that others start where they run";
-                together("workers.vanish_at", "given".to_owned(), "workers.listen", "given", remedy)
+                together("workers.fail_at", "given".to_owned(), "workers.listen", "given", remedy)
             }
             () if self.workers.own() => self.check_owned(),
             () if self.workers.replicas.iter().any(|&count| count > 0) => {
@@ -133,9 +133,9 @@ impl Config {
                 let remedy = "leave workers.replicas out: each replica of the pipeline has all weights";
                 together("lanes.width", &lanes.width.to_string(), remedy)
             }
-            () if self.workers.shadows => {
-                let remedy = "leave shadows out: what a lost worker owned is in the log";
-                together("workers.shadows", "true", remedy)
+            () if self.workers.redundant => {
+                let remedy = "leave redundant out: what a lost worker owned is in the log";
+                together("workers.redundant", "true", remedy)
             }
             () if self.workers.replicas.len() > 1 && self.workers.replicas.len() != lanes.count as usize => {
                 let remedy = "say one number of replicas, or one for each lane (workers.replicas)";

@@ -18,7 +18,7 @@ pub(super) const BATCH: &[Key<Batch>] = &[
         .also(&["micro_batches", "accumulate", "subgraphs"])
         .flag("micro", "N", Group::Batches),
     key("sampler", "Sampler that chooses the rows of a micro-batch", value!(choice(Sampler::ALL) => sampler))
-        .also(&["sampling"])
+        .values_formerly(&[("shadow", "shadow-khop")]).also(&["sampling"])
         .flag("sampler", "NAME", Group::Batches),
     key("fan_out", "Number of neighbours sampled per hop, starting at the output layer, or one number for all hops", value!(integers(1, MAX_FAN_OUT) => fan_out))
         .also(&["fanouts", "num_neighbors", "neighbours"])

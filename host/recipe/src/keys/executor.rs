@@ -35,8 +35,8 @@ pub(super) const EXECUTOR: &[Key<Executor>] = &[
         .flag("functions", "N|auto", Group::Functions),
     key("edge_kernels", "Place where edge kernels run if tasks run on functions", value!(choice(EdgePlace::ALL) => edge_kernels))
         .also(&["edges"]),
-    key("spans", "Fusion of consecutive stages into one task. auto: as many as possible; a list: the first stage of each task", SPANS)
-        .also(&["fuse", "fusion"]).absent("none"),
+    key("fuse", "Fusion of consecutive stages into one task. auto: as many as possible; a list: the first stage of each task", FUSE)
+        .formerly("spans").also(&["fusion", "fused"]).absent("none"),
     key("host", "Location of the host, for the price of its bytes. auto: read from the metadata of EC2 or ECS", value!(choice(HOSTS) => host))
         .also(&["place", "location"])
         .absent("auto").flag("host", "LOCATION", Group::Functions),
@@ -75,9 +75,9 @@ const FUNCTIONS: (Kind, Write<Executor>) =
         Ok(())
     });
 
-const SPANS: (Kind, Write<Executor>) =
+const FUSE: (Kind, Write<Executor>) =
     (Kind::Open(|| vec!["none", "auto"], "a list of stages such as [0, 3]"), |executor, field, _| {
-        executor.spans = match field.word(&["none", "auto"]) {
+        executor.fuse = match field.word(&["none", "auto"]) {
             Some("none") => SpanChoice::None,
             Some(_) => SpanChoice::Auto,
             None => SpanChoice::Firsts(field.integers32(0..=MAX_STAGE)?),

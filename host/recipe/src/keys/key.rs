@@ -316,7 +316,7 @@ impl Kind {
 /// Formats a number, large ones as powers of 2 or 10.
 fn count(value: u64) -> String {
     let power = |above: u64| above.is_power_of_two().then(|| format!("2^{}", above.trailing_zeros()));
-    if value >= 1 << 20 {
+    if value >= 1_000_000 {
         if let Some(text) = power(value) {
             return text;
         }

@@ -90,7 +90,7 @@ pub(super) const MODEL: &[Key<ModelSettings>] = &[
     key("negative_slope", "Factor of negative attention scores in gat and gatv2", value!(some number(Bounds::SHARE_BELOW_1) => own.negative_slope))
         .also(&["leaky_slope"])
         .absent("0.2"),
-    key("layers", "Number of layers, or a list of tables, one per layer", LAYERS)
+    key("layers", "Layers of the model", LAYERS)
         .also(&["num_layers", "depth", "layer"])
         .flag("layers", "N", Group::Model),
 ];

@@ -40,7 +40,7 @@ fn defaults_are_allowed_values() {
 #[test]
 fn texts_for_absent_keys_that_are_values_are_the_defaults() {
     // Settings that are `None` by default. Their text names the value that the model then uses.
-    let optional = ["model.", "lanes.chunks", "workers.replicas", "workers.vanish_at", "executor.deployment"];
+    let optional = ["model.", "lanes.chunks", "workers.replicas", "workers.fail_at", "executor.deployment"];
     let mut compared = 0;
     for info in keys().iter().filter(|info| info.default.is_none()) {
         let mut config = Config::default();
@@ -55,6 +55,26 @@ fn texts_for_absent_keys_that_are_values_are_the_defaults() {
         }
     }
     assert!(compared >= 15, "{compared}");
+}
+
+#[test]
+fn earlier_names_are_read_and_reported() {
+    let text = "[workers]\nshadows = true\nlog_every = 4\n[batch]\nsampler = \"shadow\"\nrows = 8\n[executor]\nspans = \"auto\"\n";
+    let mut config = Config::parse_asked(text, "r.toml").unwrap();
+    assert!(config.workers.redundant && config.workers.snapshot_every == 4);
+    assert_eq!(config.batch.sampler.name(), "shadow-khop");
+    config.set("workers.vanish_at=3").unwrap();
+    let reported: Vec<String> = config.choices.deprecated.iter().map(ToString::to_string).collect();
+    assert_eq!(reported.len(), 5, "{reported:?}");
+    let sampler = "`batch.sampler = \"shadow\"` is now `batch.sampler = \"shadow-khop\"`; the next version will";
+    assert!(reported.iter().any(|text| text.starts_with(sampler)), "{reported:?}");
+    for key in ["workers.redundant", "workers.snapshot_every", "executor.fuse", "workers.fail_at"] {
+        assert!(config.choices.is_asked(key), "{key}");
+    }
+    // The present names are written, and no suggestion has an earlier one.
+    let written = config.to_toml().unwrap();
+    assert!(written.contains("redundant = true") && !written.contains("shadows"), "{written}");
+    assert_eq!(Config::parse(&written, "again").unwrap(), config);
 }
 
 #[test]

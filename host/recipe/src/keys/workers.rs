@@ -22,16 +22,16 @@ pub(super) const WORKERS: &[Key<Workers>] = &[
         .also(&["answer", "deadline_s"]).absent("600"),
     key("wait_s", "Time for which the run waits for workers, at the start and after all have failed, in seconds", value!(integer32(1, 86_400) => wait_s))
         .also(&["wait", "patience"]),
-    key("keep_bytes", "Memory that a worker started by the run uses for cached weights and rows, in bytes", value!(integer(1 << 20, i64::MAX as u64) => keep_bytes))
-        .also(&["memory_bytes", "memory"]),
-    key("shadows", "Redundant computation: an idle worker also computes its successor's forward steps", value!(flag => shadows))
-        .also(&["redundancy", "redundant"]).absent("false"),
+    key("cache_bytes", "Memory that a worker started by the run uses for cached weights and rows, in bytes", value!(integer(1 << 20, i64::MAX as u64) => cache_bytes))
+        .formerly("keep_bytes").also(&["memory_bytes", "memory"]),
+    key("redundant", "Redundant computation: an idle worker also computes its successor's forward steps", value!(flag => redundant))
+        .formerly("shadows").also(&["redundancy"]).absent("false"),
     key("owner", "Owner of the weights, which updates them. worker: each worker owns those of its layers", value!(choice(Owner::ALL) => owner))
         .also(&["owns", "weights_on", "placement"]).absent("host"),
-    key("log_every", "Number of updates between snapshots of the weights that workers own. After a failure the run rolls back to the last one", value!(integer32(1, 1_000_000) => log_every))
-        .also(&["log_interval", "replicate_every"]).absent("16"),
+    key("snapshot_every", "Number of updates between snapshots of the weights that workers own. After a failure the run rolls back to the last one", value!(integer32(1, 1_000_000) => snapshot_every))
+        .formerly("log_every").also(&["log_interval", "replicate_every"]).absent("16"),
     key("replicas", "Number of other workers that replicate the weights of a worker, one number for all lanes or one per lane. They may fail with it without a rollback", value!(integers(0, MAX_WORKERS - 1) => replicas))
         .also(&["replicate", "replica"]).absent("0"),
-    key("vanish_at", "Number of the task at which each worker that the run starts exits, to test failures; 0: never", value!(integers(0, u32::MAX) => vanish_at))
-        .also(&["faults"]).absent("0"),
+    key("fail_at", "Number of the task at which each worker that the run starts exits, to test failures; 0: never", value!(integers(0, u32::MAX) => fail_at))
+        .formerly("vanish_at").also(&["faults"]).absent("0"),
 ];

@@ -21,7 +21,7 @@ impl Offer {
 /// Earlier name of a key or a value that a text has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deprecated {
-    /// Setting as written, for instance `workers.shadows`.
+    /// Setting as written, for instance `workers.redundant`.
     pub found: String,
     /// Present name.
     pub present: String,

@@ -117,8 +117,8 @@ impl Returns {
         self.count += 1;
         if self.count > MOST_RETURNS {
             return Err(Error::Workers(format!(
-                "workers were lost {} times after update {}; log more often (workers.log_every), or have workers \
-                 that stay or keep more (--keep)",
+                "workers were lost {} times after update {}; log more often (workers.snapshot_every), or have workers \
+                 that stay or keep more (--cache)",
                 self.count, self.version
             )));
         }

@@ -248,7 +248,7 @@ impl Planned {
         };
         let fuse = |program: &Program| -> Result<(Spans, Program)> {
             let wanted = lanes.as_ref().map(|lanes| lanes.spans(program));
-            let spans = Spans::of(program, wanted.as_ref().unwrap_or(&config.executor.spans))?;
+            let spans = Spans::of(program, wanted.as_ref().unwrap_or(&config.executor.fuse))?;
             let spans = match &lanes {
                 Some(lanes) => lanes.recompute(program, spans, &config.lanes)?,
                 None => spans,
