@@ -296,7 +296,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     write(&folder.join(PAGE), web::sweep(&rows, &title, sweep.rank_by).as_bytes())?;
     match arguments.json {
         true => output.json(&results),
-        false => print(&results, (&folder, sweep.rank_by, sweep.open_data()), output),
+        false => print(&results, (&folder, sweep.rank_by, sweep.open_data(), &arguments.set), output),
     }
     end(&results, &folder, arguments)
 }
@@ -510,7 +510,11 @@ fn line(row: &Row, outcome: &Outcome, (ended, all): (usize, usize), by: Part) ->
     format!("{rung}{ended:>5} of {all}  trial {:>5}  {}: {told}", row.trial, settings.trim())
 }
 
-fn print(results: &Results<'_>, (folder, by, data): (&Path, Part, Option<&str>), output: &mut Output) {
+fn print(
+    results: &Results<'_>,
+    (folder, by, data, set): (&Path, Part, Option<&str>, &[String]),
+    output: &mut Output,
+) {
     let widest =
         results.groups.iter().take(MAX_SHOWN).map(|group| group.label.len()).max().unwrap_or(0).max(7);
     output.line("");
@@ -524,6 +528,7 @@ fn print(results: &Results<'_>, (folder, by, data): (&Path, Part, Option<&str>),
         let metric = group.metric.unwrap_or_default();
         let told = |found: Option<(f64, f64)>| match found {
             None => "-".to_owned(),
+            Some((mean, _)) if group.trials < 2 => measured(metric, Some(mean)),
             Some((mean, deviation)) => {
                 format!("{} ± {}", measured(metric, Some(mean)), measured(metric, Some(deviation)))
             }
@@ -561,8 +566,9 @@ fn print(results: &Results<'_>, (folder, by, data): (&Path, Part, Option<&str>),
     output.line(format_args!("results.csv, results.json, sweep.svg and {PAGE} are in {}", folder.display()));
     let best = results.groups.first().filter(|group| results.unranked.is_none() && !group.label.is_empty());
     if let (Some(best), Some(data)) = (best, data) {
-        let set: Vec<String> = best.label.split(' ').map(|setting| format!("--set {setting}")).collect();
-        output.line(format_args!("the first choice again: eciton train {data} {}", set.join(" ")));
+        let settings = set.iter().map(String::as_str).chain(best.label.split(' '));
+        let set: Vec<String> = settings.map(|setting| format!("--set {setting}")).collect();
+        output.line(format_args!("to train the first choice: eciton train {data} {}", set.join(" ")));
     }
 }
 

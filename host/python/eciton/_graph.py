@@ -228,8 +228,8 @@ def graph(
         y = _table(y)
     if arrays.is_frame(x):
         arrays.refuse_index(x, "x")
-    for name, thing in (("y", y), ("ids", ids), ("train", train), ("val", val), ("test", test)):
-        arrays.refuse_other_order(thing, x, (name, "x"))
+    for what, thing in (("y", y), ("ids", ids), ("train", train), ("val", val), ("test", test)):
+        arrays.refuse_other_order(thing, x, (what, "x"))
     shuffled = _is_shuffled(x) and ids is None
     x = found.x if x is None else x
     y = found.y if y is None else y

@@ -95,6 +95,10 @@ fn restore(
     let dataset = match data {
         Shown::Memory(dataset) => {
             dataset.validate()?;
+            if !(0..dataset.labels.rows()).any(|row| dataset.labels.known(row)) {
+                // The rule of the run's split cannot divide rows without labels.
+                config.data.split = None;
+            }
             data::fitted(&config.data, *dataset, &run.schema, purpose)?
         }
         Shown::Named(_) => data::load_fitted(&config.data, &run.schema, purpose)?,

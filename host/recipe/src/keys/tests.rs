@@ -66,7 +66,8 @@ fn earlier_names_are_read_and_reported() {
     config.set("workers.vanish_at=3").unwrap();
     let reported: Vec<String> = config.choices.deprecated.iter().map(ToString::to_string).collect();
     assert_eq!(reported.len(), 5, "{reported:?}");
-    let sampler = "`batch.sampler = \"shadow\"` is now `batch.sampler = \"shadow-khop\"`; the next version will";
+    let sampler =
+        "`batch.sampler = \"shadow\"` is now `batch.sampler = \"shadow-khop\"`; the next version will";
     assert!(reported.iter().any(|text| text.starts_with(sampler)), "{reported:?}");
     for key in ["workers.redundant", "workers.snapshot_every", "executor.fuse", "workers.fail_at"] {
         assert!(config.choices.is_asked(key), "{key}");
