@@ -8,6 +8,7 @@ mod compatibility;
 mod deep;
 mod doors;
 mod equivalence;
+mod examples;
 mod folded;
 mod functions;
 mod fuzz;
