@@ -1,9 +1,11 @@
-//! Compiled code for other machines: made where a compiler is available, run where none is.
+//! Signed native code that is compiled ahead of time, on a machine with a compiler, for workers
+//! that have none.
 //!
-//! Loading native code is unsafe whatever its name or digest, and many may be able to write to the
-//! bucket of an artefact. So its maker signs it (Ed25519). A runtime loads the code only after the
-//! signature has verified under a key that reached it by another way. Code is compiled for a named
-//! [`Baseline`], never for the machine that compiles.
+//! Loading native code is unsafe whatever its name or digest, and many users may be able to write
+//! to the bucket that stores an artefact. For this reason the deployer signs each artefact
+//! (Ed25519). A runtime loads the code only after it has verified the signature under a public key
+//! that it got from elsewhere. Code is compiled for a named [`Baseline`], never for the machine
+//! that compiles it.
 //!
 //! ```text
 //! "ECAF" | version u32 | baseline 16 bytes, zero-padded | component SHA-256, 32 bytes
@@ -28,33 +30,34 @@ const VERSION: u32 = 1;
 const NAME_LEN: usize = 16;
 const HEAD_LEN: usize = 4 + 4 + NAME_LEN + 32 + 32 + 8;
 const SIGNATURE_LEN: usize = 64;
-/// Maximum size of an artefact, bytes. Larger artefacts are neither made nor opened.
+/// Maximum size of an artefact, in bytes. [`compile`] and [`open`] refuse a larger artefact.
 pub const MAX_BYTES: usize = 64 << 20;
 
-/// Description of the code in an artefact.
+/// Header of an artefact: the fields that identify the compiled code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heading {
-    /// Processor level of the code.
+    /// Processor level that the code was compiled for.
     pub baseline: Baseline,
-    /// SHA-256 of the component that the code was compiled from.
+    /// SHA-256 digest of the component that the code was compiled from.
     pub component: [u8; 32],
-    /// Id of the engine that can load the code: [`engine_id`].
+    /// Id of the engine that can load the code, as computed by [`engine_id`].
     pub engine: [u8; 32],
 }
 
 impl Heading {
-    /// Creates the heading of code that this build compiles for a level.
+    /// Creates the heading for code that this build compiles for the level `baseline`.
     pub fn new(baseline: Baseline, component: [u8; 32]) -> Self {
         Self { baseline, component, engine: engine_id(baseline) }
     }
 }
 
-/// Returns the id that an engine and code of a level must have in common, in this build.
+/// Returns the engine id for a processor level in this build. An engine loads code only if both
+/// have the same id.
 pub fn engine_id(baseline: Baseline) -> [u8; 32] {
     crate::engine::id(baseline)
 }
 
-/// Code whose signature has verified. Only [`open`] makes one.
+/// Compiled code whose signature has been verified. Only [`open`] creates a value of this type.
 #[derive(Debug)]
 pub struct Verified<'a> {
     heading: Heading,
@@ -67,12 +70,13 @@ impl<'a> Verified<'a> {
         &self.heading
     }
 
-    /// Returns the code in the engine's own format.
+    /// Returns the compiled code, in the binary format of wasmtime.
     pub fn code(&self) -> &'a [u8] {
         self.code
     }
 
-    /// Checks that the code was compiled from this component, for this machine and this engine.
+    /// Checks that the code was compiled from this component, for this machine's processor and for
+    /// the engine of this build.
     pub fn fits(&self, component: &[u8; 32]) -> Result<(), Refusal> {
         let Heading { baseline, component: found, engine } = &self.heading;
         if found != component {
@@ -90,7 +94,7 @@ impl<'a> Verified<'a> {
     }
 }
 
-/// Signs the given code. [`compile`] makes such code.
+/// Signs compiled code, as made by [`compile`], and returns the artefact.
 pub fn seal(heading: &Heading, code: &[u8], signer: &Signer) -> Result<Vec<u8>, Refusal> {
     let len = HEAD_LEN.saturating_add(code.len()).saturating_add(SIGNATURE_LEN);
     if len > MAX_BYTES {
@@ -113,8 +117,8 @@ pub fn seal(heading: &Heading, code: &[u8], signer: &Signer) -> Result<Vec<u8>, 
     Ok(out)
 }
 
-/// Checks the signature of an artefact. Only its first bytes and lengths are read before, for a
-/// better error.
+/// Verifies the signature of an artefact and returns its code. Only the first bytes and the lengths
+/// are read before, so that the error can be specific.
 pub fn open<'a>(sealed: &'a [u8], trusted: &Verifier) -> Result<Verified<'a>, Refusal> {
     let malformed = |reason: String| Refusal::Malformed { reason };
     if sealed.len() > MAX_BYTES {
@@ -138,7 +142,10 @@ pub fn open<'a>(sealed: &'a [u8], trusted: &Verifier) -> Result<Verified<'a>, Re
     let engine = head(&mut rest, 32);
     let code_len = word(head(&mut rest, 8));
     if code_len != rest.len() as u64 {
-        return Err(malformed(format!("{code_len} bytes of code are promised, {} are there", rest.len())));
+        return Err(malformed(format!(
+            "the header announces {code_len} bytes of code, but {} follow",
+            rest.len()
+        )));
     }
     if !trusted.verifies(signed, signature) {
         return Err(Refusal::Unsigned { trusted: trusted.to_string() });
@@ -147,7 +154,7 @@ pub fn open<'a>(sealed: &'a [u8], trusted: &Verifier) -> Result<Verified<'a>, Re
     let baseline = Baseline::ALL
         .into_iter()
         .find(|b| b.name().as_bytes() == name)
-        .ok_or_else(|| malformed(format!("level `{}` is not known", String::from_utf8_lossy(name))))?;
+        .ok_or_else(|| malformed(format!("unknown processor level `{}`", String::from_utf8_lossy(name))))?;
     let exact = |bytes: &[u8]| <[u8; 32]>::try_from(bytes).unwrap_or_default();
     Ok(Verified {
         heading: Heading { baseline, component: exact(component), engine: exact(engine) },

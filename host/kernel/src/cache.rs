@@ -1,9 +1,11 @@
-//! Compiled code of this machine, cached between runs. (Code for other machines: [`artefact`].)
+//! Cache of code that was compiled for this machine, on disk between runs. (Code for other
+//! machines: [`artefact`].)
 //!
-//! Loading native code is unsafe whatever its name or digest. So cached code is loaded only if its
-//! MAC (HMAC-SHA256 over engine, component and code) verifies. The key lies outside the cache, and
-//! only the user can read it. All other code is compiled again. The same user writes and reads on
-//! one machine, so a shared secret is enough.
+//! Loading native code is unsafe whatever its name or digest. For this reason cached code is loaded
+//! only if its MAC verifies (HMAC-SHA256 over engine, component and code). The MAC key lies outside
+//! the cache folder, and only the user can read it. If the MAC does not verify, the component is
+//! compiled again. One user writes and reads the cache on one machine, so a shared secret is
+//! enough.
 //!
 //! [`artefact`]: crate::artefact
 
@@ -19,10 +21,10 @@ use crate::secret::{self, LEN};
 
 type HmacSha256 = Hmac<Sha256>;
 
-/// Maximum size of cached code that is read, bytes.
+/// Maximum size of a cached code file, in bytes. Larger files are not read.
 const MAX_ARTEFACT: u64 = 256 << 20;
 
-/// Folder of cached code, and the key of its MACs.
+/// Folder of cached code, with the secret key that authenticates its files.
 #[derive(Debug, Clone)]
 pub struct Cache {
     folder: PathBuf,
@@ -30,7 +32,7 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Opens a cache. Creates the folder and the key if they do not exist.
+    /// Opens a cache. Creates the folder and the key file if they do not exist.
     pub fn open(folder: &Path, key_file: &Path) -> Result<Self> {
         fs::create_dir_all(folder).map_err(|source| Error::Cache { path: folder.to_owned(), source })?;
         let key =
@@ -38,10 +40,11 @@ impl Cache {
         Ok(Self { folder: folder.to_owned(), key })
     }
 
-    /// Returns true if the key file of a cache exists and is valid. It creates nothing.
+    /// Returns true if the key file of a cache exists and is valid. Nothing is created.
     ///
     /// # Errors
-    /// The reason why [`Cache::open`] would refuse the file: others may read it, or it is no key.
+    /// Returns the error that [`Cache::open`] would return: other users may read the file, or the
+    /// file is not a key.
     pub fn look_at_key(key_file: &Path) -> Result<bool> {
         secret::look(key_file).map_err(|source| Error::Cache { path: key_file.to_owned(), source })
     }
@@ -59,7 +62,8 @@ impl Cache {
         Some(mac)
     }
 
-    /// Returns the code that this engine compiled from a component, if this cache wrote it.
+    /// Returns the code that this engine compiled from a component. `None` if the cache has no such
+    /// code, or its MAC does not verify.
     pub fn get(&self, engine: u64, component: &[u8; LEN]) -> Option<Vec<u8>> {
         let file = eciton_input::file::open(&self.path(engine, component)).ok()?;
         let mut bytes = Vec::new();
@@ -70,7 +74,8 @@ impl Cache {
         Some(bytes)
     }
 
-    /// Writes code to the cache. Readers see all of it or nothing.
+    /// Writes compiled code to the cache. The file is replaced atomically, so a reader never sees
+    /// part of it.
     pub fn put(&self, engine: u64, component: &[u8; LEN], code: &[u8]) -> Result<()> {
         let path = self.path(engine, component);
         let write = || -> io::Result<()> {
@@ -86,7 +91,7 @@ impl Cache {
     }
 }
 
-/// Returns the SHA-256 of a component.
+/// Returns the SHA-256 digest of a component.
 pub fn digest(component: &[u8]) -> [u8; LEN] {
     Sha256::digest(component).into()
 }

@@ -1,8 +1,9 @@
-//! Calls: work that one location executes without messages to another.
+//! Calls: units of work that one worker or process executes without messages to another.
 //!
-//! A call is data: steps in order, slots for rows between them, and matrices from outside. A step
-//! calls a vertex kernel or an edge kernel, or gathers rows. A call gives the same bits in any
-//! process, and the same bits as its steps one by one.
+//! A call is plain data: a list of steps, slots (buffers for rows that steps pass to later steps),
+//! and matrices from outside. A step runs a vertex kernel or an edge kernel, or gathers rows along
+//! edges. A call gives the same bits in any process, and the same bits as its steps executed one at
+//! a time.
 
 use std::convert::Infallible;
 use std::ops::Range;
@@ -17,19 +18,19 @@ use crate::error::Result;
 use crate::runtime::{Kernel, Layer};
 use crate::state::RowNumbers;
 
-/// Function of a vertex layer.
+/// Function of a vertex kernel that a step calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// `forward`
+    /// Exported function `forward`, which computes the outputs.
     Forward,
-    /// `backward`
+    /// Exported function `backward`, which computes gradients.
     Backward,
-    /// `loss`
+    /// Exported function `loss`, which computes the loss and its gradients.
     Loss,
 }
 
 impl Kind {
-    /// Returns the name of the function.
+    /// Returns the function's name in the contract.
     pub fn name(self) -> &'static str {
         match self {
             Self::Forward => "forward",
@@ -39,94 +40,99 @@ impl Kind {
     }
 }
 
-/// Steps that run in order, with slots for rows between them.
+/// Unit of work for one worker: steps that run in order, with slots for the rows that they pass on.
 #[derive(Debug, Default)]
 pub struct Call {
-    /// Matrices from outside that steps read, each listed once.
+    /// Matrices from outside the call. Steps address them by index. Each matrix is listed once.
     pub given: Vec<Given>,
-    /// Slots for rows that steps leave for later steps.
+    /// Slots: buffers for rows that a step leaves for later steps.
     pub slots: Vec<Local>,
-    /// Steps, in order.
+    /// Steps of the call, in the order in which they run.
     pub steps: Vec<CallStep>,
-    /// Slots whose rows leave the call, and the destinations. One step writes each slot.
+    /// Slots whose rows leave the call, by index, each with its destination. Exactly one step
+    /// writes each of these slots.
     pub outs: Vec<(u32, Target)>,
-    /// Slots whose rows stay with the worker that makes the call, for a later call there.
+    /// Slots whose rows the executing worker stores after the call, so that a later call on that
+    /// worker can read them.
     pub keeps: Vec<(u32, Kept)>,
-    /// Indices in `given` of the program's parameters, with the ids of the parameters.
+    /// Model parameters among the matrices: index in [`Call::given`], and id of the parameter.
     pub parameters: Vec<(u32, ParameterId)>,
-    /// Keys of kept rows that no later call reads.
+    /// Keys of rows that the worker stored for earlier calls, and may delete because no later call
+    /// reads them.
     pub frees: Vec<TensorKey>,
-    /// Sums that the worker keeps: the index in [`Call::sums`], and the use of a parameter whose
-    /// gradient is summed. Their targets have no parts.
+    /// Gradient sums that the worker stores instead of returning: the index in [`Call::sums`], and
+    /// the id of the parameter. The [`Target::Sums`] of such a sum has no buffers.
     pub holds: Vec<(u32, ParameterId)>,
-    /// True if the answer has a digest of the rows of each slot that stays.
+    /// True if the answer must contain a digest of the rows of each slot that the worker stores
+    /// (`keeps`).
     pub digests: bool,
 }
 
-/// Matrix from outside of a call.
+/// Matrix that comes from outside a call.
 #[derive(Debug)]
 pub enum Given {
     /// Matrix in the memory of this process.
     Here(Matrix),
-    /// Rows that stayed with the worker.
+    /// Rows that an earlier call left in the memory of the worker that executes this call.
     Kept(Kept),
 }
 
-/// Rows that a worker keeps between calls.
+/// Description of rows that a worker stores between calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
-    /// Address of the rows, the same in both calls.
+    /// Key of the rows, which both the call that writes the rows and the call that reads them use.
     pub key: TensorKey,
     /// Number of rows.
     pub rows: usize,
-    /// Extents of one row.
+    /// Extents of one row (its shape without the row dimension).
     pub extents: Vec<u32>,
-    /// Workers that the rows are sent to. If the list is empty, the rows stay.
+    /// Workers that the rows are sent to after the call. If the list is empty, the rows stay on the
+    /// executing worker.
     pub to: Vec<Location>,
 }
 
-/// Slot for rows inside a call. The rows are zeros until a step writes them.
+/// Slot: buffer for rows inside a call. The rows are zero until a step writes them.
 #[derive(Debug)]
 pub struct Local {
     /// Number of rows.
     pub rows: usize,
     /// Values per row.
     pub columns: usize,
-    /// True if the values are rounded to bfloat16.
+    /// True if the values are rounded to bfloat16 after a step has written them.
     pub half: bool,
-    /// Initial values with the same number of rows, if they come from outside.
+    /// Initial values, with the same number of rows. If `None`, the slot starts with zeros.
     pub from: Option<Matrix>,
 }
 
-/// One step of a call.
+/// One step of a call, which runs a kernel or gathers rows.
 #[derive(Debug)]
 pub enum CallStep {
-    /// Step of a vertex kernel.
+    /// Step that calls a function of a vertex kernel.
     Vertex(Arc<Layer>, Box<VertexCall<Operand, Write>>),
-    /// Step of an edge kernel.
+    /// Step that calls a function of an edge kernel.
     Edges(Arc<Layer>, Box<EdgeCall<Operand, Write>>),
-    /// Gather over lists that the call contains.
+    /// Step that sums rows over adjacency lists. The call contains the lists.
     Gather(GatherStep),
 }
 
 /// Rows that a step reads.
 #[derive(Debug)]
 pub enum Operand {
-    /// Rows from outside, by their index in [`Call::given`].
+    /// Rows from outside the call, by their index in [`Call::given`].
     Given(u32),
-    /// The first `rows` rows of a local slot.
+    /// First `rows` rows of a slot of the call.
     Local {
         /// Index of the slot in [`Call::slots`].
         slot: u32,
-        /// Number of rows.
+        /// Number of rows that the step reads.
         rows: usize,
-        /// Extents of one row.
+        /// Extents of one row, as the step reads it.
         extents: Vec<u32>,
     },
 }
 
 impl Operand {
-    /// Returns the index in [`Call::given`] of rows from outside.
+    /// Returns the index in [`Call::given`], or `None` if the operand is a slot.
     #[must_use]
     pub fn given(&self) -> Option<usize> {
         match self {
@@ -136,47 +142,49 @@ impl Operand {
     }
 }
 
-/// Rows that a step writes: the first rows of a local slot.
+/// Rows that a step writes: the leading rows of a slot of the call.
 #[derive(Debug)]
 pub struct Write {
     /// Index of the slot in [`Call::slots`].
     pub slot: u32,
-    /// Extents of one row.
+    /// Extents of one row, as the step writes it.
     pub extents: Vec<u32>,
 }
 
-/// Gather from one local slot to another.
+/// Step that gathers rows of one slot over adjacency lists into another slot.
 #[derive(Debug)]
 pub struct GatherStep {
-    /// Normalisation that the edge weights follow.
+    /// Normalisation of the sum, which determines the edge weights.
     pub normalisation: Normalisation,
-    /// True for the gradient of a gather.
+    /// True if the step computes the gradient of a gather, over the reversed edges.
     pub reversed: bool,
-    /// Lists with one vertex per source row.
+    /// Adjacency lists of the gather, with one vertex per source row.
     pub lists: Arc<GatherLists>,
-    /// Slot that the gather reads: its first rows, one per vertex of the lists.
+    /// Index of the slot that the gather reads. It uses the slot's first rows, one per vertex of
+    /// the lists.
     pub from: u32,
-    /// Slot that the gather writes: its first `rows` rows.
+    /// Index of the slot that the gather writes, from its first row on.
     pub into: u32,
-    /// Number of rows to write.
+    /// Number of rows that the gather writes.
     pub rows: usize,
 }
 
-/// Lists of one direction of a graph that a gather follows, with weights in the order of the lists.
+/// Adjacency lists that a gather sums over, with the edge weights in the order of the lists.
 #[derive(Debug)]
 pub struct GatherLists {
-    /// Graph with both directions.
+    /// Graph that contains the lists of both directions.
     pub graph: Arc<Graph>,
-    /// True if the gather follows the out-lists, false for the in-lists.
+    /// True if the gather sums over out-neighbours, false for in-neighbours.
     pub outgoing: bool,
-    /// Factor of each vertex: `1 / sqrt(degree + 1)` or `1 / degree`. `None` for sums.
+    /// Normalisation factor of each vertex: `1 / sqrt(degree + 1)` or `1 / degree`. `None` for sums
+    /// without normalisation.
     pub factors: Option<Arc<Vec<f32>>>,
-    /// Weight of each edge.
+    /// Weight of each edge, in the order of the lists. `None` if the edges have no weights.
     pub weights: Option<Arc<Vec<f32>>>,
 }
 
 impl Call {
-    /// Creates a call whose only step is one of a vertex kernel.
+    /// Creates a call with a single step, which calls a vertex kernel.
     #[must_use]
     pub fn vertex(layer: &Arc<Layer>, call: VertexCall) -> Self {
         let mut made = Self::default();
@@ -185,7 +193,7 @@ impl Call {
         made
     }
 
-    /// Creates a call whose only step is one of an edge kernel.
+    /// Creates a call with a single step, which calls an edge kernel.
     #[must_use]
     pub fn edges(layer: &Arc<Layer>, call: EdgeCall) -> Self {
         let mut made = Self::default();
@@ -208,7 +216,7 @@ impl Call {
         Ok(Write { slot, extents })
     }
 
-    /// Returns a matrix from outside, if it is in the memory of this process.
+    /// Returns the matrix at this index in [`Call::given`], or `None` if the worker stores it.
     #[must_use]
     pub fn matrix(&self, given: usize) -> Option<&Matrix> {
         match self.given.get(given) {
@@ -217,7 +225,8 @@ impl Call {
         }
     }
 
-    /// Returns the step of the call, if it is the only one and calls a vertex kernel.
+    /// Returns the layer and the arguments if the call's only step calls a vertex kernel, otherwise
+    /// `None`.
     #[must_use]
     pub fn only_vertex(&self) -> Option<(&Arc<Layer>, &VertexCall<Operand, Write>)> {
         match &self.steps[..] {
@@ -226,7 +235,7 @@ impl Call {
         }
     }
 
-    /// Returns the layers of the call's kernels, in the order of the steps.
+    /// Returns the layer of each kernel step, in the order of the steps.
     pub fn layers(&self) -> impl Iterator<Item = &Arc<Layer>> {
         self.steps.iter().filter_map(|step| match step {
             CallStep::Vertex(layer, _) | CallStep::Edges(layer, _) => Some(layer),
@@ -234,7 +243,7 @@ impl Call {
         })
     }
 
-    /// Returns the sums of all steps, in order.
+    /// Returns the targets of the sums that all steps write, in the order of the steps.
     pub fn sums(&self) -> impl Iterator<Item = &Target> {
         self.steps.iter().flat_map(|step| match step {
             CallStep::Vertex(_, step) => &step.sums_out[..],
@@ -245,7 +254,7 @@ impl Call {
 }
 
 impl CallStep {
-    /// Calls `see` with every slot that the step reads or writes.
+    /// Calls `see` with the index of every slot that the step reads or writes.
     pub(crate) fn slots(&self, mut see: impl FnMut(u32)) {
         let mut read = |operand: &Operand| match operand {
             Operand::Local { slot, .. } => see(*slot),
@@ -267,32 +276,36 @@ impl CallStep {
 }
 
 impl GatherLists {
-    /// Returns the adjacency that lists, for each row, the rows that its sum is made from.
+    /// Returns the adjacency that lists, for each output row, the source rows of its sum.
     pub(crate) fn adjacency(&self) -> &Adjacency {
         if self.outgoing { self.graph.outgoing() } else { self.graph.incoming() }
     }
 }
 
-/// Destination of rows or sums that a kernel writes.
+/// Destination of the rows or sums that a kernel writes.
 #[derive(Debug)]
 pub enum Target {
-    /// Rows of the interval. The kernel must write each of them.
+    /// Rows of an interval (a run of vertices that is scheduled as one unit). The kernel must write
+    /// every row.
     Rows {
-        /// Destination of the rows.
+        /// Buffer region that receives the rows.
         rows: WriteRows,
         /// Extents of one row.
         extents: Vec<u32>,
     },
-    /// Rows of the interval, rounded to bfloat16 after the kernel has written all of them as f32.
+    /// Rows of an interval (a run of vertices that is scheduled as one unit), stored as bfloat16.
+    /// They are rounded after the kernel has written all of them as f32.
     Half {
-        /// Destination of the rows.
+        /// Buffer region that receives the rounded rows.
         rows: WriteHalf,
         /// Extents of one row.
         extents: Vec<u32>,
     },
-    /// Sum over rows: one buffer of the parameter's shape for each part of the grid.
+    /// Sum over rows, such as the gradient of a parameter. Each part of the grid has a buffer of
+    /// the parameter's shape.
     Sums {
-        /// Buffers in the grid's order.
+        /// Buffers, one per part of the grid, in the grid's order. Empty if the worker stores the
+        /// sum.
         parts: Vec<Buffer>,
         /// Extents of the parameter.
         shape: Vec<u32>,
@@ -300,10 +313,10 @@ pub enum Target {
 }
 
 impl Target {
-    /// Returns another target of the same form, for rows that nobody reads.
+    /// Returns a new target of the same shape, for results that are discarded.
     ///
     /// # Errors
-    /// [`eciton_tensor::Error`] if it does not fit in memory.
+    /// Returns [`eciton_tensor::Error`] if the buffers do not fit in memory.
     pub fn alike(&self) -> eciton_tensor::Result<Self> {
         let ((rows, columns), extents) = (self.shape(), self.extents().to_vec());
         Ok(match self {
@@ -315,7 +328,7 @@ impl Target {
         })
     }
 
-    /// Returns the number of rows, of all parts together, and the values per row.
+    /// Returns the total number of rows, over all buffers, and the number of values per row.
     pub(crate) fn shape(&self) -> (usize, usize) {
         match self {
             Self::Rows { rows, .. } => (rows.view().rows(), rows.view().columns()),
@@ -326,7 +339,7 @@ impl Target {
         }
     }
 
-    /// Returns the extents of one row, or of a sum.
+    /// Returns the extents of one row, or of the parameter whose gradient is summed.
     pub(crate) fn extents(&self) -> &[u32] {
         match self {
             Self::Rows { extents, .. } | Self::Half { extents, .. } => extents,
@@ -335,12 +348,12 @@ impl Target {
     }
 }
 
-/// Targets of an interval's rows, for the loss.
+/// Values that the model is trained to predict for the rows of an interval, read by the loss.
 #[derive(Debug, Clone)]
 pub enum Targets {
-    /// One class per row.
+    /// Class index of each row.
     Classes(Arc<[u32]>),
-    /// Values of shape `[rows, t]`. NaN stands for an unknown value.
+    /// Numbers of shape `[rows, t]`. NaN marks an unknown value, which the loss ignores.
     Values(Matrix),
 }
 
@@ -355,70 +368,74 @@ impl Targets {
     }
 }
 
-/// Targets and weights of an interval's rows, for `loss`.
+/// Targets and loss weights of an interval's rows, for the function `loss`.
 #[derive(Debug, Clone)]
 pub struct Labelled {
-    /// Targets of every row.
+    /// Target of every row of the interval.
     pub targets: Targets,
-    /// Local rows that count in the loss, ascending.
+    /// Rows that count in the loss, as ascending indices within the interval.
     pub rows: Arc<[u32]>,
-    /// Weight in the loss of each of these rows, or of each of its known values.
+    /// Weight in the loss of each counted row, or of each known value of a counted row.
     pub weight: f32,
-    /// Further factor of each row in the loss: `[n, 1]`, finite and not negative. If `None`, each
-    /// factor is 1. Rows that do not count may have any value. A kernel must ask for the factors;
-    /// one that cannot ask is refused ([`Kernel::weighs_rows`](crate::Kernel::weighs_rows)).
+    /// Additional loss factor per row, of shape `[n, 1]`, finite and not negative. If `None`, every
+    /// factor is 1. Factors of rows that do not count are ignored. A kernel reads the factors
+    /// through the interface `given`. A kernel that does not import it is refused
+    /// ([`Kernel::weighs_rows`](crate::Kernel::weighs_rows)).
     pub row_weights: Option<Matrix>,
 }
 
-/// Arguments of a vertex kernel. `M` is a matrix or a reference to one. `W` is a target for rows or
-/// a reference to one.
+/// Arguments of a vertex kernel's function. `M` is a matrix or a reference to one. `W` is the
+/// destination of written rows or a reference to it.
 #[derive(Debug)]
 pub struct VertexCall<M = Matrix, W = Target> {
-    /// Function to call.
+    /// Function of the kernel to call.
     pub kind: Kind,
-    /// Seed of the run.
+    /// Random seed of the run, from which dropout masks are derived.
     pub seed: u64,
-    /// Round, from 0. The contract calls it `epoch`.
+    /// Training round (one optimizer step), from 0. The contract calls it `epoch`.
     pub epoch: u32,
-    /// Number of the layer for the kernel and its random numbers, from 0.
+    /// Index of the layer in the model, from 0. The kernel's random numbers depend on it.
     pub layer: u32,
-    /// True if dropout applies.
+    /// True in training, when dropout applies. False in evaluation.
     pub training: bool,
-    /// Grid of the parts in which sums over rows are delivered. It covers the interval's rows.
+    /// Grid of the parts over which sums are accumulated. It covers all rows of the interval.
     pub grid: Arc<Grid>,
-    /// Global ids of the rows, which address random numbers.
+    /// Global vertex ids of the rows. Random numbers are derived from them, so that they do not
+    /// depend on the partition.
     pub row_numbers: RowNumbers,
-    /// Inputs of forward. In backward they are present if the signature needs them.
+    /// Input matrices for `forward`. In `backward` they are present only if the kernel's signature
+    /// requests them.
     pub inputs: Vec<M>,
-    /// Outputs of forward, for backward, if the signature needs them.
+    /// Output matrices of `forward`, which `backward` reads if the kernel's signature requests
+    /// them. Otherwise empty.
     pub outputs: Vec<M>,
-    /// Rows that forward stashed, for backward.
+    /// Stashed rows that `forward` saved for `backward`.
     pub kept: Vec<M>,
-    /// Parameters in the signature's order, each with its own extents.
+    /// Parameters of the layer, in the order of the signature.
     pub parameters: Vec<M>,
-    /// Gradients of the outputs, for backward.
+    /// Gradients of the layer's outputs, which `backward` reads.
     pub gradients: Vec<M>,
-    /// Number of outputs in `rows_out`, for forward.
+    /// Number of outputs at the start of `rows_out`, in `forward`. The rest are stashed rows.
     pub output_count: usize,
-    /// Rows to write. In forward: outputs, then stashed rows. In backward and loss: gradients of
-    /// the inputs.
+    /// Destinations of rows. In `forward`: outputs, then stashed rows. In `backward` and `loss`:
+    /// gradients of the inputs. An entry is `None` if its result is not needed.
     pub rows_out: Vec<Option<W>>,
-    /// Sums to write. In backward and loss: gradients of the parameters. In loss the last sum is
-    /// the loss itself.
+    /// Destinations of sums. In `backward` and `loss`: gradients of the parameters. In `loss` the
+    /// last sum is the loss itself.
     pub sums_out: Vec<Target>,
-    /// Targets and weights, for `loss`.
+    /// Targets and weights of the rows, for `loss`. `None` for the other functions.
     pub labelled: Option<Labelled>,
 }
 
 impl<M, W> VertexCall<M, W> {
-    /// Returns all matrices that the call reads.
+    /// Returns all matrices that the function reads.
     pub(crate) fn operands(&self) -> impl Iterator<Item = &M> {
         let rows = self.inputs.iter().chain(&self.outputs).chain(&self.kept).chain(&self.gradients);
         rows.chain(&self.parameters)
     }
 
-    /// Converts the matrices and the targets of the call. `write` gets the number of rows that are
-    /// written.
+    /// Converts the matrices and the destinations of the call to other types. `write` also receives
+    /// the number of rows that are written.
     pub(crate) fn with<S, N, X, E>(
         self,
         on: &mut S,
@@ -452,7 +469,7 @@ impl<M, W> VertexCall<M, W> {
         })
     }
 
-    /// Refuses a call with row weights if the kernel cannot ask for them.
+    /// Refuses a call with row weights if the kernel does not import the interface that reads them.
     pub(crate) fn check_row_weights(&self, kernel: &Kernel) -> Result<()> {
         match self.labelled.as_ref().and_then(|labelled| labelled.row_weights.as_ref()) {
             Some(_) => kernel.must_weigh_rows(),
@@ -461,19 +478,19 @@ impl<M, W> VertexCall<M, W> {
     }
 }
 
-/// Function of an edge layer.
+/// Function of an edge kernel that a step calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EdgeKind {
-    /// `forward`: own ends are targets.
+    /// Exported function `forward`. The interval's own rows are the targets of the edges.
     Forward,
-    /// `backward-targets`: own ends are targets.
+    /// Exported function `backward-targets`. The interval's own rows are the targets of the edges.
     Targets,
-    /// `backward-sources`: own ends are sources.
+    /// Exported function `backward-sources`. The interval's own rows are the sources of the edges.
     Sources,
 }
 
 impl EdgeKind {
-    /// Returns the name of the function.
+    /// Returns the function's name in the contract.
     pub fn name(self) -> &'static str {
         match self {
             Self::Forward => "forward",
@@ -483,63 +500,65 @@ impl EdgeKind {
     }
 }
 
-/// Edges of an interval's rows. Indices of own rows are local to the interval, those of rows at
-/// other ends are not.
+/// Edges of an interval, listed per own row. Indices of own rows count within the interval. Indices
+/// of rows at the other ends count over all rows.
 pub trait EdgeLists: Send + Sync + std::fmt::Debug {
-    /// Returns the rows at the other ends of a row's edges, in order.
+    /// Returns the rows at the other ends of an own row's edges, in the order of the list.
     fn others(&self, own: usize) -> &[u32];
-    /// Returns the row at the other end of a row's edge to itself, which follows the others. `None`
-    /// if the row has no such edge.
+    /// Returns the row at the other end of an own row's self-loop, which comes after all other
+    /// edges. `None` if the row has no self-loop.
     fn itself(&self, own: usize) -> Option<u32>;
-    /// Returns the vertex of an own row, which addresses random numbers.
+    /// Returns the global vertex id of an own row. Random numbers are derived from it.
     fn own_vertex(&self, own: usize) -> u32;
-    /// Returns the vertex of a row at other ends.
+    /// Returns the global vertex id of a row at the other end of an edge.
     fn vertex(&self, row: u32) -> u32;
-    /// Returns the number of features per edge. It is 0 if there are none, or if the layer does not
-    /// ask for them.
+    /// Returns the number of features per edge. It is 0 if edges have no features or the layer does
+    /// not read them.
     fn features(&self) -> usize;
-    /// Writes the features of an own row's edge. `place` is the index of the edge in the row. The
-    /// edge to itself is the last one.
+    /// Writes the features of one edge of an own row. `place` is the index of the edge in the row's
+    /// list. A self-loop has the last index.
     fn features_of(&self, own: usize, place: usize, into: &mut [f32]);
 }
 
-/// Rows of all other ends, as ranges in ascending order that cover them.
+/// Rows at the other ends of edges, as consecutive ascending ranges that cover all of these rows.
 pub type OtherRows = Vec<(Range<usize>, ReadRows)>;
 
-/// Arguments of an edge kernel. `M` is a matrix or a reference to one. `W` is a target for rows or
-/// a reference to one.
+/// Arguments of an edge kernel's function. `M` is a matrix or a reference to one. `W` is the
+/// destination of written rows or a reference to it.
 #[derive(Debug)]
 pub struct EdgeCall<M = Matrix, W = Target> {
-    /// Function to call.
+    /// Function of the kernel to call.
     pub kind: EdgeKind,
-    /// Seed of the run.
+    /// Random seed of the run, from which dropout masks are derived.
     pub seed: u64,
-    /// Round, from 0. The contract calls it `epoch`.
+    /// Training round (one optimizer step), from 0. The contract calls it `epoch`.
     pub epoch: u32,
-    /// Number of the layer for the kernel and its random numbers, from 0.
+    /// Index of the layer in the model, from 0. The kernel's random numbers depend on it.
     pub layer: u32,
-    /// True if dropout applies.
+    /// True in training, when dropout applies. False in evaluation.
     pub training: bool,
-    /// Grid of the parts in which sums over edges are delivered. It covers the own rows.
+    /// Grid of the parts over which sums over edges are accumulated. It covers the interval's own
+    /// rows.
     pub grid: Arc<Grid>,
-    /// Edges of the own rows.
+    /// Edges of the interval, listed per own row.
     pub lists: Arc<dyn EdgeLists>,
-    /// Rows of other ends: `source`, or `passed` in `backward-sources`.
+    /// Rows at the other ends of the edges: `source`, or `passed` in `backward-sources`.
     pub other: OtherRows,
-    /// Rows of own ends. forward: target. targets: target, stashed rows, gradient. sources: source.
+    /// Matrices of the interval's own rows. `forward`: target. `backward-targets`: target, stashed
+    /// rows, gradient. `backward-sources`: source.
     pub own: Vec<M>,
-    /// Parameters in the signature's order, each with its own extents.
+    /// Parameters of the layer, in the order of the signature.
     pub parameters: Vec<M>,
-    /// Rows to write. forward: output, then stashed rows. targets: the target's gradient, then the
-    /// rows that are passed. sources: the source's gradient.
+    /// Destinations of rows. `forward`: output, then stashed rows. `backward-targets`: gradient of
+    /// the target, then the rows passed to the sources. `backward-sources`: gradient of the source.
     pub rows_out: Vec<Option<W>>,
-    /// Sums to write. targets: gradients of the parameters.
+    /// Destinations of sums, used by `backward-targets` for the gradients of the parameters.
     pub sums_out: Vec<Target>,
 }
 
 impl<M, W> EdgeCall<M, W> {
-    /// Converts the matrices and the targets of the call. `write` gets the number of rows that are
-    /// written.
+    /// Converts the matrices and the destinations of the call to other types. `write` also receives
+    /// the number of rows that are written.
     pub(crate) fn with<S, N, X, E>(
         self,
         on: &mut S,

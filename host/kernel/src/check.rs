@@ -1,7 +1,7 @@
-//! Differences between a component and the contract, found before it is instantiated.
+//! Comparison of a component with the kernel contract, before the component is instantiated.
 //!
-//! (`eciton kernel check` compares whole types. This module has the checks that a run needs, on
-//! wasmtime's own view of the component.)
+//! These are the checks that a run needs, on wasmtime's view of the component. (`eciton kernel
+//! check` compares complete types.)
 
 use eciton_types::On;
 use wasmtime::Engine;
@@ -12,9 +12,9 @@ use crate::error::{Error, Result};
 
 /// Newest contract that this host supports. (A test compares it with the contract's text.)
 ///
-/// The host runs kernels of every version from 0.1.0 to this one. All that a version offers, later
-/// versions of its series offer too. By that rule wasmtime finds `linalg@0.1.2` for a component
-/// that imports `linalg@0.1.0`.
+/// The host runs kernels of every contract version from 0.1.0 to this one. A later version of a
+/// series offers everything that an earlier one offers. By this rule wasmtime resolves an import of
+/// `linalg@0.1.0` to `linalg@0.1.2`.
 pub const CONTRACT: &str = "eciton:kernel@0.1.2";
 
 const PACKAGE: &str = "eciton:kernel/";
@@ -22,19 +22,19 @@ const SERIES: &str = "0.1.";
 const PATCH: u64 = 2;
 const IMPORTS: [&str; 7] = ["types", "tensors", "random", "linalg", "dense", GIVEN, "log"];
 
-/// Interface by which a kernel asks for the weights of its rows, since 0.1.2.
+/// Interface through which a kernel reads the loss weights of its rows, available since 0.1.2.
 const GIVEN: &str = "given";
 
 /// Properties of a component that fulfils the contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Kept {
-    /// Kind of the kernel: on rows or on edges.
+    /// Domain of the kernel: vertex rows or edges.
     pub(crate) on: On,
-    /// True if the component imports `given`.
+    /// True if the component imports the interface `given`.
     pub(crate) asks: bool,
 }
 
-/// Refuses a component that does not fulfil the contract.
+/// Returns the properties of a component, or refuses it if it does not fulfil the contract.
 pub(crate) fn contract(name: &str, engine: &Engine, component: &Component) -> Result<Kept> {
     let (differences, on) = differences(engine, component);
     if differences.is_empty() {
@@ -45,8 +45,8 @@ pub(crate) fn contract(name: &str, engine: &Engine, component: &Component) -> Re
     Err(Error::Contract { kernel: name.to_owned(), differences: differences.join("\n") })
 }
 
-/// Returns interface and version of a name: `vertex` and `0.1.0` of `eciton:kernel/vertex@0.1.0`.
-/// The version is empty if the name has none.
+/// Splits the name of a contract interface: `eciton:kernel/vertex@0.1.0` gives `vertex` and
+/// `0.1.0`. The version is empty if the name has none. `None` for other packages.
 fn of_contract(name: &str) -> Option<(&str, &str)> {
     let name = name.strip_prefix(PACKAGE)?;
     Some(name.split_once('@').unwrap_or((name, "")))
@@ -56,7 +56,7 @@ fn range() -> String {
     format!("{SERIES}0 to {SERIES}{PATCH}")
 }
 
-/// Returns the reason why a version is refused, or `None` if it is accepted.
+/// Returns the reason why the host does not support a contract version, or `None` if it does.
 fn refusal(version: &str) -> Option<String> {
     let patch = version.strip_prefix(SERIES).and_then(|patch| patch.parse::<u64>().ok());
     let remedy = match patch {
@@ -67,7 +67,7 @@ fn refusal(version: &str) -> Option<String> {
     Some(format!(", of another version of the contract; this host accepts {}: {remedy}", range()))
 }
 
-/// Returns one line per difference, and the kind of the kernel.
+/// Returns one line per difference from the contract, and the domain of the kernel.
 fn differences(engine: &Engine, component: &Component) -> (Vec<String>, On) {
     let mut found = Vec::new();
     let ty = component.component_type();

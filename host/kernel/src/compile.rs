@@ -1,4 +1,4 @@
-//! Loads a component as a kernel, with this machine's compiler or from its cache.
+//! Loading of components: compilation for this machine, or code from the cache.
 #![allow(unsafe_code)]
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -13,20 +13,21 @@ use crate::error::{Error, Result};
 use crate::runtime::{Kernel, Runtime};
 
 impl Runtime {
-    /// Compiles a component, or reads its code from the cache.
+    /// Loads a component. Its code comes from the cache if possible, otherwise from the compiler.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] and [`Error::Compile`] before or during compilation,
-    /// [`Error::Contract`], and [`Error::Trap`] if the kernel does not start.
+    /// Returns [`Error::TooLarge`] if the component exceeds a limit of compilation, and
+    /// [`Error::Compile`] if it cannot be compiled. Returns [`Error::Contract`] if it does not
+    /// fulfil the contract, and [`Error::Trap`] if the kernel does not start.
     pub fn load(&self, name: &str, component: &[u8]) -> Result<Arc<Kernel>> {
         self.load_vetted(name, component, |_| Ok(()))
     }
 
-    /// Loads a component like [`Runtime::load`]. `vet` may refuse a component before it is
-    /// compiled.
+    /// Loads a component like [`Runtime::load`]. The function `vet` may refuse the component before
+    /// it is compiled.
     ///
     /// # Errors
-    /// The errors of [`Runtime::load`] and of `vet`.
+    /// Returns the errors of [`Runtime::load`] and of `vet`.
     pub fn load_vetted(
         &self,
         name: &str,
@@ -50,7 +51,7 @@ impl Runtime {
         self.kernel(name, digest, &compiled)
     }
 
-    /// Returns a component's code with this machine's instructions, unsigned. Tests use it as code
+    /// Returns a component's code for this machine, unsigned. Tests use it as an example of code
     /// that must be refused.
     #[doc(hidden)]
     pub fn machine_code(&self, name: &str, component: &[u8]) -> Result<Vec<u8>> {
@@ -65,7 +66,7 @@ impl Runtime {
         crate::check::contract(name, self.engine(), &compiled)?;
         if let Some(cache) = self.cache() {
             let code = compiled.serialize().map_err(engine::error("serialising a kernel"))?;
-            // A full disk must not stop a run that has its code already.
+            // The run has its code, so a full disk must not stop it.
             if let Err(error) = cache.put(fingerprint, digest, &code) {
                 self.cache_failed(error);
             }
@@ -74,21 +75,21 @@ impl Runtime {
     }
 }
 
-/// Returns a hash of the settings that cached code must have been compiled under. They are
-/// wasmtime's own settings and this machine's instructions.
+/// Returns a hash of wasmtime's settings and this machine's instructions. Cached code is used only
+/// if it was compiled under the same hash.
 fn fingerprint(engine: &Engine) -> u64 {
     let mut hasher = DefaultHasher::new();
     engine.precompile_compatibility_hash().hash(&mut hasher);
     hasher.finish()
 }
 
-/// Refuses bytes that are no component, and a component that is too large to be compiled.
+/// Refuses bytes that are not a component, and components that exceed the limits of compilation.
 pub(crate) fn measure(name: &str, bytes: &[u8]) -> Result<()> {
     is_component(name, bytes)?;
     crate::size::check(name, bytes)
 }
 
-/// Refuses bytes whose start is not that of a component.
+/// Refuses bytes that do not start with the header of a component.
 fn is_component(name: &str, bytes: &[u8]) -> Result<()> {
     let found = match bytes {
         [b'\0', b'a', b's', b'm', 1, 0, 0, 0, ..] => {

@@ -1,10 +1,11 @@
-//! Task of an edge kernel in progress, and the blocks of whole lists in which it runs.
+//! Running task of an edge kernel. The task runs block by block over the edge lists of an interval.
 //!
-//! For each block, the rows of other ends are copied next to each other, one per edge. So a kernel
-//! works on a few megabytes at a time, whatever the graph's size. A block is one or several
-//! *pieces*. A piece is an atom of the grid, or a section of an atom with many edges. Sums over
-//! edges are taken piece by piece. So they have the same bits for any number of intervals,
-//! whichever pieces share a block.
+//! For each block, the rows at the other ends of the edges are copied next to each other, one row
+//! per edge. So a kernel works on a few megabytes at a time, whatever the graph's size. A block
+//! consists of one or more *pieces*. A piece is an atom of the grid or a section of an atom with
+//! many edges. (An atom is a run of rows that is summed as one unit.) Sums over edges are
+//! accumulated piece by piece. For this reason their bits do not depend on the number of intervals,
+//! or on how pieces are grouped into blocks.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,12 +22,13 @@ use crate::lend::{promise, rows_place};
 use crate::outs::{Laid, Place};
 use crate::state::{Finished, IdsHandle, MatrixHandle, OutHandle, OutView, Peak, RowNumbers, State};
 
-/// Maximum number of edges that a kernel works on at once, unless one vertex has more.
+/// Maximum number of edges in a block, which an edge kernel processes in one call. A block exceeds
+/// it only if a single vertex has more edges.
 pub const BLOCK_EDGES: usize = 2048;
-/// Maximum number of bytes for the sums of a block's pieces, unless it has one piece.
+/// Maximum memory for the sums of a block's pieces, in bytes. A block with one piece may exceed it.
 const SUMS_BYTES: usize = 256 << 10;
 
-/// Task of a block, as handles for the kernel.
+/// Arguments of one block, as handles that are passed to the kernel.
 pub(crate) struct EdgeArgs {
     pub task: we::Task,
     pub lists: we::Lists,
@@ -37,19 +39,19 @@ pub(crate) struct EdgeArgs {
     pub sums_out: Vec<Resource<OutHandle>>,
 }
 
-/// Consecutive edge lists inside one atom. The last piece of an atom also closes the tree nodes and
-/// the part that end with the atom.
+/// Run of consecutive edge lists within one atom. The last piece of an atom also closes the
+/// summation-tree nodes and the grid part that end with the atom.
 #[derive(Debug, PartialEq, Eq)]
 struct Piece {
     rows: Range<usize>,
     edges: usize,
-    /// Levels of the tree that end with this piece.
+    /// Number of tree levels that end with this piece. `None` if the piece does not end an atom.
     closes: Option<u8>,
-    /// Index of the part that ends with this piece.
+    /// Index of the grid part that ends with this piece, if one does.
     part: Option<usize>,
 }
 
-/// Consecutive pieces that one call of the kernel processes.
+/// Run of consecutive pieces that one call of the kernel processes.
 #[derive(Debug, PartialEq, Eq)]
 struct Block {
     rows: Range<usize>,
@@ -58,18 +60,18 @@ struct Block {
 }
 
 impl Block {
-    /// Returns true if a sum is taken of a piece. It is taken of each piece with edges, or of the
-    /// first piece in a block without edges.
+    /// Returns true if the block computes a sum for this piece. It does for each piece with edges.
+    /// In a block without edges it does for the first piece.
     fn is_summed(&self, at: usize) -> bool {
         self.pieces[at].edges > 0 || self.edges == 0 && at == 0
     }
 
-    /// Returns the pieces that sums are taken of.
+    /// Returns the pieces for which the block computes a sum.
     fn summed(&self) -> impl Iterator<Item = &Piece> {
         (0..self.pieces.len()).filter(|&at| self.is_summed(at)).map(|at| &self.pieces[at])
     }
 
-    /// Returns a grid of the edges of these pieces, one part each.
+    /// Returns a grid over the block's edges, with one part per piece.
     fn grid(&self) -> Grid {
         let mut end = 0;
         let part = |piece: &Piece| {
@@ -81,12 +83,12 @@ impl Block {
     }
 }
 
-/// Returns the number of edges of an own row.
+/// Returns the number of edges of an own row, including a self-loop.
 pub(crate) fn edges(lists: &dyn EdgeLists, own: usize) -> usize {
     lists.others(own).len() + usize::from(lists.itself(own).is_some())
 }
 
-/// Cuts the atoms of a grid into pieces. The pieces of an atom depend on nothing else.
+/// Cuts the atoms of a grid into pieces. The pieces of an atom depend only on that atom's edges.
 fn pieces(grid: &Grid, lists: &dyn EdgeLists) -> Vec<Piece> {
     let mut pieces = Vec::new();
     for (p, part) in grid.parts().iter().enumerate() {
@@ -111,8 +113,8 @@ fn pieces(grid: &Grid, lists: &dyn EdgeLists) -> Vec<Piece> {
     pieces
 }
 
-/// Groups pieces into blocks of at most [`BLOCK_EDGES`] edges and rows, and `most` pieces. A larger
-/// piece has a block of its own.
+/// Groups pieces into blocks of at most [`BLOCK_EDGES`] edges, [`BLOCK_EDGES`] rows and `most`
+/// pieces. A larger piece gets a block of its own.
 fn blocks(pieces: Vec<Piece>, most: usize) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     for piece in pieces {
@@ -132,8 +134,8 @@ fn blocks(pieces: Vec<Piece>, most: usize) -> Vec<Block> {
     blocks
 }
 
-/// Gradient of a parameter in progress: buffers for the sums of a block's pieces, and the sums of
-/// earlier pieces.
+/// Accumulator for the gradient of one parameter: buffers for the sums of a block's pieces, and the
+/// sums of earlier pieces.
 #[derive(Debug)]
 struct Sum {
     pieces: Vec<Buffer>,
@@ -142,18 +144,18 @@ struct Sum {
     shape: Vec<u32>,
 }
 
-/// Task in progress, with the remaining blocks.
+/// Running task of an edge kernel, with the blocks that have not yet run.
 #[derive(Debug)]
 pub(crate) struct EdgeRun {
     call: EdgeCall,
-    /// Remaining blocks, the last one first.
+    /// Blocks that have not yet run, in reverse order.
     blocks: Vec<Block>,
-    /// Places for rows. They move to the state while a block runs.
+    /// Output buffers for rows. They move to the state while a block runs.
     places: Vec<Option<Place>>,
     sums: Vec<Sum>,
-    /// Rows of other ends, one per edge of a block.
+    /// Copies of the rows at the other ends, one per edge of a block.
     wide: Buffer,
-    /// Features of a block's edges, if edges have features.
+    /// Features of a block's edges. `None` if edges have no features.
     known: Option<Buffer>,
     log: Vec<String>,
     guest_memory_bytes: usize,
@@ -216,7 +218,8 @@ impl EdgeRun {
         self.call.kind
     }
 
-    /// Moves the next block into the tables of `state`. Returns `None` after the last block.
+    /// Moves the arguments of the next block into the tables of `state`. Returns `None` after the
+    /// last block.
     pub(crate) fn next(
         &mut self,
         state: &mut State,
@@ -307,11 +310,11 @@ impl EdgeRun {
         }))
     }
 
-    /// Ends a block whose kernel has returned: checks its promises and forgets its handles. The
-    /// host itself drops `lent` of these handles.
+    /// Ends a block after the kernel has returned. It checks that the kernel wrote all results, and
+    /// removes the block's handles. The host itself drops `lent` of these handles.
     ///
     /// # Errors
-    /// [`Error::Promise`] if rows or sums were not written, or if the kernel kept handles.
+    /// Returns [`Error::Promise`] if rows or sums were not written, or if the kernel kept handles.
     pub(crate) fn settle(&mut self, state: &mut State, name: &str, lent: usize) -> Result<()> {
         let (place, end) = (self.call.kind.name(), self.blocks.last().map_or(0, |block| block.rows.end));
         let host = |source| Error::Tensor { place: format!("kernel `{name}`, {place}"), source };
@@ -323,15 +326,14 @@ impl EdgeRun {
                 _ => None,
             };
             if let Some(rows) = missing {
-                let reason =
-                    format!("place {at} to write: rows {}..{} were never written", rows.start, rows.end);
+                let reason = format!("output {at}: rows {}..{} were never written", rows.start, rows.end);
                 return Err(promise(name, place, reason));
             }
         }
         for at in 0..self.sums.len() {
             let written = state.places.get_mut(count + at).and_then(Option::take);
             if !matches!(written, Some(Place::Sums { written: true, .. })) {
-                let reason = format!("place {} to write: it was never written", count + at);
+                let reason = format!("output {}: it was never written", count + at);
                 return Err(promise(name, place, reason));
             }
         }
@@ -345,14 +347,14 @@ impl EdgeRun {
             return Err(promise(
                 name,
                 place,
-                format!("{kept} handles were kept after the call; drop them all"),
+                format!("{kept} handles were kept after the call; drop all handles"),
             ));
         }
         self.close(true).map_err(host)
     }
 
-    /// Removes the current block, and closes its nodes of the tree. If `summed`, the sums of its
-    /// pieces are added first.
+    /// Removes the current block, and closes the tree nodes that end with it. If `summed`, the sums
+    /// of the block's pieces are added first.
     fn close(&mut self, summed: bool) -> eciton_tensor::Result<()> {
         let Some(block) = self.blocks.pop() else { return Ok(()) };
         for sum in &mut self.sums {
@@ -376,7 +378,7 @@ impl EdgeRun {
         Ok(())
     }
 
-    /// Returns the log and the figures of the task.
+    /// Returns the log lines and the statistics of the task.
     pub(crate) fn finish(self, state: &mut State) -> Finished {
         state.scratch_rows = 0;
         Finished {
@@ -388,7 +390,7 @@ impl EdgeRun {
     }
 }
 
-/// Copies row `ids[i]` of all rows at other ends to row `i` of `into`.
+/// Copies row `ids[i]` of the rows at the other ends to row `i` of `into`.
 pub(crate) fn gather(from: &OtherRows, ids: &[u32], into: &mut ViewMut<'_>) -> eciton_tensor::Result<()> {
     if let [(all, rows)] = &from[..]
         && all.start == 0
@@ -401,7 +403,7 @@ pub(crate) fn gather(from: &OtherRows, ids: &[u32], into: &mut ViewMut<'_>) -> e
         let found = from.get(piece).filter(|(rows, _)| rows.contains(&id));
         let (rows, piece) = found.ok_or_else(|| eciton_tensor::Error::Argument {
             operation: "edges",
-            reason: format!("row {id} of the other ends is not there"),
+            reason: format!("row {id} of the other ends does not exist"),
         })?;
         into.row_mut(i).copy_from_slice(piece.view().row(id - rows.start));
     }
@@ -413,7 +415,7 @@ mod tests {
     #![allow(clippy::panic)]
     use super::*;
 
-    /// Lists of other ends, one per own row.
+    /// Edge lists for tests: the rows at the other ends, one list per own row.
     #[derive(Debug)]
     struct Lists(Vec<Vec<u32>>);
 

@@ -1,7 +1,7 @@
-//! Setup of the WebAssembly engine: one list of settings, used to compile kernels and to run them.
+//! Setup of the WebAssembly engine. One list of settings serves to compile kernels and to run them.
 //!
-//! Code fits only an engine with the settings that it was compiled under. So nothing here may
-//! depend on the machine or on the features of this build.
+//! An engine can load code only if both have the same settings. So the settings must not depend on
+//! the machine or on the features of this build.
 
 use sha2::{Digest, Sha256};
 use wasmtime::{Config, Engine, ModuleVersionStrategy};
@@ -9,25 +9,26 @@ use wasmtime::{Config, Engine, ModuleVersionStrategy};
 use crate::artefact::Baseline;
 use crate::error::{Error, Result};
 
-/// Engine settings that compiled code depends on. [`id`] hashes the printed form of this list.
+/// Engine settings that affect compiled code. [`id`] hashes the printed form of this list.
 #[derive(Debug)]
 struct Settings {
-    /// Complete version of wasmtime. By itself wasmtime would compare only the major version.
+    /// Full version of wasmtime. On its own, wasmtime compares only the major version.
     wasmtime: &'static str,
     epoch_interruption: bool,
-    /// Relaxed SIMD is not in the numeric contract: two processors may compute different bits.
+    /// True if relaxed SIMD instructions are enabled. They are not part of the numeric contract,
+    /// because two processors may compute different bits.
     relaxed_simd: bool,
     tail_call: bool,
     memory_init_cow: bool,
-    /// Address space of one memory, bytes. It equals the default limit of a guest's memory, so that
-    /// no memory moves below the limit. A reservation of 4 GiB would save the check of each access.
-    /// It does not fit where batch systems limit address space, nor many times into the 512 GiB of
-    /// a usual arm64 kernel.
+    /// Reserved address space per linear memory, in bytes. It equals the default memory limit of a
+    /// guest, so that a memory never moves below the limit. A reservation of 4 GiB would avoid the
+    /// bounds check of each access. But batch systems may limit address space below 4 GiB. The 512
+    /// GiB of a usual arm64 kernel have room for only a few such reservations.
     memory_reservation: u64,
-    /// Additional address space that a memory gets when it outgrows the reservation and moves,
-    /// bytes.
+    /// Additional address space, in bytes, that a memory gets when it outgrows its reservation and
+    /// is moved.
     memory_reservation_for_growth: u64,
-    /// Unmapped address space after one memory, bytes.
+    /// Unmapped guard region after each linear memory, in bytes.
     memory_guard: u64,
 }
 
@@ -42,13 +43,14 @@ const SETTINGS: Settings = Settings {
     memory_guard: 32 << 20,
 };
 
-/// Hint for differences: wasmtime names the types that differ, not the function.
+/// Hint that is appended to type errors, because wasmtime names the types that differ but not the
+/// function.
 const CHECK: &str = "\n`eciton kernel check FILE` lists every function that differs";
 
-/// Stack size of a guest, bytes.
+/// Maximum stack size of a guest, in bytes.
 const STACK_BYTES: usize = 1 << 20;
 
-/// Returns the settings that compiled code depends on, as a configuration of wasmtime.
+/// Returns a wasmtime configuration with the settings that affect compiled code.
 fn config() -> Result<Config> {
     let mut config = Config::new();
     let version = ModuleVersionStrategy::Custom(SETTINGS.wasmtime.to_owned());
@@ -65,7 +67,7 @@ fn config() -> Result<Config> {
     Ok(config)
 }
 
-/// Creates the engine of this machine.
+/// Creates the engine that compiles and runs kernels on this machine.
 pub(crate) fn local() -> Result<Engine> {
     let mut config = config()?;
     config.max_wasm_stack(STACK_BYTES);
@@ -74,7 +76,7 @@ pub(crate) fn local() -> Result<Engine> {
     Engine::new(&config).map_err(error("starting"))
 }
 
-/// Returns true if the system gives this process one thread per processor at once. Parallel
+/// Returns true if the operating system lets this process start one thread per processor. Parallel
 /// compilation panics if a thread cannot start.
 #[cfg(feature = "compiler")]
 fn threads_start() -> bool {
@@ -87,7 +89,8 @@ fn threads_start() -> bool {
     })
 }
 
-/// Creates an engine that only compiles, for a named level and never for this machine.
+/// Creates an engine that only compiles, for a named processor level and never for this machine's
+/// processor.
 #[cfg(feature = "compiler")]
 pub(crate) fn foreign(baseline: Baseline) -> Result<Engine> {
     let mut config = config()?;
@@ -104,17 +107,17 @@ pub(crate) fn foreign(baseline: Baseline) -> Result<Engine> {
     Engine::new(&config).map_err(error("starting"))
 }
 
-/// Returns the id that an engine and code must have in common: SHA-256 over the settings, and the
-/// level's target and flags.
+/// Returns the engine id: a SHA-256 digest over the settings, the target triple and the flags of a
+/// level. An engine loads only code with its own id.
 pub(crate) fn id(baseline: Baseline) -> [u8; 32] {
     let text = format!("{SETTINGS:?} {} {:?}", baseline.triple(), baseline.flags());
     Sha256::digest(text).into()
 }
 
-/// Returns the error of a component that cannot be linked or instantiated: the contract, or the
-/// system. It is neither a trap nor a limit of the kernel.
+/// Returns the error for a component that cannot be linked or instantiated. The cause is a contract
+/// violation or the operating system, neither a trap nor a limit of the kernel.
 pub(crate) fn unfit(kernel: &str, e: &wasmtime::Error) -> Error {
-    // wasmtime passes on the errors of the crate that makes the system calls only as text.
+    // wasmtime passes on system-call errors only as text.
     if e.root_cause().to_string().contains("(os error ") {
         let causes: Vec<String> = e.chain().map(ToString::to_string).collect();
         let reason = format!(

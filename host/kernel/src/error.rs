@@ -1,18 +1,20 @@
-//! Errors of kernels, by the party at fault: the kernel, the caller or the host.
+//! Errors of the kernel host. Each variant names the party at fault: the kernel, the caller or the
+//! host.
 
 use std::path::PathBuf;
 
 use crate::artefact::Baseline;
 
-/// Result of an operation with a kernel.
+/// Result of an operation of the kernel host.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Typed error that a kernel returned, or that a host call returned to it.
+/// Typed error that a kernel returned to the host, or that a host function returned to the kernel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GuestError {
-    /// `shape`, `argument`, `limit`, `deadline`, `unsupported` or `kernel`.
+    /// Kind of the error in the contract: `shape`, `argument`, `limit`, `deadline`, `unsupported`
+    /// or `kernel`.
     pub kind: &'static str,
-    /// Message of the error.
+    /// Message in English.
     pub text: String,
 }
 
@@ -26,12 +28,12 @@ impl std::fmt::Display for GuestError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The component does not fulfil the contract.
+    /// The component does not fulfil the kernel contract.
     #[error("kernel `{kernel}` does not fit the contract {contract}:\n{differences}", contract = crate::CONTRACT)]
     Contract {
         /// Name of the kernel.
         kernel: String,
-        /// Differences, one per line.
+        /// Differences from the contract, one per line.
         differences: String,
     },
     /// The component cannot be compiled.
@@ -42,32 +44,33 @@ pub enum Error {
         /// Error text of the compiler.
         reason: String,
     },
-    /// The component is larger than the limits of compilation.
+    /// The component exceeds a limit of compilation.
     #[error(
-        "kernel `{kernel}` is not compiled: limit {limit}: {found} {unit} found, {allowed} allowed; build it with less in it: \
-         optimised, without debug information and code that it does not use"
+        "kernel `{kernel}` is too large to compile: limit {limit}: {found} {unit} found, {allowed} allowed; \
+         build it in release mode, without debug information and unused code"
     )]
     TooLarge {
         /// Name of the kernel.
         kernel: String,
-        /// Name of the limit, for instance `functions`.
+        /// Name of the limit that was exceeded, for instance `functions`.
         limit: &'static str,
-        /// Unit of both figures.
+        /// Unit of `found` and `allowed`.
         unit: &'static str,
-        /// Lower bound of the figure that was found. The rest of the component is not counted.
+        /// Amount that was counted when the check stopped, a lower bound. The rest of the component
+        /// is not counted.
         found: u64,
-        /// Maximum that is compiled.
+        /// Maximum amount that the compiler accepts.
         allowed: u64,
     },
-    /// The kernel, or a host call that it made, returned a typed error. A retry gives the same
-    /// error.
+    /// The kernel, or a host function that it called, returned a typed error. A retry gives the
+    /// same error.
     #[error("kernel `{kernel}`, {place}: {error}")]
     Guest {
         /// Name of the kernel.
         kernel: String,
         /// Function that failed: `open`, `forward`, ...
         place: String,
-        /// Error that was returned.
+        /// Typed error that was returned.
         error: GuestError,
     },
     /// The kernel trapped, because of a bug or a limit. Its instance is dropped.
@@ -75,63 +78,64 @@ pub enum Error {
     Trap {
         /// Name of the kernel.
         kernel: String,
-        /// Function that trapped, or `instantiation`.
+        /// Exported function that trapped, or `instantiation`.
         place: String,
-        /// Text and line of the panic, or the limit with both figures.
+        /// Message and source line of the panic, or the limit with the amounts that were found and
+        /// allowed.
         reason: String,
     },
-    /// The kernel broke a promise of its signature.
+    /// The kernel broke a promise of its signature, for instance because it did not write all rows.
     #[error("kernel `{kernel}`, {place}: {reason}")]
     Promise {
         /// Name of the kernel.
         kernel: String,
         /// Function that broke the promise.
         place: String,
-        /// The promise, and the difference that was found.
+        /// Promise that was broken, and the difference that was found.
         reason: String,
     },
-    /// A file or folder of the cache cannot be used.
+    /// A file or folder of the code cache cannot be used.
     #[error("kernel cache {path}: {source}", path = path.display())]
     Cache {
         /// Path of the file or folder.
         path: PathBuf,
-        /// Reason.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// Signed code, compiled elsewhere, is refused.
+    /// Signed code that another machine compiled is refused.
     #[error("compiled code of kernel `{kernel}`: {source}")]
     Artefact {
         /// Name of the kernel.
         kernel: String,
-        /// Reason.
+        /// Reason for the refusal.
         source: Refusal,
     },
     /// No processor level has this name.
-    #[error("no processor level is called `{found}`; there are x86-64-v3 and neoverse-n1")]
+    #[error("unknown processor level `{found}`; the levels are x86-64-v3 and neoverse-n1")]
     Baseline {
-        /// Name that was given.
+        /// Name that the user gave.
         found: String,
     },
-    /// The file of the signing key cannot be used.
+    /// The file of the deployer's signing key cannot be used.
     #[error("signing key {path}: {source}", path = path.display())]
     SigningKey {
         /// Path of the file.
         path: PathBuf,
-        /// Reason.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// The text is no public key.
-    #[error("`{found}` is no public key: {reason}")]
+    /// The text is not a public key.
+    #[error("`{found}` is not a public key: {reason}")]
     PublicKey {
-        /// Text that was given, cut to 80 characters.
+        /// Text that the user gave, cut to 80 characters.
         found: String,
-        /// Reason.
+        /// Reason why the text is not a key.
         reason: &'static str,
     },
-    /// A request or an answer is malformed, or does not fit the other one.
+    /// The bytes of a request or an answer are malformed, or an answer does not match its request.
     #[error("{place}: {reason}")]
     Wire {
-        /// Call, task or field where the error was found.
+        /// Call, task or field in which the error was found.
         place: String,
         /// Value that was found, and the allowed values.
         reason: String,
@@ -148,9 +152,9 @@ pub enum Error {
     /// wasmtime itself failed.
     #[error("the WebAssembly engine failed while {doing}: {reason}")]
     Engine {
-        /// Operation that failed.
+        /// Operation that failed, which completes the phrase "while ...".
         doing: &'static str,
-        /// Reason.
+        /// Error text of wasmtime.
         reason: String,
     },
     /// An operation on matrices of the host failed.
@@ -158,7 +162,7 @@ pub enum Error {
     Tensor {
         /// Kernel and function, or call, of the operation.
         place: String,
-        /// Reason.
+        /// Error of the matrix operation.
         source: eciton_tensor::Error,
     },
 }
@@ -174,67 +178,69 @@ impl Error {
         }
     }
 
-    /// Returns true if the same task may succeed when it is tried again. Only faults of the host
-    /// qualify.
+    /// Returns true if the same task may succeed when it is tried again, which only applies to
+    /// faults of the host.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Engine { .. } | Self::Cache { .. } | Self::Host { .. })
     }
 }
 
-/// Reason why an artefact is not loaded. A retry gives the same result.
+/// Reason why a runtime refuses an artefact (signed compiled code). A retry gives the same result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
     /// The artefact is larger than [`crate::artefact::MAX_BYTES`].
     #[error("it has {found} bytes, {allowed} are allowed")]
     TooLarge {
-        /// Size that was found, bytes.
+        /// Size of the artefact, in bytes.
         found: usize,
-        /// Maximum size, bytes.
+        /// Maximum size, in bytes.
         allowed: usize,
     },
-    /// The bytes are no artefact, or a truncated one.
-    #[error("it is no artefact of this version: {reason}")]
+    /// The bytes are not an artefact, or only the beginning of one.
+    #[error("it is not compiled code of this version: {reason}")]
     Malformed {
         /// First defect that was found.
         reason: String,
     },
-    /// The signature was not made by the trusted key.
-    #[error("it is not signed by the key {trusted}, or was changed; deploy again with the key's owner")]
+    /// The signature is missing, wrong, or made by a key other than the trusted one.
+    #[error(
+        "it is not signed with the key {trusted}, or was changed after signing; deploy it again with that key"
+    )]
     Unsigned {
-        /// Trusted public key, hex.
+        /// Trusted public key, as hex digits.
         trusted: String,
     },
-    /// The code was compiled from another component.
+    /// The code was compiled from a different component.
     #[error("it was compiled from component {found}, not from {expected}")]
     Component {
-        /// SHA-256 of the component that was compiled, hex.
+        /// SHA-256 digest of the component that was compiled, as hex digits.
         found: String,
-        /// SHA-256 of the expected component, hex.
+        /// SHA-256 digest of the expected component, as hex digits.
         expected: String,
     },
-    /// This machine cannot run the code.
+    /// This machine's processor cannot run the code.
     #[error("it is for {found}, and this machine lacks {missing}")]
     Baseline {
         /// Processor level of the code.
         found: Baseline,
-        /// Instructions, or the architecture, that this machine lacks.
+        /// Instructions that this machine lacks, or the architecture.
         missing: String,
     },
-    /// The code was compiled by another version, or under other settings.
+    /// The code was compiled by another version of wasmtime, or under other settings.
     #[error(
-        "it was compiled for engine {found}, and this one is {expected}; deploy kernels and worker together"
+        "it was compiled for engine {found}, but this engine is {expected}; deploy kernels and worker together"
     )]
     Engine {
-        /// Start of the engine id of the code, hex.
+        /// First digits of the code's engine id, in hex.
         found: String,
-        /// Start of the engine id of this runtime, hex.
+        /// First digits of this runtime's engine id, in hex.
         expected: String,
     },
-    /// The engine refuses the code, although the signature is right.
-    #[error("the engine does not take its code: {reason}")]
+    /// wasmtime refuses the code, although the signature is valid.
+    #[error("the WebAssembly engine refuses the code: {reason}")]
     Code {
-        /// Error text of the engine.
+        /// Error text of wasmtime.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! The contract's imports: the generated traits over a task's [`State`].
+//! Implementation of the contract's imports: the generated traits, over the [`State`] of a task.
 
 use eciton_tensor::Matrix;
 use eciton_tensor::ops::activation::Activation;
@@ -41,7 +41,7 @@ impl From<Failure> for types::Error {
 
 fn answer<T>(result: Result<T, Failure>) -> Answer<T> {
     match result {
-        // No answer for the guest: its time is over.
+        // The task's time is over, so the guest gets no answer.
         Err(Failure::OutOfTime) => Err(wasmtime::Trap::Interrupt.into()),
         result => Ok(result.map_err(Into::into)),
     }
@@ -229,7 +229,7 @@ impl State {
         })
     }
 
-    /// Returns whether lines are dropped from now on.
+    /// Returns true if the log has reached its size limit, so that further lines are dropped.
     pub(crate) fn log_is_full(&self) -> bool {
         self.log_bytes > self.limits.log_bytes
     }
@@ -317,7 +317,7 @@ impl given::Host for State {
     }
 }
 
-// The bindings ask for it. Components call what `log.rs` puts in its place.
+// The bindings require this trait. Components call the functions of `log.rs` instead.
 impl log::Host for State {
     fn write(&mut self, level: log::Level, text: String) -> wasmtime::Result<()> {
         self.log_line(level, &text);
@@ -458,7 +458,7 @@ fn window(by: dense::Windows) -> Window {
 }
 
 impl State {
-    /// A view of a matrix as other rows.
+    /// Creates a view of a matrix with rows of another shape, and returns its handle.
     pub(crate) fn lay_rows(&mut self, matrix: u32, laid: Laid) -> Result<u32, Failure> {
         let deadline = Some(self.limits.arrival);
         let x = self.matrix(matrix)?;
@@ -468,7 +468,7 @@ impl State {
         self.push_matrix(view)
     }
 
-    /// A view of a place to write as other rows.
+    /// Creates a view of an output with rows of another shape, and returns its handle.
     pub(crate) fn lay_out(&mut self, out: u32, laid: Laid) -> Result<u32, Failure> {
         self.check_handles()?;
         let operation = if matches!(laid, Laid::Split(_)) { "split-out" } else { "group-out" };

@@ -1,5 +1,5 @@
-//! Running instance of a kernel. It stays warm between tasks, without handles of the last task, and
-//! is dropped after a trap.
+//! Running instance of a kernel. An instance is reused for later tasks, without handles of earlier
+//! tasks. It is dropped after a trap.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -42,16 +42,16 @@ impl ResourceLimiter for State {
     }
 }
 
-/// Exports of an instance, by the kind of the kernel.
+/// Exported functions of an instance, for a vertex kernel or an edge kernel.
 enum Exports {
     Rows(VertexKernel),
     Edges(EdgeKernel),
 }
 
-/// Instance of a kernel, for one thread.
+/// Running instance of a kernel. One thread uses it at a time.
 pub struct Instance {
     store: Store<State>,
-    /// Tick counter of the runtime. Host calls compare it with the end of the task's time.
+    /// Tick counter of the runtime. Host functions compare it with the deadline of the task.
     clock: Arc<AtomicU64>,
     exports: Exports,
     layers: Vec<(Arc<Layer>, ResourceAny)>,
@@ -63,11 +63,12 @@ impl std::fmt::Debug for Instance {
     }
 }
 
-/// Maximum number of layers that an instance keeps open.
+/// Maximum number of layers that an instance keeps open. When it is full, the oldest layers are
+/// closed.
 const OPEN_LAYERS: usize = 256;
 
 impl Instance {
-    /// Creates a fresh instance.
+    /// Creates an instance of a kernel, with fresh memory.
     pub fn new(kernel: &Kernel) -> Result<Self> {
         let runtime = kernel.runtime();
         let mut store = Store::new(runtime.engine(), State::new(runtime.limits().clone()));
@@ -84,7 +85,7 @@ impl Instance {
         };
         let exports = match made {
             Ok(b) => b,
-            // This is neither a trap nor a limit: an export has another type than the contract's.
+            // An export has a type other than the contract's, which is neither a trap nor a limit.
             Err(e) if e.downcast_ref::<wasmtime::Trap>().is_none() && store.data().limit_hit.is_none() => {
                 return Err(crate::engine::unfit(kernel.name(), &e));
             }
@@ -99,13 +100,15 @@ impl Instance {
         self.store.data_mut().ends(&self.clock, time);
     }
 
-    /// Refuses handles that the kernel kept after a call that lends it none.
+    /// Refuses a kernel that still has handles after a call that passed it none.
     fn kept_none(&mut self, name: &str, place: &str) -> Result<()> {
         match self.store.data().handles() {
             0 => Ok(()),
-            kept => {
-                Err(promise(name, place, format!("{kept} handles were kept after the call; drop them all")))
-            }
+            kept => Err(promise(
+                name,
+                place,
+                format!("{kept} handles were kept after the call; drop all handles"),
+            )),
         }
     }
 
@@ -190,8 +193,8 @@ impl Instance {
         Ok(handle)
     }
 
-    /// Runs an edge kernel, block by block, each within the limits of a call. After an error the
-    /// instance must not be used again.
+    /// Runs an edge kernel block by block. The limits of a call apply to each block. After an error
+    /// the instance must not be used again.
     pub(crate) fn run_edges(&mut self, layer: &Arc<Layer>, call: EdgeCall) -> Result<Finished> {
         let handle = self.layer(layer)?;
         let (name, place) = (layer.kernel().name(), call.kind.name());
@@ -302,11 +305,11 @@ impl Instance {
 }
 
 fn wrong_kind(kernel: &str, place: &str) -> Error {
-    promise(kernel, place, "it is of the other kind: rows or edges".to_owned())
+    promise(kernel, place, "it has the other domain (vertex rows or edges)".to_owned())
 }
 
 fn ticks(time: Duration) -> u64 {
-    // One more tick, because the first one may come at once.
+    // One tick is added, because the first tick may follow at once.
     u64::try_from(time.as_nanos().div_ceil(Limits::TICK.as_nanos())).unwrap_or(u64::MAX / 2).saturating_add(1)
 }
 
@@ -341,7 +344,7 @@ fn trap(kernel: &str, place: &str, e: &wasmtime::Error, state: &State) -> Error 
             "limit stack: more than 1048576 bytes (endless recursion?)".to_owned()
         }
         (Some(Trap::MemoryOutOfBounds), None, None) => {
-            format!("{} (a recursion that is too deep ends so as well)", Trap::MemoryOutOfBounds)
+            format!("{} (recursion that is too deep has the same effect)", Trap::MemoryOutOfBounds)
         }
         (Some(trap), None, None) => trap.to_string(),
         (None, None, None) => match e.root_cause().to_string() {
@@ -356,7 +359,7 @@ fn trap(kernel: &str, place: &str, e: &wasmtime::Error, state: &State) -> Error 
     Error::Trap { kernel: kernel.to_owned(), place: place.to_owned(), reason }
 }
 
-/// Instances of one thread, one per kernel.
+/// Instances of one thread, at most one per kernel.
 #[derive(Debug, Default)]
 pub struct Instances {
     warm: Vec<(Arc<Kernel>, Instance)>,
@@ -364,21 +367,22 @@ pub struct Instances {
 }
 
 impl Instances {
-    /// Creates an empty set of instances. If `fresh`, no instance is used twice.
+    /// Creates an empty set of instances. If `fresh`, each step gets a new instance.
     pub fn new(fresh: bool) -> Self {
         Self { fresh, ..Self::default() }
     }
 
-    /// Drops all instances.
+    /// Drops all instances and their memory.
     pub fn clear(&mut self) {
         self.warm.clear();
     }
 
-    /// Runs a call's steps in order on warm instances. The instance of a failed step is dropped.
+    /// Runs the steps of a call in order, and reuses instances. The instance of a failed step is
+    /// dropped.
     ///
     /// # Errors
-    /// [`Error::Wire`] if the call contradicts itself or asks to keep rows here; otherwise the
-    /// error of the failed step.
+    /// Returns [`Error::Wire`] if the call is inconsistent or asks this process to store rows.
+    /// Otherwise returns the error of the step that failed.
     pub fn run(&mut self, call: Call) -> Result<Finished> {
         let (mut slots, steps) = Slots::new(call)?;
         let mut all = Finished::default();

@@ -1,4 +1,4 @@
-//! A task's way into the tables of handles and out of them, whoever runs it.
+//! Transfer of a task's matrices into the handle table of a kernel, and of its results out again.
 
 use eciton_tensor::half::WriteHalf;
 use eciton_tensor::{Matrix, WriteRows};
@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::outs::{Laid, Place};
 use crate::state::{Finished, Given, IdsHandle, MatrixHandle, OutHandle, OutView, State};
 
-/// One task as handles.
+/// Arguments of one task, as handles that are passed to the kernel.
 pub(crate) struct Args {
     pub task: wv::Task,
     pub inputs: Vec<Resource<MatrixHandle>>,
@@ -24,7 +24,7 @@ pub(crate) struct Args {
     pub outputs: usize,
 }
 
-/// Moves a call's matrices into the task's tables.
+/// Moves a call's matrices into the task's handle table.
 pub(crate) fn lend(state: &mut State, call: VertexCall) -> std::result::Result<Args, eciton_tensor::Error> {
     state.grid = call.grid;
     state.row_numbers = call.row_numbers;
@@ -117,22 +117,23 @@ pub(crate) fn rows_place(
     Place::Rows { rows, count, extents, written: Default::default(), scratch: None, rounds }
 }
 
-/// Ends a task whose kernel has returned: checks what it promised and forgets its handles, of which
-/// `lent` are the host's to drop.
+/// Ends a task after the kernel has returned. It checks that the kernel wrote all results, and
+/// removes the task's handles. The host itself drops `lent` of these handles.
 ///
 /// # Errors
-/// A place that was not written whole, or handles that the kernel kept.
+/// Returns [`Error::Promise`] if an output was not written completely, or if the kernel kept
+/// handles.
 pub(crate) fn settle(state: &mut State, name: &str, place: &str, lent: usize) -> Result<Finished> {
     let unwritten = state.places.iter().enumerate().find_map(|(i, p)| match p {
         Some(p) if !matches!(p, Place::Rows { scratch: Some(_), .. }) => p.unwritten().map(|why| (i, why)),
         _ => None,
     });
     if let Some((i, why)) = unwritten {
-        return Err(promise(name, place, format!("place {i} to write: {why}")));
+        return Err(promise(name, place, format!("output {i}: {why}")));
     }
     if state.given.as_ref().is_some_and(|given| given.to_ask) {
         let reason =
-            "its rows do not count alike, and it did not ask for their weights (`given.row-weights`)";
+            "the rows have different weights, but the kernel did not request them (`given.row-weights`)";
         return Err(promise(name, place, reason.to_owned()));
     }
     for written in &mut state.places {
@@ -150,7 +151,11 @@ pub(crate) fn settle(state: &mut State, name: &str, place: &str, lent: usize) ->
     let kept = state.handles().saturating_sub(lent);
     state.reset();
     if kept > 0 {
-        return Err(promise(name, place, format!("{kept} handles were kept after the call; drop them all")));
+        return Err(promise(
+            name,
+            place,
+            format!("{kept} handles were kept after the call; drop all handles"),
+        ));
     }
     Ok(finished)
 }

@@ -1,19 +1,21 @@
-//! The wasmtime host: load, check, cache, limit and run one kernel. Knows nothing of graphs.
+//! Host of WebAssembly kernels: it loads, checks, caches, limits and runs one kernel, and knows
+//! nothing of graphs.
 //!
-//! A [`Runtime`] holds the engine and its settings; [`Runtime::load`] turns a component into a
-//! [`Kernel`], through a [`cache`] of compiled code that is authenticated with a key kept elsewhere.
-//! Without the feature `compiler` there is only [`Runtime::load_artefact`], which takes an
-//! [`artefact`]: code that was compiled ahead of time, elsewhere, and signed. [`Kernel::open`]
-//! configures a [`Layer`] and yields its signature.
+//! A [`Runtime`] holds the engine and its settings. [`Runtime::load`] turns a component into a
+//! [`Kernel`]. Compiled code is stored in a [`cache`], which is authenticated with a key that lies
+//! elsewhere. A build without the feature `compiler` has only [`Runtime::load_artefact`], which
+//! loads an [`artefact`]: code that was compiled ahead of time on another machine, and signed.
+//! [`Kernel::open`] configures a [`Layer`] and returns its signature.
 //!
-//! A [`Call`] is one task: steps, each with matrices in, places to write, labels. An [`Instance`] runs
-//! steps of one kernel, one at a time; it stays warm between them, loses all handles after each, and is
-//! thrown away after any trap. [`Instances`] keeps one for each kernel on a thread, and runs calls.
+//! A [`Call`] is one task: a list of steps with input matrices, output buffers and labels. An
+//! [`Instance`] runs steps of one kernel, one at a time. It is reused for later steps, loses all
+//! handles after each step, and is dropped after a trap. [`Instances`] holds one instance per
+//! kernel for a thread, and runs calls.
 //!
-//! [`wire`] is a call as bytes and back, for kernels that run on another machine.
+//! [`wire`] encodes calls as bytes and decodes them, for kernels that run on another machine.
 //!
-//! What a kernel may use is bounded by [`Limits`], on its side of the wall and on the host's. A
-//! guest's typed error, a trap and a fault of the host stay three things ([`Error`]).
+//! [`Limits`] bounds the resources that a kernel uses, in the guest and on the host. [`Error`]
+//! distinguishes a typed error of the guest, a trap, and a fault of the host.
 
 pub mod artefact;
 pub mod cache;
@@ -52,7 +54,7 @@ pub use limits::Limits;
 pub use runtime::{Kernel, Layer, Runtime, Settings};
 pub use state::{Finished, Peak, RowNumbers};
 
-/// The generated side of the contract.
+/// Bindings that are generated from the contract, for vertex kernels.
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
 pub(crate) mod bindings {
     wasmtime::component::bindgen!({
@@ -66,7 +68,7 @@ pub(crate) mod bindings {
         imports: { default: trappable },
     });
 
-    /// The world of edge kernels, over the same imports.
+    /// Bindings for the world of edge kernels, with the same imports.
     pub(crate) mod edge {
         wasmtime::component::bindgen!({
             path: "../../wit/kernel",

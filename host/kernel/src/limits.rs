@@ -2,29 +2,31 @@
 
 use std::time::Duration;
 
-/// Bounds on one instance and on one task. Names are those that errors quote.
+/// Bounds on one instance and on one task of a kernel. The name in parentheses is the one that
+/// error messages quote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Linear memory of an instance, bytes (`guest-memory`).
+    /// Maximum linear memory of an instance, in bytes (`guest-memory`).
     pub guest_memory_bytes: u64,
-    /// Time in guest code for one task (`task-time`); checked every [`Limits::TICK`].
+    /// Maximum time in guest code for one task (`task-time`). It is checked every [`Limits::TICK`].
     pub task_time: Duration,
-    /// Scratch matrices that a task makes, bytes (`matrix-bytes`).
+    /// Maximum memory for scratch matrices that a task allocates, in bytes (`matrix-bytes`).
     pub matrix_bytes: u64,
-    /// Handles alive in a task (`handles`).
+    /// Maximum number of live handles in a task (`handles`).
     pub handles: u32,
-    /// Bytes copied by one call of the host (`call-bytes`).
+    /// Maximum number of bytes that one host call copies (`call-bytes`).
     pub call_bytes: u64,
-    /// Multiply-adds of one call of the host (`call-work`).
+    /// Maximum number of multiply-add operations in one host call (`call-work`).
     pub call_work: u64,
-    /// Time that one call waits for rows to arrive (`arrival`).
+    /// Maximum time that one call waits for input rows to arrive (`arrival`).
     pub arrival: Duration,
-    /// Bytes that a task may write to the log (`log-bytes`).
+    /// Maximum number of bytes that a task writes to the log (`log-bytes`). Further lines are
+    /// dropped.
     pub log_bytes: u64,
 }
 
 impl Limits {
-    /// Period of the clock that interrupts guests.
+    /// Period of the clock that interrupts guests. Deadlines are checked with this resolution.
     pub const TICK: Duration = Duration::from_millis(10);
 }
 

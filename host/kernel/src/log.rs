@@ -1,7 +1,8 @@
-//! The log of kernels: lines are cut where they lie in a guest's memory, before they are copied.
+//! Log of kernels. Lines are truncated in the guest's memory, before they are copied to the host.
 //!
-//! The generated bindings would copy a line whole, up to `call-bytes`, to keep 4 kB of it. A kernel
-//! that logs for ever then spends its time in copies, which no clock interrupts.
+//! The generated bindings would copy a whole line of up to `call-bytes`, although only 4 kB of it
+//! are stored. A kernel with an endless log loop would then spend its time in copies, which no
+//! clock interrupts.
 
 use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, WasmStr};
@@ -12,15 +13,15 @@ use crate::engine;
 use crate::error::Result;
 use crate::state::State;
 
-/// One line of a kernel's log, bytes.
+/// Maximum length of a stored log line, in bytes.
 pub(crate) const LINE: usize = 4096;
 
-/// A line's start: at most [`LINE`] bytes, whole characters.
+/// Returns the first [`LINE`] bytes of a line, cut at a character boundary.
 pub(crate) fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(LINE)]
 }
 
-/// Puts these functions in place of the generated ones.
+/// Registers these functions with the linker, in place of the generated ones.
 pub(crate) fn add_to_linker(linker: &mut Linker<State>) -> Result<()> {
     linker.allow_shadowing(true);
     define(linker).map_err(engine::error("linking the log"))?;
@@ -67,7 +68,7 @@ mod tests {
     use crate::limits::Limits;
     use crate::runtime::{Runtime, Settings};
 
-    /// Writes a line of `BYTES` zeros to the log, as often as it is told.
+    /// Component that writes a line of `BYTES` zeros to the log, N times. The caller gives N.
     const TEXT: &str = r#"(component
         (import "eciton:kernel/log@0.1.2" (instance $log
             (type $levels (enum "debug" "info" "warning"))
@@ -106,7 +107,7 @@ mod tests {
         run.call(&mut store, (1,)).unwrap();
         let line = &store.data().log[0];
         assert_eq!((line.len(), &line[..7]), (LINE, "info:  "));
-        // What is beyond `log-bytes` is not even looked at.
+        // Text beyond `log-bytes` is not read at all.
         run.call(&mut store, (20,)).unwrap();
         let begun = Instant::now();
         run.call(&mut store, (1000,)).unwrap();

@@ -1,5 +1,5 @@
-//! The contract's linear algebra over a task's handles: shapes are checked here, arithmetic is
-//! [`eciton_tensor::ops`]'s.
+//! Linear algebra of the contract, over a task's handles. This module checks shapes.
+//! [`eciton_tensor::ops`] does the arithmetic.
 
 use eciton_tensor::matrix::Held;
 use eciton_tensor::ops::activation::Activation;
@@ -19,23 +19,23 @@ pub(crate) use dense::Window;
 
 type Done = Result<(), Failure>;
 
-/// A prologue over handles.
+/// Prologue of an operation, with operands as handles.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Before {
     pub bias: Option<u32>,
     pub activation: Activation,
-    /// Probability and stream.
+    /// Dropout probability, and index of the random stream.
     pub dropout: Option<(f32, u32)>,
 }
 
-/// An epilogue over handles.
+/// Epilogue of an operation, with operands as handles.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct After {
     pub bias: Option<u32>,
     pub activation: Activation,
 }
 
-/// The wanted gradients of `linear`, as handles.
+/// Destinations of the gradients of `linear` that the kernel asks for, as handles.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Gradients {
     pub x: Option<u32>,
@@ -44,15 +44,15 @@ pub(crate) struct Gradients {
     pub after_bias: Option<u32>,
 }
 
-/// Owner of the data that a prologue borrows: its bias row and the row ids.
+/// Data that a prologue borrows: the bias row and the row ids.
 struct BeforeHeld {
     bias: Option<Vec<f32>>,
     activation: Activation,
     dropout: Option<Dropout>,
     numbers: RowNumbers,
-    /// The first row's place among `numbers`.
+    /// Index in `numbers` of the first row.
     first: usize,
-    /// Number of operand rows into which each numbered row is cut.
+    /// Number of operand rows into which each numbered row is split.
     cut: usize,
 }
 
@@ -63,13 +63,13 @@ impl BeforeHeld {
             RowNumbers::From(from) => RowIds::From(from + first as u64),
             RowNumbers::List(ids) => RowIds::List(&ids[first.min(ids.len())..]),
         };
-        // One that drops nothing draws no numbers.
+        // A dropout that drops nothing draws no random numbers.
         let dropout = self.dropout.filter(|dropout| dropout.threshold > 0);
         let cut = self.cut;
         Prologue { bias: self.bias.as_deref(), activation: self.activation, dropout, row_ids, cut }
     }
 
-    /// The same for rows from `start` on.
+    /// Returns the same prologue for the rows from `start` on.
     fn shifted(&self, start: usize) -> BeforeHeld {
         BeforeHeld {
             bias: self.bias.clone(),
@@ -94,7 +94,7 @@ impl State {
         }
     }
 
-    /// The values of a vector, stored as [n], [1, n] or [n, 1] or a view of one.
+    /// Returns the values of a vector with the shape [n], [1, n] or [n, 1], or of a view of one.
     fn vector(&self, operation: &str, operand: &str, handle: u32, len: usize) -> Result<Vec<f32>, Failure> {
         let shape = self.matrix(handle)?.shape();
         let total: u64 = shape.iter().map(|&e| u64::from(e)).product();
@@ -129,8 +129,8 @@ impl State {
         Ok(BeforeHeld { bias, activation: before.activation, dropout, numbers, first: 0, cut: 1 })
     }
 
-    /// Derivatives are taken from the result, which tells the two sides apart only for slopes from
-    /// 0.
+    /// Refuses a leaky ReLU or ELU with a negative slope. The derivative is computed from the
+    /// result, whose sign distinguishes the two sides only for slopes of at least 0.
     fn check_activation(operation: &str, activation: Activation) -> Done {
         match activation {
             Activation::LeakyRelu(v) | Activation::Elu(v) if !(v.is_finite() && v >= 0.0) => {
@@ -142,8 +142,9 @@ impl State {
         }
     }
 
-    /// Random numbers are addressed by the interval's rows: an operand has all of them, whole or
-    /// each cut into several, or none are drawn.
+    /// Checks that an operand has as many rows as random numbers are addressed for. Random numbers
+    /// are addressed by the interval's rows. An operand must have all of them, either whole or each
+    /// split into the same number of rows.
     fn check_rows(&self, operation: &str, before: &mut BeforeHeld, rows: usize) -> Done {
         let interval = self.grid.rows();
         if before.dropout.is_none() || rows == interval {
@@ -161,7 +162,7 @@ impl State {
         ))
     }
 
-    /// Runs `write` on an out of exactly this shape and marks it written.
+    /// Runs `write` on an output of exactly this shape, and marks the output as written.
     fn write_to<T>(
         &mut self,
         operation: &str,
@@ -177,8 +178,8 @@ impl State {
         self.write_place(operation, view, write)
     }
 
-    /// Runs `write` on an out of so many rows of so many values, whatever extents a row has, and
-    /// marks it written.
+    /// Runs `write` on an output with this number of rows and values per row, whatever its extents.
+    /// Marks the output as written.
     fn write_values<T>(
         &mut self,
         operation: &str,
@@ -219,8 +220,8 @@ impl State {
         result
     }
 
-    /// Runs `sum` on the parts of a gradient of exactly this many values, or on one part for
-    /// scratch.
+    /// Runs `sum` on the buffers of a gradient with exactly this number of values, one per grid
+    /// part. A scratch output has a single buffer.
     fn sum_to(
         &mut self,
         operation: &str,
@@ -263,19 +264,20 @@ impl State {
     }
 }
 
-/// One part over the same atoms: what a scratch sum is taken over.
+/// Returns a grid with a single part over the same atoms, for sums into a scratch output.
 fn plain(grid: &Grid) -> Grid {
     if grid.parts().len() == 1 { grid.clone() } else { Grid::single(grid.rows()) }
 }
 
-/// Returns whether a place of these extents has so many rows of so many values.
+/// Returns true if an output with these extents has this number of rows and values per row.
 fn holds(extents: &[u32], rows: usize, columns: usize) -> bool {
     let found = extents.iter().skip(1).try_fold(1usize, |n, &e| n.checked_mul(e as usize));
     extents.first().is_some_and(|&e| e as usize == rows) && found == Some(columns)
 }
 
-/// Returns whether a place of these extents holds `len` rows of `width` values as its buffer has
-/// them: the first extent are its rows, the others its columns. A vector may lie along either.
+/// Returns true if a buffer with these extents holds `len` rows of `width` values without a change
+/// of layout. The first extent is the number of rows, the product of the others the number of
+/// columns. A vector may lie along either.
 fn lies_as(extents: &[u32], len: usize, width: usize, vector: bool) -> bool {
     let rows = extents.first().map_or(1, |&e| e as usize);
     let columns = extents.iter().skip(1).try_fold(1usize, |n, &e| n.checked_mul(e as usize));
@@ -293,7 +295,8 @@ mod tests {
 
     #[test]
     fn sums_go_only_where_their_rows_and_columns_fit() {
-        // Once, as many values in another shape were taken for a fit, and written past a row's end.
+        // Regression test: an output of another shape with the same number of values was accepted,
+        // and rows were written past their end.
         for (extents, fits) in [
             (&[4, 6][..], true),
             (&[4, 2, 3], true),

@@ -1,16 +1,16 @@
-//! Places to write, and which of their rows have been written.
+//! Output buffers of a task, and records of the rows that have been written.
 
 use std::ops::Range;
 
 use eciton_tensor::half::WriteHalf;
 use eciton_tensor::{Buffer, ViewMut, WriteRows};
 
-/// Rows that have been written, as sorted ranges that do not touch.
+/// Set of rows that have been written, as sorted ranges that do not touch.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Coverage(Vec<Range<usize>>);
 
 impl Coverage {
-    /// Adds rows.
+    /// Adds a range of rows to the set.
     pub(crate) fn add(&mut self, rows: Range<usize>) {
         if rows.is_empty() {
             return;
@@ -25,7 +25,7 @@ impl Coverage {
         self.0.splice(first..last, [merged]);
     }
 
-    /// The first rows of `count` that are missing.
+    /// Returns the first range of missing rows among the first `count` rows.
     pub(crate) fn missing(&self, count: usize) -> Option<Range<usize>> {
         let mut next = 0;
         for r in &self.0 {
@@ -38,18 +38,18 @@ impl Coverage {
     }
 }
 
-/// View of the rows of an output.
+/// View of the rows of an output, which may have other rows than the buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Laid {
     AsTheyAre,
-    /// Each cut into so many.
+    /// Each row is split into N rows of the view.
     Split(u32),
-    /// One row of the view for every N rows.
+    /// N consecutive rows form one row of the view.
     Grouped(u32),
 }
 
 impl Laid {
-    /// Rows and columns as they are seen, of those that there are.
+    /// Returns the number of rows and columns of the view, for a buffer with `rows` and `columns`.
     pub(crate) fn extents(self, rows: usize, columns: usize) -> (usize, usize) {
         match self {
             Self::AsTheyAre => (rows, columns),
@@ -58,7 +58,8 @@ impl Laid {
         }
     }
 
-    /// Rows as they are seen: in place, or, where they do not lie side by side, in `copy`, for [`put_back`].
+    /// Returns the rows as the view shows them. If they are not contiguous in memory, the view
+    /// shows a copy in `copy`. The caller writes the copy back with [`put_back`].
     pub(crate) fn seen<'a>(self, rows: &'a mut ViewMut<'_>, copy: &'a mut Option<Vec<f32>>) -> ViewMut<'a> {
         let (count, columns) = self.extents(rows.rows(), rows.columns());
         let view = rows.as_view();
@@ -72,7 +73,7 @@ impl Laid {
         ViewMut::new(copy.insert(values), count, columns)
     }
 
-    /// Runs `work` on rows as they are seen.
+    /// Runs `work` on the rows as the view shows them.
     pub(crate) fn with<T>(self, rows: &mut ViewMut<'_>, work: impl FnOnce(&mut ViewMut<'_>) -> T) -> T {
         let mut copy = None;
         let result = work(&mut self.seen(rows, &mut copy));
@@ -81,7 +82,7 @@ impl Laid {
     }
 }
 
-/// Puts back what rows were copied to.
+/// Copies the values of `copy` back into the rows that it was made from.
 pub(crate) fn put_back(copy: Option<Vec<f32>>, rows: &mut ViewMut<'_>) {
     let width = rows.columns().max(1);
     for (i, values) in copy.iter().flat_map(|values| values.chunks_exact(width)).enumerate() {
@@ -89,25 +90,25 @@ pub(crate) fn put_back(copy: Option<Vec<f32>>, rows: &mut ViewMut<'_>) {
     }
 }
 
-/// One place to write.
+/// Output of a task.
 #[derive(Debug)]
 pub(crate) enum Place {
-    /// Rows of the interval, or scratch.
+    /// Rows of the interval, or a scratch matrix.
     Rows {
         rows: WriteRows,
         count: usize,
         extents: Vec<u32>,
         written: Coverage,
         scratch: Option<Buffer>,
-        /// Destination in bfloat16, to which the rows are rounded at the end of the task.
+        /// bfloat16 buffer that receives the rounded rows at the end of the task.
         rounds: Option<WriteHalf>,
     },
-    /// A sum over rows.
+    /// Sum over rows, with one buffer per part of the grid.
     Sums { parts: Vec<WriteRows>, shape: Vec<u32>, written: bool },
 }
 
 impl Place {
-    /// Extents, rows first.
+    /// Returns the extents of the output. The first one is the number of rows.
     pub(crate) fn shape(&self) -> Vec<u32> {
         match self {
             Self::Rows { count, extents, .. } => {
@@ -117,7 +118,8 @@ impl Place {
         }
     }
 
-    /// Returns a description of the values that were not written.
+    /// Returns a description of the values that the kernel did not write, or `None` if it wrote
+    /// all.
     pub(crate) fn unwritten(&self) -> Option<String> {
         match self {
             Self::Rows { written, count, .. } => written
@@ -134,7 +136,7 @@ mod tests {
 
     #[test]
     fn rows_seen_as_others_are_written_in_place_or_put_back() {
-        // Rows of 16 values have no padding, rows of 6 have.
+        // Rows of 16 values have no padding. Rows of 6 values have padding.
         for columns in [16, 6] {
             let buffer = Buffer::zeroed(4, columns).unwrap();
             let mut lease = buffer.write(0..4).unwrap();

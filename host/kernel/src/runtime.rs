@@ -1,4 +1,4 @@
-//! The engine that all kernels of a process share, and the kernels that it loaded.
+//! Engine that all kernels of a process share, and the kernels that it loaded.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,22 +27,23 @@ use crate::state::State;
 /// Settings of a runtime.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// Bounds on every kernel.
+    /// Resource limits, which apply to every kernel.
     pub limits: Limits,
-    /// Cache of compiled code. If `None`, or in a build without a compiler, nothing is cached.
+    /// Cache of compiled code on disk. If `None`, or in a build without a compiler, compiled code
+    /// is not cached.
     pub cache: Option<Cache>,
 }
 
-/// The engine that all kernels of a process share.
+/// WebAssembly engine with its limits and cache. All kernels of a process share one runtime.
 #[derive(Clone)]
 pub struct Runtime {
     engine: Engine,
     linker: Arc<Linker<State>>,
     limits: Limits,
-    /// Ticks so far: what the engine counts, for calls of the host.
+    /// Number of ticks of the clock so far. Host functions compare it with deadlines.
     clock: Arc<AtomicU64>,
     cache: Option<Cache>,
-    /// Why compiled code was not kept, the first time.
+    /// First error that occurred when compiled code was written to the cache.
     cache_fault: Arc<OnceLock<Error>>,
 }
 
@@ -53,7 +54,7 @@ impl std::fmt::Debug for Runtime {
 }
 
 impl Runtime {
-    /// Sets up the engine. Nothing is compiled yet.
+    /// Creates the engine. No component is compiled yet.
     pub fn new(settings: Settings) -> Result<Self> {
         let limits = settings.limits;
         let engine = engine::local()?;
@@ -70,12 +71,13 @@ impl Runtime {
         })
     }
 
-    /// The bounds on every kernel.
+    /// Returns the resource limits, which apply to every kernel.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// Advances the clock that interrupts guests; to be called every [`Limits::TICK`].
+    /// Advances the clock that interrupts guests. The owner must call this function every
+    /// [`Limits::TICK`].
     pub fn tick(&self) {
         self.clock.fetch_add(1, Ordering::Relaxed);
         self.engine.increment_epoch();
@@ -86,12 +88,13 @@ impl Runtime {
         &self.clock
     }
 
-    /// Loads signed code: `digest` is the SHA-256 of the component that it must come from. Nothing
-    /// of it reaches the engine before its signature has verified under `trusted`.
+    /// Loads signed compiled code. `digest` is the SHA-256 digest of the component that the code
+    /// must be compiled from. The engine sees no byte of the code before its signature has been
+    /// verified under `trusted`.
     ///
     /// # Errors
-    /// [`Error::Artefact`] says why it is refused; [`Error::Contract`] and [`Error::Trap`] as
-    /// `Runtime::load` gives them.
+    /// Returns [`Error::Artefact`] with the reason if the code is refused. Returns
+    /// [`Error::Contract`] and [`Error::Trap`] in the same cases as `Runtime::load`.
     pub fn load_artefact(
         &self,
         name: &str,
@@ -102,13 +105,13 @@ impl Runtime {
         let refuse = |source| Error::Artefact { kernel: name.to_owned(), source };
         let verified = artefact::open(sealed, trusted).map_err(refuse)?;
         verified.fits(digest).map_err(refuse)?;
-        // SAFETY: the signature says that the deployer's compiler made this code.
+        // SAFETY: the signature proves that the deployer's compiler made this code.
         let component = unsafe { Component::deserialize(&self.engine, verified.code()) }
             .map_err(|e| refuse(Refusal::Code { reason: format!("{e:#}") }))?;
         self.kernel(name, *digest, &component)
     }
 
-    /// A kernel of compiled code.
+    /// Creates a kernel from compiled code.
     pub(crate) fn kernel(&self, name: &str, digest: [u8; 32], compiled: &Component) -> Result<Arc<Kernel>> {
         let kept = crate::check::contract(name, &self.engine, compiled)?;
         let pre = self.linker.instantiate_pre(compiled).and_then(|pre| match kept.on {
@@ -138,33 +141,33 @@ impl Runtime {
         self.cache.as_ref()
     }
 
-    /// Compiled code was not kept.
+    /// Records that compiled code could not be written to the cache.
     #[cfg(feature = "compiler")]
     pub(crate) fn cache_failed(&self, error: Error) {
-        // The first is told; what follows is most often the same.
+        // Only the first error is reported, because later ones usually have the same cause.
         let _ = self.cache_fault.set(error);
     }
 
-    /// Why compiled code was not kept, if that happened: kernels run, and are compiled again next
-    /// time.
+    /// Returns the first error of the cache, if compiled code could not be written to it. Kernels
+    /// run in spite of it, and are compiled again in the next process.
     pub fn cache_fault(&self) -> Option<&Error> {
         self.cache_fault.get()
     }
 }
 
-/// A component of either world.
+/// Component that is linked and ready to be instantiated, for a vertex kernel or an edge kernel.
 pub(crate) enum Pre {
     Rows(VertexKernelPre<State>),
     Edges(EdgeKernelPre<State>),
 }
 
-/// A checked, compiled kernel, ready to be instantiated.
+/// Compiled kernel that fulfils the contract and is ready to be instantiated.
 pub struct Kernel {
     name: String,
     digest: [u8; 32],
     runtime: Runtime,
     pre: Pre,
-    /// True if it imports `given`.
+    /// True if the component imports the interface `given`, which provides row weights.
     asks: bool,
     attributes: Vec<AttributeSpec>,
 }
@@ -176,22 +179,22 @@ impl std::fmt::Debug for Kernel {
 }
 
 impl Kernel {
-    /// Its name.
+    /// Returns the name of the kernel, which errors quote.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// SHA-256 of its component.
+    /// Returns the SHA-256 digest of the kernel's component.
     pub fn digest(&self) -> &[u8; 32] {
         &self.digest
     }
 
-    /// The attributes that it takes.
+    /// Returns the attributes that the kernel accepts.
     pub fn attributes(&self) -> &[AttributeSpec] {
         &self.attributes
     }
 
-    /// The bounds on it.
+    /// Returns the resource limits, which apply to the kernel.
     pub fn limits(&self) -> &Limits {
         self.runtime.limits()
     }
@@ -204,7 +207,7 @@ impl Kernel {
         &self.pre
     }
 
-    /// Returns the domain of the kernel: rows or edges.
+    /// Returns the domain of the kernel: vertex rows or edges.
     pub fn on(&self) -> On {
         match self.pre {
             Pre::Rows(_) => On::Rows,
@@ -212,19 +215,19 @@ impl Kernel {
         }
     }
 
-    /// Returns whether its loss may be called on rows that do not count alike
-    /// ([`Labelled::row_weights`]): the component imports the interface `given` of the contract,
-    /// which is there since 0.1.2.
+    /// Returns true if the loss of the kernel supports rows of different weight
+    /// ([`Labelled::row_weights`]). It does if the component imports the interface `given`, which
+    /// the contract has since version 0.1.2.
     ///
     /// [`Labelled::row_weights`]: crate::Labelled::row_weights
     pub fn weighs_rows(&self) -> bool {
         self.asks
     }
 
-    /// Refuses a kernel whose loss would take rows that do not count alike for rows that do.
+    /// Refuses a kernel whose loss would ignore the weights of rows.
     ///
     /// # Errors
-    /// [`Error::Promise`] unless it [`Kernel::weighs_rows`].
+    /// Returns [`Error::Promise`] if [`Kernel::weighs_rows`] is false.
     pub fn must_weigh_rows(&self) -> Result<()> {
         if self.asks {
             return Ok(());
@@ -232,16 +235,16 @@ impl Kernel {
         Err(Error::Promise {
             kernel: self.name.clone(),
             place: "loss".to_owned(),
-            reason: "the run's rows do not count alike, and the component does not import `eciton:kernel/given`, by \
+            reason: "the rows of the run have different weights, but the component does not import `eciton:kernel/given`, by \
                      which a loss asks for their weights (contract 0.1.2); build it anew with an SDK that has it, or \
                      leave out the weights"
                 .to_owned(),
         })
     }
 
-    /// Configures a layer: `inputs` gives the extents of one row of each input, of an edge kernel
-    /// those of an edge's source and of its target, then, where the model asks for it, of what is
-    /// known of the edge itself. Attributes that are not given take the kernel's defaults.
+    /// Configures a layer. `inputs` lists the extents of one row of each input. For an edge kernel
+    /// these are the source, the target and, if the model has them, the edge features. Attributes
+    /// that are not listed have the kernel's default values.
     pub fn open(self: &Arc<Self>, inputs: &[Vec<u32>], attributes: &[Attribute]) -> Result<Arc<Layer>> {
         let refuse = |text: String| Error::Guest {
             kernel: self.name.clone(),
@@ -272,7 +275,7 @@ impl Kernel {
     }
 }
 
-/// A kernel with its attributes.
+/// Kernel that is configured with input extents and attributes.
 #[derive(Debug)]
 pub struct Layer {
     kernel: Arc<Kernel>,
@@ -282,7 +285,7 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// Its kernel.
+    /// Returns the kernel of the layer.
     pub fn kernel(&self) -> &Arc<Kernel> {
         &self.kernel
     }
@@ -296,7 +299,7 @@ impl Layer {
         &self.inputs
     }
 
-    /// Features of an edge that an edge kernel is told of; 0: none.
+    /// Returns the number of features per edge that an edge kernel reads. It is 0 if it reads none.
     pub(crate) fn edge_features(&self) -> u32 {
         self.inputs.get(2).map_or(0, |row| row.iter().product())
     }
@@ -308,13 +311,15 @@ impl Layer {
         format!(" (given: inputs {:?}, {})", self.inputs, attributes.join(", "))
     }
 
-    /// An attribute that is a whole number, as it was given or by default.
+    /// Returns the value of a whole-number attribute, as given or by default. `None` if there is no
+    /// such attribute.
     pub(crate) fn whole_number(&self, name: &str) -> Option<u32> {
         let found = self.attributes.iter().find(|attribute| attribute.name == name)?;
         if let Value::Integer(number) = found.value { u32::try_from(number).ok() } else { None }
     }
 
-    /// Returns whether it reads signs and scales alone of the input or parameter of this name.
+    /// Returns true if the layer reads only signs and scales of the input or parameter with this
+    /// name. Such values may be sent as one bit each.
     #[must_use]
     pub fn reads_signs(&self, name: &str) -> bool {
         let named = |attribute: &Attribute| match &attribute.value {
@@ -353,7 +358,7 @@ pub(crate) fn plain_attributes(specs: Vec<wv::AttributeSpec>) -> Vec<AttributeSp
     specs.into_iter().map(plain).collect()
 }
 
-/// A name or text of a kernel, of at most 200 characters: longer ones are cut, and match nothing.
+/// Cuts a name or text of a kernel to 200 characters. A cut name matches no other name.
 fn short(text: String) -> String {
     if text.len() <= eciton_input::text::MAX_TEXT { text } else { eciton_input::text::shown(&text) }
 }

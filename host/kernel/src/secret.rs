@@ -1,14 +1,14 @@
-//! A file of 32 random bytes that only its owner may read.
+//! File with 32 random bytes, which only its owner may read.
 
 use std::fs;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-/// Bytes of a secret.
+/// Length of a secret, in bytes.
 pub(crate) const LEN: usize = 32;
 
-/// Reads the secret; `None` where there is none, or it lies where this user may not look. It makes
-/// nothing.
+/// Reads the secret, and never creates one. `None` if the file does not exist or this user may not
+/// access its folder.
 pub(crate) fn existing(path: &Path) -> io::Result<Option<[u8; LEN]>> {
     use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
     match eciton_input::file::open(path) {
@@ -18,7 +18,8 @@ pub(crate) fn existing(path: &Path) -> io::Result<Option<[u8; LEN]>> {
     }
 }
 
-/// Reads the secret, or makes it, with its folder, where there is none.
+/// Reads the secret. If the file does not exist, it and its folder are created with a random
+/// secret.
 pub(crate) fn open(path: &Path) -> io::Result<[u8; LEN]> {
     match eciton_input::file::open(path) {
         Ok(file) => return read(file, path),
@@ -30,7 +31,8 @@ pub(crate) fn open(path: &Path) -> io::Result<[u8; LEN]> {
     fs::create_dir_all(parent)?;
     let mut key = [0u8; LEN];
     fs::File::open("/dev/urandom")?.read_exact(&mut key)?;
-    // Made privately (mode 0600), then put in place if nobody was quicker.
+    // The file is created with mode 0600 and then moved to its path, unless another process was
+    // faster.
     let mut file = tempfile::NamedTempFile::new_in(parent)?;
     file.write_all(&key)?;
     file.as_file().sync_all()?;
@@ -40,8 +42,8 @@ pub(crate) fn open(path: &Path) -> io::Result<[u8; LEN]> {
     }
 }
 
-/// Returns true if the file exists and has a valid secret. A file that [`read`] refuses is an
-/// error.
+/// Returns true if the file exists and has a valid secret. Returns an error if [`read`] refuses the
+/// file.
 pub(crate) fn look(path: &Path) -> io::Result<bool> {
     match eciton_input::file::open(path) {
         Ok(file) => read(file, path).map(|_| true),

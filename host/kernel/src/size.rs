@@ -1,42 +1,43 @@
-//! The size of a component: what makes compiling one dear, counted before any of it is compiled.
+//! Limits on the size of a component, which are checked before it is compiled.
 //!
-//! Compiling takes some 70 µs and 6 kB a function, more for its code, and no clock ends it: a small
-//! file could ask for minutes and gigabytes. [`LIMITS`] lie far above what kernels have; the page
-//! `docs/reference/contract.md` has figures. Counting reads every instruction once and keeps none
-//! of them.
+//! Compilation takes about 70 µs and 6 kB per function, and more for its code. No clock interrupts
+//! it, so a small file could demand minutes and gigabytes. The limits in [`LIMITS`] are far above
+//! the sizes of real kernels. The page `docs/reference/contract.md` has figures. The check reads
+//! every instruction once and stores none.
 
 use wasmparser::{CompositeInnerType, FunctionBody, Operator, Parser, Payload, SubType};
 
 use crate::error::{Error, Result};
 
-/// The quantities that are counted, by the names that errors quote.
+/// Quantities that are counted. Error messages use their names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Count {
-    /// Bytes of the file.
+    /// Size of the component file, in bytes.
     Component,
-    /// Functions of all core modules, and calls that pass the border of a component.
+    /// Number of functions in all core modules, including calls across a component's border.
     Functions,
-    /// Bytes of all functions' code.
+    /// Total size of the code of all functions, in bytes.
     Code,
-    /// Bytes of the longest function's code.
+    /// Size of the longest function's code, in bytes.
     FunctionCode,
-    /// Parameters and locals of all functions.
+    /// Total number of parameters and locals of all functions.
     Locals,
-    /// Results of one function or block.
+    /// Number of results of one function or block.
     Results,
-    /// Blocks within each other in one function.
+    /// Nesting depth of blocks in one function.
     Blocks,
-    /// Blocks in one function, loops included: time grows faster than their number.
+    /// Number of blocks in one function, including loops. Compile time grows faster than this
+    /// number.
     FunctionBlocks,
-    /// Sections of the component and all within it.
+    /// Number of sections of the component and of everything inside it.
     Sections,
-    /// Components and modules within each other, the whole one included.
+    /// Nesting depth of components and modules, including the outermost component.
     Nesting,
-    /// Instances that the component is linked of.
+    /// Number of instances that are created when the component is linked.
     Instances,
 }
 
-/// The most of each: count, name, unit, allowed.
+/// Maximum of each quantity: count, name, unit, maximum.
 pub(crate) const LIMITS: [(Count, &str, &str, u64); 11] = [
     (Count::Component, "component-bytes", "bytes", 64 << 20),
     (Count::Functions, "functions", "functions", 50_000),
@@ -51,15 +52,16 @@ pub(crate) const LIMITS: [(Count, &str, &str, u64); 11] = [
     (Count::Instances, "instances", "instances", 1000),
 ];
 
-/// Refuses a component that is larger than [`LIMITS`] allow, and what is no WebAssembly.
+/// Refuses a component that exceeds one of the [`LIMITS`], and bytes that are not WebAssembly.
 ///
 /// # Errors
-/// [`Error::TooLarge`] at the first limit that is passed, [`Error::Compile`] for bytes that cannot be read.
+/// Returns [`Error::TooLarge`] for the first limit that is exceeded, and [`Error::Compile`] for
+/// bytes that cannot be parsed.
 pub(crate) fn check(kernel: &str, component: &[u8]) -> Result<()> {
     match measure(component) {
         Ok(_) => Ok(()),
         Err(Refusal::TooLarge(count, found)) => {
-            let (limit, unit, allowed) = of(count);
+            let (limit, unit, allowed) = limit(count);
             Err(Error::TooLarge { kernel: kernel.to_owned(), limit, unit, found, allowed })
         }
         Err(Refusal::Malformed(error)) => {
@@ -68,12 +70,12 @@ pub(crate) fn check(kernel: &str, component: &[u8]) -> Result<()> {
     }
 }
 
-fn of(count: Count) -> (&'static str, &'static str, u64) {
+fn limit(count: Count) -> (&'static str, &'static str, u64) {
     let found = LIMITS.iter().find(|(known, ..)| *known == count);
     found.map_or(("", "", 0), |&(_, limit, unit, allowed)| (limit, unit, allowed))
 }
 
-/// Why a component is not measured to its end.
+/// Reason why the check of a component stopped early.
 #[derive(Debug)]
 enum Refusal {
     /// The count exceeds its limit. The value is a lower bound, because counting stopped there.
@@ -89,7 +91,7 @@ impl From<wasmparser::BinaryReaderError> for Refusal {
     }
 }
 
-/// The count of each quantity, in the order of [`LIMITS`].
+/// Count of each quantity, in the order of [`LIMITS`].
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Size([u64; LIMITS.len()]);
 
@@ -106,11 +108,11 @@ impl Size {
     fn at_least(&mut self, count: Count, found: u64) -> Counted {
         let most = self.place(count);
         *most = found.max(*most);
-        if found > of(count).2 { Err(Refusal::TooLarge(count, found)) } else { Ok(()) }
+        if found > limit(count).2 { Err(Refusal::TooLarge(count, found)) } else { Ok(()) }
     }
 }
 
-/// A component or module that is being read.
+/// Component or module that the check is reading.
 #[derive(Debug, Default)]
 struct Open {
     /// Number of parameters of each function type, if this is a module.
@@ -132,8 +134,9 @@ fn measure(component: &[u8]) -> Counted<Size> {
     let mut size = Size::default();
     size.at_least(Count::Component, component.len() as u64)?;
     let mut open: Vec<Open> = Vec::new();
-    // A component instantiates only what ended before it, so the largest of those bounds each of its
-    // children: what doubles at every level is seen without following it.
+    // A component instantiates only components that were defined before it. So the largest total so
+    // far is an upper bound for each child. Totals that double at every level are found without a
+    // traversal.
     let mut largest = Linked::default();
     for payload in Parser::new(0).parse_all(component) {
         let payload = payload?;
@@ -201,7 +204,7 @@ fn with(open: &mut [Open], change: impl FnOnce(&mut Open)) {
     }
 }
 
-/// The parameters of a function's type.
+/// Returns the number of parameters of a function type.
 fn function(ty: &SubType, size: &mut Size) -> Counted<u64> {
     let CompositeInnerType::Func(ty) = &ty.composite_type.inner else { return Ok(0) };
     size.at_least(Count::Results, ty.results().len() as u64)?;
@@ -273,7 +276,7 @@ mod tests {
         [&[id], &leb(content.len())[..], content].concat()
     }
 
-    /// A component whose module has so many functions of so many bytes of code.
+    /// Returns a component whose module has `functions` functions of `bytes` bytes of code each.
     fn code_of(functions: usize, bytes: usize) -> Vec<u8> {
         let code = [&[0], &vec![1; bytes - 2][..], &[0x0b]].concat();
         let body = [leb(bytes), code].concat();
@@ -319,7 +322,7 @@ mod tests {
         assert_eq!(refused(&format!("(component {sections} {sections})")).0, "sections");
     }
 
-    /// Forty lines that would be linked of 2^20 instances.
+    /// Checks a text of forty lines that would create 2^20 instances.
     #[test]
     fn components_that_double_at_every_level_are_refused() {
         let mut text = "(component $c0 (core module $m) (core instance (instantiate $m)))".to_owned();
@@ -341,8 +344,8 @@ mod tests {
         assert!(error.is_limit() && !error.is_retryable());
         assert_eq!(
             error.to_string(),
-            "kernel `linear` is not compiled: limit functions: 50001 functions found, 50000 allowed; build it with less \
-             in it: optimised, without debug information and code that it does not use"
+            "kernel `linear` is too large to compile: limit functions: 50001 functions found, 50000 allowed; \
+             build it in release mode, without debug information and unused code"
         );
         let error = check("linear", &vec![0; (64 << 20) + 1]).unwrap_err().to_string();
         assert!(error.contains("limit component-bytes: 67108865 bytes found, 67108864 allowed"), "{error}");
@@ -351,7 +354,7 @@ mod tests {
         assert!(matches!(error, Error::Compile { .. }), "{error}");
     }
 
-    /// The kernels that ship and those of the suites lie far below: a limit is no one's to meet by the way.
+    /// Checks that the built-in kernels and those of the test suites are far below the limits.
     #[test]
     fn kernels_are_far_below_the_limits() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

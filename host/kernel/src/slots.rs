@@ -1,7 +1,8 @@
-//! Rows between a call's steps: where they lie, and how they leave.
+//! Slots: memory for rows that steps of a call pass to later steps or to the caller.
 //!
-//! A slot whose rows leave lies where they go, so that its step writes them in place. Others have memory
-//! from the first step that touches them to the last one.
+//! If the rows of a slot leave the call, the slot uses the memory of their destination, so that its
+//! step writes them in place. Other slots have memory from the first step that uses them to the
+//! last one.
 
 use std::ops::Range;
 
@@ -23,14 +24,14 @@ fn refuse<T>(reason: impl Into<String>) -> Result<T> {
     Err(Error::Wire { place: PLACE.to_owned(), reason: reason.into() })
 }
 
-/// A slot's memory: some rows of a buffer.
+/// Memory of a slot: a range of rows of a buffer.
 #[derive(Debug)]
 enum Stored {
     F32(Buffer, Range<usize>),
     Half(HalfBuffer, Range<usize>),
 }
 
-/// The slot's rows `wanted`, among its buffer's.
+/// Translates the range `wanted` of a slot's rows to the rows of its buffer.
 fn among(slot: &Range<usize>, wanted: Range<usize>) -> Result<Range<usize>> {
     match wanted.end <= slot.len() {
         true => Ok(slot.start + wanted.start..slot.start + wanted.end),
@@ -38,40 +39,46 @@ fn among(slot: &Range<usize>, wanted: Range<usize>) -> Result<Range<usize>> {
     }
 }
 
-/// Rows to read.
+/// Lease on rows that a step reads.
 enum Leased {
     F32(ReadRows),
     Half(ReadHalf),
 }
 
-/// A slot on its way.
+/// Slot of a running call.
 #[derive(Debug)]
 struct Slot {
     spec: Local,
     made: Option<Stored>,
-    /// Destination of a slot that leaves the call.
+    /// Memory of the destination, if the rows leave the call and the slot can be written there
+    /// directly.
     home: Option<Stored>,
-    /// The last step that touches it; `usize::MAX` if it leaves.
+    /// Index of the last step that uses the slot, or `usize::MAX` if its rows leave the call.
     last: usize,
 }
 
-/// Slots on their way, and what the call was given.
+/// Slots of a running call, and the matrices that the call was given.
 #[derive(Debug)]
 pub(crate) struct Slots {
     given: Vec<Given>,
     slots: Vec<Slot>,
-    /// Rows that are copied to where they go, after all steps.
+    /// Slots whose rows are copied to their destination after all steps.
     outs: Vec<(u32, Target)>,
 }
 
 impl Slots {
-    /// Places the slots of a call. Returns its steps besides.
+    /// Creates the slots of a call, and returns them with the call's steps.
     pub(crate) fn new(call: Call) -> Result<(Self, Vec<CallStep>)> {
         if let Some((slot, kept)) = call.keeps.first() {
-            return refuse(format!("slot {slot} is to stay as {}, and this is no worker", kept.key));
+            return refuse(format!(
+                "slot {slot} must be stored as {}, but only a worker stores rows",
+                kept.key
+            ));
         }
         if let Some((sum, of)) = call.holds.first() {
-            return refuse(format!("sum {sum} of weight {of} is to stay, and this is no worker"));
+            return refuse(format!(
+                "sum {sum} of parameter {of} must be stored, but only a worker stores sums"
+            ));
         }
         let new = |spec| Slot { spec, made: None, home: None, last: 0 };
         let all = call.slots.into_iter().map(new).collect();
@@ -92,7 +99,8 @@ impl Slots {
         }
     }
 
-    /// Lets a slot lie where its rows go, if they go as they are; else they are copied in the end.
+    /// Places a slot in the memory of its destination if size and format match. Otherwise its rows
+    /// are copied after the last step.
     fn place(&mut self, slot: u32, target: Target) {
         let (rows, _) = target.shape();
         if let Some(Slot { spec, home: home @ None, .. }) = self.slots.get_mut(slot as usize)
@@ -110,7 +118,7 @@ impl Slots {
                 }
                 _ => None,
             };
-            // Its lease ends here: steps take their own.
+            // The write lease on the target ends here, because each step takes its own.
             if home.is_some() {
                 return;
             }
@@ -118,10 +126,11 @@ impl Slots {
         self.outs.push((slot, target));
     }
 
-    /// The memory of a slot. `writes` so many rows: of one that lies where it goes, the others become zeros.
+    /// Returns the memory of a slot, which a step may use. If the memory is that of the
+    /// destination, rows from `writes` on are set to zero at first use.
     fn get(&mut self, slot: u32, writes: Option<usize>) -> Result<&Stored> {
         let Some(Slot { spec, made, home, .. }) = self.slots.get_mut(slot as usize) else {
-            return refuse(format!("slot {slot} is not there"));
+            return refuse(format!("slot {slot} does not exist"));
         };
         let stored = match made.take() {
             Some(stored) => stored,
@@ -137,8 +146,8 @@ impl Slots {
         match operand {
             Operand::Given(at) => match self.given.get(at as usize) {
                 Some(Given::Here(matrix)) => Ok(matrix.clone()),
-                Some(Given::Kept(kept)) => refuse(format!("{} are a worker's", kept.key)),
-                None => refuse(format!("matrix {at} is not there")),
+                Some(Given::Kept(kept)) => refuse(format!("the rows {} are stored on a worker", kept.key)),
+                None => refuse(format!("matrix {at} does not exist")),
             },
             Operand::Local { slot, rows, extents } => {
                 let matrix: Matrix = match self.get(slot, None)?.read(rows)? {
@@ -164,7 +173,7 @@ impl Slots {
 
     pub(crate) fn gather(&mut self, step: &GatherStep) -> Result<()> {
         let sums = step.sums()?;
-        // Its rows are leased, so that both slots may be held at once.
+        // The source rows are leased, so that both slots can be borrowed at once.
         let from = self.get(step.from, None)?.read(step.lists.adjacency().vertices() as usize)?;
         let sources: Sources<'_> = match &from {
             Leased::F32(lease) => lease.view().into(),
@@ -183,15 +192,15 @@ impl Slots {
         Ok(())
     }
 
-    /// Lets go of slots that no step after number `at` touches.
+    /// Frees the memory of slots that no step after index `at` uses.
     pub(crate) fn end(&mut self, at: usize) {
         self.slots.iter_mut().filter(|slot| slot.last == at).for_each(|slot| slot.made = None);
     }
 
-    /// Copies rows to where they go that do not lie there.
+    /// Copies the rows that were not written at their destination.
     pub(crate) fn finish(mut self) -> Result<()> {
         if let Some(slot) = self.slots.iter().position(|slot| slot.home.is_some()) {
-            return refuse(format!("slot {slot} leaves it, and no step writes it"));
+            return refuse(format!("the rows of slot {slot} leave the call, but no step writes them"));
         }
         for (slot, target) in std::mem::take(&mut self.outs) {
             self.put(slot, target)?;
@@ -217,7 +226,9 @@ impl Slots {
             (Leased::Half(from), Target::Rows { mut rows, .. }) => {
                 from.view().widen_to(&mut rows.view_mut()).map_err(tensor)?;
             }
-            (_, Target::Sums { .. }) => return refuse(format!("slot {slot} leaves it as a sum")),
+            (_, Target::Sums { .. }) => {
+                return refuse(format!("the rows of slot {slot} cannot leave the call as a sum"));
+            }
         }
         Ok(())
     }
@@ -271,14 +282,17 @@ impl GatherStep {
         let lists = self.lists.adjacency();
         let factors = || match self.lists.factors.as_deref() {
             Some(factors) => Ok(factors),
-            None => refuse(format!("a gather of normalisation {} has no factors", self.normalisation.name())),
+            None => {
+                refuse(format!("a gather with normalisation {} has no factors", self.normalisation.name()))
+            }
         };
         let sums = match (self.normalisation, self.reversed) {
             (Normalisation::Symmetric, _) => {
                 Gather::new(lists, Reduce::Sum).weighted(EdgeWeights::Symmetric(factors()?)).with_self()
             }
             (Normalisation::Mean, false) => Gather::new(lists, Reduce::Mean),
-            // Each target's share of the gradient, then the sum over targets.
+            // The gradient of each target is divided by its degree, then the sum over targets is
+            // taken.
             (Normalisation::Mean, true) => Gather::new(lists, Reduce::Sum).with_source_scale(factors()?),
             (Normalisation::Sum, _) => Gather::new(lists, Reduce::Sum),
         };
@@ -303,7 +317,8 @@ mod tests {
 
     const COLUMNS: usize = 3;
 
-    /// A gather of two of three rows, each the row after it, from slot 0 to slot 1 of `rows` rows.
+    /// Returns a call with one gather over three rows, where each row reads the next one, from slot
+    /// 0 to slot 1 of `rows` rows.
     fn call(rows: usize, half: bool, outs: Vec<(u32, Target)>) -> Call {
         let lists = Adjacency::from_parts(vec![0, 1, 2, 3], vec![1, 2, 0]).unwrap();
         let graph = Arc::new(Graph::from_parts(lists, None).unwrap());
@@ -345,9 +360,9 @@ mod tests {
             assert!(error.contains(words), "{error}");
         };
         refused(call(1, false, Vec::new()), "rows 0..2");
-        // The neighbours of the rows where a slot goes are not its own.
+        // A slot does not own the rows next to its destination.
         refused(call(1, false, vec![(1, target(&into, 0..1))]), "rows 0..2");
-        refused(call(2, false, vec![(5, target(&into, 0..2))]), "slot 5 is not there");
+        refused(call(2, false, vec![(5, target(&into, 0..2))]), "slot 5 does not exist");
         let mut unwritten = call(2, false, vec![(2, target(&into, 0..2))]);
         unwritten.slots.push(Local { rows: 2, columns: COLUMNS, half: false, from: None });
         refused(unwritten, "no step writes it");

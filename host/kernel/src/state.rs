@@ -1,4 +1,4 @@
-//! Data of one task on the host: handles, scratch matrices, figures, and the record of its errors.
+//! State of one task on the host: handles, scratch matrices, statistics, and messages of errors.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,20 +10,20 @@ use eciton_tensor::{Buffer, Grid, Matrix};
 use crate::limits::Limits;
 use crate::outs::{Laid, Place};
 
-/// Marks a matrix's handle; its number is its place in [`State::matrices`].
+/// Marker type for the handle of a matrix. The handle is an index into [`State::matrices`].
 #[derive(Debug)]
 #[expect(unreachable_pub, reason = "the generated bindings re-export it")]
 pub struct MatrixHandle;
-/// Marks a handle to write to.
+/// Marker type for the handle of an output, which the kernel writes to.
 #[derive(Debug)]
 #[expect(unreachable_pub, reason = "the generated bindings re-export it")]
 pub struct OutHandle;
-/// Marks a handle on a list.
+/// Marker type for the handle of a list of ids.
 #[derive(Debug)]
 #[expect(unreachable_pub, reason = "the generated bindings re-export it")]
 pub struct IdsHandle;
 
-/// A typed failure of a host call, before it takes the contract's form.
+/// Typed error of a host function, before it is converted to the contract's type.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Failure {
     Shape {
@@ -41,7 +41,7 @@ pub(crate) enum Failure {
     },
     Deadline(String),
     Unsupported(String),
-    /// The task's time is over: the guest is ended, not answered.
+    /// The task has exceeded its time limit. The guest is interrupted and gets no answer.
     OutOfTime,
 }
 
@@ -59,7 +59,7 @@ impl From<eciton_tensor::Error> for Failure {
     }
 }
 
-/// A table of handles that refuses to grow past a limit.
+/// Table of handles with a free list.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
     slots: Vec<Option<T>>,
@@ -108,51 +108,52 @@ impl<T> Table<T> {
     }
 }
 
-/// A view of a place to write.
+/// View of rows of an output.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OutView {
     /// Index into [`State::places`].
     pub place: usize,
     pub start: usize,
     pub count: usize,
-    /// True if it is the whole place.
+    /// True if the view covers all rows of the output.
     pub whole: bool,
     pub laid: Laid,
 }
 
-/// Data that a kernel requests in addition to the arguments of its function.
+/// Data that a kernel can request in addition to the arguments of its function.
 #[derive(Debug, Default)]
 pub(crate) struct Given {
-    /// Weight of each row: `[n, 1]`. If `None`, each weight is 1.
+    /// Loss weight of each row, of shape `[n, 1]`. If `None`, every weight is 1.
     pub row_weights: Option<Matrix>,
-    /// True if the task cannot be right unless the kernel asks for them: rows count, and differ.
+    /// True until the kernel has requested the weights, if the weights of the counted rows differ.
+    /// The result would be wrong without them.
     pub to_ask: bool,
 }
 
-/// Global ids of an interval's rows.
+/// Global vertex ids of an interval's rows.
 #[derive(Debug, Clone)]
 pub enum RowNumbers {
-    /// Consecutive ids from this one.
+    /// Consecutive ids. The value is the first one.
     From(u64),
-    /// Listed ids.
+    /// List of ids, one per row.
     List(Arc<[u64]>),
 }
 
-/// Log and figures of a finished task. Its rows and sums are in their targets.
+/// Log and statistics of a finished task. Its rows and sums are in their destinations.
 #[derive(Debug, Default)]
 pub struct Finished {
-    /// Lines that the kernel logged.
+    /// Lines that the kernel wrote to the log.
     pub log: Vec<String>,
-    /// Linear memory that the instance has grown to, bytes.
+    /// Size of the instance's linear memory after the task, in bytes.
     pub guest_memory_bytes: usize,
-    /// Bytes of rows that the kernel copied into its memory or out of it.
+    /// Number of bytes that were copied between the host and the guest's memory.
     pub copied_bytes: u64,
-    /// Peak use of limited resources. It is zero if the task ran elsewhere.
+    /// Peak use of limited resources. It is zero if the task ran on another machine.
     pub peak: Peak,
 }
 
 impl Finished {
-    /// Adds the log and figures of a further step.
+    /// Adds the log and the statistics of a further step.
     pub(crate) fn add(&mut self, other: Self) {
         self.log.extend(other.log);
         self.guest_memory_bytes = self.guest_memory_bytes.max(other.guest_memory_bytes);
@@ -164,16 +165,16 @@ impl Finished {
 /// Peak use of limited resources, by a task or by a block of an edge kernel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Peak {
-    /// Bytes of the scratch matrices that the task made (`matrix-bytes`).
+    /// Size of all scratch matrices that the task allocated, in bytes (`matrix-bytes`).
     pub matrix_bytes: u64,
-    /// Number of handles alive at once (`handles`).
+    /// Maximum number of handles that were alive at once (`handles`).
     pub handles: u64,
-    /// Bytes that one host call copied (`call-bytes`).
+    /// Maximum number of bytes that one host call copied (`call-bytes`).
     pub call_bytes: u64,
 }
 
 impl Peak {
-    /// Returns the larger value of each figure.
+    /// Returns the maximum of each field.
     pub fn max(self, other: Self) -> Self {
         Self {
             matrix_bytes: self.matrix_bytes.max(other.matrix_bytes),
@@ -183,11 +184,11 @@ impl Peak {
     }
 }
 
-/// The task at hand.
+/// State of the task that an instance is running.
 #[derive(Debug)]
 pub(crate) struct State {
     pub limits: Limits,
-    /// The clock that interrupts the guest, and the tick at which its time is over.
+    /// Tick counter that interrupts the guest, and the tick of the task's deadline.
     clock: Option<(Arc<AtomicU64>, u64)>,
     pub matrices: Table<Matrix>,
     pub outs: Table<OutView>,
@@ -203,29 +204,31 @@ pub(crate) struct State {
     pub training: bool,
     pub scratch: Scratch,
     pub scratch_bytes: u64,
-    /// Rows that a scratch matrix has room for at least: a task's blocks differ, their room need
-    /// not. What is longer, for one vertex's many edges, is not kept. 0: rooms are as asked for,
-    /// and kept.
+    /// Minimum number of rows that a scratch buffer is allocated for. Blocks of a task differ in
+    /// length, but can share buffers of this size. Longer buffers, for a vertex with many edges,
+    /// are not reused. If it is 0, buffers have the requested size and are reused.
     pub scratch_rows: usize,
-    /// Buffers of scratch matrices that nobody holds, for the next task of the same shape.
+    /// Unused buffers of scratch matrices, which the next task of the same shape can reuse.
     pub spare: Vec<Buffer>,
-    /// Room for rows that are stored as bfloat16, and what of it this task uses.
+    /// Buffers for bfloat16 rows that were widened to f32. Those that the current task uses are in
+    /// `wide_used`.
     pub wide: Vec<Buffer>,
     pub wide_used: Vec<Buffer>,
     pub log: Vec<String>,
     pub log_bytes: u64,
     pub panic: Option<String>,
-    /// A limit that a trap was about.
+    /// Description of the limit that caused a trap.
     pub limit_hit: Option<String>,
     pub memory_bytes: usize,
-    /// Bytes of rows copied into the guest and out of it.
+    /// Number of bytes that were copied between the host and the guest's memory.
     pub copied_bytes: u64,
     pub peak: Peak,
 }
 
-/// Buffers for widened rows kept by an instance: a layer of one input needs three at a time.
+/// Maximum number of buffers for widened rows that an instance caches. A layer with one input needs
+/// three at a time.
 const WIDE_LIMIT: usize = 6;
-/// Spare scratch buffers kept by an instance.
+/// Maximum number of unused scratch buffers that an instance caches.
 const SPARE_LIMIT: usize = 32;
 
 impl State {
@@ -260,7 +263,7 @@ impl State {
         }
     }
 
-    /// Forgets the last task, all handles included.
+    /// Removes everything that belongs to the last task, including all handles.
     pub(crate) fn reset(&mut self) {
         self.matrices.clear();
         self.outs.clear();
@@ -282,8 +285,8 @@ impl State {
         self.limit_hit = None;
     }
 
-    /// Room for `rows` rows of f32 until the task's end. Intervals differ in length: the longest so
-    /// far of each width is kept.
+    /// Returns a buffer for at least `rows` rows of f32, valid until the end of the task. Intervals
+    /// differ in length, so the longest buffer of each width is cached.
     pub(crate) fn wide(&mut self, rows: usize, columns: usize) -> eciton_tensor::Result<Buffer> {
         let found = match self.wide.iter().position(|b| b.columns() == columns && b.rows() >= rows) {
             Some(at) => self.wide.swap_remove(at),
@@ -298,14 +301,13 @@ impl State {
         Ok(found)
     }
 
-    /// The guest's time is over after so many ticks of the clock.
+    /// Sets the deadline of the guest, `ticks` ticks from now.
     pub(crate) fn ends(&mut self, clock: &Arc<AtomicU64>, ticks: u64) {
         let end = clock.load(Ordering::Relaxed).saturating_add(ticks);
         self.clock = Some((clock.clone(), end));
     }
 
-    /// Refuses a call of the host once the guest's time is over: the clock interrupts guest code
-    /// alone.
+    /// Refuses a host call after the task's deadline. The clock itself interrupts only guest code.
     pub(crate) fn in_time(&self) -> Result<(), wasmtime::Trap> {
         match &self.clock {
             Some((clock, end)) if clock.load(Ordering::Relaxed) >= *end => Err(wasmtime::Trap::Interrupt),
@@ -313,17 +315,17 @@ impl State {
         }
     }
 
-    /// The same as a call's failure.
+    /// Refuses an operation after the task's deadline, with an error of this module's type.
     pub(crate) fn check_time(&self) -> Result<(), Failure> {
         self.in_time().map_err(|_| Failure::OutOfTime)
     }
 
-    /// Handles that the guest has.
+    /// Returns the number of handles that the guest holds.
     pub(crate) fn handles(&self) -> usize {
         self.matrices.alive() + self.outs.alive() + self.ids.alive()
     }
 
-    /// Room for one more handle.
+    /// Checks that the task may get one more handle.
     pub(crate) fn check_handles(&mut self) -> Result<(), Failure> {
         self.check_time()?;
         let asked = self.handles() as u64 + 1;
@@ -332,7 +334,7 @@ impl State {
         Ok(())
     }
 
-    /// Room for so many bytes to be copied by a call of the host.
+    /// Checks that one host call may copy this number of bytes.
     pub(crate) fn check_copy(&mut self, bytes: u64) -> Result<(), Failure> {
         self.check_time()?;
         limit("call-bytes", "bytes", self.limits.call_bytes, bytes)?;
@@ -367,7 +369,7 @@ impl State {
         place.ok_or_else(|| Failure::Argument("this out was finished".to_owned()))
     }
 
-    /// The extents of an out, rows first.
+    /// Returns the extents of an output. The first one is the number of rows.
     pub(crate) fn out_shape(&self, handle: u32) -> Result<Vec<u32>, Failure> {
         let view = self.out(handle)?;
         let mut shape = self.place(view)?.shape();
@@ -384,7 +386,7 @@ impl State {
         Ok(shape)
     }
 
-    /// A handle on what each of the task's rows counts, if they differ.
+    /// Returns a handle of the row weights. `None` if every weight is 1.
     pub(crate) fn ask_row_weights(&mut self) -> Result<Option<u32>, Failure> {
         let given = self.given.as_mut().ok_or_else(|| {
             Failure::Unsupported(
@@ -395,8 +397,8 @@ impl State {
         given.row_weights.clone().map(|weights| self.push_matrix(weights)).transpose()
     }
 
-    /// The fixed grid for a sum over so many rows: the interval's, or those of a vertex kernel that
-    /// each of them is cut into or that are put together of them.
+    /// Returns the grid for a sum over `rows` rows. If an operation splits or joins the interval's
+    /// rows, the grid is scaled by the same factor.
     pub(crate) fn grid_of(&self, operation: &str, rows: usize) -> Result<Arc<Grid>, Failure> {
         let interval = self.grid.rows();
         if rows == interval {
@@ -415,8 +417,7 @@ impl State {
         })
     }
 
-    /// A view of a matrix or of a place as other rows: (rows, columns) where these are cut or put
-    /// together.
+    /// Returns the rows and columns of a matrix or an output after its rows are split or joined.
     pub(crate) fn other_rows(
         operation: &str,
         laid: Laid,
@@ -428,7 +429,7 @@ impl State {
             Laid::Split(t) => (columns, t),
             Laid::Grouped(t) => (rows, t),
         };
-        // What is cut has more rows, what is put together more columns.
+        // Splitting increases the number of rows, joining the number of columns.
         let more = match laid {
             Laid::Grouped(_) => columns.saturating_mul(t as usize),
             Laid::Split(_) | Laid::AsTheyAre => rows.saturating_mul(t as usize),
@@ -448,7 +449,7 @@ impl State {
         Ok(laid.extents(rows, columns))
     }
 
-    /// A scratch matrix.
+    /// Allocates a scratch matrix, and returns its output handle.
     pub(crate) fn create_out(&mut self, shape: &[u32]) -> Result<u32, Failure> {
         self.check_handles()?;
         let (Some(&rows), 1..=4) = (shape.first(), shape.len()) else {
@@ -463,7 +464,7 @@ impl State {
         let asked = self.scratch_bytes.saturating_add(bytes);
         limit("matrix-bytes", "bytes", self.limits.matrix_bytes, asked)?;
         let (rows, columns) = (rows as usize, columns as usize);
-        // A spare one whose last reader is gone, else a fresh one.
+        // A spare buffer that has no readers is reused. Otherwise a new one is allocated.
         let room = rows.max(self.scratch_rows);
         let fits = |b: &Buffer| b.rows() == room && b.columns() == columns && b.write(0..rows).is_ok();
         let buffer = match self.spare.iter().position(fits).map(|at| self.spare.swap_remove(at)) {
@@ -484,7 +485,7 @@ impl State {
         Ok(self.outs.push(OutView { place, start: 0, count: rows, whole: true, laid: Laid::AsTheyAre }))
     }
 
-    /// Ends the writing of a scratch matrix.
+    /// Ends the writing of a scratch matrix, and returns its handle as a matrix.
     pub(crate) fn finish_out(&mut self, handle: u32) -> Result<u32, Failure> {
         let view = self.out(handle)?;
         self.outs.take(handle);
@@ -500,13 +501,14 @@ impl State {
         };
         let matrix = Matrix::from(rows.into_read()).with_extents(&extents)?;
         if let Some(buffer) = scratch {
-            // Its lease lives in the matrix; by the time a later task asks, it is gone.
+            // The matrix holds a lease on the buffer. The lease has ended by the time a later task
+            // looks for a buffer.
             keep_spare(&mut self.spare, self.scratch_rows, buffer);
         }
         self.push_matrix(matrix)
     }
 
-    /// The key of random numbers of this task.
+    /// Returns the key from which the random numbers of this task are derived.
     pub(crate) fn key(&self, purpose: Purpose, stream: u32) -> Key {
         Key::new(self.seed, purpose, self.epoch, self.layer, stream)
     }
@@ -537,8 +539,7 @@ mod tests {
     #[test]
     fn wide_rows_are_cut_into_many() {
         let seen = |laid, rows, columns| State::other_rows("view", laid, rows, columns);
-        // An image of 128 x 128 pixels of 32 channels: its values times its windows are more than
-        // 2^32.
+        // An image of 128 x 128 pixels with 32 channels: values times windows exceed 2^32.
         assert_eq!(seen(Laid::Split(1 << 14), 1, 1 << 19).unwrap(), (1 << 14, 32));
         assert_eq!(seen(Laid::Grouped(1 << 14), 1 << 19, 1).unwrap(), (32, 1 << 14));
         assert!(seen(Laid::Split(1 << 14), 1 << 18, 1 << 19).is_err());

@@ -1,10 +1,10 @@
-//! A layer on random rows, outside of a run: what `eciton kernel check` and `eciton kernel bench`
-//! do.
+//! Test runs of a layer on random rows, outside of a training run, for `eciton kernel check` and
+//! `eciton kernel bench`.
 //!
-//! A [`Trial`] holds the values; [`Trial::check`] holds what a kernel computes against what the
-//! contract asks of it, [`Trial::usage`] says what of its limits it uses, [`Trial::bench`] how long
-//! it takes. An edge kernel gets a random directed graph whose vertices have edges to themselves
-//! besides.
+//! A [`Trial`] holds the random values. [`Trial::check`] compares a kernel's results with the
+//! requirements of the contract. [`Trial::usage`] measures the use of limited resources,
+//! [`Trial::bench`] the run time. An edge kernel gets a random directed graph in which every vertex
+//! also has a self-loop.
 
 mod bench;
 mod check;
@@ -27,10 +27,10 @@ use crate::instance::Instance;
 use crate::runtime::Layer;
 use crate::state::{Finished, RowNumbers};
 
-/// The name of an input of whole numbers, which has no derivative.
+/// Name of an input of whole numbers, which has no derivative.
 const IDS: &str = "ids";
 
-/// SplitMix64.
+/// Random number generator SplitMix64.
 #[derive(Debug, Clone)]
 struct Numbers(u64);
 
@@ -46,13 +46,13 @@ impl Numbers {
         (self.next() % u64::from(limit.max(1))) as u32
     }
 
-    /// In (-1, 1).
+    /// Returns a number in (-1, 1).
     fn value(&mut self) -> f32 {
         (self.next() >> 40) as f32 / (1u32 << 23) as f32 - 1.0
     }
 }
 
-/// Values of some rows, row-major.
+/// Named matrix of random values, row-major.
 #[derive(Debug, Clone, PartialEq)]
 struct Values {
     name: String,
@@ -75,8 +75,9 @@ impl Values {
         Matrix::from(self.buffer()?.read(0..self.rows)?).with_extents(&self.extents)
     }
 
-    /// A matrix whose rows arrive in pieces, each when the kernel waits for it: `first` rows, twice
-    /// as many and one more, and so on, so that no piece is a whole number of tiles.
+    /// Returns a matrix whose rows arrive in batches, each when the kernel waits for it. The first
+    /// batch has `first` rows, the next twice as many and one more, and so on. So no batch is a
+    /// whole number of tiles.
     fn arriving(&self, first: usize) -> eciton_tensor::Result<Matrix> {
         let columns = width(&self.extents);
         let (mut sender, arriving) = stream::channel(self.rows, columns)?;
@@ -91,8 +92,8 @@ impl Values {
                 (values, rows) = (rest, 2 * rows + 1);
             }
         };
-        // It ends with the rows or with their reader. Where there is no thread to be had the sender
-        // is lost, which the reader is told.
+        // The thread ends after the last row or when the reader is gone. If no thread can be
+        // started, the sender is dropped, and the reader gets an error.
         drop(std::thread::Builder::new().name("eciton-rows".to_owned()).spawn(send));
         Matrix::from(arriving).with_extents(&self.extents)
     }
@@ -106,7 +107,7 @@ fn width(extents: &[u32]) -> usize {
     extents.iter().map(|&extent| extent as usize).product()
 }
 
-/// Somewhere that a call writes, to be read afterwards.
+/// Buffer that a call writes to, and that is read afterwards.
 #[derive(Debug)]
 struct Place {
     name: String,
@@ -116,7 +117,7 @@ struct Place {
 
 impl Place {
     fn new(name: &str, rows: usize, extents: &[u32]) -> eciton_tensor::Result<Self> {
-        // Its pages are there before the call, as those of a run's rows are.
+        // The pages are touched before the call, as in a training run.
         let buffer = Buffer::from_rows(rows, width(extents), &vec![0.0; rows * width(extents)])?;
         Ok(Self { name: name.to_owned(), extents: extents.to_vec(), buffer })
     }
@@ -126,7 +127,7 @@ impl Place {
         Ok(Target::Rows { rows, extents: self.extents.clone() })
     }
 
-    /// For a sum over rows: its extents are those of a parameter, without the first.
+    /// Returns the target of a sum over rows, with the extents of a parameter.
     fn sums(&self) -> Target {
         let first = [self.buffer.rows() as u32];
         Target::Sums { parts: vec![self.buffer.clone()], shape: [&first[..], &self.extents].concat() }
@@ -138,30 +139,30 @@ impl Place {
     }
 }
 
-/// Outputs and gradients that a layer computes from a trial's values.
+/// Outputs and gradients that a layer computed from the values of a trial.
 #[derive(Debug, Clone, PartialEq)]
 struct Outcome {
     outputs: Vec<Values>,
-    /// Gradients of the inputs, then of the parameters, for the weighted sum of the outputs or for
-    /// the loss.
+    /// Gradients of the inputs, then of the parameters. They are derivatives of the weighted sum of
+    /// the outputs, or of the loss.
     gradients: Vec<Values>,
 }
 
-/// Functions of a kernel that a trial calls.
+/// Functions of a kernel that a trial calls to obtain gradients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// `forward`, then `backward` (of an edge kernel both of them).
+    /// `forward`, then `backward`. For an edge kernel `backward-targets` and `backward-sources`.
     Passes,
     /// `loss`.
     Loss,
 }
 
-/// A call with all that it reads, and writes to, in place.
+/// Call that is ready to run, with its inputs and outputs.
 type Ready<'a> = Box<dyn FnOnce() -> Result<Finished> + 'a>;
-/// Caller of a trial's functions. Its first argument is the name of the function.
+/// Callback that runs each call of a trial. Its first argument is the name of the function.
 type Watch<'a> = dyn FnMut(&'static str, Ready<'_>) -> Result<()> + 'a;
 
-/// A layer and random values for it.
+/// Layer with random values for its inputs and parameters.
 #[derive(Debug, Clone)]
 pub struct Trial {
     layer: Arc<Layer>,
@@ -169,25 +170,25 @@ pub struct Trial {
     rows: usize,
     inputs: Vec<Values>,
     parameters: Vec<Values>,
-    /// Weights of the outputs, which are the gradients that backward is given.
+    /// Weights of the outputs, which are the gradients that `backward` receives.
     up: Vec<Values>,
-    /// Targets for `loss`: classes here, numbers in `values`.
+    /// Class targets for `loss`. Targets that are numbers are in `values`.
     classes: Arc<[u32]>,
     values: Option<Values>,
-    /// The rows that `loss` counts.
+    /// Rows that count in the loss, as ascending indices.
     counting: Arc<[u32]>,
-    /// Weight of each row in the loss. If `None`, each weight is 1, or the kernel does not support
+    /// Weight of each row in the loss. `None` if every weight is 1 or the kernel does not support
     /// weights.
     row_weights: Option<Values>,
     lists: RandomLists,
-    /// True if inputs, and gradients of outputs, arrive in pieces, as they do in a function.
+    /// True if inputs and output gradients arrive in batches, as they do on a worker.
     pieces: bool,
 }
 
 impl Trial {
-    /// Draws values for `rows` rows, and, for an edge kernel, about `degree` edges for each. Of a
-    /// layer with an attribute `group` there are as many rows more as make whole groups; an input
-    /// called `ids` gets whole numbers below attribute `entries`.
+    /// Draws random values for `rows` rows. For an edge kernel, it also draws about `degree` edges
+    /// per row. If the layer has an attribute `group`, the number of rows is rounded up to whole
+    /// groups. An input called `ids` gets whole numbers below the attribute `entries`.
     pub fn new(layer: &Arc<Layer>, rows: u32, degree: u32, seed: u64) -> Self {
         let numbers = &mut Numbers(seed);
         let group = layer.whole_number("group").unwrap_or(1).max(1);
@@ -237,17 +238,17 @@ impl Trial {
         }
     }
 
-    /// Its rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Its edges, those of a vertex to itself included; 0 where it has none.
+    /// Returns the number of edges, including self-loops. It is 0 for a vertex kernel.
     pub fn edges(&self) -> usize {
         self.lists.edges()
     }
 
-    /// The layer.
+    /// Returns the layer.
     pub fn layer(&self) -> &Arc<Layer> {
         &self.layer
     }
@@ -256,7 +257,8 @@ impl Trial {
         self.layer.signature().edges.is_some()
     }
 
-    /// The ways there are to a gradient.
+    /// Returns the ways in which this layer computes gradients: by passes, and also by the loss if
+    /// the layer has one.
     fn ways(&self) -> Vec<Way> {
         let loss = self.layer.signature().loss;
         if loss.is_some() { vec![Way::Passes, Way::Loss] } else { vec![Way::Passes] }
@@ -270,7 +272,7 @@ impl Trial {
         values.iter().map(|values| values.matrix().map_err(|e| self.at(e))).collect()
     }
 
-    /// The rows of what may be streamed.
+    /// Returns the values as matrices. Their rows arrive in batches if `pieces` is set.
     fn streamed(&self, values: &[Values]) -> Result<Vec<Matrix>> {
         if !self.pieces {
             return self.matrices(values);
@@ -337,7 +339,8 @@ impl Trial {
         })
     }
 
-    /// Runs one way to the gradients; `then` hears of each call, its function's name first.
+    /// Computes the gradients in one way. The callback `then` receives each call, with the name of
+    /// its function.
     fn run(
         &self,
         instance: &mut Instance,

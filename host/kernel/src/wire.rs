@@ -1,21 +1,23 @@
-//! Calls and answers as bytes: what a function is invoked with, and what it sends back.
+//! Byte format of calls and answers: the payload that a worker is invoked with, and the payload
+//! that it returns.
 //!
-//! Both are frames ([`eciton_tensor::frame`]) whose meta is JSON: a [`Request`] or an
-//! [`AnswerMeta`], and whose parts are the matrices. A caller writes a call with [`encode`];
-//! what many calls share (weights, features) it puts into frames of its own ([`encode_matrices`]), which
-//! requests name by key. A worker reads it back with [`Request::into_call`],
-//! runs it, and writes its [`Places`] as the answer; [`Answer::into_targets`] copies that into the
-//! caller's places, all of it or nothing.
+//! Both are frames ([`eciton_tensor::frame`]). The metadata of a frame is JSON, a [`Request`] or an
+//! [`AnswerMeta`], and its parts are the matrices. The caller writes a call with [`encode`].
+//! Matrices that many calls share (weights, features) go into separate frames
+//! ([`encode_matrices`]), which requests refer to by key. A worker decodes the call with
+//! [`Request::into_call`], runs it, and encodes its [`Places`] (the output buffers) as the answer.
+//! [`Answer::into_targets`] copies the complete answer into the caller's buffers, or nothing if a
+//! check fails.
 //!
 //! ```text
 //! Call ─encode─> request's frame ─Request::parse, into_call─> Call + Places ─Instances::run─┐
 //! Targets <─into_targets─ Answer <─parse─ answer's frame <─Places::encode───────────────────┘
 //! ```
 //!
-//! A request is not trusted: whatever it says is checked before it is used, and what it makes a
-//! worker allocate is bounded by the bytes that are there and by its limits, which the worker cuts
-//! down to its own ([`Request::restrict`]). Numbers survive exactly: floats travel as their bits.
-//! With [`Encoding::F32`] a call gives the same bits here and there.
+//! A request is not trusted. Everything in it is checked before it is used. The size of its data
+//! and its limits bound the memory that a worker allocates. A worker reduces these limits to its
+//! own ([`Request::restrict`]). Numbers are preserved exactly, because floats are written as their
+//! bits. With [`Encoding::F32`] a call gives the same bits locally and remotely.
 
 mod answer;
 mod edges;
@@ -45,28 +47,30 @@ pub use steps::{CallRef, GatherRef, HoldRef, KeepRef, ListsRef, OutRef, SlotRef,
 
 use crate::error::Error;
 
-/// The version of requests and answers.
+/// Version of the format of requests and answers. A worker refuses other versions.
 pub const VERSION: u32 = 5;
-/// Matrices of one kind (inputs, outputs, ...) in a request.
+/// Maximum number of matrices of one kind (inputs, outputs, ...) in a request.
 pub const MAX_MATRICES: usize = 512;
-/// Constant frames that a request names.
+/// Maximum number of frames with shared matrices that a request refers to.
 pub const MAX_OBJECTS: usize = 1024;
-/// Atoms of a request's grid, all parts together.
+/// Maximum number of atoms in a request's grid, over all parts.
 pub const MAX_ATOMS: usize = 4096;
-/// Attributes of a layer.
+/// Maximum number of attributes of a layer.
 pub const MAX_ATTRIBUTES: usize = 1024;
-/// Bytes of a name: a run's, a kernel's, an object's key.
+/// Maximum length of a name (of a run, a kernel or an object), in bytes.
 pub const MAX_NAME_BYTES: usize = 1024;
-/// Rows of more bytes than this are worth streaming ([`Request::streamables`]).
+/// Size of a matrix, in bytes, above which a worker streams its rows to the kernel as they arrive
+/// ([`Request::streamables`]).
 pub const STREAM_BYTES: u64 = 256 << 10;
 
-/// Location of a tensor.
+/// Location of a tensor: a part of the request's frame or of a separate object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
-    /// Index into [`Request::objects`]. If `None`, the tensor is in the request's own frame.
+    /// Index of the object in [`Request::objects`]. If `None`, the tensor is in the request's own
+    /// frame.
     pub object: Option<u32>,
-    /// Index of the part of that frame.
+    /// Index of the part within that frame.
     pub part: u32,
 }
 
@@ -83,7 +87,8 @@ fn wire(place: impl Into<String>, reason: impl Into<String>) -> Error {
     Error::Wire { place: place.into(), reason: reason.into() }
 }
 
-/// Whose fault an error of a frame is: bytes that were lost or changed may come whole next time.
+/// Converts an error of a frame. Lost or changed bytes are a fault of the host, so the transfer may
+/// be tried again.
 fn at(place: impl Into<String>) -> impl FnOnce(eciton_tensor::Error) -> Error {
     let place = place.into();
     move |e| match e {
@@ -94,12 +99,13 @@ fn at(place: impl Into<String>) -> impl FnOnce(eciton_tensor::Error) -> Error {
     }
 }
 
-/// Values in a row of these extents, below 2^32.
+/// Returns the number of values in a row with these extents. `None` if it is 2^32 or more.
 fn width(extents: &[u32]) -> Option<u32> {
     extents.iter().try_fold(1u32, |n, &e| n.checked_mul(e))
 }
 
-/// Reads a meta; names the version where that is why it cannot be read.
+/// Parses the JSON metadata of a frame. If the format's version is not supported, the error reports
+/// the version.
 fn parse_meta<'a, T: Deserialize<'a>>(place: &str, meta: &'a [u8]) -> Result<T, Error> {
     #[derive(Deserialize)]
     struct Versioned {
@@ -109,7 +115,7 @@ fn parse_meta<'a, T: Deserialize<'a>>(place: &str, meta: &'a [u8]) -> Result<T, 
     let version = || serde_json::from_slice::<Versioned>(meta).ok().map(|v| v.version);
     parsed.map_err(|e| match version() {
         Some(found) if found != VERSION => version_error(place, found),
-        _ => wire(place, format!("its text cannot be read: {e}")),
+        _ => wire(place, format!("its JSON cannot be parsed: {e}")),
     })
 }
 
@@ -118,6 +124,6 @@ fn check_version(place: &str, found: u32) -> Result<(), Error> {
 }
 
 fn version_error(place: &str, found: u32) -> Error {
-    let remedy = "deploy workers of the caller's own version";
-    wire(place, format!("version {found}, but only {VERSION} is understood; {remedy}"))
+    let remedy = "deploy workers of the same version as the caller";
+    wire(place, format!("format version {found}, but this build supports only version {VERSION}; {remedy}"))
 }

@@ -1,4 +1,5 @@
-//! Compiled code from elsewhere: equal bits where it is right, typed errors where it is not.
+//! Tests of signed artefacts: correct ones give the same bits as local compilation, others a typed
+//! error.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod calls;
@@ -28,7 +29,7 @@ fn signer(name: &str) -> Signer {
     Signer::open(&FOLDER.get_or_init(|| tempfile::tempdir().unwrap()).path().join(name)).unwrap()
 }
 
-/// The shipped kernel `linear` for this machine.
+/// Returns the built-in kernel `linear`, compiled for this machine and signed.
 fn linear() -> (&'static [u8], [u8; 32], &'static [u8], Verifier) {
     static SEALED: OnceLock<Vec<u8>> = OnceLock::new();
     let (name, component) = SHIPPED[0];
@@ -78,7 +79,7 @@ fn another_key_is_refused() {
     assert!(open(sealed, &trusted).is_ok());
 }
 
-/// Every flipped bit is found before the engine sees anything: `open` gives out no code.
+/// Checks that every flipped bit is found before the engine sees the code: `open` returns no code.
 #[test]
 fn a_flipped_bit_anywhere_is_refused() {
     let (_, digest, sealed, trusted) = linear();
@@ -86,7 +87,7 @@ fn a_flipped_bit_anywhere_is_refused() {
     println!("seed {seed}");
     let mut numbers = Numbers(seed);
     let mut changed = sealed.to_vec();
-    // All of the head and of the signature, and places in the code.
+    // Flips bits in the whole header, the whole signature, and at some positions in the code.
     let edge = 128;
     let inner = (0..400).map(|_| edge + numbers.next() as usize % (sealed.len() - 2 * edge));
     let places: Vec<usize> = (0..edge).chain(sealed.len() - edge..sealed.len()).chain(inner).collect();
@@ -149,7 +150,7 @@ fn another_component_level_or_engine_is_refused_by_name() {
     assert!(matches!(found, Refusal::Engine { .. }), "{found}");
 }
 
-/// The last line of defence: code of another processor that its maker signed under a wrong name.
+/// Checks the last line of defence: code for another processor that was signed under a wrong level.
 #[test]
 fn code_under_a_wrong_level_is_refused_by_the_engine() {
     let (component, digest, _, trusted) = linear();
@@ -180,7 +181,8 @@ fn only_a_component_that_keeps_the_contract_is_compiled() {
     }
 }
 
-/// Interrupts, stack limits and traps work in code that has travelled as in this machine's own.
+/// Checks that interrupts, stack limits and traps work the same in code from an artefact and in
+/// code of this machine.
 #[test]
 fn hostile_kernels_are_stopped_alike() {
     let hostile: [(&str, &[u8]); 3] = [

@@ -1,4 +1,5 @@
-//! The built-in kernels on random rows: what `eciton kernel check` and `eciton kernel bench` say of them.
+//! Tests of the built-in kernels on random rows, with the functions of `eciton kernel check` and
+//! `eciton kernel bench`.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -24,7 +25,7 @@ fn open_under(
     inputs: &[Vec<u32>],
     attributes: &[(&str, Value)],
 ) -> Arc<Layer> {
-    // Compiled once a process: a kernel takes longer to compile than to try.
+    // Each kernel is compiled once per process, because compilation takes longer than a trial.
     static KNOWN: Mutex<BTreeMap<String, Arc<Kernel>>> = Mutex::new(BTreeMap::new());
     let mut known = KNOWN.lock().unwrap();
     let load = || {
@@ -75,11 +76,13 @@ fn all() -> Vec<Arc<Layer>> {
     let spiking = |given: &[(&'static str, Value)]| {
         let sizes =
             [("hidden", Value::Integer(7)), ("classes", Value::Integer(3)), ("steps", Value::Integer(4))];
-        // The smooth form, and a threshold that nothing reaches: a reset is a step, of which a difference sees the edge.
+        // The smooth form is used, with a threshold that no value reaches. A reset is a step, and
+        // finite differences across a step are large.
         let smooth = [("smooth", Value::Flag(true)), ("threshold", Value::Number(16.0))];
         open("spiking", &[vec![5]], &[&sizes[..], &smooth, given].concat())
     };
-    // Signs have no differences: the function whose gradients the kernel's are.
+    // Finite differences of signs are zero or infinite. The test uses the smooth function whose
+    // gradients the kernel computes.
     let binary = |dropout| {
         let size = [("out-features", Value::Integer(4)), ("dropout", Value::Number(dropout))];
         open("binary", &[vec![9]], &[&size[..], &[("signs", text(""))]].concat())
@@ -178,7 +181,7 @@ fn the_built_in_kernels_hold_what_the_contract_asks() {
             let weights = judged.iter().filter(|j| j.of == Found::Weights).count();
             assert_eq!(weights, usize::from(signature.loss.is_some()), "{name}");
             for judgement in judged {
-                // By its formula, e^x of large rows is not finite.
+                // By definition, e^x is not finite for large rows.
                 let overflows = name == "edge-aggregates" && judgement.of == Found::Extremes;
                 assert!(judgement.holds || overflows, "{name}, {rows} rows, seed {seed}: {judgement:?}");
             }
@@ -186,7 +189,7 @@ fn the_built_in_kernels_hold_what_the_contract_asks() {
     }
 }
 
-/// The plainest of wrong answers: five per cent too much.
+/// Checks that gradients which are five per cent too large are found.
 #[test]
 fn wrong_gradients_are_found() {
     let wrong =
@@ -198,7 +201,8 @@ fn wrong_gradients_are_found() {
     }
 }
 
-/// Signs have no differences; that no more than signs and scales is read holds to the bit.
+/// Finite differences of signs are meaningless, but the check that only signs and scales are read
+/// is exact.
 #[test]
 fn a_layer_of_signs_reads_no_more() {
     for (columns, dropout) in [(1, 0.0), (33, 0.4), (200, 0.0)] {
@@ -229,10 +233,13 @@ fn losses_that_misuse_weights_are_found() {
             assert!(judgement.holds || place.starts_with(worst), "{fault}: {place}");
         }
     }
-    // Never asked for, they make every task an error; of a task without rows nothing is asked.
+    // If the kernel never requests the weights, every task with rows fails.
     let text = Trial::new(&of("unasked"), 40, 1, 3).check().unwrap_err().to_string();
-    assert!(text.contains("loss: its rows do not count alike, and it did not ask"), "{text}");
-    // A kernel of 0.1.1 cannot ask, and is held to nothing.
+    assert!(
+        text.contains("loss: the rows have different weights, but the kernel did not request them"),
+        "{text}"
+    );
+    // A kernel of contract 0.1.1 cannot request weights, so the check is skipped.
     let old = format!("{}/../../tests/compatibility/0.1.1/head.wasm", env!("CARGO_MANIFEST_DIR"));
     let runtime = Runtime::new(Settings::default()).unwrap();
     let old = runtime.load("head", &std::fs::read(old).unwrap()).unwrap().open(&[vec![6]], &[]).unwrap();
@@ -250,7 +257,8 @@ fn weights_are_asked_for_in_a_task_alone() {
     assert!(text.contains("open: unsupported") && text.contains("row-weights: only a task"), "{text}");
 }
 
-/// Of one edge, attention is 1 whatever the vertices are: what is there of a derivative is rounding, and no defect.
+/// With a single edge, attention is 1 for all vertices. The derivative consists of rounding errors,
+/// which must not count as a defect.
 #[test]
 fn derivatives_that_vanish_are_not_held_against_a_kernel() {
     let attributes = [
@@ -285,7 +293,7 @@ fn every_function_is_timed() {
     }
 }
 
-/// An altered `linear` under these limits.
+/// Returns a layer of an altered `linear` kernel, under these limits.
 fn altered(name: &str, limits: Limits) -> Arc<Layer> {
     open_under(limits, "tests/kernels", name, &[vec![7]], &[("out-features", Value::Integer(4))])
 }
@@ -313,7 +321,7 @@ fn limits_are_held_against_many_rows_and_many_calls() {
         assert!((3..100).contains(&peak.handles), "{name}: {peak:?}");
     }
     let once = Trial::new(&altered("doubled", Limits::default()), 5000, 1, 1).usage(Duration::ZERO).unwrap();
-    // One scratch matrix of 5,000 rows of 4.
+    // One scratch matrix with 5,000 rows of 4 values.
     assert_eq!((once.rounds, once.used.peak.matrix_bytes, once.broken), (1, 80_000, None));
     let little = altered("doubled", Limits { matrix_bytes: 79_999, ..Limits::default() });
     assert_eq!(Trial::new(&little, 300, 1, 1).usage(ample).unwrap().broken, None);

@@ -1,4 +1,5 @@
-//! Calls through frames and back: the same bits as direct runs; whatever else comes is refused.
+//! Tests that encode and decode calls. They give the same bits as direct runs, and everything else
+//! is refused.
 //!
 //! Random tests print their seed (`ECITON_SEED=n` replays). `ECITON_FUZZ_SECONDS=600 cargo test
 //! --release -p eciton-kernel --test wire` runs the mutation fuzz for ten minutes.
@@ -27,7 +28,7 @@ use serde_json::Value;
 
 const KINDS: [Kind; 3] = [Kind::Forward, Kind::Backward, Kind::Loss];
 
-/// A random call of either kernel.
+/// Returns a random call of one of the two kernels, and the index of the kernel.
 fn any_case(numbers: &mut Numbers, kernels: &[Arc<Kernel>; 2], rows: usize) -> (usize, Case) {
     let (rows, which) = (numbers.below(rows) as u32, numbers.below(2));
     let kind = KINDS[numbers.below(2 + which)];
@@ -45,7 +46,7 @@ fn kernels() -> [Arc<Kernel>; 2] {
     [load("linear", LINEAR), load("head", LOSS)]
 }
 
-/// A request as JSON, with the frame that it belongs to.
+/// Returns a request as JSON, with the frame that contains it.
 fn as_json(case: &Case) -> (Vec<u8>, Value) {
     let bytes = case.frame(Encoding::F32, vec!["o".to_owned().into()], &[]);
     let meta = serde_json::from_slice(&Header::parse(&bytes).unwrap().meta).unwrap();

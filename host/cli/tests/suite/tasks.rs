@@ -198,8 +198,10 @@ fn a_loss_that_cannot_ask_for_weights_is_refused() {
         words.iter().for_each(|word| assert!(err.contains(word), "{line:?}: {word:?} is missing in {err}"));
     };
     works(folder.path(), &[&train[..], &[&old]].concat());
-    let words =
-        ["kernel `head`, loss: the run's rows do not count alike", "does not import `eciton:kernel/given`"];
+    let words = [
+        "kernel `head`, loss: the rows of the run have different weights",
+        "does not import `eciton:kernel/given`",
+    ];
     refused(&[&old, "--class-weights", "balanced"], &words);
     refused(&[&old, "--focal", "2"], &["it has no attribute `focal`; it has bias, of"]);
 }

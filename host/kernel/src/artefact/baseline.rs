@@ -1,18 +1,20 @@
-//! Processor level that code is compiled for: a name, a target and instructions.
+//! Processor levels that code is compiled for. A level is a name, a target triple and a set of
+//! instructions.
 
 use crate::error::{Error, Result};
 
-/// Levels of the processors that functions run on, by their common instructions.
+/// Processor level: a set of instructions that all processors of one kind of cloud function have in
+/// common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Baseline {
-    /// x86-64 with AVX2, BMI and FMA; no AVX-512.
+    /// x86-64 with AVX2, BMI and FMA, but without AVX-512.
     X86_64V3,
     /// Arm Neoverse N1: 64-bit Arm v8.2 with large-system atomics, half precision and dot product.
     NeoverseN1,
 }
 
 impl Baseline {
-    /// All levels.
+    /// All levels, in the order of their declaration.
     pub const ALL: [Self; 2] = [Self::X86_64V3, Self::NeoverseN1];
 
     /// Returns the name of the level: `x86-64-v3` or `neoverse-n1`.
@@ -23,7 +25,7 @@ impl Baseline {
         }
     }
 
-    /// Returns the level of this name.
+    /// Returns the level with this name. If no level has this name, an error lists the valid names.
     pub fn parse(name: &str) -> Result<Self> {
         Self::ALL
             .into_iter()
@@ -39,7 +41,7 @@ impl Baseline {
         }
     }
 
-    /// Returns the instructions that code may use, by their names in Cranelift.
+    /// Returns the instruction-set flags that compiled code may use, by their names in Cranelift.
     pub(crate) fn flags(self) -> &'static [&'static str] {
         match self {
             Self::X86_64V3 => &[
@@ -60,13 +62,14 @@ impl Baseline {
         }
     }
 
-    /// Returns the level of this machine. `None` if the machine is older than all levels, or of
-    /// another architecture.
+    /// Returns the level that this machine supports. `None` if the machine lacks instructions of
+    /// every level, or has another architecture.
     pub fn of_this_machine() -> Option<Self> {
         Self::ALL.into_iter().find(|b| b.missing().is_empty())
     }
 
-    /// Returns the instructions of this level that this machine lacks, or the architecture.
+    /// Returns the names of this level's instructions that this machine lacks, or the architecture
+    /// if the machine has another one.
     #[cfg_attr(
         not(any(target_arch = "x86_64", target_arch = "aarch64")),
         allow(unused_mut, unused_variables)

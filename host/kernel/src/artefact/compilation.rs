@@ -1,24 +1,25 @@
-//! Compiles a component to signed code.
+//! Compilation of a component to a signed artefact.
 
 use super::{Baseline, Heading, Signer, seal};
 use crate::cache::Cache;
 use crate::error::{Error, Result};
 use crate::{Limits, Runtime, Settings, cache, engine};
 
-/// Compiles a component for a processor level, never for this machine, and signs the code.
+/// Compiles a component for a processor level, never for the processor of this machine, and signs
+/// the code.
 ///
 /// # Errors
-/// [`Error::TooLarge`], [`Error::Contract`] and [`Error::Compile`] as from [`Runtime::load`];
-/// [`Error::Artefact`] if the code is larger than [`super::MAX_BYTES`].
+/// Returns [`Error::TooLarge`], [`Error::Contract`] or [`Error::Compile`] in the same cases as
+/// [`Runtime::load`]. Returns [`Error::Artefact`] if the code is larger than [`super::MAX_BYTES`].
 pub fn compile(name: &str, component: &[u8], baseline: Baseline, signer: &Signer) -> Result<Vec<u8>> {
     compile_once(name, component, baseline, signer, None)
 }
 
-/// Compiles a component like [`compile`]. Code in `cache` is not compiled again; new code is
+/// Compiles a component like [`compile`], but reuses code that `cache` holds for it. New code is
 /// written to `cache`.
 ///
 /// # Errors
-/// The errors of [`compile`].
+/// Returns the errors of [`compile`].
 pub fn compile_once(
     name: &str,
     component: &[u8],
@@ -36,7 +37,7 @@ pub fn compile_once(
                 .precompile_component(component)
                 .map_err(|e| Error::Compile { kernel: name.to_owned(), reason: format!("{e:#}") })?;
             if let Some(cache) = cache {
-                // Code that cannot be cached is compiled again the next time.
+                // If the code cannot be cached, the next call compiles it again.
                 let _ = cache.put(engine, &digest, &code);
             }
             code

@@ -1,4 +1,5 @@
-//! Key pair that authenticates compiled code: the deployer's secret key, and the public key.
+//! Key pair that authenticates compiled code: the deployer's secret key and the matching public
+//! key.
 
 use std::path::Path;
 
@@ -8,7 +9,7 @@ use super::hex;
 use crate::error::{Error, Result};
 use crate::secret;
 
-/// Secret key (Ed25519). It stays on the deployer's machine.
+/// Secret Ed25519 key that signs artefacts. It stays on the deployer's machine.
 pub struct Signer(SigningKey);
 
 impl std::fmt::Debug for Signer {
@@ -18,22 +19,22 @@ impl std::fmt::Debug for Signer {
 }
 
 impl Signer {
-    /// Reads the key in this file (32 bytes that nobody else may read). If there is no file, it
-    /// makes a key.
+    /// Reads the secret key from a file of 32 bytes that no other user may read. Creates a random
+    /// key if the file does not exist.
     pub fn open(path: &Path) -> Result<Self> {
         let key = secret::open(path).map_err(|source| Error::SigningKey { path: path.to_owned(), source })?;
         Ok(Self(SigningKey::from_bytes(&key)))
     }
 
-    /// Reads the key in this file, and never makes one. `None` if there is no file, or if this user
-    /// may not read it.
+    /// Reads the secret key from a file, and never creates one. `None` if the file does not exist
+    /// or this user may not read it.
     pub fn existing(path: &Path) -> Result<Option<Self>> {
         let key = secret::existing(path);
         let key = key.map_err(|source| Error::SigningKey { path: path.to_owned(), source })?;
         Ok(key.map(|key| Self(SigningKey::from_bytes(&key))))
     }
 
-    /// Returns the public key.
+    /// Returns the public key that verifies this key's signatures.
     pub fn verifier(&self) -> Verifier {
         Verifier(self.0.verifying_key())
     }
@@ -43,13 +44,14 @@ impl Signer {
     }
 }
 
-/// Public key that verifies code before it is loaded. It is printed as 64 hex digits.
+/// Public key that verifies an artefact before its code is loaded. `Display` prints it as 64 hex
+/// digits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Verifier(VerifyingKey);
 
 impl Verifier {
-    /// Parses a key of 64 hex digits. Weak keys are refused, because anything can be signed under
-    /// them.
+    /// Parses a public key of 64 hex digits. Weak keys are refused, because anyone can forge a
+    /// signature that verifies under them.
     pub fn parse(text: &str) -> Result<Self> {
         let refuse = |reason| Error::PublicKey { found: text.chars().take(80).collect(), reason };
         let digits: Option<Vec<u8>> =

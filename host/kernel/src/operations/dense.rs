@@ -1,4 +1,6 @@
-//! Operations of layers over sequences and images: interface `dense` of the contract.
+//! Operations of layers over sequences and images: the interface `dense` of the contract.
+//!
+//! In the comments, `into` is the output of an operation, and the other names are its operands.
 
 use std::sync::Arc;
 
@@ -15,7 +17,7 @@ use eciton_tensor::{SparseRows, View, ViewMut};
 use super::{Done, shape_error};
 use crate::state::{Failure, State};
 
-/// Windows as a kernel gives them.
+/// Window parameters of a convolution or pooling operation, as the kernel passes them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Window {
     pub kernel: u32,
@@ -25,9 +27,9 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Returns the windows of images with this shape (the number of images is the first extent),
-    /// their number down and across, and the values per window.
-    fn of(self, op: &str, shape: &[u32]) -> Result<(Windows, usize, usize), Failure> {
+    /// Returns the windows for images of this shape, the number of windows down and across, and the
+    /// values per window. The first extent of the shape is the number of images.
+    fn for_images(self, op: &str, shape: &[u32]) -> Result<(Windows, usize, usize), Failure> {
         let &[_, height, width, channels] = shape else {
             return Err(shape_error(op, "images (four extents)", vec![0, 0, 0, 0], shape.to_vec()));
         };
@@ -54,7 +56,7 @@ impl Window {
 }
 
 impl State {
-    /// into = the dimensions of x in another order.
+    /// Computes `into` = x with its dimensions in another order.
     pub(crate) fn permute(&mut self, x: u32, order: &[u32], into: u32) -> Done {
         let op = "permute";
         let shape = self.matrix(x)?.shape();
@@ -74,7 +76,7 @@ impl State {
         })
     }
 
-    /// into = rows side by side.
+    /// Computes `into` = the rows of all parts, concatenated column-wise.
     pub(crate) fn concat(&mut self, parts: &[u32], into: u32) -> Done {
         let op = "concat";
         let parts = parts.iter().map(|&part| self.dense(op, part)).collect::<Result<Vec<_>, _>>()?;
@@ -97,7 +99,7 @@ impl State {
         })
     }
 
-    /// into = zeros but for x.
+    /// Computes `into` = x in the columns from `at` on, and zeros in all other columns.
     pub(crate) fn place_columns(&mut self, x: u32, at: u32, into: u32) -> Done {
         let op = "place-columns";
         let shape = self.out_shape(into)?;
@@ -121,7 +123,8 @@ impl State {
         })
     }
 
-    /// into = softmax(scale x) over the last extent.
+    /// Computes `into` = softmax(scale x) over the last extent. If `causal`, entries after the
+    /// diagonal are masked.
     pub(crate) fn softmax_masked(&mut self, x: u32, causal: bool, scale: f32, into: u32) -> Done {
         let op = "softmax-masked";
         let shape = self.matrix(x)?.shape();
@@ -142,7 +145,7 @@ impl State {
         })
     }
 
-    /// into = the gradient of x of `softmax_masked`, from its result.
+    /// Computes `into` = the gradient of the operand of `softmax_masked`, from its result y.
     pub(crate) fn softmax_backward(&mut self, y: u32, grad: u32, scale: f32, into: u32) -> Done {
         let op = "softmax-backward";
         let columns = last_extent(op, "y", &self.matrix(y)?.shape())?;
@@ -156,7 +159,8 @@ impl State {
         })
     }
 
-    /// into[v] = the sum of the rows i of x with rows[i] = v, over the fixed grid.
+    /// Computes `into[v]` = the sum of the rows i of x with `rows[i] = v`, in the fixed order of
+    /// the grid.
     pub(crate) fn scatter_sum(&mut self, x: u32, rows: u32, into: u32) -> Done {
         let op = "scatter-sum";
         let ids: Arc<[u32]> = self.ids(rows)?.clone();
@@ -176,7 +180,8 @@ impl State {
         }
         self.work([ids.len(), d as usize, 1])?;
         let x = self.dense(op, x)?;
-        // A matrix of a single 1 in each row, times x: multiplied by 1 no bit changes.
+        // The sum is a product of x with a matrix that has a single 1 per row. A multiplication by
+        // 1 changes no bit.
         let offsets: Vec<u64> = (0..=ids.len() as u64).collect();
         let ones = SparseRows::new(count, offsets, ids.to_vec(), vec![1.0; ids.len()])?;
         let mut scratch = std::mem::take(&mut self.scratch);
@@ -190,10 +195,10 @@ impl State {
         result
     }
 
-    /// into = the values of each window of the images x.
+    /// Computes `into` = the values of each window of the images x.
     pub(crate) fn patches(&mut self, x: u32, by: Window, into: u32) -> Done {
         let op = "patches";
-        let (windows, count, values) = by.of(op, &self.matrix(x)?.shape())?;
+        let (windows, count, values) = by.for_images(op, &self.matrix(x)?.shape())?;
         let x = self.dense(op, x)?;
         let view = x.view();
         let found = self.out_shape(into)?;
@@ -205,11 +210,12 @@ impl State {
         })
     }
 
-    /// into = the images whose values are sums of what windows have of them.
+    /// Computes `into` = images whose pixels are sums over the windows that contain the pixel, the
+    /// adjoint of `patches`.
     pub(crate) fn patches_sum(&mut self, x: u32, by: Window, into: u32) -> Done {
         let op = "patches-sum";
         let shape = self.out_shape(into)?;
-        let (windows, count, values) = by.of(op, &shape)?;
+        let (windows, count, values) = by.for_images(op, &shape)?;
         let matrix = self.matrix(x)?;
         let images = shape[0] as usize;
         let (rows, columns) = laid_windows(matrix.columns(), images, count, values);
@@ -224,11 +230,11 @@ impl State {
         })
     }
 
-    /// into = each window of the images x reduced by channel.
+    /// Computes `into` = each window of the images x, reduced per channel.
     pub(crate) fn pool(&mut self, x: u32, by: Window, with: Reduction, into: u32) -> Done {
         let op = "pool";
         let with = pooled(op, by, with)?;
-        let (windows, count, _) = by.of(op, &self.matrix(x)?.shape())?;
+        let (windows, count, _) = by.for_images(op, &self.matrix(x)?.shape())?;
         let x = self.dense(op, x)?;
         let view = x.view();
         self.write_values(op, into, (view.rows(), count * windows.channels), |_, out| {
@@ -237,7 +243,7 @@ impl State {
         })
     }
 
-    /// into = the gradient of the images x of `pool`.
+    /// Computes `into` = the gradient of the images x of `pool`.
     pub(crate) fn pool_backward(
         &mut self,
         x: u32,
@@ -248,7 +254,7 @@ impl State {
     ) -> Done {
         let op = "pool-backward";
         let with = pooled(op, by, with)?;
-        let (windows, count, _) = by.of(op, &self.matrix(x)?.shape())?;
+        let (windows, count, _) = by.for_images(op, &self.matrix(x)?.shape())?;
         let (of, matrix) = (self.matrix(x)?, self.matrix(grad)?);
         let columns = count * windows.channels;
         if (matrix.rows(), matrix.columns()) != (of.rows(), columns) {
@@ -262,7 +268,7 @@ impl State {
         })
     }
 
-    /// into = f(x).
+    /// Computes `into` = f(x), elementwise.
     pub(crate) fn smoothed(&mut self, x: u32, by: Smooth, into: u32) -> Done {
         let op = "smoothed";
         let x = self.dense(op, x)?;
@@ -273,7 +279,7 @@ impl State {
         })
     }
 
-    /// into = grad f'(x).
+    /// Computes `into` = grad f'(x), elementwise.
     pub(crate) fn smoothed_backward(&mut self, x: u32, by: Smooth, grad: u32, into: u32) -> Done {
         let op = "smoothed-backward";
         self.same_shape(op, "grad", grad, x)?;
@@ -286,14 +292,15 @@ impl State {
     }
 }
 
-/// Copies rows into the columns from `start`.
+/// Copies the rows of `view` into the columns of `out` from `start` on.
 fn put(view: View<'_>, start: usize, out: &mut ViewMut<'_>) {
     for i in 0..view.rows() {
         out.row_mut(i)[start..start + view.columns()].copy_from_slice(view.row(i));
     }
 }
 
-/// Rows and columns of windows: one row a window where rows have so many values, else one an image.
+/// Returns the rows and columns of a matrix of windows. If a row of the matrix has the values of
+/// one window, there is one row per window, otherwise one per image.
 fn laid_windows(width: usize, images: usize, count: usize, values: usize) -> (usize, usize) {
     if width == values { (images.saturating_mul(count), values) } else { (images, count * values) }
 }

@@ -1,4 +1,6 @@
 //! Elementwise operations, softmax, gathers and reductions.
+//!
+//! In the comments, `into` is the output of an operation, and the other names are its operands.
 
 use std::sync::Arc;
 
@@ -15,7 +17,7 @@ impl State {
         Ok(self.matrix(handle)?.shape().iter().map(|&e| e as usize).collect())
     }
 
-    /// into = dropout(activation(x + bias)).
+    /// Computes `into` = dropout(activation(x + bias)).
     pub(crate) fn apply(&mut self, x: u32, by: Before, into: u32) -> Done {
         let op = "apply";
         let shape = self.whole_shape(x)?;
@@ -37,7 +39,7 @@ impl State {
         })
     }
 
-    /// into = grad times the derivative of `apply` at x.
+    /// Computes `into` = grad times the derivative of `apply` at x.
     pub(crate) fn apply_backward(&mut self, x: u32, by: Before, grad: u32, into: u32) -> Done {
         let op = "apply-backward";
         let shape = self.whole_shape(x)?;
@@ -62,7 +64,7 @@ impl State {
         Ok(())
     }
 
-    /// into = f(x, y) elementwise.
+    /// Computes `into` = f(x, y), elementwise.
     fn zip(
         &mut self,
         op: &'static str,
@@ -80,17 +82,17 @@ impl State {
         })
     }
 
-    /// into = alpha x + beta y.
+    /// Computes `into` = alpha x + beta y.
     pub(crate) fn axpby(&mut self, alpha: f32, x: u32, beta: f32, y: u32, into: u32) -> Done {
         self.zip("axpby", x, y, into, |x, y, out| rows::axpby(alpha, x, beta, y, out))
     }
 
-    /// into = x y.
+    /// Computes `into` = x y, elementwise.
     pub(crate) fn multiply(&mut self, x: u32, y: u32, into: u32) -> Done {
         self.zip("multiply", x, y, into, rows::multiply)
     }
 
-    /// into = f(x).
+    /// Computes `into` = f(x), elementwise.
     pub(crate) fn elementwise(&mut self, x: u32, by: Function, into: u32) -> Done {
         let op = "elementwise";
         check_function(op, by)?;
@@ -102,7 +104,7 @@ impl State {
         })
     }
 
-    /// into = grad f'(x).
+    /// Computes `into` = grad f'(x), elementwise.
     pub(crate) fn elementwise_backward(&mut self, x: u32, by: Function, grad: u32, into: u32) -> Done {
         let op = "elementwise-backward";
         check_function(op, by)?;
@@ -115,7 +117,7 @@ impl State {
         })
     }
 
-    /// Softmax over rows.
+    /// Computes `into` = the softmax of each row of x.
     pub(crate) fn softmax(&mut self, x: u32, into: u32) -> Done {
         let shape = self.whole_shape(x)?;
         let x = self.dense("softmax", x)?;
@@ -125,7 +127,7 @@ impl State {
         })
     }
 
-    /// Softmax and masked cross-entropy.
+    /// Computes softmax and masked cross-entropy of the rows of x, with the gradient.
     pub(crate) fn cross_entropy(
         &mut self,
         x: u32,
@@ -139,7 +141,8 @@ impl State {
         let shape = self.whole_shape(x)?;
         let held = self.dense(op, x)?;
         let (labels, rows) = (self.ids(labels)?.clone(), self.ids(rows)?.clone());
-        // Both are computed before either is written, for they may not be one place.
+        // Both results are computed before either is written, because the two outputs must not
+        // share memory with each other.
         let (n, c) = (held.view().rows(), held.view().columns());
         let (mut loss_values, mut grad_values) = (vec![0.0; n], vec![0.0; n * c]);
         let mut loss_view = ViewMut::new(&mut loss_values, n, 1);
@@ -160,7 +163,7 @@ impl State {
         })
     }
 
-    /// into[i] = x[rows[i]].
+    /// Computes `into[i] = x[rows[i]]`.
     pub(crate) fn gather_rows(&mut self, x: u32, ids: u32, into: u32) -> Done {
         let op = "gather-rows";
         let ids = self.ids(ids)?.clone();
@@ -170,7 +173,7 @@ impl State {
         self.write_to(op, into, &shape, |_, out| Ok(rows::gather_rows(x.view(), &ids, out)?))
     }
 
-    /// into[rows[i]] += x[i].
+    /// Computes `into[rows[i]] += x[i]`.
     pub(crate) fn scatter_add_rows(&mut self, x: u32, ids: u32, into: u32) -> Done {
         let op = "scatter-add-rows";
         let ids = self.ids(ids)?.clone();
@@ -183,7 +186,7 @@ impl State {
         self.write_to(op, into, &shape, |_, out| Ok(rows::scatter_add_rows(x.view(), &ids, out)?))
     }
 
-    /// into = the sum of all rows.
+    /// Computes `into` = the sum of all rows of x.
     pub(crate) fn sum_rows(&mut self, x: u32, into: u32) -> Done {
         let op = "sum-rows";
         let (n, m) = (self.matrix(x)?.rows(), self.matrix(x)?.columns());
@@ -194,7 +197,8 @@ impl State {
         })
     }
 
-    /// An operand of x's extents, or one row of them for all rows.
+    /// Returns an operand with the extents of x, or with the extents of a single row that applies
+    /// to all rows.
     fn rows_or_one(&self, op: &str, operand: &str, handle: u32, like: &[u32]) -> Result<Held, Failure> {
         let matrix = self.matrix(handle)?;
         let shape = matrix.shape();
@@ -203,7 +207,7 @@ impl State {
         if shape == like || (one && matrix.rows() == 1) {
             self.dense(op, handle)
         } else if one && matrix.columns() == 1 {
-            // A vector: its values are its rows.
+            // The operand is a vector, with one value per row.
             let values = self.vector(op, operand, handle, row as usize)?;
             let buffer = Buffer::from_rows(1, row as usize, &values)?;
             match Matrix::from(buffer.read(0..1)?) {
@@ -215,7 +219,7 @@ impl State {
         }
     }
 
-    /// into [n, p] = inner products over the last extent.
+    /// Computes `into` of shape [n, p] = inner products over the last extent.
     pub(crate) fn inner(&mut self, x: u32, y: u32, into: u32) -> Done {
         let op = "inner";
         let shape = self.matrix(x)?.shape();
@@ -228,7 +232,7 @@ impl State {
         })
     }
 
-    /// into = x with each run multiplied by a value of `by`.
+    /// Computes `into` = x, with each run of values multiplied by one value of `by`.
     pub(crate) fn scale(&mut self, x: u32, by: u32, into: u32) -> Done {
         let op = "scale";
         let shape = self.out_shape(into)?;
@@ -246,7 +250,8 @@ impl State {
         })
     }
 
-    /// state [s, 2 p] = what each segment's softmax needs.
+    /// Computes `state` of shape [s, 2 p] = maximum and sum of each segment's softmax, which
+    /// `softmax_values` reads.
     pub(crate) fn softmax_segments(&mut self, x: u32, offsets: u32, state: u32) -> Done {
         let op = "softmax-segments";
         let offsets: Arc<[u32]> = self.ids(offsets)?.clone();
@@ -259,7 +264,7 @@ impl State {
         self.write_to(op, state, &shape, |_, out| Ok(rows::softmax_segments(x.view(), &offsets, out)?))
     }
 
-    /// into [n, p] = the softmax of x by its state's rows.
+    /// Computes `into` of shape [n, p] = the softmax of x, from the rows of `state`.
     pub(crate) fn softmax_values(&mut self, x: u32, state: u32, into: u32) -> Done {
         let op = "softmax-values";
         let shape = self.whole_shape(x)?;
@@ -278,7 +283,7 @@ impl State {
         })
     }
 
-    /// into [n, 1] = the reduction of each row.
+    /// Computes `into` of shape [n, 1] = the reduction of each row.
     pub(crate) fn reduce_columns(&mut self, x: u32, by: rows::Reduction, into: u32) -> Done {
         let op = "reduce-columns";
         let n = self.matrix(x)?.rows();
@@ -289,7 +294,7 @@ impl State {
         })
     }
 
-    /// into[s] = the reduction of a segment of rows.
+    /// Computes `into[s]` = the reduction of the rows of segment s.
     pub(crate) fn reduce_segments(&mut self, x: u32, offsets: u32, by: rows::Reduction, into: u32) -> Done {
         let op = "reduce-segments";
         let offsets: Arc<[u32]> = self.ids(offsets)?.clone();
@@ -309,7 +314,7 @@ fn check_function(op: &str, by: Function) -> Done {
     }
 }
 
-/// p of extents [n, p, q], or [n, q].
+/// Returns p of the extents [n, p, q], or 1 of the extents [n, q].
 fn runs(op: &str, operand: &str, shape: &[u32]) -> Result<usize, Failure> {
     match shape {
         [_, p, _] => Ok(*p as usize),

@@ -1,4 +1,4 @@
-//! The fused layer and its gradients.
+//! Fused linear layer (product, bias, activation and dropout) and its gradients.
 
 use eciton_tensor::ops::activation::Activation;
 use eciton_tensor::ops::product::{self, Wanted};
@@ -10,7 +10,7 @@ use crate::outs::{Place, put_back};
 use crate::state::{Failure, State};
 
 impl State {
-    /// into = activation(u w + bias).
+    /// Computes `into` = activation(u w + bias), where u is x after the prologue.
     pub(crate) fn linear(&mut self, x: u32, before: Before, w: u32, after: After, into: u32) -> Done {
         let op = "linear";
         let (m, k) = (self.matrix(x)?.rows(), self.matrix(x)?.columns());
@@ -43,7 +43,8 @@ impl State {
                     sparse::linear(&s.data, s.rows.clone(), &p, w, bias, after.activation, out, &mut scratch);
                 }
                 Matrix::Dense(_) => {
-                    // Block by block as rows arrive; one block where all are there.
+                    // Rows are processed block by block as they arrive, or in one block if all have
+                    // arrived.
                     let mut done = 0;
                     while done < m {
                         let there = x.arrived(done, deadline)?;
@@ -71,7 +72,7 @@ impl State {
         result
     }
 
-    /// Gradients of `linear`.
+    /// Computes the gradients of `linear` that the kernel asks for.
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn linear_backward(
         &mut self,
@@ -151,7 +152,8 @@ impl State {
         result
     }
 
-    /// Takes the wanted places out, checks them, and hands them to `compute` together.
+    /// Takes the requested outputs out of the table, checks their shapes, and passes them to
+    /// `compute` together.
     fn gradients(
         &mut self,
         op: &str,
@@ -159,7 +161,7 @@ impl State {
         wanted: Gradients,
         compute: impl FnOnce(&Grid, Wanted<'_, '_>) -> Done,
     ) -> Done {
-        // (where to, rows, columns, whether it is a vector and may lie along either)
+        // (output, rows, columns, true for a vector, which may lie along either dimension)
         let sums =
             [(wanted.before_bias, 1, k, true), (wanted.w, k, n, false), (wanted.after_bias, 1, n, true)];
         let mut handles: Vec<u32> = Vec::new();
@@ -176,7 +178,7 @@ impl State {
             }
             handles.push(handle);
         }
-        // Without sums the grid only says in which blocks rows are worked on.
+        // If no sum is requested, the grid only determines the row blocks.
         let grid = match handles[..] {
             [] => self.grid_of(op, m).unwrap_or_else(|_| Grid::single(m).into()),
             _ => self.grid_of(op, m)?,
@@ -193,7 +195,7 @@ impl State {
         places.sort_unstable();
         places.dedup();
         if places.len() != handles.len() {
-            return Err(Failure::Argument(format!("{op}: one place to write was given twice")));
+            return Err(Failure::Argument(format!("{op}: one output was passed twice")));
         }
         let mut take = |handle: Option<u32>| -> Option<(u32, usize, Place)> {
             let handle = handle?;

@@ -1,4 +1,4 @@
-//! Plain and batched products.
+//! Matrix products, single and batched.
 
 use eciton_tensor::ops::activation::Activation;
 use eciton_tensor::ops::product::{self, Factor, Scratch, Wanted};
@@ -10,7 +10,7 @@ use super::{Done, shape_error};
 use crate::state::{Failure, State};
 
 impl State {
-    /// into = op(a) op(b).
+    /// Computes `into` = op(a) op(b), where op is the identity or the transpose.
     pub(crate) fn matmul(&mut self, a: u32, ta: bool, b: u32, tb: bool, accumulate: bool, into: u32) -> Done {
         let op = "matmul";
         let (a_shape, b_shape) = (self.matrix(a)?.shape(), self.matrix(b)?.shape());
@@ -82,7 +82,7 @@ impl State {
                 "{op}: with transpose-a, b is not transposed and the result is not accumulated"
             )));
         }
-        // A sum over rows.
+        // The product is a sum over rows.
         self.sum_to(op, into, (m, n), k, |state, grid, parts| {
             match &a {
                 Matrix::Sparse(s) => {
@@ -91,7 +91,7 @@ impl State {
                 }
                 Matrix::Dense(d) => {
                     let a = d.hold(Some(state.limits.arrival))?;
-                    // Only its extents are used, for no gradient of x is wanted.
+                    // No gradient of x is requested, so only the extents of this matrix matter.
                     let extents = vec![0.0; m * n];
                     let wanted = Wanted { w: Some(parts), ..Wanted::default() };
                     let w = View::new(&extents, m, n);
@@ -102,7 +102,7 @@ impl State {
         })
     }
 
-    /// into[i] = op(a[i]) op(b[i]).
+    /// Computes `into[i]` = op(a[i]) op(b[i]) for each matrix of a batch.
     pub(crate) fn batched_matmul(
         &mut self,
         a: u32,
@@ -154,7 +154,8 @@ impl State {
     }
 }
 
-/// Rows, matrices a row and the extents of one, of [n, p, q] or [n, g, p, q].
+/// Returns the number of rows, the matrices per row, and the extents of one matrix. The shape is
+/// [n, p, q] or [n, g, p, q].
 fn sides(shape: &[u32]) -> Option<(u32, u32, [u32; 2])> {
     match *shape {
         [rows, p, q] => Some((rows, 1, [p, q])),

@@ -6,19 +6,20 @@ use super::Trial;
 use crate::error::Result;
 use crate::instance::Instance;
 
-/// Seconds of one function's calls.
+/// Durations of the calls of one function.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Timed {
-    /// The function.
+    /// Name of the function in the contract.
     pub function: &'static str,
-    /// Seconds of each call, ascending.
+    /// Duration of each call, in seconds, ascending.
     pub seconds: Vec<f64>,
-    /// Bytes that a call copies between the host and the guest.
+    /// Number of bytes that one call copies between the host and the guest.
     pub copied_bytes: u64,
 }
 
 impl Timed {
-    /// The value below which `share` of the calls lie.
+    /// Returns the quantile: the duration that the fraction `share` of the calls do not exceed, in
+    /// seconds.
     pub fn quantile(&self, share: f64) -> f64 {
         let last = self.seconds.len().saturating_sub(1);
         self.seconds.get((share * last as f64).round() as usize).copied().unwrap_or(0.0)
@@ -28,19 +29,20 @@ impl Timed {
 /// Result of [`Trial::bench`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bench {
-    /// Each function's calls on all rows of the trial, on one thread, on a warm instance.
+    /// Durations per function. Each call processes all rows of the trial, on one thread and a warm
+    /// instance.
     pub functions: Vec<Timed>,
-    /// Linear memory that the instance grew to, bytes.
+    /// Size of the instance's linear memory at the end, in bytes.
     pub guest_memory_bytes: usize,
-    /// Making a fresh instance, seconds.
+    /// Time to create a new instance, in seconds.
     pub instance_seconds: f64,
 }
 
 impl Trial {
-    /// Calls each function again and again for about so long, at least three times.
+    /// Calls each function repeatedly for about the time `budget`, at least three times.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// Returns the error of the kernel.
     pub fn bench(&self, budget: Duration) -> Result<Bench> {
         let begun = Instant::now();
         let mut instance = Instance::new(self.layer.kernel())?;
@@ -48,7 +50,7 @@ impl Trial {
         let mut functions: Vec<Timed> = Vec::new();
         let mut guest_memory_bytes = 0;
         for way in self.ways() {
-            // The first time is not counted: memory grows, pages are touched.
+            // The first call is not measured, because memory grows and pages are touched.
             self.run(&mut instance, way, true, &mut |_, call| call().map(drop))?;
             let begun = Instant::now();
             let mut rounds = 0;

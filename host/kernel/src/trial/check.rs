@@ -6,49 +6,52 @@ use super::{IDS, Numbers, Outcome, Trial, Values, Way, width};
 use crate::error::Result;
 use crate::instance::Instance;
 
-/// Steps of a difference, relative to values in (-1, 1): the smaller, the less a curve matters, the
-/// more f32's rounding does.
+/// Step sizes of the finite differences, for values in (-1, 1). A smaller step reduces the effect
+/// of curvature and increases that of f32 rounding.
 const STEPS: [f32; 3] = [0.02, 0.006, 0.002];
-/// Maximum relative distance between a gradient and the nearest finite difference.
+/// Maximum relative difference between a gradient and the nearest finite difference.
 const ALLOWED: f64 = 0.02;
-/// A derivative smaller than this share of its terms' size says nothing in f32.
+/// Threshold relative to the sum of the absolute terms. A derivative below this fraction is too
+/// inexact in f32 to be compared.
 const SMALL: f64 = 0.02;
-/// A derivative below this share of the function's value is not compared either. With one edge,
-/// softmax weights are always 1, and the differences show only rounding.
+/// Threshold relative to the function's value. A derivative below this fraction is not compared.
+/// With a single edge, for instance, softmax weights are always 1, and differences show only
+/// rounding.
 const VANISHING: f64 = 1e-4;
-/// Magnitudes of values that are large, and tiny, where a kernel is tried on such: those of a
-/// network that has lost its scale, whose squares are still finite, and those whose squares are
-/// zero.
+/// Magnitudes of the large and the tiny values that a kernel is tested with. The squares of the
+/// large values are still finite. The squares of the tiny ones are zero.
 const EXTREMES: [f32; 2] = [1e4, 1e-30];
-/// Maximum relative distance between a weighted loss and its expected value, for rounding.
+/// Maximum relative difference between a weighted loss and its expected value, which allows for
+/// rounding.
 const WEIGHED: f64 = 1e-4;
 
 /// Property of a kernel that a check tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
-    /// The same bits from a fresh instance and from one that has run before.
+    /// A fresh instance and an instance that ran before give the same bits.
     Repeats,
-    /// A vertex kernel gives the same bits for rows that arrive in pieces and for complete rows.
+    /// A vertex kernel gives the same bits for rows that arrive in batches and for rows that have
+    /// all arrived.
     Streams,
-    /// Finite values from finite values.
+    /// Finite inputs give finite outputs.
     Finite,
-    /// Finite values where every other row of the inputs is all zeros, as behind a ReLU.
+    /// Outputs are finite if every other input row is all zeros, as it may be after a ReLU.
     Zeros,
-    /// No NaN where rows of the inputs are large and tiny. What is too large for f32 may be
-    /// infinite.
+    /// Outputs contain no NaN if input rows are large or tiny. They may be infinite if values are
+    /// too large for f32.
     Extremes,
-    /// A gradient against differences of the function itself.
+    /// Gradients agree with finite differences of the function.
     Gradient,
-    /// A loss that asks for its rows' weights: of 1 they change nothing, of 2 they double all that
-    /// it gives, and a row of 0 is as one that does not count.
+    /// The loss applies row weights. Weights of 1 change nothing, weights of 2 double all results,
+    /// and a row of weight 0 does not count.
     Weights,
-    /// A layer that says that it reads signs and scales alone gives the same bits from values that
-    /// have these in common with the given ones.
+    /// A layer that declares that it reads only signs and scales gives the same bits for other
+    /// values with the same signs and scales.
     Signs,
 }
 
 impl Found {
-    /// In words.
+    /// Returns the name of the property, as it is printed.
     pub fn name(self) -> &'static str {
         match self {
             Self::Repeats => "the same bits from fresh and warm instances",
@@ -63,17 +66,17 @@ impl Found {
     }
 }
 
-/// One check.
+/// Result of one check.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judgement {
-    /// The tested property.
+    /// Property that was tested.
     pub of: Found,
-    /// The tensor with the largest difference, for instance ``parameter `weight` ``.
+    /// Tensor with the largest difference, for instance ``parameter `weight` ``.
     pub place: String,
-    /// Difference, 0 to 1. For [`Found::Gradient`] and [`Found::Weights`] it is relative to the
-    /// larger of both values.
+    /// Difference, from 0 to 1. For [`Found::Gradient`] and [`Found::Weights`] it is relative to
+    /// the larger of both values.
     pub figure: f64,
-    /// True if that is as it should be.
+    /// True if the check passed.
     pub holds: bool,
 }
 
@@ -81,7 +84,8 @@ fn run(trial: &Trial, instance: &mut Instance, way: Way) -> Result<Outcome> {
     trial.run(instance, way, true, &mut |_, call| call().map(drop))
 }
 
-/// Returns the terms of the sum that is differentiated: outputs times their weights, or the loss.
+/// Returns the terms of the sum whose derivative is checked: outputs times their weights, or the
+/// loss.
 fn terms(trial: &Trial, way: Way, outcome: &Outcome) -> impl Iterator<Item = f64> {
     let of = move |(at, o): (usize, &Values)| {
         let up = (way == Way::Passes).then(|| &trial.up[at].values);
@@ -96,19 +100,19 @@ fn inner(a: &[f32], b: &[f32]) -> f64 {
 }
 
 impl Trial {
-    /// Checks the layer on the trial's values. That all rows are written, and no handle kept, every
-    /// call checks by itself.
+    /// Checks the layer on the values of the trial. Every call itself checks that the kernel writes
+    /// all rows and drops all handles.
     ///
-    /// A gradient is compared along one direction for each input and parameter, a random one that
-    /// tends uphill: in f32 a difference of one value is mostly rounding.
+    /// Each gradient of an input or parameter is compared along one random direction with an uphill
+    /// tendency. In f32 the difference of a single value would be mostly rounding.
     ///
     /// # Errors
-    /// What the kernel answers, and broken promises.
+    /// Returns the error of the kernel, also if it breaks a promise of its signature.
     pub fn check(&self) -> Result<Vec<Judgement>> {
         let mut found = Vec::new();
         for way in self.ways() {
             let mut instance = Instance::new(self.layer.kernel())?;
-            // In evaluation everything must be written as well.
+            // All outputs must be written in evaluation as well.
             if way == Way::Passes {
                 self.run(&mut instance, way, false, &mut |_, call| call().map(drop))?;
             }
@@ -137,8 +141,9 @@ impl Trial {
         Ok(found)
     }
 
-    /// The judgement of values with the same signs and scales, where the layer says that it reads
-    /// no more; `None` where it does not. Rows have zeros, and values on both sides of 1.
+    /// Compares the results for values that have the same signs and scales. Returns `None` if the
+    /// layer reads more than signs and scales. The rows contain zeros, and values above and below
+    /// 1.
     fn by_signs(&self, instance: &mut Instance, way: Way) -> Result<Option<Judgement>> {
         let mut given = self.clone();
         let signature = self.layer.signature();
@@ -174,7 +179,8 @@ impl Trial {
         Ok(Some(same(Found::Signs, &first, &[run(&packed, instance, way)?])))
     }
 
-    /// Judgements of rows that training meets seldom, and random values never.
+    /// Checks input rows that are rare in training and do not occur among random values: zeros, and
+    /// large and tiny values.
     fn corners(&self, instance: &mut Instance, way: Way) -> [Judgement; 2] {
         let mut judge = |of: Found, value: &dyn Fn(usize, f32) -> f32, is_good: fn(f32) -> bool| {
             let mut trial = self.clone();
@@ -224,7 +230,7 @@ impl Trial {
         Ok(Judgement { of: Found::Weights, figure: worst.0, holds: worst.0 <= WEIGHED, place: worst.1 })
     }
 
-    /// The derivative along a random direction of one tensor, by the gradient and by differences.
+    /// Compares the derivative along a random direction of one tensor with finite differences.
     fn along(&self, instance: &mut Instance, way: Way, first: &Outcome, at: usize) -> Result<Judgement> {
         let values = |trial: &Self| -> Values {
             let mut all = trial.inputs.iter().chain(&trial.parameters);
@@ -233,10 +239,11 @@ impl Trial {
         let point = values(self);
         let mut numbers = Numbers(self.seed ^ at as u64);
         let gradient = &first.gradients[at].values;
-        // Uphill more than down, or terms that cancel would leave little but rounding.
+        // The direction has an uphill tendency. Otherwise the terms would cancel, and mostly
+        // rounding would remain.
         let direction: Vec<f32> = gradient.iter().map(|g| numbers.value() + 0.5 * g.signum()).collect();
         let expected = inner(gradient, &direction);
-        // What the derivative would be if all its terms had one sign.
+        // Value of the derivative if all its terms had the same sign.
         let size: f64 = gradient.iter().zip(&direction).map(|(&g, &d)| f64::from((g * d).abs())).sum();
         let given: f64 = terms(self, way, first).map(f64::abs).sum();
         let mut nearest = f64::INFINITY;
@@ -257,7 +264,7 @@ impl Trial {
                 Ok((terms(self, way, &outcome).sum::<f64>(), along))
             };
             let ((up, up_by), (down, down_by)) = (moved(step)?, moved(-step)?);
-            // How far it truly went, in units of the direction.
+            // Actual length of the step after rounding, in units of the direction.
             let length: f64 = inner(&direction, &direction);
             let difference = (up - down) / ((up_by - down_by) / length).max(f64::MIN_POSITIVE);
             let least = (SMALL * size).max(VANISHING * given).max(f64::MIN_POSITIVE);
@@ -271,7 +278,8 @@ impl Trial {
     }
 }
 
-/// |a - times b| / max(|a|, |times b|), by Euclidean norm; 0 where both are, 1 where one is no number.
+/// Returns `|a - times b| / max(|a|, |times b|)` in the Euclidean norm. It is 0 if both are zero, and
+/// 1 if one has a NaN.
 fn apart(a: &[f32], b: &[f32], times: f64) -> f64 {
     let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>().sqrt();
     let (a, b) = (a.iter().map(|&v| f64::from(v)), b.iter().map(|&v| times * f64::from(v)));
@@ -284,7 +292,7 @@ fn all(outcome: &Outcome) -> impl Iterator<Item = &Values> {
     outcome.outputs.iter().chain(&outcome.gradients)
 }
 
-/// Checks that all outcomes have the same bits.
+/// Checks that all outcomes have the same bits as the first one.
 fn same(of: Found, first: &Outcome, others: &[Outcome]) -> Judgement {
     for other in others {
         for (a, b) in all(first).zip(all(other)) {
@@ -298,7 +306,8 @@ fn same(of: Found, first: &Outcome, others: &[Outcome]) -> Judgement {
     Judgement { of, place: "everywhere".to_owned(), figure: 0.0, holds: true }
 }
 
-/// Returns whether all values are good, and where the first is that is not.
+/// Checks that all values satisfy `is_good`, and records the first tensor with a value that does
+/// not.
 fn strange(of: Found, outcome: &Outcome, is_good: fn(f32) -> bool) -> Judgement {
     let first = |values: &Values| values.values.iter().position(|&value| !is_good(value));
     let Some((values, at)) = all(outcome).find_map(|values| Some((values, first(values)?))) else {

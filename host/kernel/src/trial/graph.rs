@@ -1,11 +1,11 @@
-//! A random directed graph for an edge kernel.
+//! Random directed graph for tests of an edge kernel.
 
 use std::sync::Arc;
 
 use super::Numbers;
 use crate::call::{EdgeKind, EdgeLists};
 
-/// Lists of both directions.
+/// Edge lists of both directions.
 #[derive(Debug, Clone)]
 pub(super) struct RandomLists {
     incoming: Arc<Vec<Vec<u32>>>,
@@ -14,8 +14,8 @@ pub(super) struct RandomLists {
 }
 
 impl RandomLists {
-    /// Lists of up to twice `degree` edges, but for a first vertex that most others lead to and a last one
-    /// that none leads to. An edge has so many features.
+    /// Draws up to `2 * degree` incoming edges per row, each with `features` features. The first
+    /// row gets `4 * degree` edges, limited to the number of rows. The last row gets none.
     pub(super) fn new(numbers: &mut Numbers, rows: u32, degree: u32, features: usize) -> Self {
         let mut incoming = vec![Vec::new(); rows as usize];
         let mut outgoing = incoming.clone();
@@ -41,7 +41,7 @@ impl RandomLists {
         if listed == 0 { 0 } else { listed + own }
     }
 
-    /// The lists that a function works along.
+    /// Returns the lists that a function of an edge kernel iterates over.
     pub(super) fn seen_from(&self, kind: EdgeKind) -> OneWay {
         let sources = kind == EdgeKind::Sources;
         let lists = if sources { self.outgoing.clone() } else { self.incoming.clone() };
@@ -49,11 +49,11 @@ impl RandomLists {
     }
 }
 
-/// Lists of one direction.
+/// Edge lists of one direction.
 #[derive(Debug)]
 pub(super) struct OneWay {
     lists: Arc<Vec<Vec<u32>>>,
-    /// Own ends are sources.
+    /// True if the own rows are the sources of the edges.
     sources: bool,
     features: usize,
 }
@@ -82,7 +82,7 @@ impl EdgeLists for OneWay {
     fn features_of(&self, own: usize, place: usize, into: &mut [f32]) {
         let other = self.others(own).get(place).map_or(own as u64, |&other| u64::from(other));
         let (source, target) = if self.sources { (own as u64, other) } else { (other, own as u64) };
-        // The same from both ends.
+        // The features of an edge are the same in both directions.
         let mut numbers = Numbers(target << 32 | source);
         into.iter_mut().for_each(|value| *value = numbers.value());
     }

@@ -1,4 +1,4 @@
-//! Measures the share of its limits that a kernel uses, and growth over repeated calls.
+//! Measurement of the resources that a kernel uses, and of growth over repeated calls.
 
 use std::time::{Duration, Instant};
 
@@ -7,38 +7,40 @@ use crate::error::Result;
 use crate::instance::Instance;
 use crate::state::Peak;
 
-/// Rounds after which what was used is compared; the last pair only where the first differs, since an
-/// allocator may settle late, once.
+/// Rounds whose usage is compared. The last pair is compared only if the first pair differs,
+/// because an allocator may need time to settle.
 const ROUNDS: [usize; 3] = [5, 20, 40];
 
-/// The most that a call used of what is limited ([`Limits`](crate::Limits)).
+/// Peak use of limited resources ([`Limits`](crate::Limits)) by one call.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Used {
-    /// Linear memory of the instance, bytes.
+    /// Size of the instance's linear memory, in bytes.
     pub guest_memory_bytes: usize,
-    /// Scratch matrices, handles, bytes of a host call.
+    /// Peak size of scratch matrices, number of handles, and bytes of a host call.
     pub peak: Peak,
-    /// Seconds of one call.
+    /// Duration of one call, in seconds.
     pub seconds: f64,
 }
 
 /// Result of [`Trial::usage`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Usage {
-    /// The most in any round.
+    /// Peak use over all rounds.
     pub used: Used,
     /// Number of calls of each function.
     pub rounds: usize,
-    /// The limit that was reached, or what grows.
+    /// Description of the limit that was exceeded, or of the resource whose use grows. `None` if
+    /// there is none.
     pub broken: Option<String>,
 }
 
 impl Trial {
-    /// Calls every function 20 times on one instance, fewer times where that takes longer than `budget`,
-    /// but once: nothing may reach a limit, and the last calls may not need more than the first.
+    /// Calls every function 20 times on one instance. It makes fewer calls if they take longer than
+    /// `budget`, but at least one. The result tells whether a limit was exceeded, and whether later
+    /// calls use more than earlier ones.
     ///
     /// # Errors
-    /// What the kernel answers but for limits.
+    /// Returns the error of the kernel, unless a limit caused it.
     pub fn usage(&self, budget: Duration) -> Result<Usage> {
         let begun = Instant::now();
         let mut rounds: Vec<Used> = Vec::new();
@@ -83,7 +85,7 @@ impl Trial {
     }
 }
 
-/// Returns a description of the resource that a later round used more of than an earlier one.
+/// Returns a description of the resource whose use grew between two rounds.
 fn grown(early: &Used, late: &Used) -> Option<String> {
     let [_, from, to] = ROUNDS;
     let pairs = [

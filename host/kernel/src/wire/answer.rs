@@ -1,4 +1,4 @@
-//! An answer: how a call ended, what it cost, and its rows and sums.
+//! Answer to a call: its outcome, durations and costs, and its rows and sums.
 
 use eciton_tensor::frame::{Encoding, Frame, Header, Kind, PartInfo, Writer};
 use eciton_tensor::half::WriteHalf;
@@ -12,46 +12,47 @@ use crate::error::{Error, GuestError, Result};
 use crate::state::Finished;
 
 const ANSWER: &str = "answer";
-/// Bytes of log lines that travel with an answer; the last line says what was left out.
+/// Maximum size of the log lines in an answer, in bytes. If lines are omitted, the last line
+/// reports their number.
 pub const MAX_LOG_BYTES: usize = 256 << 10;
-/// Bytes of each text of a failure; longer ones are cut.
+/// Maximum length of each text of a failure, in bytes. Longer texts are cut.
 pub const MAX_TEXT_BYTES: usize = 16 << 10;
 
 /// Outcome of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Everything was written.
+    /// The call succeeded, and all its results are in the answer.
     Done,
-    /// Nothing of its output may be used.
+    /// The call failed. No results may be used.
     Failed(Failure),
 }
 
-/// Whose fault a failure is.
+/// Cause of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureKind {
-    /// The kernel answered with a typed error.
+    /// The kernel returned a typed error.
     Guest,
-    /// It trapped.
+    /// The kernel trapped.
     Trap,
-    /// It broke a promise of its signature.
+    /// The kernel broke a promise of its signature.
     Promise,
-    /// The worker refused the request or the kernel; it would again.
+    /// The worker refused the request or the kernel. A retry gives the same result.
     Refused,
-    /// The worker's own: may be tried again.
+    /// The worker or its machine failed. A retry may succeed.
     Host,
 }
 
-/// Why a call failed.
+/// Description of a failed call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Failure {
-    /// Whose fault it is.
+    /// Cause of the failure.
     pub kind: FailureKind,
-    /// Kind of a guest's error: `shape`, `argument`, `limit`, ...
+    /// Kind of a typed error: `shape`, `argument`, `limit`, ... Empty for other causes.
     pub detail: String,
-    /// The kernel.
+    /// Name of the kernel.
     pub kernel: String,
     /// Function that failed: `forward`, `open`, ...
     pub place: String,
@@ -60,7 +61,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure of the worker's own, which may be tried again.
+    /// Creates a failure of the worker itself, after which a retry may succeed.
     pub fn host(place: &str, message: &str) -> Self {
         Self {
             kind: FailureKind::Host,
@@ -71,7 +72,7 @@ impl Failure {
         }
     }
 
-    /// The error that it was.
+    /// Returns the failure as an error of this crate.
     pub fn error(&self) -> Error {
         let (kernel, place, reason) = (self.kernel.clone(), self.place.clone(), self.message.clone());
         match self.kind {
@@ -134,84 +135,84 @@ impl From<&Error> for Failure {
     }
 }
 
-/// Durations of the phases of a call, microseconds.
+/// Durations of the phases of a call, in microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Times {
-    /// Start of the process until it took its first event; 0 in later ones.
+    /// Time from the start of the process to its first event. It is 0 in later events.
     pub init_us: u64,
-    /// Getting the request, constants and the kernel.
+    /// Time to fetch the request, shared objects and kernels.
     pub fetch_us: u64,
-    /// In the kernel.
+    /// Time in the kernels.
     pub compute_us: u64,
-    /// Writing the answer.
+    /// Time to encode the answer.
     pub encode_us: u64,
-    /// Sending the answer before this one, from when it was whole to when the service had taken it;
-    /// 0: there was none. An answer cannot know its own.
+    /// Time to send the previous answer, until the cloud service had received it. It is 0 for the
+    /// first answer. An answer cannot contain its own sending time.
     pub previous_send_us: u64,
 }
 
-/// Worker process that answered.
+/// Description of the worker process that answered.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkerInfo {
-    /// Drawn once a process.
+    /// Random id, drawn once per process.
     pub id: String,
-    /// Its process.
+    /// Process id.
     pub pid: u32,
     /// Number of events that the process has received, including this one.
     pub invocations: u64,
-    /// True if it had answered before.
+    /// True if the process answered an earlier event.
     pub warm: bool,
-    /// Constant objects of this call that it had kept.
+    /// Number of objects for this call that were in the worker's cache.
     pub cached_objects: u64,
-    /// Kernels of this call that it had kept.
+    /// Number of kernels for this call that were in the worker's cache.
     pub cached_kernels: u64,
 }
 
-/// Requests to the store for this call.
+/// Requests to the object store that the worker made for this call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoreCounts {
-    /// Reads.
+    /// Number of reads.
     pub gets: u64,
-    /// Writes.
+    /// Number of writes.
     pub puts: u64,
-    /// Bytes read.
+    /// Number of bytes read.
     pub bytes_in: u64,
-    /// Bytes written.
+    /// Number of bytes written.
     pub bytes_out: u64,
 }
 
-/// Everything about an answer but its values.
+/// Metadata of an answer: everything but its rows and sums.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AnswerMeta {
-    /// [`VERSION`]
+    /// Version of the format, [`VERSION`].
     pub version: u32,
-    /// Step and attempt.
+    /// Task and attempt that the answer belongs to.
     pub key: TaskKey,
     /// Outcome of the call.
     pub outcome: Outcome,
-    /// Lines that the kernel logged.
+    /// Lines that the kernels wrote to the log.
     pub log: Vec<String>,
-    /// Linear memory that its instance has grown to.
+    /// Size of the instance's linear memory, in bytes.
     pub guest_memory_bytes: u64,
-    /// The worker's numeric class.
+    /// Numeric class of the worker. Workers of one class compute the same bits.
     pub numeric_class: String,
     /// Durations of the phases of the call.
     pub times: Times,
-    /// Worker process that answered.
+    /// Description of the worker process that answered.
     pub worker: WorkerInfo,
-    /// Requests to the object store.
+    /// Requests to the object store that the worker made for this call.
     pub store: StoreCounts,
-    /// SHA-256 of each slot's rows that stay with the worker, where the request asks for it.
+    /// SHA-256 digest of each slot's rows that the worker stores, if the request asks for digests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<String>,
 }
 
 impl AnswerMeta {
-    /// The answer of a call that came to its end, or did not.
+    /// Creates the metadata for the result of a call.
     pub fn new(key: TaskKey, result: &Result<Finished>) -> Self {
         let (outcome, log, memory) = match result {
             Ok(f) => (Outcome::Done, f.log.clone(), f.guest_memory_bytes as u64),
@@ -231,7 +232,7 @@ impl AnswerMeta {
         }
     }
 
-    /// The error of a call that failed.
+    /// Returns the error of a failed call, or `None` if the call succeeded.
     pub fn error(&self) -> Option<Error> {
         match &self.outcome {
             Outcome::Done => None,
@@ -239,7 +240,7 @@ impl AnswerMeta {
         }
     }
 
-    /// The same with texts of bounded length.
+    /// Returns the metadata with texts that are cut to the allowed length.
     pub(super) fn bounded(&self) -> Self {
         let mut log = Vec::with_capacity(self.log.len());
         let mut room = MAX_LOG_BYTES;
@@ -263,20 +264,20 @@ impl AnswerMeta {
     }
 }
 
-/// The first [`MAX_TEXT_BYTES`] of a text.
+/// Returns the first [`MAX_TEXT_BYTES`] of a text, cut at a character boundary.
 fn cut(text: &str) -> String {
     text.get(..text.floor_char_boundary(MAX_TEXT_BYTES)).unwrap_or_default().to_owned()
 }
 
-/// The answer to a request that failed, maybe before there were places to write.
+/// Encodes the answer to a request that failed, possibly before there were output buffers.
 ///
 /// # Errors
-/// [`Error::Wire`] if the text does not fit a frame.
+/// Returns [`Error::Wire`] if the text does not fit into a frame.
 pub fn encode_failure(meta: &AnswerMeta) -> Result<Vec<u8>> {
     Writer::new(meta.bounded().to_json()?).finish().map_err(at(ANSWER))
 }
 
-/// An answer whose bytes are all there.
+/// Complete answer to a call.
 #[derive(Debug)]
 pub struct Answer {
     bytes: Vec<u8>,
@@ -285,10 +286,11 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Reads an answer.
+    /// Parses an answer.
     ///
     /// # Errors
-    /// [`Error::Host`] for bytes that were lost or changed, [`Error::Wire`] for what is no answer.
+    /// Returns [`Error::Host`] if bytes were lost or changed, and [`Error::Wire`] if the bytes are
+    /// not an answer.
     pub fn parse(bytes: Vec<u8>) -> Result<Self> {
         let header = Frame::parse(&bytes).map_err(at(ANSWER))?.header().clone();
         let meta: AnswerMeta = parse_meta(ANSWER, &header.meta)?;
@@ -296,18 +298,18 @@ impl Answer {
         Ok(Self { bytes, header, meta })
     }
 
-    /// Checks that every part has the shape that is expected.
+    /// Checks that every part has the expected shape.
     ///
     /// # Errors
-    /// [`Error::Wire`] with both shapes.
+    /// Returns [`Error::Wire`] with both shapes if one differs.
     pub fn check(&self, expected: &Expected) -> Result<()> {
         expected.check(&self.header.parts)
     }
 
-    /// Checks the CRC-32 of every part.
+    /// Checks the CRC-32 checksum of every part.
     ///
     /// # Errors
-    /// [`Error::Host`] for bytes that were changed.
+    /// Returns [`Error::Host`] if bytes were changed.
     pub fn verify(&self) -> Result<()> {
         let frame = Frame::parse(&self.bytes).map_err(at(ANSWER))?;
         (0..).zip(&self.header.parts).try_for_each(|(i, part)| {
@@ -316,18 +318,18 @@ impl Answer {
         })
     }
 
-    /// Everything but the values.
+    /// Returns the metadata of the answer.
     pub fn meta(&self) -> &AnswerMeta {
         &self.meta
     }
 
-    /// Length of its frame.
+    /// Returns the length of the answer's frame, in bytes.
     pub fn bytes_len(&self) -> u64 {
         self.bytes.len() as u64
     }
 
-    /// Returns whether all values are those of another answer, bit for bit, and the digests of rows
-    /// that stay.
+    /// Returns true if both answers have the same bits in all values, and the same digests of
+    /// stored rows.
     #[must_use]
     pub fn has_values_of(&self, other: &Self) -> bool {
         let (Ok(own), Ok(of_other)) = (Frame::parse(&self.bytes), Frame::parse(&other.bytes)) else {
@@ -343,11 +345,12 @@ impl Answer {
             })
     }
 
-    /// Copies its values into a call's own targets, after everything was checked: all or nothing.
+    /// Copies the values of the answer into the buffers of its call. Everything is checked first,
+    /// so the function copies all values or none.
     ///
     /// # Errors
-    /// The call's own error if it failed, [`Error::Host`] for bytes that were changed,
-    /// [`Error::Wire`] for rows or sums of other shapes, or places that are being used.
+    /// Returns the error of the call if it failed, and [`Error::Host`] if bytes were changed.
+    /// Returns [`Error::Wire`] if shapes differ or a buffer is in use.
     pub fn into_targets(self, rows_out: Vec<Target>, sums_out: Vec<Target>) -> Result<Finished> {
         if let Some(error) = self.meta.error() {
             return Err(error);
@@ -386,11 +389,11 @@ impl Answer {
     }
 }
 
-/// Destination of one part of an answer: rows, or the parts of a sum.
+/// Destination of one part of an answer: rows, or one buffer of a sum.
 struct Goal {
     leases: Vec<WriteRows>,
     sums: bool,
-    /// The rows' final destination, if they are rounded.
+    /// bfloat16 destination of the rows, if they are rounded.
     rounds: Option<WriteHalf>,
 }
 
@@ -410,28 +413,28 @@ struct Shape {
     sums: bool,
 }
 
-/// The parts that the answer to a call has, in order.
+/// Expected shapes of the parts of an answer, in order.
 #[derive(Debug, Clone)]
 pub struct Expected(Vec<Shape>);
 
 impl Expected {
-    /// Returns the parts of the answer to a call.
+    /// Computes the shapes from a call.
     #[must_use]
     pub fn new(call: &Call) -> Self {
         let shape = |target: &Target| {
             let (rows, columns) = target.shape();
             Shape { rows: rows as u64, columns: columns as u64, sums: matches!(target, Target::Sums { .. }) }
         };
-        // The worker adds these sums to what it owns.
+        // The worker adds these sums to its parameter shard instead of returning them.
         let held = |sum: usize| call.holds.iter().any(|(at, _)| *at as usize == sum);
         let sums = call.sums().enumerate().filter(|(sum, _)| !held(*sum)).map(|(_, target)| target);
         Self(call.outs.iter().map(|(_, target)| target).chain(sums).map(shape).collect())
     }
 
-    /// Compares the parts of an answer. Sums are always f32.
+    /// Compares the parts of an answer with the expected shapes. Sums are always f32.
     fn check(&self, parts: &[PartInfo]) -> Result<()> {
         if parts.len() != self.0.len() {
-            return Err(wire(ANSWER, format!("{} parts for {} places to write", parts.len(), self.0.len())));
+            return Err(wire(ANSWER, format!("{} parts for {} output buffers", parts.len(), self.0.len())));
         }
         for (i, (part, shape)) in parts.iter().zip(&self.0).enumerate() {
             let kind = match part.kind {

@@ -1,5 +1,5 @@
-//! A call of an edge kernel as a request, and back: of all rows of other ends, those that the lists name travel,
-//! each once.
+//! Encoding and decoding of a call of an edge kernel. Only rows that the edge lists refer to are
+//! sent, each once.
 
 use std::sync::Arc;
 
@@ -18,22 +18,23 @@ use crate::state::RowNumbers;
 
 const EDGES: &str = "request, edges";
 
-/// The lists of an edge kernel's call. Own rows are the call's inputs, their vertices its row numbers.
+/// Edge lists of an edge kernel's call. The own rows are the inputs of the call, and the vertex ids
+/// of the own rows are its row numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EdgesRef {
     /// Function of the edge kernel.
     #[serde(with = "text::edge_kind")]
     pub function: EdgeKind,
-    /// The rows of other ends that the lists name, each once: `source`, or for sources `passed`.
+    /// Rows at the other ends of edges, each once: `source`, or `passed` in `backward-sources`.
     pub other: MatrixRef,
-    /// Ids: the vertex of each of them.
+    /// List with the vertex id of each row in `other`.
     pub vertices: Source,
-    /// Ids: where each own row's edges begin among all, and where the last one's end.
+    /// List of offsets: start of each own row's edges in `others`, and the end of the last.
     pub offsets: Source,
-    /// Ids: for each edge, which of `other` is at its other end.
+    /// List with the index in `other` of each edge's other end.
     pub others: Source,
-    /// Features of each edge.
+    /// Features of each edge. `None` if edges have no features.
     pub known: Option<MatrixRef>,
 }
 
@@ -46,13 +47,13 @@ impl EdgesRef {
         }
     }
 
-    /// Every place that it reads from.
+    /// Returns the location of every tensor that the lists refer to.
     pub(super) fn sources(&self) -> impl Iterator<Item = Source> {
         let lists = [self.other.source, self.vertices, self.offsets, self.others];
         lists.into_iter().chain(self.known.as_ref().map(|known| known.source))
     }
 
-    /// Checks that the rest of the call is an edge kernel's.
+    /// Checks that the rest of the call is consistent with an edge kernel.
     pub(super) fn check(&self, call: &CallRef) -> Result<()> {
         let none = call.outputs.is_empty() && call.kept.is_empty() && call.gradients.is_empty();
         if call.kind != self.kind() || call.labelled.is_some() || !none {
@@ -63,7 +64,7 @@ impl EdgesRef {
     }
 }
 
-/// Lists that came in a request.
+/// Edge lists that were decoded from a request.
 #[derive(Debug)]
 struct Listed {
     offsets: Arc<[u32]>,
@@ -86,7 +87,7 @@ impl EdgeLists for Listed {
     }
 
     fn itself(&self, _: usize) -> Option<u32> {
-        // It is among the others.
+        // A self-loop is among the listed edges.
         None
     }
 
@@ -112,17 +113,17 @@ impl EdgeLists for Listed {
     }
 }
 
-/// A call's edges, one list after the other, by the rows of other ends that they name.
+/// Edges of a call, all lists in sequence, with compact indices for the rows at the other ends.
 struct Lists {
-    /// Ascending; each once.
+    /// Rows at the other ends, ascending and without duplicates.
     rows: Vec<u32>,
     offsets: Vec<u32>,
-    /// Index into `rows` of each edge.
+    /// Index into `rows` for each edge.
     others: Vec<u32>,
 }
 
 impl Lists {
-    fn of(call: &EdgeCall<Operand, Write>) -> Result<Self> {
+    fn from_call(call: &EdgeCall<Operand, Write>) -> Result<Self> {
         let (lists, count) = (&*call.lists, call.grid.rows());
         let total = call.other.last().map_or(0, |(rows, _)| rows.end);
         let mut offsets = Vec::with_capacity(count + 1);
@@ -148,10 +149,10 @@ impl Lists {
     }
 }
 
-/// Writes the lists of an edge kernel's call and the rows of other ends, as f32. Returns the numbers of own
-/// rows besides.
+/// Writes the edge lists of a call, and the rows at the other ends as f32. Also returns the vertex
+/// ids of the own rows.
 pub(super) fn write(writer: &mut Writer<'_>, call: &EdgeCall<Operand, Write>) -> Result<(EdgesRef, Numbers)> {
-    let lists = Lists::of(call)?;
+    let lists = Lists::from_call(call)?;
     let columns = call.other.first().map_or(1, |(_, rows)| rows.buffer().columns());
     let chosen = Buffer::zeroed(lists.rows.len(), columns).map_err(at(CALL))?;
     let mut rows = chosen.write(0..lists.rows.len()).map_err(at(CALL))?;
@@ -197,7 +198,7 @@ fn known(call: &EdgeCall<Operand, Write>, lists: &Lists) -> Result<Option<Matrix
 }
 
 impl Reading<'_> {
-    /// An edge kernel's call without places to write.
+    /// Decodes a call of an edge kernel, without its output buffers.
     pub(super) fn edge_call(
         &mut self,
         call: &CallRef,
@@ -227,7 +228,7 @@ impl Reading<'_> {
             let found = format!("{} vertices for {there} rows of other ends", vertices.len());
             return Err(wire(EDGES, format!("{found}, which each edge must name one of")));
         }
-        // A list is worked on at once, with a row an edge.
+        // The edges of one row are processed at once, with one row per edge.
         let longest = offsets.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0);
         let wide = other.buffer().columns() + known.as_ref().map_or(0, |known| known.buffer().columns());
         let asked = (wide as u64).saturating_mul(4 * u64::from(longest).max(BLOCK_EDGES as u64));
@@ -254,10 +255,10 @@ impl Reading<'_> {
     }
 }
 
-/// Dense rows that are here, under a lease of their own.
+/// Returns dense rows of a matrix in this process, with a lease of their own.
 fn dense(what: &str, matrix: Matrix) -> Result<ReadRows> {
     let Matrix::Dense(rows) = matrix else {
-        return Err(wire(EDGES, format!("{what}: sparse rows, where dense ones are read")));
+        return Err(wire(EDGES, format!("{what}: the rows are sparse, but an edge kernel reads dense rows")));
     };
     let held = rows.hold(None).map_err(at(EDGES))?;
     let view = held.view();

@@ -1,5 +1,4 @@
-//! Encoder of calls: a call becomes a frame, and matrices that many calls share become frames of
-//! their own.
+//! Encoder of requests: it writes a call as a frame, and shared matrices as separate frames.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,11 +29,11 @@ use crate::state::RowNumbers;
 
 pub(super) const CALL: &str = "call";
 
-/// The place of a matrix that is written last, until then.
+/// Placeholder for the location of the matrix that is written last.
 const LATER: Source = Source { object: None, part: u32::MAX };
 
-/// Returns the encoding of a matrix. Sparse rows have few values and stay f32. Rows that are stored
-/// as bfloat16 are sent as bfloat16, which loses nothing.
+/// Returns the encoding in which a matrix is sent. Sparse rows have few values and stay f32. Rows
+/// that are stored as bfloat16 are sent as bfloat16, which is exact.
 fn written(matrix: &Matrix, encoding: Encoding) -> Encoding {
     match matrix {
         Matrix::Dense(_) if matrix.is_half() => Encoding::Bf16,
@@ -43,8 +42,8 @@ fn written(matrix: &Matrix, encoding: Encoding) -> Encoding {
     }
 }
 
-/// Returns the encoding of an answer's rows: bfloat16 if all of them are stored so, and f32 for an
-/// edge kernel.
+/// Returns the encoding of an answer's rows. It is bfloat16 if all of them are stored as bfloat16,
+/// and f32 for an edge kernel.
 fn answered(call: &Call, encoding: Encoding) -> Encoding {
     let half = |(_, target): &(u32, Target)| matches!(target, Target::Half { .. });
     match call.steps.iter().any(|step| matches!(step, CallStep::Edges(..))) {
@@ -54,7 +53,7 @@ fn answered(call: &Call, encoding: Encoding) -> Encoding {
     }
 }
 
-/// A matrix's reference; its rows are written if `source` is none.
+/// Returns the reference of a matrix. If `source` is `None`, the rows are written to the frame.
 pub(super) fn refer(
     writer: &mut Writer<'_>,
     matrix: &Matrix,
@@ -73,7 +72,7 @@ pub(super) fn refer(
     Ok(MatrixRef { source, extents, encoding })
 }
 
-/// The reference of rows that were packed.
+/// Returns the reference of rows that were packed as signs and scales, after writing them.
 fn refer_packed(writer: &mut Writer<'_>, matrix: &Matrix, packed: Packed) -> Result<MatrixRef> {
     let encoding = Some(packed.encoding());
     let source = Source { object: None, part: writer.packed(packed).map_err(at(CALL))? };
@@ -90,17 +89,19 @@ fn rows_bytes(matrix: &Matrix, encoding: Encoding) -> u64 {
     }
 }
 
-/// A call as a request's frame: each matrix and list once, but those that lie `elsewhere`, by their place
-/// in [`Call::given`]: in one of the objects.
+/// Encodes a call as a request, with each matrix and list once. Matrices in `elsewhere` are not
+/// written. Each of its entries gives the index in [`Call::given`] and the location in one of the
+/// objects.
 ///
-/// Dense rows of vertex kernels are written with `encoding`, or as bfloat16 where they are stored so; as
-/// signs, inputs alone that the layer reads no more of, all others then as f32. Parameters, sparse rows and
-/// all rows of edge kernels are written as f32. A part that may be streamed ([`Request::streamables`]) is the
-/// frame's last, so that everything else can be fetched at once before it.
+/// Dense rows of vertex kernels are written with `encoding`, or as bfloat16 if they are stored so.
+/// With the encoding for signs, only inputs of which the layer reads just the signs are packed. All
+/// others are then written as f32. Parameters, sparse rows and all rows of edge kernels are written
+/// as f32. A matrix that can be streamed ([`Request::streamables`]) is the last part of the frame,
+/// so that a worker can fetch everything else before it.
 ///
 /// # Errors
-/// [`Error::Wire`](crate::Error::Wire) past a limit of frames or requests;
-/// [`Error::Host`](crate::Error::Host) for rows that have not arrived.
+/// Returns [`Error::Wire`](crate::Error::Wire) if a limit of frames or requests is exceeded.
+/// Returns [`Error::Host`](crate::Error::Host) if rows have not arrived.
 pub fn encode(
     run: &str,
     key: TaskKey,
@@ -112,12 +113,12 @@ pub fn encode(
 ) -> Result<Vec<u8>> {
     for (given, source) in elsewhere {
         if source.object.is_none() || *given >= call.given.len() {
-            let reason = format!("matrix {given} at {source} is none in an object that this call is given");
+            let reason = format!("matrix {given} at {source} is not in an object of this call");
             return Err(wire(CALL, reason));
         }
     }
     let mut writer = Writer::new(Vec::new());
-    let mut matrices = Matrices::of(call, encoding, elsewhere)?;
+    let mut matrices = Matrices::from_call(call, encoding, elsewhere)?;
     let given = matrices.write(&mut writer, &mut objects)?;
     let locals = objects.len();
     let mut slots = Vec::with_capacity(call.slots.len());
@@ -172,26 +173,27 @@ pub fn encode(
         holds: call.holds.iter().map(|&(sum, of)| HoldRef { sum, of }).collect(),
         digests: call.digests,
     };
-    // What a worker would refuse is found here, by whose fault it is.
+    // A request that a worker would refuse is refused here, where the caller is at fault.
     request.check()?;
     writer.set_meta(serde_json::to_vec(&request).map_err(|e| wire(CALL, e.to_string()))?);
     writer.finish().map_err(at(CALL))
 }
 
-/// Matrices of a call with their encodings.
+/// Matrices of a call, with their encodings.
 struct Matrices<'a> {
     call: &'a Call,
     elsewhere: &'a [(usize, Source)],
     encodings: Vec<Encoding>,
     packed: Vec<Option<Packed>>,
-    /// The one that is written last.
+    /// Index of the matrix that is written last, so that it can be streamed.
     streamed: Option<usize>,
 }
 
 impl<'a> Matrices<'a> {
-    fn of(call: &'a Call, encoding: Encoding, elsewhere: &'a [(usize, Source)]) -> Result<Self> {
+    fn from_call(call: &'a Call, encoding: Encoding, elsewhere: &'a [(usize, Source)]) -> Result<Self> {
         let mut encodings = vec![encoding.of_numbers(); call.given.len()];
-        // How often each is read, and the only reader's layer if it reads nothing but signs.
+        // Number of readers of each matrix, and the layer of the only reader if it reads only
+        // signs.
         let mut readers = vec![(0, None); call.given.len()];
         for step in &call.steps {
             let exact = match step {
@@ -209,7 +211,7 @@ impl<'a> Matrices<'a> {
                     }
                     step.parameters.iter().chain(&[])
                 }
-                // Exact whatever rows are written as.
+                // These matrices are exact, whatever encoding rows have.
                 CallStep::Edges(_, step) => step.parameters.iter().chain(&step.own),
                 CallStep::Gather(_) => [].iter().chain(&[]),
             };
@@ -280,16 +282,16 @@ impl<'a> Matrices<'a> {
     }
 }
 
-/// A call being written.
+/// State of the encoder of a call.
 struct Writing<'d> {
     writer: Writer<'d>,
     given: Vec<MatrixRef>,
-    /// The number of the first slot among objects.
+    /// Object number of slot 0. Slots are numbered after the objects of the request.
     locals: usize,
     lists: Vec<ListsRef>,
-    /// The lists that were written.
+    /// Adjacency lists that have been written.
     known: Vec<Arc<GatherLists>>,
-    /// Lists of row numbers that were written, by where they lie.
+    /// Lists of row ids that have been written, by the address of the list.
     rows: HashMap<*const u64, Numbers>,
 }
 
@@ -298,7 +300,7 @@ impl Writing<'_> {
         match operand {
             Operand::Given(at) => {
                 let known = self.given.get(*at as usize).cloned();
-                known.ok_or_else(|| wire(CALL, format!("matrix {at} is not there")))
+                known.ok_or_else(|| wire(CALL, format!("matrix {at} does not exist")))
             }
             Operand::Local { slot, extents, .. } => {
                 let object = small(self.locals + *slot as usize)?;
@@ -407,7 +409,7 @@ impl Writing<'_> {
         let offsets = ids(&mut self.writer, offsets.collect::<Result<_>>()?)?;
         let neighbours = ids(&mut self.writer, adjacency.neighbours().to_vec())?;
         let mut column = |values: &Option<Arc<Vec<f32>>>| -> Result<Option<Source>> {
-            // Bits, as lists are written: they are no rows of a kernel.
+            // Values are written as bits, like lists, because they are not rows of a kernel.
             let Some(values) = values else { return Ok(None) };
             Ok(Some(ids(&mut self.writer, values.iter().map(|value| value.to_bits()).collect())?))
         };
@@ -435,7 +437,7 @@ impl GatherLists {
     }
 }
 
-/// Writes what is known of rows, for `loss`.
+/// Writes the targets and weights of rows, for `loss`.
 fn labelled(writer: &mut Writer<'_>, known: &Labelled) -> Result<LabelledRef> {
     let targets = match &known.targets {
         Targets::Values(values) => TargetsRef::Values(refer(writer, values, Encoding::F32, None)?),
@@ -447,16 +449,16 @@ fn labelled(writer: &mut Writer<'_>, known: &Labelled) -> Result<LabelledRef> {
     Ok(LabelledRef { targets, rows, weight: known.weight, row_weights })
 }
 
-/// Writes a list.
+/// Writes a list of ids as a part, and returns its location.
 pub(super) fn ids(writer: &mut Writer<'_>, list: Vec<u32>) -> Result<Source> {
     Ok(Source { object: None, part: writer.ids(list).map_err(at(CALL))? })
 }
 
-/// A frame of matrices that several calls read, one a part; sparse rows always as f32. Parameters are
-/// written as f32.
+/// Encodes matrices that several calls read as a frame of its own, one part per matrix. Sparse rows
+/// and parameters are always f32.
 ///
 /// # Errors
-/// As [`encode`].
+/// Returns the errors of [`encode`].
 pub fn encode_matrices<'a>(
     matrices: impl IntoIterator<Item = &'a Matrix>,
     encoding: Encoding,

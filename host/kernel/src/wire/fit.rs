@@ -1,4 +1,5 @@
-//! Checks a call of a request against its layer: counts and extents of the signature.
+//! Checks that a requested call matches its layer: numbers of matrices and extents of the
+//! signature.
 
 use eciton_types::signature::{RowsSpec, Signature, TargetKind};
 
@@ -8,7 +9,7 @@ use super::{MatrixRef, TargetsRef, width, wire};
 use crate::call::{EdgeKind, Kind};
 use crate::error::{Error, Result};
 
-/// Matrices of a signature's list that a function receives.
+/// Selection of matrices of a signature's list that a function receives.
 #[derive(Clone, Copy, PartialEq)]
 enum Given {
     All,
@@ -22,7 +23,7 @@ pub(super) fn fits(call: &CallRef, s: &Signature) -> Result<()> {
         (Some(edges), Some(signature)) => return on_edges(call, edges, s, &signature.passed),
         (Option::None, Option::None) => {}
         _ => {
-            let reason = format!("kernel `{}` is of the other kind, rows or edges", call.kernel.name);
+            let reason = format!("kernel `{}` has the other domain (vertex rows or edges)", call.kernel.name);
             return Err(wire("request", reason));
         }
     }
@@ -33,7 +34,7 @@ pub(super) fn fits(call: &CallRef, s: &Signature) -> Result<()> {
         Kind::Backward => (needed(s.backward_needs.inputs), needed(s.backward_needs.outputs), All),
     };
     if kind == Kind::Loss && s.loss.is_none() {
-        return Err(wire("loss", format!("kernel `{}` has none", call.kernel.name)));
+        return Err(wire("loss", format!("kernel `{}` has no loss", call.kernel.name)));
     }
     if let Some(labelled) = &call.labelled {
         targets(call, &labelled.targets, s)?;
@@ -67,7 +68,7 @@ pub(super) fn fits(call: &CallRef, s: &Signature) -> Result<()> {
     same("sums_out", &call.sums_out, &sums)
 }
 
-/// An edge kernel's call: own rows, rows of other ends, and what it writes.
+/// Checks the call of an edge kernel: own rows, rows at the other ends, and outputs.
 fn on_edges(call: &CallRef, edges: &EdgesRef, s: &Signature, passed: &RowsSpec) -> Result<()> {
     let [source, target] = &s.inputs[..] else {
         return Err(wire("request", "an edge kernel's signature has two inputs"));
@@ -97,7 +98,7 @@ fn on_edges(call: &CallRef, edges: &EdgesRef, s: &Signature, passed: &RowsSpec) 
     let written = &call.rows_out;
     let fit = |(found, spec): (&Option<WriteRef>, &&RowsSpec)| match found {
         Some(write) => alike(&write.extents, spec),
-        // Only a target's own gradient may be unwanted.
+        // Only the gradient of the target may be omitted.
         None => edges.function == EdgeKind::Targets && std::ptr::eq(*spec, target),
     };
     if written.len() != places.len() || !written.iter().zip(&places).all(fit) {
@@ -131,7 +132,8 @@ fn targets(call: &CallRef, found: &TargetsRef, s: &Signature) -> Result<()> {
     }
 }
 
-/// Rows of as many values as the signature's; how they are grouped is the reader's.
+/// Checks that rows have as many values as the signature requires. The grouping into extents is up
+/// to the reader.
 fn rows(what: &str, found: &[MatrixRef], specs: &[RowsSpec], given: Given) -> Result<()> {
     let all = found.len() == specs.len()
         && found.iter().zip(specs).all(|(f, s)| width(&f.extents).is_some_and(|w| Some(w) == s.width()));
@@ -156,9 +158,12 @@ fn same(what: &str, found: &Vec<Vec<u32>>, expected: &Vec<Vec<u32>>) -> Result<(
 
 fn differs(what: &str, found: &dyn std::fmt::Debug, expected: &dyn std::fmt::Debug) -> Error {
     let (mut found, mut expected) = (format!("{found:?}"), format!("{expected:?}"));
-    // A hostile list may be long.
+    // A hostile request may contain a long list.
     for text in [&mut found, &mut expected] {
         text.truncate(text.floor_char_boundary(500));
     }
-    wire(format!("request, {what}"), format!("{found} was found; the kernel's signature says {expected}"))
+    wire(
+        format!("request, {what}"),
+        format!("{found} was found, but the kernel's signature requires {expected}"),
+    )
 }

@@ -1,4 +1,4 @@
-//! Buffers that a worker writes to, and the answer that is encoded from them.
+//! Output buffers of a call on a worker, and the encoding of the answer from them.
 
 use std::time::Instant;
 
@@ -11,44 +11,43 @@ use super::answer::AnswerMeta;
 use super::{Outcome, at, encode_failure, wire};
 use crate::error::Result;
 
-/// One sum: a buffer for each part of the grid.
+/// Sum, with one buffer per part of the grid.
 pub(super) type Sums = Vec<Buffer>;
 
-/// Rows that stay with the worker, or go to others.
+/// Rows that a worker stores after a call, or sends to other workers.
 #[derive(Debug, Clone)]
 pub struct KeptRows {
-    /// Their address.
+    /// Key under which later calls read the rows.
     pub key: TensorKey,
-    /// Workers that they go to. If empty, they stay.
+    /// Workers that the rows are sent to. If empty, this worker stores them.
     pub to: Vec<Location>,
-    /// The rows.
+    /// Values of the rows.
     pub rows: Matrix,
 }
-/// A sum that stays with the worker: the use of a parameter whose gradient it is, and a part for
-/// each of the grid.
+/// Gradient sum that the worker stores: the parameter, and one buffer per part of the grid.
 pub type HeldSums = (ParameterId, Vec<Buffer>);
 
-/// The buffers that a call writes to, on the worker's side.
+/// Output buffers of a call on the worker.
 #[derive(Debug)]
 pub struct Places {
     pub(super) rows: Vec<Buffer>,
     pub(super) sums: Vec<Sums>,
-    /// Rows that stay or go to other workers: addresses, these, rows.
+    /// Rows to store or send: key, destination workers, buffer.
     pub(super) kept: Vec<(TensorKey, Vec<Location>, Buffer)>,
-    /// Rows that no later task reads.
+    /// Keys of stored rows that no later call reads.
     pub(super) freed: Vec<TensorKey>,
-    /// Sums that stay with the worker: indices in `sums`, ascending, and uses.
+    /// Sums that the worker stores: index in `sums`, ascending, and parameter.
     pub(super) held: Vec<(usize, ParameterId)>,
-    /// True if the answer has a digest of the rows that stay.
+    /// True if the answer must contain digests of the rows that the worker stores.
     pub(super) digests: bool,
 }
 
 impl Places {
-    /// Returns the digest of each slot's rows that stay, if they were asked for: SHA-256 of their values
-    /// as little-endian f32, row by row.
+    /// Returns a digest of each slot's stored rows, if the request asks for digests. A digest is
+    /// the SHA-256 of the values as little-endian f32, row by row.
     ///
     /// # Errors
-    /// [`Error::Wire`](crate::Error::Wire) while a call still writes.
+    /// Returns [`Error::Wire`](crate::Error::Wire) if a call still writes the rows.
     pub fn digests(&self) -> Result<Vec<String>> {
         let mut digests = Vec::new();
         for (_, _, buffer) in self.kept.iter().filter(|_| self.digests) {
@@ -62,11 +61,10 @@ impl Places {
         Ok(digests)
     }
 
-    /// Takes the rows that stay with the worker or go to others, and the keys of those that no later
-    /// task reads.
+    /// Takes out the rows to store or send, and the keys of rows that can be deleted.
     ///
     /// # Errors
-    /// [`Error::Wire`](crate::Error::Wire) while a call still writes.
+    /// Returns [`Error::Wire`](crate::Error::Wire) if a call still writes the rows.
     pub fn take_kept(&mut self) -> Result<(Vec<KeptRows>, Vec<TensorKey>)> {
         let read = |(key, to, buffer): (TensorKey, Vec<Location>, Buffer)| {
             let rows = buffer.read(0..buffer.rows()).map_err(at("rows to keep"))?.into();
@@ -76,10 +74,10 @@ impl Places {
         Ok((kept, std::mem::take(&mut self.freed)))
     }
 
-    /// Takes the sums that stay with the worker. The answer has the others.
+    /// Takes out the sums that the worker stores. The remaining sums are sent with the answer.
     pub fn take_held(&mut self) -> Vec<HeldSums> {
         let mut held = Vec::with_capacity(self.held.len());
-        // From the last on, so that places before it stay.
+        // Sums are removed from the last to the first, so that earlier indices stay valid.
         for (at, of) in std::mem::take(&mut self.held).into_iter().rev() {
             if at < self.sums.len() {
                 held.push((of, self.sums.remove(at)));
@@ -89,28 +87,35 @@ impl Places {
         held
     }
 
-    /// Bytes allocated.
+    /// Returns the number of bytes that are allocated.
     pub fn bytes(&self) -> u64 {
         let rows = self.rows.iter().map(|buffer| buffer.bytes() as u64);
         let kept = self.kept.iter().map(|(_, _, buffer)| buffer.bytes() as u64);
         rows.chain(self.sums.iter().flatten().map(|b| b.bytes() as u64)).chain(kept).sum()
     }
 
-    /// The answer: its frame's parts are the rows that were wanted, with `encoding`, then the sums as
-    /// f32, the parts of each one after the other. The time that it takes to write it goes into
-    /// `times.encode_us`. After a failure there are no parts.
+    /// Encodes the answer. Its parts are the requested rows, with `encoding`, then the sums as f32,
+    /// buffer by buffer. The encoding time is written to `times.encode_us`. The answer of a failed
+    /// call has no parts.
     ///
     /// # Errors
-    /// [`Error::Wire`](crate::Error::Wire) past a limit of frames, or while a call still writes.
+    /// Returns [`Error::Wire`](crate::Error::Wire) if a limit of frames is exceeded, or if a call
+    /// still writes.
     pub fn encode(self, meta: &AnswerMeta, encoding: Encoding) -> Result<Vec<u8>> {
         if meta.outcome != Outcome::Done {
             return encode_failure(meta);
         }
         if let Some((key, _, _)) = self.kept.first() {
-            return Err(wire("answer", format!("{key} are to stay, and nobody here keeps any")));
+            return Err(wire(
+                "answer",
+                format!("the rows {key} must be stored, but this process stores no rows"),
+            ));
         }
         if let Some((_, of)) = self.held.first() {
-            return Err(wire("answer", format!("a sum of weight {of} is to stay, and nobody here has any")));
+            return Err(wire(
+                "answer",
+                format!("a sum of parameter {of} must be stored, but this process stores no sums"),
+            ));
         }
         let begun = Instant::now();
         let lease = |b: &Buffer| b.read(0..b.rows()).map_err(at("answer"));

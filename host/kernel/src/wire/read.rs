@@ -1,4 +1,4 @@
-//! A request as a call, with buffers to write to.
+//! Decoder of requests: it creates a call with output buffers.
 
 use std::sync::Arc;
 
@@ -19,13 +19,15 @@ use crate::error::Result;
 use crate::runtime::Layer;
 
 impl Request {
-    /// Returns the call, and the places that it writes to. `layers` are those of its
-    /// [calls](Request::calls), in order, which each fits. `resolve` finds each tensor, and is asked once
-    /// for each; what it gives is checked against the request. Rows of a matrix may still be arriving.
+    /// Decodes a request, and returns the call with its output buffers. `layers` are the opened
+    /// layers of its [calls](Request::calls), in order. `resolve` loads a tensor and is called once
+    /// per tensor. Its result is checked against the request. Rows of a matrix may still be
+    /// arriving.
     ///
     /// # Errors
-    /// [`Error::Wire`](crate::Error::Wire) for a request that contradicts itself or its tensors, or
-    /// would write more than its limit `matrix_bytes`; what `resolve` answers.
+    /// Returns [`Error::Wire`](crate::Error::Wire) if the request is inconsistent, does not match
+    /// its tensors, or would write more than its limit `matrix_bytes`. Also returns errors of
+    /// `resolve`.
     pub fn into_call(
         self,
         layers: &[Arc<Layer>],
@@ -49,10 +51,10 @@ impl Request {
         }
         let slots = self.slots.iter().map(|slot| reading.slot(slot)).collect::<Result<Vec<_>>>()?;
         let mut outs = Vec::with_capacity(self.outs.len() + self.keeps.len());
-        // Checked against the limit, and allocated only for a request that is right otherwise.
+        // The size is checked here. Memory is allocated only after all other checks have passed.
         let mut place = |OutRef { slot, rows, extents }: OutRef| -> Result<Buffer> {
             let buffer = buffer(rows as usize, &extents)?;
-            let rows = buffer.write(0..buffer.rows()).map_err(at("places to write"))?;
+            let rows = buffer.write(0..buffer.rows()).map_err(at("output buffers"))?;
             outs.push((slot, Target::Rows { rows, extents }));
             Ok(buffer)
         };
@@ -68,7 +70,7 @@ impl Request {
 }
 
 fn buffer(rows: usize, extents: &[u32]) -> Result<Buffer> {
-    Buffer::zeroed(rows, width(extents).unwrap_or(0) as usize).map_err(at("places to write"))
+    Buffer::zeroed(rows, width(extents).unwrap_or(0) as usize).map_err(at("output buffers"))
 }
 
 fn gather_step(gather: &GatherRef, lists: &[Arc<GatherLists>], slots: &[SlotRef]) -> Result<GatherStep> {
@@ -94,10 +96,10 @@ fn gather_step(gather: &GatherRef, lists: &[Arc<GatherLists>], slots: &[SlotRef]
     Ok(GatherStep { normalisation, reversed, lists: lists.clone(), from, into, rows: rows as usize })
 }
 
-/// A request being read.
+/// State of the decoder of a request.
 pub(super) struct Reading<'a> {
     pub(super) tensors: Tensors<'a>,
-    /// The number of the first slot among objects.
+    /// Object number of slot 0. Slots are numbered after the objects of the request.
     objects: usize,
     pub(super) limit: u64,
     slots: &'a [SlotRef],
@@ -110,7 +112,7 @@ impl Reading<'_> {
         small(self.given.len() - 1).map(Operand::Given)
     }
 
-    /// Rows that a step reads: of matrices from outside exactly so many.
+    /// Returns the operands of a step. Matrices from outside must have exactly `rows` rows.
     pub(super) fn operands(&mut self, what: &str, refs: &[MatrixRef], rows: usize) -> Result<Vec<Operand>> {
         bounded(what, refs.len(), MAX_MATRICES)?;
         let mut read = |(at, wanted): (usize, &MatrixRef)| {
@@ -152,7 +154,7 @@ impl Reading<'_> {
         Ok(CallStep::Vertex(layer.clone(), Box::new(step)))
     }
 
-    /// A vertex kernel's call without places to write.
+    /// Decodes a call of a vertex kernel, without its output buffers.
     fn vertex_call(&mut self, call: &CallRef, grid: Arc<Grid>) -> Result<VertexCall<Operand, Write>> {
         let (rows, limit) = (grid.rows(), self.limit);
         let inputs = self.operands("input", &call.inputs, rows)?;
@@ -216,7 +218,7 @@ impl Reading<'_> {
     }
 }
 
-/// Makes places for a call's sums, and adds them to those of the steps before it.
+/// Allocates the buffers of a call's sums, and appends them to those of earlier steps.
 fn places_of_sums(call: &CallRef, sums: &mut Vec<Sums>) -> Result<Vec<Target>> {
     let mut targets = Vec::with_capacity(call.sums_out.len());
     for shape in &call.sums_out {

@@ -1,4 +1,5 @@
-//! A request: everything about a call but its matrices' values. What it does is in [`steps`](super::steps).
+//! Request: description of a call without the values of its matrices. The module
+//! [`steps`](super::steps) describes the steps.
 
 use std::time::Duration;
 
@@ -15,27 +16,28 @@ use crate::runtime::Kernel;
 
 pub(super) const REQUEST: &str = "request";
 
-/// A kernel by name and content.
+/// Reference to a kernel by name and content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KernelRef {
-    /// For errors.
+    /// Name of the kernel, for error messages.
     pub name: String,
-    /// SHA-256 of its component, 64 hexadecimal digits.
+    /// SHA-256 digest of the kernel's component, as 64 hexadecimal digits.
     pub digest: String,
 }
 
 impl KernelRef {
-    /// Creates the reference to a kernel.
+    /// Creates a reference to a kernel.
     pub fn new(kernel: &Kernel) -> Self {
         let digest = kernel.digest().iter().map(|b| format!("{b:02x}")).collect();
         Self { name: kernel.name().to_owned(), digest }
     }
 
-    /// The digest's bytes.
+    /// Returns the digest as bytes.
     ///
     /// # Errors
-    /// [`Error::Wire`](crate::Error::Wire) unless it is 64 lower-case hexadecimal digits.
+    /// Returns [`Error::Wire`](crate::Error::Wire) unless the digest has 64 lower-case hexadecimal
+    /// digits.
     pub fn digest_bytes(&self) -> Result<[u8; 32]> {
         let refuse = || wire(REQUEST, "a kernel's digest is 64 hexadecimal digits, lower case");
         let nibble = |c: u8| match c {
@@ -50,13 +52,13 @@ impl KernelRef {
     }
 }
 
-/// A tensor, or several, outside of the frame of a request.
+/// Frame with one or more tensors, outside of the request's own frame.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Object {
-    /// Name in an object store.
+    /// Frame in an object store, by its key.
     Stored(String),
-    /// Address of a tensor that the worker has.
+    /// Tensor in the memory of the worker, by its key.
     Held(TensorKey),
 }
 
@@ -68,18 +70,20 @@ impl Object {
         }
     }
 
-    /// The name in an object store.
+    /// Returns the key in an object store.
     ///
     /// # Errors
-    /// [`Error::Wire`](crate::Error::Wire) if it is with a worker.
+    /// Returns [`Error::Wire`](crate::Error::Wire) if a worker holds the tensor.
     pub fn stored(&self) -> Result<&str> {
         match self {
             Self::Stored(name) => Ok(name),
-            Self::Held(key) => Err(wire(REQUEST, format!("{key} is no object of a store"))),
+            Self::Held(key) => {
+                Err(wire(REQUEST, format!("{key} is in a worker's memory, not in an object store")))
+            }
         }
     }
 
-    /// The address, if it is with a worker.
+    /// Returns the tensor's key if a worker holds it, otherwise `None`.
     #[must_use]
     pub const fn held(&self) -> Option<TensorKey> {
         match self {
@@ -101,38 +105,39 @@ impl From<TensorKey> for Object {
     }
 }
 
-/// A matrix: where it lies, and what a row of it is.
+/// Reference to a matrix: location of its values, and shape of a row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MatrixRef {
     /// Location of the values.
     pub source: Source,
-    /// Extents of one row; of a parameter all but the first.
+    /// Extents of one row. For a parameter, all extents but the first.
     pub extents: Vec<u32>,
-    /// Encoding of dense rows, `None` for sparse ones. It is a hint: the header of the frame's part
-    /// decides.
+    /// Encoding of dense rows, or `None` for sparse rows. It is a hint. The header of the frame's
+    /// part decides.
     pub encoding: Option<Encoding>,
 }
 
-/// One part of a grid. Its first atom begins where the last part ends, the first part's at row 0.
+/// Part of a grid: atoms that are summed as one tree node. It starts at the end of the previous
+/// part, the first one at row 0.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GridPart {
-    /// Levels between the node and its atoms.
+    /// Number of tree levels between the node and its atoms.
     pub level: u8,
-    /// The row after each atom's last.
+    /// End of each atom, one past its last row.
     pub ends: Vec<u32>,
-    /// Number of levels that end with each atom.
+    /// Number of tree levels that end with each atom.
     pub closes: Vec<u8>,
 }
 
-/// Global ids of the rows.
+/// Global vertex ids of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Numbers {
-    /// Consecutive from here.
+    /// Consecutive ids. The value is the first one.
     From(u64),
-    /// A list of ids: each number's low and high half.
+    /// Listed ids, as alternating low and high 32-bit halves.
     List(Source),
 }
 
@@ -140,9 +145,9 @@ pub enum Numbers {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TargetsRef {
-    /// Ids: a class a row.
+    /// List with a class per row.
     Classes(Source),
-    /// NaN where unknown.
+    /// Matrix of numbers. NaN marks an unknown value.
     Values(MatrixRef),
 }
 
@@ -152,41 +157,41 @@ pub enum TargetsRef {
 pub struct LabelledRef {
     /// Target of each row.
     pub targets: TargetsRef,
-    /// Ids: the local rows that count, ascending.
+    /// List of the rows that count in the loss, as ascending indices.
     pub rows: Source,
-    /// Factor of each counted row, or of each of its known values.
+    /// Weight in the loss of each counted row, or of each of its known values.
     #[serde(with = "text::float", rename = "weight_bits")]
     pub weight: f32,
-    /// Additional weight of each row, one column. If `None`, each weight is 1.
+    /// Additional weight of each row, as a matrix with one column. If `None`, every weight is 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub row_weights: Option<MatrixRef>,
 }
 
-/// [`Limits`] as numbers.
+/// Resource limits of a task. The fields correspond to [`Limits`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WireLimits {
-    /// [`Limits::guest_memory_bytes`]
+    /// Maximum linear memory, in bytes ([`Limits::guest_memory_bytes`]).
     pub guest_memory_bytes: u64,
-    /// [`Limits::task_time`]
+    /// Maximum time in guest code, in milliseconds ([`Limits::task_time`]).
     pub task_time_ms: u64,
-    /// [`Limits::matrix_bytes`]
+    /// Maximum memory for scratch matrices, in bytes ([`Limits::matrix_bytes`]).
     pub matrix_bytes: u64,
-    /// [`Limits::handles`]
+    /// Maximum number of live handles ([`Limits::handles`]).
     pub handles: u32,
-    /// [`Limits::call_bytes`]
+    /// Maximum number of bytes that one host call copies ([`Limits::call_bytes`]).
     pub call_bytes: u64,
-    /// [`Limits::call_work`]
+    /// Maximum number of multiply-adds of one host call ([`Limits::call_work`]).
     pub call_work: u64,
-    /// [`Limits::arrival`]
+    /// Maximum time to wait for rows, in milliseconds ([`Limits::arrival`]).
     pub arrival_ms: u64,
-    /// [`Limits::log_bytes`]
+    /// Maximum size of the log, in bytes ([`Limits::log_bytes`]).
     pub log_bytes: u64,
 }
 
 impl From<&Limits> for WireLimits {
     fn from(limits: &Limits) -> Self {
-        // Up, so that a limit under a millisecond does not become none at all.
+        // Times are rounded up, so that a limit below one millisecond does not become zero.
         let ms = |d: Duration| u64::try_from(d.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
         Self {
             guest_memory_bytes: limits.guest_memory_bytes,
@@ -216,60 +221,62 @@ impl From<&WireLimits> for Limits {
     }
 }
 
-/// One call, without the values of its matrices.
+/// Description of one call, without the values of its matrices.
 ///
-/// Sources of rows that lie in a slot name an object past those of the request: slot `i` is the object of number
-/// `objects + i`.
+/// Objects are numbered in one sequence: first the objects of the request, then its slots. A
+/// [`Source`] with object number `objects + i` refers to slot `i`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// [`VERSION`](super::VERSION)
+    /// Version of the format, [`VERSION`](super::VERSION).
     pub version: u32,
-    /// The run, for keys and errors.
+    /// Name of the run, for object keys and error messages.
     pub run: String,
-    /// Step and attempt, by which the host finds the answer's task.
+    /// Task and attempt. The host assigns the answer to its task by this key.
     pub key: TaskKey,
-    /// Bounds on the task.
+    /// Resource limits of the task.
     pub limits: WireLimits,
     /// Encoding of the answer's rows. Sums are always f32.
     pub encoding: Encoding,
-    /// Tensors outside of the frame, by their number in [`Source::object`].
+    /// Objects outside of the frame. [`Source::object`] is an index into this list.
     pub objects: Vec<Object>,
-    /// Rows that steps leave for later ones, or for the answer.
+    /// Slots: rows that steps leave for later steps or for the answer.
     pub slots: Vec<SlotRef>,
-    /// Lists that gathers follow.
+    /// Adjacency lists of gathers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lists: Vec<ListsRef>,
-    /// Steps, in order.
+    /// Steps, in the order in which they run.
     pub steps: Vec<StepRef>,
-    /// Rows of the answer.
+    /// Rows that the answer returns.
     pub outs: Vec<OutRef>,
-    /// Rows that stay with the worker.
+    /// Rows that the worker stores after the call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keeps: Vec<KeepRef>,
-    /// Rows that stayed there, and that no later task reads.
+    /// Keys of stored rows that the worker may delete, because no later call reads them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub frees: Vec<TensorKey>,
-    /// Sums that the worker keeps.
+    /// Gradient sums that the worker stores instead of returning.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub holds: Vec<HoldRef>,
-    /// True if the answer has a digest of the rows that stay ([`AnswerMeta::left`](super::AnswerMeta)).
+    /// True if the answer must contain digests of the stored rows
+    /// ([`AnswerMeta::left`](super::AnswerMeta)).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub digests: bool,
 }
 
 impl Request {
-    /// Reads and checks a request from its frame's meta.
+    /// Parses and checks a request from the metadata of its frame.
     ///
     /// # Errors
-    /// [`Error::Wire`](crate::Error::Wire) for what is no request, contradicts itself or is past a limit.
+    /// Returns [`Error::Wire`](crate::Error::Wire) if the metadata is not a request, is
+    /// inconsistent, or exceeds a limit.
     pub fn parse(meta: &[u8]) -> Result<Self> {
         let request: Self = parse_meta(REQUEST, meta)?;
         request.check()?;
         Ok(request)
     }
 
-    /// Cuts the limits down to what the machine at hand allows.
+    /// Reduces the limits of the request to the limits of this worker.
     pub fn restrict(&mut self, ceiling: &Limits) {
         let (own, most) = (&mut self.limits, WireLimits::from(ceiling));
         own.guest_memory_bytes = own.guest_memory_bytes.min(most.guest_memory_bytes);
@@ -282,7 +289,7 @@ impl Request {
         own.log_bytes = own.log_bytes.min(most.log_bytes);
     }
 
-    /// Its calls of kernels, in order.
+    /// Returns the calls of kernels among the steps, in order.
     pub fn calls(&self) -> impl Iterator<Item = &CallRef> {
         self.steps.iter().filter_map(|step| match step {
             StepRef::Kernel(call) => Some(&**call),
@@ -290,11 +297,12 @@ impl Request {
         })
     }
 
-    /// Dense inputs and gradients of more than [`STREAM_BYTES`] of the only step, in a frame or an object. A
-    /// worker that has kept an object may take the next one.
+    /// Returns the matrices that a worker may stream to the kernel. They are the dense inputs and
+    /// gradients with more than [`STREAM_BYTES`] in a request with a single step. A worker that has
+    /// an object in its cache may stream the next one.
     pub fn streamables(&self) -> impl Iterator<Item = Source> {
         let only = match &self.steps[..] {
-            // An edge kernel's rows are brought to edges in any order.
+            // An edge kernel reads rows in arbitrary order, so they cannot be streamed.
             [StepRef::Kernel(call)] if call.edges.is_none() => Some(call),
             _ => None,
         };
@@ -310,7 +318,7 @@ impl Request {
     }
 }
 
-/// A grid as its parts.
+/// Converts a grid into its encoded parts.
 pub(super) fn grid_parts(grid: &Grid) -> Result<Vec<GridPart>> {
     if !grid.is_consecutive() {
         return Err(wire(REQUEST, "a grid's atoms must follow each other from row 0"));
@@ -323,10 +331,10 @@ pub(super) fn grid_parts(grid: &Grid) -> Result<Vec<GridPart>> {
     Ok(grid.parts().iter().map(part).collect())
 }
 
-/// Checks that a source is in the frame or in one of the request's objects.
+/// Checks that a source refers to the frame or to one of the request's objects.
 pub(super) fn check_source(objects: usize, what: &str, source: Source) -> Result<()> {
     if source.object.is_some_and(|o| o as usize >= objects) {
-        let reason = format!("{source} of {objects} objects");
+        let reason = format!("{source} does not exist; the request has {objects} objects");
         return Err(wire(format!("{REQUEST}, {what}"), reason));
     }
     Ok(())
@@ -339,7 +347,7 @@ pub(super) fn bounded(what: &str, found: usize, allowed: usize) -> Result<()> {
     Ok(())
 }
 
-/// Extents of one row: at most three, below 2^32 values.
+/// Returns the number of values in a row. Refuses more than three extents, and 2^32 or more values.
 pub(super) fn check_extents(what: &str, extents: &[u32]) -> Result<u32> {
     let columns = width(extents).filter(|_| extents.len() <= 3);
     columns.ok_or_else(|| {

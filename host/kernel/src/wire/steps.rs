@@ -1,4 +1,4 @@
-//! Steps of a request, and the slots between them.
+//! Steps of a request, and the slots that connect them.
 
 use std::sync::Arc;
 
@@ -21,69 +21,69 @@ use crate::call::Kind;
 use crate::error::Result;
 use crate::runtime::{Kernel, Layer};
 
-/// Steps, or slots, or lists of a request.
+/// Maximum number of steps, of slots, and of adjacency lists in a request.
 const MAX_STEPS: usize = 512;
 
-/// One step.
+/// One step of a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StepRef {
-    /// A call of a kernel.
+    /// Call of a kernel's function.
     Kernel(Box<CallRef>),
-    /// A gather.
+    /// Gather over adjacency lists.
     Gather(GatherRef),
 }
 
-/// A call of one kernel.
+/// Call of a kernel's function.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CallRef {
-    /// The kernel.
+    /// Kernel to call.
     pub kernel: KernelRef,
-    /// Extents of one row of each input, for opening the layer.
+    /// Extents of one row of each input, with which the layer is opened.
     pub inputs_extents: Vec<Vec<u32>>,
-    /// Attributes of the layer, defaults filled in.
+    /// Attributes of the layer, including default values.
     #[serde(with = "text::attributes")]
     pub attributes: Vec<Attribute>,
-    /// Function of the layer.
+    /// Function of the kernel.
     #[serde(with = "text::kind")]
     pub kind: Kind,
-    /// The run's seed.
+    /// Random seed of the run.
     pub seed: u64,
-    /// [`VertexCall::epoch`](crate::VertexCall::epoch)
+    /// Training round, from 0 ([`VertexCall::epoch`](crate::VertexCall::epoch)).
     pub epoch: u32,
-    /// [`VertexCall::layer`](crate::VertexCall::layer)
+    /// Index of the layer in the model, from 0 ([`VertexCall::layer`](crate::VertexCall::layer)).
     pub layer: u32,
-    /// True if dropout applies.
+    /// True in training, when dropout applies.
     pub training: bool,
-    /// The parts in which sums over rows are delivered.
+    /// Parts of the grid over which sums are accumulated.
     pub grid: Vec<GridPart>,
-    /// Global ids of the rows.
+    /// Global vertex ids of the rows.
     pub row_numbers: Numbers,
-    /// Forward inputs. Rows of an edge kernel's own ends.
+    /// Inputs of `forward`. For an edge kernel, the rows of the own ends.
     pub inputs: Vec<MatrixRef>,
-    /// Forward outputs, in backward.
+    /// Outputs of `forward`, which `backward` reads.
     pub outputs: Vec<MatrixRef>,
-    /// Rows that forward kept, in backward.
+    /// Stashed rows that `forward` saved for `backward`.
     pub kept: Vec<MatrixRef>,
-    /// Parameters.
+    /// Parameters of the layer.
     pub parameters: Vec<MatrixRef>,
-    /// Gradients of the outputs, in backward.
+    /// Gradients of the outputs, which `backward` reads.
     pub gradients: Vec<MatrixRef>,
-    /// Number of entries of `rows_out` that are outputs, in forward.
+    /// Number of outputs at the start of `rows_out`, in `forward`.
     pub output_count: u32,
-    /// The slot of each place to write, where it is wanted.
+    /// Slot of each output, or `None` if the output is not needed.
     pub rows_out: Vec<Option<WriteRef>>,
-    /// Shapes of the sums to write, rows first.
+    /// Shapes of the sums to write. The first extent is the number of rows.
     pub sums_out: Vec<Vec<u32>>,
-    /// For `loss`.
+    /// Targets and weights for `loss`. `None` for the other functions.
     pub labelled: Option<LabelledRef>,
-    /// Edge lists, for an edge kernel.
+    /// Edge lists of an edge kernel. `None` for a vertex kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edges: Option<EdgesRef>,
 }
 
-/// The first rows of a slot, to write.
+/// First rows of a slot, which a step writes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WriteRef {
@@ -93,84 +93,84 @@ pub struct WriteRef {
     pub extents: Vec<u32>,
 }
 
-/// A sum that the worker keeps.
+/// Gradient sum that the worker stores.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HoldRef {
-    /// Its index among the sums of all steps, in order.
+    /// Index of the sum, counted over all steps in order.
     pub sum: u32,
-    /// The use of a parameter whose gradient it is.
+    /// Parameter whose gradient is summed.
     pub of: ParameterId,
 }
 
-/// Rows that stay where the call is made.
+/// Slot for rows on the worker that executes the call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SlotRef {
-    /// Rows.
+    /// Number of rows.
     pub rows: u32,
-    /// Values a row.
+    /// Number of values per row.
     pub columns: u32,
-    /// True if they are rounded to bfloat16.
+    /// True if the values are rounded to bfloat16.
     pub half: bool,
-    /// The first values; none: zeros.
+    /// Initial values. If `None`, the slot starts with zeros.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<MatrixRef>,
 }
 
-/// Lists that gathers follow.
+/// Adjacency lists that gathers sum over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListsRef {
-    /// Ids: where each list begins, and the end of the last.
+    /// List of offsets: start of each adjacency list, and the end of the last.
     pub offsets: Source,
-    /// Ids: the lists, one after the other.
+    /// List of neighbours: all adjacency lists in sequence.
     pub neighbours: Source,
-    /// One column: a factor of each vertex.
+    /// Normalisation factor of each vertex, as one column.
     pub factors: Option<Source>,
-    /// One column: a weight of each edge.
+    /// Weight of each edge, as one column.
     pub weights: Option<Source>,
 }
 
-/// A gather from one slot to another.
+/// Gather from one slot to another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GatherRef {
-    /// `symmetric`, `mean` or `sum`.
+    /// Normalisation of the sum: `symmetric`, `mean` or `sum`.
     pub normalisation: String,
-    /// True if it is a gather's gradient.
+    /// True if the step computes the gradient of a gather.
     pub reversed: bool,
-    /// Index of the neighbour lists.
+    /// Index of the adjacency lists.
     pub lists: u32,
-    /// The slot that it reads.
+    /// Index of the slot that the gather reads.
     pub from: u32,
-    /// The slot that it writes.
+    /// Index of the slot that the gather writes.
     pub into: u32,
-    /// Rows to write.
+    /// Number of rows to write.
     pub rows: u32,
 }
 
-/// Rows of the answer.
+/// Rows of a slot that the answer returns.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OutRef {
-    /// The slot that they are of.
+    /// Index of the slot.
     pub slot: u32,
-    /// Number of rows, from the first one on.
+    /// Number of rows, starting at the first.
     pub rows: u32,
     /// Extents of one row.
     pub extents: Vec<u32>,
 }
 
-/// Rows that stay with the worker.
+/// Rows of a slot that the worker stores after the call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeepRef {
-    /// The rows.
+    /// Slot and shape of the rows.
     pub rows: OutRef,
-    /// Their address, by which later requests read them.
+    /// Key under which later requests read the rows.
     pub key: TensorKey,
-    /// Workers that they are sent to. If empty, they stay.
+    /// Workers that the rows are sent to. If empty, this worker stores them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub to: Vec<Location>,
 }
@@ -184,11 +184,11 @@ pub(super) fn small(value: usize) -> Result<u32> {
 }
 
 impl CallRef {
-    /// Opens its layer, which it [fits](CallRef::fits).
+    /// Opens the layer of the call, and checks that the call [fits](CallRef::fits) it.
     ///
     /// # Errors
-    /// [`Error::Wire`](crate::Error::Wire) if it is another kernel or the call does not fit, else as
-    /// [`Kernel::open`].
+    /// Returns [`Error::Wire`](crate::Error::Wire) if the kernel is a different one or the call
+    /// does not match it. Otherwise returns the errors of [`Kernel::open`].
     pub fn open(&self, kernel: &Arc<Kernel>) -> Result<Arc<Layer>> {
         if self.kernel.digest_bytes()? != *kernel.digest() {
             let found = KernelRef::new(kernel);
@@ -200,21 +200,24 @@ impl CallRef {
         Ok(layer)
     }
 
-    /// Checks that it calls `layer` with what its signature says. A worker that has kept the layer asks
-    /// this before it makes the call.
+    /// Checks that the call passes the matrices that the layer's signature requires. A worker with
+    /// a cached layer calls this function before it runs the call.
     ///
     /// # Errors
-    /// [`Error::Wire`](crate::Error::Wire): the list that does not fit, and both sides.
+    /// Returns [`Error::Wire`](crate::Error::Wire) with the list that does not match, as found and
+    /// as required.
     pub fn fits(&self, layer: &Layer) -> Result<()> {
         fits(self, layer.signature())
     }
 
-    /// Rows of the interval.
+    /// Returns the number of rows of the interval (a run of vertices that is scheduled as one
+    /// unit).
     pub fn rows(&self) -> u64 {
         self.grid.last().and_then(|p| p.ends.last()).copied().map_or(0, u64::from)
     }
 
-    /// Checks everything that needs no bytes of a matrix. Sources lie in the frame or in so many objects.
+    /// Checks everything that does not depend on values. Sources refer to the frame or to one of
+    /// `objects` objects.
     fn check(&self, objects: usize) -> Result<()> {
         self.kernel.digest_bytes()?;
         bounded("bytes of the kernel's name", self.kernel.name.len(), MAX_NAME_BYTES)?;
@@ -269,7 +272,7 @@ impl CallRef {
         self.check_places()
     }
 
-    /// Checks what is written: counts that fit the function.
+    /// Checks that the outputs match the function.
     fn check_places(&self) -> Result<()> {
         let refuse = |reason: &str| refuse(self.kind.name(), reason);
         bounded("rows_out", self.rows_out.len(), MAX_MATRICES)?;
@@ -280,7 +283,7 @@ impl CallRef {
         match self.kind {
             Kind::Forward => {
                 if self.output_count as usize > self.rows_out.len() {
-                    return refuse("more outputs than places to write");
+                    return refuse("more outputs than output buffers");
                 }
                 if self.rows_out.iter().any(Option::is_none) || !self.sums_out.is_empty() {
                     return refuse("it writes all outputs, and no sums");
@@ -299,10 +302,11 @@ impl CallRef {
         Ok(())
     }
 
-    /// The grid, checked.
+    /// Decodes and checks the grid.
     ///
     /// # Errors
-    /// [`Error::Wire`](crate::Error::Wire) for parts without atoms, atoms that go backwards, levels that do not exist.
+    /// Returns [`Error::Wire`](crate::Error::Wire) if a part has no atoms, if atoms are not
+    /// ascending, or if a tree level does not exist.
     pub fn grid(&self) -> Result<Grid> {
         let refuse = |part: usize, reason: String| wire(format!("{REQUEST}, grid part {part}"), reason);
         let atoms: usize = self.grid.iter().map(|p| p.ends.len()).sum();
@@ -317,7 +321,7 @@ impl CallRef {
                 return Err(refuse(i, reason));
             }
             if usize::from(part.level) > MAX_LEVEL {
-                return Err(refuse(i, format!("level {}; up to {MAX_LEVEL} there are", part.level)));
+                return Err(refuse(i, format!("tree level {}; the maximum is {MAX_LEVEL}", part.level)));
             }
             let mut atoms = Vec::with_capacity(part.ends.len());
             for (&end, &closes) in part.ends.iter().zip(&part.closes) {
@@ -334,7 +338,7 @@ impl CallRef {
     }
 }
 
-/// Bytes to write, of all slots and sums.
+/// Number of bytes in all slots and sums that a request writes. `None` after an overflow.
 struct Bytes(Option<u64>);
 
 impl Bytes {
@@ -356,10 +360,10 @@ impl Bytes {
 }
 
 impl Request {
-    /// Checks everything that needs no bytes of a matrix.
+    /// Checks everything that does not depend on values.
     ///
     /// # Errors
-    /// [`Error::Wire`](crate::Error::Wire).
+    /// Returns [`Error::Wire`](crate::Error::Wire) with the first defect.
     pub fn check(&self) -> Result<()> {
         check_version(REQUEST, self.version)?;
         let named = self.objects.iter().filter_map(Object::named);
@@ -388,7 +392,7 @@ impl Request {
                 check_source(self.objects.len(), "slots", from.source)?;
             }
         }
-        // A slot that leaves lies where it goes, the first time.
+        // The first time its rows leave, a slot uses the memory of the destination.
         let mut leave = vec![false; self.slots.len()];
         for (what, out) in self.leaving() {
             let columns = check_extents(what, &out.extents)?;
@@ -420,7 +424,7 @@ impl Request {
         bytes.check(self.limits.matrix_bytes)
     }
 
-    /// Rows that leave slots, in the order of the worker's places.
+    /// Returns the rows that leave slots, in the order of the worker's output buffers.
     fn leaving(&self) -> impl Iterator<Item = (&'static str, &OutRef)> {
         let outs = self.outs.iter().map(|out| ("rows of the answer", out));
         outs.chain(self.keeps.iter().map(|keep| ("rows to keep", &keep.rows)))
@@ -464,7 +468,7 @@ impl Request {
         Ok(())
     }
 
-    /// Checks that a slot has so many rows, of so many values.
+    /// Checks that a slot has this number of rows and values per row.
     fn fits_slot(&self, what: &str, slot: u32, rows: u32, columns: Option<u32>) -> Result<()> {
         match self.slots.get(slot as usize) {
             Some(spec) if rows <= spec.rows && columns.is_none_or(|columns| columns == spec.columns) => {
@@ -482,7 +486,8 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    /// A forward of one matrix from slot 0 to slot 1, and a gather from there to slot 2, which leaves.
+    /// Returns a request for tests. A `forward` call reads slot 0 and writes slot 1. A gather reads
+    /// slot 1 and writes slot 2, which the answer returns.
     fn request() -> Value {
         let limits = json!({
             "guest_memory_bytes": 1 << 20, "task_time_ms": 1000, "matrix_bytes": 1 << 10, "handles": 9,
@@ -548,7 +553,8 @@ mod tests {
         }
     }
 
-    /// A slot lies where it goes: only a second place for its rows, or another number of rows, needs memory.
+    /// Checks that a slot needs no extra memory for its destination, unless its rows have a second
+    /// destination or another number of rows.
     #[test]
     fn bytes_to_write_are_those_of_slots_and_of_copies() {
         let of_rows = |rows| padded_bytes(rows, 4).unwrap();

@@ -1,4 +1,4 @@
-//! Tensors of a request, found by where they lie.
+//! Cache of a request's tensors, by location.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use crate::call::{Labelled, Targets};
 use crate::error::Result;
 use crate::state::RowNumbers;
 
-/// Tensors by where they lie, each made once: a request that names one a thousand times costs no more.
+/// Tensors by location. Each tensor is created once, so that a request with a thousand references
+/// to it costs no more.
 pub(super) struct Tensors<'a> {
     resolve: &'a mut dyn FnMut(&Source) -> Result<Decoded>,
     known: HashMap<Source, Decoded>,
@@ -38,7 +39,8 @@ impl<'a> Tensors<'a> {
         }
     }
 
-    /// Matrices of these rows (any, for parameters) and their references' extents.
+    /// Returns matrices with `rows` rows (any number for parameters) and the extents of their
+    /// references.
     pub(super) fn matrices(
         &mut self,
         what: &str,
@@ -65,7 +67,7 @@ impl<'a> Tensors<'a> {
             return Err(wire(what, reason));
         }
         if let Matrix::Sparse(sparse) = &found {
-            // Its transpose needs a few words a column, stored values or not.
+            // The transpose needs a few words per column, even without stored values.
             let asked = sparse.data.columns() as u64 * TRANSPOSE_BYTES;
             if asked > limit {
                 let reason = format!("limit matrix-bytes: {asked} bytes for its columns, {limit} allowed");
@@ -119,5 +121,5 @@ impl<'a> Tensors<'a> {
     }
 }
 
-/// Bytes per column that a transpose of sparse rows uses temporarily.
+/// Memory per column that a transpose of sparse rows uses temporarily, in bytes.
 const TRANSPOSE_BYTES: u64 = 64;

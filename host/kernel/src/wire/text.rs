@@ -1,6 +1,6 @@
 //! JSON representation of values. Floats are written as their bits, which preserves them exactly.
 
-/// An f32 as its bits.
+/// Serialises an f32 as its bits.
 pub(super) mod float {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -13,7 +13,7 @@ pub(super) mod float {
     }
 }
 
-/// A function by its name.
+/// Serialises a function of a vertex kernel by its name.
 pub(super) mod kind {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
@@ -33,7 +33,7 @@ pub(super) mod kind {
     }
 }
 
-/// A function of an edge kernel by its name.
+/// Serialises a function of an edge kernel by its name.
 pub(super) mod edge_kind {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
@@ -53,7 +53,7 @@ pub(super) mod edge_kind {
     }
 }
 
-/// Attributes with the kind of their values, numbers as bits.
+/// Serialises attributes with the type of their values. Numbers are written as bits.
 pub(super) mod attributes {
     use eciton_types::signature::{Attribute, Value};
     use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -1,4 +1,4 @@
-//! The same tasks of the shipped kernels for every way of loading them, and all bits that they wrote.
+//! Tasks of the built-in kernels, run with every way of loading them, with the bits of all results.
 #![allow(dead_code)]
 
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use eciton_kernel::{
 use eciton_tensor::{Atom, Buffer, Grid, Matrix, Part};
 use eciton_types::{Attribute, Value};
 
-/// The shipped components by name.
+/// Built-in components, by name.
 pub const SHIPPED: [(&str, &[u8]); 2] = [
     ("linear", include_bytes!("../../../../guest-kernels/prebuilt/linear.wasm")),
     ("head", include_bytes!("../../../../guest-kernels/prebuilt/head.wasm")),
 ];
 
-/// SplitMix64.
+/// Random number generator SplitMix64.
 pub struct Numbers(pub u64);
 
 impl Numbers {
@@ -56,7 +56,7 @@ fn layer(kernel: &Arc<Kernel>, numbers: &mut Numbers) -> Result<Arc<Layer>> {
     kernel.open(&[vec![columns]], &given)
 }
 
-/// One task with fresh numbers; what it wrote, in bits.
+/// Runs one task with new random numbers, and returns the bits of its results.
 pub fn call(
     layer: &Arc<Layer>,
     kind: Kind,
@@ -124,7 +124,7 @@ pub fn call(
     Ok(places.iter().chain(&sums).flat_map(|b| b.to_vec().unwrap()).map(f32::to_bits).collect())
 }
 
-/// `cases` layers of a kernel, every function of each.
+/// Runs every function of `cases` layers of a kernel, and returns the bits of all results.
 pub fn results(kernel: &Arc<Kernel>, seed: u64, cases: u32) -> Result<Vec<u32>> {
     let (mut all, mut instances) = (Vec::new(), Instances::new(false));
     for case in 0..cases {

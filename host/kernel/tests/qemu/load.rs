@@ -1,7 +1,8 @@
-//! Loads one artefact as a worker does, without a compiler, and runs calls of it.
+//! Loads an artefact without a compiler, as a worker does, and runs calls of its kernel.
 //!
-//! `load FOLDER NAME KIND REPEATS`: compares the bits with `FOLDER/NAME.bits` and prints one line. A
-//! refusal is printed as `refused: ...` with exit status 3, other bits are exit status 4.
+//! `load FOLDER NAME KIND REPEATS` compares the bits with `FOLDER/NAME.bits` and prints one line.
+//! If the artefact is refused, it prints `refused: ...` and exits with status 3. If bits differ, it
+//! exits with status 4.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
 
 #[path = "../calls/mod.rs"]

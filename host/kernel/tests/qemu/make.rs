@@ -1,5 +1,6 @@
-//! Makes what `run.sh` runs: shipped kernels for x86-64-v3, the same with this machine's instructions
-//! under that name, the deployer's public key, and the bits that this machine's own code writes.
+//! Creates the files that `run.sh` uses. They are built-in kernels for x86-64-v3, and the same
+//! kernels with this machine's instructions under that name. Further files are the deployer's
+//! public key, and the expected bits from this machine's own code.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
 
 #[path = "../calls/mod.rs"]

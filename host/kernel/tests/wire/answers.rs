@@ -1,4 +1,4 @@
-//! Answers: what they say of failures, and that they are taken whole or not at all.
+//! Tests of answers: errors of failed calls, and answers that are copied completely or not at all.
 
 use eciton_kernel::wire::{
     self, Answer, AnswerMeta, Encoding, Failure, FailureKind, Outcome, encode_failure,
@@ -10,7 +10,7 @@ use eciton_tensor::frame::{Header, Writer};
 use crate::case::{Bits, Case, KEY, Numbers, Rows, UNTOUCHED, seed, work};
 use crate::{any_case, kernels};
 
-/// A failed call is the same error here as there, and writes nothing.
+/// Checks that a failed call gives the same error remotely as locally, and writes nothing.
 #[test]
 fn failures_keep_their_kind() {
     let text = |t: &str| t.to_owned();
@@ -39,7 +39,7 @@ fn failures_keep_their_kind() {
         assert_eq!((found.to_string(), found.is_retryable()), (words, retryable));
         assert!(bits.rows.iter().chain(&bits.sums).flatten().all(|b| *b == UNTOUCHED.to_bits()));
     }
-    // Others become one of these: only a fault of the host is tried again.
+    // Other errors become one of these. Only a fault of the host is tried again.
     let engine = Error::Engine { doing: "starting", reason: text("no memory") };
     assert_eq!(Failure::from(&engine).kind, FailureKind::Host);
     let contract = Error::Contract { kernel: text("k"), differences: text("no loss") };
@@ -80,7 +80,7 @@ fn an_answer_tells_how_long_it_took_to_write() {
     assert!(answer.bytes_len() > 5000);
 }
 
-/// A call's answer for other places is refused before anything is written.
+/// Checks that an answer for other buffers is refused before anything is written.
 #[test]
 fn answers_are_taken_whole_or_not_at_all() {
     let (kernels, instances) = (kernels(), &mut Instances::new(false));
@@ -96,16 +96,16 @@ fn answers_are_taken_whole_or_not_at_all() {
     let header = Header::parse(&answer).unwrap();
     let untouched =
         |bits: &Bits| bits.rows.iter().chain(&bits.sums).flatten().all(|b| *b == UNTOUCHED.to_bits());
-    // The last byte of the last part: every earlier part was right.
+    // Only the last byte of the last part is changed. All earlier parts are correct.
     let mut changed = answer.clone();
     *changed.last_mut().unwrap() ^= 1;
     let (result, bits) = case.take(changed);
     assert!(matches!(&result, Err(e @ Error::Host { .. }) if e.is_retryable()), "{result:?}");
     assert!(untouched(&bits));
-    // Cut.
+    // Truncated answer.
     let (result, bits) = case.take(answer[..answer.len() - 1].to_vec());
     assert!(matches!(result, Err(Error::Host { .. })) && untouched(&bits));
-    // Other parts: a row more, a column more, a part less, sums as bf16, ids.
+    // Wrong parts: one more row, one more column, one part missing, sums as bfloat16, ids.
     let tensors: Vec<(usize, usize)> =
         header.parts.iter().map(|p| (p.rows as usize, p.columns as usize)).collect();
     let sums = |i: usize| i > 0;
@@ -131,7 +131,7 @@ fn answers_are_taken_whole_or_not_at_all() {
         assert!(matches!(result, Err(Error::Wire { .. })), "change {change}: {result:?}");
         assert!(untouched(&bits), "change {change}");
     }
-    // Places that somebody reads.
+    // Buffers that have a reader.
     let (call, written) = case.call();
     let eciton_kernel::Target::Sums { parts, .. } = &call.sums_out[0] else { panic!("a sum") };
     let lease = parts[0].read(0..1).unwrap();
@@ -141,13 +141,13 @@ fn answers_are_taken_whole_or_not_at_all() {
     assert!(matches!(result, Err(Error::Wire { .. })), "{result:?}");
     drop(lease);
     assert!(untouched(&written.bits()));
-    // And as it is.
+    // Unchanged answer.
     let (result, bits) = case.take(answer);
     result.unwrap();
     assert!(!untouched(&bits));
 }
 
-/// Rows of one matrix in several intervals share buffers: an answer writes its own rows only.
+/// Checks that an answer writes only its own rows if several intervals share a buffer.
 #[test]
 fn an_interval_s_answer_leaves_the_others_alone() {
     let (kernels, instances) = (kernels(), &mut Instances::new(false));

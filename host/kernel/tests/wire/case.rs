@@ -1,4 +1,4 @@
-//! Calls of the built-in kernels, made as often as they are needed.
+//! Random calls of the built-in kernels, which tests can create repeatedly.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(crate) const LOSS: &[u8] = include_bytes!("../../../../guest-kernels/prebuil
 pub(crate) const KEY: TaskKey =
     TaskKey { round: Round(7), stage: StageId(2), interval: IntervalId(3), attempt: Attempt(1) };
 
-/// SplitMix64.
+/// Random number generator SplitMix64.
 pub(crate) struct Numbers(pub(crate) u64);
 
 impl Numbers {
@@ -38,7 +38,7 @@ impl Numbers {
         (0..count).map(|_| (self.next() >> 40) as f32 / (1u32 << 23) as f32 - 1.0).collect()
     }
 
-    /// Parts of up to three levels over `rows`.
+    /// Returns a random grid over `rows` rows, with parts of up to three levels.
     pub(crate) fn grid(&mut self, rows: u32) -> Grid {
         let (mut parts, mut start) = (Vec::new(), 0);
         while start < rows || parts.is_empty() {
@@ -64,7 +64,7 @@ pub(crate) fn load(name: &str, component: &[u8]) -> Arc<Kernel> {
     Runtime::new(Settings::default()).unwrap().load(name, component).unwrap()
 }
 
-/// [rows, columns], row-major.
+/// Matrix with its number of rows and columns, row-major.
 #[derive(Debug, Clone)]
 pub(crate) struct Rows {
     pub(crate) rows: usize,
@@ -94,20 +94,21 @@ impl Rows {
             }
             offsets.push(values.len() as u64);
         }
-        // As a view of some rows, as intervals of features are.
+        // The offsets are those of a range of rows in a larger matrix, like intervals of features.
         offsets.insert(0, 0);
         let all = SparseRows::new(columns as u32, offsets, indices, values).unwrap();
         Matrix::from(Arc::new(all)).slice_rows(1, self.rows).unwrap()
     }
 
-    /// Dense rows as bf16 has them.
+    /// Returns the rows with dense values rounded to bfloat16.
     fn rounded(&self) -> Self {
         let round = |v: &f32| if self.sparse { *v } else { bf16(*v) };
         Self { values: self.values.iter().map(round).collect(), ..self.clone() }
     }
 }
 
-/// The nearest bfloat16 of a finite value, ties to even; written otherwise than the codec's.
+/// Rounds a finite value to the nearest bfloat16, ties to even. The implementation is independent
+/// of the codec.
 pub(crate) fn bf16(value: f32) -> f32 {
     let low = f32::from_bits(value.to_bits() & 0xffff_0000);
     let high = f32::from_bits((value.to_bits() & 0xffff_0000).wrapping_add(0x1_0000));
@@ -116,7 +117,7 @@ pub(crate) fn bf16(value: f32) -> f32 {
     if below < above || below == above && even { low } else { high }
 }
 
-/// A call with all that it needs.
+/// Random call with all its matrices.
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
     pub(crate) layer: Arc<Layer>,
@@ -130,11 +131,11 @@ pub(crate) struct Case {
     pub(crate) parameters: Vec<Rows>,
     gradients: Vec<Rows>,
     labelled: Labelled,
-    /// Gradients of inputs are wanted.
+    /// True if the gradients of the inputs are requested.
     wanted: bool,
 }
 
-/// What a call writes to.
+/// Buffers that a call writes to.
 pub(crate) struct Written {
     rows: Vec<Option<Buffer>>,
     sums: Vec<Vec<Buffer>>,
@@ -156,7 +157,7 @@ pub(crate) struct Bits {
     pub(crate) sums: Vec<Vec<u32>>,
 }
 
-/// What places hold before anything was written.
+/// Value of all buffers before a call writes them.
 pub(crate) const UNTOUCHED: f32 = 77.0;
 
 impl Case {
@@ -173,7 +174,7 @@ impl Case {
         let mut activation = |most| text(activations[numbers.below(most)]);
         let attributes = [
             ("activation", activation(4)),
-            // Sparse rows take no bias and only f(0) = 0.
+            // Sparse rows support no bias, and only activations with f(0) = 0.
             ("input-activation", activation(4)),
             ("out-features", Value::Integer(1 + numbers.below(wide as usize) as i64)),
             ("bias", Value::Flag(numbers.below(2) == 0)),
@@ -244,21 +245,21 @@ impl Case {
             wanted: numbers.below(4) > 0,
             layer,
         };
-        // A draw of its own, from half of the cases that there are.
+        // Half of the cases get row weights, from a separate draw.
         if case.layer.kernel().weighs_rows() && case.seed.is_multiple_of(2) {
             case = case.weighed();
         }
         case
     }
 
-    /// The case with rows that do not count alike.
+    /// Returns the case with different weights of its rows.
     pub(crate) fn weighed(mut self) -> Self {
         let rows = Rows::new(&mut Numbers(self.seed), self.grid.rows(), &[1]);
         self.labelled.row_weights = Some(rows.matrix());
         self
     }
 
-    /// The case with dense rows as bf16 has them.
+    /// Returns the case with dense values rounded to bfloat16.
     pub(crate) fn rounded(&self) -> Self {
         let all = |rows: &[Rows]| rows.iter().map(Rows::rounded).collect();
         Self {
@@ -270,7 +271,7 @@ impl Case {
         }
     }
 
-    /// A call, and where it writes to.
+    /// Returns the call and the buffers that it writes to.
     pub(crate) fn call(&self) -> (VertexCall, Written) {
         let s = self.layer.signature();
         let rows = self.grid.rows();
@@ -328,7 +329,7 @@ impl Case {
         (call, Written { rows: row_buffers, sums })
     }
 
-    /// As a request's frame.
+    /// Encodes the call as a request.
     pub(crate) fn frame(
         &self,
         encoding: Encoding,
@@ -339,14 +340,14 @@ impl Case {
         encode("run-1", KEY, &call, encoding, &limits, objects, elsewhere).unwrap()
     }
 
-    /// Run here.
+    /// Runs the call in this process.
     pub(crate) fn direct(&self, instances: &mut Instances) -> Bits {
         let (call, written) = self.call();
         instances.run(Call::vertex(&self.layer, call)).unwrap();
         written.bits()
     }
 
-    /// An answer, copied into a call's targets.
+    /// Copies an answer into the targets of the call.
     pub(crate) fn take(&self, answer: Vec<u8>) -> (Result<Finished, Error>, Bits) {
         let (call, written) = self.call();
         let rows_out = call.rows_out.into_iter().flatten().collect();
@@ -355,7 +356,7 @@ impl Case {
     }
 }
 
-/// What a worker does with a request's frame.
+/// Processes a request as a worker does.
 pub(crate) fn work(
     kernel: &Arc<Kernel>,
     instances: &mut Instances,
@@ -367,7 +368,7 @@ pub(crate) fn work(
     perform(kernel, instances, request, &frame, objects)
 }
 
-/// A tensor of the request's frame or of an object.
+/// Decodes a tensor of the request's frame or of an object.
 pub(crate) fn find(source: &Source, own: &Frame<'_>, objects: &[Vec<u8>]) -> Result<Decoded, Error> {
     let refuse = |e: eciton_tensor::Error| Error::Wire { place: source.to_string(), reason: e.to_string() };
     match source.object {

@@ -1,4 +1,5 @@
-//! Calls of edge kernels through frames: the same bits as direct runs; what contradicts itself is refused.
+//! Tests of calls of edge kernels as requests. They give the same bits as direct runs, and
+//! inconsistent requests are refused.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use crate::mutations::mutate;
 const GATV2: &[u8] = include_bytes!("../../../../guest-kernels/prebuilt/gatv2.wasm");
 const KINDS: [EdgeKind; 3] = [EdgeKind::Forward, EdgeKind::Targets, EdgeKind::Sources];
 
-/// Lists of some rows of a larger graph; vertices are in another order than rows.
+/// Edge lists of some rows of a larger graph. Vertex ids and row numbers have different orders.
 #[derive(Debug, Clone)]
 struct Listed {
     lists: Vec<Vec<u32>>,
@@ -41,7 +42,7 @@ impl EdgeLists for Listed {
     }
 
     fn vertex(&self, row: u32) -> u32 {
-        // A permutation of residues.
+        // A permutation of the residues modulo 1009.
         row * 17 % 1009
     }
 
@@ -63,7 +64,7 @@ struct Edges {
     lists: Arc<Listed>,
     grid: Arc<Grid>,
     rows: usize,
-    /// Rows of other ends, in pieces.
+    /// Rows at the other ends, in several ranges.
     other: Vec<(Range<usize>, Buffer)>,
     own: Vec<Matrix>,
     parameters: Vec<Matrix>,
@@ -205,7 +206,7 @@ fn calls_on_edges_through_frames_give_the_same_bits() {
     }
 }
 
-/// Only rows that a list names travel, and each once.
+/// Checks that only rows with an edge are sent, each once.
 #[test]
 fn rows_that_no_edge_names_stay_at_home() {
     let kernel = load("gatv2", GATV2);
@@ -245,7 +246,7 @@ fn lists_that_contradict_themselves_are_refused() {
         ("/edges/function", json!("backward"), "backward-targets"),
         ("/edges/function", json!("forward"), "and is `forward`"),
         ("/edges/function", json!("backward-sources"), "inputs"),
-        ("/edges", json!(null), "of the other kind"),
+        ("/edges", json!(null), "has the other domain"),
         ("/edges/offsets", of("others"), "offsets of"),
         ("/edges/others", of("offsets"), "edges"),
         ("/edges/vertices", of("others"), "vertices for"),

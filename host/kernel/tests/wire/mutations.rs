@@ -1,4 +1,4 @@
-//! The fuzz: requests and answers with something changed are refused or taken, and nothing else happens.
+//! Fuzz test: altered requests and answers are either refused or processed, without a panic.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::case::{Numbers, UNTOUCHED, perform, seed};
 use crate::{any_case, as_json, kernels};
 
-/// Another value at a random place of a JSON text.
+/// Replaces a random position of a JSON value by another value.
 pub(crate) fn mutate(numbers: &mut Numbers, value: &mut Value) {
     match value {
         Value::Object(map) if !map.is_empty() && numbers.below(20) > 0 => {
@@ -49,7 +49,7 @@ fn mutated_requests_and_answers_are_refused_or_taken() {
     let kernels = kernels();
     let seconds = std::env::var("ECITON_FUZZ_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(2.0);
     let (seed, until) = (seed(5_000), Instant::now() + Duration::from_secs_f64(seconds));
-    // What a worker of little memory allows: a mutated size cannot hurt.
+    // The limits are those of a small worker, so a mutated size cannot allocate much memory.
     let ceiling = Limits { matrix_bytes: 8 << 20, call_work: 1 << 28, ..Limits::default() };
     let (mut i, mut refused, mut failed, mut done) = (0u64, 0u64, 0u64, 0u64);
     while Instant::now() < until || i < 300 {
@@ -73,7 +73,7 @@ fn mutated_requests_and_answers_are_refused_or_taken() {
                 outcomes[1 + usize::from(result.is_ok())] += 1;
                 let nothing = bits.rows.iter().chain(&bits.sums).flatten().all(|b| *b == UNTOUCHED.to_bits());
                 assert!(result.is_ok() || nothing, "a refused answer wrote something");
-                // And the answer itself.
+                // The answer is mutated as well.
                 let mut meta: Value = serde_json::from_slice(&Header::parse(&answer).unwrap().meta).unwrap();
                 mutate(numbers, &mut meta);
                 let mut writer = Writer::new(serde_json::to_vec(&meta).unwrap());

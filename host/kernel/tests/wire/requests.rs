@@ -1,4 +1,4 @@
-//! Requests that contradict themselves, their layer or a worker's limits, and those that ask for much.
+//! Tests of requests that are inconsistent, do not match their layer, or exceed a worker's limits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 use crate::case::{Case, Numbers, find, seed};
 use crate::{any_case, as_json, kernels};
 
-/// Parses and makes a call of what `json` says.
+/// Parses a request from `json`, and creates its call.
 fn admit(layer: &Arc<Layer>, bytes: &[u8], json: &Value) -> Result<(), Error> {
     let frame = Frame::parse(bytes).unwrap();
     let request = Request::parse(&serde_json::to_vec(json).unwrap())?;
     request.into_call(std::slice::from_ref(layer), &mut |s| find(s, &frame, &[])).map(drop)
 }
 
-/// The only call of a request.
+/// Returns the only call of a request.
 fn call(json: &mut Value) -> &mut Value {
     &mut json["steps"][0]["kernel"]
 }
@@ -115,13 +115,13 @@ fn requests_that_contradict_themselves_are_refused() {
         ("/objects", json!(["o".repeat(1025)]), "1024 are allowed"),
         ("/output_count", json!(513), "more outputs"),
         ("/attributes", many(1025, json!({"name": "a", "value": {"flag": true}})), "1024 are allowed"),
-        ("/attributes", json!([{"name": "a", "value": true}]), "cannot be read"),
+        ("/attributes", json!([{"name": "a", "value": true}]), "cannot be parsed"),
         ("/inputs_extents", many(513, json!([1])), "512 are allowed"),
         ("/inputs_extents", json!([[65536, 65536]]), "below 2^32"),
-        ("/seed", json!(-1), "cannot be read"),
-        ("/key/round", json!("x"), "cannot be read"),
+        ("/seed", json!(-1), "cannot be parsed"),
+        ("/key/round", json!("x"), "cannot be parsed"),
     ];
-    // The other fields are the call's.
+    // All other fields belong to the call.
     let whole = ["version", "run", "key", "encoding", "limits", "objects", "slots", "outs", "steps"];
     let place = |pointer: &str| match pointer.split('/').nth(1).is_some_and(|first| whole.contains(&first)) {
         true => pointer.to_owned(),
@@ -142,7 +142,7 @@ fn requests_that_contradict_themselves_are_refused() {
     let mut json = good.clone();
     json["extra"] = json!(1);
     assert!(admit(&loss.layer, &bytes, &json).unwrap_err().to_string().contains("extra"));
-    // Forward's own rules.
+    // Rules that apply only to `forward`.
     let forward = Case::loss(&mut Numbers(5), &kernels[1], Kind::Forward, 40, 6, "cross-entropy");
     let (bytes, good) = as_json(&forward);
     for (pointer, value, words) in
@@ -154,7 +154,8 @@ fn requests_that_contradict_themselves_are_refused() {
     }
 }
 
-/// Sparse rows of many columns need memory for each of them later, though no byte backs them.
+/// Checks sparse rows with very many columns. They would need memory per column later, although the
+/// request has few bytes.
 #[test]
 fn sparse_rows_of_endless_width_are_refused() {
     let kernels = kernels();
@@ -203,7 +204,7 @@ fn a_worker_cuts_limits_down_to_its_own() {
     assert!(request.check().unwrap_err().to_string().contains("64 allowed"));
 }
 
-/// A request is run only if it calls its layer as the signature says.
+/// Checks that a request runs only if it calls its layer according to the signature.
 #[test]
 fn requests_fit_their_layer() {
     let kernels = kernels();
@@ -211,7 +212,7 @@ fn requests_fit_their_layer() {
     for _ in 0..60 {
         let (which, case) = any_case(numbers, &kernels, 20);
         let (_, mut good) = as_json(&case);
-        // So that every slot fits: the signature alone refuses what follows.
+        // The slots match, so that only the signature refuses the altered requests below.
         let said = call(&mut good).clone();
         let fits = |json: &Value| {
             let request = Request::parse(&serde_json::to_vec(json).unwrap())?;
@@ -221,7 +222,7 @@ fn requests_fit_their_layer() {
         for field in ["inputs", "outputs", "kept", "gradients", "parameters", "rows_out", "sums_out"] {
             let list = said[field].as_array().unwrap();
             let mut wrong = Vec::new();
-            // One more; one of another width.
+            // One matrix more, and one of another width.
             let more = list.first().cloned().unwrap_or_else(|| match field {
                 "rows_out" => json!({"slot": 0, "extents": [1]}),
                 "sums_out" => json!([1]),
@@ -245,7 +246,7 @@ fn requests_fit_their_layer() {
             }
         }
     }
-    // The same number of values in another order of extents, which a host function took for its own.
+    // The same number of values with other extents, which a host function once accepted.
     let case = loop {
         let case = Case::linear(numbers, &kernels[0], Kind::Backward, 9, 20);
         if case.parameters.len() == 1 && case.inputs[0].extents == [1] {
@@ -259,7 +260,8 @@ fn requests_fit_their_layer() {
     assert_eq!(request.calls().next().unwrap().fits(&case.layer).is_err(), shape[0] != shape[1]);
 }
 
-/// A part that is named often is made once: memory follows the bytes, not the names.
+/// Checks that a tensor with many references is created once. The memory depends on the data, not
+/// on the number of references.
 #[test]
 fn a_tensor_named_often_is_made_once() {
     let kernels = kernels();

@@ -1,4 +1,4 @@
-//! Calls that come back as they went: the same bits, and everything that is not a matrix.
+//! Tests of calls that are encoded and decoded: the same bits, and the same metadata.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use eciton_tensor::frame::{Frame, Header};
 use crate::case::{Bits, Case, KEY, LINEAR, Numbers, bf16, find, load, seed, work};
 use crate::{any_case, kernels};
 
-/// A matrix's values.
+/// Returns the bits of a matrix's values.
 fn bits(matrix: &Matrix) -> Vec<u32> {
     let Matrix::Dense(dense) = matrix else { panic!("{matrix:?}") };
     let held = dense.hold(None).unwrap();
@@ -38,7 +38,8 @@ fn a_call_through_frames_gives_the_same_bits() {
         let (finished, found) = case.take(answer);
         assert!(finished.unwrap().guest_memory_bytes > 0, "{place}");
         assert_eq!(found, expected, "{place}");
-        // With bf16: as if all dense rows had been rounded before, and the rows afterwards.
+        // With bfloat16 the result is the same as if all dense rows were rounded before, and the
+        // results afterwards.
         let expected = case.rounded().direct(instances);
         let answer = work(&kernels[which], instances, &case.frame(Encoding::Bf16, vec![], &[]), &[]);
         let (finished, found) = case.take(answer);
@@ -76,7 +77,7 @@ fn constants_are_left_out_and_found() {
         let (finished, found) = case.take(work(&kernels[which], instances, &frame, &objects));
         finished.unwrap();
         assert_eq!(found, expected, "case {}", seed + i);
-        // Only what lies in an object is a constant, and only what the call has.
+        // Only a matrix in an object is shared, and only if the call has the object.
         for bad in [(0, Source { object: None, part: 0 }), (99, Source { object: Some(0), part: 0 })] {
             let limits = Limits::default();
             let (objects, call) = (vec!["a".to_owned().into()], Call::vertex(&case.layer, case.call().0));
@@ -140,7 +141,7 @@ fn everything_but_matrices_survives_exactly() {
     }
 }
 
-/// Floats that JSON has no words for, or might round.
+/// Checks floats that JSON cannot represent, or would round.
 #[test]
 fn odd_numbers_survive() {
     let kernels = kernels();
@@ -189,7 +190,7 @@ fn what_may_be_streamed_comes_last() {
             assert!(header.parts[last as usize].bytes_len > wire::STREAM_BYTES);
         }
     }
-    // A large gradient, where the inputs are constants.
+    // A large gradient, with inputs in shared objects.
     let case = loop {
         let case = Case::linear(numbers, &kernel, Kind::Backward, 4000, 60);
         if case.layer.signature().outputs[0].extents[0] > 20

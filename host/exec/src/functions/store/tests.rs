@@ -115,7 +115,7 @@ fn without_the_key_a_new_kernel_is_refused_in_words() {
     // The same where the bucket has what no function takes.
     stack.put(&component, b"not signed".to_vec());
     let said = stack.start(&trainer, &component).unwrap_err().to_string();
-    assert!(said.contains("of what the bucket has, it is no artefact"), "{said}");
+    assert!(said.contains("of what the bucket has, it is not compiled code"), "{said}");
     assert_eq!(stack.kept(&component).unwrap(), b"not signed");
     // Who has the key puts it right.
     stack.start(&stack.deployment, &component).unwrap();
