@@ -1,6 +1,7 @@
-//! How quickly frames are written and read, beside a plain copy of as many bytes.
+//! Benchmark of writing and reading frames, compared with a plain copy of the same number of bytes.
 //!
-//! `cargo bench -p eciton-tensor --profile release --bench frame`; in tests it runs with a few rows.
+//! Run it with `cargo bench -p eciton-tensor --profile release --bench frame`. In tests it runs
+//! with few rows.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 use std::hint::black_box;
@@ -9,7 +10,7 @@ use std::time::Instant;
 use eciton_tensor::frame::{Encoding, Frame, RowSink, Writer};
 use eciton_tensor::{Buffer, Matrix};
 
-/// The median of some runs, seconds.
+/// Returns the median duration of `runs` runs, in seconds.
 fn seconds(runs: usize, mut work: impl FnMut()) -> f64 {
     let mut all: Vec<f64> = (0..runs)
         .map(|_| {
@@ -23,7 +24,7 @@ fn seconds(runs: usize, mut work: impl FnMut()) -> f64 {
 }
 
 fn main() {
-    // A test runner that asks for the list of tests, as cargo-nextest does.
+    // A test runner such as cargo-nextest asks for the list of tests.
     let asked = |flag: &str| std::env::args().any(|a| a == flag);
     if asked("--list") || asked("--ignored") {
         if !asked("--ignored") {
@@ -33,8 +34,8 @@ fn main() {
     }
     // `cargo test` runs benches with --test, `cargo bench` with --bench.
     let real = std::env::args().any(|a| a == "--bench");
-    // The system clears fresh memory page by page, which is most of the time of large ones; small ones
-    // are given again.
+    // The system clears new memory page by page, which takes most of the time for large frames.
+    // Memory of small frames is reused.
     let sizes: &[(usize, usize)] = if real { &[(4, 101), (64, 15)] } else { &[(1, 1)] };
     for &(mebibytes, runs) in sizes {
         measure(mebibytes, runs);

@@ -1,4 +1,4 @@
-//! A buffer of f32 rows that tasks share under leases.
+//! Buffer of f32 rows, which tasks share through leases.
 #![allow(unsafe_code)]
 
 use std::ops::Range;
@@ -10,8 +10,8 @@ use crate::pages::Pages;
 use crate::slab::Slab;
 use crate::view::{View, ViewMut};
 
-/// The distance between rows of a [`Buffer`], in values: widths over 1 are padded so that vector
-/// code needs no tail.
+/// Returns the distance between rows of a [`Buffer`], in values. Rows with more than one value are
+/// padded, so that vector code needs no special case for their end.
 pub fn stride_for(columns: usize) -> usize {
     match columns {
         0..=1 => 1,
@@ -20,10 +20,10 @@ pub fn stride_for(columns: usize) -> usize {
     }
 }
 
-/// Whose memory it is.
+/// Owner of a buffer's memory.
 enum Storage {
     Own(Pages),
-    /// Read only.
+    /// Memory of another owner, which the buffer only reads.
     Lent(Slab<f32>),
 }
 
@@ -36,13 +36,13 @@ struct Inner {
     leases: Mutex<Leases>,
 }
 
-// SAFETY: the memory is reached only through leases, which the mutex keeps disjoint where one of
-// them writes; what is lent is only read.
+// SAFETY: the memory is accessed only through leases. The mutex ensures that a write lease overlaps
+// no other lease. Memory of another owner is only read.
 unsafe impl Send for Inner {}
 // SAFETY: as above.
 unsafe impl Sync for Inner {}
 
-/// Active leases. A handful at a time: a vector beats anything cleverer.
+/// Active leases. There are only a few at a time, so a vector is fast enough.
 #[derive(Default)]
 struct Leases {
     readers: Vec<Range<usize>>,
@@ -59,7 +59,8 @@ fn release(held: &mut Vec<Range<usize>>, rows: &Range<usize>) {
     }
 }
 
-/// One allocation of rows: [rows, columns] f32, row-major, rows padded to vector width.
+/// Single allocation of f32 rows, row-major, with rows padded to the vector width. Clones share the
+/// memory.
 #[derive(Clone)]
 pub struct Buffer(Arc<Inner>);
 
@@ -70,7 +71,7 @@ impl std::fmt::Debug for Buffer {
 }
 
 impl Buffer {
-    /// A buffer of zeros.
+    /// Allocates a buffer whose values are zero.
     pub fn zeroed(rows: usize, columns: usize) -> Result<Self> {
         let too_large = || Error::Argument {
             operation: "allocate",
@@ -85,11 +86,11 @@ impl Buffer {
         Ok(Self(Arc::new(Inner { data, storage, rows, columns, stride, leases: Mutex::default() })))
     }
 
-    /// A buffer over memory that is somebody else's, without a copy: `rows` rows of [`stride_for`]
-    /// values each, of which the first `columns` count. It can be read, not written.
+    /// Creates a read-only buffer over memory of another owner, without a copy. The slab has `rows`
+    /// rows of [`stride_for`] values, of which the first `columns` are used.
     ///
     /// # Errors
-    /// [`Error::Argument`] where the slab has another length.
+    /// Returns [`Error::Argument`] if the slab has another length.
     pub fn over(rows: usize, columns: usize, slab: Slab<f32>) -> Result<Self> {
         let stride = stride_for(columns);
         if rows.checked_mul(stride) != Some(slab.len()) {
@@ -103,7 +104,8 @@ impl Buffer {
         Ok(Self(Arc::new(Inner { data, storage, rows, columns, stride, leases: Mutex::default() })))
     }
 
-    /// Returns the CRC-32 of the rows with their padding, if the memory's owner knows it.
+    /// Returns the CRC-32 checksum of the rows including padding, if the owner of the memory has
+    /// computed it.
     pub fn crc32(&self) -> Option<u32> {
         match &self.0.storage {
             Storage::Lent(slab) => slab.crc32(),
@@ -111,7 +113,7 @@ impl Buffer {
         }
     }
 
-    /// A buffer holding `values`, row-major without padding.
+    /// Allocates a buffer and copies `values` to it. The values are row-major without padding.
     pub fn from_rows(rows: usize, columns: usize, values: &[f32]) -> Result<Self> {
         if values.len() != rows * columns {
             return Err(Error::Argument {
@@ -129,29 +131,29 @@ impl Buffer {
         Ok(buffer)
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     #[inline]
     pub fn rows(&self) -> usize {
         self.0.rows
     }
 
-    /// Values in a row, padding not counted.
+    /// Returns the number of values in a row, without padding.
     #[inline]
     pub fn columns(&self) -> usize {
         self.0.columns
     }
 
-    /// Bytes of a row of `columns` values, padding included.
+    /// Returns the size of a row of `columns` values in bytes, including padding.
     pub fn row_bytes(columns: usize) -> usize {
         stride_for(columns) * size_of::<f32>()
     }
 
-    /// Returns whether both are the same memory.
+    /// Returns true if both buffers share the same memory.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Bytes held, padding included.
+    /// Returns the size of the buffer in bytes, including padding.
     pub fn bytes(&self) -> usize {
         match &self.0.storage {
             Storage::Own(pages) => pages.bytes(),
@@ -159,13 +161,14 @@ impl Buffer {
         }
     }
 
-    /// Returns whether the rows lie in memory that is only lent for reading, for instance a mapped
+    /// Returns true if the memory belongs to another owner and is read-only, for instance a mapped
     /// file.
     pub fn is_lent(&self) -> bool {
         matches!(self.0.storage, Storage::Lent(_))
     }
 
-    /// Leases `rows` for reading. Any number of readers may share rows; a writer excludes them.
+    /// Leases `rows` for reading. Any number of readers may share rows. A write lease excludes
+    /// readers.
     pub fn read(&self, rows: Range<usize>) -> Result<ReadRows> {
         self.check(&rows)?;
         let mut leases = self.0.lock();
@@ -177,7 +180,7 @@ impl Buffer {
         Ok(ReadRows { buffer: self.clone(), rows })
     }
 
-    /// Leases `rows` for writing, alone.
+    /// Leases `rows` for writing. No other lease may overlap them.
     pub fn write(&self, rows: Range<usize>) -> Result<WriteRows> {
         self.check(&rows)?;
         if self.is_lent() {
@@ -195,7 +198,7 @@ impl Buffer {
         Ok(WriteRows { buffer: self.clone(), rows })
     }
 
-    /// All values, row-major without padding.
+    /// Copies all values, row-major without padding.
     pub fn to_vec(&self) -> Result<Vec<f32>> {
         let lease = self.read(0..self.rows())?;
         let view = lease.view();
@@ -216,7 +219,7 @@ impl Buffer {
 
 impl Inner {
     fn lock(&self) -> MutexGuard<'_, Leases> {
-        // A panic cannot leave the two vectors half-changed.
+        // A panic cannot leave the two vectors in an inconsistent state.
         self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -225,7 +228,7 @@ impl Inner {
     }
 }
 
-/// A shared lease: nobody writes these rows while it lives.
+/// Read lease. The rows do not change while the lease exists.
 #[derive(Debug)]
 pub struct ReadRows {
     buffer: Buffer,
@@ -233,17 +236,17 @@ pub struct ReadRows {
 }
 
 impl ReadRows {
-    /// The buffer whose rows are leased.
+    /// Returns the buffer whose rows are leased.
     pub fn buffer(&self) -> &Buffer {
         &self.buffer
     }
 
-    /// The rows, as a view from row 0.
+    /// Returns a view of the leased rows, numbered from 0.
     pub fn view(&self) -> View<'_> {
         let inner = &*self.buffer.0;
         let (offset, len) = inner.span(&self.rows);
-        // SAFETY: the range was checked against the allocation when it was leased, and no writer
-        // can lease it before this lease ends.
+        // SAFETY: the range was checked against the allocation when the lease was created. No
+        // writer can lease the rows before this lease ends.
         let data = unsafe { std::slice::from_raw_parts(inner.data.as_ptr().add(offset), len) };
         View::padded(data, self.rows.len(), inner.columns, inner.stride)
     }
@@ -253,7 +256,7 @@ impl ReadRows {
         self.rows.len()
     }
 
-    /// Returns whether no row is leased.
+    /// Returns true if the lease covers no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -265,7 +268,7 @@ impl Drop for ReadRows {
     }
 }
 
-/// An exclusive lease.
+/// Write lease, which excludes all other leases of its rows.
 #[derive(Debug)]
 pub struct WriteRows {
     buffer: Buffer,
@@ -273,40 +276,41 @@ pub struct WriteRows {
 }
 
 impl WriteRows {
-    /// The rows, to write to.
+    /// Returns a mutable view of the leased rows, numbered from 0.
     pub fn view_mut(&mut self) -> ViewMut<'_> {
         let inner = &*self.buffer.0;
         let (offset, len) = inner.span(&self.rows);
-        // SAFETY: the range was checked when it was leased, and this lease excludes all others.
+        // SAFETY: the range was checked when the lease was created, and this lease excludes all
+        // others.
         let data = unsafe { std::slice::from_raw_parts_mut(inner.data.as_ptr().add(offset), len) };
         ViewMut::padded(data, self.rows.len(), inner.columns, inner.stride)
     }
 
-    /// Returns the buffer, and which of its rows are leased.
+    /// Returns the buffer, and the range of leased rows.
     #[must_use]
     pub fn place(&self) -> (Buffer, Range<usize>) {
         (self.buffer.clone(), self.rows.clone())
     }
 
-    /// The rows, to read back.
+    /// Returns a read-only view of the leased rows, numbered from 0.
     pub fn view(&self) -> View<'_> {
         let inner = &*self.buffer.0;
         let (offset, len) = inner.span(&self.rows);
-        // SAFETY: as in `view_mut`; the borrow of self keeps it from being written meanwhile.
+        // SAFETY: as in `view_mut`. The borrow of `self` prevents writes meanwhile.
         let data = unsafe { std::slice::from_raw_parts(inner.data.as_ptr().add(offset), len) };
         View::padded(data, self.rows.len(), inner.columns, inner.stride)
     }
 
-    /// Turns the lease into a shared one; nobody can lease the rows for writing in between.
+    /// Converts the lease to a read lease. No other task can lease the rows for writing in between.
     pub fn into_read(self) -> ReadRows {
         let (buffer, rows) = (self.buffer.clone(), self.rows.clone());
         let mut leases = buffer.0.lock();
         release(&mut leases.writers, &rows);
         leases.readers.push(rows.clone());
         drop(leases);
-        // What is left of this lease, whose rows are released.
+        // The rest of this lease, whose rows are released.
         let this = std::mem::ManuallyDrop::new(self);
-        // SAFETY: `this` is never dropped nor used again, so that each field is taken once.
+        // SAFETY: `this` is neither dropped nor used again, so each field is moved out once.
         drop(unsafe { (std::ptr::read(&raw const this.buffer), std::ptr::read(&raw const this.rows)) });
         ReadRows { buffer, rows }
     }

@@ -1,92 +1,93 @@
-//! Errors of matrices: shapes, leases, and rows that have not arrived.
+//! Errors of matrix operations: shapes, leases, frames, and rows that have not arrived.
 
 use std::ops::Range;
 
-/// The result of an operation on matrices.
+/// Result of a matrix operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// An error of this crate.
+/// Error of a matrix operation.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Operands do not fit together.
+    /// The shapes of operands do not match.
     #[error("{operation}: {operand} has extents {found:?}, expected {expected:?}")]
     Shape {
-        /// The operation.
+        /// Name of the operation.
         operation: &'static str,
         /// Name of the operand.
         operand: &'static str,
-        /// Extents wanted, rows first.
+        /// Expected extents. The first one is the number of rows.
         expected: Vec<u32>,
-        /// Extents given, rows first.
+        /// Extents that were found. The first one is the number of rows.
         found: Vec<u32>,
     },
-    /// A value that the operation cannot take.
+    /// An argument has a value that the operation does not accept.
     #[error("{operation}: {reason}")]
     Argument {
-        /// The operation.
+        /// Name of the operation.
         operation: &'static str,
-        /// The value found, and the values allowed.
+        /// Value that was found, and the values that are allowed.
         reason: String,
     },
-    /// The combination is not offered.
+    /// The operation does not support this combination of arguments.
     #[error("{operation}: {reason}")]
     Unsupported {
-        /// The operation.
+        /// Name of the operation.
         operation: &'static str,
-        /// Why, and what to do instead.
+        /// Unsupported combination, and what to do instead.
         reason: String,
     },
-    /// Rows are leased to somebody else.
+    /// Rows cannot be leased, because a conflicting lease exists.
     #[error("rows {rows:?} cannot be leased for {wanted}: rows {held:?} are held for {holder}")]
     Leased {
-        /// The rows asked for.
+        /// Rows that the caller asked for.
         rows: Range<usize>,
-        /// `reading` or `writing`.
+        /// Requested access: `reading` or `writing`.
         wanted: &'static str,
-        /// The rows in the way.
+        /// Rows of the conflicting lease.
         held: Range<usize>,
-        /// `reading` or `writing`.
+        /// Access of the conflicting lease: `reading` or `writing`.
         holder: &'static str,
     },
-    /// Rows of a buffer that lies in somebody's memory cannot be written.
-    #[error("rows {rows:?} cannot be leased for writing: they lie in memory that is only lent for reading")]
+    /// The buffer lies in memory of another owner, such as a mapped file, and cannot be written.
+    #[error("rows {rows:?} cannot be leased for writing: the memory is read-only")]
     ReadOnly {
-        /// The rows asked for.
+        /// Rows that the caller asked for.
         rows: Range<usize>,
     },
-    /// Rows outside a buffer.
-    #[error("rows {rows:?} of a buffer of {available} rows")]
+    /// Rows beyond the end of a buffer.
+    #[error("rows {rows:?} are out of range: the buffer has {available} rows")]
     OutOfRange {
-        /// The rows asked for.
+        /// Rows that the caller asked for.
         rows: Range<usize>,
-        /// Number of rows that exist.
+        /// Number of rows in the buffer.
         available: usize,
     },
-    /// Streamed rows did not come in time, or their sender failed.
+    /// Streamed rows did not arrive before the deadline, or their sender failed.
     #[error("waiting for row {row}: {reason}")]
     NotArrived {
-        /// The first missing row.
+        /// Index of the first missing row.
         row: usize,
-        /// Deadline or the sender's failure.
+        /// Deadline that passed, or error of the sender.
         reason: String,
         /// True if the deadline passed.
         timed_out: bool,
     },
-    /// Bytes that are no frame of this format, or tensors that no frame can hold.
+    /// Bytes that are not a frame of this format, or tensors that do not fit into a frame.
     #[error("frame, {place}: {reason}")]
     Frame {
-        /// `prefix`, `table`, `part 3`, ...
+        /// Location in the frame: `prefix`, `table`, `part 3`, ...
         place: String,
-        /// The value found, and the values allowed.
+        /// Value that was found, and the values that are allowed.
         reason: String,
     },
-    /// A frame that was cut or changed on its way; the same bytes sent again may be whole.
+    /// A frame that was truncated or changed in transit. Another transfer of the same frame may
+    /// succeed.
     #[error("frame, {place}: {reason}; fetch it again")]
     Damaged {
-        /// `prefix`, `table`, `part 3`, ...
+        /// Location in the frame: `prefix`, `table`, `part 3`, ...
         place: String,
-        /// The value expected, and the value found.
+        /// Expected value, and the value that was found.
         reason: String,
     },
 }

@@ -1,7 +1,8 @@
-//! Tensors as bytes: one block that holds matrices and lists, each checked by itself.
+//! Binary format of tensors: a frame is one block of bytes that holds matrices and lists, each with
+//! its own checksum.
 //!
-//! A frame is a header (a prefix of 32 bytes, its user's own *meta* text, a table) and parts. All
-//! numbers are little endian.
+//! A frame consists of a header and parts. The header is a prefix of 32 bytes, *metadata* (a text
+//! for the application), and a table. All numbers are little-endian.
 //!
 //! ```text
 //! prefix  magic "ECF1" | header_len u32 | total_len u64 | parts u32 | meta_len u32 | crc32 u32 | 0 u32
@@ -18,15 +19,16 @@
 //! kind 6 to 9  rows by signs and scales ([`crate::signs`]): 6, + 1 with zeros, + 2 with what is within 1
 //! ```
 //!
-//! The prefix's CRC-32 is that of its first 24 bytes, the meta and the table; a part's is that of its
-//! bytes. There is one way to write a frame: whatever could be left open (offsets, lengths, zeros)
-//! must be as above. Dense rows lie one after the other, so that a run of rows is a range of bytes
-//! ([`PartInfo::byte_range`]): a reader fetches what it needs, and a [`RowSink`] makes rows usable
-//! while the rest is on its way.
+//! The CRC-32 of the prefix covers its first 24 bytes, the metadata and the table. The CRC-32 of a
+//! part covers its bytes. The encoding of given tensors is unique, because offsets, lengths and
+//! zeros must be as described here. Dense rows are contiguous, so that a run of rows is a range of
+//! bytes ([`PartInfo::byte_range`]). A reader can fetch only the rows that it needs. A [`RowSink`]
+//! makes rows available while later ones are still being transferred.
 //!
-//! Limits: [`MAX_PARTS`], [`MAX_META_BYTES`], rows below 2^32, [`MAX_FRAME_BYTES`]. Decoding allocates
-//! in proportion to the bytes that are there (at most 8 times as much, for rows are padded to vector
-//! width; 32 times for signs), never by a size that a header claims.
+//! Limits are [`MAX_PARTS`], [`MAX_META_BYTES`], [`MAX_FRAME_BYTES`], and fewer than 2^32 rows per
+//! part. Decoding allocates memory in proportion to the bytes that are present, and never by a size
+//! that a header claims. The factor is at most 8 (because rows are padded to the vector width), or
+//! 32 for signs.
 //!
 //! ```
 //! use eciton_tensor::frame::{Decoded, Encoding, Frame, Writer};
@@ -60,34 +62,37 @@ pub use read::Frame;
 pub use sink::RowSink;
 pub use write::{Packed, Writer};
 
-/// Parts of one frame.
+/// Maximum number of parts in a frame.
 pub const MAX_PARTS: usize = 4096;
-/// Bytes of a frame's meta.
+/// Maximum size of a frame's metadata, in bytes.
 pub const MAX_META_BYTES: usize = 4 << 20;
-/// Bytes of a frame: what one object of S3 may have.
+/// Maximum size of a frame, in bytes. It equals the maximum size of an object in S3.
 pub const MAX_FRAME_BYTES: u64 = 5 << 40;
 
 const MAGIC: [u8; 4] = *b"ECF1";
-/// Parts start on multiples of this many bytes.
+/// Alignment of parts, in bytes: the offset of each part is a multiple of it.
 const ALIGNMENT: u64 = 64;
-/// Number of bytes that are converted and summed at once. They fit the second-level cache.
+/// Number of bytes that are converted and checksummed at a time. The block fits into the
+/// second-level cache.
 const BLOCK_BYTES: usize = 128 << 10;
 
 /// Encoding of dense rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Encoding {
-    /// Unchanged f32.
+    /// f32 without change.
     #[default]
     F32,
-    /// Their upper halves, rounded to nearest: a relative error of at most 2^-8.
+    /// bfloat16: the upper half of each f32, rounded to nearest. The relative error is at most
+    /// 2^-8.
     Bf16,
-    /// Their signs and scales: for rows of which a layer reads no more. Of dense rows only.
+    /// Signs and scales, for dense rows whose reader uses nothing else. Values take one to three
+    /// bits each.
     Bits(Planes),
 }
 
 impl Encoding {
-    /// Bytes of a row of so many values.
+    /// Returns the encoded size of a row with this number of values, in bytes.
     pub fn row_bytes(self, columns: usize) -> usize {
         match self {
             Self::F32 => 4usize.saturating_mul(columns),
@@ -96,21 +101,22 @@ impl Encoding {
         }
     }
 
-    /// The form of all else where rows of signs are written so.
+    /// Returns the encoding for tensors that cannot be encoded as signs. It is f32 if this encoding
+    /// is signs, otherwise this encoding.
     #[must_use]
     pub fn of_numbers(self) -> Self {
         if let Self::Bits(_) = self { Self::F32 } else { self }
     }
 }
 
-/// Kind of a part's content.
+/// Type of a part's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A list of u32; one column.
+    /// List of u32, as a single column.
     Ids,
-    /// Dense rows.
+    /// Dense rows in the given encoding.
     Rows(Encoding),
-    /// Sparse rows.
+    /// Sparse rows, whose values have the given encoding.
     Sparse(Encoding),
 }
 
@@ -123,7 +129,7 @@ impl Kind {
             Self::Sparse(Encoding::F32) => 4,
             Self::Sparse(Encoding::Bf16) => 5,
             Self::Rows(Encoding::Bits(planes)) => 6 + u8::from(planes.there) + 2 * u8::from(planes.within),
-            // `Writer` refuses them, and no code is one.
+            // `Writer` refuses this combination, and the format has no code for it.
             Self::Sparse(Encoding::Bits(_)) => 0,
         }
     }
@@ -141,17 +147,17 @@ impl Kind {
     }
 }
 
-/// A part as a tensor.
+/// Decoded part of a frame.
 #[derive(Debug, Clone)]
 pub enum Decoded {
-    /// Rows, dense or sparse.
+    /// Dense or sparse rows.
     Matrix(Matrix),
-    /// A list.
+    /// List of ids.
     Ids(Arc<[u32]>),
 }
 
 impl Decoded {
-    /// Bytes of memory that it holds, about.
+    /// Returns the approximate size in memory, in bytes.
     pub fn bytes(&self) -> u64 {
         match self {
             Self::Matrix(Matrix::Dense(d)) => {
@@ -166,7 +172,8 @@ impl Decoded {
     }
 }
 
-/// Bytes that a [`Buffer`](crate::Buffer) of this size allocates, or `None` past 2^64.
+/// Returns the size of a [`Buffer`](crate::Buffer) with these dimensions, in bytes. `None` if it
+/// exceeds 2^64.
 pub fn padded_bytes(rows: u64, columns: u64) -> Option<u64> {
     let stride = stride_for(usize::try_from(columns.min(1 << 48)).ok()?) as u64;
     rows.checked_mul(stride.max(columns))?.checked_mul(4)

@@ -1,37 +1,38 @@
-//! The fixed tree over which sums over rows are taken.
+//! Fixed summation tree for sums over rows.
 //!
-//! Floating-point sums depend on their order. A graph's rows are cut once into *atoms*; a sum over
-//! rows adds an atom's rows in order, then atoms into groups and groups into the root, each in
-//! order and from +0. An interval is a run of whole atoms and yields one partial sum for each
-//! maximal complete node of the tree that it covers, so that putting partials together gives the
-//! same bits for any number of intervals. (An atom that contributes nothing may be left out: a sum
-//! that starts at +0 is never -0, and adding +0 is exact.)
+//! Floating-point sums depend on their order. For this reason the rows of a graph are divided once
+//! into *atoms*. The rows of an atom are added in order, then atoms to groups, and groups to the
+//! root. Each of these sums starts from +0. An interval (a run of rows that is scheduled as one
+//! unit) consists of whole atoms. It yields one partial sum per maximal complete node of the tree
+//! that it covers. Adding the partial sums gives the same bits for any number of intervals. (An
+//! atom that contributes nothing may be left out: a sum that starts at +0 is never -0, and adding
+//! +0 is exact.)
 
 use std::ops::Range;
 
-/// Levels a tree may have above its atoms.
+/// Maximum number of tree levels above the atoms.
 pub const MAX_LEVEL: usize = 3;
 
-/// One atom of a part.
+/// Atom: a run of rows that is summed in order, the leaf of the tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Atom {
-    /// Its rows, local to the interval.
+    /// Rows of the atom, as indices within the interval.
     pub rows: Range<u32>,
-    /// Number of levels of the tree that end with the atom. 0 if its group continues.
+    /// Number of tree levels that end with this atom. It is 0 if the atom's group continues.
     pub closes: u8,
 }
 
-/// A complete node of the tree: one partial sum.
+/// Complete node of the tree, for which an interval yields one partial sum.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// Levels between the node and its atoms; 0 for an atom.
+    /// Number of levels between the node and its atoms. It is 0 if the node is an atom.
     pub level: u8,
-    /// Its atoms in order.
+    /// Atoms below the node, in order.
     pub atoms: Vec<Atom>,
 }
 
 impl Part {
-    /// The rows it covers.
+    /// Returns the rows that the node covers.
     pub fn rows(&self) -> Range<usize> {
         let start = self.atoms.first().map_or(0, |a| a.rows.start);
         let end = self.atoms.last().map_or(0, |a| a.rows.end);
@@ -39,30 +40,30 @@ impl Part {
     }
 }
 
-/// The partial sums that an interval yields, in row order.
+/// Nodes of the tree for which an interval yields partial sums, in row order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grid {
     parts: Vec<Part>,
 }
 
 impl Grid {
-    /// A grid from its parts; rows must be consecutive from 0.
+    /// Creates a grid from its parts. The rows of the parts must be consecutive from 0.
     pub fn new(parts: Vec<Part>) -> Self {
         Self { parts }
     }
 
-    /// All rows as one atom: the plain sum in row order.
+    /// Creates a grid with all rows in one atom, for a plain sum in row order.
     pub fn single(rows: usize) -> Self {
         let rows = 0..u32::try_from(rows).unwrap_or(u32::MAX);
         Self { parts: vec![Part { level: 0, atoms: vec![Atom { rows, closes: 0 }] }] }
     }
 
-    /// The parts.
+    /// Returns the parts, in row order.
     pub fn parts(&self) -> &[Part] {
         &self.parts
     }
 
-    /// Returns whether each atom's rows start where the last one's end, the first one's at 0.
+    /// Returns true if the rows of all atoms are consecutive, starting at 0.
     pub fn is_consecutive(&self) -> bool {
         let mut next = 0;
         self.parts.iter().flat_map(|p| &p.atoms).all(|a| {
@@ -72,13 +73,13 @@ impl Grid {
         })
     }
 
-    /// The grid of rows that are each `by` of this one's rows cut from them.
+    /// Returns the grid after each row is split into `by` rows. `None` after an overflow.
     pub fn cut(&self, by: u32) -> Option<Self> {
         self.scaled(|row| row.checked_mul(by))
     }
 
-    /// The grid of rows that are `by` of this one's rows put together; none where an atom ends
-    /// within such a row.
+    /// Returns the grid after every `by` rows are joined to one row. `None` if an atom ends within
+    /// a joined row.
     pub fn joined(&self, by: u32) -> Option<Self> {
         self.scaled(|row| if row.checked_rem(by)? == 0 { row.checked_div(by) } else { None })
     }
@@ -92,7 +93,7 @@ impl Grid {
         Some(Self { parts: self.parts.iter().map(part).collect::<Option<Vec<_>>>()? })
     }
 
-    /// Rows covered.
+    /// Returns the number of rows that the grid covers.
     pub fn rows(&self) -> usize {
         self.parts.last().map_or(0, |p| p.rows().end)
     }

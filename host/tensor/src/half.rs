@@ -1,7 +1,8 @@
-//! Rows stored as bfloat16: the upper half of an f32, half the bytes, eight bits of precision.
+//! Rows stored as bfloat16: the upper half of an f32, with half the bytes and eight bits of
+//! precision.
 //!
-//! A [`HalfBuffer`] follows the lease rules of a [`Buffer`], for it is one: two values lie in each
-//! of its words. Values are widened exactly, and rounded to the nearest, ties to even ([`round`]).
+//! A [`HalfBuffer`] stores two values in each word of a [`Buffer`], and has the same lease rules.
+//! Widening to f32 is exact. Rounding is to nearest, ties to even ([`round`]).
 #![allow(unsafe_code)]
 
 use std::ops::Range;
@@ -11,32 +12,33 @@ use crate::dispatch;
 use crate::error::{Error, Result};
 use crate::view::{View, ViewMut};
 
-/// The bfloat16 nearest to `value`, ties to even; a NaN stays one, of the same sign.
+/// Returns the bfloat16 that is nearest to `value`, ties to even. A NaN stays a NaN with the same
+/// sign.
 #[inline(always)]
 pub fn round(value: f32) -> u16 {
     let bits = value.to_bits();
     let nearest = bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) >> 16;
-    // A NaN whose upper half is an infinity's would become one.
+    // Without this bit, a NaN whose payload is in the lower half would become an infinity.
     let nan = (bits >> 16) | 0x40;
     (if bits & 0x7fff_ffff > 0x7f80_0000 { nan } else { nearest }) as u16
 }
 
-/// The same value as f32.
+/// Converts a bfloat16 to f32, which is exact.
 #[inline(always)]
 pub fn widen(half: u16) -> f32 {
     f32::from_bits(u32::from(half) << 16)
 }
 
-/// Rows of bfloat16 to read: [rows, columns], row-major, `stride` values from row to row.
+/// View of bfloat16 rows for reading: row-major, with `stride` values from row to row.
 pub type HalfView<'a> = View<'a, u16>;
-/// Rows of bfloat16 to write.
+/// View of bfloat16 rows for writing.
 pub type HalfViewMut<'a> = ViewMut<'a, u16>;
 
 impl HalfView<'_> {
-    /// Writes the rows as f32 to `out`, which has the same extents.
+    /// Converts the rows to f32 and writes them to `out`, which must have the same extents.
     ///
     /// # Errors
-    /// [`Error::Shape`] where the extents differ.
+    /// Returns [`Error::Shape`] if the extents differ.
     pub fn widen_to(&self, out: &mut ViewMut<'_>) -> Result<()> {
         same("widen", (self.rows(), self.columns()), (out.rows(), out.columns()))?;
         for i in 0..self.rows() {
@@ -47,10 +49,10 @@ impl HalfView<'_> {
 }
 
 impl HalfViewMut<'_> {
-    /// Writes `rows`, each value rounded.
+    /// Rounds the values of `rows` and writes them.
     ///
     /// # Errors
-    /// [`Error::Shape`] where the extents differ.
+    /// Returns [`Error::Shape`] if the extents differ.
     pub fn round_from(&mut self, rows: View<'_>) -> Result<()> {
         same("round", (self.rows(), self.columns()), (rows.rows(), rows.columns()))?;
         for i in 0..self.rows() {
@@ -70,7 +72,7 @@ fn same(operation: &'static str, expected: (usize, usize), found: (usize, usize)
 }
 
 dispatch! {
-    /// Rounds as many values as both have.
+    /// Rounds values to bfloat16, up to the shorter length of both slices.
     pub fn round_values(values: &[f32], out: &mut [u16]) = round_body
 }
 
@@ -82,7 +84,7 @@ fn round_body<const FMA: bool>(values: &[f32], out: &mut [u16]) {
 }
 
 dispatch! {
-    /// Widens as many values as both have.
+    /// Widens values to f32, up to the shorter length of both slices.
     pub fn widen_values(halves: &[u16], out: &mut [f32]) = widen_body
 }
 
@@ -93,11 +95,11 @@ fn widen_body<const FMA: bool>(halves: &[u16], out: &mut [f32]) {
     }
 }
 
-/// One allocation of bfloat16 rows: [rows, columns], rows padded and aligned as a [`Buffer`]'s of
-/// half as many columns.
+/// Single allocation of bfloat16 rows. Rows are padded and aligned like those of a [`Buffer`] with
+/// half as many columns. Clones share the memory.
 #[derive(Clone)]
 pub struct HalfBuffer {
-    /// Two values a word.
+    /// Buffer whose f32 words hold two values each.
     words: Buffer,
     columns: usize,
 }
@@ -109,18 +111,19 @@ impl std::fmt::Debug for HalfBuffer {
 }
 
 impl HalfBuffer {
-    /// A buffer of zeros.
+    /// Allocates a buffer whose values are zero.
     ///
     /// # Errors
-    /// It does not fit in memory.
+    /// Returns an error if the buffer does not fit in memory.
     pub fn zeroed(rows: usize, columns: usize) -> Result<Self> {
         Ok(Self { words: Buffer::zeroed(rows, columns.div_ceil(2))?, columns })
     }
 
-    /// A buffer holding `values` rounded, row-major without padding.
+    /// Allocates a buffer and writes the rounded `values` to it, which are row-major without
+    /// padding.
     ///
     /// # Errors
-    /// Another number of values; or it does not fit in memory.
+    /// Returns an error if the number of values is wrong, or if the buffer does not fit in memory.
     pub fn from_rows(rows: usize, columns: usize, values: &[f32]) -> Result<Self> {
         if rows.checked_mul(columns) != Some(values.len()) {
             return Err(Error::Argument {
@@ -133,51 +136,54 @@ impl HalfBuffer {
         Ok(buffer)
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     #[inline]
     pub fn rows(&self) -> usize {
         self.words.rows()
     }
 
-    /// Values in a row, padding not counted.
+    /// Returns the number of values in a row, without padding.
     #[inline]
     pub fn columns(&self) -> usize {
         self.columns
     }
 
-    /// Bytes allocated, padding included.
+    /// Returns the size of the buffer in bytes, including padding.
     pub fn bytes(&self) -> usize {
         self.words.bytes()
     }
 
-    /// Bytes of a row of `columns` values, padding included.
+    /// Returns the size of a row of `columns` values in bytes, including padding.
     pub fn row_bytes(columns: usize) -> usize {
         Buffer::row_bytes(columns.div_ceil(2))
     }
 
-    /// Returns whether both are the same memory.
+    /// Returns true if both buffers share the same memory.
     pub fn is_same(&self, other: &Self) -> bool {
         self.words.is_same(&other.words)
     }
 
-    /// Leases `rows` for reading. Any number of readers may share rows; a writer excludes them.
+    /// Leases `rows` for reading. Any number of readers may share rows. A write lease excludes
+    /// readers.
     ///
     /// # Errors
-    /// [`Error::Leased`], [`Error::OutOfRange`].
+    /// Returns [`Error::Leased`] if a write lease overlaps the rows, and [`Error::OutOfRange`] if
+    /// the buffer has too few rows.
     pub fn read(&self, rows: Range<usize>) -> Result<ReadHalf> {
         Ok(ReadHalf { words: self.words.read(rows)?, columns: self.columns })
     }
 
-    /// Leases `rows` for writing, alone.
+    /// Leases `rows` for writing. No other lease may overlap them.
     ///
     /// # Errors
-    /// [`Error::Leased`], [`Error::OutOfRange`].
+    /// Returns [`Error::Leased`] if another lease overlaps the rows, and [`Error::OutOfRange`] if
+    /// the buffer has too few rows.
     pub fn write(&self, rows: Range<usize>) -> Result<WriteHalf> {
         Ok(WriteHalf { words: self.words.write(rows)?, columns: self.columns })
     }
 }
 
-/// A shared lease on bfloat16 rows.
+/// Read lease on bfloat16 rows.
 #[derive(Debug)]
 pub struct ReadHalf {
     words: ReadRows,
@@ -190,22 +196,23 @@ impl ReadHalf {
         self.words.len()
     }
 
-    /// Returns whether no row is leased.
+    /// Returns true if the lease covers no rows.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
 
-    /// The rows, as a view from row 0.
+    /// Returns a view of the leased rows, numbered from 0.
     pub fn view(&self) -> HalfView<'_> {
         let words = self.words.view();
         let data = words.data();
-        // SAFETY: each word is two u16 of any bits, of a smaller alignment, lent as long.
+        // SAFETY: each word consists of two u16. A u16 may have any bits and has a smaller
+        // alignment. The borrow has the same lifetime.
         let data = unsafe { std::slice::from_raw_parts(data.as_ptr().cast::<u16>(), data.len() * 2) };
         View::padded(data, words.rows(), self.columns, words.stride() * 2)
     }
 }
 
-/// An exclusive lease on bfloat16 rows.
+/// Write lease on bfloat16 rows, which excludes all other leases of its rows.
 #[derive(Debug)]
 pub struct WriteHalf {
     words: WriteRows,
@@ -213,7 +220,7 @@ pub struct WriteHalf {
 }
 
 impl WriteHalf {
-    /// Returns the buffer, and which of its rows are leased.
+    /// Returns the buffer, and the range of leased rows.
     #[must_use]
     pub fn place(&self) -> (HalfBuffer, Range<usize>) {
         let (words, rows) = self.words.place();
@@ -225,24 +232,24 @@ impl WriteHalf {
         self.words.view().rows()
     }
 
-    /// Returns whether no row is leased.
+    /// Returns true if the lease covers no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Values in a row.
+    /// Returns the number of values in a row.
     pub fn columns(&self) -> usize {
         self.columns
     }
 
-    /// The rows, to write to.
+    /// Returns a mutable view of the leased rows, numbered from 0.
     pub fn view_mut(&mut self) -> HalfViewMut<'_> {
         let mut words = self.words.view_mut();
         let (rows, stride) = (words.rows(), words.stride() * 2);
         let data = words.data_mut();
         let (start, len) = (data.as_mut_ptr().cast::<u16>(), data.len() * 2);
-        // SAFETY: each word is two u16 of any bits, of a smaller alignment; this borrow of the
-        // lease is the only one, and any bits are an f32.
+        // SAFETY: each word consists of two u16, with a smaller alignment. This borrow of the lease
+        // is the only one, and any bits are a valid f32.
         let data = unsafe { std::slice::from_raw_parts_mut(start, len) };
         ViewMut::padded(data, rows, self.columns, stride)
     }
@@ -254,7 +261,7 @@ mod tests {
     use super::*;
     use ::half::bf16;
 
-    /// Every upper half with the lower halves around a tie.
+    /// Checks every upper half with lower halves around a tie.
     #[test]
     fn rounds_as_the_crate_half_does() {
         let values: Vec<f32> = (0..=u16::MAX)

@@ -1,25 +1,26 @@
 //! Matrices of the host, leases on their rows, and native linear algebra.
 //!
-//! A [`Buffer`] is one allocation of f32 rows that tasks share. Nobody reads or writes it directly:
-//! a reader takes a [`ReadRows`] lease, a writer an exclusive [`WriteRows`] lease on a range of rows,
-//! and a lease that would overlap a writer's is refused. So intervals of one matrix can be written by
-//! several threads at once, in safe code.
+//! A [`Buffer`] is one allocation of f32 rows, which tasks share. All access is through leases: a
+//! reader takes a [`ReadRows`] lease, a writer an exclusive [`WriteRows`] lease on a range of rows.
+//! A lease that overlaps a writer's rows is refused. So several threads can write intervals of one
+//! matrix at the same time, in safe code.
 //!
-//! A [`Slab`] is an immutable slice that is owned or lies in a mapped file; a buffer can be laid over
-//! one, and [`SparseRows`] consist of them.
+//! A [`Slab`] is an immutable slice that is owned or lies in a mapped file. A buffer can be created
+//! over a slab, and [`SparseRows`] consist of slabs.
 //!
-//! A [`Matrix`] is what a kernel gets to see: a cheap, immutable handle on dense rows, on rows that
-//! are still arriving ([`stream`]), or on [`SparseRows`]. Which of these it is stays the host's secret.
+//! A [`Matrix`] is the type that kernels see. It is an immutable handle that is cheap to clone. It
+//! refers to dense rows, to rows that are still arriving ([`stream`]), or to [`SparseRows`]. A
+//! kernel cannot tell these apart.
 //!
-//! [`ops`] is the one door to arithmetic. Every routine is chosen by the processor's features and by
-//! the inner and outer width of a product, never by the number of rows, so a row's result has the
-//! same bits however rows are cut into intervals. Sums over rows follow a [`Grid`]: a fixed tree over
-//! row atoms that depends on the graph alone.
+//! The module [`ops`] has all arithmetic. Each routine is selected by the processor's features and
+//! by the inner and outer width of a product, never by the number of rows. So the bits of a row do
+//! not depend on the division of rows into intervals. Sums over rows follow a [`Grid`], a fixed
+//! tree over runs of rows (atoms) that depends only on the graph.
 //!
-//! A [`frame`] is matrices as bytes: what functions are called with and answer.
+//! A [`frame`] is the binary format of matrices, in which functions receive and return them.
 //!
-//! [`random`] is the contract's keyed generator. No I/O, no threads and no clock live here, except
-//! the bounded wait of [`stream`].
+//! The module [`random`] is the keyed generator of the kernel contract. This crate has no I/O, no
+//! threads and no clock, except the bounded wait of [`stream`].
 
 pub mod buffer;
 pub mod error;

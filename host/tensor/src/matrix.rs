@@ -1,4 +1,4 @@
-//! An immutable matrix as a kernel sees it: dense rows, arriving rows or sparse rows.
+//! Immutable matrix as a kernel sees it: dense rows, rows that are still arriving, or sparse rows.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use crate::sparse::SparseRows;
 use crate::stream::Arriving;
 use crate::view::View;
 
-/// A matrix, or a view of one; cheap to clone.
+/// Immutable matrix, or a view of one. Clones share the memory.
 #[derive(Debug, Clone)]
 pub enum Matrix {
-    /// Dense f32 rows.
+    /// Dense rows, stored as f32 or bfloat16.
     Dense(Dense),
-    /// Stored values only.
+    /// Sparse rows, of which only some values are stored.
     Sparse(Sparse),
 }
 
-/// Dense rows under a lease.
+/// Dense rows, protected by a lease.
 #[derive(Debug, Clone)]
 pub struct Dense {
     source: Source,
@@ -32,23 +32,23 @@ pub struct Dense {
 #[derive(Debug, Clone)]
 enum Source {
     Leased(Arc<ReadRows>),
-    /// Values that are seen as other rows than their lease has.
+    /// Values of a lease that are viewed with another row length.
     Relaid(Arc<ReadRows>, Lies),
-    /// Stored as bfloat16: widened wherever values are wanted.
+    /// Rows that are stored as bfloat16. They are widened to f32 when values are read.
     Half(Arc<ReadHalf>),
     Arriving(Arriving),
 }
 
-/// Sparse rows, or some of them.
+/// Sparse rows, or a range of them.
 #[derive(Debug, Clone)]
 pub struct Sparse {
-    /// All rows.
+    /// All rows of the sparse matrix.
     pub data: Arc<SparseRows>,
-    /// Rows of this view.
+    /// Rows that belong to this view.
     pub rows: Range<usize>,
 }
 
-/// Rows of a dense matrix, held so that a view can be taken.
+/// Rows of a dense matrix, leased so that a view can be borrowed.
 #[derive(Debug, Clone)]
 pub struct Held {
     lease: Arc<ReadRows>,
@@ -57,7 +57,7 @@ pub struct Held {
     columns: usize,
 }
 
-/// Position and stride of rows in their lease, in values.
+/// Position and stride of rows within their lease, in values.
 #[derive(Debug, Clone, Copy)]
 struct Lies {
     first: usize,
@@ -65,20 +65,20 @@ struct Lies {
 }
 
 impl Lies {
-    /// Returns the position of a value.
+    /// Returns the layout of a view that starts at this row and column.
     fn at(self, row: usize, column: usize) -> Self {
         Self { first: self.first + row * self.stride + column, ..self }
     }
 }
 
 impl Held {
-    /// The rows.
+    /// Returns a view of the rows.
     pub fn view(&self) -> View<'_> {
         let data = self.lease.view().data();
         View::padded(&data[self.lies.first.min(data.len())..], self.rows, self.columns, self.lies.stride)
     }
 
-    fn of(lease: Arc<ReadRows>, rows: &Range<usize>, columns: &Range<usize>) -> Self {
+    fn in_lease(lease: Arc<ReadRows>, rows: &Range<usize>, columns: &Range<usize>) -> Self {
         let lies = Lies { first: 0, stride: lease.view().stride() }.at(rows.start, columns.start);
         Self { lease, lies, rows: rows.len(), columns: columns.len() }
     }
@@ -128,7 +128,7 @@ impl From<Arc<SparseRows>> for Matrix {
 }
 
 impl Matrix {
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         match self {
             Matrix::Dense(d) => d.rows.len(),
@@ -136,7 +136,7 @@ impl Matrix {
         }
     }
 
-    /// Values in a row, all extents but the first multiplied.
+    /// Returns the number of values in a row, the product of all extents but the first.
     pub fn columns(&self) -> usize {
         match self {
             Matrix::Dense(d) => d.columns.len(),
@@ -144,7 +144,7 @@ impl Matrix {
         }
     }
 
-    /// Extents, rows first.
+    /// Returns the extents. The first one is the number of rows.
     pub fn shape(&self) -> Vec<u32> {
         let mut shape = vec![self.rows() as u32];
         match self {
@@ -154,18 +154,17 @@ impl Matrix {
         shape
     }
 
-    /// Returns whether its rows are stored as bfloat16, so that they may travel so without a
-    /// change.
+    /// Returns true if the rows are stored as bfloat16, and can be sent as bfloat16 without loss.
     pub fn is_half(&self) -> bool {
         matches!(self, Matrix::Dense(Dense { source: Source::Half(_), .. }))
     }
 
-    /// The same values as f32 in the first rows of `into`, which has as many columns; rows that are
-    /// f32 already stay where they are.
+    /// Widens bfloat16 rows into the first rows of `into`, which must have the same number of
+    /// columns. Rows that are f32 are returned as they are.
     ///
     /// # Errors
-    /// [`Error::Leased`], [`Error::OutOfRange`] where `into` is used or too small, [`Error::Shape`]
-    /// where it has other columns.
+    /// Returns [`Error::Leased`] if `into` is in use, [`Error::OutOfRange`] if it has too few rows,
+    /// and [`Error::Shape`] if it has another number of columns.
     pub fn widened(self, into: &Buffer) -> Result<Self> {
         match self {
             Matrix::Dense(Dense { source: Source::Half(lease), rows, columns, extents }) => {
@@ -178,14 +177,14 @@ impl Matrix {
         }
     }
 
-    /// The extents of one row, as a signature gives them.
+    /// Returns the matrix with these extents of one row, as a kernel's signature defines them.
     pub fn with_extents(self, extents: &[u32]) -> Result<Self> {
         let mut shape = vec![self.rows() as u32];
         shape.extend(extents);
         self.reshape(&shape)
     }
 
-    /// Some of the rows.
+    /// Returns a view of a range of rows.
     pub fn slice_rows(&self, start: usize, count: usize) -> Result<Self> {
         if start.checked_add(count).is_none_or(|end| end > self.rows()) {
             return Err(Error::OutOfRange {
@@ -201,7 +200,7 @@ impl Matrix {
         Ok(view)
     }
 
-    /// Some of the columns of a dense matrix of two dimensions.
+    /// Returns a view of a range of columns of a two-dimensional dense matrix.
     pub fn slice_columns(&self, start: usize, count: usize) -> Result<Self> {
         let Matrix::Dense(d) = self else {
             return Err(Error::Unsupported {
@@ -223,7 +222,7 @@ impl Matrix {
         Ok(Matrix::Dense(view))
     }
 
-    /// The same values with other extents of a row.
+    /// Returns the same values with other extents of a row.
     pub fn reshape(&self, shape: &[u32]) -> Result<Self> {
         let product = shape.iter().skip(1).try_fold(1usize, |n, &e| n.checked_mul(e as usize));
         let fits = (1..=4).contains(&shape.len())
@@ -244,12 +243,13 @@ impl Matrix {
         }
     }
 
-    /// The same values as `rows` other rows of dense values: each row cut into several, or several
-    /// put together. No value is copied where rows lie side by side, without padding; waits for all
-    /// rows.
+    /// Returns the same dense values as `rows` rows of `columns` values. Each row is split into
+    /// several, or several rows are joined. Waits for all rows. Contiguous rows without padding are
+    /// not copied.
     ///
     /// # Errors
-    /// [`Error::Shape`] where there are not as many values, [`Error::Unsupported`] for sparse rows.
+    /// Returns [`Error::Shape`] if the number of values differs, and [`Error::Unsupported`] for
+    /// sparse rows.
     pub fn relaid(&self, rows: usize, columns: usize, deadline: Option<Duration>) -> Result<Self> {
         let Matrix::Dense(d) = self else {
             return Err(Error::Unsupported {
@@ -270,7 +270,7 @@ impl Matrix {
         let (lease, lies) = match view.relaid(rows, columns) {
             Some(_) => (held.lease, Lies { stride: columns, ..held.lies }),
             None => {
-                // One row of all values has no padding between them.
+                // A single row with all values has no padding between them.
                 let made = Buffer::zeroed(1, view.rows() * view.columns())?;
                 let mut to = made.write(0..1)?;
                 let mut all = to.view_mut();
@@ -288,7 +288,8 @@ impl Matrix {
         }))
     }
 
-    /// Waits until more than `after` rows are there, or all; returns how many are.
+    /// Waits until more than `after` rows, or all, have arrived. Returns the number of rows that
+    /// have arrived.
     pub fn arrived(&self, after: usize, deadline: Option<Duration>) -> Result<usize> {
         let Matrix::Dense(Dense { source: Source::Arriving(a), rows, .. }) = self else {
             return Ok(self.rows());
@@ -297,7 +298,7 @@ impl Matrix {
         Ok(a.wait(needed, deadline)?.min(rows.end).saturating_sub(rows.start))
     }
 
-    /// Copies rows out, row-major without padding; waits for them if they are still arriving.
+    /// Copies rows, row-major without padding. Waits for rows that have not arrived.
     pub fn read_rows(
         &self,
         start: usize,
@@ -334,10 +335,10 @@ impl Matrix {
 }
 
 impl Matrix {
-    /// A copy of some rows, in this order; any may come several times. Sparse rows stay sparse.
+    /// Copies rows in the given order. A row may occur several times. Sparse rows stay sparse.
     ///
     /// # Errors
-    /// [`Error::Argument`] for a row that there is not, or where the copy does not fit in memory.
+    /// Returns [`Error::Argument`] if a row does not exist, or if the copy does not fit in memory.
     pub fn select(&self, rows: &[u32]) -> Result<Self> {
         let count = self.rows();
         if let Some(row) = rows.iter().find(|&&row| row as usize >= count) {
@@ -369,10 +370,11 @@ impl Matrix {
 }
 
 impl Dense {
-    /// [`Matrix::select`] into memory that is there: as many rows, of as many columns.
+    /// Copies rows like [`Matrix::select`], into leased memory with the same number of rows and
+    /// columns.
     ///
     /// # Errors
-    /// [`Error::Argument`] for a row that there is not, or other extents.
+    /// Returns [`Error::Argument`] if a row does not exist, or if the lease has other extents.
     pub fn select_into(&self, rows: &[u32], mut lease: WriteRows) -> Result<Matrix> {
         let held = self.hold(None)?;
         let (view, mut to) = (held.view(), lease.view_mut());
@@ -393,11 +395,11 @@ impl Dense {
         Matrix::from(lease.into_read()).with_extents(&self.extents)
     }
 
-    /// Waits for all rows of the view and leases them.
+    /// Waits for all rows of the view, and leases them.
     pub fn hold(&self, deadline: Option<Duration>) -> Result<Held> {
         let columns = self.columns.clone();
         match &self.source {
-            Source::Leased(lease) => Ok(Held::of(lease.clone(), &self.rows, &columns)),
+            Source::Leased(lease) => Ok(Held::in_lease(lease.clone(), &self.rows, &columns)),
             Source::Relaid(lease, lies) => {
                 let lies = lies.at(self.rows.start, columns.start);
                 Ok(Held { lease: lease.clone(), lies, rows: self.rows.len(), columns: columns.len() })
@@ -407,17 +409,17 @@ impl Dense {
                 let wide = Buffer::zeroed(view.rows(), view.columns())?;
                 let mut to = wide.write(0..view.rows())?;
                 view.widen_to(&mut to.view_mut())?;
-                Ok(Held::of(Arc::new(to.into_read()), &(0..self.rows.len()), &columns))
+                Ok(Held::in_lease(Arc::new(to.into_read()), &(0..self.rows.len()), &columns))
             }
             Source::Arriving(arriving) => {
                 arriving.wait(self.rows.end, deadline)?;
                 let lease = Arc::new(arriving.lease(self.rows.start, self.rows.len())?);
-                Ok(Held::of(lease, &(0..self.rows.len()), &columns))
+                Ok(Held::in_lease(lease, &(0..self.rows.len()), &columns))
             }
         }
     }
 
-    /// Returns whether rows may still be on their way.
+    /// Returns true if some rows may not have arrived yet.
     pub fn is_arriving(&self) -> bool {
         matches!(self.source, Source::Arriving(_))
     }
@@ -475,7 +477,7 @@ mod tests {
             m.read_rows(0, m.rows(), None, &mut out).unwrap();
             out
         };
-        // Rows of 16 values have no padding, rows of 8 neither, rows of 4 have.
+        // Rows of 16 or 8 values have no padding, rows of 4 values have padding.
         for columns in [16, 8, 4] {
             let rows = 64 / columns;
             let m = Matrix::from(Buffer::from_rows(rows, columns, &values).unwrap().read(0..rows).unwrap());
@@ -486,7 +488,7 @@ mod tests {
             );
             let joined = cut.relaid(rows / 2, columns * 2, None).unwrap();
             assert_eq!((joined.rows(), read(&joined)), (rows / 2, values.clone()));
-            // Of some rows and columns, and views of the result.
+            // Views of some rows and columns, and views of the result.
             let part = m.slice_rows(1, 2).unwrap().slice_columns(2, 2).unwrap();
             let part = part.relaid(4, 1, None).unwrap().slice_rows(1, 2).unwrap();
             let at = |row: usize, column: usize| (row * columns + column) as f32;

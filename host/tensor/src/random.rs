@@ -1,17 +1,19 @@
-//! The contract's keyed generator (`wit/kernel/kernel.wit`, interface `random`), bit for bit.
+//! Keyed random number generator of the contract (`wit/kernel/kernel.wit`, interface `random`),
+//! with the same bits.
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Purpose of random numbers.
+/// Purpose of random numbers, which is a part of their key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// Initial values of parameters.
     Initialiser = 1,
     /// Dropout masks.
     Dropout = 2,
-    /// A kernel's own.
+    /// Random numbers that a kernel requests.
     Kernel = 3,
-    /// Pairs that are taken as not linked; the host's own.
+    /// Negative samples: pairs of vertices that are assumed to have no link. Only the host draws
+    /// them.
     Negatives = 4,
     /// Rows and edges of a micro-batch. Only the host draws them.
     Sampling = 5,
@@ -25,19 +27,19 @@ pub(crate) fn mix64(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The key of one matrix of random numbers.
+/// Key of one matrix of random numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key(pub u64);
 
 impl Key {
-    /// The key for (seed, purpose, epoch, layer, stream).
+    /// Derives the key from seed, purpose, epoch, layer and stream.
     pub fn new(seed: u64, purpose: Purpose, epoch: u32, layer: u32, stream: u32) -> Self {
         let a = mix64(seed.wrapping_add(GOLDEN));
         let b = mix64(a ^ ((purpose as u64) << 32 | u64::from(epoch)));
         Self(mix64(b ^ (u64::from(layer) << 32 | u64::from(stream))))
     }
 
-    /// The two halves (a, b) of a row's key.
+    /// Returns the two halves (a, b) of the key of a row.
     #[inline]
     pub fn row(self, row: u64) -> (u32, u32) {
         let r = mix64(self.0.wrapping_add(row.wrapping_add(1).wrapping_mul(GOLDEN)));
@@ -45,7 +47,7 @@ impl Key {
     }
 }
 
-/// 32 random bits of a column in a row with key (a, b).
+/// Returns 32 random bits for a column of the row with key (a, b).
 #[inline(always)]
 pub fn bits32((a, b): (u32, u32), column: u32) -> u32 {
     let mut x = a.wrapping_add(column.wrapping_mul(b | 1));
@@ -57,25 +59,26 @@ pub fn bits32((a, b): (u32, u32), column: u32) -> u32 {
     x ^ (x >> 15)
 }
 
-/// A number in [0, 1) with 24 random bits.
+/// Converts random bits to a number in [0, 1) with 24 random bits.
 #[inline(always)]
 pub fn uniform(bits: u32) -> f32 {
     (bits >> 8) as f32 * (1.0 / 16_777_216.0)
 }
 
-/// Dropout at one probability: which bits drop, and how the rest is scaled.
+/// Dropout with a given probability: threshold for the random bits, and scale of the values that
+/// remain.
 #[derive(Debug, Clone, Copy)]
 pub struct Dropout {
-    /// The key of the matrix.
+    /// Key of the matrix of random numbers.
     pub key: Key,
-    /// Dropped iff bits32 < threshold.
+    /// Threshold: a value is dropped if its random bits are below it.
     pub threshold: u32,
-    /// 1 / (1 - p).
+    /// Factor of the values that remain, 1 / (1 - p).
     pub scale: f32,
 }
 
 impl Dropout {
-    /// Dropout with probability 0 <= p < 1; `None` where p is out of range.
+    /// Creates dropout with probability p, 0 <= p < 1. Returns `None` if p is out of range.
     pub fn new(key: Key, probability: f32) -> Option<Self> {
         if !(0.0..1.0).contains(&probability) {
             return None;
@@ -84,7 +87,7 @@ impl Dropout {
         Some(Self { key, threshold, scale: 1.0 / (1.0 - probability) })
     }
 
-    /// The factor of one value: 0 or the scale.
+    /// Returns the factor of one value: 0 or the scale.
     #[inline(always)]
     pub fn factor(&self, row_key: (u32, u32), column: u32) -> f32 {
         if bits32(row_key, column) < self.threshold { 0.0 } else { self.scale }

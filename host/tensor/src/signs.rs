@@ -1,34 +1,39 @@
-//! Values by their signs and scales: what a layer of signs reads of weights and of rows, one bit a value.
+//! Compression of values to signs and scales, for binary layers, which read only these. It takes
+//! about one bit per value.
 //!
-//! A *column* of weights is a sign a value (a bit, 1 from 0 on) and a scale: the mean of absolute
-//! values, f32, added in the order of rows; where all are the same, that value. So weights that were
-//! written by signs and scales and read back have the same signs and scales, bit for bit.
+//! A *column* of weights is packed as one sign bit per value (1 for values >= 0) and a scale. The
+//! scale is the mean of absolute values in f32, added in the order of rows. If all absolute values
+//! are equal, the scale is that value. So weights that are unpacked and packed again have the same
+//! signs and scales, bit for bit.
 //!
-//! A *row* of values is a sign a value, which values are zero, and the mean of absolute values:
-//! sixteen sums in f32, of every 16th value each, added 8, 4, 2 and 1 apart, divided by the count. For a
-//! gradient it is known besides which absolute values are 1 at most. A packed row is unpacked to values
-//! that agree in all of this. They are not the row's own.
+//! A *row* of values is packed as signs, a plane of zero flags, and the mean of absolute values.
+//! The mean is computed from sixteen sums in f32 over every 16th value each. The sums are added 8,
+//! 4, 2 and 1 apart, and divided by the number of values. For a gradient, the row also records
+//! which absolute values are at most 1. A packed row is unpacked to values with the same signs,
+//! zeros, mean and records. Otherwise these values differ from the original row.
 
 use crate::view::View;
 
-/// Weights as signs and scales.
+/// Weights that are packed as signs and scales.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Columns {
-    /// A bit a column for each row, from the lowest on, in whole bytes; 1 for weights from 0 on.
+    /// Sign bits, row by row, from the lowest bit on, in whole bytes per row. A bit is 1 for a
+    /// weight >= 0.
     pub bits: Vec<u8>,
-    /// The scale of each column.
+    /// Scale of each column.
     pub scales: Vec<f32>,
 }
 
-/// Bytes of a bit for each of so many values.
+/// Returns the size of one bit per value, in bytes.
 #[must_use]
 pub const fn plane(values: usize) -> usize {
     values.div_ceil(8)
 }
 
 impl Columns {
-    /// The packed form of a matrix of so many columns, row-major. `None` where [`Columns::values`] would have other signs
-    /// or scales: for scales that are not finite, or zero beside weights that are not.
+    /// Packs a row-major matrix with this number of columns. Returns `None` if unpacking would
+    /// change signs or scales. This happens if a scale is not finite, or is zero although a weight
+    /// is not.
     #[must_use]
     pub fn pack(weights: &[f32], columns: usize) -> Option<Self> {
         let rows = weights.len().checked_div(columns).filter(|rows| *rows > 0)?;
@@ -49,7 +54,8 @@ impl Columns {
         scales.iter().zip(&same).all(holds).then_some(Self { bits, scales })
     }
 
-    /// The scale of each column with the signs of the weights: a matrix [rows, columns].
+    /// Unpacks the matrix [rows, columns]: each value is the scale of its column with the sign of
+    /// the weight.
     #[must_use]
     pub fn values(&self) -> Vec<f32> {
         let columns = self.scales.len();
@@ -61,41 +67,45 @@ impl Columns {
     }
 }
 
-/// The packed part of rows besides signs.
+/// Bit planes of packed rows, in addition to the signs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Planes {
-    /// A bit a value: whether it is not zero. Without, no value is zero.
+    /// True if a bit per value records whether the value is not zero. If false, no value is zero.
     pub there: bool,
-    /// A bit a value: whether its absolute value is 1 at most. Without, nobody asks.
+    /// True if a bit per value records whether its absolute value is at most 1, which only
+    /// gradients need.
     pub within: bool,
 }
 
-/// An absolute value that is lost in the sum with [`LEAST`] and more: 2^24 of them are below half of its last place.
+/// Absolute value that does not affect a sum of at least [`LEAST`]: 2^24 of these are less than
+/// half of the sum's last place.
 const TINY: f32 = f32::MIN_POSITIVE;
-/// The least sum of a row that is packed without [`Planes::within`].
+/// Minimum sum of a row that is packed without [`Planes::within`].
 const LEAST: f32 = 1e-25;
-/// Scales that are tried until some first value leads to the row's mean.
+/// Maximum number of scales that are tried to find a first value that reproduces the row's mean.
 const MOST_GROUPS: u32 = 16;
 
 impl Planes {
-    /// Bytes of a row: the absolute value of the first one that is not zero, those of all others (with
-    /// [`Planes::within`] of those up to 1 and of those above), then bits.
+    /// Returns the size of a packed row, in bytes. It holds the absolute value of the first value
+    /// that is not zero, then that of all others, then bits. With [`Planes::within`], there are
+    /// separate absolute values up to 1 and above 1.
     #[must_use]
     pub const fn row_bytes(self, columns: usize) -> usize {
         let scales = if self.within { 3 } else { 2 };
         4 * scales + plane(columns) * (1 + self.there as usize + self.within as usize)
     }
 
-    /// The planes that these rows need, where it is asked which values are within 1.
+    /// Returns the planes that these rows need. If `within`, a plane records which absolute values
+    /// are at most 1.
     #[must_use]
-    pub fn of(rows: View<'_>, within: bool) -> Self {
+    pub fn for_rows(rows: View<'_>, within: bool) -> Self {
         let zero = (0..rows.rows()).any(|row| rows.row(row).contains(&0.0));
         Self { there: zero, within }
     }
 
-    /// Packs rows. `None` where a row has no such form: values that are not finite, sums too small, or a
-    /// mean that no value of the row leads to.
+    /// Packs rows. Returns `None` if a row cannot be packed. The reason is a value that is not
+    /// finite, a sum that is too small, or a mean that no first value reproduces.
     #[must_use]
     pub fn pack(self, rows: View<'_>) -> Option<Vec<u8>> {
         let width = self.row_bytes(rows.columns());
@@ -144,13 +154,14 @@ impl Planes {
         let (small, large) = (group(false), group(true));
         let is_large = first.abs() > 1.0;
         for at in 0..MOST_GROUPS {
-            // Up and down in turns, by units in the last place.
+            // Tries neighbouring values, alternately above and below, by units in the last place.
             let moved = |scale: f32| match at % 2 {
                 0 => f32::from_bits(scale.to_bits().saturating_add(at / 2)),
                 _ => f32::from_bits(scale.to_bits().saturating_sub(at.div_ceil(2))),
             };
             let (small, large) = (moved(small).min(1.0), moved(large).max(1.0f32.next_up()));
-            // The mean grows with the first value, whose bits are in its order.
+            // The mean grows with the first value. The bits of positive floats have the same order
+            // as the floats.
             let (mut low, mut high) = match is_large {
                 true => (1.0f32.next_up().to_bits(), f32::MAX.to_bits()),
                 false => (f32::MIN_POSITIVE.to_bits(), 1.0f32.to_bits()),
@@ -169,8 +180,8 @@ impl Planes {
         None
     }
 
-    /// Unpacks a row: `bytes` are as many as [`Planes::row_bytes`] says of `row`. Bytes from elsewhere give
-    /// some values, never a panic.
+    /// Unpacks a row from [`Planes::row_bytes`] bytes. Arbitrary bytes give arbitrary values, but
+    /// never a panic.
     pub fn unpack_row(self, bytes: &[u8], row: &mut [f32]) {
         let scale = |at: usize| {
             let four = bytes.get(4 * at..).and_then(|rest| rest.first_chunk::<4>());
@@ -193,7 +204,7 @@ impl Planes {
         }
     }
 
-    /// Unpacks rows that lie one after the other.
+    /// Unpacks consecutive rows.
     pub(crate) fn unpack(
         self,
         bytes: &[u8],
@@ -222,7 +233,8 @@ fn get(bits: &[u8], at: usize) -> bool {
     bits.get(at / 8).is_some_and(|byte| byte >> (at % 8) & 1 == 1)
 }
 
-/// The sum of a row's absolute values, in the order of the module's documentation.
+/// Returns the sum of a row's absolute values, in the order that the module's documentation
+/// defines.
 fn sum_absolute(row: &[f32]) -> f32 {
     let mut sums = [0.0f32; 16];
     let (whole, rest) = row.as_chunks::<16>();
@@ -242,17 +254,18 @@ fn sum_absolute(row: &[f32]) -> f32 {
     sums[0]
 }
 
-/// The mean of a row's absolute values, in the order of the module's documentation.
+/// Returns the mean of a row's absolute values, in the order that the module's documentation
+/// defines.
 #[must_use]
 pub fn mean_absolute(row: &[f32]) -> f32 {
     sum_absolute(row) / row.len() as f32
 }
 
-/// Rows of signs and scales that agree with `rows` in all that a layer of signs reads; `None` where there are
-/// none. For checks of kernels.
+/// Returns other rows with the same signs, zeros and scales as `rows`, for checks of kernels.
+/// Returns `None` if a row cannot be packed.
 #[must_use]
 pub fn alike(rows: View<'_>, within: bool) -> Option<Vec<f32>> {
-    let planes = Planes::of(rows, within);
+    let planes = Planes::for_rows(rows, within);
     let bytes = planes.pack(rows)?;
     let mut values = vec![0.0; rows.rows() * rows.columns()];
     planes.unpack(&bytes, rows.columns(), |at, unpack| {
@@ -266,7 +279,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// SplitMix64, in (-1, 1).
+    /// Returns a random number in (-1, 1), from SplitMix64.
     fn value(state: &mut u64) -> f32 {
         *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -299,7 +312,8 @@ mod tests {
         assert!(Columns::pack(&[], 0).is_none() && Columns::pack(&[], 3).is_none());
     }
 
-    /// All of 20,000 rows of many widths and sizes have a packed form, which agrees in all that is read.
+    /// Checks that 20,000 rows of many widths and magnitudes can be packed, and are unpacked with
+    /// the same signs and scales.
     #[test]
     fn rows_agree_in_all_that_is_read() {
         let mut state = 20_261_126;
@@ -312,7 +326,7 @@ mod tests {
             }
             for within in [false, true] {
                 let rows = View::new(&row, 1, columns);
-                let planes = Planes::of(rows, within);
+                let planes = Planes::for_rows(rows, within);
                 let packed = planes.pack(rows);
                 let packed = packed.unwrap_or_else(|| panic!("case {case}, {within}: {row:?}"));
                 assert_eq!(packed.len(), planes.row_bytes(columns));
@@ -351,7 +365,7 @@ mod tests {
         }
     }
 
-    /// The bytes that a bit a value comes to.
+    /// Checks the number of bytes of a packed row.
     #[test]
     fn bytes_of_a_row() {
         let plain = Planes::default();

@@ -1,28 +1,28 @@
-//! Vector instructions of this processor, and compilation of routines for each set of them.
+//! Vector instructions of this processor, and compilation of routines for each set of instructions.
 #![allow(unsafe_code)]
 
 use std::sync::OnceLock;
 
-/// Classes of processors that round alike.
+/// Vector level: class of processors that round results in the same way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[doc(hidden)]
 pub enum Level {
-    /// Plain code, products and sums rounded apart.
+    /// Portable code, where products and sums are rounded separately.
     Portable,
-    /// 128-bit NEON with fused multiply-add.
+    /// 128-bit NEON instructions with fused multiply-add.
     #[cfg_attr(not(target_arch = "aarch64"), allow(dead_code))]
     Neon,
-    /// 256 bits with fused multiply-add.
+    /// 256-bit instructions with fused multiply-add.
     Avx2,
-    /// 512 bits with fused multiply-add.
+    /// 512-bit instructions with fused multiply-add.
     Avx512,
 }
 
-/// One for the whole process, settled by the first that asks.
+/// Level of the whole process, which is fixed at first use.
 static LEVEL: OnceLock<Level> = OnceLock::new();
 
-/// The level of this process: what [`require`] has settled, else the best of the processor, or the lower one that
-/// `ECITON_SIMD` names (`portable`, `avx2`, `avx512`).
+/// Returns the level of this process. [`require`] can set it. Otherwise it is the best level of the
+/// processor, or a lower one that `ECITON_SIMD` names (`portable`, `avx2`, `avx512`).
 #[doc(hidden)]
 pub fn level() -> Level {
     *LEVEL.get_or_init(usual)
@@ -37,37 +37,40 @@ fn usual() -> Level {
     }
 }
 
-/// Why a process does not compute in a numeric class.
+/// Reason why a process cannot compute in a numeric class (a set of processors with bit-equal
+/// results).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClassError {
-    /// The processor lacks the instructions, or rounds otherwise.
-    #[error("this processor computes in {best} at best, and {wanted} was asked for")]
+    /// The processor lacks the instructions, or rounds differently.
+    #[error("this processor supports numeric class {best}, but {wanted} is required")]
     Processor {
-        /// The class requested.
+        /// Numeric class that was requested.
         wanted: String,
-        /// The best that it has.
+        /// Best numeric class of the processor.
         best: &'static str,
     },
-    /// Another class was settled, and results of both would be mixed.
+    /// The process already uses another class. Results of both classes would be mixed.
     #[error(
-        "this process computes in {settled} already, and {wanted} was asked for: use a process of its own"
+        "this process already computes in numeric class {settled}, but {wanted} is required: use a separate process"
     )]
     Settled {
-        /// The class requested.
+        /// Numeric class that was requested.
         wanted: String,
-        /// The process's.
+        /// Numeric class that the process uses.
         settled: &'static str,
     },
 }
 
 const LEVELS: [Level; 4] = [Level::Portable, Level::Neon, Level::Avx2, Level::Avx512];
 
-/// Returns whether a processor whose best level is `best` has a level. NEON and AVX do not include one another.
+/// Returns true if a processor whose best level is `best` supports `level`. NEON and AVX do not
+/// include one another.
 fn has(best: Level, level: Level) -> bool {
     level <= best && (level == Level::Neon) <= (best == Level::Neon)
 }
 
-/// Returns the numeric classes that this process can compute in: one if it is settled, else the processor's.
+/// Returns the numeric classes in which this process can compute. If the class is fixed already, it
+/// is the only one.
 pub fn classes() -> Vec<&'static str> {
     match LEVEL.get() {
         Some(level) => vec![level.class()],
@@ -75,10 +78,11 @@ pub fn classes() -> Vec<&'static str> {
     }
 }
 
-/// Settles the numeric class of the whole process, before anything is computed.
+/// Fixes the numeric class of the whole process, before anything is computed.
 ///
 /// # Errors
-/// A class that the processor does not have; another one that is settled.
+/// Returns an error if the processor does not support the class, or if another class is already
+/// fixed.
 pub fn require(class: &str) -> Result<(), ClassError> {
     let best = detect();
     let wanted = LEVELS
@@ -92,7 +96,7 @@ pub fn require(class: &str) -> Result<(), ClassError> {
     }
 }
 
-/// Returns the value of `ECITON_SIMD` that makes another process compute in a class.
+/// Returns the value of `ECITON_SIMD` with which another process computes in this class.
 #[must_use]
 pub fn level_of(class: &str) -> &'static str {
     match class {
@@ -139,24 +143,27 @@ impl Level {
     }
 }
 
-/// The class within which results are bit-equal: instruction set and routines. Settles it.
+/// Returns the numeric class of this process, and fixes it. Results are bit-equal within a class,
+/// which is defined by instruction set and routines.
 pub fn numeric_class() -> &'static str {
     level().class()
 }
 
-/// The class of this process, or the one that it would have where nothing is settled yet.
+/// Returns the numeric class of this process. If no class is fixed yet, returns the one that would
+/// be.
 pub fn usual_class() -> &'static str {
     LEVEL.get().copied().unwrap_or_else(usual).class()
 }
 
-/// a * b + c, fused where the level has it.
+/// Computes a * b + c, fused if the level has fused multiply-add.
 #[inline(always)]
 #[doc(hidden)]
 pub fn madd<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
     if FMA { a.mul_add(b, c) } else { a * b + c }
 }
 
-/// Compiles `$body::<.., FMA>(args)` for every level and calls the processor's.
+/// Compiles `$body::<.., FMA>(args)` for every level, and calls the version for this processor's
+/// level.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! dispatch {
@@ -172,7 +179,7 @@ macro_rules! dispatch {
             fn avx2 $(<$(const $c: $ct),*>)? ($($arg: $ty),*) $(-> $ret)? { $body::<$($($c,)*)? true>($($arg),*) }
             match $crate::simd::level() {
                 #[cfg(target_arch = "x86_64")]
-                // SAFETY: the level says that the processor has these features.
+                // SAFETY: the level guarantees that the processor has these features.
                 $crate::simd::Level::Avx512 => unsafe { avx512::<$($($c),*)?>($($arg),*) },
                 #[cfg(target_arch = "x86_64")]
                 // SAFETY: as above.

@@ -1,7 +1,7 @@
-//! An immutable slice of numbers that is owned or lies in somebody's bytes.
+//! Immutable slice of numbers, which is owned or lies in the bytes of another owner.
 //!
-//! Large arrays (adjacency, features) come from a vector or from a mapped file; who reads them need
-//! not know which. Clones are cheap and share the memory.
+//! Large arrays (adjacency, features) come from a vector or from a mapped file, and a reader need
+//! not know from which. Clones are cheap and share the memory.
 //!
 //! ```
 //! use eciton_tensor::Slab;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 
 mod sealed {
-    /// Types of which every pattern of bits is a value, without padding.
+    /// Types without padding, for which every bit pattern is a valid value.
     pub trait Sealed: Copy + Send + Sync + PartialEq + fmt::Debug + 'static {}
     use std::fmt;
     impl Sealed for u8 {}
@@ -29,9 +29,9 @@ mod sealed {
     impl Sealed for f64 {}
 }
 
-/// Types that a [`Slab`] can hold: plain numbers.
+/// Plain number types that a [`Slab`] can hold.
 pub trait Plain: sealed::Sealed {
-    /// The type's name in files: `u32`, `f32`, ...
+    /// Name of the type in files: `u32`, `f32`, ...
     const NAME: &'static str;
 }
 
@@ -54,26 +54,26 @@ impl Plain for f64 {
     const NAME: &'static str = "f64";
 }
 
-/// The bytes of plain numbers, as they lie in memory.
+/// Returns the bytes of plain numbers, in the byte order of memory.
 pub fn bytes_of<T: Plain>(values: &[T]) -> &[u8] {
-    // SAFETY: plain numbers have no padding, every byte is a value and has no alignment, and the
-    // bytes are borrowed as long as the numbers are.
+    // SAFETY: plain numbers have no padding. Every byte is valid and needs no alignment. The bytes
+    // are borrowed as long as the numbers.
     unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
 }
 
-/// The bytes of plain numbers, to be written.
+/// Returns the bytes of plain numbers for writing.
 pub fn bytes_of_mut<T: Plain>(values: &mut [T]) -> &mut [u8] {
-    // SAFETY: as in `bytes_of`; every pattern of bits that is written is a value.
+    // SAFETY: as in `bytes_of`. Every bit pattern that is written is a valid value.
     unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), size_of_val(values)) }
 }
 
-/// Bytes that live as long as their owner, for instance a mapped file. The bytes must neither move
-/// nor change while the owner lives.
+/// Owner of bytes, for instance a mapped file. The bytes must neither move nor change while the
+/// owner lives.
 pub trait SlabOwner: Send + Sync {
-    /// All of them.
+    /// Returns all bytes.
     fn bytes(&self) -> &[u8];
 
-    /// Returns the CRC-32 of all bytes, if the owner knows it without reading them.
+    /// Returns the CRC-32 checksum of all bytes, if the owner knows it without reading them.
     fn crc32(&self) -> Option<u32> {
         None
     }
@@ -85,26 +85,25 @@ enum Owner<T> {
     Bytes(Arc<dyn SlabOwner>),
 }
 
-/// An immutable slice, owned or borrowed from an owner of bytes that it keeps alive.
+/// Immutable slice. It owns a vector, or borrows from an owner of bytes that it keeps alive.
 pub struct Slab<T: Plain> {
     data: NonNull<T>,
     len: usize,
     owner: Owner<T>,
 }
 
-// SAFETY: the memory is never written while a slab lives, and both kinds of owners may be shared
-// and dropped by any thread.
+// SAFETY: the memory is never written while a slab lives. Both kinds of owners may be shared and
+// dropped by any thread.
 unsafe impl<T: Plain> Send for Slab<T> {}
 // SAFETY: as above.
 unsafe impl<T: Plain> Sync for Slab<T> {}
 
 impl<T: Plain> Slab<T> {
-    /// The values at `range` (in bytes) of somebody's bytes, which are taken as they lie in memory.
+    /// Creates a slab over the byte range `range` of an owner, without a copy.
     ///
     /// # Errors
-    /// [`Error::Argument`] where the range ends beyond the bytes, is no whole number of values or
-    /// does not start at a multiple of a value's size, or on a processor whose numbers have their
-    /// highest byte first.
+    /// Returns [`Error::Argument`] if the range exceeds the bytes, is not a whole number of values,
+    /// or is not aligned. Also returns it on a big-endian processor.
     pub fn over(owner: Arc<dyn SlabOwner>, range: Range<usize>) -> Result<Self> {
         let wrong = |reason: String| Error::Argument { operation: "slab", reason };
         let bytes = owner.bytes();
@@ -112,7 +111,7 @@ impl<T: Plain> Slab<T> {
             return Err(wrong(format!("bytes {range:?} of {}", bytes.len())));
         };
         if part.is_empty() {
-            // Its place means nothing, aligned or not.
+            // An empty range has no values, so its alignment does not matter.
             return Ok(Self::default());
         }
         let width = size_of::<T>();
@@ -122,17 +121,17 @@ impl<T: Plain> Slab<T> {
         if cfg!(target_endian = "big") && width > 1 {
             return Err(wrong("bytes with the lowest first cannot be used in place here".to_owned()));
         }
-        // A slice's pointer is never null.
+        // The pointer of a slice is never null.
         let data = NonNull::from(part).cast::<T>();
         Ok(Self { data, len: part.len() / width, owner: Owner::Bytes(owner) })
     }
 
-    /// The bytes that are held, wherever they lie.
+    /// Returns the size of the values in bytes.
     pub fn bytes_len(&self) -> usize {
         self.len * size_of::<T>()
     }
 
-    /// Returns the CRC-32 of the values as they lie in memory, if their owner knows it.
+    /// Returns the CRC-32 checksum of the values in memory, if their owner knows it.
     pub fn crc32(&self) -> Option<u32> {
         match &self.owner {
             Owner::Bytes(owner) if owner.bytes().len() == self.bytes_len() => owner.crc32(),
@@ -140,17 +139,18 @@ impl<T: Plain> Slab<T> {
         }
     }
 
-    /// Returns whether the values lie in somebody's bytes rather than in a vector.
+    /// Returns true if the values lie in the bytes of another owner rather than in a vector.
     pub fn is_borrowed(&self) -> bool {
         matches!(self.owner, Owner::Bytes(_))
     }
 
-    /// The values as a vector: without a copy where nobody else holds them.
+    /// Returns the values as a vector. They are not copied if this is the only reference to an
+    /// owned vector.
     pub fn into_vec(self) -> Vec<T> {
         let (data, len) = (self.data, self.len);
         match self.owner {
             Owner::Vector(vector) => Arc::try_unwrap(vector).unwrap_or_else(|shared| shared.to_vec()),
-            // SAFETY: the owner is alive in this arm, and holds `len` values at `data`.
+            // SAFETY: the owner is alive in this branch, and has `len` values at `data`.
             Owner::Bytes(_owner) => unsafe { std::slice::from_raw_parts(data.as_ptr(), len) }.to_vec(),
         }
     }
@@ -161,9 +161,10 @@ impl<T: Plain> Deref for Slab<T> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        // SAFETY: `data` points to `len` values, aligned, of a vector that nobody changes or of
-        // bytes that were checked in `over` and, by the contract of `SlabOwner`, stay; every
-        // pattern of bits is a value of a `Plain` type. The owner lives as long as self.
+        // SAFETY: `data` points to `len` aligned values. They belong to a vector that nothing
+        // changes, or to bytes that `over` checked and that do not change by the contract of
+        // `SlabOwner`. Every bit pattern is a value of a `Plain` type. The owner lives as long as
+        // `self`.
         unsafe { std::slice::from_raw_parts(self.data.as_ptr(), self.len) }
     }
 }
@@ -171,7 +172,7 @@ impl<T: Plain> Deref for Slab<T> {
 impl<T: Plain> From<Vec<T>> for Slab<T> {
     fn from(values: Vec<T>) -> Self {
         let vector = Arc::new(values);
-        // A vector's pointer is never null, and moving the vector into the Arc did not move its
+        // The pointer of a vector is never null. Moving the vector into the Arc does not move its
         // values.
         let data = NonNull::from(vector.as_slice()).cast::<T>();
         Self { data, len: vector.len(), owner: Owner::Vector(vector) }
@@ -208,12 +209,12 @@ impl<T: Plain> fmt::Debug for Slab<T> {
 mod tests {
     use super::*;
 
-    /// Bytes at a multiple of 8.
+    /// Bytes whose address is a multiple of 8.
     struct Words(Vec<u64>);
 
     impl SlabOwner for Words {
         fn bytes(&self) -> &[u8] {
-            // SAFETY: eight bytes a word, and bytes have no alignment.
+            // SAFETY: a word has eight bytes, and bytes need no alignment.
             unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), self.0.len() * 8) }
         }
     }

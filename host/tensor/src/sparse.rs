@@ -1,4 +1,4 @@
-//! Sparse rows: a CSR block with values, and its transpose arranged for sums over a grid.
+//! Sparse rows in CSR format, and their transpose, arranged for sums over a grid.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::grid::Grid;
 use crate::slab::Slab;
 
-/// Rows of which few values are stored: [rows, columns], columns ascending within a row.
+/// Sparse matrix [rows, columns] in CSR format. Columns ascend within a row.
 #[derive(Debug)]
 pub struct SparseRows {
     columns: u32,
@@ -17,40 +17,43 @@ pub struct SparseRows {
     transposes: Mutex<Vec<(Range<usize>, Arc<Transpose>)>>,
 }
 
-/// Columns that are summed side by side, so that their chains of additions overlap.
+/// Number of columns that are summed at once, so that their chains of additions overlap.
 pub(crate) const SLICE: usize = 4;
 
-/// Stored values that an interval may have: their places share a word with the levels that close.
+/// Maximum number of stored values in an interval. Their index shares a 32-bit word with the number
+/// of closing levels.
 const MAX_STORED: usize = 1 << 30;
 
-/// One stored value of a column; a filler has the place after the last value, which holds a zero.
+/// Stored value of a column. A filler refers to the index after the last value, where a zero is
+/// stored.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Entry {
-    /// Row within the interval.
+    /// Index of the row within the interval.
     pub row: u32,
-    /// Place among the interval's stored values in row order, times 4, plus how many levels of the
-    /// grid closed since the column's previous entry (0 to 3).
+    /// Index of the value in the interval's row order, times 4, plus a number from 0 to 3. That is
+    /// the number of grid levels that closed since the column's previous entry.
     pub place_closed: u32,
 }
 
-/// One part's stored values by column, columns of like count side by side ("sliced ELLPACK",
-/// Monakov et al. 2010).
+/// Stored values of one grid part by column. Columns with similar counts are processed together
+/// ("sliced ELLPACK", Monakov et al. 2010).
 #[derive(Debug, Default)]
 pub(crate) struct PartSlices {
-    /// Slices of [`SLICE`] columns, longest first; absent columns repeat the last one.
+    /// Slices of [`SLICE`] columns, in descending order of length. If columns are missing, the last
+    /// one is repeated.
     pub columns: Vec<[u32; SLICE]>,
     /// Index of the first entry of each slice, followed by the end of the last.
     pub starts: Vec<usize>,
-    /// Entry i of each of a slice's columns, then entry i + 1.
+    /// Entries of all slices. Entry i of each column of a slice comes before entry i + 1.
     pub entries: Vec<[Entry; SLICE]>,
 }
 
-/// An interval's stored values by column.
+/// Stored values of an interval by column.
 #[derive(Debug)]
 pub(crate) struct Transpose {
-    /// One a part of the grid.
+    /// Slices, one element per part of the grid.
     pub parts: Vec<PartSlices>,
-    /// The grid that the transpose was made for.
+    /// Grid for which the transpose was created.
     grid: Grid,
 }
 
@@ -58,7 +61,8 @@ pub(crate) struct Transpose {
 const TRANSPOSES_KEPT: usize = 4096;
 
 impl SparseRows {
-    /// Checks and takes a CSR block. `offsets` has rows + 1 entries from 0.
+    /// Creates sparse rows from CSR arrays, after checking them. `offsets` has rows + 1 entries,
+    /// the first of which is 0.
     pub fn new(
         columns: u32,
         offsets: impl Into<Slab<u64>>,
@@ -88,51 +92,51 @@ impl SparseRows {
         Ok(Self { columns, offsets, indices, values, transposes: Mutex::default() })
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.offsets.len() - 1
     }
 
-    /// Number of columns.
+    /// Returns the number of columns.
     pub fn columns(&self) -> usize {
         self.columns as usize
     }
 
-    /// Stored values.
+    /// Returns the number of stored values.
     pub fn stored(&self) -> usize {
         self.values.len()
     }
 
-    /// Bytes held, transposes not counted.
+    /// Returns the size in bytes, without transposes.
     pub fn bytes(&self) -> usize {
         self.offsets.len() * 8 + self.values.len() * 8
     }
 
-    /// The columns and values stored in a row.
+    /// Returns the columns and values that are stored in a row.
     #[inline]
     pub fn row(&self, row: usize) -> (&[u32], &[f32]) {
         let span = self.offsets[row] as usize..self.offsets[row + 1] as usize;
         (&self.indices[span.clone()], &self.values[span])
     }
 
-    /// The stored values of `rows`, in row order.
+    /// Returns the stored values of `rows`, in row order.
     pub fn values_in(&self, rows: Range<usize>) -> &[f32] {
         &self.values[self.offsets[rows.start] as usize..self.offsets[rows.end] as usize]
     }
 
-    /// Returns the end offsets of `rows` in the list of all stored values, preceded by the
-    /// beginning of the first row, and the columns of their values.
+    /// Returns the lists of `rows`. The first list has the start of the first row and the end of
+    /// each row, as offsets into all stored values. The second has the columns of the values.
     pub(crate) fn lists_in(&self, rows: Range<usize>) -> (&[u64], &[u32]) {
         let ends = &self.offsets[rows.start..rows.end + 1];
         (ends, &self.indices[ends[0] as usize..ends[rows.len()] as usize])
     }
 
-    /// Stored values among `rows`.
+    /// Returns the number of stored values in `rows`.
     pub fn stored_in(&self, rows: Range<usize>) -> usize {
         (self.offsets[rows.end] - self.offsets[rows.start]) as usize
     }
 
-    /// The transpose of `rows`, made once for an interval.
+    /// Returns the transpose of `rows`. It is created once per interval and then cached.
     pub(crate) fn transpose(&self, rows: Range<usize>, grid: &Grid) -> Arc<Transpose> {
         let mut kept = self.transposes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, t)) = kept.iter().find(|(r, t)| *r == rows && t.grid == *grid) {
@@ -174,7 +178,7 @@ impl SparseRows {
 }
 
 impl PartSlices {
-    /// Slices a part; leaves the lists empty.
+    /// Creates the slices of a part. Leaves the lists empty.
     fn new(by_column: &mut [Vec<Entry>], filler: Entry) -> Self {
         let mut order: Vec<u32> = (0..by_column.len() as u32).collect();
         order.sort_by_key(|&c| std::cmp::Reverse(by_column[c as usize].len()));

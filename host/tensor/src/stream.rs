@@ -1,4 +1,5 @@
-//! Rows that are still arriving: one sender writes blocks in order, readers wait for what they need.
+//! Matrix whose rows are still arriving. One sender writes blocks in order. Readers wait for the
+//! rows that they need.
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -8,11 +9,11 @@ use crate::error::{Error, Result};
 #[derive(Debug, Default)]
 struct Progress {
     blocks: Vec<Arc<ReadRows>>,
-    /// Row after the last that has arrived.
+    /// Number of rows that have arrived.
     rows: usize,
-    /// Row after the last that a reader has waited for.
+    /// One past the last row that any reader has waited for.
     wanted: usize,
-    /// No reader is left.
+    /// True if all readers are gone.
     unread: bool,
     failure: Option<String>,
 }
@@ -24,11 +25,11 @@ struct Shared {
     changed: Condvar,
 }
 
-/// The reading end. Rows below [`Arriving::wait`]'s answer never change again.
+/// Reading end of a stream. Rows below the result of [`Arriving::wait`] do not change any more.
 #[derive(Debug, Clone)]
 pub struct Arriving(Arc<Readers>);
 
-/// All clones of a reading end.
+/// State that all clones of a reading end share.
 #[derive(Debug)]
 struct Readers(Arc<Shared>);
 
@@ -39,11 +40,11 @@ impl Drop for Readers {
     }
 }
 
-/// The writing end. Dropping it before the last row is a failure that readers see.
+/// Writing end of a stream. If it is dropped before the last row, readers get an error.
 #[derive(Debug)]
 pub struct Sender(Arc<Shared>);
 
-/// A matrix of `rows` x `columns` whose rows arrive through the sender.
+/// Creates a matrix of `rows` x `columns` whose rows arrive through the sender.
 pub fn channel(rows: usize, columns: usize) -> Result<(Sender, Arriving)> {
     let buffer = Buffer::zeroed(rows, columns)?;
     let shared = Arc::new(Shared { buffer, progress: Mutex::default(), changed: Condvar::new() });
@@ -79,8 +80,9 @@ impl Sender {
         Ok(())
     }
 
-    /// Waits until a reader waits for a row that has not arrived; false once no reader is left. Blocks that
-    /// are sent so, one a demand, come in the same order with what the reader does, whatever the threads do.
+    /// Waits until a reader needs a row that has not arrived. Returns false if all readers are
+    /// gone. A sender that sends one block per request makes the order of events independent of
+    /// thread scheduling.
     pub fn wanted(&self) -> bool {
         let mut progress = self.0.progress.lock().unwrap_or_else(PoisonError::into_inner);
         while !progress.unread && progress.wanted <= progress.rows {
@@ -89,7 +91,7 @@ impl Sender {
         !progress.unread
     }
 
-    /// Tells readers that the rest will not come.
+    /// Reports to the readers that no more rows will arrive, with the reason.
     pub fn fail(self, why: &str) {
         let mut progress = self.0.progress.lock().unwrap_or_else(PoisonError::into_inner);
         progress.failure = Some(why.to_owned());
@@ -101,19 +103,19 @@ impl Drop for Sender {
     fn drop(&mut self) {
         let mut progress = self.0.progress.lock().unwrap_or_else(PoisonError::into_inner);
         if progress.rows < self.0.buffer.rows() && progress.failure.is_none() {
-            progress.failure = Some("the sender went away".to_owned());
+            progress.failure = Some("the sender was dropped".to_owned());
         }
         self.0.changed.notify_all();
     }
 }
 
 impl Arriving {
-    /// Rows of the whole matrix.
+    /// Returns the number of rows of the whole matrix.
     pub fn rows(&self) -> usize {
         self.shared().buffer.rows()
     }
 
-    /// Values in a row.
+    /// Returns the number of values in a row.
     pub fn columns(&self) -> usize {
         self.shared().buffer.columns()
     }
@@ -122,7 +124,7 @@ impl Arriving {
         &self.0.0
     }
 
-    /// Waits until at least `needed` rows are there; returns how many are.
+    /// Waits until at least `needed` rows have arrived, and returns the number of rows that have.
     pub fn wait(&self, needed: usize, deadline: Option<Duration>) -> Result<usize> {
         let needed = needed.min(self.rows());
         let until = deadline.map(|d| Instant::now() + d);
@@ -153,7 +155,7 @@ impl Arriving {
         }
     }
 
-    /// A lease on rows that have arrived.
+    /// Leases rows that have arrived.
     pub(crate) fn lease(&self, start: usize, count: usize) -> Result<ReadRows> {
         self.shared().buffer.read(start..start + count)
     }
@@ -188,7 +190,7 @@ mod tests {
             sent
         });
         let other = arriving.clone();
-        // One row comes for each that is asked for, and no more.
+        // Each request is answered with one row, and no more.
         assert_eq!(arriving.wait(1, None).unwrap(), 1);
         assert_eq!(other.wait(3, None).unwrap(), 3);
         assert_eq!(other.wait(2, None).unwrap(), 3);

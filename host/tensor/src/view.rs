@@ -1,9 +1,9 @@
-//! Borrowed rows: what the arithmetic works on. Values are f32, or what else rows are stored as.
+//! Borrowed views of rows, on which the arithmetic works. Values are f32 or another storage format.
 //!
-//! Slices panic, as an index does, where there are fewer rows or columns: operations check the
-//! shapes that a kernel gives before they slice.
+//! Methods that return a part of a view panic if rows or columns are out of range. Operations check
+//! the shapes that a kernel passes before they call these methods.
 
-/// Rows to read: [rows, columns] with a stride of at least `columns` values.
+/// View of rows for reading, [rows, columns], with a stride of at least `columns` values.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a, T = f32> {
     data: &'a [T],
@@ -13,7 +13,8 @@ pub struct View<'a, T = f32> {
 }
 
 impl<'a, T> View<'a, T> {
-    /// Unpadded row-major values; `data` must hold `rows * columns`.
+    /// Creates a view of row-major values without padding. `data` must have `rows * columns`
+    /// values.
     #[inline]
     pub fn new(data: &'a [T], rows: usize, columns: usize) -> Self {
         assert!(data.len() >= rows * columns, "a view of {rows} x {columns} over {} values", data.len());
@@ -25,45 +26,46 @@ impl<'a, T> View<'a, T> {
         Self { data, rows, columns, stride }
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     #[inline]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Values in a row.
+    /// Returns the number of values in a row.
     #[inline]
     pub fn columns(&self) -> usize {
         self.columns
     }
 
-    /// Distance between rows in values.
+    /// Returns the distance between rows, in values.
     #[inline]
     pub fn stride(&self) -> usize {
         self.stride
     }
 
-    /// Everything from the first row's first value, padding included.
+    /// Returns all values from the start of the first row on, including padding.
     #[inline]
     pub fn data(&self) -> &'a [T] {
         self.data
     }
 
-    /// Row `i`.
+    /// Returns row `i`.
     #[inline]
     pub fn row(&self, i: usize) -> &'a [T] {
         &self.data[i * self.stride..i * self.stride + self.columns]
     }
 
-    /// Returns whether every row has `lanes` values from column `start` on, padding included: a
-    /// view of some columns ends before its last row's padding does.
+    /// Returns true if every row has `lanes` values from column `start` on, including padding. A
+    /// view of some columns ends before the padding of its last row.
     #[inline]
     pub(crate) fn reaches(&self, start: usize, lanes: usize) -> bool {
         let end = start + lanes;
         end <= self.stride && (self.rows == 0 || (self.rows - 1) * self.stride + end <= self.data.len())
     }
 
-    /// The same values as other rows, where they lie side by side.
+    /// Returns the same values with another number of rows and columns. `None` if rows are not
+    /// contiguous.
     #[inline]
     pub fn relaid(&self, rows: usize, columns: usize) -> Option<Self> {
         let fits = rows.checked_mul(columns) == self.rows.checked_mul(self.columns);
@@ -71,7 +73,7 @@ impl<'a, T> View<'a, T> {
         (fits && beside).then_some(Self { data: self.data, rows, columns, stride: columns })
     }
 
-    /// Rows from `start`.
+    /// Returns a view of `count` rows from `start` on.
     #[inline]
     pub fn slice(&self, start: usize, count: usize) -> Self {
         assert!(start + count <= self.rows);
@@ -79,7 +81,7 @@ impl<'a, T> View<'a, T> {
         Self { data: &self.data[from..], rows: count, columns: self.columns, stride: self.stride }
     }
 
-    /// Columns from `start`.
+    /// Returns a view of `count` columns from `start` on.
     #[inline]
     pub fn columns_from(&self, start: usize, count: usize) -> Self {
         assert!(start + count <= self.columns);
@@ -88,7 +90,7 @@ impl<'a, T> View<'a, T> {
     }
 }
 
-/// Rows to write.
+/// View of rows for writing.
 #[derive(Debug)]
 pub struct ViewMut<'a, T = f32> {
     data: &'a mut [T],
@@ -98,7 +100,8 @@ pub struct ViewMut<'a, T = f32> {
 }
 
 impl<'a, T> ViewMut<'a, T> {
-    /// Unpadded row-major values; `data` must hold `rows * columns`.
+    /// Creates a view of row-major values without padding. `data` must have `rows * columns`
+    /// values.
     #[inline]
     pub fn new(data: &'a mut [T], rows: usize, columns: usize) -> Self {
         assert!(data.len() >= rows * columns, "a view of {rows} x {columns} over {} values", data.len());
@@ -110,43 +113,43 @@ impl<'a, T> ViewMut<'a, T> {
         Self { data, rows, columns, stride }
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     #[inline]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Values in a row.
+    /// Returns the number of values in a row.
     #[inline]
     pub fn columns(&self) -> usize {
         self.columns
     }
 
-    /// Distance between rows in values.
+    /// Returns the distance between rows, in values.
     #[inline]
     pub fn stride(&self) -> usize {
         self.stride
     }
 
-    /// Everything from the first row's first value, padding included.
+    /// Returns all values from the start of the first row on, including padding.
     #[inline]
     pub fn data_mut(&mut self) -> &mut [T] {
         self.data
     }
 
-    /// Row `i`.
+    /// Returns row `i`.
     #[inline]
     pub fn row_mut(&mut self, i: usize) -> &mut [T] {
         &mut self.data[i * self.stride..i * self.stride + self.columns]
     }
 
-    /// The same rows to read.
+    /// Returns a read-only view of the same rows.
     #[inline]
     pub fn as_view(&self) -> View<'_, T> {
         View::padded(self.data, self.rows, self.columns, self.stride)
     }
 
-    /// Rows from `start`, reborrowed.
+    /// Returns a view of `count` rows from `start` on, which borrows this view.
     #[inline]
     pub fn slice(&mut self, start: usize, count: usize) -> ViewMut<'_, T> {
         assert!(start + count <= self.rows);

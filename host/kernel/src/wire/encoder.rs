@@ -225,7 +225,7 @@ impl<'a> Matrices<'a> {
         for (at, (given, reader)) in call.given.iter().zip(readers).enumerate() {
             made.packed.push(match (given, encoding, reader) {
                 (Given::Here(matrix), Encoding::Bits(_), (1, Some(within))) if made.source(at).is_none() => {
-                    Packed::of(matrix, within).map_err(super::at(CALL))?
+                    Packed::from_matrix(matrix, within).map_err(super::at(CALL))?
                 }
                 _ => None,
             });

@@ -1,15 +1,15 @@
-//! Values as bytes and back.
+//! Conversion of values to bytes and back.
 #![allow(unsafe_code)]
 
 use super::Encoding;
 use crate::simd::dispatch;
 use crate::view::{View, ViewMut};
 
-/// The upper half of an f32, rounded to nearest, ties to even; a NaN stays one.
+/// Returns the upper half of an f32, rounded to nearest, ties to even. A NaN stays a NaN.
 #[inline(always)]
 fn upper_half(value: f32) -> u16 {
     let bits = value.to_bits();
-    // A carry out of the mantissa is right: it makes the next exponent, at last infinity.
+    // A carry out of the mantissa is correct. It increments the exponent, up to infinity.
     let rounded = bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) >> 16;
     let quiet = (bits >> 16) | 0x40;
     (if bits & 0x7fff_ffff > 0x7f80_0000 { quiet } else { rounded }) as u16
@@ -32,7 +32,7 @@ fn widen_body<const FMA: bool>(bytes: &[u8], values: &mut [f32]) {
 dispatch! { fn narrow(values: &[f32], bytes: &mut [u8]) = narrow_body }
 dispatch! { fn widen(bytes: &[u8], values: &mut [f32]) = widen_body }
 
-/// Values to bytes; `bytes` has room for exactly them.
+/// Encodes values. The length of `bytes` must match exactly.
 pub(super) fn to_bytes(encoding: Encoding, values: &[f32], bytes: &mut [u8]) {
     match encoding {
         Encoding::F32 => {
@@ -46,7 +46,7 @@ pub(super) fn to_bytes(encoding: Encoding, values: &[f32], bytes: &mut [u8]) {
     }
 }
 
-/// Bytes to values; `values` has room for exactly them.
+/// Decodes values. The length of `values` must match exactly.
 pub(super) fn to_values(encoding: Encoding, bytes: &[u8], values: &mut [f32]) {
     match encoding {
         Encoding::F32 => {
@@ -59,7 +59,7 @@ pub(super) fn to_values(encoding: Encoding, bytes: &[u8], values: &mut [f32]) {
     }
 }
 
-/// Bytes of whole rows to values without padding.
+/// Decodes complete rows to values without padding.
 pub(super) fn coded_to_values(encoding: Encoding, bytes: &[u8], columns: usize, values: &mut [f32]) {
     let Encoding::Bits(planes) = encoding else { return to_values(encoding, bytes, values) };
     let width = planes.row_bytes(columns);
@@ -68,7 +68,7 @@ pub(super) fn coded_to_values(encoding: Encoding, bytes: &[u8], columns: usize, 
     }
 }
 
-/// Rows to bytes without padding.
+/// Encodes rows without padding.
 pub(super) fn rows_to_bytes(encoding: Encoding, rows: View<'_>, bytes: &mut [u8]) {
     let (count, columns) = (rows.rows(), rows.columns());
     if columns == 0 {
@@ -82,7 +82,7 @@ pub(super) fn rows_to_bytes(encoding: Encoding, rows: View<'_>, bytes: &mut [u8]
     }
 }
 
-/// Bytes without padding to rows.
+/// Decodes rows from bytes without padding.
 pub(super) fn bytes_to_rows(encoding: Encoding, bytes: &[u8], rows: &mut ViewMut<'_>) {
     let (count, columns) = (rows.rows(), rows.columns());
     if columns == 0 {
@@ -96,14 +96,14 @@ pub(super) fn bytes_to_rows(encoding: Encoding, bytes: &[u8], rows: &mut ViewMut
     }
 }
 
-/// Words to bytes.
+/// Writes 32-bit words as little-endian bytes.
 pub(super) fn words_to_bytes(words: impl Iterator<Item = u32>, bytes: &mut [u8]) {
     for (word, out) in words.zip(bytes.as_chunks_mut::<4>().0) {
         *out = word.to_le_bytes();
     }
 }
 
-/// Bytes to words.
+/// Reads 32-bit words from little-endian bytes.
 pub(super) fn words(bytes: &[u8]) -> impl ExactSizeIterator<Item = u32> {
     bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word))
 }
@@ -119,7 +119,8 @@ mod tests {
         u16::from_le_bytes(bytes)
     }
 
-    /// Every 16-bit pattern comes back, and the values around each round as `half` rounds them.
+    /// Checks that every 16-bit pattern is preserved, and that values around each pattern are
+    /// rounded like in the crate `half`.
     #[test]
     fn bf16_rounds_to_nearest_even() {
         for upper in 0..=u16::MAX {

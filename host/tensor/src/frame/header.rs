@@ -1,4 +1,4 @@
-//! A frame's header: prefix, meta, table of parts.
+//! Header of a frame: prefix, metadata and table of parts.
 
 use std::ops::Range;
 
@@ -8,30 +8,30 @@ use super::{
 };
 use crate::error::Result;
 
-/// Bytes of the prefix that its CRC covers.
+/// Number of bytes at the start of the prefix that its checksum covers.
 const COVERED: usize = 24;
-/// Bytes of a table entry.
+/// Size of a table entry, in bytes.
 const ENTRY: usize = 40;
 
-/// One part, as the table describes it.
+/// Table entry of one part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartInfo {
-    /// Kind of its content.
+    /// Type of the part's content.
     pub kind: Kind,
-    /// Rows, or ids; below 2^32.
+    /// Number of rows or ids, below 2^32.
     pub rows: u64,
-    /// Values in a row; 1 for ids.
+    /// Number of values in a row. It is 1 for ids.
     pub columns: u32,
-    /// From the frame's first byte.
+    /// Offset of the part from the start of the frame, in bytes.
     pub offset: u64,
-    /// Its length.
+    /// Length of the part, in bytes.
     pub bytes_len: u64,
-    /// CRC-32 of its bytes.
+    /// CRC-32 checksum of the part's bytes.
     pub crc32: u32,
 }
 
 impl PartInfo {
-    /// Bytes of a row, for dense rows.
+    /// Returns the encoded size of a row in bytes, or `None` if the part has no dense rows.
     pub fn row_bytes(&self) -> Option<u64> {
         match self.kind {
             Kind::Rows(encoding) => Some(encoding.row_bytes(self.columns as usize) as u64),
@@ -39,8 +39,8 @@ impl PartInfo {
         }
     }
 
-    /// Returns the byte range of dense rows in the frame, or `None` for other parts and for rows
-    /// that do not exist.
+    /// Returns the byte range of the given dense rows within the frame. `None` for other parts, and
+    /// for rows out of range.
     pub fn byte_range(&self, rows: Range<u64>) -> Option<Range<u64>> {
         let row = self.row_bytes()?;
         if rows.start > rows.end || rows.end > self.rows {
@@ -50,7 +50,7 @@ impl PartInfo {
         Some(at(rows.start)?..at(rows.end)?)
     }
 
-    /// Stored values of sparse rows; 0 for others.
+    /// Returns the number of stored values of sparse rows. It is 0 for other parts.
     pub fn stored(&self) -> u64 {
         match self.kind {
             Kind::Sparse(encoding) => {
@@ -61,7 +61,7 @@ impl PartInfo {
         }
     }
 
-    /// Checks that rows, columns and length are consistent.
+    /// Checks that the numbers of rows and columns match the length.
     pub(super) fn check(&self, place: impl Fn() -> String) -> Result<()> {
         if self.rows > u64::from(u32::MAX) {
             return Err(malformed(place(), format!("{} rows; below 2^32 are allowed", self.rows)));
@@ -91,7 +91,7 @@ impl PartInfo {
         Ok(())
     }
 
-    /// Its entry in the table.
+    /// Encodes the table entry.
     fn entry(&self) -> [u8; ENTRY] {
         let mut entry = [0; ENTRY];
         entry[0] = self.kind.code();
@@ -121,12 +121,12 @@ impl PartInfo {
     }
 }
 
-/// The u32 at `at`; 0 past the end.
+/// Reads the u32 at offset `at`. Returns 0 beyond the end.
 fn word(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_le_bytes)
 }
 
-/// The u64 at `at`; 0 past the end.
+/// Reads the u64 at offset `at`. Returns 0 beyond the end.
 fn long(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes)
 }
@@ -134,38 +134,40 @@ fn long(bytes: &[u8], at: usize) -> u64 {
 /// Header of a frame, which precedes the parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
-    /// Its user's own text.
+    /// Metadata: a text that the application defines.
     pub meta: Vec<u8>,
-    /// The table.
+    /// Table of parts.
     pub parts: Vec<PartInfo>,
-    /// Length of the whole frame.
+    /// Length of the whole frame, in bytes.
     pub bytes_len: u64,
-    /// Length of prefix, meta and table: the first part begins at the next multiple of 64.
+    /// Length of prefix, metadata and table, in bytes. The first part starts at the next multiple
+    /// of 64.
     pub header_len: usize,
 }
 
-/// Bytes before the parts.
+/// Returns the length of a header, in bytes.
 pub(super) fn header_len(meta_len: usize, parts: usize) -> usize {
     Header::PREFIX + meta_len.next_multiple_of(8) + parts * ENTRY
 }
 
-/// Returns the offset of the next part.
+/// Returns the offset of a part that follows one with the given end.
 pub(super) fn next_offset(end: u64) -> Option<u64> {
     end.checked_next_multiple_of(ALIGNMENT)
 }
 
 impl Header {
-    /// Bytes that say how long the header is.
+    /// Length of the prefix in bytes. The prefix contains the length of the header.
     pub const PREFIX: usize = 32;
 
-    /// Bytes of the longest header, which a reader that knows nothing may fetch at once.
+    /// Maximum length of a header, in bytes. A reader can fetch this many bytes before it knows the
+    /// actual length.
     pub const MAX_BYTES: usize = Self::PREFIX + MAX_META_BYTES + MAX_PARTS * ENTRY;
 
-    /// The header's length, from at least [`Header::PREFIX`] bytes.
+    /// Reads the header's length from at least [`Header::PREFIX`] bytes.
     ///
     /// # Errors
-    /// [`Error::Damaged`](crate::Error::Damaged) for fewer bytes, [`Error::Frame`](crate::Error::Frame)
-    /// for what is no prefix or is past a limit.
+    /// Returns [`Error::Damaged`](crate::Error::Damaged) if there are fewer bytes. Returns
+    /// [`Error::Frame`](crate::Error::Frame) if they are not a prefix, or a limit is exceeded.
     pub fn len_from_prefix(bytes: &[u8]) -> Result<usize> {
         let Some(prefix) = bytes.first_chunk::<{ Self::PREFIX }>() else {
             return Err(damaged("prefix", format!("{} bytes of {}", bytes.len(), Self::PREFIX)));
@@ -190,11 +192,11 @@ impl Header {
         Ok(expected)
     }
 
-    /// Reads a header; what follows it may be missing.
+    /// Parses a header. The bytes after it need not be present.
     ///
     /// # Errors
-    /// [`Error::Damaged`](crate::Error::Damaged) for missing or changed bytes,
-    /// [`Error::Frame`](crate::Error::Frame) for what is no header.
+    /// Returns [`Error::Damaged`](crate::Error::Damaged) if bytes are missing or changed, and
+    /// [`Error::Frame`](crate::Error::Frame) if they are not a header.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let header_len = Self::len_from_prefix(bytes)?;
         let Some(header) = bytes.get(..header_len) else {
@@ -227,17 +229,17 @@ impl Header {
         Ok(Self { meta: meta.to_vec(), parts, bytes_len, header_len })
     }
 
-    /// The part of this number.
+    /// Returns the table entry of a part.
     ///
     /// # Errors
-    /// [`Error::Frame`](crate::Error::Frame) if there is none.
+    /// Returns [`Error::Frame`](crate::Error::Frame) if the part does not exist.
     pub fn part(&self, part: u32) -> Result<&PartInfo> {
-        self.parts
-            .get(part as usize)
-            .ok_or_else(|| malformed(format!("part {part}"), format!("there are {}", self.parts.len())))
+        self.parts.get(part as usize).ok_or_else(|| {
+            malformed(format!("part {part}"), format!("the frame has {} parts", self.parts.len()))
+        })
     }
 
-    /// Writes prefix, meta and table to the front of a frame.
+    /// Writes prefix, metadata and table to the start of a frame.
     pub(super) fn write(meta: &[u8], parts: &[PartInfo], frame: &mut [u8]) {
         let (header_len, total) = (header_len(meta.len(), parts.len()), frame.len() as u64);
         let Some(header) = frame.get_mut(..header_len) else { return };
@@ -256,7 +258,7 @@ impl Header {
     }
 }
 
-/// The CRC that a header's prefix holds.
+/// Computes the checksum that the prefix of a header contains.
 fn checksum(header: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(header.get(..COVERED).unwrap_or_default());
@@ -265,7 +267,7 @@ fn checksum(header: &[u8]) -> u32 {
 }
 
 impl Kind {
-    /// Returns the encoding of dense rows, if this is one.
+    /// Returns the encoding of dense rows, or `None` for other types.
     pub(super) fn dense(self) -> Option<Encoding> {
         match self {
             Self::Rows(encoding) => Some(encoding),

@@ -1,4 +1,4 @@
-//! A frame to tensors.
+//! Decoding of frames to tensors.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::matrix::Matrix;
 use crate::sparse::SparseRows;
 use crate::view::ViewMut;
 
-/// A frame whose bytes are all there.
+/// Complete frame in memory.
 #[derive(Debug)]
 pub struct Frame<'a> {
     bytes: &'a [u8],
@@ -18,11 +18,12 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Checks everything but the parts' CRCs, which [`Frame::part`] does.
+    /// Parses a frame. It checks everything but the checksums of the parts, which [`Frame::part`]
+    /// checks.
     ///
     /// # Errors
-    /// [`Error::Damaged`](crate::Error::Damaged) for missing or changed bytes,
-    /// [`Error::Frame`](crate::Error::Frame) for what is no frame.
+    /// Returns [`Error::Damaged`](crate::Error::Damaged) if bytes are missing or changed, and
+    /// [`Error::Frame`](crate::Error::Frame) if they are not a frame.
     pub fn parse(bytes: &'a [u8]) -> Result<Self> {
         let header = Header::parse(bytes)?;
         if bytes.len() as u64 != header.bytes_len {
@@ -30,7 +31,8 @@ impl<'a> Frame<'a> {
         }
         let mut end = header.header_len as u64;
         for (i, part) in header.parts.iter().enumerate() {
-            // Both within `bytes`: the header's parts end at its length.
+            // Both offsets are within `bytes`, because the last part ends at the length in the
+            // header.
             let gap = bytes.get(end as usize..part.offset as usize).unwrap_or_default();
             if gap.iter().any(|&b| b != 0) {
                 return Err(damaged(format!("part {i}"), "what precedes it is not zero"));
@@ -40,57 +42,59 @@ impl<'a> Frame<'a> {
         Ok(Self { bytes, header })
     }
 
-    /// Its header.
+    /// Returns the header of the frame.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// The bytes of a part, not checked.
+    /// Returns the bytes of a part, without a check of their checksum.
     ///
     /// # Errors
-    /// [`Error::Frame`](crate::Error::Frame) if there is no such part.
+    /// Returns [`Error::Frame`](crate::Error::Frame) if the part does not exist.
     pub fn bytes(&self, part: u32) -> Result<&'a [u8]> {
         let info = self.header.part(part)?;
         let range = info.offset as usize..(info.offset + info.bytes_len) as usize;
         self.bytes.get(range).ok_or_else(|| damaged(format!("part {part}"), "bytes are missing"))
     }
 
-    /// A part as a tensor.
+    /// Decodes a part.
     ///
     /// # Errors
-    /// As [`PartInfo::decode`].
+    /// Returns the errors of [`PartInfo::decode`], and [`Error::Frame`](crate::Error::Frame) if the
+    /// part does not exist.
     pub fn part(&self, part: u32) -> Result<Decoded> {
         self.header.part(part)?.decode_at(&|| format!("part {part}"), self.bytes(part)?)
     }
 }
 
 impl PartInfo {
-    /// Bytes to a tensor.
+    /// Decodes the bytes of this part.
     ///
     /// # Errors
-    /// [`Error::Damaged`](crate::Error::Damaged) for bytes that are missing or have another CRC,
-    /// [`Error::Frame`](crate::Error::Frame) for what is no tensor (offsets that do not ascend),
-    /// [`Error::Argument`](crate::Error::Argument) where sparse rows are not well formed.
+    /// Returns [`Error::Damaged`](crate::Error::Damaged) if bytes are missing or their checksum
+    /// differs. Returns [`Error::Frame`](crate::Error::Frame) if they are not a tensor, for
+    /// instance if offsets do not ascend. Returns [`Error::Argument`](crate::Error::Argument) if
+    /// sparse rows are malformed.
     pub fn decode(&self, bytes: &[u8]) -> Result<Decoded> {
         self.decode_at(&|| "part".to_owned(), bytes)
     }
 
-    /// Checks that `bytes` are those of the part.
+    /// Checks that `bytes` have the length and the checksum of the part.
     ///
     /// # Errors
-    /// [`Error::Damaged`](crate::Error::Damaged) if they are not.
+    /// Returns [`Error::Damaged`](crate::Error::Damaged) if they have not.
     pub fn verify(&self, bytes: &[u8]) -> Result<()> {
         self.check_len(&|| "part".to_owned(), bytes)?;
         check_crc(|| "part".to_owned(), self.crc32, crc32fast::hash(bytes))
     }
 
-    /// Writes the dense rows from `first` on over `rows`, as many as those are. The bytes are taken as
-    /// they are: see [`PartInfo::verify`].
+    /// Decodes dense rows from row `first` on into `rows`, without a check of the checksum (see
+    /// [`PartInfo::verify`]).
     ///
     /// # Errors
-    /// [`Error::Shape`](crate::Error::Shape) if there are not so many rows, or of another width;
-    /// [`Error::Frame`](crate::Error::Frame) and [`Error::Damaged`](crate::Error::Damaged) as
-    /// [`PartInfo::decode`].
+    /// Returns [`Error::Shape`](crate::Error::Shape) if the part has too few rows, or rows of
+    /// another width. Returns [`Error::Frame`](crate::Error::Frame) and
+    /// [`Error::Damaged`](crate::Error::Damaged) in the same cases as [`PartInfo::decode`].
     pub fn copy_rows(&self, bytes: &[u8], first: u64, rows: &mut ViewMut<'_>) -> Result<()> {
         let place = || "part".to_owned();
         self.check(place)?;
@@ -123,7 +127,7 @@ impl PartInfo {
     }
 
     fn decode_at(&self, place: &dyn Fn() -> String, bytes: &[u8]) -> Result<Decoded> {
-        // The fields are public: nothing is taken from them that the bytes do not back.
+        // The fields are public, so each is checked against the length of the bytes.
         self.check(place)?;
         self.check_len(place, bytes)?;
         match self.kind {
@@ -147,7 +151,7 @@ impl PartInfo {
     }
 
     fn sparse(&self, encoding: Encoding, bytes: &[u8]) -> Result<SparseRows> {
-        // `check` has made sure of both lengths.
+        // `check` has verified both lengths.
         let (offsets, rest) = bytes.split_at((self.rows as usize + 1) * 4);
         let (indices, coded) = rest.split_at(self.stored() as usize * 4);
         let mut values = vec![0.0; self.stored() as usize];
@@ -161,11 +165,12 @@ impl PartInfo {
     }
 }
 
-/// Bytes to rows, a block at a time so that both finds them in the cache; returns their CRC.
+/// Decodes rows block by block, so that the checksum finds the bytes in the cache. Returns the
+/// CRC-32.
 fn decode_rows(encoding: Encoding, bytes: &[u8], rows: &mut ViewMut<'_>) -> u32 {
     let mut crc = crc32fast::Hasher::new();
     let width = encoding.row_bytes(rows.columns());
-    // Without columns nothing is decoded.
+    // Without columns there is nothing to decode.
     let width = if rows.columns() == 0 { 0 } else { width };
     if let Some(block) = BLOCK_BYTES.checked_div(width) {
         let block = block.max(1);

@@ -1,23 +1,25 @@
-//! Dense rows on their way into a stream, as their bytes arrive.
+//! Decoder that passes dense rows to a stream while their bytes arrive.
 
 use super::convert::coded_to_values;
 use super::{Encoding, Kind, PartInfo, check_crc, damaged, malformed};
 use crate::error::{Error, Result};
 use crate::stream::{self, Arriving, Sender};
 
-/// Bytes after which complete rows are passed on: enough that a matrix is a few hundred blocks.
+/// Number of bytes after which complete rows are passed on. A large matrix is passed on in a few
+/// hundred blocks.
 const PASS_BYTES: usize = 256 << 10;
 
-/// Takes a part's bytes in order, in any cut, and passes rows on to those who wait for them.
+/// Decoder of a part whose bytes arrive in order, in pieces of any length. Complete rows are passed
+/// on to waiting readers.
 ///
-/// The last rows are held back until the CRC of all is known to be right. So a reader of changed
-/// bytes may have begun with them, but always sees a failure before it can end.
+/// The last rows are held back until the checksum of all rows has been verified. If bytes were
+/// changed, a reader may have seen the first rows, but it gets an error before it can finish.
 #[derive(Debug)]
 pub struct RowSink {
     part: PartInfo,
     encoding: Encoding,
     width: usize,
-    /// None after a failure.
+    /// Sending end of the stream. `None` after a failure.
     sender: Option<Sender>,
     crc: crc32fast::Hasher,
     received: u64,
@@ -26,10 +28,11 @@ pub struct RowSink {
 }
 
 impl RowSink {
-    /// A sink for all bytes of `part`, whose rows the stream must have.
+    /// Creates a sink for all bytes of `part`. The stream must have the same number of rows and
+    /// columns.
     ///
     /// # Errors
-    /// [`Error::Frame`] if the part is not of dense rows, or contradicts itself.
+    /// Returns [`Error::Frame`] if the part has no dense rows, or its table entry is inconsistent.
     pub fn new(part: &PartInfo, sender: Sender) -> Result<Self> {
         part.check(|| "part".to_owned())?;
         let Kind::Rows(encoding) = part.kind else {
@@ -47,37 +50,38 @@ impl RowSink {
         })
     }
 
-    /// A stream of the part's size and its sink. It allocates what the part claims: the caller has
-    /// compared the frame's claimed length with that of the object.
+    /// Creates a stream of the part's size, and its sink. It allocates the size that the part
+    /// claims, so the caller must first compare the frame's claimed length with the length of the
+    /// object.
     ///
     /// # Errors
-    /// As [`RowSink::new`].
+    /// Returns the errors of [`RowSink::new`].
     pub fn channel(part: &PartInfo) -> Result<(Self, Arriving)> {
         part.check(|| "part".to_owned())?;
         let (sender, arriving) = stream::channel(part.rows as usize, part.columns as usize)?;
         Ok((Self::new(part, sender)?, arriving))
     }
 
-    /// Takes the next bytes.
+    /// Decodes the next bytes.
     ///
     /// # Errors
-    /// [`Error::Damaged`] for more than the part has; readers see the failure, and so does every
-    /// later call.
+    /// Returns [`Error::Damaged`] if there are more bytes than the part has. The readers and all
+    /// later calls get the same error.
     pub fn push(&mut self, bytes: &[u8]) -> Result<()> {
         let result = self.take(bytes);
         self.settle(result)
     }
 
-    /// The bytes are all there: checks them and passes on what was held back.
+    /// Verifies the checksum after the last byte, and passes on the rows that were held back.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if they are not all there or are not what the part's CRC says.
+    /// Returns [`Error::Damaged`] if bytes are missing or the checksum differs.
     pub fn finish(mut self) -> Result<()> {
         let result = self.check_all().and_then(|()| self.pass(self.pending.len()));
         self.settle(result)
     }
 
-    /// Tells readers that the rest will not come, and why.
+    /// Reports to the readers that no more rows will arrive, with the reason.
     pub fn fail(mut self, why: &str) {
         if let Some(sender) = self.sender.take() {
             sender.fail(why);
@@ -105,7 +109,7 @@ impl RowSink {
         self.crc.update(bytes);
         self.pending.extend_from_slice(bytes);
         if self.pending.len() >= PASS_BYTES.max(self.width) && received < self.part.bytes_len {
-            // Before the part's last byte at least one row is incomplete or not there yet.
+            // Before the part's last byte, at least one row is incomplete.
             self.pass(self.pending.len() / self.width * self.width)?;
         }
         Ok(())
@@ -118,7 +122,7 @@ impl RowSink {
         check_crc(|| "part".to_owned(), self.part.crc32, self.crc.clone().finalize())
     }
 
-    /// Passes the first `len` pending bytes on, which are whole rows.
+    /// Passes on the first `len` pending bytes, which are complete rows.
     fn pass(&mut self, len: usize) -> Result<()> {
         let Some(sender) = &mut self.sender else { return Err(damaged("part", "it failed before")) };
         let rows = self.pending.get(..len).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Tensors to a frame.
+//! Encoding of tensors as a frame.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -26,7 +26,7 @@ enum Content<'a> {
     Packed(Vec<u8>),
 }
 
-/// Rows of a matrix as their signs and scales.
+/// Rows of a matrix, packed as signs and scales.
 #[derive(Debug)]
 pub struct Packed {
     planes: Planes,
@@ -36,58 +36,60 @@ pub struct Packed {
 }
 
 impl Packed {
-    /// The content of a matrix, with which values are within 1 if that will be asked. `None` for sparse rows, for rows that
-    /// are stored as bfloat16 or are still arriving, and where some row has no such form.
+    /// Packs the rows of a matrix. If `within`, the result also records which absolute values are
+    /// at most 1, which a gradient needs. Returns `None` for sparse rows, for rows that are stored
+    /// as bfloat16 or still arriving, and if a row cannot be packed.
     ///
     /// # Errors
-    /// Rows that cannot be held.
-    pub fn of(matrix: &Matrix, within: bool) -> Result<Option<Self>> {
+    /// Returns an error if the rows cannot be leased.
+    pub fn from_matrix(matrix: &Matrix, within: bool) -> Result<Option<Self>> {
         let Matrix::Dense(dense) = matrix else { return Ok(None) };
         if matrix.is_half() || dense.is_arriving() {
             return Ok(None);
         }
         let held = dense.hold(Some(Duration::ZERO))?;
-        let (view, planes) = (held.view(), Planes::of(held.view(), within));
+        let (view, planes) = (held.view(), Planes::for_rows(held.view(), within));
         let packed = |bytes| Self { planes, rows: view.rows(), columns: view.columns(), bytes };
         Ok(planes.pack(view).map(packed))
     }
 
-    /// The kind of its part.
+    /// Returns the encoding of the packed rows.
     pub fn encoding(&self) -> Encoding {
         Encoding::Bits(self.planes)
     }
 
-    /// Bytes of its part.
+    /// Returns the length of the packed rows, in bytes.
     pub fn bytes_len(&self) -> u64 {
         self.bytes.len() as u64
     }
 }
 
-/// Collects parts; converts and copies them once, when the frame is finished.
+/// Encoder of a frame. It collects parts, and converts and copies them once, in [`Writer::finish`].
 #[derive(Debug, Default)]
 pub struct Writer<'a> {
     meta: Vec<u8>,
     parts: Vec<(PartInfo, Content<'a>)>,
-    /// End of the last part, relative to the beginning of the first.
+    /// Length of all parts so far, measured from the start of the first part.
     data_len: u64,
 }
 
 impl<'a> Writer<'a> {
-    /// A frame without parts.
+    /// Creates a frame without parts.
     pub fn new(meta: Vec<u8>) -> Self {
         Self { meta, parts: Vec::new(), data_len: 0 }
     }
 
-    /// Other meta.
+    /// Replaces the metadata.
     pub fn set_meta(&mut self, meta: Vec<u8>) {
         self.meta = meta;
     }
 
-    /// Adds a matrix; its lease is held until the frame is finished. Sparse rows stay sparse.
+    /// Adds a matrix and returns the index of its part. The matrix is leased until the frame is
+    /// finished. Sparse rows stay sparse.
     ///
     /// # Errors
-    /// [`Error::Frame`](crate::Error::Frame) past a limit, [`Error::NotArrived`](crate::Error::NotArrived)
-    /// for rows that are still arriving.
+    /// Returns [`Error::Frame`](crate::Error::Frame) if a limit is exceeded, and
+    /// [`Error::NotArrived`](crate::Error::NotArrived) if rows are still arriving.
     pub fn matrix(&mut self, matrix: &Matrix, encoding: Encoding) -> Result<u32> {
         self.numbers(encoding)?;
         match matrix {
@@ -103,18 +105,20 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Adds dense rows.
+    /// Adds dense rows and returns the index of their part.
     ///
     /// # Errors
-    /// [`Error::Frame`](crate::Error::Frame) past a limit.
+    /// Returns [`Error::Frame`](crate::Error::Frame) if a limit is exceeded.
     pub fn view(&mut self, rows: View<'a>, encoding: Encoding) -> Result<u32> {
         self.views(vec![rows], encoding)
     }
 
-    /// Adds dense rows that lie in several places, one after the other as one part.
+    /// Adds dense rows from several views, concatenated as one part, and returns the index of the
+    /// part.
     ///
     /// # Errors
-    /// [`Error::Frame`](crate::Error::Frame) past a limit, or for places of different width.
+    /// Returns [`Error::Frame`](crate::Error::Frame) if a limit is exceeded, or if the views have
+    /// different widths.
     pub fn views(&mut self, rows: Vec<View<'a>>, encoding: Encoding) -> Result<u32> {
         self.numbers(encoding)?;
         let columns = rows.first().map_or(0, View::columns);
@@ -126,16 +130,16 @@ impl<'a> Writer<'a> {
         self.push(Kind::Rows(encoding), count, columns, 0, Content::Views(rows))
     }
 
-    /// Adds rows that were packed.
+    /// Adds packed rows and returns the index of their part.
     ///
     /// # Errors
-    /// [`Error::Frame`](crate::Error::Frame) past a limit.
+    /// Returns [`Error::Frame`](crate::Error::Frame) if a limit is exceeded.
     pub fn packed(&mut self, packed: Packed) -> Result<u32> {
         let kind = Kind::Rows(packed.encoding());
         self.push(kind, packed.rows, packed.columns, 0, Content::Packed(packed.bytes))
     }
 
-    /// Refuses signs, which [`Packed`] makes.
+    /// Refuses the encoding for signs, which requires [`Packed`].
     fn numbers(&self, encoding: Encoding) -> Result<()> {
         match encoding {
             Encoding::F32 | Encoding::Bf16 => Ok(()),
@@ -145,10 +149,10 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Adds a list.
+    /// Adds a list of ids and returns the index of its part.
     ///
     /// # Errors
-    /// [`Error::Frame`](crate::Error::Frame) past a limit.
+    /// Returns [`Error::Frame`](crate::Error::Frame) if a limit is exceeded.
     pub fn ids(&mut self, ids: impl Into<Cow<'a, [u32]>>) -> Result<u32> {
         let ids = ids.into();
         self.push(Kind::Ids, ids.len(), 1, 0, Content::Ids(ids))
@@ -192,37 +196,39 @@ impl<'a> Writer<'a> {
         Ok(number as u32)
     }
 
-    /// Bytes of the frame so far.
+    /// Returns the length of the frame so far, in bytes.
     pub fn bytes_len(&self) -> u64 {
         self.layout(self.meta.len()).1
     }
 
-    /// Returns the offset of the first part and the length of the frame.
+    /// Returns the offset of the first part and the length of the frame, both in bytes.
     fn layout(&self, meta_len: usize) -> (u64, u64) {
         let header = header_len(meta_len, self.parts.len()) as u64;
         if self.parts.is_empty() {
             return (header, header);
         }
-        // Parts are aligned from the first part's beginning, which is aligned itself.
+        // Offsets are relative to the first part, which is itself aligned.
         let start = next_offset(header).unwrap_or(header);
         (start, start + self.data_len)
     }
 
-    /// The frame.
+    /// Encodes the frame.
     ///
     /// # Errors
-    /// [`Error::Frame`](crate::Error::Frame) for more than [`MAX_META_BYTES`] of meta.
+    /// Returns [`Error::Frame`](crate::Error::Frame) if the metadata exceeds [`MAX_META_BYTES`].
     pub fn finish(mut self) -> Result<Vec<u8>> {
         let meta = std::mem::take(&mut self.meta);
         let room = meta.len();
         self.finish_late(room, || meta)
     }
 
-    /// The frame, with a meta that is made after everything else and has at most `room` bytes; the
-    /// rest of them become spaces, which JSON ignores. So it can say how long the rest took.
+    /// Encodes the frame, with metadata that is created after everything else. So the metadata can
+    /// contain the encoding time. It has at most `room` bytes, and is padded with spaces, which
+    /// JSON ignores.
     ///
     /// # Errors
-    /// [`Error::Frame`](crate::Error::Frame) for more than [`MAX_META_BYTES`] or than `room`.
+    /// Returns [`Error::Frame`](crate::Error::Frame) if the metadata exceeds [`MAX_META_BYTES`] or
+    /// `room`.
     pub fn finish_late(self, room: usize, meta: impl FnOnce() -> Vec<u8>) -> Result<Vec<u8>> {
         let too_long = |len: usize, allowed: usize| {
             malformed("meta", format!("{len} bytes of meta; {allowed} are allowed"))
@@ -232,12 +238,13 @@ impl<'a> Writer<'a> {
         }
         let (start, total) = self.layout(room);
         let too_large = |_| malformed("data", format!("{total} bytes do not fit in memory"));
-        // Zeroed by the system where it is large; the zeros between parts are needed.
+        // The zeros between parts are part of the format. The operating system provides large
+        // allocations as zeroed pages.
         let mut frame = vec![0; usize::try_from(total).map_err(too_large)?];
         let mut infos = Vec::with_capacity(self.parts.len());
         for (mut info, content) in self.parts {
             info.offset += start;
-            // Bounded by `total`, which is a usize.
+            // The offset is below `total`, which is a usize.
             let at = info.offset as usize;
             info.crc32 = content.write(info.kind, &mut frame[at..at + info.bytes_len as usize]);
             infos.push(info);
@@ -253,7 +260,7 @@ impl<'a> Writer<'a> {
 }
 
 impl Content<'_> {
-    /// Converts to bytes; returns their CRC.
+    /// Encodes the content, and returns its CRC-32.
     fn write(&self, kind: Kind, bytes: &mut [u8]) -> u32 {
         let mut crc = crc32fast::Hasher::new();
         match self {
@@ -271,7 +278,7 @@ impl Content<'_> {
                 let (stored, first) = (data.stored_in(rows.clone()), rows.start);
                 let (to_offsets, rest) = bytes.split_at_mut((rows.len() + 1) * 4);
                 let (to_indices, to_values) = rest.split_at_mut(stored * 4);
-                // Below 2^30 stored values: `SparseRows::new` checks it.
+                // There are fewer than 2^30 stored values, which `SparseRows::new` checks.
                 let offset = |row| data.stored_in(first..row) as u32;
                 words_to_bytes((first..=rows.end).map(offset), to_offsets);
                 words_to_bytes(rows.clone().flat_map(|row| data.row(row).0).copied(), to_indices);
@@ -293,7 +300,7 @@ impl Content<'_> {
     }
 }
 
-/// Rows to bytes, a block at a time so that the CRC finds them in the cache.
+/// Encodes rows block by block, so that the checksum finds the bytes in the cache.
 fn write_rows(kind: Kind, rows: View<'_>, bytes: &mut [u8], crc: &mut crc32fast::Hasher) {
     let encoding = kind.dense().unwrap_or_default();
     let width = encoding.row_bytes(rows.columns());

@@ -1,9 +1,9 @@
-//! Elementwise functions and their derivatives.
+//! Elementwise activation functions and their derivatives.
 
-/// An elementwise function of x.
+/// Elementwise activation function of x.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Activation {
-    /// x
+    /// x (no activation)
     Identity,
     /// max(x, 0)
     Relu,
@@ -18,12 +18,12 @@ pub enum Activation {
 }
 
 impl Activation {
-    /// f(x).
+    /// Returns f(x).
     #[inline(always)]
     pub fn apply(self, x: f32) -> f32 {
         match self {
             Self::Identity => x,
-            // Written so that a NaN stays one.
+            // Written so that a NaN stays a NaN.
             Self::Relu => {
                 if x <= 0.0 {
                     0.0
@@ -53,7 +53,7 @@ impl Activation {
         }
     }
 
-    /// f'(x), given y = f(x).
+    /// Returns the derivative f'(x), given y = f(x).
     #[inline(always)]
     pub fn derivative(self, y: f32) -> f32 {
         match self {
@@ -84,20 +84,21 @@ impl Activation {
         }
     }
 
-    /// Returns whether f(0) = 0, so that values that are not stored stay away.
+    /// Returns true if f(0) = 0, so that values that a sparse row does not store stay zero.
     pub fn keeps_zero(self) -> bool {
         self != Self::Sigmoid
     }
 }
 
-/// e^x by range reduction and a polynomial (Cephes `expf`), within 2 units in the last place; the
-/// same bits on every host, and simple enough to be vectorised.
+/// Computes e^x by range reduction and a polynomial (Cephes `expf`). The error is at most 2 units
+/// in the last place. The result has the same bits on every host, and the code can be vectorised.
 #[inline(always)]
 #[allow(clippy::excessive_precision, reason = "the coefficients as Cephes prints them")]
 pub fn exp(x: f32) -> f32 {
     let x = x.clamp(-87.336_55, 88.722_83);
-    // Round to nearest by adding and taking away 1.5 * 2^23, above which the last bits are the
-    // integer: a conversion, which has to mind what does not fit, takes as long as all the rest.
+    // Rounds to nearest by adding and subtracting 1.5 * 2^23, above which the last bits are the
+    // integer. A conversion instruction handles values out of range, and takes as long as all the
+    // rest.
     let rounded = x * std::f32::consts::LOG2_E + 12_582_912.0;
     let n = rounded - 12_582_912.0;
     let r = x - n * 0.693_359_375;
@@ -109,8 +110,8 @@ pub fn exp(x: f32) -> f32 {
     p = p * r + 1.666_666_55e-1;
     p = p * r + 5.000_000_1e-1;
     let y = p * r * r + r + 1.0;
-    // n is in -126..=128 (or nothing, where x is no number, as y is then); 2^n in two steps, for
-    // 2^128 is no f32.
+    // n is in -126..=128 (or arbitrary if x is a NaN, as y is then). 2^n is applied in two steps,
+    // because 2^128 is not an f32.
     let n = (rounded.to_bits() as i32).wrapping_sub(12_582_912.0f32.to_bits() as i32);
     let half = n >> 1;
     let rest = n - half;

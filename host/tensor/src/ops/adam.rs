@@ -1,29 +1,29 @@
-//! Steps of the optimisers, elementwise (PyTorch's formulas).
+//! Optimiser steps, elementwise, with PyTorch's formulas.
 #![allow(unsafe_code)]
 
 use crate::simd::dispatch;
 
-/// Adam's constants at one step (Kingma and Ba 2015).
+/// Constants of Adam at one step (Kingma and Ba 2015).
 #[derive(Debug, Clone, Copy)]
 pub struct Adam {
-    /// lr / (1 - beta1^t)
+    /// Step size lr / (1 - beta1^t)
     pub step_size: f32,
-    /// sqrt(1 - beta2^t)
+    /// Square root of the second bias correction, sqrt(1 - beta2^t)
     pub bias2_sqrt: f32,
-    /// beta1
+    /// Decay rate of the first moment, beta1
     pub beta1: f32,
-    /// beta2
+    /// Decay rate of the second moment, beta2
     pub beta2: f32,
-    /// epsilon
+    /// Constant epsilon, which is added to the denominator
     pub epsilon: f32,
-    /// Added to the gradient, times the weight (L2).
+    /// L2 penalty: this factor times the weight is added to the gradient. It is 0 for AdamW.
     pub decay: f32,
-    /// Factor of the weight before the update: 1 - lr * decay for AdamW, else 1.
+    /// Factor of the weight before the update. It is 1 - lr * decay for AdamW, otherwise 1.
     pub shrink: f32,
 }
 
 dispatch! {
-    /// One step of Adam or AdamW over equal-length slices.
+    /// Applies one step of Adam or AdamW. All slices have the same length.
     pub fn adam(constants: Adam, weights: &mut [f32], gradient: &[f32], first: &mut [f32], second: &mut [f32]) = adam_body
 }
 
@@ -45,8 +45,8 @@ fn adam_body<const FMA: bool>(
 }
 
 dispatch! {
-    /// One step of gradient descent: m = momentum m + g, then w -= lr m, or w -= lr (g + momentum m)
-    /// with Nesterov's look ahead.
+    /// Applies one step of gradient descent: m = momentum m + g, then w -= lr m. With Nesterov
+    /// momentum the update is w -= lr (g + momentum m).
     pub fn sgd(lr: f32, momentum: f32, nesterov: bool, decay: f32, weights: &mut [f32], gradient: &[f32], velocity: &mut [f32]) = sgd_body
 }
 

@@ -1,11 +1,13 @@
-//! Batch normalisation (Ioffe and Szegedy 2015), up to its scale and shift, from moments of rows that lie in pieces.
+//! Batch normalisation (Ioffe and Szegedy 2015) without scale and shift, over rows that lie in
+//! several pieces.
 //!
 //! ```text
 //! h  = (x - m) / s       by column; m the mean and s^2 the variance of all rows, 1e-5 added
 //! dx = (dh - mean(dh) - h mean(dh h)) / s
 //! ```
 //!
-//! Sums run in f64, row by row in the rows' order: they do not depend on where rows are cut.
+//! Sums are computed in f64, in the order of the rows. So they do not depend on how rows are cut
+//! into pieces.
 
 use crate::view::{View, ViewMut};
 
@@ -20,7 +22,7 @@ pub struct Moments {
     scale: Vec<f32>,
 }
 
-/// Sums of each column, and how many rows there were.
+/// Returns the sum of each column, and the number of rows.
 pub(super) fn sums<'a>(columns: usize, rows: impl Iterator<Item = &'a [f32]>) -> (Vec<f64>, f64) {
     let (mut sums, mut count) = (vec![0.0; columns], 0u64);
     for row in rows {
@@ -33,7 +35,7 @@ pub(super) fn sums<'a>(columns: usize, rows: impl Iterator<Item = &'a [f32]>) ->
 impl Moments {
     /// Computes the moments of all rows, in two passes: one for the mean, and one for the distances
     /// from it.
-    pub fn of<'a, I: Iterator<Item = &'a [f32]>>(columns: usize, rows: impl Fn() -> I) -> Self {
+    pub fn from_rows<'a, I: Iterator<Item = &'a [f32]>>(columns: usize, rows: impl Fn() -> I) -> Self {
         let (mut mean, count) = sums(columns, rows());
         mean.iter_mut().for_each(|mean| *mean /= count);
         let mut squares = vec![0.0; columns];
@@ -47,7 +49,7 @@ impl Moments {
         Self { scale: scale.collect(), mean: mean.iter().map(|&mean| mean as f32).collect() }
     }
 
-    /// h = (x - m) / s; both [n, k].
+    /// Computes h = (x - m) / s. Both have the shape [n, k].
     pub fn normalise(&self, x: View<'_>, h: &mut ViewMut<'_>) {
         for i in 0..x.rows() {
             let columns = self.mean.iter().zip(&self.scale);
@@ -58,7 +60,8 @@ impl Moments {
     }
 }
 
-/// turned = [dh | dh h]: what means are taken of. h, dh [n, k], turned [n, 2 k].
+/// Computes turned = [dh | dh h], the rows whose means the backward pass needs. h and dh are [n,
+/// k], turned is [n, 2 k].
 pub fn turn(h: View<'_>, dh: View<'_>, turned: &mut ViewMut<'_>) {
     for i in 0..h.rows() {
         let (gradients, along) = turned.row_mut(i).split_at_mut(h.columns());
@@ -74,13 +77,13 @@ pub fn turn(h: View<'_>, dh: View<'_>, turned: &mut ViewMut<'_>) {
 pub struct Means(Vec<f32>);
 
 impl Means {
-    /// Computes the sums over all rows that [`turn`] has written, with 2 k values each.
-    pub fn of<'a>(columns: usize, turned: impl Iterator<Item = &'a [f32]>) -> Self {
+    /// Computes the means over all rows that [`turn`] has written, with 2 k values each.
+    pub fn from_turned<'a>(columns: usize, turned: impl Iterator<Item = &'a [f32]>) -> Self {
         let (sums, count) = sums(columns, turned);
         Self(sums.iter().map(|sum| (sum / count) as f32).collect())
     }
 
-    /// dx of rows.
+    /// Computes dx, the gradient of the inputs, for some rows.
     pub fn backward(&self, moments: &Moments, h: View<'_>, turned: View<'_>, dx: &mut ViewMut<'_>) {
         let (gradients, along) = self.0.split_at(h.columns());
         for i in 0..h.rows() {
@@ -111,7 +114,7 @@ mod tests {
     }
 
     fn forward(x: &[f32]) -> (Moments, Vec<f32>) {
-        let moments = Moments::of(COLUMNS, || x.chunks_exact(COLUMNS));
+        let moments = Moments::from_rows(COLUMNS, || x.chunks_exact(COLUMNS));
         let mut h = vec![0.0; x.len()];
         moments.normalise(View::new(x, ROWS, COLUMNS), &mut ViewMut::new(&mut h, ROWS, COLUMNS));
         (moments, h)
@@ -133,11 +136,11 @@ mod tests {
     fn a_constant_column_and_no_rows_at_all_are_finite() {
         let (_, h) = forward(&[5.0; ROWS * COLUMNS]);
         assert_eq!(h, [0.0; ROWS * COLUMNS]);
-        let none = Moments::of(2, std::iter::empty::<&[f32]>);
+        let none = Moments::from_rows(2, std::iter::empty::<&[f32]>);
         assert!(none.mean == [0.0; 2] && none.scale.iter().all(|scale| scale.is_finite()));
     }
 
-    /// Gradients of the sum of h times weights.
+    /// Compares the gradients of a weighted sum of h with finite differences.
     #[test]
     fn gradients_are_those_of_differences() {
         let (x, dh) = (values(2, ROWS * COLUMNS), values(3, ROWS * COLUMNS));
@@ -145,7 +148,7 @@ mod tests {
         let view = |of| View::new(of, ROWS, COLUMNS);
         let mut turned = vec![0.0; 2 * x.len()];
         turn(view(&h), view(&dh), &mut ViewMut::new(&mut turned, ROWS, 2 * COLUMNS));
-        let means = Means::of(2 * COLUMNS, turned.chunks_exact(2 * COLUMNS));
+        let means = Means::from_turned(2 * COLUMNS, turned.chunks_exact(2 * COLUMNS));
         let mut dx = vec![0.0; x.len()];
         let of = View::new(&turned, ROWS, 2 * COLUMNS);
         means.backward(&moments, view(&h), of, &mut ViewMut::new(&mut dx, ROWS, COLUMNS));

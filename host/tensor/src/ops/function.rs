@@ -1,5 +1,6 @@
-//! Elementwise functions that are no activations: of f32, computed in f64 by additions, products, divisions and square
-//! roots alone, so that they have the same bits on every host and can be vectorised.
+//! Elementwise functions of f32 other than activations. They are computed in f64, with additions,
+//! products, divisions and square roots only. So they have the same bits on every host, and can be
+//! vectorised.
 #![allow(unsafe_code)]
 
 use std::f64::consts::{LN_2, LOG2_E, SQRT_2};
@@ -7,25 +8,26 @@ use std::f64::consts::{LN_2, LOG2_E, SQRT_2};
 use crate::simd::dispatch;
 use crate::view::{View, ViewMut};
 
-/// An elementwise function of x. What is out of range becomes infinite or zero, as IEEE 754 has it.
+/// Elementwise function of x. A result out of range becomes infinite or zero, according to IEEE
+/// 754.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Function {
     /// e^x
     Exp,
-    /// The natural logarithm: -inf at 0, NaN below.
+    /// Natural logarithm. It is -inf at 0, and NaN below 0.
     Log,
-    /// The square root: NaN below 0.
+    /// Square root. It is NaN below 0.
     Sqrt,
-    /// 1 / x: infinite at 0, of its sign.
+    /// 1 / x. It is infinite at 0, with the sign of the zero.
     Reciprocal,
     /// |x|
     Absolute,
-    /// x^p for a finite p: NaN below 0 unless p is an integer; 1 for p = 0, whatever x is.
+    /// x^p for a finite p. It is NaN below 0 unless p is an integer. For p = 0 it is always 1.
     Power(f32),
 }
 
 dispatch! {
-    /// out = f(x), elementwise.
+    /// Computes out = f(x), elementwise.
     pub fn forward(x: View<'_>, by: Function, out: &mut ViewMut<'_>) = forward_body
 }
 
@@ -39,14 +41,15 @@ fn forward_body<const _FMA: bool>(x: View<'_>, by: Function, out: &mut ViewMut<'
         Function::Absolute => map(x, out, f32::abs),
         Function::Power(p) => {
             let power = Power::new(p.into());
-            map(x, out, |x| power.of(x.into()) as f32);
+            map(x, out, |x| power.value(x.into()) as f32);
         }
     }
 }
 
 dispatch! {
-    /// out = grad f'(x), elementwise; the derivative of |x| at 0 is 0, that of x^0 is 0 everywhere. Others are IEEE's
-    /// where they have none: infinite at 0, NaN where f is, and a gradient of 0 times an infinite one is NaN.
+    /// Computes out = grad f'(x), elementwise. The derivative of |x| at 0 is 0, that of x^0 is
+    /// always 0. Elsewhere the rules of IEEE 754 apply: derivatives are infinite at 0, and NaN
+    /// where f is. A gradient of 0 times an infinite derivative is NaN.
     pub fn backward(x: View<'_>, by: Function, grad: View<'_>, out: &mut ViewMut<'_>) = backward_body
 }
 
@@ -62,14 +65,15 @@ fn backward_body<const _FMA: bool>(x: View<'_>, by: Function, grad: View<'_>, ou
         Function::Power(0.0) => zip(x, grad, out, |_, g| g * 0.0),
         Function::Power(p) => {
             let (p, power) = (f64::from(p), Power::new(f64::from(p) - 1.0));
-            zip(x, grad, out, |x, g| g * (p * power.of(x.into())) as f32);
+            zip(x, grad, out, |x, g| g * (p * power.value(x.into())) as f32);
         }
     }
 }
 
-/// 1.5 * 2^52, above which a double's last bits are its integer: adding and taking it away rounds to nearest.
+/// The constant 1.5 * 2^52, above which the last bits of a double are its integer part. Adding and
+/// subtracting it rounds to nearest.
 const INTEGER: f64 = 6_755_399_441_055_744.0;
-/// The bits of 2^52, of which the last one stands for 1.
+/// Bits of the double 2^52, whose last bit has the value 1.
 const UNIT: u64 = 0x4330_0000_0000_0000;
 
 #[inline(always)]
@@ -81,14 +85,15 @@ fn map(x: View<'_>, out: &mut ViewMut<'_>, f: impl Fn(f32) -> f32) {
     }
 }
 
-/// e^x where that is an f32, to one part in 10^12; infinite, zero or a denormal as an f32 where it is none.
+/// Computes e^x with a relative error of 10^-12, if the result is a normal f32. Otherwise the
+/// result converts to infinity, zero or a denormal f32.
 #[inline(always)]
 fn exp(x: f64) -> f64 {
-    // Beyond every f32, and 2^n is still an f64.
+    // Beyond the range of every f32, but 2^n is still an f64.
     let x = x.clamp(-200.0, 200.0);
     let shifted = x * LOG2_E + INTEGER;
     let r = x - (shifted - INTEGER) * LN_2;
-    // The series of e^r for |r| <= ln 2 / 2.
+    // Series of e^r for |r| <= ln 2 / 2.
     let mut sum = 1.0 / 39_916_800.0;
     for factorial in [3_628_800.0, 362_880.0, 40_320.0, 5_040.0, 720.0, 120.0, 24.0, 6.0, 2.0, 1.0, 1.0] {
         sum = sum * r + 1.0 / factorial;
@@ -97,15 +102,18 @@ fn exp(x: f64) -> f64 {
     sum * f64::from_bits(n.wrapping_add(1023) << 52)
 }
 
-/// The natural logarithm of an f32, to one part in 10^12; -inf at 0, NaN below.
+/// Computes the natural logarithm of an f32 with a relative error of 10^-12. It is -inf at 0, and
+/// NaN below 0.
 #[inline(always)]
 fn ln(x: f64) -> f64 {
     let bits = x.to_bits();
-    // x = 2^e m with m from 1 to 2, or, nearer to 1, from sqrt(1/2) to sqrt(2).
+    // x = 2^e m with m from 1 to 2. The range of m is then shifted to sqrt(1/2) to sqrt(2), which
+    // is nearer to 1.
     let m = f64::from_bits((bits & 0x000f_ffff_ffff_ffff) | 0x3ff0_0000_0000_0000);
     let above = m > SQRT_2;
     let m = if above { 0.5 * m } else { m };
-    // The exponent as a double, by its bits: not every processor converts vectors of 64 bits.
+    // The exponent is converted to a double by its bits, because not every processor has a
+    // conversion of 64-bit vectors.
     let e = f64::from_bits((bits >> 52) | UNIT) - f64::from_bits(UNIT | 1023);
     let e = if above { e + 1.0 } else { e };
     // ln m = 2 artanh s
@@ -116,7 +124,7 @@ fn ln(x: f64) -> f64 {
         sum = sum * z + 1.0 / odd;
     }
     let y = e * LN_2 + 2.0 * s * sum;
-    // NaN and infinity are their own; no f32 is so small that it is no normal f64.
+    // NaN and infinity are returned as they are. Every f32 except zero is a normal f64.
     let y = if x < f64::INFINITY { y } else { x };
     match x {
         _ if x == 0.0 => f64::NEG_INFINITY,
@@ -125,7 +133,7 @@ fn ln(x: f64) -> f64 {
     }
 }
 
-/// x^p for a finite p.
+/// Parameters of x^p for a finite p.
 #[derive(Clone, Copy)]
 struct Power {
     p: f64,
@@ -139,9 +147,9 @@ impl Power {
         Self { p, integral, odd: integral && (p % 2.0).abs() == 1.0 }
     }
 
-    /// Returns the value for an f32.
+    /// Returns x^p, where x is the value of an f32.
     #[inline(always)]
-    fn of(self, x: f64) -> f64 {
+    fn value(self, x: f64) -> f64 {
         if self.p == 0.0 {
             return 1.0;
         }
@@ -196,7 +204,7 @@ mod tests {
     }
 
     fn values() -> Vec<f32> {
-        // Every magnitude that there is, and many between.
+        // Every magnitude, with many values between.
         let every = (0..=u32::from(u16::MAX)).map(|high| f32::from_bits(high << 16 | 0x5a5a));
         every.chain((-9000..9000).map(|i| i as f32 / 100.0)).filter(|x| x.is_finite()).collect()
     }
@@ -214,7 +222,8 @@ mod tests {
         y
     }
 
-    /// Within a unit in the last place, or the same that is no number.
+    /// Returns true if both values agree within `units` units in the last place, or are the same
+    /// infinity or both NaN.
     fn is_near(found: f32, exact: f64, units: f64) -> bool {
         let nearest = exact as f32;
         let unit = f64::from(nearest.abs().max(f32::MIN_POSITIVE)) * f64::from(f32::EPSILON);
@@ -237,7 +246,7 @@ mod tests {
 
     #[test]
     fn derivatives_are_within_three_units_of_the_exact_value() {
-        // Where a square of x is an f32.
+        // Values of x whose square is an f32.
         let x: Vec<f32> =
             values().into_iter().filter(|x| *x == 0.0 || (1e-18..1e18).contains(&x.abs())).collect();
         for f in ALL {
@@ -269,7 +278,7 @@ mod tests {
             assert_eq!(bits(&applied(f, &x)), bits(&value), "{f:?}: {:?}", applied(f, &x));
             assert_eq!(bits(&derived(f, &x)), bits(&slope), "{f:?}': {:?}", derived(f, &x));
         }
-        // Gradual below the smallest normal number, and nothing below that.
+        // Denormal below the smallest normal number, and zero below that.
         let small = applied(Exp, &[-88.0, -103.0, -104.0, 88.7, 88.8]);
         assert!(
             small[0] > 0.0 && small[0] < f32::MIN_POSITIVE && small[1] > 0.0 && small[2] == 0.0,

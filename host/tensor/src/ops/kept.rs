@@ -10,9 +10,9 @@ use crate::random::{Dropout, bits32};
 use crate::simd::{Level, level};
 use crate::sparse::SparseRows;
 
-/// The values of sparse rows that dropout leaves, with their columns. A term that is zero adds nothing to a
-/// sum that begins at zero, so leaving it out changes no bit as long as what it multiplies is finite;
-/// else the loss, which is not finite then, ends the run.
+/// Values of sparse rows that dropout leaves, with their columns. Zero terms add nothing to a sum
+/// that starts at zero. So omitting them changes no bit, as long as the values that they multiply
+/// are finite. If they are not finite, the loss is not finite either, and the run ends.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     ends: Vec<u64>,
@@ -21,7 +21,8 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Rows `block` of `interval`, whose numbers `before` counts from the interval's first row on.
+    /// Computes the rows `block` of `interval`. The row ids in `before` are counted from the
+    /// interval's first row.
     pub(super) fn draw(
         &mut self,
         x: &SparseRows,
@@ -42,7 +43,7 @@ impl Kept {
         before: &Prologue<'_>,
         dropout: Dropout,
     ) -> Stored<'_> {
-        // Routines write whole registers.
+        // Routines write whole registers, so there must be space for one more.
         let most = x.stored_in(interval.start + block.start..interval.start + block.end) + MOST_LANES;
         self.ends.clear();
         self.ends.push(0);
@@ -51,7 +52,7 @@ impl Kept {
         let from = (x, interval, block, before, dropout);
         match level {
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the level says that the processor has these features.
+            // SAFETY: the level guarantees that the processor has these features.
             Level::Avx512 => unsafe { avx512(self, from) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as above.
@@ -65,11 +66,11 @@ impl Kept {
 
 const MOST_LANES: usize = 16;
 
-/// Rows, an interval of them, a block of its rows, and what is done with these.
+/// Arguments of a drawing routine: rows, interval, block of its rows, prologue, dropout.
 type Drawing<'a> = (&'a SparseRows, &'a Range<usize>, &'a Range<usize>, &'a Prologue<'a>, Dropout);
 
-/// Row after row, L values at a time by `push`: it moves those that are not zero, and their columns, to the
-/// front of two slices of L, and returns how many these are.
+/// Processes row after row, L values at a time. `push` moves the values that are not zero, and
+/// their columns, to the start of two slices of length L. It returns their number.
 #[inline(always)]
 fn rows<const L: usize>(
     to: &mut Kept,
@@ -104,7 +105,7 @@ fn rows_with<const L: usize>(
         let ((columns, columns_left), (values, values_left)) = (columns.as_chunks(), values.as_chunks());
         columns.iter().zip(values).for_each(|(columns, values)| take(columns, values));
         if !values_left.is_empty() {
-            // An activation leaves zero what is zero.
+            // The activation maps zero to zero.
             let (mut columns, mut values) = ([0; L], [0.0; L]);
             columns[..columns_left.len()].copy_from_slice(columns_left);
             values[..values_left.len()].copy_from_slice(values_left);
@@ -122,7 +123,7 @@ fn push<const L: usize>(
     to_values: &mut [f32],
 ) -> usize {
     let mut kept = 0;
-    // Without a branch: whether a value is dropped cannot be predicted.
+    // The code has no branch, because dropout cannot be predicted.
     for (&column, &value) in columns.iter().zip(values) {
         to_columns[kept] = column;
         to_values[kept] = value;
@@ -140,7 +141,7 @@ fn avx512(to: &mut Kept, from: Drawing<'_>) {
     };
     rows::<16>(to, from, |columns, values, to_columns, to_values| {
         assert!(to_columns.len() >= 16 && to_values.len() >= 16);
-        // SAFETY: sixteen values are read, and written, of each.
+        // SAFETY: sixteen values of each slice are read and written.
         unsafe {
             let value = _mm512_loadu_ps(values.as_ptr());
             let column = _mm512_loadu_epi32(columns.as_ptr().cast());
@@ -152,7 +153,7 @@ fn avx512(to: &mut Kept, from: Drawing<'_>) {
     });
 }
 
-/// For each set of eight lanes, the lanes in it, in order.
+/// Table that lists, for each set of eight lanes, the lanes of the set in order.
 #[cfg(target_arch = "x86_64")]
 static LANES: [[u32; 8]; 256] = {
     let mut all = [[0; 8]; 256];
@@ -181,7 +182,7 @@ fn avx2(to: &mut Kept, from: Drawing<'_>) {
     };
     rows::<8>(to, from, |columns, values, to_columns, to_values| {
         assert!(to_columns.len() >= 8 && to_values.len() >= 8);
-        // SAFETY: eight values are read, and written, of each.
+        // SAFETY: eight values of each slice are read and written.
         unsafe {
             let value = _mm256_loadu_ps(values.as_ptr());
             let column = _mm256_loadu_si256(columns.as_ptr().cast());
@@ -201,7 +202,7 @@ mod tests {
     use crate::ops::prologue::RowIds;
     use crate::random::{Key, Purpose};
 
-    /// Rows of 0 to 70 values, of which a share is zero, minus zero or not a number.
+    /// Returns rows of 0 to 70 values. Some values are zero, minus zero or NaN.
     fn made(seed: u64, rows: u64) -> SparseRows {
         let key = Key::new(seed, Purpose::Kernel, 0, 0, 0);
         let (mut ends, mut columns, mut values) = (vec![0], Vec::new(), Vec::new());

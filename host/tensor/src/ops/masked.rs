@@ -1,25 +1,25 @@
-//! Softmax over runs of a row, as attention has it: scaled, and of what a query may see alone.
+//! Scaled and optionally causal softmax over runs of a row, as in attention.
 //!
-//! A row holds products of p rows and q columns each; a run is one of those rows. Sums go over 16
-//! lanes and then over the lanes in halves, so that they are the same bits at every width of
-//! registers.
+//! A row holds one or more products with p rows and q columns each. A run is one row of a product.
+//! Sums are accumulated in 16 lanes, and the lanes are then added in halves. So the bits do not
+//! depend on the register width.
 #![allow(unsafe_code)]
 
 use super::activation::exp;
 use crate::simd::dispatch;
 use crate::view::{View, ViewMut};
 
-/// Values of a chunk.
+/// Number of values in a chunk.
 const LANES: usize = 16;
 
-/// Values that each run of a product may read.
+/// Layout of the runs in a row, and the values that each run may read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Runs {
-    /// p: runs of one product.
+    /// Number of runs in one product, p.
     pub rows: usize,
-    /// q: values of a run.
+    /// Number of values in a run, q.
     pub columns: usize,
-    /// True if run i sees the first i + 1 values alone.
+    /// True if run i may read only its first i + 1 values.
     pub causal: bool,
 }
 
@@ -43,7 +43,7 @@ fn halved(mut lanes: [f32; LANES], f: impl Fn(f32, f32) -> f32) -> f32 {
     lanes[0]
 }
 
-/// A chunk of a slice that may end within it; what is missing is `filler`.
+/// Returns a chunk of a slice. Positions beyond the end have the value `filler`.
 #[inline(always)]
 fn chunk(from: &[f32], start: usize, filler: f32) -> [f32; LANES] {
     match from[start..].first_chunk::<LANES>() {
@@ -56,16 +56,16 @@ fn chunk(from: &[f32], start: usize, filler: f32) -> [f32; LANES] {
     }
 }
 
-/// The larger, or what is no number.
+/// Returns the larger value, or NaN if one of them is a NaN.
 #[inline(always)]
 fn larger(a: f32, b: f32) -> f32 {
-    // A NaN is neither larger nor smaller: `b` is taken where it is one, and an `a` that is one
-    // stays.
+    // A comparison with a NaN is false. If `b` is a NaN, it is returned, and if `a` is one, it is
+    // returned as well.
     if a >= b || a.is_nan() { a } else { b }
 }
 
 dispatch! {
-    /// out = softmax(scale x), run by run; what a run does not see is zero.
+    /// Computes out = softmax(scale x), run by run. Values that a run may not read become zero.
     pub fn softmax(x: View<'_>, runs: Runs, scale: f32, out: &mut ViewMut<'_>) = softmax_body
 }
 
@@ -84,7 +84,7 @@ fn softmax_body<const _FMA: bool>(x: View<'_>, runs: Runs, scale: f32, out: &mut
             for start in (0..seen).step_by(LANES) {
                 let values = chunk(from, start, f32::NAN);
                 for l in 0..LANES {
-                    // Places beyond the run's end are no values.
+                    // Positions beyond the end of the run have no value.
                     let value = if start + l < seen { scale * values[l] } else { f32::NEG_INFINITY };
                     largest[l] = larger(largest[l], value);
                 }
@@ -114,8 +114,8 @@ fn softmax_body<const _FMA: bool>(x: View<'_>, runs: Runs, scale: f32, out: &mut
 }
 
 dispatch! {
-    /// out = the gradient of x where y = softmax(scale x), run by run: scale y (grad - the run's
-    /// sum of y grad).
+    /// Computes out = the gradient of x, where y = softmax(scale x). For each run it is scale y
+    /// (grad - sum of y grad over the run).
     pub fn softmax_backward(y: View<'_>, grad: View<'_>, columns: usize, scale: f32, out: &mut ViewMut<'_>) = backward_body
 }
 

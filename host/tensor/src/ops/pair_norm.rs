@@ -1,5 +1,5 @@
-//! PairNorm of rows that lie in pieces (Zhao and Akoglu, "PairNorm: Tackling Oversmoothing in GNNs",
-//! ICLR 2020).
+//! PairNorm of rows that lie in several pieces (Zhao and Akoglu, "PairNorm: Tackling Oversmoothing
+//! in GNNs", ICLR 2020).
 //!
 //! ```text
 //! y  = (x - m) / r       m the mean of the n rows, by column;
@@ -7,18 +7,20 @@
 //! dx = (dy - mean(dy) - y mean(dy . y)) / r
 //! ```
 //!
-//! Derivation: `r^2` changes by `2/n (x - m) dx`, since the rows' distances from m add up to 0.
-//! So `r` changes by `y dx / n`. Both means divide sums over all rows by n.
+//! Derivation: `r^2` changes by `2/n (x - m) dx`, since the rows' distances from m add up to 0. So
+//! `r` changes by `y dx / n`. Both means divide sums over all rows by n.
 //!
-//! Sums run in f64, row by row in the rows' order: they do not depend on where rows are cut.
+//! Sums are computed in f64, in the order of the rows. So they do not depend on how rows are cut
+//! into pieces.
 
 use super::batch_norm::sums;
 use crate::view::{View, ViewMut};
 
-/// The term that keeps r from 0: equal rows stay finite.
+/// Constant under the square root, which keeps r from 0. So the results stay finite if all rows are
+/// equal.
 const EPSILON: f64 = 1e-5;
 
-/// The mean of all rows, and their spread.
+/// Mean and spread of all rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Moments {
     mean: Vec<f32>,
@@ -29,7 +31,7 @@ pub struct Moments {
 impl Moments {
     /// Computes the moments of all rows, in two passes: one for the mean, and one for the distances
     /// from it.
-    pub fn of<'a, I: Iterator<Item = &'a [f32]>>(columns: usize, rows: impl Fn() -> I) -> Self {
+    pub fn from_rows<'a, I: Iterator<Item = &'a [f32]>>(columns: usize, rows: impl Fn() -> I) -> Self {
         let (mut mean, count) = sums(columns, rows());
         mean.iter_mut().for_each(|mean| *mean /= count);
         let mut squares = 0.0;
@@ -43,7 +45,7 @@ impl Moments {
         Self { mean: mean.iter().map(|&mean| mean as f32).collect(), scale }
     }
 
-    /// y = (x - m) / r; both [n, k].
+    /// Computes y = (x - m) / r. Both have the shape [n, k].
     pub fn normalise(&self, x: View<'_>, y: &mut ViewMut<'_>) {
         for i in 0..x.rows() {
             for ((y, &x), mean) in y.row_mut(i).iter_mut().zip(x.row(i)).zip(&self.mean) {
@@ -53,7 +55,8 @@ impl Moments {
     }
 }
 
-/// turned = [dy | dy . y], the rows that backward takes means of. y, dy [n, k], turned [n, k + 1].
+/// Computes turned = [dy | dy . y], the rows whose means the backward pass needs. y and dy are [n,
+/// k], turned is [n, k + 1].
 pub fn turn(y: View<'_>, dy: View<'_>, turned: &mut ViewMut<'_>) {
     for i in 0..y.rows() {
         let (gradients, along) = turned.row_mut(i).split_at_mut(y.columns());
@@ -63,19 +66,19 @@ pub fn turn(y: View<'_>, dy: View<'_>, turned: &mut ViewMut<'_>) {
     }
 }
 
-/// Sums of dy and of dy . y over all rows, divided by the number of rows.
+/// Means of dy and of dy . y: sums over all rows, divided by the number of rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Means(Vec<f32>);
 
 impl Means {
-    /// Computes the sums over all rows that [`turn`] has written, with `columns` = k + 1 values
+    /// Computes the means over all rows that [`turn`] has written, with `columns` = k + 1 values
     /// each.
-    pub fn of<'a>(columns: usize, turned: impl Iterator<Item = &'a [f32]>) -> Self {
+    pub fn from_turned<'a>(columns: usize, turned: impl Iterator<Item = &'a [f32]>) -> Self {
         let (sums, count) = sums(columns, turned);
         Self(sums.iter().map(|sum| (sum / count) as f32).collect())
     }
 
-    /// dx of rows.
+    /// Computes dx, the gradient of the inputs, for some rows.
     pub fn backward(&self, moments: &Moments, y: View<'_>, turned: View<'_>, dx: &mut ViewMut<'_>) {
         let (gradients, along) = self.0.split_at(y.columns());
         let along = along.first().copied().unwrap_or(0.0);
@@ -105,13 +108,13 @@ mod tests {
     }
 
     fn forward(x: &[f32]) -> (Moments, Vec<f32>) {
-        let moments = Moments::of(COLUMNS, || x.chunks_exact(COLUMNS));
+        let moments = Moments::from_rows(COLUMNS, || x.chunks_exact(COLUMNS));
         let mut y = vec![0.0; x.len()];
         moments.normalise(View::new(x, ROWS, COLUMNS), &mut ViewMut::new(&mut y, ROWS, COLUMNS));
         (moments, y)
     }
 
-    /// The claim of the paper: the sum of all squared distances between rows is a constant.
+    /// Checks the claim of the paper: the sum of all squared distances between rows is constant.
     #[test]
     fn rows_have_mean_zero_and_a_mean_square_length_of_one() {
         let x: Vec<f32> = values(1, ROWS * COLUMNS).iter().map(|x| 100.0 + 3.0 * x).collect();
@@ -128,11 +131,11 @@ mod tests {
     fn equal_rows_and_no_rows_at_all_are_finite() {
         let (_, y) = forward(&[5.0; ROWS * COLUMNS]);
         assert_eq!(y, [0.0; ROWS * COLUMNS]);
-        let none = Moments::of(2, std::iter::empty::<&[f32]>);
+        let none = Moments::from_rows(2, std::iter::empty::<&[f32]>);
         assert!(none.mean == [0.0; 2] && none.scale.is_finite());
     }
 
-    /// Gradients of the sum of y times weights.
+    /// Compares the gradients of a weighted sum of y with finite differences.
     #[test]
     fn gradients_are_those_of_differences() {
         let (x, dy) = (values(2, ROWS * COLUMNS), values(3, ROWS * COLUMNS));
@@ -140,7 +143,7 @@ mod tests {
         let view = |of| View::new(of, ROWS, COLUMNS);
         let mut turned = vec![0.0; ROWS * (COLUMNS + 1)];
         turn(view(&y), view(&dy), &mut ViewMut::new(&mut turned, ROWS, COLUMNS + 1));
-        let means = Means::of(COLUMNS + 1, turned.chunks_exact(COLUMNS + 1));
+        let means = Means::from_turned(COLUMNS + 1, turned.chunks_exact(COLUMNS + 1));
         let mut dx = vec![0.0; x.len()];
         let of = View::new(&turned, ROWS, COLUMNS + 1);
         means.backward(&moments, view(&y), of, &mut ViewMut::new(&mut dx, ROWS, COLUMNS));

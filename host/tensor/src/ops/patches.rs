@@ -1,13 +1,15 @@
-//! Windows of images: rows of height x width x channels values, channels last.
+//! Windows (patches) of images, whose rows have height x width x channels values with channels
+//! last.
 //!
-//! `patches` lays each window's values side by side, so that a convolution is a product (im2col); `sum_patches` is
-//! its transpose. A window's place is (y stride - padding, x stride - padding); what lies outside is zero.
+//! `patches` copies the values of each window next to each other, so that a convolution becomes a
+//! matrix product (im2col). `sum_patches` is the transpose of this operation. The window with index
+//! (y, x) starts at (y stride - padding, x stride - padding). Positions outside the image are zero.
 #![allow(unsafe_code)]
 
 use crate::simd::dispatch;
 use crate::view::{View, ViewMut};
 
-/// Windows of an image.
+/// Geometry of the windows of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Windows {
     /// Height of the image.
@@ -16,25 +18,26 @@ pub struct Windows {
     pub width: usize,
     /// Number of channels of the image.
     pub channels: usize,
-    /// Values along a side of a window.
+    /// Number of values along each side of a window.
     pub kernel: usize,
-    /// Distance between windows.
+    /// Distance between adjacent windows, in pixels.
     pub stride: usize,
-    /// Zeros around the image.
+    /// Number of zeros on each side of the image.
     pub padding: usize,
-    /// Distance between a window's values.
+    /// Distance between adjacent values of a window, in pixels.
     pub dilation: usize,
 }
 
 impl Windows {
-    /// Windows along a side of `extent` values; none where a window does not fit, or an extent is 0.
+    /// Returns the number of windows along a side of `extent` pixels. `None` if a window does not
+    /// fit, or if an extent is 0.
     pub fn along(&self, extent: usize) -> Option<usize> {
         let reach = self.kernel.checked_sub(1)?.checked_mul(self.dilation)?.checked_add(1)?;
         let room = self.padding.checked_mul(2)?.checked_add(extent)?.checked_sub(reach)?;
         Some(room.checked_div(self.stride)? + 1)
     }
 
-    /// Windows down and across.
+    /// Returns the number of windows down and across.
     pub fn count(&self) -> Option<(usize, usize)> {
         if self.dilation == 0 || self.height == 0 || self.width == 0 {
             return None;
@@ -42,12 +45,13 @@ impl Windows {
         Some((self.along(self.height)?, self.along(self.width)?))
     }
 
-    /// Values of a window.
+    /// Returns the number of values in a window.
     pub fn values(&self) -> Option<usize> {
         self.kernel.checked_mul(self.kernel)?.checked_mul(self.channels)
     }
 
-    /// Places along a side, from `at` windows on, that lie within `extent`: (first of the window's values, how many).
+    /// Returns the range of a window's values along one side that lie inside the image: (index of
+    /// the first, number).
     #[inline(always)]
     fn inside(&self, at: usize, extent: usize) -> (usize, usize) {
         let start = at * self.stride;
@@ -61,7 +65,7 @@ impl Windows {
     }
 }
 
-/// The place of each window's values: rows of a matrix, one a window or one an image.
+/// Location of each window's values in a matrix with one row per window or one row per image.
 #[inline(always)]
 fn place(
     rows: usize,
@@ -75,7 +79,8 @@ fn place(
 }
 
 dispatch! {
-    /// out [n windows, values], or [n, windows values] = the windows of the images x [n, height width channels].
+    /// Computes out = the windows of the images x [n, height width channels]. The shape of out is
+    /// [n windows, values] or [n, windows values].
     pub fn patches(x: View<'_>, by: Windows, out: &mut ViewMut<'_>) = patches_body
 }
 
@@ -115,7 +120,8 @@ fn patches_body<const _FMA: bool>(x: View<'_>, by: Windows, out: &mut ViewMut<'_
     }
 }
 
-/// Copies of few values: a call for each would cost more than the copy.
+/// Copies a few values. Common lengths are unrolled, because a function call would cost more than
+/// the copy.
 #[inline(always)]
 fn copy_run(to: &mut [f32], from: &[f32]) {
     #[inline(always)]
@@ -139,8 +145,8 @@ fn copy_run(to: &mut [f32], from: &[f32]) {
 }
 
 dispatch! {
-    /// out [n, height width channels] = for each value of an image the sum of what windows x have of it, in the order
-    /// of the windows.
+    /// Computes out [n, height width channels] from windows x. Each pixel is the sum over the
+    /// windows that contain it, in the order of the windows.
     pub fn sum_patches(x: View<'_>, by: Windows, out: &mut ViewMut<'_>) = sum_patches_body
 }
 
@@ -206,7 +212,7 @@ mod tests {
         Windows { height, width, channels, kernel, stride, padding, dilation }
     }
 
-    /// The value of an image at a window's place, by the definition.
+    /// Returns the pixel of an image at a position of a window, by the definition.
     fn at(x: &[f32], by: Windows, [oy, ox, ky, kx, c]: [usize; 5]) -> f32 {
         let y = (oy * by.stride + ky * by.dilation).checked_sub(by.padding).filter(|&y| y < by.height);
         let x_at = (ox * by.stride + kx * by.dilation).checked_sub(by.padding).filter(|&x| x < by.width);
@@ -238,7 +244,8 @@ mod tests {
             let view = View::new(&g, 2 * down * across, of);
             sum_patches(view, by, &mut ViewMut::new(&mut same, 2, width));
             assert_eq!(sums, same);
-            // <patches(x), g> = <x, sum_patches(g)>, exact in f64 for values of few bits.
+            // <patches(x), g> = <x, sum_patches(g)>. The test values have few bits, so sums in f64
+            // are exact.
             let inner = |a: &[f32], b: &[f32]| {
                 a.iter().zip(b).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum::<f64>()
             };

@@ -1,16 +1,17 @@
-//! Dimensions of a row in another order. All goes through one routine that transposes blocks of 8 x
-//! 8 values in registers, or through copies of runs where the last dimension stays.
+//! Permutation of the dimensions of rows. Permutations that move the last dimension use a routine
+//! that transposes blocks of 8 x 8 values in registers. Others copy runs of values.
 #![allow(unsafe_code)]
 
 use crate::simd::dispatch;
 use crate::view::{View, ViewMut};
 
-/// Side of a block that is transposed in registers.
+/// Side length of a block that is transposed in registers.
 const SIDE: usize = 8;
 
 type Block = [[f32; SIDE]; SIDE];
 
-/// One step of a transposition: halves of pairs of rows that are `APART` rows apart change places.
+/// Performs one step of a transposition. In each pair of rows that are `APART` rows apart, it
+/// exchanges halves.
 #[inline(always)]
 fn exchange<const APART: usize>(rows: Block) -> Block {
     std::array::from_fn(|r| {
@@ -30,14 +31,14 @@ fn block(rows: Block) -> Block {
     exchange::<1>(exchange::<2>(exchange::<4>(rows)))
 }
 
-/// Position of a matrix: its first value and the distance between rows.
+/// Position of a matrix in a slice: index of its first value, and distance between rows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lies {
     pub first: usize,
     pub stride: usize,
 }
 
-/// to[c][r] = from[r][c] for `rows` rows of `columns` values.
+/// Computes to[c][r] = from[r][c] for `rows` rows of `columns` values.
 #[inline(always)]
 fn transpose_body(
     (from, at): (&[f32], Lies),
@@ -75,7 +76,7 @@ fn transpose_body(
 }
 
 dispatch! {
-    /// to[c][r] = from[r][c], of `extents` = (rows, columns) of `from`.
+    /// Computes to[c][r] = from[r][c]. `extents` are the (rows, columns) of `from`.
     pub(crate) fn transpose(from: (&[f32], Lies), extents: (usize, usize), to: (&mut [f32], Lies)) = transpose_any
 }
 
@@ -88,19 +89,19 @@ dispatch! {
     fn permute_rows(x: View<'_>, plan: Plan, out: &mut ViewMut<'_>) = permute_rows_body
 }
 
-/// Permutation of each row.
+/// Permutation of each row, by the pattern that a routine implements.
 #[derive(Debug, Clone, Copy)]
 enum Plan {
     Copy,
-    /// [a, b, c] becomes [b, a, c].
+    /// Copies of runs: [a, b, c] becomes [b, a, c].
     Runs([usize; 3]),
-    /// a times: [b, c] becomes [c, b].
+    /// Transposition: [b, c] becomes [c, b], for each of a blocks.
     Last([usize; 3]),
-    /// [a, b, c] becomes [c, b, a].
+    /// Reversal: [a, b, c] becomes [c, b, a].
     Reverse([usize; 3]),
 }
 
-/// Copies of some values; those of common lengths go through registers.
+/// Copies some values. Runs of common lengths use registers.
 #[inline(always)]
 fn copy_run(to: &mut [f32], from: &[f32]) {
     #[inline(always)]
@@ -148,14 +149,14 @@ fn permute_rows_body<const _FMA: bool>(x: View<'_>, plan: Plan, out: &mut ViewMu
     }
 }
 
-/// Returns whether `order` names each of `dimensions` dimensions once, the first of them first.
+/// Returns true if `order` contains each dimension below `dimensions` once, with dimension 0 first.
 pub fn is_order(order: &[usize], dimensions: usize) -> bool {
     order.len() == dimensions && order.first() == Some(&0) && (0..dimensions).all(|d| order.contains(&d))
 }
 
-/// Row by row: dimension i of `out` is dimension order[i] of x, whose rows have these extents.
-/// Dimension 0 are the rows, which stay. `order` is one by [`is_order`], of 1 + extents; there are
-/// at most three extents.
+/// Permutes the dimensions of each row: dimension i of `out` is dimension order[i] of x. `extents`
+/// are the extents of a row of x, at most three. Dimension 0 (the rows) keeps its position. `order`
+/// must satisfy [`is_order`] for 1 + the number of extents.
 pub fn permute(x: View<'_>, extents: &[usize], order: &[usize], out: &mut ViewMut<'_>) {
     if x.columns() == 0 {
         return;
@@ -178,8 +179,8 @@ pub fn permute(x: View<'_>, extents: &[usize], order: &[usize], out: &mut ViewMu
 mod tests {
     use super::*;
 
-    /// Every order of three dimensions, of extents that are and are not multiples of a block's
-    /// side.
+    /// Checks every order of three dimensions, with extents that are and are not multiples of the
+    /// block side.
     #[test]
     fn every_order_of_every_extent() {
         let orders: [&[usize]; 6] =

@@ -1,20 +1,21 @@
-//! Windows of images reduced to one value a channel, and back. Windows lie within the image: without padding.
+//! Pooling: reduction of image windows to one value per channel, and its gradient. Windows lie
+//! within the image, without padding.
 #![allow(unsafe_code)]
 
 use super::patches::Windows;
 use crate::simd::dispatch;
 use crate::view::{View, ViewMut};
 
-/// Reduction of a window.
+/// Reduction of a window to one value per channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pool {
-    /// The largest value; the first NaN wins.
+    /// Maximum. If the window has a NaN, the first NaN is the result.
     Max,
-    /// The mean.
+    /// Mean.
     Mean,
 }
 
-/// The first values of a window's places, in order.
+/// Returns the indices of a window's pixels in order: of the first channel of each.
 #[inline(always)]
 fn places(by: Windows, top: usize, left: usize) -> impl Iterator<Item = usize> {
     (0..by.kernel * by.kernel).map(move |place| {
@@ -24,7 +25,8 @@ fn places(by: Windows, top: usize, left: usize) -> impl Iterator<Item = usize> {
 }
 
 dispatch! {
-    /// out [n, windows channels] = each window of the images x [n, height width channels] reduced by channel.
+    /// Computes out [n, windows channels] = each window of the images x [n, height width channels],
+    /// reduced per channel.
     pub fn pool(x: View<'_>, by: Windows, with: Pool, out: &mut ViewMut<'_>) = pool_body
 }
 
@@ -57,8 +59,9 @@ fn pool_body<const _FMA: bool>(x: View<'_>, by: Windows, with: Pool, out: &mut V
 }
 
 dispatch! {
-    /// out [n, height width channels] = the gradient of the images x, given that of [`pool`]'s result: of a maximum
-    /// to the first of its window that has it.
+    /// Computes out [n, height width channels] = the gradient of the images x, given the gradient
+    /// of [`pool`]'s result. The gradient of a maximum goes to the first pixel that has the
+    /// maximum.
     pub fn pool_backward(x: View<'_>, by: Windows, with: Pool, grad: View<'_>, out: &mut ViewMut<'_>) = backward_body
 }
 

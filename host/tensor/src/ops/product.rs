@@ -1,10 +1,10 @@
-//! Dense products. A routine is chosen by the widths alone, so a row's bits do not depend on how
-//! many rows there are; sums over rows follow the [`Grid`].
+//! Dense matrix products and their gradients. A routine is selected by the widths alone, so the
+//! bits of a row do not depend on the number of rows. Sums over rows follow the [`Grid`].
 //!
-//! With 512-bit registers all go to [`tiles`]. Elsewhere narrow products (a weight that stays in
-//! the first-level cache) use register tiles that the compiler makes: packing, which a general
-//! product does, costs more than they do. Wide ones go to `matrixmultiply`, whose results do not
-//! depend on how rows are cut.
+//! On processors with 512-bit registers, all products use [`tiles`]. On others, narrow products
+//! (whose weight fits into the first-level cache) use register tiles that the compiler generates. A
+//! general routine would first pack both matrices, which costs more than the product. Wide products
+//! use `matrixmultiply`, whose results do not depend on how rows are cut.
 #![allow(unsafe_code)]
 
 mod atoms;
@@ -24,37 +24,38 @@ use crate::grid::{Atom, Grid};
 use crate::simd::{Level, dispatch, level};
 use crate::view::{View, ViewMut};
 
-/// Lanes that a narrow product may have: measured, `matrixmultiply` is quicker from 33 on
-/// (`tests/products-bench`).
+/// Maximum width of a narrow product, in lanes. In measurements, `matrixmultiply` is faster from 33
+/// on (`tests/products-bench`).
 const NARROW_LANES: usize = 32;
-/// Values that a narrow weight may have: 32 KiB.
+/// Maximum number of values of a narrow weight, 32 KiB.
 const NARROW_VALUES: usize = 8192;
-/// Values that a narrow gradient of a weight may have. `matrixmultiply` is quicker over many rows,
-/// but an atom of a small graph has some forty, fewer than its packing is worth.
+/// Maximum number of values of a narrow weight gradient. `matrixmultiply` is faster over many rows.
+/// But an atom of a small graph has about forty rows, too few to pay for the packing.
 const NARROW_GRADIENT: usize = 512;
-/// Rows of a block whose prologue is computed ahead of a wide product.
+/// Number of rows in a block whose prologue is computed before a wide product.
 const BLOCK_ROWS: usize = 512;
-/// Rows of a block of a sum over rows.
+/// Number of rows in a block of a sum over rows.
 const SUM_BLOCK_ROWS: usize = 256;
-/// Rows of an atom from which on its product is added to memory by itself.
+/// Minimum number of rows of an atom whose product is added to memory on its own.
 const LARGE_ATOM: usize = 24;
 
 fn lanes(columns: usize) -> usize {
     if columns <= 8 { 8 } else { columns.next_multiple_of(16) }
 }
 
-/// Returns whether a [k, n] weight is narrow.
+/// Returns true if a [k, n] weight is narrow.
 fn is_narrow(k: usize, n: usize) -> bool {
     lanes(n) <= NARROW_LANES && k * lanes(n) <= NARROW_VALUES
 }
 
-/// Reusable memory of one thread.
+/// Working memory of one thread, which is reused for later products.
 #[derive(Debug, Default)]
 pub struct Scratch {
     rows: Vec<f32>,
     packed: Vec<f32>,
     grad_rows: Vec<f32>,
-    /// Sums of a weight, of the bias before it, and of the bias after it.
+    /// Summation trees for the gradients of the weight, of the bias before it, and of the bias
+    /// after it.
     trees: [Tree; 3],
     batched: Vec<f32>,
     pub(crate) stored: Vec<f32>,
@@ -62,7 +63,7 @@ pub struct Scratch {
     pub(crate) kept: super::kept::Kept,
 }
 
-/// Rows of `w` (or of its transpose) with exactly `lanes` values each, zero-padded.
+/// Copies rows of `w` (or of its transpose) to rows of exactly `lanes` values, padded with zeros.
 fn pack<'s>(w: View<'s>, transpose: bool, lanes: usize, into: &'s mut Vec<f32>) -> &'s [f32] {
     if !transpose && w.stride() == lanes && w.data().len() >= w.rows() * lanes {
         return w.data();
@@ -81,20 +82,21 @@ fn pack<'s>(w: View<'s>, transpose: bool, lanes: usize, into: &'s mut Vec<f32>) 
     into
 }
 
-/// A weight [k, n] as its routine reads it.
+/// Weight [k, n] in the layout that its routine reads.
 #[derive(Debug, Clone, Copy)]
 enum Laid<'s> {
-    /// k rows of exactly the lanes of n values.
+    /// k rows of n values, padded to whole lanes.
     Narrow(&'s [f32]),
-    /// The weight in memory, or its transpose.
+    /// Weight in memory, or its transpose, for 512-bit tiles.
     #[cfg(target_arch = "x86_64")]
     Tiles(View<'s>),
-    /// The weight in memory, with the distances between rows and between columns.
+    /// Weight in memory, with the distances between rows and between columns.
     Wide { w: View<'s>, row: usize, column: usize },
 }
 
 impl<'s> Laid<'s> {
-    /// w, or its transpose; `packed` holds what has to be moved.
+    /// Creates the layout of w or of its transpose. Values that must be moved are copied to
+    /// `packed`.
     fn new(w: View<'s>, transpose: bool, packed: &'s mut Vec<f32>) -> Self {
         let (k, n) = if transpose { (w.columns(), w.rows()) } else { (w.rows(), w.columns()) };
         #[cfg(target_arch = "x86_64")]
@@ -111,7 +113,7 @@ impl<'s> Laid<'s> {
         Self::Wide { w, row, column }
     }
 
-    /// out = x w, added to out if `accumulate`.
+    /// Computes out = x w. If `accumulate`, the product is added to out.
     fn multiply(self, x: View<'_>, accumulate: bool, out: &mut ViewMut<'_>) {
         if x.columns() == 0 {
             if !accumulate {
@@ -128,7 +130,7 @@ impl<'s> Laid<'s> {
     }
 }
 
-/// out = x w (or x w^T), added to out if `accumulate`.
+/// Computes out = x w (or x w^T). If `accumulate`, the product is added to out.
 pub fn matmul(
     x: View<'_>,
     w: View<'_>,
@@ -154,7 +156,7 @@ fn wide(
     }
     let stride = out.stride();
     let beta = if accumulate { 1.0 } else { 0.0 };
-    // SAFETY: the views bound every address: rows * stride values each, with columns <= stride.
+    // SAFETY: the views bound every address. Each has rows * stride values, with columns <= stride.
     unsafe {
         matrixmultiply::sgemm(
             m,
@@ -175,7 +177,7 @@ fn wide(
     }
 }
 
-/// out = activation(u w + bias), u the prologue of x.
+/// Computes out = activation(u w + bias), where u is x after the prologue.
 #[allow(clippy::too_many_arguments)]
 pub fn linear(
     x: View<'_>,
@@ -206,21 +208,22 @@ pub fn linear(
     epilogue(bias, activation, out);
 }
 
-/// Results that [`linear_backward`] computes. Gradients of parameters have one matrix for each part
-/// of the grid.
+/// Destinations of the gradients that [`linear_backward`] computes. `None` if a gradient is not
+/// needed. Gradients of parameters have one matrix per part of the grid.
 #[derive(Debug, Default)]
 pub struct Wanted<'a, 'b> {
-    /// [n, k]
+    /// Gradient of x, of shape [n, k]
     pub x: Option<&'a mut ViewMut<'b>>,
-    /// parts x [1, k]: column sums of `x`'s gradient
+    /// Gradient of the prologue's bias: parts x [1, k], the column sums of the gradient of x
     pub before_bias: Option<&'a mut [ViewMut<'b>]>,
-    /// parts x [k, m]
+    /// Gradient of the weight: parts x [k, m]
     pub w: Option<&'a mut [ViewMut<'b>]>,
-    /// parts x [1, m]
+    /// Gradient of the bias after the product: parts x [1, m]
     pub after_bias: Option<&'a mut [ViewMut<'b>]>,
 }
 
-/// The gradients of u w + b, u the prologue of x, given `d`, the gradient of the result.
+/// Computes the gradients of u w + b, where u is x after the prologue, from the gradient `d` of the
+/// result.
 pub fn linear_backward(
     x: View<'_>,
     before: &Prologue<'_>,
@@ -279,7 +282,7 @@ pub fn linear_backward(
                     };
                     w.multiply(d_block, false, &mut target);
                     match (u_block, before.activation) {
-                        // Where u is positive, relu and dropout let the gradient pass.
+                        // ReLU and dropout pass the gradient where u is positive.
                         (Some(u), Activation::Relu) => {
                             pass_positive(u, before.dropout.map_or(1.0, |d| d.scale), &mut target)
                         }
@@ -307,7 +310,8 @@ pub fn linear_backward(
     }
 }
 
-/// Atoms that a product takes together: one, or several of a group that fit a block.
+/// Atoms that one product processes together: a single atom, or several atoms of a group that fit
+/// into a block.
 struct Run<'a> {
     atoms: &'a [Atom],
 }
@@ -327,24 +331,24 @@ fn runs(mut atoms: &[Atom]) -> impl Iterator<Item = Run<'_>> {
 }
 
 impl Run<'_> {
-    /// The first row, and the row after the last.
+    /// Returns the first row, and one past the last row.
     fn rows(&self) -> (usize, usize) {
         let end = self.atoms.last().map_or(0, |atom| atom.rows.end);
         (self.atoms.first().map_or(0, |atom| atom.rows.start) as usize, end as usize)
     }
 
-    /// Returns whether the run is one block.
+    /// Returns true if the run consists of one block.
     fn is_whole(&self) -> bool {
         let (start, end) = self.rows();
         end - start <= SUM_BLOCK_ROWS
     }
 
-    /// Returns the number of levels above its group that end with the run.
+    /// Returns the number of tree levels above the group that end with the run.
     fn closes(&self) -> u8 {
         self.atoms.last().map_or(0, |atom| atom.closes)
     }
 
-    /// Adds u^T d of each atom to the sum of the group. u and d have the rows of the run.
+    /// Adds u^T d of each atom to the sum of the group. u and d contain the rows of the run.
     fn products(&self, u: View<'_>, d: View<'_>, tree: &mut Tree) {
         let (first, end) = self.rows();
         let stride = lanes(d.columns());
@@ -367,7 +371,7 @@ impl Run<'_> {
         }
     }
 
-    /// Adds the rows of a block to the sums of their atoms, and ends atoms that are not the last.
+    /// Adds the rows of a block to the sums of their atoms. Ends all of these atoms but the last.
     fn column_sums(&self, block: View<'_>, tree: &mut Tree) {
         let [before @ .., _] = self.atoms else { return };
         let first = self.rows().0;
@@ -382,13 +386,13 @@ impl Run<'_> {
 }
 
 dispatch! {
-    /// rows = rows * scale where u > 0, else 0.
+    /// Computes rows = rows * scale where u > 0, and 0 elsewhere.
     fn pass_positive(u: View<'_>, scale: f32, rows: &mut ViewMut<'_>) = pass_positive_body
 }
 
 #[inline(always)]
 fn pass_positive_body<const FMA: bool>(u: View<'_>, scale: f32, rows: &mut ViewMut<'_>) {
-    // A mask rather than a branch, which nothing could predict.
+    // A mask is used instead of a branch, which cannot be predicted.
     let pass = |t: f32, u: f32| f32::from_bits((t * scale).to_bits() & 0u32.wrapping_sub(u32::from(u > 0.0)));
     for i in 0..rows.rows() {
         let (to, rest) = rows.row_mut(i).as_chunks_mut::<16>();
@@ -400,8 +404,8 @@ fn pass_positive_body<const FMA: bool>(u: View<'_>, scale: f32, rows: &mut ViewM
     }
 }
 
-/// Returns whether [`transposed_product`] sums its rows first and adds the result to the sums
-/// before.
+/// Returns true if [`transposed_product`] first sums its rows, and then adds the result to the
+/// earlier sums.
 fn adds_chains(k: usize, m: usize) -> bool {
     #[cfg(target_arch = "x86_64")]
     if tiles::available() {
@@ -414,15 +418,15 @@ fn is_narrow_gradient(k: usize, m: usize) -> bool {
     lanes(m) <= NARROW_LANES && k * lanes(m) <= NARROW_GRADIENT
 }
 
-/// sums [k, stride] += u^T d of each atom, in their order; `atoms` are their numbers of rows.
-/// Returns whether it did: not every processor has a routine for it.
+/// Computes sums [k, stride] += u^T d of each atom, in order. `atoms` lists their numbers of rows.
+/// Returns false, and does nothing, if this processor has no routine for it.
 fn transposed_atoms(u: View<'_>, d: View<'_>, atoms: &[usize], sums: &mut [f32], stride: usize) -> bool {
     #[cfg(target_arch = "x86_64")]
     if tiles::available() {
         tiles::transposed_atoms(u, d, atoms, sums, stride);
         return true;
     }
-    // Without fused multiply-adds a wide product may be that of another library, which has them.
+    // Without fused multiply-adds, a wide product may use another library, which has them.
     let chains = adds_chains(u.columns(), d.columns()) && level() != Level::Portable;
     if chains {
         atoms::transposed(u, d, atoms, sums, stride);
@@ -430,7 +434,7 @@ fn transposed_atoms(u: View<'_>, d: View<'_>, atoms: &[usize], sums: &mut [f32],
     chains
 }
 
-/// sums [k, lanes(m)] += u^T d over the rows of u [rows, k] and d [rows, m].
+/// Computes sums [k, lanes(m)] += u^T d over the rows of u [rows, k] and d [rows, m].
 pub(crate) fn transposed_product(u: View<'_>, d: View<'_>, sums: &mut [f32]) {
     let (k, m) = (u.columns(), d.columns());
     #[cfg(target_arch = "x86_64")]
@@ -439,10 +443,10 @@ pub(crate) fn transposed_product(u: View<'_>, d: View<'_>, sums: &mut [f32]) {
     }
     if !is_narrow_gradient(k, m) {
         let mut out = ViewMut::padded(sums, k, m, lanes(m));
-        // SAFETY of the addresses is as in `wide`: u^T has row stride 1 and column stride
-        // u.stride().
+        // SAFETY: addresses are bounded as in `wide`, because u^T has row stride 1 and column
+        // stride u.stride().
         let stride = out.stride();
-        // SAFETY: u holds rows * stride values, d likewise, sums k * lanes(m).
+        // SAFETY: u has rows * stride values, d likewise, and sums has k * lanes(m).
         unsafe {
             matrixmultiply::sgemm(
                 k,
@@ -467,7 +471,7 @@ pub(crate) fn transposed_product(u: View<'_>, d: View<'_>, sums: &mut [f32]) {
 }
 
 dispatch! {
-    /// sums [columns] += each row of x, in order.
+    /// Computes sums [columns] += each row of x, in order.
     pub(crate) fn column_sums(x: View<'_>, sums: &mut [f32]) = column_sums_body
 }
 
@@ -497,7 +501,8 @@ fn column_sums_body<const FMA: bool>(x: View<'_>, sums: &mut [f32]) {
     }
 }
 
-/// The last columns, padding read along: whole registers have no store that the next row waits for.
+/// Sums the last columns together with their padding. A store of a partial register would delay the
+/// next row.
 #[inline(always)]
 fn tail_sums<const L: usize>(x: View<'_>, start: usize, sums: &mut [f32]) {
     let mut sum = [0.0f32; L];

@@ -1,4 +1,4 @@
-//! u = dropout(activation(x + bias)), row by row, and its derivative.
+//! Prologue of a product, u = dropout(activation(x + bias)) row by row, and its derivative.
 #![allow(unsafe_code)]
 
 use super::activation::Activation;
@@ -7,17 +7,17 @@ use crate::random::{self, Dropout};
 use crate::simd::dispatch;
 use crate::view::{View, ViewMut};
 
-/// The global ids of an interval's rows: what random numbers are addressed by.
+/// Global vertex ids of an interval's rows, from which random numbers are derived.
 #[derive(Debug, Clone, Copy)]
 pub enum RowIds<'a> {
-    /// Consecutive from here.
+    /// Consecutive ids. The value is the first one.
     From(u64),
-    /// Listed.
+    /// List of ids, one per row.
     List(&'a [u64]),
 }
 
 impl RowIds<'_> {
-    /// The id of local row `row`.
+    /// Returns the id of the row with index `row` in the interval.
     #[inline(always)]
     pub fn id(&self, row: usize) -> u64 {
         match self {
@@ -30,20 +30,21 @@ impl RowIds<'_> {
 /// Operations on rows before they enter a product.
 #[derive(Debug, Clone, Copy)]
 pub struct Prologue<'a> {
-    /// Added to each row.
+    /// Bias that is added to each row. `None` for no bias.
     pub bias: Option<&'a [f32]>,
-    /// Applied next.
+    /// Activation, which is applied after the bias.
     pub activation: Activation,
-    /// Applied last.
+    /// Dropout, which is applied after the activation. `None` for no dropout.
     pub dropout: Option<Dropout>,
-    /// Addresses of the dropout's rows.
+    /// Ids of the rows, from which the dropout masks are derived.
     pub row_ids: RowIds<'a>,
-    /// Number of rows of the operand into which one of these rows is cut. 1 if it is not cut.
+    /// Number of operand rows into which each row of the interval is split. It is 1 if rows are not
+    /// split.
     pub cut: usize,
 }
 
 impl Prologue<'_> {
-    /// Nothing happens.
+    /// Prologue without any operation.
     pub const NONE: Prologue<'static> = Prologue {
         bias: None,
         activation: Activation::Identity,
@@ -52,30 +53,30 @@ impl Prologue<'_> {
         cut: 1,
     };
 
-    /// Returns whether u = x.
+    /// Returns true if u = x.
     pub fn is_identity(&self) -> bool {
         self.bias.is_none() && self.activation == Activation::Identity && self.dropout.is_none()
     }
 
-    /// u for rows `first..first + out.rows()` of x.
+    /// Computes u for the rows `first..first + out.rows()` of x.
     pub fn forward(&self, x: View<'_>, first: usize, out: &mut ViewMut<'_>) {
         forward_rows(self, x, first, out);
     }
 
-    /// Multiplies `grad`, the gradient of u, by du/dx; for rows from `first` of x.
+    /// Multiplies `grad`, the gradient of u, by du/dx, for the rows of x from `first` on.
     pub fn backward(&self, x: View<'_>, first: usize, grad: &mut ViewMut<'_>) {
         backward_rows(self, x, first, grad);
     }
 }
 
 dispatch! {
-    /// out = grad f'(x), where y = f(x).
+    /// Computes out = grad f'(x), where y = f(x).
     pub fn derivative(f: Activation, y: View<'_>, grad: View<'_>, out: &mut ViewMut<'_>) = derivative_body
 }
 
 #[inline(always)]
 fn derivative_body<const _FMA: bool>(f: Activation, y: View<'_>, grad: View<'_>, out: &mut ViewMut<'_>) {
-    // One loop for each function, so that each is vectorised.
+    // Each function has a loop of its own, so that each is vectorised.
     macro_rules! each {
         ($($f:pat => $g:expr),*) => { match f { $($f => zip(y, grad, out, |y, g| g * $g.derivative(y)),)* } };
     }
@@ -89,7 +90,7 @@ fn derivative_body<const _FMA: bool>(f: Activation, y: View<'_>, grad: View<'_>,
     );
 }
 
-/// Values handled at once: a register, or two.
+/// Number of values that are processed at once: one or two registers.
 const CHUNK: usize = 16;
 
 dispatch! {
@@ -98,7 +99,7 @@ dispatch! {
 
 #[inline(always)]
 fn forward_rows_body<const FMA: bool>(p: &Prologue<'_>, x: View<'_>, first: usize, out: &mut ViewMut<'_>) {
-    // One loop for each function, so that each is vectorised.
+    // Each function has a loop of its own, so that each is vectorised.
     macro_rules! each {
         ($($f:pat => $g:expr),*) => { match p.activation { $($f => rows_with(p, x, first, out, |v, _| $g.apply(v)),)* } };
     }
@@ -133,7 +134,7 @@ fn backward_rows_body<const FMA: bool>(p: &Prologue<'_>, x: View<'_>, first: usi
     );
 }
 
-/// rows = f(x + bias, rows) * dropout factor.
+/// Computes rows = f(x + bias, rows) * dropout factor.
 #[inline(always)]
 fn rows_with(
     p: &Prologue<'_>,
@@ -159,7 +160,8 @@ fn rows_with(
     }
 }
 
-/// v, or 0 where the bits say so: a mask rather than a branch, which nothing could predict.
+/// Returns v, or 0 if dropout drops the value. A mask is used instead of a branch, which cannot be
+/// predicted.
 #[inline(always)]
 pub(super) fn kept(bits: u32, threshold: u32, v: f32) -> f32 {
     f32::from_bits(v.to_bits() & 0u32.wrapping_sub(u32::from(bits >= threshold)))
@@ -177,7 +179,7 @@ fn values_with<B: AsRef<[f32]> + ?Sized>(
     f: &impl Fn(f32, f32) -> f32,
 ) {
     let (from, to) = (from.as_ref(), to.as_mut());
-    // One pass for each combination, so that a value is stored once.
+    // Each combination has one pass, so that a value is stored once.
     let drop = |c: usize, v: f32| match key {
         Some((row_key, threshold, scale)) => {
             kept(random::bits32(row_key, column.wrapping_add(c as u32)), threshold, v * scale)
@@ -198,7 +200,7 @@ fn values_with<B: AsRef<[f32]> + ?Sized>(
     }
 }
 
-/// One sparse row's stored values, dropped out; `columns` address them.
+/// Applies dropout to the stored values of one sparse row. `columns` are the columns of the values.
 #[inline(always)]
 pub(crate) fn drop_stored(
     row_key: (u32, u32),
@@ -212,7 +214,7 @@ pub(crate) fn drop_stored(
     }
 }
 
-/// y = activation(z + bias) in place.
+/// Computes y = activation(z + bias) in place.
 pub fn epilogue(bias: Option<&[f32]>, activation: Activation, rows: &mut ViewMut<'_>) {
     if bias.is_none() && activation == Activation::Identity {
         return;

@@ -13,7 +13,7 @@ use crate::grid::Grid;
 use crate::simd::dispatch;
 use crate::view::{View, ViewMut};
 
-/// parts x [1, m] (or [m]) = the sum of all rows of x over the grid.
+/// Computes the sum of all rows of x over the grid. The result has parts x [1, m] (or [m]) values.
 pub fn sum_rows(x: View<'_>, grid: &Grid, parts: &mut [ViewMut<'_>]) {
     let mut tree = Tree::new(x.columns());
     for (part, out) in grid.parts().iter().zip(parts) {
@@ -25,14 +25,14 @@ pub fn sum_rows(x: View<'_>, grid: &Grid, parts: &mut [ViewMut<'_>]) {
     }
 }
 
-/// Reduction of values.
+/// Reduction of several values to one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reduction {
-    /// Sum in order.
+    /// Sum, in order.
     Sum,
-    /// Sum divided by the count.
+    /// Sum divided by the number of values.
     Mean,
-    /// The largest; the first NaN wins.
+    /// Maximum. If there is a NaN, the first NaN is the result.
     Max,
 }
 
@@ -48,7 +48,7 @@ fn reduce_into(rows: impl ExactSizeIterator<Item = f32>, by: Reduction) -> f32 {
     }
 }
 
-/// out [n, 1] = the reduction of each row of x.
+/// Computes out [n, 1] = the reduction of each row of x.
 pub fn reduce_columns(x: View<'_>, by: Reduction, out: &mut ViewMut<'_>) {
     for i in 0..x.rows() {
         out.row_mut(i)[0] = reduce_into(x.row(i).iter().copied(), by);
@@ -65,7 +65,7 @@ fn check_ids(operation: &'static str, ids: &[u32], below: usize) -> Result<()> {
     }
 }
 
-/// out[i] = x[ids[i]].
+/// Computes out[i] = x[ids[i]].
 pub fn gather_rows(x: View<'_>, ids: &[u32], out: &mut ViewMut<'_>) -> Result<()> {
     check_ids("gather-rows", ids, x.rows())?;
     copy_rows(x, ids, out);
@@ -76,8 +76,8 @@ dispatch! {
     fn copy_rows(x: View<'_>, ids: &[u32], out: &mut ViewMut<'_>) = copy_rows_body
 }
 
-/// Rows of the widths that layers have go through registers; a call for each short row would cost as much
-/// as the copy.
+/// Copies rows. Rows of common layer widths use registers, because a function call per short row
+/// would cost as much as the copy.
 #[inline(always)]
 fn copy_rows_body<const _FMA: bool>(x: View<'_>, ids: &[u32], out: &mut ViewMut<'_>) {
     match x.columns() {
@@ -104,7 +104,7 @@ fn copy_wide<const W: usize>(x: View<'_>, ids: &[u32], out: &mut ViewMut<'_>) {
     }
 }
 
-/// out[ids[i]] += x[i] in the order of i; other rows become zero.
+/// Computes out[ids[i]] += x[i], in the order of i. Other rows become zero.
 pub fn scatter_add_rows(x: View<'_>, ids: &[u32], out: &mut ViewMut<'_>) -> Result<()> {
     check_ids("scatter-add-rows", ids, out.rows())?;
     for i in 0..out.rows() {
@@ -118,7 +118,7 @@ pub fn scatter_add_rows(x: View<'_>, ids: &[u32], out: &mut ViewMut<'_>) -> Resu
     Ok(())
 }
 
-/// out = f(x, y) elementwise.
+/// Computes out = f(x, y), elementwise.
 #[inline(always)]
 pub fn zip(x: View<'_>, y: View<'_>, out: &mut ViewMut<'_>, f: impl Fn(f32, f32) -> f32) {
     for i in 0..x.rows() {
@@ -129,18 +129,18 @@ pub fn zip(x: View<'_>, y: View<'_>, out: &mut ViewMut<'_>, f: impl Fn(f32, f32)
 }
 
 dispatch! {
-    /// out = alpha x + beta y, elementwise.
+    /// Computes out = alpha x + beta y, elementwise.
     pub fn axpby(alpha: f32, x: View<'_>, beta: f32, y: View<'_>, out: &mut ViewMut<'_>) = axpby_body
 }
 
 #[inline(always)]
 fn axpby_body<const _FMA: bool>(alpha: f32, x: View<'_>, beta: f32, y: View<'_>, out: &mut ViewMut<'_>) {
-    // Not fused: the same bits at every level.
+    // Not fused, so that the bits are the same at every vector level.
     zip(x, y, out, |x, y| alpha * x + beta * y);
 }
 
 dispatch! {
-    /// out = x y, elementwise.
+    /// Computes out = x y, elementwise.
     pub fn multiply(x: View<'_>, y: View<'_>, out: &mut ViewMut<'_>) = multiply_body
 }
 

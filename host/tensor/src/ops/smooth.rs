@@ -1,8 +1,8 @@
-//! Smooth activations, in f32 by additions, products and divisions alone: the same bits on every host, and
-//! simple enough to be vectorised.
+//! Smooth activation functions, computed in f32 with additions, products and divisions only. So
+//! they have the same bits on every host, and can be vectorised.
 //!
-//! The normal distribution's tail Q(a) = exp(-a^2 / 2) R(a), a >= 0, has R as a polynomial in
-//! t = 1 / (1 + 0.35 a), fitted to one part in 3 * 10^7.
+//! The tail of the normal distribution is Q(a) = exp(-a^2 / 2) R(a) for a >= 0. R is a polynomial
+//! in t = 1 / (1 + 0.35 a), fitted with a relative error of 1 / (3 * 10^7).
 #![allow(unsafe_code)]
 
 use super::activation::exp;
@@ -10,12 +10,13 @@ use super::rows::zip;
 use crate::simd::dispatch;
 use crate::view::{View, ViewMut};
 
-/// A smooth function of x.
+/// Smooth elementwise function of x.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Smooth {
-    /// x Phi(x), Phi the standard normal distribution (Hendrycks and Gimpel 2016).
+    /// x Phi(x), where Phi is the standard normal distribution (Hendrycks and Gimpel 2016).
     Gelu,
-    /// x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, an approximation of `Gelu` (ibid.).
+    /// x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, an approximation of `Gelu` (Hendrycks and
+    /// Gimpel 2016).
     GeluTanh,
     /// x / (1 + exp(-x)) (Elfwing, Uchibe and Doya 2017).
     Silu,
@@ -24,7 +25,7 @@ pub enum Smooth {
 }
 
 dispatch! {
-    /// out = f(x), elementwise.
+    /// Computes out = f(x), elementwise.
     pub fn forward(x: View<'_>, by: Smooth, out: &mut ViewMut<'_>) = forward_body
 }
 
@@ -39,7 +40,7 @@ fn forward_body<const _FMA: bool>(x: View<'_>, by: Smooth, out: &mut ViewMut<'_>
 }
 
 dispatch! {
-    /// out = grad f'(x), elementwise.
+    /// Computes out = grad f'(x), elementwise.
     pub fn backward(x: View<'_>, by: Smooth, grad: View<'_>, out: &mut ViewMut<'_>) = backward_body
 }
 
@@ -72,20 +73,21 @@ fn map(x: View<'_>, out: &mut ViewMut<'_>, f: impl Fn(f32) -> f32) {
     }
 }
 
-/// The tail is nothing from here on.
+/// Value from which on the tail is treated as zero.
 const TAIL_END: f32 = 13.0;
-/// Sigmoids are 0 or 1 beyond this, up or down.
+/// Magnitude beyond which a sigmoid is 0 or 1.
 const LARGEST: f32 = 87.0;
 /// Value from which on the argument of `tanh_argument` exceeds `LARGEST`.
 const FLAT: f32 = 16.0;
 
-/// Phi(x) and its derivative, the density. NaN stays NaN.
+/// Returns Phi(x) and its derivative, the density. A NaN stays a NaN.
 #[inline(always)]
 #[allow(clippy::excessive_precision, reason = "the coefficients as they were fitted")]
 fn normal(x: f32) -> (f32, f32) {
     let a = x.abs();
     let near = if a > TAIL_END { TAIL_END } else { a };
-    // The square of the upper half of the bits is exact, so that the exponential's argument is.
+    // The square of the upper half of the bits is exact, so the argument of the exponential is
+    // exact.
     let high = f32::from_bits(near.to_bits() & 0xffff_f000);
     let low = 0.5 * (near - high) * (near + high);
     let correction = 1.0 - low * (1.0 - low * (0.5 - low * (1.0 / 6.0)));
@@ -111,7 +113,7 @@ fn normal(x: f32) -> (f32, f32) {
     (value, power * 0.398_942_28)
 }
 
-/// 1 / (1 + exp(-x)) and what is left of it to 1.
+/// Returns 1 / (1 + exp(-x)), and 1 minus that value.
 #[inline(always)]
 fn sigmoid(x: f32) -> (f32, f32) {
     let e = exp(-x.abs());
@@ -120,7 +122,7 @@ fn sigmoid(x: f32) -> (f32, f32) {
     if x < 0.0 { (small, large) } else { (large, small) }
 }
 
-/// 2 sqrt(2 / pi) (x + 0.044715 x^3) and its derivative, both of x brought to +-`FLAT`.
+/// Returns 2 sqrt(2 / pi) (x + 0.044715 x^3) and its derivative, for x clamped to +-`FLAT`.
 #[inline(always)]
 fn tanh_argument(x: f32) -> (f32, f32) {
     // 2 sqrt(2 / pi)
@@ -130,7 +132,8 @@ fn tanh_argument(x: f32) -> (f32, f32) {
     (FACTOR * (x + 0.044_715 * (x * square)), FACTOR * (1.0 + 0.134_145 * square))
 }
 
-/// ln(1 + exp(x)) = max(x, 0) + ln(1 + exp(-|x|)); the last by a polynomial fitted to one part in 10^8.
+/// Computes ln(1 + exp(x)) = max(x, 0) + ln(1 + exp(-|x|)). The last term is a polynomial with a
+/// relative error of 10^-8.
 #[inline(always)]
 #[allow(clippy::excessive_precision, reason = "the coefficients as they were fitted")]
 fn softplus(x: f32) -> f32 {
@@ -164,7 +167,8 @@ mod tests {
         (f * (x + k * x * x * x), f * (1.0 + 3.0 * k * x * x))
     }
 
-    /// Phi(x) by the series of Abramowitz and Stegun 26.2.10, or their continued fraction 26.2.14.
+    /// Computes Phi(x) by the series of Abramowitz and Stegun 26.2.10, or their continued fraction
+    /// 26.2.14.
     fn phi(x: f64) -> f64 {
         let density = (-x * x / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
         if x.abs() > 4.0 {
@@ -214,8 +218,9 @@ mod tests {
             for ((&x, y), slope) in x.iter().zip(y).zip(slope) {
                 let (value, derivative) = exact(f, x.into());
                 let unit = f64::from(f32::EPSILON);
-                // Relative but for what is smaller than the function's own scale by 10^-6. An argument of an
-                // exponential that is rounded costs as many units as it is large.
+                // The error is relative, except for values below 10^-6 of the function's own scale.
+                // If the argument of an exponential is rounded, the error in units grows with the
+                // size of the argument.
                 let units = if f == Smooth::GeluTanh && x < -1.0 { 64.0 } else { 4.0 };
                 let allowed = unit * (units * value.abs() + 1e-6);
                 assert!((f64::from(y) - value).abs() <= allowed, "{f:?}({x}) is {y}, not {value}");

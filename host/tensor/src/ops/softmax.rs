@@ -1,10 +1,10 @@
-//! Softmax over rows and its masked cross-entropy.
+//! Softmax of rows, and cross-entropy with a mask.
 
 use super::activation::exp;
 use crate::error::{Error, Result};
 use crate::view::{View, ViewMut};
 
-/// Writes softmax(row) to `out`; returns log(sum(exp(row))).
+/// Writes softmax(row) to `out`, and returns log(sum(exp(row))).
 fn softmax_row(row: &[f32], out: &mut [f32]) -> f32 {
     let largest = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let mut sum = 0.0;
@@ -18,14 +18,15 @@ fn softmax_row(row: &[f32], out: &mut [f32]) -> f32 {
     largest + sum.ln()
 }
 
-/// out = softmax of each row of x.
+/// Computes out = the softmax of each row of x.
 pub fn softmax(x: View<'_>, out: &mut ViewMut<'_>) {
     for i in 0..x.rows() {
         softmax_row(x.row(i), out.row_mut(i));
     }
 }
 
-/// For each i of `rows`: losses[i] = -weight log softmax(x[i])[labels[i]] and its gradient; zero elsewhere.
+/// Computes losses[i] = -weight log softmax(x[i])[labels[i]] and its gradient, for each i in
+/// `rows`. Other rows become zero.
 pub fn cross_entropy(
     x: View<'_>,
     labels: &[u32],

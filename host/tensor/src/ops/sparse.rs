@@ -1,4 +1,4 @@
-//! Products with sparse rows, dropout on the stored values included.
+//! Products with sparse rows, including dropout of the stored values.
 #![allow(unsafe_code)]
 
 use std::ops::Range;
@@ -13,7 +13,8 @@ use crate::sparse::{Entry, PartSlices, SLICE, SparseRows};
 use crate::view::{View, ViewMut};
 
 dispatch! {
-    /// The values of `rows` after activation and dropout, in row order, and a zero.
+    /// Computes the values of `rows` after activation and dropout, in row order, followed by a
+    /// zero.
     fn stored_values(x: &SparseRows, rows: &Range<usize>, before: &Prologue<'_>, out: &mut Vec<f32>) = stored_values_body
 }
 
@@ -47,8 +48,8 @@ fn stored_values_body<const FMA: bool>(
     }
 }
 
-/// Sparse rows as products read them: `columns` and `values` of row r in `ends[r]..ends[r + 1]`, less
-/// the first end.
+/// Sparse rows in the layout that products read. Row r has the `columns` and `values` with indices
+/// `ends[r]..ends[r + 1]`, relative to the first end.
 #[derive(Clone, Copy)]
 pub(super) struct Stored<'a> {
     pub(super) ends: &'a [u64],
@@ -57,8 +58,8 @@ pub(super) struct Stored<'a> {
 }
 
 impl<'a> Stored<'a> {
-    /// Rows of `x` with other values.
-    fn of(x: &'a SparseRows, rows: &Range<usize>, values: &'a [f32]) -> Self {
+    /// Returns rows of `x` with other values.
+    fn with_values(x: &'a SparseRows, rows: &Range<usize>, values: &'a [f32]) -> Self {
         let (ends, columns) = x.lists_in(rows.clone());
         Self { ends, columns, values: &values[..columns.len()] }
     }
@@ -74,7 +75,8 @@ impl<'a> Stored<'a> {
     }
 }
 
-/// out = activation(u w + bias), u the prologue (no bias) of sparse rows.
+/// Computes out = activation(u w + bias), where u is the sparse rows after the prologue (without
+/// its bias).
 #[allow(clippy::too_many_arguments)]
 pub fn linear(
     x: &SparseRows,
@@ -93,10 +95,12 @@ pub fn linear(
     epilogue(bias, activation, out);
 }
 
-/// Stored values that are prepared at a time, so that they are still in the cache when they are multiplied.
+/// Number of stored values that are prepared at a time, so that they are still in the cache when
+/// they are multiplied.
 const BLOCK: u64 = 1 << 14;
 
-/// Rows `rows` of an interval that starts at row `start`, in runs with few stored values.
+/// Divides `rows` of an interval that starts at row `start` into runs of at most [`BLOCK`] stored
+/// values.
 fn blocks(x: &SparseRows, start: usize, rows: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     let ends = x.lists_in(start + rows.start..start + rows.end).0;
     let mut done = 0;
@@ -109,7 +113,7 @@ fn blocks(x: &SparseRows, start: usize, rows: Range<usize>) -> impl Iterator<Ite
     })
 }
 
-/// Rows `block` of interval `rows` after activation and dropout.
+/// Returns the rows `block` of the interval `rows` after activation and dropout.
 fn prepared<'a>(
     x: &'a SparseRows,
     rows: &Range<usize>,
@@ -123,18 +127,18 @@ fn prepared<'a>(
     }
     let block = rows.start + block.start..rows.start + block.end;
     if before.is_identity() {
-        return Stored::of(x, &block, x.values_in(block.clone()));
+        return Stored::with_values(x, &block, x.values_in(block.clone()));
     }
     stored_values(x, &block, before, memory);
-    Stored::of(x, &block, memory)
+    Stored::with_values(x, &block, memory)
 }
 
-/// Rows of `out` from `first` on = u w.
+/// Computes the rows of `out` from `first` on as u w.
 fn product(u: Stored<'_>, w: View<'_>, first: usize, out: &mut ViewMut<'_>) {
     let n = w.columns();
     let mut start = 0;
     while start < n {
-        // Whole registers where the padding allows it, else the general loop.
+        // Whole registers if the padding allows it, otherwise the general loop.
         let lanes = if w.stride() >= start + 64 && n - start > 48 {
             64
         } else {
@@ -184,7 +188,7 @@ fn forward_body<const L: usize, const FMA: bool>(
 
 #[inline(always)]
 fn as_lanes<const L: usize>(values: &[f32]) -> &[f32; L] {
-    // The slice was cut to L values by the caller; the compiler sees it and drops the check.
+    // The caller cut the slice to L values. The compiler sees the length and omits the check.
     match values.first_chunk::<L>() {
         Some(lanes) => lanes,
         None => &[0.0; L],
@@ -216,7 +220,8 @@ fn forward_any_body<const FMA: bool>(
     }
 }
 
-/// parts x [k, m] = u^T d over the grid, u the prologue of sparse rows, d [rows, m].
+/// Computes parts x [k, m] = u^T d over the grid, where u is the sparse rows after the prologue,
+/// and d is [rows, m].
 #[allow(clippy::too_many_arguments)]
 pub fn weight_gradient(
     x: &SparseRows,
@@ -230,7 +235,8 @@ pub fn weight_gradient(
     let m = d.columns();
     // The sums below read rows of `d` without checks.
     assert!(grid.rows() <= rows.len() && grid.rows() <= d.rows() && grid.is_consecutive(), "rows of a grid");
-    // With many values a column, adding rows into a matrix an atom is quicker; the bits are the same.
+    // With many values per column, it is faster to add rows to one matrix per atom. The bits are
+    // the same.
     let atoms: usize = grid.parts().iter().map(|p| p.atoms.len()).sum();
     let passes = atoms * x.columns() * m.div_ceil(16);
     if x.stored_in(rows.clone()) > 2 * passes {
@@ -257,7 +263,8 @@ pub fn weight_gradient(
     scratch.stored = memory;
 }
 
-/// The sums row by row: each atom's rows are added into one matrix, which then moves up the tree.
+/// Computes the sums row by row. The rows of each atom are added to one matrix, which is then added
+/// along the tree.
 fn by_rows(
     x: &SparseRows,
     rows: &Range<usize>,
@@ -277,7 +284,7 @@ fn by_rows(
             for block in blocks(x, rows.start, atom.rows.start as usize..atom.rows.end as usize) {
                 let u = prepared(x, rows, &block, before, &mut scratch.kept, &mut scratch.stored);
                 let d = (d, block.start);
-                // As many values at once as divide a row.
+                // The largest number of values that divides a row is processed at once.
                 match (fits, lanes) {
                     (true, 8) => add_rows::<8>(u, d, tree.leaf()),
                     (true, 32) => add_rows::<32>(u, d, tree.leaf()),
@@ -297,7 +304,8 @@ dispatch! {
     fn add_rows[const L: usize](u: Stored<'_>, d: (View<'_>, usize), sums: &mut [f32]) = add_rows_body
 }
 
-/// sums [columns, stride of d] += the outer products of rows of u and of d from a row on, L values at a time.
+/// Computes sums [columns, stride of d] += the outer products of rows of u and of d, starting at a
+/// row of d. It processes L values at a time.
 #[inline(always)]
 fn add_rows_body<const L: usize, const FMA: bool>(u: Stored<'_>, d: (View<'_>, usize), sums: &mut [f32]) {
     let (d, first) = d;
@@ -310,7 +318,7 @@ fn add_rows_body<const L: usize, const FMA: bool>(u: Stored<'_>, d: (View<'_>, u
                 let to = c as usize * stride + chunk * L;
                 if let Some(sum) = sums[to..to + L].first_chunk_mut::<L>() {
                     for l in 0..L {
-                        // The product is rounded first, as in `sum_slice`.
+                        // The product is rounded before the addition, as in `sum_slice`.
                         sum[l] += v * g[l];
                     }
                 }
@@ -358,13 +366,15 @@ fn sum_body<const L: usize, const FMA: bool>(
     }
 }
 
-/// For each number of levels that close, and each level: the factor of what moves up.
+/// Factors of the sum that is added to the next level, by the number of levels that close, and by
+/// level.
 const MOVES: [[f32; MAX_LEVEL]; 4] = [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [1.0, 1.0, 1.0]];
-/// For each number of levels that close, and each level: the factor of the sum that stays.
+/// Factors of the sum that remains at its level, by the number of levels that close, and by level.
 const STAYS: [[f32; MAX_LEVEL]; 4] = [[1.0, 1.0, 1.0], [0.0, 1.0, 1.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]];
 
-/// The sums of a slice's columns up the tree. Where a level closes, its sum moves up: a product with
-/// 1 or 0, which is exact and needs no branch (branches on the graph's pattern cannot be predicted).
+/// Adds the columns of a slice along the tree. When a level closes, its sum is added to the next
+/// level. This uses a product with 1 or 0, which is exact and needs no branch (branches on the
+/// graph's structure cannot be predicted).
 #[inline(always)]
 fn sum_slice<const L: usize, const LEVELS: usize, const FMA: bool>(
     entries: &[[Entry; SLICE]],
@@ -379,9 +389,9 @@ fn sum_slice<const L: usize, const LEVELS: usize, const FMA: bool>(
         for s in 0..SLICE {
             let Entry { row, place_closed } = entry[s];
             let closed = (place_closed & 3) as usize;
-            // SAFETY: entries were made from the rows and stored values of this very interval:
-            // `d` has its rows (each with `stride` values, start + L of them at least), `values` one
-            // more than its stored values.
+            // SAFETY: the entries were created from the rows and stored values of this interval.
+            // `d` has these rows, each with at least start + L values. `values` has one more value
+            // than is stored.
             let (v, g) = unsafe {
                 let from = row as usize * stride + start;
                 debug_assert!(from + L <= rows.len() && (place_closed >> 2) < values.len() as u32);
@@ -392,7 +402,7 @@ fn sum_slice<const L: usize, const LEVELS: usize, const FMA: bool>(
             let mut below = atom[s];
             for l in 0..L {
                 atom[s][l] = if LEVELS == 0 {
-                    // The product is rounded first, as below.
+                    // The product is rounded before the addition, as below.
                     v * g[l] + atom[s][l]
                 } else {
                     madd::<FMA>(atom[s][l], stays[0], v * g[l])

@@ -1,4 +1,4 @@
-//! Dense products and their gradients against naive f64.
+//! Tests of dense products and their gradients, against a reference in f64.
 
 use crate::common::*;
 use eciton_tensor::ops::activation::Activation;
@@ -6,7 +6,7 @@ use eciton_tensor::ops::product::{self, Scratch, Wanted};
 use eciton_tensor::ops::prologue::{Prologue, RowIds};
 use eciton_tensor::{Buffer, Grid, View, ViewMut};
 
-/// (rows, k, n): all small widths by twos, and wide ones.
+/// Returns shapes (rows, k, n) with all small widths in steps of two, and some wide ones.
 fn shapes(numbers: &mut Numbers) -> Vec<(usize, usize, usize)> {
     let mut all: Vec<_> = (1..=70).map(|k| (1 + numbers.below(40), k, 1 + numbers.below(70))).collect();
     all.extend((1..=70).map(|n| (1 + numbers.below(40), 1 + numbers.below(70), n)));
@@ -97,7 +97,7 @@ fn linear_is_its_formula() {
     for (at, shape) in shapes(numbers).into_iter().enumerate() {
         let (c, first) = (Case::new(numbers, shape), 1_000_000_007 * at as u64);
         let all = prologues(&c.before, first, 5);
-        // All of them at some widths, four at the others.
+        // All prologues at some widths, four at the others.
         let step = if at % 20 == 0 { 1 } else { 9 };
         for (i, p) in all.iter().enumerate().filter(|(i, _)| (i + at) % step == 0) {
             let (u, _) = naive_prologue(p, &c.x, c.rows, c.k);
@@ -131,7 +131,7 @@ fn linear_backward_is_its_formula() {
             let dw = naive_product(&transposed(&u, c.rows, c.k), &wide(&c.d), c.k, c.rows, c.n);
             let sums =
                 |v: &[f64], n: usize| (0..n).map(|j| v.iter().skip(j).step_by(n).sum()).collect::<Vec<f64>>();
-            // Biases as [1, n] and as [n, 1], with all combinations of what is wanted.
+            // Biases have the shape [1, n] or [n, 1], with all combinations of requested gradients.
             for wanted in [15, 1 + i % 15] {
                 let tall = i % 2 == 0;
                 let vector =

@@ -1,7 +1,8 @@
-//! Frames: what goes in comes out, nothing else is taken, and changed bytes are an error.
+//! Tests of frames. Decoding returns what was encoded, anything else is refused, and changed bytes
+//! are an error.
 //!
-//! Random tests print their seed. `ECITON_FUZZ_SECONDS=600 cargo test --release -p eciton-tensor --test
-//! frame` runs the mutation fuzz for ten minutes; `ECITON_SEED=n` replays.
+//! Random tests print their seed. `ECITON_FUZZ_SECONDS=600 cargo test --release -p eciton-tensor
+//! --test frame` runs the mutation fuzz for ten minutes; `ECITON_SEED=n` replays.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,7 +23,7 @@ fn fuzz_time() -> Duration {
     Duration::from_secs_f64(seconds.unwrap_or(1.0))
 }
 
-/// What a part was made from.
+/// Content from which a part was made.
 #[derive(Debug)]
 enum Made {
     Dense { rows: usize, columns: usize, values: Vec<f32>, encoding: Encoding },
@@ -30,7 +31,7 @@ enum Made {
     Ids(Vec<u32>),
 }
 
-/// Any bits, NaNs and infinities among them.
+/// Returns an f32 with any bits, including NaNs and infinities.
 fn any_value(numbers: &mut Numbers) -> f32 {
     match numbers.below(8) {
         0 => f32::from_bits(numbers.next() as u32),
@@ -78,7 +79,7 @@ fn written<'a>(numbers: &mut Numbers, made: &'a [Made], meta: Vec<u8>) -> Vec<u8
         let number = match part {
             Made::Dense { rows, columns, values, encoding } => match numbers.below(3) {
                 0 => writer.view(View::new(values, *rows, *columns), *encoding),
-                // In two pieces, as one part.
+                // Encoded as two views in one part.
                 1 if *rows > 1 => {
                     let (a, b) = values.split_at(columns * (rows / 2));
                     let pieces = [(a, rows / 2), (b, rows - rows / 2)];
@@ -104,7 +105,7 @@ fn written<'a>(numbers: &mut Numbers, made: &'a [Made], meta: Vec<u8>) -> Vec<u8
 fn coded(values: &[f32], encoding: Encoding) -> Vec<u32> {
     let code = |v: &f32| match encoding {
         Encoding::F32 => v.to_bits(),
-        // A NaN keeps its sign and upper bits, and becomes quiet; so does `half`.
+        // A NaN becomes quiet, and preserves its sign and upper bits, like in the crate `half`.
         Encoding::Bf16 => bf16::from_f32(*v).to_f32().to_bits(),
         Encoding::Bits(_) => panic!("packed rows have a test of their own"),
     };
@@ -157,7 +158,7 @@ fn what_goes_in_comes_out() {
     }
 }
 
-/// The bytes themselves, so that a change of the format cannot pass unseen.
+/// Checks the bytes themselves, so that a change of the format is detected.
 #[test]
 fn the_format_is_as_documented() {
     let mut writer = Writer::new(b"{}".to_vec());
@@ -211,7 +212,7 @@ fn limits_hold_at_the_limit() {
     assert_eq!(frame.header().header_len, Header::MAX_BYTES);
     assert!(matches!(frame.part(MAX_PARTS as u32 - 1), Ok(Decoded::Ids(_))));
     assert!(Writer::new(vec![b' '; MAX_META_BYTES + 1]).finish().is_err());
-    // In the prefix, where nothing else may be looked at before.
+    // In the prefix, which must be checked before anything else.
     for (at, limit) in [(16, MAX_PARTS), (20, MAX_META_BYTES)] {
         let mut prefix = bytes[..Header::PREFIX].to_vec();
         prefix[at..at + 4].copy_from_slice(&(limit as u32 + 1).to_le_bytes());
@@ -227,7 +228,8 @@ fn limits_hold_at_the_limit() {
     ));
 }
 
-/// A table may claim anything; memory follows the bytes that are there.
+/// Checks that a table with false claims is refused, and that memory depends on the bytes that are
+/// present.
 #[test]
 fn claims_without_bytes_are_refused() {
     let claim =
@@ -254,7 +256,7 @@ fn claims_without_bytes_are_refused() {
             assert!(sink.push(&[0; 12]).and_then(|()| sink.finish()).is_err(), "{part:?}");
         }
     }
-    // Well-formed lengths around rows that are not: descending offsets, a column that is not there.
+    // Correct lengths with malformed rows: descending offsets, and a column out of range.
     for (offsets, indices) in
         [([0u32, 2, 1], [0u32, 1]), ([0, 1, 2], [0, 5]), ([1, 1, 2], [0, 1]), ([0, 2, 2], [1, 1])]
     {
@@ -285,7 +287,7 @@ fn a_run_of_rows_is_a_range_of_bytes() {
         assert_eq!(part.byte_range(0..50).unwrap(), part.offset..part.offset + part.bytes_len);
         assert_eq!(part.byte_range(50..50).map(|r| r.end - r.start), Some(0));
         assert!(part.byte_range(40..51).is_none());
-        // And into rows that are there already.
+        // Decoding into existing rows.
         let buffer = Buffer::zeroed(20, 7).unwrap();
         let all = &bytes[part.offset as usize..];
         part.copy_rows(all, 10, &mut buffer.write(0..20).unwrap().view_mut()).unwrap();
@@ -317,7 +319,7 @@ fn streaming_is_decoding() {
             sink.push(now).unwrap();
             rest = later;
             if later.is_empty() && rows > 0 {
-                // Nobody may end before the last bytes were compared with the CRC.
+                // No reader may finish before the last bytes were compared with the checksum.
                 let there = arriving.wait(rows, Some(Duration::ZERO));
                 assert!(matches!(there, Err(Error::NotArrived { timed_out: true, .. })), "case {case}");
             }
@@ -342,26 +344,26 @@ fn readers_of_a_broken_stream_see_a_failure() {
         Err(Error::NotArrived { timed_out: false, reason, .. }) => assert!(reason.contains(why), "{reason}"),
         other => panic!("{why}: {other:?}"),
     };
-    // Too few.
+    // Too few bytes.
     let (mut sink, arriving) = RowSink::channel(&part).unwrap();
     sink.push(&data[..data.len() - 1]).unwrap();
     assert!(arriving.wait(1, Some(Duration::ZERO)).unwrap() >= 1, "the first rows are there already");
     assert!(matches!(sink.finish(), Err(Error::Damaged { .. })));
     broken(&arriving, "1199999 bytes of 1200000");
-    // Too many.
+    // Too many bytes.
     let (mut sink, arriving) = RowSink::channel(&part).unwrap();
     sink.push(&data).unwrap();
     assert!(matches!(sink.push(&[0]), Err(Error::Damaged { .. })));
     assert!(sink.push(&[]).is_err() && sink.finish().is_err(), "it stays broken");
     broken(&arriving, "1200001 bytes of 1200000");
-    // Changed in the first row, which readers have seen by then.
+    // A change in the first row, which readers have already seen.
     let mut changed = data.clone();
     changed[2] ^= 1;
     let (mut sink, arriving) = RowSink::channel(&part).unwrap();
     sink.push(&changed).unwrap();
     assert!(matches!(sink.finish(), Err(Error::Damaged { .. })));
     broken(&arriving, "CRC-32");
-    // Dropped, and given up.
+    // A sink that is dropped, and one that fails.
     let (mut sink, arriving) = RowSink::channel(&part).unwrap();
     sink.push(&data[..500_000]).unwrap();
     drop(sink);
@@ -403,7 +405,7 @@ fn a_late_meta_fills_its_room() {
     assert!(matches!(writer.finish_late(3, || b"late".to_vec()), Err(Error::Frame { .. })));
 }
 
-/// Changes bytes, then repairs the sums that would give it away: what is behind them must hold too.
+/// Changes bytes and repairs the checksums, so that the checks after the checksum are tested.
 fn mutate(numbers: &mut Numbers, bytes: &mut Vec<u8>) {
     for _ in 0..1 + numbers.below(4) {
         let header = 32 + 40 * 8;
@@ -457,7 +459,7 @@ fn mutated_frames_are_refused_or_read() {
         let made: Vec<Made> = (0..numbers.below(5)).map(|_| any_part(numbers)).collect();
         let mut bytes = written(numbers, &made, b"{}".to_vec());
         mutate(numbers, &mut bytes);
-        // A panic names the case; memory is bounded by what the bytes back.
+        // A panic reports the case. Memory is bounded by the number of bytes.
         let result = std::panic::catch_unwind(|| {
             let Ok(frame) = Frame::parse(&bytes) else { return (0, 0) };
             let mut whole = 0;
@@ -483,7 +485,8 @@ fn mutated_frames_are_refused_or_read() {
     assert!(read > 0 && parts > 0 && read < case, "the fuzz reaches both sides");
 }
 
-/// Rows by their signs and scales: whole, row by row and as they arrive, the same rows.
+/// Checks that packed rows are the same when they are decoded at once, row by row, and as they
+/// arrive.
 #[test]
 fn packed_rows_come_back_alike() {
     use eciton_tensor::frame::Packed;
@@ -501,7 +504,7 @@ fn packed_rows_come_back_alike() {
     };
     for within in [false, true] {
         let mut writer = Writer::new(Vec::new());
-        let packed = Packed::of(&matrix, within).unwrap().unwrap();
+        let packed = Packed::from_matrix(&matrix, within).unwrap().unwrap();
         let (encoding, len) = (packed.encoding(), packed.bytes_len());
         writer.packed(packed).unwrap();
         assert!(writer.matrix(&matrix, encoding).is_err(), "numbers are no signs");
@@ -528,5 +531,5 @@ fn packed_rows_come_back_alike() {
     }
     let sparse = SparseRows::new(2, vec![0u64, 1], vec![1u32], vec![1.0f32]).unwrap();
     let sparse = Matrix::from(Arc::new(sparse));
-    assert!(Packed::of(&sparse, false).unwrap().is_none());
+    assert!(Packed::from_matrix(&sparse, false).unwrap().is_none());
 }

@@ -1,5 +1,5 @@
-//! Every vector level agrees with the best one of this processor: this binary runs itself with
-//! `ECITON_SIMD` set and compares what it writes.
+//! Tests that every vector level agrees with the best level of this processor. The test binary runs
+//! itself with `ECITON_SIMD` set, and compares the results.
 
 use crate::common::*;
 use eciton_tensor::ops::activation::Activation;
@@ -12,10 +12,10 @@ use eciton_tensor::ops::smooth::{self, Smooth};
 use eciton_tensor::ops::{permute, sparse};
 use eciton_tensor::{Buffer, Grid, SparseRows, View, ViewMut, numeric_class};
 
-/// Where the other process writes.
+/// Environment variable with the file to which the other process writes its results.
 const OUT: &str = "ECITON_TEST_LEVEL_OUT";
 
-/// One of each routine, as named values.
+/// Returns the results of each routine, as named values.
 fn results() -> Vec<(String, Vec<f32>)> {
     let numbers = &mut Numbers(41);
     let mut all = Vec::new();
@@ -101,10 +101,11 @@ fn results() -> Vec<(String, Vec<f32>)> {
     all
 }
 
-/// Names of what has the same bits at every level.
+/// Prefix of the names of results that have the same bits at every level.
 const EXACT: &str = "exact: ";
 
-/// Routines that fuse no product with a sum: smooth activations, masked softmax, permutations, windows.
+/// Runs routines without fused operations: smooth activations, masked softmax, permutations,
+/// windows.
 fn exact(numbers: &mut Numbers) -> Vec<(String, Vec<f32>)> {
     let mut all = Vec::new();
     let (n, m) = (6, 33 * 33);
@@ -138,7 +139,7 @@ fn exact(numbers: &mut Numbers) -> Vec<(String, Vec<f32>)> {
 
 #[test]
 fn child_writes_its_results() {
-    // Does nothing unless the other test asked for it.
+    // Does nothing unless the other test started this process.
     let Ok(path) = std::env::var(OUT) else { return };
     let values = results().into_iter().flat_map(|(_, v)| v).flat_map(f32::to_le_bytes);
     std::fs::write(path, numeric_class().bytes().chain([b'\n']).chain(values).collect::<Vec<u8>>()).unwrap();
@@ -150,7 +151,7 @@ fn levels_agree_with_the_best() {
     for (level, class) in [("portable", Some("portable-1")), ("avx2", None)] {
         let path = std::env::temp_dir().join(format!("eciton-levels-{}-{level}", std::process::id()));
         let mut child = std::process::Command::new(std::env::current_exe().unwrap());
-        // Sums over small atoms have a routine for each level, too.
+        // Sums over small atoms have a separate routine for each level, too.
         let tests = ["levels::child_writes_its_results", "rows::parts_of_any_cut_combine_to_the_same_bits"];
         child.arg("--exact").args(tests).env("ECITON_SIMD", level).env(OUT, &path);
         let output = child.output().unwrap();

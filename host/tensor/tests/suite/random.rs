@@ -1,4 +1,4 @@
-//! The generator against the independent vectors of `tests/oracle`.
+//! Tests of the random number generator against the independent vectors of `tests/oracle`.
 use eciton_tensor::ops::activation::Activation;
 use eciton_tensor::ops::prologue::{Prologue, RowIds};
 use eciton_tensor::random::{Dropout, Key, Purpose, bits32, uniform};
@@ -25,7 +25,7 @@ fn keys_bits_and_masks_are_those_of_the_vectors() {
         let bits = bits32(key.row(row), column);
         assert_eq!(bits, number("bits32"), "{v}");
         assert_eq!(f64::from(uniform(bits)), v["uniform"].as_f64().unwrap(), "{v}");
-        // A mask: around each probability at which the value starts to be dropped.
+        // A mask of the values around each probability at which the value starts to be dropped.
         let p = uniform(bits);
         if column > 4096 {
             continue;

@@ -1,4 +1,4 @@
-//! Sums over a grid, softmax, reductions and gathers against naive f64.
+//! Tests of sums over a grid, softmax, reductions and gathers, against a reference in f64.
 
 use crate::common::*;
 use eciton_tensor::ops::product::{self, Scratch, Wanted};
@@ -55,7 +55,8 @@ fn parts_of_any_cut_combine_to_the_same_bits() {
         let (w, bias) = (padded(&numbers.values(k * m), k, m), numbers.values(k));
         let all = prologues(&bias, 3, 9);
         let p = all[case * 5 % all.len()];
-        // One row: the bias of the result, of the input, then the weight, of each part.
+        // Gradients of each part in one list: bias of the result, bias of the input, then the
+        // weight.
         let run = |span: std::ops::Range<usize>, grid: &Grid| -> Vec<Vec<f32>> {
             let p = Prologue { row_ids: RowIds::From(3 + span.start as u64), ..p };
             let made = |r, c| grid.parts().iter().map(|_| Buffer::zeroed(r, c).unwrap()).collect::<Vec<_>>();
@@ -105,7 +106,7 @@ fn softmax_and_its_loss() {
     let numbers = &mut Numbers(33);
     for c in [1, 2, 7, 16, 41, 300] {
         let n = 1 + numbers.below(30);
-        // Up to 60 apart, so that a sum without the largest taken off would overflow.
+        // Values up to 60 apart, so that a sum overflows unless the largest value is subtracted.
         let x: Vec<f32> = numbers.values(n * c).iter().map(|v| v * 30.0 + 100.0).collect();
         let softmax_of = |i: usize| -> Vec<f64> {
             let row = &x[i * c..(i + 1) * c];

@@ -1,10 +1,11 @@
-//! Runs and segments against naive f64, and their bits wherever rows lie.
+//! Tests of runs and segments against a reference in f64. Their bits must not depend on the
+//! position of rows.
 
 use crate::common::*;
 use eciton_tensor::ops::rows::{self, Reduction};
 use eciton_tensor::{View, ViewMut};
 
-/// Runs and their values that have loops of their own, and some that have not.
+/// Numbers and lengths of runs: some with a specialised loop, and some without.
 const RUNS: [(usize, usize); 12] =
     [(1, 1), (1, 7), (1, 8), (1, 16), (1, 32), (1, 64), (2, 64), (3, 5), (8, 8), (8, 16), (4, 33), (11, 2)];
 
@@ -53,7 +54,8 @@ fn inner_and_scale_are_their_formulas() {
     }
 }
 
-/// Offsets with empty segments at both ends, and one longer than a block of exponentials.
+/// Returns offsets with empty segments at both ends, and with one segment longer than a block of
+/// exponentials.
 fn cuts(numbers: &mut Numbers, n: usize) -> Vec<u32> {
     let mut all = vec![0, 0, n as u32, n as u32];
     all.extend((0..5).map(|_| numbers.below(n / 8 + 1) as u32));

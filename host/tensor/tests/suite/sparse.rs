@@ -1,4 +1,5 @@
-//! Products with sparse rows against naive f64; both ways of summing give the same bits.
+//! Tests of products with sparse rows against a reference in f64. Both ways of summing must give
+//! the same bits.
 
 use crate::common::*;
 use eciton_tensor::ops::activation::Activation::{self, Elu, Identity, LeakyRelu, Relu, Tanh};
@@ -8,7 +9,8 @@ use eciton_tensor::ops::{product, sparse};
 use eciton_tensor::random::{Dropout, Key, Purpose};
 use eciton_tensor::{Buffer, Grid, SparseRows, View, ViewMut};
 
-/// [rows, columns] with `filled` of 256 values stored, as dense values and as CSR.
+/// Returns a random matrix [rows, columns] as dense values and as CSR. About `filled` of 256 values
+/// are stored.
 fn random(
     numbers: &mut Numbers,
     rows: usize,
@@ -19,7 +21,7 @@ fn random(
         (vec![0.0; rows * columns], vec![0], vec![], vec![]);
     for i in 0..rows {
         for c in 0..columns {
-            // Some rows and columns have nothing.
+            // Some rows and columns are empty.
             if i % 7 != 3 && c % 5 != 4 && numbers.below(256) < filled {
                 let v = numbers.value();
                 dense[i * columns + c] = v;
@@ -54,7 +56,7 @@ const CHOICES: [(Activation, Option<f32>); 7] = [
     (Tanh, None),
 ];
 
-/// The gradient of the weight over `grid`, one matrix a part.
+/// Computes the gradient of the weight over `grid`, with one matrix per part.
 fn gradient(
     x: &SparseRows,
     rows: std::ops::Range<usize>,
@@ -90,7 +92,7 @@ fn linear_and_its_gradient_are_their_formulas() {
             .collect();
         let dw = naive_product(&transposed(&u, rows, k), &wide(&d), k, rows, n);
         let mut bits: Vec<(Vec<f32>, Vec<f32>)> = Vec::new();
-        // Unpadded, padded, and some columns of a wider matrix: the same bits.
+        // Without padding, with padding, and some columns of a wider matrix: the same bits.
         let (padded_w, padded_d) = (padded(&w, k, n), padded(&d, rows, n));
         let (columns_w, columns_d) = (numbers.column_view(&w, k, n), numbers.column_view(&d, rows, n));
         let views = [
@@ -113,7 +115,7 @@ fn linear_and_its_gradient_are_their_formulas() {
                 &mut Scratch::default(),
             );
             drop(lease);
-            // The first gradient takes what forward kept, the second draws again.
+            // The first gradient reuses the values from forward, the second draws them again.
             let first = gradient(&x, 0..rows, &p, d, &Grid::single(rows)).remove(0);
             let second = gradient(&x, 0..rows, &p, d, &Grid::single(rows)).remove(0);
             same_bits(&format!("{what}: gradients"), &first, &second);
@@ -139,9 +141,9 @@ fn both_ways_of_summing_give_the_same_bits() {
         let n: usize = [1, 3, 7, 8, 9, 16, 17, 30, 64][case % 9];
         let filled = [30, 256][case % 2];
         let made = random(numbers, rows, k, filled);
-        // Columns that nothing is stored in make columns the quicker way.
+        // With many empty columns, the sum by columns is faster.
         let many = k + 4 * made.3.len() + 1;
-        // The rule of `weight_gradient`.
+        // The criterion of `weight_gradient`.
         rows_taken += u32::from(made.3.len() > 2 * atoms * k * n.div_ceil(16));
         assert!(made.3.len() <= 2 * atoms * many);
         let d = numbers.values(rows * n);
@@ -176,7 +178,7 @@ fn parts_of_any_cut_combine_to_the_same_bits() {
         let (tree, d) = (Rows::cut(numbers, rows, atoms), padded(&d, rows, n));
         let (activation, dropout) = CHOICES[case % CHOICES.len()];
         let p = |first: usize| prologue(activation, dropout, 5 + first as u64);
-        // One matrix of rows for all cuts, as a run has it.
+        // One matrix of rows for all cuts, as in a run.
         let x = sparse_of(k, &made);
         let whole = gradient(&x, 0..rows, &p(0), d.view(), &tree.grid(&[tree.root()])).remove(0);
         for count in [1, 2, 3, atoms / 2, atoms].into_iter().filter(|&c| (1..=atoms).contains(&c)) {
@@ -208,7 +210,8 @@ fn other_grids_numbers_and_activations_are_not_mixed_up() {
         for grid in [Grid::single(rows), tree.grid(&[tree.root()])] {
             let mut out = vec![0.0; rows * n];
             let w = vec![1.0; k * n];
-            // Forward with one activation keeps values that backward with another must not take.
+            // Forward caches values under one activation, which backward with another activation
+            // must not use.
             let other = prologue(Tanh, Some(0.5), first);
             sparse::linear(
                 &x,
@@ -251,7 +254,7 @@ fn rows_numbered_by_lists_are_told_apart() {
     };
     let (wanted, other) = (fresh(RowIds::From(7)), fresh(RowIds::List(&down)));
     assert_ne!(wanted, other);
-    // What forward kept is taken for the same list, and for no other.
+    // Values from forward are used for the same list only.
     for (kept, asked, wanted) in [(&up, &up, &wanted), (&down, &up, &wanted), (&down, &down, &other)] {
         forward(kept);
         let p = numbered(RowIds::List(asked));
@@ -264,7 +267,7 @@ fn rows_numbered_by_lists_are_told_apart() {
 fn dense_rows_drop_what_sparse_rows_drop() {
     let numbers = &mut Numbers(25);
     let (rows, k) = (50, 80);
-    // Every value is stored, and w is 1: the products are u itself.
+    // Every value is stored and w is 1, so the products are u itself.
     let x = numbers.values(rows * k);
     let indices: Vec<u32> = (0..rows * k).map(|i| (i % k) as u32).collect();
     let offsets: Vec<u64> = (0..=rows).map(|i| (i * k) as u64).collect();

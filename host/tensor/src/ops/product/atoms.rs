@@ -1,19 +1,20 @@
-//! Sums of small atoms in tiles that the compiler makes of registers of any width.
+//! Sums over small atoms, in tiles that the compiler generates for registers of any width.
 
 use crate::simd::{dispatch, madd};
 use crate::view::View;
 
-/// Values of a row of a tile.
+/// Number of values in a row of a tile.
 const LANES: usize = 16;
 
-/// A row of a panel, which is one line of the cache.
+/// Row of a panel, which occupies one cache line.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 struct Line([f32; LANES]);
 
 dispatch! {
-    /// sums [k, stride] += u^T d of each atom, in their order. u [n, k], d [n, m]; `atoms` are numbers of rows, whose sum
-    /// is n. Each value is the sum before plus one chain of multiply-adds an atom.
+    /// Computes sums [k, stride] += u^T d of each atom, in order. u is [n, k], d is [n, m]. `atoms`
+    /// lists numbers of rows, which add up to n. Each value is the earlier sum plus one chain of
+    /// multiply-adds per atom.
     pub(super) fn transposed(u: View<'_>, d: View<'_>, atoms: &[usize], sums: &mut [f32], stride: usize) = body
 }
 
@@ -37,7 +38,7 @@ fn body<const FMA: bool>(u: View<'_>, d: View<'_>, atoms: &[usize], sums: &mut [
     }
 }
 
-/// Adds R columns of u times a panel. Returns R.
+/// Multiplies R columns of u with a panel and adds the products. Returns R.
 #[inline(always)]
 fn tile<const R: usize, const FMA: bool>(
     u: View<'_>,
@@ -54,7 +55,7 @@ fn tile<const R: usize, const FMA: bool>(
     for &count in atoms {
         let mut chains = [[0.0_f32; LANES]; R];
         for (i, values) in (row..).zip(&panel[row..row + count]) {
-            // Of a length that the compiler knows, so that it keeps the chains in registers.
+            // The compiler knows the length, and so it can hold the chains in registers.
             let Some(factors) = u.row(i)[first..].first_chunk::<R>() else { continue };
             for (chain, &factor) in chains.iter_mut().zip(factors) {
                 for (sum, &value) in chain.iter_mut().zip(&values.0) {

@@ -1,24 +1,24 @@
-//! Many small products: those of a row's matrices with another row's.
+//! Batches of small products: the matrices of one row times the matrices of another row.
 
 use super::{Laid, Scratch, lanes, transposed_product};
 use crate::view::{View, ViewMut};
 
-/// Multiply-adds from which a product is worth the routines of large ones.
+/// Number of multiply-adds from which a product uses the routines for large products.
 const LARGE: usize = 2048;
 
-/// One side of each product: its extents as it lies, and whether it is transposed.
+/// One factor of each product: extents in memory, and whether it is transposed.
 #[derive(Debug, Clone, Copy)]
 pub struct Factor<'a> {
-    /// A row holds one matrix or several, one after the other.
+    /// Rows of matrices. Each row holds one matrix or several in sequence.
     pub rows: View<'a>,
-    /// Extents in memory, before the transposition.
+    /// Extents of a matrix in memory, before the transposition.
     pub extents: (usize, usize),
-    /// True if the product is with its transpose.
+    /// True if the matrix is transposed before the product.
     pub transposed: bool,
 }
 
 impl<'a> Factor<'a> {
-    /// Rows and columns as the product has them.
+    /// Returns the rows and columns after the transposition.
     pub fn turned(&self) -> (usize, usize) {
         let (rows, columns) = self.extents;
         if self.transposed { (columns, rows) } else { (rows, columns) }
@@ -30,8 +30,8 @@ impl<'a> Factor<'a> {
     }
 }
 
-/// Each of the `each` matrices of each row of `out` = the product of those of a and b, added to it
-/// if `accumulate`. A routine is chosen by the extents alone.
+/// Computes each of the `each` matrices in each row of `out` as the product of the matrices of a
+/// and b. If `accumulate`, the product is added. The routine is selected by the extents alone.
 pub fn batched(
     a: Factor<'_>,
     b: Factor<'_>,
@@ -50,7 +50,7 @@ pub fn batched(
                 (false, ..) => small((a_at, a.transposed), (b_at, b.transposed), accumulate, to, (p, q, r)),
                 (true, true, false) => sum(a_at, b_at, accumulate, to, (p, r), scratch),
                 (true, true, true) => {
-                    // (b a)^T, for no routine takes both sides transposed.
+                    // Computes (b a)^T, because no routine accepts both factors transposed.
                     let mut turned = std::mem::take(&mut scratch.rows);
                     turned.resize(turned.len().max(p * r), 0.0);
                     let mut product = ViewMut::new(&mut turned[..p * r], r, p);
@@ -72,7 +72,7 @@ pub fn batched(
     }
 }
 
-/// a^T b, a sum over rows.
+/// Computes a^T b, a sum over rows.
 fn sum(
     a: View<'_>,
     b: View<'_>,
@@ -100,7 +100,7 @@ fn sum(
     }
 }
 
-/// Computes the products by their definition, one value after another.
+/// Computes the products by their definition, one value at a time.
 fn small(
     (a, ta): (View<'_>, bool),
     (b, tb): (View<'_>, bool),

@@ -1,11 +1,12 @@
-//! Narrow products: tiles that the compiler makes of registers of any width.
+//! Narrow products, in tiles that the compiler generates for registers of any width.
 #![allow(unsafe_code)]
 
 use super::lanes;
 use crate::simd::{dispatch, madd};
 use crate::view::{View, ViewMut};
 
-/// out = x w, added to out if `accumulate`; w packed to the lanes of its columns.
+/// Computes out = x w. If `accumulate`, the product is added to out. The columns of w are padded to
+/// whole lanes.
 pub(super) fn multiply(x: View<'_>, packed: &[f32], accumulate: bool, out: &mut ViewMut<'_>) {
     match lanes(out.columns()) {
         8 => narrow_lanes::<8>(x, packed, accumulate, out),
@@ -69,7 +70,7 @@ fn narrow_rows<const L: usize, const R: usize, const FMA: bool>(
     }
 }
 
-/// sums [k, lanes(m)] += u^T d over the rows of u [rows, k] and d [rows, m].
+/// Computes sums [k, lanes(m)] += u^T d over the rows of u [rows, k] and d [rows, m].
 pub(super) fn transposed(u: View<'_>, d: View<'_>, sums: &mut [f32]) {
     match lanes(d.columns()) {
         8 => outer_lanes::<8>(u, d, sums),
@@ -107,7 +108,7 @@ fn outer_columns<const L: usize, const C: usize, const FMA: bool>(
     for (c, t) in tile.iter_mut().enumerate() {
         t.copy_from_slice(&sums[(j + c) * L..(j + c + 1) * L]);
     }
-    // Rows with exactly L lanes are read whole; what stands in the padding never leaves it.
+    // Rows of exactly L lanes are read completely. Values in the padding do not affect the result.
     let padded = d.stride() == L && d.data().len() >= d.rows() * L;
     for i in 0..u.rows() {
         let from = &u.row(i)[j..j + C];

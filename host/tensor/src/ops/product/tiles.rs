@@ -1,11 +1,11 @@
-//! Products in tiles of 512-bit registers: some rows by up to 64 columns, summed without leaving
-//! them.
+//! Products in tiles of 512-bit registers. A tile has several rows and up to 64 columns, and is
+//! summed in registers.
 //!
-//! With 24 accumulators a multiply-add begins in each cycle, whatever its latency, and neither side
-//! has to be packed: rows of the left side are broadcast value by value, rows of the right side are
-//! read as they lie. Every value is one chain of fused multiply-adds in the order of the sum (cut
-//! each [`DEPTH`] terms), so its bits do not depend on how rows are cut or which tile it falls
-//! into.
+//! With 24 accumulators, a multiply-add starts in every cycle, whatever its latency. Neither factor
+//! has to be packed. Rows of the left factor are broadcast value by value, and rows of the right
+//! factor are read in place. Every value is one chain of fused multiply-adds in the order of the
+//! sum (split every [`DEPTH`] terms). So its bits do not depend on how rows are cut, or on the tile
+//! that computes it.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::{
@@ -16,35 +16,38 @@ use std::arch::x86_64::{
 use crate::simd::{Level, level};
 use crate::view::{View, ViewMut};
 
-/// Values of a register.
+/// Number of values in a register.
 const LANES: usize = 16;
-/// Registers that a row of a tile has at most.
+/// Maximum number of registers in a row of a tile.
 const WIDEST: usize = 4;
-/// Terms of one chain: a panel of so many rows of the right side stays in the second-level cache.
+/// Maximum number of terms in a chain. A panel with this number of rows of the right factor fits
+/// into the second-level cache.
 const DEPTH: usize = 1024;
-/// Values of the left side that stay in the second-level cache while all panels pass.
+/// Number of values of the left factor that stay in the second-level cache while all panels are
+/// processed.
 const BLOCK_VALUES: usize = 1 << 16;
 
-/// Rows of atoms that are added up at once: 32 columns of them stay in the first-level cache.
+/// Maximum number of rows in atoms that are summed together. 32 columns of these rows fit into the
+/// first-level cache.
 const ATOMS_ROWS: usize = 64;
 
-/// Columns of one panel, in rows that begin with a line of the cache.
+/// Columns of one panel, in rows that are aligned to cache lines.
 #[repr(align(64))]
 struct Panel([f32; ATOMS_ROWS * 2 * LANES]);
 
-/// Returns whether this processor has them.
+/// Returns true if this processor has 512-bit registers.
 pub(super) fn available() -> bool {
     level() == Level::Avx512
 }
 
-/// One side of a tile's sum: `first[i * stride ..]`.
+/// Factor of a tile's product: a matrix in memory, whose row i starts at `first + i * stride`.
 #[derive(Clone, Copy)]
 struct Side {
     first: *const f32,
     stride: usize,
 }
 
-/// Destination of a tile, and mask of the columns of its last register.
+/// Destination of a tile, with a mask of the columns in its last register.
 #[derive(Clone, Copy)]
 struct Target {
     first: *mut f32,
@@ -53,11 +56,11 @@ struct Target {
     accumulate: bool,
 }
 
-/// out = x w, or out + x w. x [n, k], w [k, m], out [n, m].
+/// Computes out = x w, or out + x w. x is [n, k], w is [k, m], out is [n, m].
 pub(super) fn multiply(x: View<'_>, w: View<'_>, accumulate: bool, out: &mut ViewMut<'_>) {
     let (n, k, m) = (x.rows(), x.columns(), w.columns());
-    // What the unsafe code below rests on. Operations check the shapes that a kernel gives before
-    // they come here: a failure would be a defect of this crate, ended before memory is touched.
+    // The unsafe code below relies on these conditions. Operations check the shapes that a kernel
+    // passes, so a failure is a defect of this crate. It panics before memory is accessed.
     assert!(available() && w.rows() == k && out.rows() == n && out.columns() == m);
     if n == 0 || m == 0 {
         return;
@@ -71,12 +74,12 @@ pub(super) fn multiply(x: View<'_>, w: View<'_>, accumulate: bool, out: &mut Vie
             let count = rows.min(n - first);
             let left = x.slice(first, count).columns_from(start, depth);
             let mut into = out.slice(first, count);
-            // The last row of each ends where its columns do.
+            // The memory of each matrix extends at least to the last column of its last row.
             assert!(holds(left) && holds(right) && holds(into.as_view()));
             let stride = into.stride();
             let left = Side { first: left.data().as_ptr(), stride: left.stride() };
             for (column, width, mask) in panels::<WIDEST>(m) {
-                // SAFETY: the tile's columns are columns of w and of out, and all rows are there.
+                // SAFETY: the columns of the tile are columns of w and of out, and all rows exist.
                 unsafe {
                     let right = Side { first: right.data().as_ptr().add(column), stride: right.stride() };
                     let first = into.data_mut().as_mut_ptr().add(column);
@@ -93,7 +96,8 @@ pub(super) fn multiply(x: View<'_>, w: View<'_>, accumulate: bool, out: &mut Vie
     }
 }
 
-/// sums + u^T d, written to sums. u [n, k], d [n, m], sums [k, m] with rows `stride` apart.
+/// Computes sums + u^T d and writes it to sums. u is [n, k], d is [n, m], sums is [k, m] with rows
+/// `stride` apart.
 pub(super) fn transposed(u: View<'_>, d: View<'_>, sums: &mut [f32], stride: usize) {
     let (n, k, m) = (u.rows(), u.columns(), d.columns());
     // As in `multiply`.
@@ -104,7 +108,7 @@ pub(super) fn transposed(u: View<'_>, d: View<'_>, sums: &mut [f32], stride: usi
     }
     let left = Side { first: u.data().as_ptr(), stride: u.stride() };
     for (column, width, mask) in panels::<WIDEST>(m) {
-        // SAFETY: the tile's columns are columns of d and of sums, and all rows are there.
+        // SAFETY: the columns of the tile are columns of d and of sums, and all rows exist.
         unsafe {
             let right = Side { first: d.data().as_ptr().add(column), stride: d.stride() };
             let first = sums.as_mut_ptr().add(column);
@@ -119,8 +123,8 @@ pub(super) fn transposed(u: View<'_>, d: View<'_>, sums: &mut [f32], stride: usi
     }
 }
 
-/// sums + u^T d of each atom, written to sums: as [`transposed`] atom by atom, with the same bits.
-/// `atoms` are their numbers of rows.
+/// Computes sums + u^T d of each atom, and writes it to sums. The result has the same bits as
+/// [`transposed`] atom by atom. `atoms` lists their numbers of rows.
 pub(super) fn transposed_atoms(
     u: View<'_>,
     d: View<'_>,
@@ -147,7 +151,7 @@ pub(super) fn transposed_atoms(
     }
 }
 
-/// [`transposed_atoms`] of at most [`ATOMS_ROWS`] rows.
+/// Computes [`transposed_atoms`] for at most [`ATOMS_ROWS`] rows.
 fn block_of_atoms(u: View<'_>, d: View<'_>, atoms: &[usize], sums: &mut [f32], stride: usize) {
     let (n, k, m) = (u.rows(), u.columns(), d.columns());
     // As in `multiply`.
@@ -155,12 +159,12 @@ fn block_of_atoms(u: View<'_>, d: View<'_>, atoms: &[usize], sums: &mut [f32], s
     assert!(m <= stride && (k == 0 || sums.len() >= (k - 1) * stride + m));
     assert!(n <= ATOMS_ROWS && atoms.iter().sum::<usize>() == n);
     let left = Side { first: u.data().as_ptr(), stride: u.stride() };
-    // Rows of `d` are often a power of two apart, and a few of them fill a set of the first-level
-    // cache.
+    // Rows of `d` are often a power of two apart. A few such rows fill a set of the first-level
+    // cache, so they are copied.
     let mut panel = Panel([0.0; ATOMS_ROWS * 2 * LANES]);
     for (column, width, mask) in panels::<2>(m) {
-        // SAFETY: the panel's columns are columns of d, the tile's columns those of the panel and
-        // of sums, and all rows are there.
+        // SAFETY: the columns of the panel are columns of d. The columns of the tile are columns of
+        // the panel and of sums. All rows exist.
         unsafe {
             let from = Side { first: d.data().as_ptr().add(column), stride: d.stride() };
             pack(from, (width, mask), n, &mut panel.0);
@@ -175,12 +179,13 @@ fn block_of_atoms(u: View<'_>, d: View<'_>, atoms: &[usize], sums: &mut [f32], s
     }
 }
 
-/// Returns whether a view's memory has all of its values.
+/// Returns true if the memory of a view contains all of its values.
 fn holds(view: View<'_>) -> bool {
     view.rows() == 0 || view.data().len() >= (view.rows() - 1) * view.stride() + view.columns()
 }
 
-/// Columns cut into panels: the first column, registers, and the mask of the last register.
+/// Cuts columns into panels. Returns the first column, the number of registers and the mask of the
+/// last register of each.
 fn panels<const WIDEST: usize>(columns: usize) -> impl Iterator<Item = (usize, usize, u16)> {
     (0..columns).step_by(WIDEST * LANES).map(move |first| {
         let count = (columns - first).min(WIDEST * LANES);
@@ -189,10 +194,11 @@ fn panels<const WIDEST: usize>(columns: usize) -> impl Iterator<Item = (usize, u
     })
 }
 
-/// Tiles of R rows, then of S, then of one; rows are columns of the left side if it is transposed.
+/// Computes tiles of R rows, then of S rows, then of one row. If the left factor is transposed,
+/// rows are its columns.
 ///
 /// # Safety
-/// As [`tile`], for all rows.
+/// The conditions of [`tile`] must hold for all rows.
 #[target_feature(enable = "avx512f")]
 unsafe fn strip<const V: usize, const R: usize, const S: usize, const TRANSPOSED: bool>(
     left: Side,
@@ -204,7 +210,7 @@ unsafe fn strip<const V: usize, const R: usize, const S: usize, const TRANSPOSED
     let apart = if TRANSPOSED { 1 } else { left.stride };
     let mut row = 0;
     while row < rows {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let left = Side { first: left.first.add(row * apart), ..left };
             let target = Target { first: into.first.add(row * into.stride), ..into };
@@ -217,17 +223,19 @@ unsafe fn strip<const V: usize, const R: usize, const S: usize, const TRANSPOSED
     }
 }
 
-/// Copies the columns of a panel, so many registers and the mask of the last, row after row.
+/// Copies the columns of a panel row by row. The panel has `width` registers, the last one with the
+/// mask `last`.
 ///
 /// # Safety
-/// There are so many rows of these columns, and the panel has room for them.
+/// There must be `rows` rows with these columns, and the panel must have space for them.
 #[target_feature(enable = "avx512f")]
 unsafe fn pack(from: Side, (width, last): (usize, u16), rows: usize, panel: &mut [f32]) {
     debug_assert!(panel.len() >= rows * width * LANES);
     for row in 0..rows {
         for v in 0..width {
             let mask = if v + 1 == width { last } else { u16::MAX };
-            // SAFETY: the caller's; a masked load touches no value that its mask leaves out.
+            // SAFETY: guaranteed by the caller. A masked load does not access values outside its
+            // mask.
             unsafe {
                 let values = _mm512_maskz_loadu_ps(mask, from.first.add(row * from.stride + v * LANES));
                 _mm512_storeu_ps(panel.as_mut_ptr().add((row * width + v) * LANES), values);
@@ -236,10 +244,10 @@ unsafe fn pack(from: Side, (width, last): (usize, u16), rows: usize, panel: &mut
     }
 }
 
-/// Computes tiles of R rows, then of S, then of one. Rows are columns of the left side.
+/// Computes tiles of R rows, then of S rows, then of one row. Rows are columns of the left factor.
 ///
 /// # Safety
-/// As [`tile_of_atoms`], for all rows.
+/// The conditions of [`tile_of_atoms`] must hold for all rows.
 #[target_feature(enable = "avx512f")]
 unsafe fn strip_of_atoms<const V: usize, const R: usize, const S: usize>(
     left: Side,
@@ -250,7 +258,7 @@ unsafe fn strip_of_atoms<const V: usize, const R: usize, const S: usize>(
 ) {
     let mut row = 0;
     while row < rows {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let left = Side { first: left.first.add(row), ..left };
             let target = Target { first: into.first.add(row * into.stride), ..into };
@@ -263,12 +271,12 @@ unsafe fn strip_of_atoms<const V: usize, const R: usize, const S: usize>(
     }
 }
 
-/// One tile of a transposed product: the sums before, plus one chain an atom. The sums stay in
-/// registers, as the chains do. Returns R.
+/// Computes one tile of a transposed product: the earlier sums, plus one chain per atom. Sums and
+/// chains stay in registers. Returns R.
 ///
 /// # Safety
-/// As [`tile`]: both sides have as many terms as the atoms have together, and the right side all V
-/// registers.
+/// The conditions of [`tile`] must hold: both factors have as many terms as all atoms together, and
+/// the right factor has all V registers.
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn tile_of_atoms<const V: usize, const R: usize>(
@@ -281,7 +289,8 @@ unsafe fn tile_of_atoms<const V: usize, const R: usize>(
     let mut sums = [[_mm512_setzero_ps(); V]; R];
     for (r, sums) in sums.iter_mut().enumerate() {
         for (v, sum) in sums.iter_mut().enumerate() {
-            // SAFETY: the caller's; a masked load touches no value that its mask leaves out.
+            // SAFETY: guaranteed by the caller. A masked load does not access values outside its
+            // mask.
             *sum = unsafe { _mm512_maskz_loadu_ps(mask(v), into.first.add(r * into.stride + v * LANES)) };
         }
     }
@@ -320,12 +329,13 @@ unsafe fn tile_of_atoms<const V: usize, const R: usize>(
     R
 }
 
-/// One tile of R rows and V registers: the sum over `depth` terms. Value (r, term) of the left side
-/// lies at `r * stride + term`, or at `term * stride + r` if it is transposed. Returns R.
+/// Computes one tile of R rows and V registers, the sum over `depth` terms. Value (r, term) of the
+/// left factor is at `r * stride + term`, or at `term * stride + r` if it is transposed. Returns R.
 ///
 /// # Safety
-/// Both sides have `depth` terms, the left one R rows, the right one and the target V registers of
-/// columns but for those that the mask leaves out, the target R rows.
+/// Both factors must have `depth` terms, and the left one R rows. The target must have R rows. The
+/// right factor and the target must have V registers of columns, except those that the mask
+/// excludes.
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn tile<const V: usize, const R: usize, const TRANSPOSED: bool>(
@@ -338,7 +348,7 @@ unsafe fn tile<const V: usize, const R: usize, const TRANSPOSED: bool>(
     let (row, term) = if TRANSPOSED { (1, left.stride) } else { (left.stride, 1) };
     let mut sums = [[_mm512_setzero_ps(); V]; R];
     for i in 0..depth {
-        // SAFETY: the caller's; a masked load touches no value that its mask leaves out.
+        // SAFETY: guaranteed by the caller. A masked load does not access values outside its mask.
         unsafe {
             let from = right.first.add(i * right.stride);
             let mut values: [__m512; V] = [_mm512_setzero_ps(); V];
@@ -356,7 +366,7 @@ unsafe fn tile<const V: usize, const R: usize, const TRANSPOSED: bool>(
     }
     for (r, sums) in sums.iter().enumerate() {
         for (v, &sum) in sums.iter().enumerate() {
-            // SAFETY: the caller's.
+            // SAFETY: guaranteed by the caller.
             unsafe {
                 let at = into.first.add(r * into.stride + v * LANES);
                 let sum = match into.accumulate {
@@ -379,12 +389,14 @@ mod tests {
         (0..count as u64).map(|i| (mix64(seed << 32 | i) >> 40) as f32 / (1 << 24) as f32 - 0.5).collect()
     }
 
-    /// A view of `columns` in rows of `stride`, whose memory ends with the last column.
+    /// Returns a view of `columns` columns in rows of `stride` values, whose memory ends with the
+    /// last column.
     fn view(data: &[f32], rows: usize, columns: usize, stride: usize) -> View<'_> {
         View::padded(&data[..(rows.max(1) - 1) * stride + columns], rows, columns, stride)
     }
 
-    /// (n, k, m, stride of x, of w, of out): every width of a tile, remainders of rows, two chains.
+    /// Test shapes (n, k, m, stride of x, of w, of out): every width of a tile, remainders of rows,
+    /// and two chains.
     const SHAPES: [[usize; 6]; 9] = [
         [1, 1, 1, 1, 1, 1],
         [49, 7, 7, 9, 8, 8],
@@ -400,7 +412,8 @@ mod tests {
     #[test]
     fn products_are_right_for_any_cut_of_rows_and_padding_is_left_alone() {
         if !available() {
-            // `ECITON_SIMD` may say so, or the processor: then nothing here is ever called.
+            // The processor has no 512-bit registers, or `ECITON_SIMD` disables them. Then nothing
+            // in this module is called.
             return;
         }
         for (seed, &[n, k, m, xs, ws, os]) in (1..).zip(&SHAPES) {
@@ -443,7 +456,7 @@ mod tests {
             return;
         }
         for (seed, &[n, k, m, us, ds, ss]) in (1..).zip(&SHAPES) {
-            // n terms, k rows of the result.
+            // n terms, and k rows of the result.
             let (u, d) = (values(seed, n * us), values(seed + 100, n * ds));
             let (u, d) = (view(&u, n, k, us), view(&d, n, m, ds));
             let before = values(seed + 200, k * ss);

@@ -1,14 +1,15 @@
-//! A sum over rows on its way up the grid's tree.
+//! Accumulator of a sum over rows, along the grid's tree.
 
 use crate::grid::MAX_LEVEL;
 use crate::view::ViewMut;
 
-/// The sum of a part, with one accumulator for each level of the grid's tree ([`crate::Grid`]).
+/// Sum of a part of the grid, with one accumulator per level of the grid's tree ([`crate::Grid`]).
 ///
-/// Memory is allocated for the levels that are in use at the same time, and kept for later sums.
+/// Memory is allocated for the levels that are in use at the same time, and reused for later sums.
 #[derive(Debug, Default)]
 pub struct Tree {
-    /// Sums by level, atoms first. The content of a level that is not in use has no meaning.
+    /// Sums by level, starting with the atoms. The content of a level that is not in use is
+    /// undefined.
     levels: [Vec<f32>; MAX_LEVEL + 1],
     in_use: [bool; MAX_LEVEL + 1],
     len: usize,
@@ -20,23 +21,24 @@ impl Tree {
         Self { len, ..Self::default() }
     }
 
-    /// Starts sums of `len` values, in the memory of earlier ones.
+    /// Starts sums of `len` values, and reuses the memory of earlier sums.
     pub(crate) fn begin(&mut self, len: usize) {
         (self.len, self.in_use) = (len, [false; MAX_LEVEL + 1]);
     }
 
-    /// The accumulator of the atom, which may come in several pieces. [`Tree::close`] ends the
-    /// atom.
+    /// Returns the accumulator of the current atom. An atom may be added in several pieces.
+    /// [`Tree::close`] ends it.
     pub fn leaf(&mut self) -> &mut [f32] {
         self.level(0)
     }
 
-    /// The accumulator of the atom's group, for a routine that adds up whole atoms itself.
+    /// Returns the accumulator of the current group of atoms, for a routine that sums whole atoms
+    /// itself.
     pub(crate) fn group(&mut self) -> &mut [f32] {
         self.level(1)
     }
 
-    /// The accumulator of a level, 0 at first.
+    /// Returns the accumulator of a level. It starts with zeros.
     fn level(&mut self, level: usize) -> &mut [f32] {
         if !self.in_use[level] {
             let free = (0..=MAX_LEVEL).find(|&l| !self.in_use[l] && self.levels[l].len() >= self.len);
@@ -48,19 +50,19 @@ impl Tree {
         &mut self.levels[level]
     }
 
-    /// Ends an atom, and `closes` levels above it.
+    /// Ends the current atom, and `closes` levels above it.
     pub fn close(&mut self, closes: u8) {
         for level in 0..=(closes as usize).min(MAX_LEVEL - 1) {
             self.lift(level);
         }
     }
 
-    /// Adds the sum of a level to that of the level above.
+    /// Adds the sum of a level to that of the level above, and clears it.
     fn lift(&mut self, level: usize) {
         if !std::mem::take(&mut self.in_use[level]) {
             return;
         }
-        // A sum starts at +0 and is never -0, so that adding it to 0 changes no bit.
+        // A sum starts at +0 and is never -0, so adding it to 0 changes no bit.
         if !self.in_use[level + 1] {
             self.levels.swap(level, level + 1);
             self.in_use[level + 1] = true;
@@ -69,7 +71,7 @@ impl Tree {
         }
     }
 
-    /// Writes the part's sum, whose rows have `stride` values here, and starts the next sum.
+    /// Writes the sum of the part, and starts the next sum. Rows of the sum have `stride` values.
     pub fn finish(&mut self, stride: usize, into: &mut ViewMut<'_>) {
         for level in 0..MAX_LEVEL {
             self.lift(level);
@@ -77,7 +79,7 @@ impl Tree {
         let root = self.level(MAX_LEVEL);
         let columns = into.columns();
         if columns == 1 && into.stride() == 1 && into.rows() == root.len() {
-            // A vector of one extent: its values are its rows.
+            // A vector with one extent: each value is a row.
             into.data_mut()[..root.len()].copy_from_slice(root);
         } else {
             for i in 0..into.rows() {

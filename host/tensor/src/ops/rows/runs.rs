@@ -1,15 +1,16 @@
-//! Operations on the runs of a row: p parts of q values each, for instance the heads of an attention.
+//! Operations on the runs of a row. A row consists of p runs of q values each, for instance one run
+//! per attention head.
 //!
-//! They run over every edge of a graph. The widths that layers have are compiled by themselves, so that a run
-//! lies in registers; a result depends on its own row alone.
+//! These operations process every edge of a graph. Common widths are compiled separately, so that a
+//! run stays in registers. A result depends only on its own row.
 #![allow(unsafe_code)]
 
 use crate::simd::{dispatch, madd};
 use crate::view::{View, ViewMut};
 
 dispatch! {
-    /// out [n, p] = the inner products of the `runs` = p runs of each row of x and y [n, p q]; y may be one row
-    /// for all.
+    /// Computes out [n, p] = the inner products of the p = `runs` runs in each row of x and y [n, p
+    /// q]. y may also be a single row, which is used for all rows of x.
     pub fn inner(x: View<'_>, y: View<'_>, runs: usize, out: &mut ViewMut<'_>) = inner_body
 }
 
@@ -32,13 +33,13 @@ fn inner_body<const FMA: bool>(x: View<'_>, y: View<'_>, runs: usize, out: &mut 
     }
 }
 
-/// Row `i`, or the only one.
+/// Returns row `i`, or the only row if there is just one.
 #[inline(always)]
 fn one_or<'a>(x: View<'a>, i: usize) -> &'a [f32] {
     x.row(if x.rows() == 1 { 0 } else { i })
 }
 
-/// [`inner`] of rows of a multiple of eight runs of 8 values.
+/// Computes [`inner`] for rows with a multiple of eight runs of 8 values.
 #[inline(always)]
 fn inner_eights<const FMA: bool>(x: View<'_>, y: View<'_>, out: &mut ViewMut<'_>) {
     for i in 0..x.rows() {
@@ -49,7 +50,8 @@ fn inner_eights<const FMA: bool>(x: View<'_>, y: View<'_>, out: &mut ViewMut<'_>
     }
 }
 
-/// [`inner`] of runs of Q values, a multiple of 8; eight runs at once, of one row or of several.
+/// Computes [`inner`] for runs of Q values, a multiple of 8. It processes eight runs at once, from
+/// one row or from several.
 #[inline(always)]
 fn inner_runs<const Q: usize, const FMA: bool>(x: View<'_>, y: View<'_>, runs: usize, out: &mut ViewMut<'_>) {
     let (total, mut done) = (x.rows() * runs, 0);
@@ -77,7 +79,7 @@ fn inner_runs<const Q: usize, const FMA: bool>(x: View<'_>, y: View<'_>, runs: u
     }
 }
 
-/// Products of x and y, every eighth added up.
+/// Returns eight sums of products of x and y. Sum i adds every eighth product from the i-th on.
 #[inline(always)]
 fn eight_sums<const FMA: bool>(x: &[f32], y: &[f32]) -> [f32; 8] {
     let ((x, x_rest), (y, y_rest)) = (x.as_chunks::<8>(), y.as_chunks::<8>());
@@ -91,28 +93,28 @@ fn eight_sums<const FMA: bool>(x: &[f32], y: &[f32]) -> [f32; 8] {
     sums
 }
 
-/// The totals of eight times eight sums.
+/// Returns the totals of eight groups of eight sums.
 #[inline(always)]
 fn eight_totals(sums: &[f32; 64]) -> [f32; 8] {
     pairs(&pairs::<32, 16>(&pairs::<64, 32>(sums)))
 }
 
-/// The sum of four sums.
+/// Returns the total of four sums.
 #[inline(always)]
 fn halved(sums: &[f32; 4]) -> f32 {
     let [a, b] = pairs(sums);
     a + b
 }
 
-/// The sums of neighbours; M is half of N.
+/// Returns the sums of adjacent pairs. M is half of N.
 #[inline(always)]
 fn pairs<const N: usize, const M: usize>(of: &[f32; N]) -> [f32; M] {
     std::array::from_fn(|at| of[2 * at] + of[2 * at + 1])
 }
 
 dispatch! {
-    /// out [n, p q] = x with each of its runs multiplied by a value of `by` [n, p]; x has n rows, or is one row
-    /// for all.
+    /// Computes out [n, p q] = x with each run multiplied by one value of `by` [n, p]. x has n
+    /// rows, or a single row that is used for all.
     pub fn scale(x: View<'_>, by: View<'_>, out: &mut ViewMut<'_>) = scale_body
 }
 
@@ -136,8 +138,8 @@ fn scale_body<const _FMA: bool>(x: View<'_>, by: View<'_>, out: &mut ViewMut<'_>
     }
 }
 
-/// `out` = the runs of x, of Q values each, by the values of `by`. Sixteen values go through a register, for
-/// the compiler cannot know that `out` is not x.
+/// Multiplies each run of Q values of x by a value of `by`. Sixteen values are copied to a
+/// register, because the compiler cannot know that `out` and x do not overlap.
 #[inline(always)]
 fn multiples<const Q: usize>(x: &[f32], by: &[f32], out: &mut [f32]) {
     for ((o, x), &by) in out.as_chunks_mut::<Q>().0.iter_mut().zip(x.as_chunks::<Q>().0).zip(by) {

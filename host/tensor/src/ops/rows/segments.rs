@@ -1,6 +1,7 @@
-//! Operations on segments: consecutive rows that belong together, for instance the edges of a vertex.
+//! Operations on segments: runs of consecutive rows, for instance the edges of one vertex.
 //!
-//! A segment's sums run over its rows in order, whatever the widths and wherever the rows lie.
+//! The sum of a segment adds its rows in order, whatever the widths, and wherever the rows are in
+//! memory.
 #![allow(unsafe_code)]
 
 use super::Reduction;
@@ -9,10 +10,10 @@ use crate::ops::activation::exp;
 use crate::simd::dispatch;
 use crate::view::{View, ViewMut};
 
-/// Values whose exponentials are taken at once.
+/// Number of values whose exponentials are computed at once.
 const BLOCK: usize = 256;
 
-/// Offsets that bound `segments` segments of `rows` rows.
+/// Checks offsets that divide `rows` rows into `segments` segments.
 fn check_offsets(operation: &'static str, offsets: &[u32], rows: usize, segments: usize) -> Result<()> {
     let valid = offsets.first() == Some(&0)
         && offsets.last().is_some_and(|&l| l as usize == rows)
@@ -24,12 +25,13 @@ fn check_offsets(operation: &'static str, offsets: &[u32], rows: usize, segments
     Err(Error::Argument { operation, reason })
 }
 
-fn of<'a>(x: View<'a>, span: &[u32]) -> View<'a> {
+fn segment_rows<'a>(x: View<'a>, span: &[u32]) -> View<'a> {
     let (start, end) = (span[0] as usize, span[1] as usize);
     x.slice(start, end - start)
 }
 
-/// out[s] = the reduction of rows offsets[s]..offsets[s + 1] of x, zero where there are none.
+/// Computes out[s] = the reduction of the rows offsets[s]..offsets[s + 1] of x. It is zero if there
+/// are no rows.
 pub fn reduce_segments(x: View<'_>, offsets: &[u32], by: Reduction, out: &mut ViewMut<'_>) -> Result<()> {
     check_offsets("reduce-segments", offsets, x.rows(), out.rows())?;
     reduce_all(x, offsets, by, out);
@@ -43,7 +45,7 @@ dispatch! {
 #[inline(always)]
 fn reduce_all_body<const FMA: bool>(x: View<'_>, offsets: &[u32], by: Reduction, out: &mut ViewMut<'_>) {
     for (s, span) in offsets.windows(2).enumerate() {
-        let (x, out) = (of(x, span), out.row_mut(s));
+        let (x, out) = (segment_rows(x, span), out.row_mut(s));
         match by {
             _ if x.rows() == 0 => out.fill(0.0),
             Reduction::Sum => fold(x, 0.0, out, |a, v| a + v),
@@ -59,13 +61,13 @@ fn reduce_all_body<const FMA: bool>(x: View<'_>, offsets: &[u32], by: Reduction,
     }
 }
 
-/// The first values of a row, whose number the compiler knows.
+/// Returns the first N values of a row, as an array whose length the compiler knows.
 #[inline(always)]
 fn first<const N: usize>(row: &[f32]) -> &[f32; N] {
     &row.as_chunks::<N>().0[0]
 }
 
-/// out = f over the rows of x, in order, for as many columns at once as registers hold.
+/// Folds the rows of x with f, in order. It processes as many columns at once as registers hold.
 #[inline(always)]
 fn fold(x: View<'_>, from: f32, out: &mut [f32], f: impl Fn(f32, f32) -> f32 + Copy) {
     let mut done = 0;
@@ -85,8 +87,9 @@ fn fold(x: View<'_>, from: f32, out: &mut [f32], f: impl Fn(f32, f32) -> f32 + C
     columns!(64 16 8 1);
 }
 
-/// state [s, 2 p] = [largest | 1 / (sum of exp(x - largest))] of each column of x [n, p] over the rows
-/// offsets[s]..offsets[s + 1]; zeros where there are none.
+/// Computes state [s, 2 p] = [largest | 1 / (sum of exp(x - largest))] of each column of x [n, p],
+/// for each segment. Segment s has the rows offsets[s]..offsets[s + 1]. It is zero if there are no
+/// rows.
 pub fn softmax_segments(x: View<'_>, offsets: &[u32], state: &mut ViewMut<'_>) -> Result<()> {
     check_offsets("softmax-segments", offsets, x.rows(), state.rows())?;
     softmax_all(x, offsets, state);
@@ -101,14 +104,14 @@ dispatch! {
 fn softmax_all_body<const FMA: bool>(x: View<'_>, offsets: &[u32], state: &mut ViewMut<'_>) {
     let columns = x.columns();
     for (s, span) in offsets.windows(2).enumerate() {
-        let x = of(x, span);
+        let x = segment_rows(x, span);
         let (largest, inverse) = state.row_mut(s).split_at_mut(columns);
         if x.rows() == 0 {
             largest.fill(0.0);
             inverse.fill(0.0);
             continue;
         }
-        // A NaN is no largest, but the sum is one then.
+        // A NaN is never the largest value, but it makes the sum a NaN.
         fold(x, f32::NEG_INFINITY, largest, |a, v| if v > a { v } else { a });
         match columns {
             1 => sum_exponentials::<1>(x, largest, inverse),
@@ -127,7 +130,8 @@ fn softmax_all_body<const FMA: bool>(x: View<'_>, offsets: &[u32], state: &mut V
     }
 }
 
-/// sums = those of exp(x - largest) over the rows of x [n, P], in order; exponentials many rows at once.
+/// Computes the sums of exp(x - largest) over the rows of x [n, P], in order. The exponentials of
+/// many rows are computed at once.
 #[inline(always)]
 fn sum_exponentials<const P: usize>(x: View<'_>, largest: &[f32], sums: &mut [f32]) {
     let mut values = [0.0; BLOCK];
@@ -150,7 +154,8 @@ fn sum_exponentials<const P: usize>(x: View<'_>, largest: &[f32], sums: &mut [f3
 }
 
 dispatch! {
-    /// out [n, p] = exp(x - largest) * inverse, with a row [largest | inverse] of state [n, 2 p] for each of x.
+    /// Computes out [n, p] = exp(x - largest) * inverse. Each row of x has a row [largest |
+    /// inverse] of state [n, 2 p].
     pub fn softmax_values(x: View<'_>, state: View<'_>, out: &mut ViewMut<'_>) = softmax_values_body
 }
 
@@ -171,7 +176,7 @@ fn softmax_values_body<const FMA: bool>(x: View<'_>, state: View<'_>, out: &mut 
     }
 }
 
-/// [`softmax_values`] of rows of P values, a block of them at once.
+/// Computes [`softmax_values`] for rows of P values, one block of rows at a time.
 #[inline(always)]
 fn values_of<const P: usize>(x: View<'_>, state: View<'_>, out: &mut ViewMut<'_>) {
     let (mut values, mut factors) = ([0.0; BLOCK], [0.0; BLOCK]);

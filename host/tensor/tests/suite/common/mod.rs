@@ -1,4 +1,4 @@
-//! Seeded values, naive f64 arithmetic and row trees for this crate's tests.
+//! Random values, reference arithmetic in f64 and trees over rows, for the tests of this crate.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 #![allow(missing_docs, unreachable_pub)]
 
@@ -10,10 +10,10 @@ use eciton_tensor::ops::prologue::{Prologue, RowIds};
 use eciton_tensor::random::{Dropout, Key, Purpose, bits32};
 use eciton_tensor::{Atom, Buffer, Grid, Matrix, Part};
 
-/// What relative difference by norm f32 may have from f64.
+/// Maximum relative difference, by norm, between f32 results and the f64 reference.
 pub const CLOSE: f64 = 1e-5;
 
-/// SplitMix64.
+/// Random number generator SplitMix64.
 pub struct Numbers(pub u64);
 
 impl Numbers {
@@ -24,12 +24,12 @@ impl Numbers {
         z ^ (z >> 31)
     }
 
-    /// In `0..limit`.
+    /// Returns a number in `0..limit`.
     pub fn below(&mut self, limit: usize) -> usize {
         (self.next() % limit as u64) as usize
     }
 
-    /// In (-1, 1), never within 1e-4 of 0, where activations have their kink.
+    /// Returns a number in (-1, 1), but not within 1e-4 of 0, where activations have a kink.
     pub fn value(&mut self) -> f32 {
         let v = (self.next() >> 40) as f32 / (1u32 << 23) as f32 - 1.0;
         if v.abs() < 1e-4 { v + 0.0625 } else { v }
@@ -39,7 +39,8 @@ impl Numbers {
         (0..count).map(|_| self.value()).collect()
     }
 
-    /// `count` values in columns 3.. of a wider, padded matrix: a view whose last row has no padding.
+    /// Stores `count` values in the columns from 3 on of a wider, padded matrix, and returns a view
+    /// of them. The last row of the view has no padding.
     pub fn column_view(&mut self, values: &[f32], rows: usize, columns: usize) -> Held {
         let wide = columns + 3;
         let mut all = self.values(rows * wide);
@@ -61,13 +62,13 @@ pub fn held(m: &Matrix) -> Held {
     }
 }
 
-/// Rows padded as buffers are.
+/// Returns rows that are padded like those of a buffer.
 pub fn padded(values: &[f32], rows: usize, columns: usize) -> Held {
     held(&Matrix::from(Buffer::from_rows(rows, columns, values).unwrap().read(0..rows).unwrap()))
 }
 
-/// |found - expected| <= CLOSE max(|expected|, 0.1) by norm: terms are of order one, so that a small sum has
-/// lost digits to cancellation.
+/// Asserts that `|found - expected| <= CLOSE max(|expected|, 0.1)`, by norm. Terms are of order one,
+/// so a small sum has lost digits to cancellation.
 pub fn close(what: &str, found: &[f32], expected: &[f64]) {
     assert_eq!(found.len(), expected.len(), "{what}");
     let norm = |v: &mut dyn Iterator<Item = f64>| v.map(|v| v * v).sum::<f64>().sqrt();
@@ -111,7 +112,7 @@ pub fn derivative(a: Activation, x: f64) -> f64 {
     (f(a, x + h) - f(a, x - h)) / (2.0 * h)
 }
 
-/// The factor that dropout gives each value, [rows, columns].
+/// Returns the factor that dropout gives each value, [rows, columns].
 pub fn factors(d: Option<Dropout>, first_row: u64, rows: usize, columns: usize) -> Vec<f64> {
     let factor = |i: usize, c: usize| match d {
         None => 1.0,
@@ -121,7 +122,8 @@ pub fn factors(d: Option<Dropout>, first_row: u64, rows: usize, columns: usize) 
     (0..rows * columns).map(|at| factor(at / columns.max(1), at % columns.max(1))).collect()
 }
 
-/// Every prologue of a width: bias or none, each activation, dropout or none.
+/// Returns every prologue of a width: with and without bias, each activation, with and without
+/// dropout.
 pub fn prologues<'a>(bias: &'a [f32], first_row: u64, seed: u64) -> Vec<Prologue<'a>> {
     use Activation::*;
     let mut all = Vec::new();
@@ -136,7 +138,7 @@ pub fn prologues<'a>(bias: &'a [f32], first_row: u64, seed: u64) -> Vec<Prologue
     all
 }
 
-/// u and du/dx of a prologue, naively.
+/// Computes u and du/dx of a prologue by definition.
 pub fn naive_prologue(p: &Prologue<'_>, x: &[f32], rows: usize, columns: usize) -> (Vec<f64>, Vec<f64>) {
     let factors = factors(p.dropout, p.row_ids.id(0), rows, columns);
     let before = |at: usize| f64::from(x[at]) + p.bias.map_or(0.0, |b| f64::from(b[at % columns]));
@@ -144,7 +146,7 @@ pub fn naive_prologue(p: &Prologue<'_>, x: &[f32], rows: usize, columns: usize) 
     (u, (0..x.len()).map(|at| derivative(p.activation, before(at)) * factors[at]).collect())
 }
 
-/// a [m, k] b [k, n].
+/// Computes the product of a [m, k] and b [k, n] by definition.
 pub fn naive_product(a: &[f64], b: &[f64], m: usize, k: usize, n: usize) -> Vec<f64> {
     let mut out = vec![0.0; m * n];
     for i in 0..m {
@@ -165,16 +167,16 @@ pub fn wide(values: &[f32]) -> Vec<f64> {
     values.iter().map(|&v| f64::from(v)).collect()
 }
 
-/// A tree over row atoms with fan-out 8, as `eciton-types` makes it.
+/// Tree over atoms with fan-out 8, as `eciton-types` creates it.
 pub struct Rows {
     pub starts: Vec<u32>,
 }
 
-/// A node: its level and its place among those.
+/// Node of the tree: its level, and its index within the level.
 pub type Node = (u8, u32);
 
 impl Rows {
-    /// Rows in `atoms` atoms of random size, 1 row at least.
+    /// Divides rows into `atoms` atoms of random size, with at least one row each.
     pub fn cut(numbers: &mut Numbers, rows: usize, atoms: usize) -> Self {
         let mut all: Vec<u32> = (1..rows as u32).collect();
         while all.len() >= atoms {
@@ -200,7 +202,7 @@ impl Rows {
         ((0..4).find(|&l| 8u32.pow(l) >= self.atoms()).unwrap() as u8, 0)
     }
 
-    /// The largest complete nodes of a run of atoms.
+    /// Returns the maximal complete nodes of a run of atoms.
     pub fn nodes(&self, run: Range<u32>) -> Vec<Node> {
         let (mut at, mut nodes) = (run.start, Vec::new());
         while at < run.end {
@@ -215,7 +217,7 @@ impl Rows {
         nodes
     }
 
-    /// The grid of some consecutive nodes.
+    /// Returns the grid of some consecutive nodes.
     pub fn grid(&self, nodes: &[Node]) -> Grid {
         let first = self.starts[self.span(nodes[0]).start as usize];
         let part = |&(level, index): &Node| {
@@ -231,13 +233,13 @@ impl Rows {
         Grid::new(nodes.iter().map(part).collect())
     }
 
-    /// All atoms in `count` runs.
+    /// Divides all atoms into `count` runs.
     pub fn runs(&self, numbers: &mut Numbers, count: usize) -> Vec<Range<u32>> {
         let cut = Rows::cut(numbers, self.atoms() as usize, count);
         cut.starts.windows(2).map(|w| w[0]..w[1]).collect()
     }
 
-    /// The root's sum from partial sums of nodes: children in order, from +0.
+    /// Computes the sum of the root from partial sums of nodes: children in order, from +0.
     pub fn combine(&self, partials: &[(Node, Vec<f32>)], node: Node) -> Vec<f32> {
         if let Some((_, found)) = partials.iter().find(|(n, _)| *n == node) {
             return found.clone();

@@ -25,7 +25,7 @@ macro_rules! norm {
                 columns: usize,
                 rows: impl Fn() -> I,
             ) -> Self::Moments {
-                Self::Moments::of(columns, rows)
+                Self::Moments::from_rows(columns, rows)
             }
 
             fn normalise(moments: &Self::Moments, input: View<'_>, output: &mut ViewMut<'_>) {
@@ -37,7 +37,7 @@ macro_rules! norm {
             }
 
             fn means<'a>(columns: usize, turned: impl Iterator<Item = &'a [f32]>) -> Self::Means {
-                Self::Means::of(columns, turned)
+                Self::Means::from_turned(columns, turned)
             }
 
             fn backward(
