@@ -1,4 +1,4 @@
-//! The worker's end.
+//! Worker's end of a connection: it dials the host of a run.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -14,30 +14,33 @@ use crate::secret::{NAME, Token, session, tls};
 use crate::watched::Watched;
 use crate::wire::{Receiver, Sender};
 
-/// The pause between two attempts to reach a host.
+/// Pause between two attempts to reach a host.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// A connection that the host has admitted.
 #[derive(Debug)]
 pub struct Dialled {
-    /// The host's answer to the hello.
+    /// Host's answer to the hello.
     pub welcome: Welcome,
-    /// Messages from there.
+    /// Receiving half, for messages from the host.
     pub receiver: Receiver,
-    /// Messages to there.
+    /// Sending half, for messages to the host.
     pub sender: Sender,
-    /// This end's address.
+    /// Local address of the connection.
     pub local: SocketAddr,
 }
 
-/// Dials a host at `HOST:PORT`. Fills in the index, the version and the proof of `hello`.
+/// Connects a worker to a host at `HOST:PORT`. The function fills in the index, the version and the
+/// proof of `hello`.
 ///
-/// An attempt that may succeed later is repeated until `patience` is over: nobody listens yet, the
-/// connection ends or no welcome comes within [`HANDSHAKE`], or another worker still has this index.
+/// An attempt that may succeed later is repeated for up to `patience`. This is the case if nobody
+/// listens yet, if the connection ends, or if no welcome arrives within [`HANDSHAKE`]. It is also
+/// the case if another worker still uses this index.
 ///
 /// # Errors
-/// [`Error::System`] if nobody listens, [`Error::NoWelcome`] if the host does not answer,
-/// [`Error::Tls`] if another program answers, [`Error::Refused`].
+/// Returns [`Error::System`] if nobody listens, and [`Error::NoWelcome`] if the host does not
+/// answer. Returns [`Error::Tls`] if another program answers, and [`Error::Refused`] if the host
+/// does not admit the worker.
 pub async fn dial(address: &str, token: &Token, hello: Hello, patience: Duration) -> Result<Dialled> {
     let begun = Instant::now();
     loop {
@@ -59,7 +62,7 @@ pub async fn dial(address: &str, token: &Token, hello: Hello, patience: Duration
     }
 }
 
-/// Connects once, proves the token and waits for the welcome.
+/// Makes one attempt: connects, proves the token and waits for the welcome.
 async fn attempt(address: &str, token: &Token, mut hello: Hello) -> Result<Dialled> {
     let stream = TcpStream::connect(address).await;
     let stream = stream.map_err(Error::system(format!("connecting to {address}")))?;

@@ -1,85 +1,85 @@
-//! Errors of a connection.
+//! Errors of connections between a run and its workers.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The result of an operation of this crate.
+/// Result of an operation on a connection.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error of this crate.
+/// Error of a connection.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The system refused something.
+    /// The operating system refused an operation.
     #[error("{doing}: {source}")]
     System {
-        /// The operation, and its address.
+        /// Operation and address.
         doing: String,
-        /// The reason.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// The other end closed the connection.
     #[error("the other end closed the connection")]
     Closed,
-    /// No byte arrived for too long.
+    /// The other end has sent no byte for longer than the allowed silence, which is the value.
     #[error("the connection is silent: no byte arrived for {}", seconds(.0))]
     Silent(Duration),
-    /// A handshake took too long.
+    /// A step of the handshake took too long.
     #[error("{what} took longer than {}", seconds(.allowed))]
     Slow {
-        /// The step of the handshake.
+        /// Step of the handshake.
         what: &'static str,
-        /// The time that it may take.
+        /// Maximum duration of the step.
         allowed: Duration,
     },
     /// A message is larger than its limit.
     #[error("{what} of {found} bytes is over the limit of {allowed} bytes")]
     TooLarge {
-        /// A message, or its head.
+        /// Name of the message or of its part.
         what: &'static str,
-        /// Bytes claimed.
+        /// Size that was found or announced, in bytes.
         found: u64,
-        /// Bytes allowed.
+        /// Maximum size, in bytes.
         allowed: u64,
     },
-    /// Bytes that are no message, or none that belongs here.
+    /// Bytes that are not a message, or a message that is not allowed at this point.
     #[error("{what}: {reason}")]
     Message {
-        /// The message, as far as it is known.
+        /// Name of the message, as far as it is known.
         what: String,
-        /// The fault in it.
+        /// Defect that was found.
         reason: String,
     },
     /// The host does not admit the worker.
     #[error("the host refuses this worker: {reason}")]
     Refused {
-        /// The reason.
+        /// Reason of the host.
         reason: String,
-        /// A later attempt may be admitted.
+        /// True if a later attempt may be admitted.
         again: bool,
     },
-    /// The host did not answer the hello.
+    /// The host did not answer the worker's first message.
     #[error("no welcome from {address}: {source}; check that the run listens there")]
     NoWelcome {
-        /// The host's address.
+        /// Address of the host.
         address: String,
         /// The error of the last attempt.
         source: Box<Error>,
     },
-    /// A token's file.
+    /// The file of a token or of a certificate cannot be used.
     #[error("{path}: {reason}", path = path.display())]
     TokenFile {
-        /// The message, or the file.
+        /// Path of the file.
         path: PathBuf,
-        /// The fault, and the remedy.
+        /// Defect, and what to do.
         reason: String,
     },
-    /// Keys or certificates that cannot be made or used.
+    /// Keys or certificates cannot be created or used.
     #[error("{doing}: {reason}")]
     Tls {
-        /// The operation.
+        /// Operation that failed.
         doing: &'static str,
-        /// The reason.
+        /// Error text of the TLS library.
         reason: String,
     },
 }
@@ -88,17 +88,17 @@ fn seconds(time: &Duration) -> String {
     format!("{} s", time.as_secs_f64())
 }
 
-/// Returns whether an error of a stream means that the other end closed it.
+/// Returns true if an error of a stream means that the other end closed the connection.
 pub(crate) fn is_end(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     matches!(error.kind(), UnexpectedEof | ConnectionReset | ConnectionAborted | BrokenPipe)
 }
 
 impl Error {
-    /// Returns whether a later attempt to dial may succeed.
+    /// Returns true if a later attempt to connect may succeed.
     pub(crate) fn may_pass(&self) -> bool {
         match self {
-            // A name or number that cannot be an address will not be one later.
+            // A name or number that is not a valid address will not become one.
             Self::System { source, .. } => source.kind() != std::io::ErrorKind::InvalidInput,
             Self::Refused { again, .. } => *again,
             Self::Closed | Self::Silent(_) | Self::Slow { .. } => true,

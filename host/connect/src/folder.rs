@@ -1,7 +1,7 @@
-//! A folder of tokens: the certificate of its runs, and a token for each worker.
+//! Folder of tokens: the certificate of a run, and a token for each worker.
 //!
-//! The folder outlives a run. A run that is resumed or started again with the same folder has the same
-//! certificate and tokens, so copies of the tokens on other machines stay valid.
+//! The folder outlives a run. A run that is resumed or started again with the same folder has the
+//! same certificate and tokens. So copies of the tokens on other machines stay valid.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -9,32 +9,34 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::secret::{Certificate, Token};
 
-/// The file of the certificate and its key.
+/// Name of the file with the certificate and its key.
 const CERTIFICATE: &str = "host.key";
 
-/// Secrets of a folder.
+/// Secrets that a folder contains.
 #[derive(Debug)]
 pub struct Tokens {
-    /// The certificate of the folder's runs.
+    /// Certificate that runs with this folder use.
     pub certificate: Certificate,
-    /// A token for each worker, by index.
+    /// Token of each worker, by the worker's index.
     pub tokens: Vec<Token>,
-    /// Number of tokens that were written now. Workers do not have them yet.
+    /// Number of tokens that were created now, which must be copied to the workers.
     pub written: u32,
 }
 
 impl Tokens {
-    /// Reads the secrets of a folder, and writes those that it lacks.
+    /// Reads the secrets in a folder, and creates those that are missing.
     ///
-    /// A token of another certificate is replaced: its run is over, or listens without this folder.
+    /// A token for another certificate is replaced, because the run with that certificate has ended
+    /// or uses no folder.
     ///
     /// # Errors
-    /// [`Error::TokenFile`] for a file that cannot be read or written, or that others may read.
+    /// Returns [`Error::TokenFile`] if a file cannot be read or written, or if other users may read
+    /// it.
     pub fn open(folder: &Path, count: u32) -> Result<Self> {
         let refuse = |reason: String| Error::TokenFile { path: folder.to_owned(), reason };
         std::fs::create_dir_all(folder).map_err(|e| refuse(format!("cannot be made: {e}")))?;
-        // Of two runs that start at once the second one reads what the first one writes. On a file system
-        // without locks, the second run may replace tokens of the first.
+        // If two runs start at once, the second one waits and reads the files of the first. On a
+        // file system without locks, the second run may replace tokens of the first.
         let folder_lock = File::open(folder).map_err(|e| refuse(format!("cannot be opened: {e}")))?;
         drop(folder_lock.lock());
         let path = folder.join(CERTIFICATE);
@@ -64,7 +66,7 @@ impl Tokens {
     }
 }
 
-/// Returns the path of a worker's token.
+/// Returns the path of the token of worker `place`.
 #[must_use]
 pub fn token_path(folder: &Path, place: u32) -> PathBuf {
     folder.join(format!("worker-{place}.token"))
@@ -85,7 +87,7 @@ mod tests {
         assert_eq!(first.certificate.digest(), second.certificate.digest());
         assert_eq!(first.tokens, second.tokens[..2]);
         assert_eq!(Tokens::open(&folder, 1).unwrap().tokens, first.tokens[..1]);
-        // Tokens of a certificate that is gone, and another worker's.
+        // Tokens of a certificate that no longer exists, and the token of another worker.
         std::fs::remove_file(folder.join(CERTIFICATE)).unwrap();
         let third = Tokens::open(&folder, 3).unwrap();
         assert_eq!(third.written, 3);

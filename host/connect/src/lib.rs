@@ -1,9 +1,11 @@
-//! Connections of workers: one TLS connection that a worker dials, and the messages on it.
+//! Connections between a run and its workers: one TLS connection per worker, which the worker
+//! opens, and its messages.
 //!
-//! A run listens ([`Listener`]). It has a certificate and a token for each worker, of a folder ([`Tokens`]).
-//! A worker has the file of its token ([`Token`]), which also holds the certificate's digest: the worker
-//! trusts that certificate and no other. The worker dials ([`dial`]), proves that it has the token, and is
-//! admitted ([`Joined`]). From then on the host sends objects and tasks, and the worker answers.
+//! A run listens for workers ([`Listener`]). It has a certificate, and a token for each worker,
+//! from a folder ([`Tokens`]). A worker has the file of its token ([`Token`]), which contains the
+//! certificate's digest. The worker trusts that certificate and no other. The worker connects
+//! ([`dial`]), proves that it has the token, and is admitted ([`Joined`]). From then on the host
+//! sends objects and tasks, and the worker answers.
 //!
 //! ```text
 //! worker                          host
@@ -21,10 +23,11 @@
 //!   <── Bye ───────────────────────        or the end of the connection
 //! ```
 //!
-//! The proof is an HMAC of bytes that both ends draw from their TLS session (RFC 8446, section 7.5), keyed
-//! with the token: it holds on this connection alone, and the token itself never travels.
+//! The proof is an HMAC of bytes that both ends derive from their TLS session (RFC 8446, section
+//! 7.5), keyed with the token. It is valid for this connection only, and the token itself is never
+//! sent.
 //!
-//! All that comes from the other end is bounded ([`limits`]) and a typed [`Error`] otherwise.
+//! Everything from the other end is bounded ([`limits`]). Anything else gives a typed [`Error`].
 
 mod dial;
 mod error;

@@ -1,24 +1,27 @@
-//! Limits of a connection.
+//! Limits on connections, on messages and on the files of secrets.
 
 use std::time::Duration;
 
-/// Bytes of a message before the other end is known.
+/// Maximum size of a message before the other end has proved its token, in bytes.
 pub const STRANGER_BYTES: u64 = 4 << 10;
-/// Bytes of a message.
+/// Maximum size of a message after the handshake, in bytes.
 pub const MESSAGE_BYTES: u64 = 1 << 30;
-/// Bytes of a message's head, which is JSON.
+/// Maximum size of a message's head (its JSON part), in bytes.
 pub const HEAD_BYTES: u64 = 1 << 20;
-/// Bytes of a token's file.
+/// Maximum size of a token file, in bytes.
 pub const TOKEN_FILE_BYTES: u64 = 4 << 10;
-/// Bytes of the file of a certificate and its key.
+/// Maximum size of the file with a certificate and its key, in bytes.
 pub const CERTIFICATE_FILE_BYTES: u64 = 16 << 10;
-/// Time from a connection's start to its first byte.
+/// Maximum time from the start of a connection to its first byte.
 pub const FIRST_BYTE: Duration = Duration::from_secs(1);
-/// Time from a connection's start to the proof of its token, and from a dial to the welcome.
+/// Maximum time from the start of a connection to the proof of its token, and from a dial to the
+/// welcome.
 pub const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Maximum number of connections without a proven token at once.
+/// Maximum number of simultaneous connections whose token is not proved yet.
 pub const STRANGERS: usize = 256;
-/// Maximum number of these from one address: an IPv4 address, or a 64-bit prefix of IPv6.
+/// Maximum number of simultaneous connections with an unproved token from one address (an IPv4
+/// address, or a 64-bit IPv6 prefix).
 pub const STRANGERS_OF_ADDRESS: usize = 64;
-/// Signs of life in the silence after which an end counts as gone.
+/// Number of keep-alive messages that an end sends within the silence after which it would count as
+/// failed.
 pub const SIGNS: u32 = 4;

@@ -1,4 +1,4 @@
-//! The host's end: who may come in.
+//! Host's end of connections: it admits workers that prove a token.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,22 +19,22 @@ use crate::strangers::Strangers;
 use crate::watched::{Arrivals, Watched};
 use crate::wire::{Receiver, Sender};
 
-/// A worker that was let in.
+/// Worker that was admitted.
 #[derive(Debug)]
 pub struct Joined {
-    /// Its place, which nobody else has until this is dropped.
+    /// Reservation of the worker's index, which no other worker gets until this is dropped.
     pub seat: Seat,
-    /// Its hello.
+    /// First message of the worker.
     pub hello: Hello,
-    /// Its address.
+    /// Remote address of the worker.
     pub peer: SocketAddr,
-    /// Messages from there.
+    /// Receiving half, for messages from the worker.
     pub receiver: Receiver,
-    /// Messages to there.
+    /// Sending half, for messages to the worker.
     pub sender: Sender,
 }
 
-/// The use of an index.
+/// State of a worker index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Use {
     Free,
@@ -42,17 +42,17 @@ enum Use {
     Closed,
 }
 
-/// An index that a worker has. It is free again once this is dropped.
+/// Reservation of an index by a worker. The index is free again after this is dropped.
 #[derive(Debug)]
 pub struct Seat {
-    /// The index.
+    /// Index of the worker.
     pub place: u32,
     uses: Arc<Mutex<Vec<Use>>>,
     after: Use,
 }
 
 impl Seat {
-    /// Lets no further worker have this index.
+    /// Closes the index, so that no further worker is admitted with it.
     pub fn close(mut self) {
         self.after = Use::Closed;
     }
@@ -67,12 +67,12 @@ impl Drop for Seat {
     }
 }
 
-/// Connections that were not let in.
+/// Counts of connections that were not admitted.
 #[derive(Debug, Default)]
 pub struct Refusals {
-    /// Connections without a session, or without a whole hello in time.
+    /// Number of connections without a TLS session, or without a complete hello in time.
     pub strangers: AtomicU64,
-    /// Hellos of another version, place or token, or for a place that was taken.
+    /// Number of hellos with a wrong version, index or token, or with an index that is in use.
     pub refused: AtomicU64,
 }
 
@@ -85,12 +85,12 @@ struct Door {
     joined: mpsc::Sender<Joined>,
 }
 
-/// A port that lets workers in.
+/// Listening socket that admits workers.
 #[derive(Debug)]
 pub struct Listener {
-    /// The address that it listens at.
+    /// Local address of the socket.
     pub address: SocketAddr,
-    /// Counts of those that were not let in.
+    /// Counts of connections that were not admitted.
     pub refusals: Arc<Refusals>,
     joined: mpsc::Receiver<Joined>,
     accepting: tokio::task::JoinHandle<()>,
@@ -103,11 +103,12 @@ impl Drop for Listener {
 }
 
 impl Listener {
-    /// Listens at an address (`HOST:PORT`; port 0: any that is free) for the workers that have `tokens`, place
-    /// i's the i-th.
+    /// Listens at an address (`HOST:PORT`, where port 0 selects a free port). The worker with index
+    /// i must prove the i-th of `tokens`.
     ///
     /// # Errors
-    /// [`Error::System`] where the address is taken or not this machine's, [`Error::Tls`].
+    /// Returns [`Error::System`] if the address is in use or does not belong to this machine, and
+    /// [`Error::Tls`] if the certificate cannot be used.
     pub async fn bind(
         address: &str,
         certificate: &Certificate,
@@ -131,13 +132,13 @@ impl Listener {
         Ok(Self { address, refusals, joined, accepting })
     }
 
-    /// The next worker that is let in.
+    /// Waits for the next worker that is admitted. `None` if the listener has ended.
     pub async fn next(&mut self) -> Option<Joined> {
         self.joined.recv().await
     }
 }
 
-/// Accepts connections for as long as the listener lives.
+/// Accepts connections as long as the listener exists.
 async fn accept(listener: TcpListener, door: Arc<Door>) {
     let mut strangers = Strangers::default();
     loop {
@@ -149,21 +150,22 @@ async fn accept(listener: TcpListener, door: Arc<Door>) {
                     door.refusals.strangers.fetch_add(1, Ordering::Relaxed);
                 }
             }
-            // If file descriptors have run out, others may be closed meanwhile.
+            // File descriptors have run out. Others may be closed in the meantime.
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }
 }
 
-/// A connection in its handshake.
+/// Connection in its handshake: stream, arrival times, and bytes derived from the session.
 type Stranger = (TlsStream<Watched<TcpStream>>, Arrivals, [u8; 32]);
 
 impl Door {
-    /// Admits the worker at the other end, if it proves its token in time.
+    /// Admits the worker at the other end if it proves its token in time.
     async fn let_in(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, spoke: Arc<AtomicBool>) {
         match timeout(HANDSHAKE, self.known(stream, peer, &spoke)).await {
             Ok(Ok(Some(joined))) => {
-                // From here on the worker is no stranger, and must not be dropped as one.
+                // From here on the worker is admitted, and its task must not be aborted as an
+                // unproved connection.
                 tokio::spawn(async move { self.welcome(joined).await });
             }
             Ok(Ok(None)) => drop(self.refusals.refused.fetch_add(1, Ordering::Relaxed)),
@@ -171,7 +173,8 @@ impl Door {
         }
     }
 
-    /// Waits for the first byte, then agrees on TLS. Returns the bytes exported from the session as well.
+    /// Waits for the first byte, then performs the TLS handshake. Also returns the bytes that are
+    /// derived from the session.
     async fn agree(&self, stream: TcpStream, spoke: &AtomicBool) -> Result<Stranger> {
         stream.set_nodelay(true).map_err(Error::system("setting a connection up"))?;
         let first = timeout(FIRST_BYTE, stream.peek(&mut [0])).await;
@@ -187,7 +190,8 @@ impl Door {
         Ok((stream, arrivals, session))
     }
 
-    /// Returns the worker at the other end. Returns `None` if it was sent the reason of its refusal.
+    /// Performs the rest of the handshake. Returns the worker, or `None` if the worker was refused
+    /// and got the reason.
     async fn known(&self, stream: TcpStream, peer: SocketAddr, spoke: &AtomicBool) -> Result<Option<Joined>> {
         let (stream, arrivals, session) = self.agree(stream, spoke).await?;
         let (from, to) = tokio::io::split(stream);
@@ -207,7 +211,7 @@ impl Door {
         }
     }
 
-    /// Sends the welcome and hands the worker to the listener's owner.
+    /// Sends the welcome, and passes the worker to the owner of the listener.
     async fn welcome(&self, mut joined: Joined) {
         let welcome = Message::Welcome(self.welcome.clone());
         if let Ok(Ok(_)) = timeout(HANDSHAKE, joined.sender.send(&welcome)).await {
@@ -216,11 +220,12 @@ impl Door {
         }
     }
 
-    /// Returns the worker's seat, or the reason why it has none and whether to try again.
+    /// Reserves the worker's index. Otherwise returns the reason for the refusal, and true if the
+    /// worker may try again.
     fn check(&self, hello: &Hello, session: &[u8]) -> std::result::Result<Seat, (String, bool)> {
         if hello.version != VERSION {
             let reason = format!(
-                "it speaks version {} of the protocol, this run {VERSION}; use one build for both",
+                "the worker uses protocol version {}, but the run uses {VERSION}; use the same build for both",
                 hello.version
             );
             return Err((reason, false));
@@ -234,7 +239,7 @@ impl Door {
             self.welcome.numeric_class.as_ref().filter(|c| !hello.numeric_classes.contains(c))
         {
             let reason = format!(
-                "it can compute in {}, but this run computes in {class}; set run.numeric_class to a class that \
+                "the worker supports the numeric classes {}, but this run uses {class}; set run.numeric_class to a class that \
                  all machines have",
                 hello.numeric_classes.join(", ")
             );
@@ -245,9 +250,17 @@ impl Door {
         match uses.get_mut(place as usize) {
             Some(found) if *found == Use::Free => *found = Use::Taken,
             Some(Use::Closed) => {
-                return Err((format!("place {place} is closed: its workers gave wrong answers"), false));
+                return Err((
+                    format!("worker index {place} is closed, because its worker gave wrong answers"),
+                    false,
+                ));
             }
-            _ => return Err((format!("place {place} is taken by another worker with this token"), true)),
+            _ => {
+                return Err((
+                    format!("worker index {place} is in use by another worker with the same token"),
+                    true,
+                ));
+            }
         }
         Ok(Seat { place, uses: self.uses.clone(), after: Use::Free })
     }

@@ -1,7 +1,7 @@
-//! Messages: a kind, a head in JSON, and bytes behind it.
+//! Messages of a connection: a kind, a head in JSON, and a body of bytes.
 //!
-//! On the wire a message is `length u32 | kind u8 | head length u32 | head | body`, numbers little-endian;
-//! the length counts all that follows it.
+//! On the wire a message is `length u32 | kind u8 | head length u32 | head | body`, with
+//! little-endian numbers. The length counts everything after itself.
 
 use bytes::Bytes;
 use eciton_types::{Location, TensorKey};
@@ -12,39 +12,40 @@ use crate::error::{Error, Result};
 use crate::limits::HEAD_BYTES;
 use crate::secret::Token;
 
-/// The version of this protocol.
+/// Version of the protocol. Both ends must have the same.
 pub(crate) const VERSION: u32 = 8;
 
-/// A worker's first message.
+/// First message of a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hello {
-    /// Version of the protocol.
+    /// Version of the worker's protocol.
     pub version: u32,
-    /// The place that its token is for.
+    /// Index of the worker, for which its token was created.
     pub place: u32,
-    /// HMAC-SHA-256, keyed with the token, of 32 bytes exported from the session; hexadecimal.
+    /// HMAC-SHA-256, keyed with the token, of 32 bytes that are derived from the TLS session, in
+    /// hexadecimal.
     pub proof: String,
-    /// Numeric classes that the worker can compute in.
+    /// Numeric classes that the worker supports. Results are bit-equal within a class.
     pub numeric_classes: Vec<String>,
-    /// Its process.
+    /// Process id of the worker.
     pub pid: u32,
-    /// Bytes that it may keep of objects and rows.
+    /// Memory that the worker may use for cached objects and rows, in bytes.
     pub keeps_bytes: u64,
 }
 
-/// The host's answer to it.
+/// Host's answer to the first message of a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Welcome {
-    /// The run.
+    /// Name of the run.
     pub run: String,
-    /// The silence, in milliseconds, after which an end counts as gone.
+    /// Silence after which an end counts as failed, in milliseconds.
     pub silence_ms: u64,
-    /// Numeric class that the worker must compute in. If `None`, the worker does not compute.
+    /// Numeric class that the worker must use. `None` if the worker does not compute.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numeric_class: Option<String>,
-    /// Workers that send each other rows; 0: none does.
+    /// Number of workers that send each other rows. It is 0 if rows are sent through the host.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub peers: u32,
 }
@@ -53,88 +54,89 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
-/// A message.
+/// Message of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
-    /// A worker is there.
+    /// The worker introduces itself.
     Hello(Hello),
-    /// It is let in.
+    /// The host admits the worker.
     Welcome(Welcome),
     /// The worker is not admitted.
     Refused {
-        /// The reason.
+        /// Reason of the host.
         reason: String,
-        /// A later attempt may be admitted.
+        /// True if a later attempt may be admitted.
         again: bool,
     },
-    /// A tensor, or several, that tasks read.
+    /// The host sends a frame of tensors that tasks read.
     Object {
-        /// The address.
+        /// Key under which tasks refer to the tensors.
         key: TensorKey,
-        /// The frame.
+        /// Frame of the tensors.
         bytes: Bytes,
     },
-    /// The component of a kernel.
+    /// The host sends the component of a kernel.
     Kernel {
-        /// SHA-256 of the component, 64 hexadecimal digits.
+        /// SHA-256 digest of the component, as 64 hexadecimal digits.
         digest: String,
-        /// The component.
+        /// Bytes of the component.
         bytes: Bytes,
     },
-    /// Addresses that no task will read again.
+    /// The host sends keys of objects that no task will read again.
     Forget(Vec<TensorKey>),
-    /// Something to do.
+    /// The host sends a task to execute.
     Task {
-        /// The number of its answer: none twice on a connection.
+        /// Number of the task, unique per connection. The answer has the same number.
         number: u64,
-        /// The frame.
+        /// Frame of the request.
         frame: Bytes,
     },
-    /// The answer to a task or to an instruction.
+    /// The worker answers a task or an instruction.
     Answer {
-        /// Its number.
+        /// Number of the task or the instruction.
         number: u64,
-        /// The frame.
+        /// Frame of the answer.
         frame: Bytes,
-        /// Bytes of values that other workers were sent since the last answer.
+        /// Bytes of values that this worker sent to other workers since its last answer.
         passed: u64,
     },
-    /// A task was not done, since it reads what is not there.
+    /// The worker did not execute a task, because it lacks objects that the task reads.
     Missing {
-        /// The task's.
+        /// Number of the task.
         number: u64,
-        /// Addresses of what is missing.
+        /// Keys of the missing objects.
         keys: Vec<TensorKey>,
     },
-    /// A sign of life.
+    /// Keep-alive, sent by both ends when no other message is sent.
     Alive,
-    /// The worker will go: no further tasks.
+    /// The worker is about to leave, and accepts no further tasks.
     Drain,
-    /// The end, and why.
+    /// The connection ends. The text is the reason.
     Bye(String),
-    /// The address at which the worker listens for others, which send it rows.
+    /// The worker listens at this address for other workers, which send it rows.
     Door {
-        /// `HOST:PORT`
+        /// Address of the worker, `HOST:PORT`.
         address: String,
-        /// A token for each place.
+        /// Token for each of the other workers, by index.
         tokens: Vec<Token>,
     },
-    /// Another worker, and what lets this one in there.
+    /// The host announces another worker, and the token that this worker needs to connect to it.
     Peer {
-        /// The worker.
+        /// Location of the other worker.
         at: Location,
-        /// `HOST:PORT`
+        /// Address of the other worker, `HOST:PORT`.
         address: String,
-        /// The token.
+        /// Token that the other worker accepts.
         token: Token,
     },
-    /// Tasks that were sent are not wanted any more.
+    /// The results of the tasks so far are no longer needed.
     Abandon,
-    /// Something to do with what the worker owns. Numbers are those of tasks.
+    /// The host sends an operation on the worker's parameter shard.
     Instruction {
-        /// The number of its answer: none twice on a connection.
+        /// Number of the instruction, unique per connection. Tasks and instructions share one
+        /// sequence.
         number: u64,
-        /// The frame.
+        /// Frame of the request.
         frame: Bytes,
     },
 }
@@ -205,7 +207,7 @@ struct Told {
     reason: String,
 }
 
-/// Names of kinds, by number.
+/// Names of the kinds of messages, by number.
 const KINDS: [&str; 16] = [
     "hello",
     "welcome",
@@ -225,7 +227,7 @@ const KINDS: [&str; 16] = [
     "kernel",
 ];
 
-/// The name of a kind.
+/// Returns the name of a kind of message.
 pub(crate) fn kind_name(kind: u8) -> String {
     KINDS
         .get(usize::from(kind))
@@ -262,16 +264,16 @@ impl Message {
         }
     }
 
-    /// Its kind in words.
+    /// Returns the name of this message's kind.
     #[must_use]
     pub fn name(&self) -> String {
         kind_name(self.kind())
     }
 
-    /// The message on the wire, length first: its start, and the bytes that follow.
+    /// Encodes the message. Returns the start (with the length) and the bytes that follow it.
     ///
     /// # Errors
-    /// What is above the limits of a head or a message.
+    /// Returns [`Error::TooLarge`] if the head or the message exceeds its limit.
     pub fn encode(&self) -> Result<(Vec<u8>, Bytes)> {
         let kind = self.kind();
         let (head, body) = match self {
@@ -319,10 +321,10 @@ impl Message {
         Ok((start, body))
     }
 
-    /// Reads what follows a message's length.
+    /// Decodes a message from the bytes after its length.
     ///
     /// # Errors
-    /// What is no message, or above the limit of a head.
+    /// Returns an error if the bytes are not a message, or if the head exceeds its limit.
     pub fn decode(mut bytes: Bytes) -> Result<Self> {
         let short = || Error::message("a message", "it ends within its head");
         let kind = *bytes.first().ok_or_else(short)?;
@@ -377,7 +379,10 @@ impl Message {
         };
         match body.len() {
             0 => Ok(found),
-            more => Err(Error::message(kind_name(kind), format!("{more} bytes behind its head"))),
+            more => Err(Error::message(
+                kind_name(kind),
+                format!("it has {more} bytes after its head, but this kind of message has none"),
+            )),
         }
     }
 }
@@ -457,7 +462,10 @@ mod tests {
         assert_eq!(told(b""), "a message: it ends within its head");
         assert_eq!(told(&[8, 9, 0, 0, 0]), "a message: it ends within its head");
         assert_eq!(told(&[99, 0, 0, 0, 0]), "a message of kind 99: there is no such kind");
-        assert_eq!(told(&[8, 0, 0, 0, 0, 1]), "alive: 1 bytes behind its head");
+        assert_eq!(
+            told(&[8, 0, 0, 0, 0, 1]),
+            "alive: it has 1 bytes after its head, but this kind of message has none"
+        );
         let over = told(&[8, 255, 255, 255, 255]);
         assert_eq!(over, "a message's head of 4294967295 bytes is over the limit of 1048576 bytes");
     }

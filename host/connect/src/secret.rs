@@ -1,4 +1,4 @@
-//! Secrets of a run: its certificate, and a token a place.
+//! Secrets of a run: its certificate, and a token per worker.
 
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -18,13 +18,13 @@ use rustls::{ClientConfig, DigitallySignedStruct, ServerConfig, SignatureScheme}
 use crate::error::{Error, Result};
 use crate::limits::{CERTIFICATE_FILE_BYTES, TOKEN_FILE_BYTES};
 
-/// The name in every run's certificate: which run's it is says its digest alone.
+/// Name in the certificate of every run. Certificates are distinguished by their digests only.
 pub(crate) const NAME: &str = "eciton";
-/// The label under which both ends draw bytes from their session.
+/// Label with which both ends derive bytes from their TLS session.
 const LABEL: &[u8] = b"EXPORTER-eciton-worker";
 const TOKEN_BYTES: usize = 32;
 
-/// A run's certificate and its key.
+/// Certificate of a run, with its private key.
 pub struct Certificate {
     certificate: CertificateDer<'static>,
     key: PrivatePkcs8KeyDer<'static>,
@@ -40,7 +40,7 @@ impl Certificate {
     /// Creates a certificate with a new key.
     ///
     /// # Errors
-    /// [`Error::Tls`].
+    /// Returns [`Error::Tls`] if no key can be created.
     pub fn new() -> Result<Self> {
         let made = rcgen::generate_simple_self_signed([NAME.to_owned()]);
         let made = made.map_err(|e| tls("making the run's certificate", e))?;
@@ -48,21 +48,21 @@ impl Certificate {
         Ok(Self { certificate: made.cert.der().clone(), key })
     }
 
-    /// Its SHA-256, hexadecimal.
+    /// Returns the SHA-256 digest of the certificate, in hexadecimal.
     #[must_use]
     pub fn digest(&self) -> String {
         hexadecimal(&Sha256::digest(&self.certificate))
     }
 
-    /// Reads a certificate and its key from a file of [`Certificate::write`].
+    /// Reads a certificate and its key from a file that [`Certificate::write`] created.
     ///
     /// # Errors
-    /// [`Error::TokenFile`]
+    /// Returns [`Error::TokenFile`] if the file cannot be used.
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let refuse = |reason: String| Error::TokenFile { path: path.to_owned(), reason };
         let text = eciton_input::file::read_private(path, CERTIFICATE_FILE_BYTES);
         let file: CertificateFile = serde_json::from_slice(&text.map_err(|e| refuse(e.to_string()))?)
-            .map_err(|e| refuse(format!("it is no certificate of a run ({e}); {REMEDY}")))?;
+            .map_err(|e| refuse(format!("it is not the certificate of a run ({e}); {REMEDY}")))?;
         match (file.version, bytes(&file.certificate), bytes(&file.key)) {
             (1, Some(certificate), Some(key)) => {
                 Ok(Self { certificate: certificate.into(), key: PrivatePkcs8KeyDer::from(key) })
@@ -71,24 +71,24 @@ impl Certificate {
         }
     }
 
-    /// Writes the certificate and its key to a file that nobody else can read.
+    /// Writes the certificate and its key to a file that no other user can read.
     ///
     /// # Errors
-    /// [`Error::TokenFile`]
+    /// Returns [`Error::TokenFile`] if the file cannot be written.
     pub(crate) fn write(&self, path: &Path) -> Result<()> {
         let (certificate, key) = (hexadecimal(&self.certificate), hexadecimal(self.key.secret_pkcs8_der()));
         write_private(path, &CertificateFile { version: 1, certificate, key })
     }
 
-    /// Returns whether a token is for this certificate and this index.
+    /// Returns true if a token was created for this certificate and this worker index.
     pub(crate) fn has_made(&self, token: &Token, place: u32) -> bool {
         token.place == place && token.certificate_sha256.eq_ignore_ascii_case(&self.digest())
     }
 
-    /// Creates a token for an index.
+    /// Creates the token of the worker with index `place`.
     ///
     /// # Errors
-    /// [`Error::Tls`] if the system has no random bytes.
+    /// Returns [`Error::Tls`] if the system provides no random bytes.
     pub fn token(&self, place: u32) -> Result<Token> {
         let mut token = [0; TOKEN_BYTES];
         let filled = ring::default_provider().secure_random.fill(&mut token);
@@ -96,7 +96,7 @@ impl Certificate {
         Ok(Token { version: 1, place, certificate_sha256: self.digest(), token: hexadecimal(&token) })
     }
 
-    /// The host's side of TLS 1.3.
+    /// Returns the TLS 1.3 configuration of the host.
     pub(crate) fn server(&self) -> Result<Arc<ServerConfig>> {
         let refused = |e| tls("using the run's certificate", e);
         let key = PrivateKeyDer::Pkcs8(self.key.clone_key());
@@ -110,7 +110,7 @@ impl Certificate {
     }
 }
 
-/// The file of a certificate. Both values are hexadecimal.
+/// File format of a certificate. Both values are hexadecimal.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CertificateFile {
@@ -119,16 +119,16 @@ struct CertificateFile {
     key: String,
 }
 
-/// The way out of a damaged file.
+/// Instruction for the user if a file of the folder is damaged.
 const REMEDY: &str = "remove the folder of tokens, start the run, and copy the new tokens to the workers";
 
-/// Writes a new file that nobody else can read, then moves it into place.
+/// Writes a new file that no other user can read, then moves it to its path.
 fn write_private(path: &Path, contents: &impl Serialize) -> Result<()> {
     let refuse = |reason: String| Error::TokenFile { path: path.to_owned(), reason };
     let text = serde_json::to_vec(contents).map_err(|e| refuse(e.to_string()))?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let new = path.with_file_name(format!(".{name}.{}", std::process::id()));
-    // A process with this number was killed.
+    // The file is left over from a process with the same number that was killed.
     drop(std::fs::remove_file(&new));
     let write = || {
         let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
@@ -142,12 +142,12 @@ fn write_private(path: &Path, contents: &impl Serialize) -> Result<()> {
     })
 }
 
-/// The secret of one worker of a run, or of several runs with one folder of tokens.
+/// Secret of one worker, for one run or for several runs with the same folder of tokens.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Token {
     version: u32,
-    /// The place.
+    /// Index of the worker.
     pub place: u32,
     certificate_sha256: String,
     token: String,
@@ -160,15 +160,15 @@ impl std::fmt::Debug for Token {
 }
 
 impl Token {
-    /// Reads a token's file.
+    /// Reads a token file.
     ///
     /// # Errors
-    /// [`Error::TokenFile`], also for a file that others may read.
+    /// Returns [`Error::TokenFile`] if the file cannot be used, or if other users may read it.
     pub fn read(path: &Path) -> Result<Self> {
         let refuse = |reason: String| Error::TokenFile { path: path.to_owned(), reason };
         let text = eciton_input::file::read_private(path, TOKEN_FILE_BYTES);
         let token: Self = serde_json::from_slice(&text.map_err(|e| refuse(e.to_string()))?).map_err(|e| {
-            refuse(format!("it is no token ({e}); `eciton train --workers N` writes one a worker"))
+            refuse(format!("it is not a token ({e}); `eciton train --workers N` writes one token per worker"))
         })?;
         let long =
             |text: &str, bytes: usize| text.len() == 2 * bytes && text.bytes().all(|b| b.is_ascii_hexdigit());
@@ -178,21 +178,21 @@ impl Token {
         Ok(token)
     }
 
-    /// Writes the token to a file that nobody else can read. Replaces an older file.
+    /// Writes the token to a file that no other user can read. Replaces an existing file.
     ///
     /// # Errors
-    /// [`Error::TokenFile`]
+    /// Returns [`Error::TokenFile`] if the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<()> {
         write_private(path, self)
     }
 
-    /// The proof that an end of a session has it.
+    /// Computes the proof that this end of a session has the token.
     pub(crate) fn proof(&self, session: &[u8]) -> String {
         let mac = self.mac(session);
         hexadecimal(&mac.finalize().into_bytes())
     }
 
-    /// Verifies the other end's proof, in a time that does not depend on the answer.
+    /// Verifies the proof of the other end, in constant time.
     pub(crate) fn is_proved(&self, session: &[u8], proof: &str) -> bool {
         bytes(proof).is_some_and(|proof| self.mac(session).verify_slice(&proof).is_ok())
     }
@@ -203,7 +203,8 @@ impl Token {
         mac
     }
 
-    /// A worker's side of TLS 1.3: it trusts this run's certificate and no other.
+    /// Returns the TLS 1.3 configuration of a worker, which trusts the run's certificate and no
+    /// other.
     pub(crate) fn client(&self) -> Result<Arc<ClientConfig>> {
         let provider = Arc::new(ring::default_provider());
         let pinned = Pinned { digest: self.certificate_sha256.to_lowercase(), provider: provider.clone() };
@@ -217,20 +218,20 @@ impl Token {
     }
 }
 
-/// A key of one block: 64 hexadecimal digits are one.
+/// Pads the token to an HMAC key of one block. A token of 64 hexadecimal digits fills it.
 fn key(token: &[u8]) -> hmac::digest::Key<Hmac<Sha256>> {
     let mut key = hmac::digest::Key::<Hmac<Sha256>>::default();
     key.iter_mut().zip(token).for_each(|(to, from)| *to = *from);
     key
 }
 
-/// The bytes that both ends of a session draw from it.
+/// Derives the bytes that both ends of a session have in common.
 pub(crate) fn session<Data>(connection: &rustls::ConnectionCommon<Data>) -> Result<[u8; 32]> {
     let drawn = connection.export_keying_material([0; 32], LABEL, None);
     drawn.map_err(|e| tls("drawing bytes from the session", e))
 }
 
-/// Trust in one certificate.
+/// Certificate verifier that trusts a single certificate.
 #[derive(Debug)]
 struct Pinned {
     digest: String,
@@ -336,7 +337,7 @@ mod tests {
             set_mode(&path, 0o600);
             Token::read(&path).unwrap_err().to_string()
         };
-        assert!(told("{}").contains("it is no token"), "{}", told("{}"));
+        assert!(told("{}").contains("it is not a token"), "{}", told("{}"));
         let short = serde_json::to_string(&token).unwrap().replace(&token.token, "00");
         assert!(told(&short).contains("lengths are wrong"), "{}", told(&short));
         assert!(told(&" ".repeat(1 << 20)).contains("4096"), "{}", told(&" ".repeat(1 << 20)));

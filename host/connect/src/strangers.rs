@@ -1,4 +1,4 @@
-//! Connections whose token is not proven yet, in a bounded number of slots.
+//! Table of connections whose token is not proved yet. Its size is bounded.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv6Addr};
@@ -9,7 +9,8 @@ use tokio::task::AbortHandle;
 
 use crate::limits::{STRANGERS, STRANGERS_OF_ADDRESS};
 
-/// Slots of strangers, in order of arrival. A worker that proves its token leaves its slot.
+/// Connections whose token is not proved yet, in order of arrival. A worker that proves its token
+/// is removed.
 #[derive(Debug, Default)]
 pub(crate) struct Strangers {
     slots: VecDeque<Slot>,
@@ -18,16 +19,18 @@ pub(crate) struct Strangers {
 #[derive(Debug)]
 struct Slot {
     address: IpAddr,
-    /// Set once the first byte has arrived.
+    /// True once the first byte has arrived.
     spoke: Arc<AtomicBool>,
     task: AbortHandle,
 }
 
 impl Strangers {
-    /// Adds a stranger, whose handshake is `task`. Returns whether another stranger was dropped for it.
+    /// Adds a connection, whose handshake is `task`. Returns true if another connection was dropped
+    /// to make space.
     ///
-    /// If the address, or the whole table, is at its limit, one stranger is dropped: the oldest that has
-    /// sent no byte, else the oldest. So idle connections never displace a worker in its handshake.
+    /// If the address, or the whole table, is at its limit, one connection is dropped. It is the
+    /// oldest one that has sent no byte, or otherwise the oldest. So idle connections never
+    /// displace a worker in its handshake.
     pub(crate) fn add(&mut self, address: IpAddr, spoke: Arc<AtomicBool>, task: AbortHandle) -> bool {
         let address = origin(address);
         self.slots.retain(|slot| !slot.task.is_finished());
@@ -49,7 +52,8 @@ impl Strangers {
     }
 }
 
-/// The unit of the limit by address: an IPv4 address, or the 64-bit prefix of an IPv6 address.
+/// Returns the unit to which the limit per address applies: an IPv4 address, or the 64-bit prefix
+/// of an IPv6 address.
 fn origin(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),

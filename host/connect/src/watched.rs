@@ -1,7 +1,8 @@
-//! A stream that records when bytes last arrived.
+//! Stream that records the time of the last arrival of bytes.
 //!
-//! TLS delivers a record of up to 16 KiB at once. On a slow network a record takes seconds, in which the
-//! reader of messages sees no progress. So silence is measured below TLS, where each byte counts.
+//! TLS delivers a record of up to 16 KiB at once. On a slow network a record may take seconds,
+//! during which the reader of messages sees no progress. For this reason silence is measured below
+//! TLS, where each byte counts.
 
 use std::io;
 use std::pin::Pin;
@@ -13,11 +14,11 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
-/// The time of the latest arrival on one connection.
+/// Time of the latest arrival on one connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Arrivals {
     begun: Instant,
-    /// Microseconds from `begun` to the latest arrival.
+    /// Time from `begun` to the latest arrival, in microseconds.
     latest_us: Arc<AtomicU64>,
 }
 
@@ -31,13 +32,14 @@ impl Arrivals {
         self.latest_us.store(elapsed_us, Ordering::Relaxed);
     }
 
-    /// Returns the time of the latest arrival; the connection's start if none came.
+    /// Returns the time of the latest arrival, or the start of the connection if no byte has
+    /// arrived.
     pub(crate) fn latest(&self) -> Instant {
         self.begun + Duration::from_micros(self.latest_us.load(Ordering::Relaxed))
     }
 }
 
-/// A stream whose arrivals are recorded.
+/// Stream that records the times of arrivals.
 pub(crate) struct Watched<S> {
     stream: S,
     arrivals: Arrivals,

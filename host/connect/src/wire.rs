@@ -1,4 +1,4 @@
-//! The two halves of a connection, as messages.
+//! The two halves of a connection, which send and receive messages.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use crate::error::{Error, Result, is_end};
 use crate::message::Message;
 use crate::watched::Arrivals;
 
-/// Bytes of memory that are reserved ahead of bytes that were announced and have not arrived.
+/// Maximum memory that is reserved for bytes that were announced but have not arrived, in bytes.
 const AHEAD: usize = 1 << 20;
-/// The longest silence, which keeps sums of times representable.
+/// Maximum silence, which ensures that sums of times can be represented.
 const LONGEST_SILENCE: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// The half that messages come from.
+/// Receiving half of a connection.
 ///
-/// Silence is the time without any byte from the other end. It is measured while a message is read as
-/// well as between messages. A slow message may take any time as long as its bytes keep arriving.
+/// Silence is time without any byte from the other end. It is measured between messages and within
+/// them. A slow message may take any time as long as its bytes keep arriving.
 pub struct Receiver {
     from: Box<dyn AsyncRead + Send + Unpin>,
     arrivals: Arrivals,
@@ -33,8 +33,8 @@ impl std::fmt::Debug for Receiver {
 }
 
 impl Receiver {
-    /// Creates the half of a stream whose `arrivals` are recorded. `most` is the maximum number of bytes of
-    /// a message, `silence` the longest time without a byte.
+    /// Creates the receiving half of a stream whose `arrivals` are recorded. `most` is the maximum
+    /// size of a message in bytes, `silence` the maximum time without a byte.
     pub(crate) fn new(
         from: impl AsyncRead + Send + Unpin + 'static,
         arrivals: Arrivals,
@@ -43,16 +43,17 @@ impl Receiver {
         Self { from: Box::new(from), arrivals, most, silence: silence.min(LONGEST_SILENCE) }
     }
 
-    /// Replaces both limits of [`Receiver::new`].
+    /// Replaces the message size limit and the silence of [`Receiver::new`].
     pub(crate) fn allow(&mut self, most: u64, silence: Duration) {
         (self.most, self.silence) = (most, silence.min(LONGEST_SILENCE));
     }
 
-    /// Returns the next message, and the number of its bytes on the wire.
+    /// Receives the next message, and returns it with its size on the wire in bytes.
     ///
     /// # Errors
-    /// [`Error::Closed`] if the connection ends between messages; [`Error::Silent`] if no byte arrives for
-    /// the silence; [`Error::TooLarge`] and [`Error::Message`] for bytes that are not a valid message.
+    /// Returns [`Error::Closed`] if the connection ends between messages, and [`Error::Silent`] if
+    /// no byte arrives for the maximum silence. Returns [`Error::TooLarge`] or [`Error::Message`]
+    /// if the bytes are not a valid message.
     pub async fn next(&mut self) -> Result<(Message, u64)> {
         let length = match self.read(4).await? {
             Read::Whole(length) => length,
@@ -92,7 +93,7 @@ impl Receiver {
     }
 }
 
-/// The result of a read.
+/// Result of a read.
 enum Read {
     Whole(Bytes),
     /// The connection ended after this number of bytes.
@@ -105,10 +106,11 @@ fn cut_off() -> Error {
     Error::message("a message", "the connection ended in the middle of it")
 }
 
-/// The half that messages go to.
+/// Sending half of a connection.
 ///
-/// A send has no deadline of its own: an end that computes may leave bytes unread for a long time. Whoever
-/// sends also receives, and gives the connection up when the other end is silent or owes an answer.
+/// A send has no deadline of its own, because an end that computes may leave bytes unread for a
+/// long time. The task that sends also receives. It closes the connection if the other end is
+/// silent or owes an answer.
 pub struct Sender {
     to: Box<dyn AsyncWrite + Send + Unpin>,
 }
@@ -124,10 +126,11 @@ impl Sender {
         Self { to: Box::new(to) }
     }
 
-    /// Sends a message. Returns the number of its bytes on the wire.
+    /// Sends a message, and returns its size on the wire in bytes.
     ///
     /// # Errors
-    /// [`Error::Closed`] if the connection has ended; [`Error::TooLarge`] for a message over its limits.
+    /// Returns [`Error::Closed`] if the connection has ended, and [`Error::TooLarge`] if the
+    /// message exceeds its limits.
     pub async fn send(&mut self, message: &Message) -> Result<u64> {
         let (start, body) = message.encode()?;
         let write = async {
@@ -142,9 +145,9 @@ impl Sender {
         }
     }
 
-    /// Closes this half, so that the other end reads an orderly end.
+    /// Closes the sending half, so that the other end sees an orderly end.
     pub async fn close(&mut self) {
-        // The other end may have gone already.
+        // The other end may have closed the connection already.
         drop(timeout(Duration::from_secs(1), self.to.shutdown()).await);
     }
 }

@@ -1,5 +1,5 @@
-//! What strangers may send to a listener, and what a listener may send to a worker: typed errors, in time, and
-//! nobody else is held up.
+//! Tests of hostile peers. Whatever a stranger sends to a listener, or a listener to a worker,
+//! gives a typed error in time, and delays nobody else.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 use std::net::SocketAddr;
@@ -43,7 +43,7 @@ async fn join(listener: &mut Listener, token: &Token) -> (Joined, Dialled) {
     (joined.unwrap(), dialled.unwrap())
 }
 
-/// Seeded bytes (xorshift).
+/// Returns pseudo-random bytes (xorshift).
 fn noise(seed: u64, count: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -67,7 +67,7 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) {
 async fn strangers_are_counted_and_hold_nobody_up() {
     let (mut listener, tokens) = listen(1, 5_000).await;
     let address = listener.address;
-    // Garbage, plain HTTP, half a handshake, nothing at all.
+    // Garbage, plain HTTP, half of a handshake, and no bytes at all.
     let mut open = Vec::new();
     for seed in 1..=100u64 {
         let mut stream = TcpStream::connect(address).await.unwrap();
@@ -82,7 +82,7 @@ async fn strangers_are_counted_and_hold_nobody_up() {
             open.push(stream);
         }
     }
-    // Silent strangers are there still, and a worker comes in.
+    // Silent connections are still open when a worker connects.
     let begun = Instant::now();
     let (joined, _dialled) = join(&mut listener, &tokens[0]).await;
     assert_eq!(joined.seat.place, 0);
@@ -102,7 +102,7 @@ async fn a_thousand_idle_strangers_keep_no_worker_out() {
         match TcpStream::connect(listener.address).await {
             Ok(stream) => idle.push(stream),
             Err(error) => {
-                // Descriptors for the workers, and for the listener's ends.
+                // Frees file descriptors for the workers and for the listener.
                 idle.truncate(idle.len() - 2 * limits::STRANGERS_OF_ADDRESS);
                 println!("{} idle strangers, not 1000: {error}", idle.len());
                 break;
@@ -128,11 +128,11 @@ async fn a_token_is_for_one_worker_of_one_run_at_a_time() {
         let address = address.clone();
         async move { dial(&address, &token, hello, PATIENCE).await.unwrap_err().to_string() }
     };
-    // Of another run at this address: another certificate.
+    // A worker of another run at this address, with another certificate.
     let other = Certificate::new().unwrap();
     let told = refused(other.token(0).unwrap(), hello()).await;
     assert!(told.contains("not the certificate of the token's run"), "{told}");
-    // Place 1's token with place 0's number.
+    // The token of worker 1 with the index of worker 0.
     let text = serde_json::to_string(&tokens[1]).unwrap().replace("\"place\":1", "\"place\":0");
     let told = refused(serde_json::from_str(&text).unwrap(), hello()).await;
     assert!(told.contains("its token is not one of this run"), "{told}");
@@ -141,20 +141,23 @@ async fn a_token_is_for_one_worker_of_one_run_at_a_time() {
     assert!(told.contains("its token is not one of this run"), "{told}");
     let told =
         refused(tokens[0].clone(), Hello { numeric_classes: vec!["neon-fma-1".to_owned()], ..hello() }).await;
-    assert!(told.contains("it can compute in neon-fma-1, but this run computes in portable-1"), "{told}");
+    assert!(
+        told.contains("the worker supports the numeric classes neon-fma-1, but this run uses portable-1"),
+        "{told}"
+    );
     let (joined, dialled) = join(&mut listener, &tokens[0]).await;
     let refusals = || listener.refusals.refused.load(Ordering::Relaxed);
     until("three hellos are refused", || refusals() == 3).await;
     let told = refused(tokens[0].clone(), hello()).await;
-    assert!(told.contains("place 0 is taken by another worker"), "{told}");
+    assert!(told.contains("worker index 0 is in use by another worker"), "{told}");
     until("the worker tries again, as the index may be free later", || refusals() == 5).await;
-    // The first worker goes, and another may come.
+    // The first worker leaves, and another one may join.
     drop((joined, dialled));
     let (joined, _dialled) = join(&mut listener, &tokens[0]).await;
     assert_eq!(joined.seat.place, 0);
 }
 
-/// The treatment of bytes from the worker after the first [`FIRST`].
+/// Treatment of the worker's bytes after the first [`FIRST`].
 #[derive(Clone, Copy)]
 enum Rest {
     Passes,
@@ -162,10 +165,10 @@ enum Rest {
     Trickles(Duration),
 }
 
-/// More bytes than a handshake has.
+/// Number of bytes, more than a handshake has.
 const FIRST: usize = 4096;
 
-/// A relay between a worker and a listener. It returns all that the worker sent.
+/// Relays bytes between a worker and a listener. Returns all bytes that the worker sent.
 async fn relay(to: SocketAddr, rest: Rest) -> (SocketAddr, tokio::task::JoinHandle<Vec<u8>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -200,7 +203,7 @@ async fn relay(to: SocketAddr, rest: Rest) -> (SocketAddr, tokio::task::JoinHand
     (address, task)
 }
 
-/// A worker that has joined by a relay.
+/// Connects a worker through a relay.
 async fn join_by(rest: Rest, silence_ms: u64) -> (Joined, Dialled, Listener) {
     let (mut listener, tokens) = listen(1, silence_ms).await;
     let address = relay(listener.address, rest).await.0.to_string();
@@ -223,7 +226,7 @@ async fn a_message_that_stops_in_the_middle_is_silence() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_message_is_no_silence() {
     let (mut joined, mut dialled, _listener) = join_by(Rest::Trickles(Duration::from_millis(1)), 200).await;
-    // One TLS record whose bytes take several times the silence to arrive.
+    // A single TLS record whose bytes take several times the silence to arrive.
     let sent = Message::Task { number: 1, frame: noise(7, FIRST + 600).into() };
     let begun = Instant::now();
     let (_, received) = tokio::join!(dialled.sender.send(&sent), joined.receiver.next());
@@ -282,7 +285,7 @@ async fn a_hello_is_short_and_comes_first() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_trusts_nobody_but_its_run() {
-    // Somebody else at the address: garbage, silence, another certificate.
+    // Another program at the address: it sends garbage, or nothing, or has another certificate.
     let token = Certificate::new().unwrap().token(0).unwrap();
     for seed in 0..8u64 {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,4 +1,4 @@
-//! The function's event and its answer: JSON around a frame, or around the name of one.
+//! Event of a function and its answer: JSON with a frame, or with the key of one.
 //!
 //! ```text
 //! event   {"version":1,"frame":CARRIER,"answer_key":KEY|null,"max_inline_bytes":N,"stream":BOOL}
@@ -6,12 +6,14 @@
 //! CARRIER {"inline":"BASE64"}   or   {"object":{"key":KEY,"bytes_len":N}}
 //! ```
 //!
-//! Events of the service are JSON, so bytes travel as base64 (standard alphabet, padded): 6 MiB of event
-//! hold 4.5 MiB of frame. The text is most of the message. It is written once, where it belongs, and
-//! read as a slice of what came; it needs no escapes, and one that has some is refused.
+//! Events of the cloud service are JSON, so bytes are sent as base64 (standard alphabet, padded).
+//! An event of 6 MiB can hold 4.5 MiB of frame. The base64 text is most of a message. The encoder
+//! writes it directly to its position, and the decoder reads it as a slice of the message. It needs
+//! no escapes, and a text with escapes is refused.
 //!
-//! Reading is strict: every field, no others, one spelling, sizes within limits, and nothing is set
-//! aside for a size that the bytes do not back.
+//! Decoding is strict. Every field must be present, unknown fields are refused, there is one
+//! spelling, and sizes have limits. No memory is allocated for a size that the bytes do not
+//! confirm.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -25,13 +27,13 @@ use crate::store::MAX_OBJECT_BYTES;
 /// Maximum size of an event or an answer of a synchronous call, in bytes.
 pub const SYNC_PAYLOAD_BYTES: usize = 6 * 1024 * 1024;
 
-/// Maximum size of the JSON around a frame, in bytes: two keys, numbers and names.
+/// Maximum size of the JSON around a frame, in bytes: two keys, numbers and field names.
 const AROUND_BYTES: usize = 2048;
 
-/// The largest frame that fits into a message inline, in bytes.
+/// Maximum size of a frame that is sent inline in a message, in bytes.
 pub const INLINE_FRAME_BYTES: u64 = ((SYNC_PAYLOAD_BYTES - AROUND_BYTES) / 4 * 3) as u64;
 
-/// The version of both messages.
+/// Version of the format of both messages.
 pub const VERSION: u32 = 1;
 
 /// Way in which a frame is sent.
@@ -43,13 +45,13 @@ pub enum Carrier {
     Object {
         /// Key of the object.
         key: Key,
-        /// The frame's bytes, which are the object's.
+        /// Size of the frame, which is the whole object, in bytes.
         bytes_len: u64,
     },
 }
 
 impl Carrier {
-    /// The frame's bytes.
+    /// Returns the size of the frame, in bytes.
     #[must_use]
     pub fn bytes_len(&self) -> u64 {
         match self {
@@ -59,28 +61,29 @@ impl Carrier {
     }
 }
 
-/// A function's event.
+/// Event with which a function is invoked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invocation {
-    /// The request's frame.
+    /// Frame of the request.
     pub frame: Carrier,
-    /// Key of the object for an answer that is too large for the message. It is written only if
-    /// there is no such object.
+    /// Key of an object for the answer, if it is too large for the message. The function writes the
+    /// object only if it does not exist.
     pub answer_key: Option<Key>,
-    /// The largest answer's frame to send inline, in bytes: at most [`INLINE_FRAME_BYTES`].
+    /// Maximum size of an answer's frame that is sent inline, in bytes. It is at most
+    /// [`INLINE_FRAME_BYTES`].
     pub max_inline_bytes: u64,
-    /// True if the kernel may begin before all of its input has arrived.
+    /// True if the kernel may start before all of its input has arrived.
     pub stream: bool,
 }
 
-/// A function's answer.
+/// Answer of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// The answer's frame.
+    /// Frame of the answer.
     pub frame: Carrier,
-    /// Microseconds that writing the object took; 0 inline.
+    /// Time to write the object, in microseconds. It is 0 for an inline frame.
     pub send_us: u64,
-    /// True if the object existed already. Then another attempt was first, and its answer counts.
+    /// True if the object existed already. Then another attempt was faster, and its answer counts.
     pub existed: bool,
 }
 
@@ -122,7 +125,7 @@ const EVENT: &str = "the function's event";
 const ANSWER: &str = "the function's answer";
 
 impl Invocation {
-    /// Returns the JSON, of at most [`SYNC_PAYLOAD_BYTES`] bytes.
+    /// Encodes the event as JSON with at most [`SYNC_PAYLOAD_BYTES`] bytes.
     pub fn to_json(&self) -> Result<Vec<u8>> {
         let Self { frame, answer_key, max_inline_bytes, stream } = self;
         check_inline(EVENT, *max_inline_bytes)?;
@@ -133,7 +136,7 @@ impl Invocation {
         write(EVENT, frame, &rest)
     }
 
-    /// From JSON.
+    /// Decodes an event from JSON.
     pub fn from_json(json: &[u8]) -> Result<Self> {
         check_len(EVENT, json.len())?;
         let text: InvocationText<'_> = serde_json::from_slice(json).map_err(|error| wrong(EVENT, &error))?;
@@ -145,13 +148,13 @@ impl Invocation {
 }
 
 impl Reply {
-    /// Returns the JSON, of at most [`SYNC_PAYLOAD_BYTES`] bytes.
+    /// Encodes the answer as JSON with at most [`SYNC_PAYLOAD_BYTES`] bytes.
     pub fn to_json(&self) -> Result<Vec<u8>> {
         let Self { frame, send_us, existed } = self;
         write(ANSWER, frame, &format!(",\"send_us\":{send_us},\"existed\":{existed}}}"))
     }
 
-    /// From JSON.
+    /// Decodes an answer from JSON.
     pub fn from_json(json: &[u8]) -> Result<Self> {
         check_len(ANSWER, json.len())?;
         let text: ReplyText<'_> = serde_json::from_slice(json).map_err(|error| wrong(ANSWER, &error))?;
@@ -161,7 +164,8 @@ impl Reply {
     }
 }
 
-/// The message from its carrier on; `rest` is what follows, closing brace included.
+/// Writes a message from its carrier on. `rest` is the text after the carrier, including the
+/// closing brace.
 fn write(what: &'static str, frame: &Carrier, rest: &str) -> Result<Vec<u8>> {
     let start = format!("{{\"version\":{VERSION},\"frame\":");
     let json = match frame {
@@ -171,7 +175,8 @@ fn write(what: &'static str, frame: &Carrier, rest: &str) -> Result<Vec<u8>> {
             let from = start.len();
             let to = from.saturating_add(text_len);
             check_len(what, to.saturating_add(2 + rest.len()))?;
-            // Room for the text is made by its length; zeroed pages cost nothing until written.
+            // The text is written to the end of a zeroed allocation, whose pages cost nothing until
+            // they are written.
             let mut json = vec![0; to + 2 + rest.len()];
             json[..from].copy_from_slice(start.as_bytes());
             let written = STANDARD.encode_slice(bytes, &mut json[from..to]);
@@ -223,7 +228,10 @@ fn check_len(what: &'static str, found: usize) -> Result<()> {
 
 fn check_version(what: &'static str, found: u32) -> Result<()> {
     if found != VERSION {
-        return Err(wrong(what, &format!("version {found}, this end speaks {VERSION}")));
+        return Err(wrong(
+            what,
+            &format!("version {found} is not supported; this build uses version {VERSION}"),
+        ));
     }
     Ok(())
 }

@@ -1,134 +1,134 @@
-//! Errors of transports: names, sizes, envelopes and services.
+//! Errors of object stores and envelopes.
 
 use std::ops::Range;
 use std::path::PathBuf;
 
-/// The result of an operation of this crate.
+/// Result of an operation on an object store or an envelope.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// An error of this crate.
+/// Error of an object store or an envelope.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no such object.
-    #[error("{operation}: there is no object {key}")]
+    /// The object does not exist.
+    #[error("{operation}: object {key} does not exist")]
     NotFound {
-        /// The operation of the store.
+        /// Operation of the store.
         operation: &'static str,
-        /// The object.
+        /// Key of the object.
         key: String,
     },
-    /// Something is larger than its stated limit.
+    /// An object or a message exceeds its size limit.
     #[error("{what} of {found} bytes is over the limit of {allowed} bytes")]
     TooLarge {
         /// Name of the object or message that is too large.
         what: String,
-        /// Bytes found, or claimed.
+        /// Size that was found or announced, in bytes.
         found: u64,
-        /// Bytes allowed.
+        /// Maximum size, in bytes.
         allowed: u64,
     },
-    /// A text that is not a key.
+    /// A text that is not an object key.
     #[error("object key {key:?}: {reason}")]
     Key {
-        /// The text, shortened if it is long.
+        /// Text that was given, shortened if it is long.
         key: String,
         /// The value found, and the values allowed.
         reason: String,
     },
-    /// A range that has no bytes.
+    /// A byte range that is inverted or starts beyond the end of the object.
     #[error("bytes {}..{} of object {key}: {reason}", .range.start, .range.end)]
     Range {
-        /// The object.
+        /// Key of the object.
         key: String,
-        /// The bytes asked for.
+        /// Byte range that was requested.
         range: Range<u64>,
-        /// Inverted, or behind the end.
+        /// Description of the defect.
         reason: String,
     },
-    /// An event or answer of the function that is not one.
+    /// An event or answer of a function is malformed.
     #[error("{what}: {reason}")]
     Envelope {
-        /// Invocation or reply.
+        /// Name of the message: event or answer.
         what: &'static str,
-        /// The reason.
+        /// Defect that was found.
         reason: String,
     },
-    /// The service refused, failed, or could not be reached.
+    /// The storage service refused a request, failed, or could not be reached.
     #[error("{operation} {key}: {code}: {message}")]
     Service {
-        /// The operation of the store.
+        /// Operation of the store.
         operation: &'static str,
-        /// The object or prefix.
+        /// Key of the object, or prefix of keys.
         key: String,
-        /// The service's error code, or ours in its place.
+        /// Error code of the service, or a code of this crate if there is none.
         code: String,
         /// Message of the service.
         message: String,
         /// True if the same request may succeed later.
         retryable: bool,
     },
-    /// The service did not answer in time.
-    #[error("{operation} {key}: no answer in time: {reason}")]
+    /// The storage service did not answer in time.
+    #[error("{operation} {key}: the service did not answer in time: {reason}")]
     Timeout {
-        /// The operation of the store.
+        /// Operation of the store.
         operation: &'static str,
-        /// The object or prefix.
+        /// Key of the object, or prefix of keys.
         key: String,
-        /// The time limit that passed.
+        /// Time limit that was exceeded.
         reason: String,
     },
-    /// A folder store's file system failed.
+    /// The file system of a folder store failed.
     #[error("{operation} {}: {source}", path.display())]
     Io {
-        /// The operation of the store.
+        /// Operation of the store.
         operation: &'static str,
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// The system's answer.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// A setting that cannot be.
+    /// A setting has an invalid value.
     #[error("{name}: {reason}")]
     Settings {
-        /// The setting.
+        /// Name of the setting.
         name: &'static str,
         /// The value found, and the values allowed.
         reason: String,
     },
-    /// Bytes that came are not the tensor that was announced.
+    /// The bytes of an object are not the tensor that was expected.
     #[error("object {key}: {source}")]
     Frame {
-        /// The object.
+        /// Key of the object.
         key: String,
-        /// The frame's complaint.
+        /// Error of the frame decoder.
         source: eciton_tensor::Error,
     },
-    /// Whoever took the bytes wants no more of them.
+    /// The receiver of the bytes stopped the transfer.
     #[error("object {key}: {reason}")]
     Refused {
-        /// The object.
+        /// Key of the object.
         key: String,
-        /// Why.
+        /// Reason of the receiver.
         reason: String,
     },
 }
 
 impl Error {
-    /// Returns whether the same operation may succeed later. The store has retried already, within
-    /// its limits. A caller uses this to decide on another attempt at the task.
+    /// Returns true if the same operation may succeed later. The store has already retried it,
+    /// within its limits. A caller decides with this whether to start another attempt at the task.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Service { retryable, .. } => *retryable,
             Self::Timeout { .. } => true,
-            // Bytes that changed on the way may come unchanged the next time.
+            // Bytes that were changed in transit may arrive unchanged the next time.
             Self::Frame { source, .. } => matches!(source, eciton_tensor::Error::Damaged { .. }),
             _ => false,
         }
     }
 
-    /// Returns whether the object may be absent. S3 answers `AccessDenied` for an absent object if
+    /// Returns true if the object may be absent. S3 answers `AccessDenied` for an absent object if
     /// the role may not list the bucket.
     #[must_use]
     pub fn may_be_absent(&self) -> bool {
@@ -138,14 +138,14 @@ impl Error {
         }
     }
 
-    /// Returns whether the service reports that the object does not exist.
+    /// Returns true if the service reports that the object does not exist.
     #[must_use]
     pub const fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound { .. })
     }
 }
 
-/// At most 80 characters of a text from outside, for a message.
+/// Returns at most 80 characters of an external text, for an error message.
 pub(crate) fn shortened(text: &str) -> String {
     match text.char_indices().nth(80) {
         None => text.to_owned(),

@@ -1,8 +1,9 @@
-//! Reading a long range in order while it is still coming: blocks, each a request of its own.
+//! Reads a long byte range in order while it arrives. The range is divided into blocks, with one
+//! request per block.
 //!
-//! The next request is sent when less than [`Pipeline::ahead_bytes`] of what was asked for are still to
-//! come. That is all that the road's latency needs. Asking for more at once would not make a shared link
-//! any faster; it would only divide it, so that the first rows came as late as the last.
+//! The next request is sent when fewer than [`Pipeline::ahead_bytes`] of the requested bytes are
+//! outstanding. This is enough to hide the latency. More requests at once would not make a shared
+//! link faster. They would divide it, so that the first rows arrived as late as the last.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -18,29 +19,31 @@ use crate::error::{Error, Result};
 use crate::key::Key;
 use crate::store::{Sink, Store, check_range, range_error};
 
-/// Division of a long range into requests.
+/// Division of a byte range into requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pipeline {
-    /// Bytes of a request: 64 KiB to 64 MiB. Each request has a price.
+    /// Size of a request in bytes, from 64 KiB to 64 MiB. Each request has a price.
     pub block_bytes: u64,
-    /// The next request is sent when fewer bytes than this are outstanding: at most 64 MiB. At 0 each
-    /// waits for the one before it; from `block_bytes` on, two and more are under way all the time.
+    /// Threshold for the next request, in bytes, up to 64 MiB. The request is sent when fewer bytes
+    /// are outstanding. At 0, each request waits for the one before it. From `block_bytes` on, at
+    /// least two are always in flight.
     pub ahead_bytes: u64,
 }
 
 impl Default for Pipeline {
-    /// 8 MiB a request, the next one half a MiB before the end: 20 ms of latency at 200 Mbit/s.
+    /// Returns 8 MiB per request. The next request is sent half a MiB before the end, which hides
+    /// 20 ms of latency at 200 Mbit/s.
     fn default() -> Self {
         Self { block_bytes: 8 << 20, ahead_bytes: 512 << 10 }
     }
 }
 
 impl Pipeline {
-    /// The smallest block.
+    /// Minimum size of a block, in bytes.
     pub const MIN_BLOCK_BYTES: u64 = 64 << 10;
 
-    /// The largest block, and the most that is asked for ahead. What is held in memory is at most both
-    /// together.
+    /// Maximum size of a block, and maximum of `ahead_bytes`. Memory use is at most the sum of
+    /// both.
     pub const MAX_BYTES: u64 = 64 << 20;
 
     fn check(&self) -> Result<()> {
@@ -58,20 +61,20 @@ impl Pipeline {
     }
 }
 
-/// Counts of a fetch.
+/// Statistics of a fetch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Bytes that came.
+    /// Number of bytes that arrived.
     pub bytes_len: u64,
-    /// Blocks that were asked for.
+    /// Number of blocks that were requested.
     pub blocks: u64,
-    /// Until the first byte, in microseconds.
+    /// Time to the first byte, in microseconds.
     pub first_us: u64,
-    /// Until the last, in microseconds, the sink's time included.
+    /// Time to the last byte, including the time of the sink, in microseconds.
     pub total_us: u64,
 }
 
-/// A block that is under way; dropping it cancels its request.
+/// Block that is in flight. If it is dropped, its request is cancelled.
 struct Block {
     pieces: UnboundedReceiver<Bytes>,
     len: u64,
@@ -87,11 +90,11 @@ impl Drop for Block {
 impl Block {
     fn ask(store: &Arc<dyn Store>, key: &Key, range: Range<u64>) -> Self {
         let (store, key, len) = (store.clone(), key.clone(), range.end - range.start);
-        // Without a bound of its own: a block is bounded, and so are the blocks.
+        // The channel needs no bound, because the size and the number of blocks are bounded.
         let (sender, pieces) = unbounded_channel();
         let task = tokio::spawn(async move {
             let mut sink = |piece: Bytes| {
-                // The receiver goes away only together with this task.
+                // The receiver is dropped only together with this task.
                 let _ = sender.send(piece);
                 Ok(())
             };
@@ -101,8 +104,9 @@ impl Block {
     }
 }
 
-/// Reads `range` of an object into `sink`, in order and in pieces of any size, while later blocks are
-/// on their way. All of the range must exist. Dropping the future cancels what is under way.
+/// Reads `range` of an object into `sink`, in order and in pieces of any size, while later blocks
+/// arrive. The object must contain the whole range. If the future is dropped, requests in flight
+/// are cancelled.
 pub async fn read_ranges(
     store: &Arc<dyn Store>,
     key: &Key,
@@ -154,8 +158,8 @@ pub async fn read_ranges(
     Ok(traffic)
 }
 
-/// Streams one part of the frame that is the object `key` into the rows that a kernel already reads.
-/// On an error the readers of those rows see it too.
+/// Streams one part of the frame in the object `key` to rows that a kernel already reads. In case
+/// of an error, the readers of the rows also get it.
 pub async fn read_streamed(
     store: &Arc<dyn Store>,
     key: &Key,

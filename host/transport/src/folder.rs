@@ -1,9 +1,10 @@
-//! A store that is a folder: for tests between processes.
+//! Object store in a folder, for tests with several processes.
 //!
-//! A key is a path below the folder, its last part followed by `~`, which no key has: so `a` and `a/b`
-//! can both be objects. A write fills a file in `~tmp` and moves it to its place; the move either
-//! replaces or, for [`Condition::IfAbsent`], fails if there is a file, and the file system decides who
-//! was first. Nothing is forced to disk: a power cut may lose objects, a crash of the process may not.
+//! A key is a path below the folder. Its last part is followed by `~`, which no key contains, so
+//! that `a` and `a/b` can both be objects. A write fills a file in `~tmp`, and then moves it to its
+//! path. The move either replaces an existing file or, with [`Condition::IfAbsent`], fails if there
+//! is one. So the file system decides which writer is first. Writes are not forced to disk: a power
+//! failure may lose objects, but a crash of the process does not.
 
 use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
 use std::ops::Range;
@@ -23,10 +24,11 @@ use crate::store::{
 /// Size of the pieces that a reader's sink gets, in bytes.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// Maximum number of times that a write creates its folder again because a removal has deleted it.
+/// Maximum number of attempts to create a folder during a write, if a removal deletes the folder
+/// concurrently.
 const MAX_FOLDER_TRIES: usize = 16;
 
-/// Objects as files below a folder. Many processes may use it at once.
+/// Object store whose objects are files in a folder. Several processes may use it at once.
 #[derive(Debug)]
 pub struct FolderStore {
     shared: Arc<Folder>,
@@ -40,12 +42,12 @@ struct Folder {
 }
 
 impl FolderStore {
-    /// Opens the folder `root`, and makes it if it is not there.
+    /// Opens the folder `root`, and creates it if it does not exist.
     pub fn open(root: impl Into<PathBuf>) -> Result<Self> {
         Self::with_limit(root, MAX_OBJECT_BYTES)
     }
 
-    /// Opens a store that refuses objects of more than `max_object_bytes`.
+    /// Opens a store that refuses objects of more than `max_object_bytes` bytes.
     pub fn with_limit(root: impl Into<PathBuf>, max_object_bytes: u64) -> Result<Self> {
         let root = root.into();
         let temporary = root.join("~tmp");
@@ -57,7 +59,7 @@ impl FolderStore {
         Ok(Self { shared: Arc::new(Folder { root, counter: Counter::default(), max_object_bytes }) })
     }
 
-    /// Runs blocking work on a thread that may block.
+    /// Runs blocking work on a thread for blocking work.
     fn run<'a, T: Send + 'static>(
         &self,
         operation: &'static str,
@@ -79,7 +81,8 @@ impl Folder {
         self.root.join(format!("{key}~"))
     }
 
-    /// Opens an object's file; its size. Not found is not found, also where a folder is in the way.
+    /// Opens the file of an object, and returns it with its size. If a folder has the path of the
+    /// object, the object does not exist.
     fn open(&self, operation: &'static str, key: &Key) -> Result<(std::fs::File, u64)> {
         let path = self.path(key);
         let opened = eciton_input::file::open(&path).and_then(|file| {
@@ -87,7 +90,7 @@ impl Folder {
             Ok((file, length))
         });
         opened.map_err(|source| match source.kind() {
-            // What is no file is no object.
+            // A path that is not a file is not an object.
             ErrorKind::NotFound | ErrorKind::InvalidInput => {
                 Error::NotFound { operation, key: key.to_string() }
             }
@@ -107,7 +110,7 @@ impl Folder {
         if cut.start > 0 {
             file.seek(SeekFrom::Start(cut.start)).map_err(failed)?;
         }
-        // Files are never changed once they are in place, so the size still holds.
+        // Files are never changed after they are in place, so the size is still valid.
         let mut bytes = Vec::with_capacity(usize::try_from(wanted).unwrap_or(0));
         file.take(wanted).read_to_end(&mut bytes).map_err(failed)?;
         if bytes.len() as u64 != wanted {
@@ -138,7 +141,7 @@ impl Folder {
             tries += 1;
             match lost.error.kind() {
                 ErrorKind::AlreadyExists if condition == Condition::IfAbsent => return Ok(Stored::Exists),
-                // A removal took the empty folder away between the two calls.
+                // A removal deleted the empty folder between the two calls.
                 ErrorKind::NotFound if tries < MAX_FOLDER_TRIES => file = lost.file,
                 _ => return Err(failed(lost.error)),
             }
@@ -153,7 +156,8 @@ impl Folder {
                 Err(source) if matches!(source.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
                 Err(source) => return Err(Error::Io { operation: "delete", path, source }),
             }
-            // Folders that are empty now go too; the first that is not ends it.
+            // Folders that are now empty are removed as well, up to the first one that is not
+            // empty.
             let above = path.ancestors().skip(1).take_while(|folder| *folder != self.root);
             for folder in above {
                 if std::fs::remove_dir(folder).is_err() {
@@ -165,7 +169,7 @@ impl Folder {
     }
 
     fn list(&self, prefix: &str, limit: usize) -> Result<Vec<(Key, u64)>> {
-        // Only the folder that all such keys share need be walked.
+        // Only the folder that all matching keys share must be searched.
         let shared = prefix.rfind('/').map_or("", |at| &prefix[..at]);
         let mut found = Vec::new();
         self.walk(&self.root.join(shared), shared, prefix, &mut found)?;
@@ -194,12 +198,13 @@ impl Folder {
                     match entry.metadata() {
                         Ok(metadata) if metadata.is_file() => found.push((key, metadata.len())),
                         Ok(_) => {}
-                        // It was removed while we looked.
+                        // The entry was removed during the search.
                         Err(source) if source.kind() == ErrorKind::NotFound => {}
                         Err(source) => return Err(failed(source)),
                     }
                 }
-                // A folder, if keys below it can begin with the prefix. Keys bound the depth.
+                // A folder is searched if keys below it can start with the prefix. The length of
+                // keys bounds the depth.
                 None if path.len() <= Key::MAX_BYTES
                     && (path.starts_with(prefix) || prefix.starts_with(&path))
                     && entry.file_type().is_ok_and(|kind| kind.is_dir()) =>

@@ -1,4 +1,4 @@
-//! The name of an object: a path of plain parts that is the same in a bucket and in a folder.
+//! Key of an object: a path that is valid in a bucket and as a path in a folder.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,8 +6,9 @@ use crate::error::{Error, Result, shortened};
 
 /// A validated object key.
 ///
-/// Lower-case letters, digits, `.`, `_`, `-` and, between parts, `/`. No part is empty, `.` or `..`,
-/// so that no key leaves a folder, and none needs escaping in a URL or in XML.
+/// A key consists of lower-case letters, digits, `.`, `_` and `-`, in parts that are separated by
+/// `/`. No part is empty, `.` or `..`, so a key cannot refer to a file outside of a folder. No key
+/// needs escaping in a URL or in XML.
 ///
 /// ```
 /// use eciton_transport::Key;
@@ -21,13 +22,14 @@ use crate::error::{Error, Result, shortened};
 pub struct Key(String);
 
 impl Key {
-    /// The longest key, in bytes. S3 allows 1,024.
+    /// Maximum length of a key, in bytes. S3 allows 1,024.
     pub const MAX_BYTES: usize = 512;
 
-    /// The longest part between slashes, in bytes: file systems allow 255, and a folder store adds one.
+    /// Maximum length of a part between slashes, in bytes. File systems allow 255, and a folder
+    /// store appends one character.
     pub const MAX_PART_BYTES: usize = 250;
 
-    /// Checks a text.
+    /// Creates a key after checking the text.
     pub fn new(text: impl Into<String>) -> Result<Self> {
         let text = text.into();
         match fault(&text) {
@@ -36,15 +38,15 @@ impl Key {
         }
     }
 
-    /// The text.
+    /// Returns the text of the key.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Checks that a text can be the beginning of a key: it is empty, or has the characters of a key
-/// and no empty, `.` or `..` part before its last slash.
+/// Checks that a text can be the beginning of a key. It is empty, or consists of valid characters
+/// and has no empty, `.` or `..` part before its last slash.
 pub(crate) fn check_prefix(prefix: &str) -> Result<()> {
     let fault = if prefix.is_empty() {
         None
@@ -53,7 +55,7 @@ pub(crate) fn check_prefix(prefix: &str) -> Result<()> {
     } else if let Some(folder) = prefix.strip_suffix('/') {
         fault(folder)
     } else {
-        // The last part is only begun: any character completes `.` and `..` to something allowed.
+        // The last part may be incomplete. A further character makes `.` and `..` valid.
         fault(&format!("{}-", &prefix[..prefix.len().min(Key::MAX_BYTES - 1)]))
     };
     match fault {
@@ -92,7 +94,7 @@ impl std::fmt::Display for Key {
     }
 }
 
-/// Keys are ordered as their texts, so that a map of keys can be asked with a prefix.
+/// Keys have the same order as their texts, so that a sorted map of keys can be searched by prefix.
 impl std::borrow::Borrow<str> for Key {
     fn borrow(&self) -> &str {
         &self.0

@@ -1,4 +1,5 @@
-//! Keys of a run's objects, which one end writes and the other reads.
+//! Keys of a run's objects in the store. The writer and the reader of an object derive the same
+//! key.
 //!
 //! ```text
 //! runs/{run}/p{pass}/r{round}/s{stage}/i{interval}/a{attempt}.task    the frame of one try
@@ -8,12 +9,12 @@
 //! kernels/{digest}.{baseline}.cwasm                                   compiled kernels, of all runs
 //! ```
 //!
-//! An answer has no attempt in its name, so the first writer wins. A *pass* is one start of an engine:
-//! seeds and evaluations of one run count the same rounds and stages again, and an answer to one must
-//! never be taken for another's.
+//! The key of an answer does not contain the attempt, so the first writer wins. A *pass* is one
+//! start of an engine. Each seed and each evaluation of a run is a pass, and counts rounds and
+//! stages from the beginning. Answers of different passes must not be confused.
 //!
-//! Numbers have at least as many digits as below, so that listings are in the order of time. The first
-//! parts of all names differ by run, which is what `eciton clean` removes by: [`RunKeys::prefix`].
+//! Numbers are padded to the lengths shown, so that listings are in chronological order. The keys
+//! of each run have a common prefix, [`RunKeys::prefix`], by which `eciton clean` deletes them.
 
 use eciton_types::{Attempt, IntervalId, OperationId, Round, StageId, Step, TaskKey, Version};
 
@@ -26,66 +27,67 @@ pub const RUNS: &str = "runs/";
 /// Prefix of the keys of compiled kernels.
 pub const KERNELS: &str = "kernels/";
 
-/// The longest run name, in bytes.
+/// Maximum length of a run name, in bytes.
 pub const MAX_RUN_BYTES: usize = 100;
 
-/// The names of one run's objects.
+/// Generator of the keys of one run's objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunKeys {
     prefix: String,
 }
 
-/// Parsed key.
+/// Key that was parsed into its components.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Name {
-    /// One try's frame.
+    /// Frame of a request, for one attempt.
     Task {
-        /// The run.
+        /// Name of the run.
         run: String,
         /// Number of the pass, which is one start of an engine.
         pass: u32,
-        /// Step and attempt.
+        /// Task and attempt.
         key: TaskKey,
     },
-    /// A step's answer.
+    /// Answer to a step.
     Answer {
-        /// The run.
+        /// Name of the run.
         run: String,
         /// Number of the pass, which is one start of an engine.
         pass: u32,
-        /// The step.
+        /// Step of the engine.
         step: Step,
     },
-    /// An operation's parameters.
+    /// Parameters of an operation.
     Weights {
-        /// The run.
+        /// Name of the run.
         run: String,
         /// Version of the weights.
         version: Version,
-        /// Whose they are.
+        /// Operation that the parameters belong to.
         operation: OperationId,
     },
-    /// An input that never changes.
+    /// Input that does not change during a run.
     Features {
-        /// The run.
+        /// Name of the run.
         run: String,
-        /// The rest of the name.
+        /// Rest of the key.
         name: String,
     },
-    /// A compiled kernel.
+    /// Compiled kernel.
     Kernel {
-        /// SHA-256 of the component, 64 hexadecimal digits.
+        /// SHA-256 digest of the component, as 64 hexadecimal digits.
         digest: String,
-        /// The processor that it is for.
+        /// Name of the processor level that the code was compiled for.
         baseline: String,
     },
 }
 
 impl RunKeys {
-    /// The names of the run `run`: one part of a key, at most [`MAX_RUN_BYTES`].
+    /// Creates the generator for a run. The name is one part of a key, of at most [`MAX_RUN_BYTES`]
+    /// bytes.
     ///
-    /// Answers are written once and never replaced, so two runs must not share a name.
+    /// Answers are written once and never replaced, so two runs must not have the same name.
     pub fn new(run: &str) -> Result<Self> {
         let refused = |reason: String| Err(Error::Key { key: shortened(run), reason });
         if run.contains('/') {
@@ -105,22 +107,23 @@ impl RunKeys {
         &self.prefix
     }
 
-    /// The frame of one try.
+    /// Returns the key of a request's frame, for one attempt.
     pub fn task(&self, pass: u32, key: &TaskKey) -> Result<Key> {
         Key::new(format!("{}a{:02}.task", self.step(pass, &key.step()), key.attempt.0))
     }
 
-    /// The answer to a step, whichever attempt gives it.
+    /// Returns the key of the answer to a step, which all attempts share.
     pub fn answer(&self, pass: u32, step: &Step) -> Result<Key> {
         Key::new(format!("{}answer", self.step(pass, step)))
     }
 
-    /// The parameters of an operation after `version` updates.
+    /// Returns the key of an operation's parameters after `version` updates.
     pub fn weights(&self, version: Version, operation: OperationId) -> Result<Key> {
         Key::new(format!("{}weights/v{:08}/o{:03}", self.prefix, version.0, operation.0))
     }
 
-    /// An input that never changes, by a name of the caller's: `s000/i00001`, or a digest.
+    /// Returns the key of an input that does not change during a run. The caller chooses the name:
+    /// `s000/i00001`, or a digest.
     pub fn features(&self, name: &str) -> Result<Key> {
         Key::new(format!("{}features/{name}", self.prefix))
     }
@@ -131,7 +134,8 @@ impl RunKeys {
     }
 }
 
-/// A compiled kernel's object, by the component's SHA-256 and the name of the processor baseline.
+/// Returns the key of a compiled kernel, for the SHA-256 digest of its component and the name of a
+/// processor level.
 pub fn kernel(digest: &[u8; 32], baseline: &str) -> Result<Key> {
     use std::fmt::Write as _;
     if baseline.is_empty() || baseline.contains(['/', '.']) {
@@ -146,8 +150,8 @@ pub fn kernel(digest: &[u8; 32], baseline: &str) -> Result<Key> {
     Key::new(format!("{KERNELS}{hex}.{baseline}.cwasm"))
 }
 
-/// Parses a key. Returns `None` for a name that this module does not write. Each object has one
-/// name: `r1` is not read as `r000001`.
+/// Parses a key. Returns `None` if this module does not generate the key. Each object has exactly
+/// one key: `r1` is not accepted for `r000001`.
 #[must_use]
 pub fn parse(key: &Key) -> Option<Name> {
     let text = key.as_str();

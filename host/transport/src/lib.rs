@@ -1,21 +1,21 @@
-//! Frames over payload and object stores, both ends.
+//! Transport of frames through function payloads and object stores, for both ends.
 //!
-//! A frame (`eciton_tensor::frame`) travels in one of two ways. Small ones ride in the function's
-//! event and answer as base64: the [`envelope`]. Large ones are objects of a [`Store`], and the
-//! envelope carries their [`Key`] only. [`keys`] says where each object of a run lies, so that two
-//! ends agree on a name without telling each other.
+//! A frame (`eciton_tensor::frame`) is sent in one of two ways. A small frame is included in the
+//! event or answer of the function as base64, in an [`envelope`]. A large frame is an object of a
+//! [`Store`], and the envelope contains only its [`Key`]. The module [`keys`] defines the key of
+//! each object of a run, so that both ends derive the same key.
 //!
-//! Three stores keep one contract, and one suite of tests (`tests/conformance.rs`) holds them to it:
-//! [`MemoryStore`] for tests within a process, [`FolderStore`] for tests between processes, and
-//! [`S3Store`] for the real thing and everything that speaks its protocol. Writes can be conditional
-//! ([`Condition::IfAbsent`]): of many writers of a key exactly one wins, which is what makes the first
-//! answer of a step the only one. Every HTTP request is [counted](Counts), because each has a price.
+//! There are three stores with the same behaviour, which one test suite checks
+//! (`tests/conformance.rs`). [`MemoryStore`] is for tests within a process, [`FolderStore`] for
+//! tests with several processes, and [`S3Store`] for S3 and compatible services. Writes can be
+//! conditional ([`Condition::IfAbsent`]): exactly one of several writers of a key succeeds. So each
+//! step has only one answer. Every HTTP request is [counted](Counts), because each has a price.
 //!
-//! [`fetch`] reads a range in order while it is still coming, so that a kernel computes on the first
-//! rows while the next ones are on their way.
+//! The module [`fetch`] reads a range in order while it arrives. So a kernel can process the first
+//! rows while later ones are in transit.
 //!
-//! Only this crate, `exec` and `deploy` know AWS. Nothing here prints, and nothing here trusts
-//! what comes back: lengths, ranges and texts are checked against what was asked for, within limits.
+//! Only this crate, `exec` and `deploy` depend on AWS. This crate prints nothing and does not trust
+//! responses: lengths, ranges and texts are checked against the request, within limits.
 
 pub mod envelope;
 pub mod error;

@@ -1,4 +1,4 @@
-//! A store that is a map: for tests within one process.
+//! Object store in memory, for tests within one process.
 
 use std::collections::BTreeMap;
 use std::future::{Ready, ready};
@@ -14,7 +14,7 @@ use crate::store::{
     check_size, cut_range,
 };
 
-/// Objects in memory, at most a stated number of bytes.
+/// Object store in memory, with a limit on its total size.
 #[derive(Debug)]
 pub struct MemoryStore {
     objects: Mutex<Objects>,
@@ -36,13 +36,14 @@ impl Default for MemoryStore {
 }
 
 impl MemoryStore {
-    /// A store of at most [`MAX_OBJECT_BYTES`] in all.
+    /// Creates a store with a total size of at most [`MAX_OBJECT_BYTES`].
     #[must_use]
     pub fn new() -> Self {
         Self::with_limits(MAX_OBJECT_BYTES, MAX_OBJECT_BYTES)
     }
 
-    /// A store that refuses an object of more than `max_object_bytes`, and more than `max_bytes` in all.
+    /// Creates a store that refuses objects of more than `max_object_bytes` bytes, and more than
+    /// `max_bytes` bytes in total.
     #[must_use]
     pub fn with_limits(max_object_bytes: u64, max_bytes: u64) -> Self {
         Self { objects: Mutex::default(), counter: Counter::default(), max_object_bytes, max_bytes }
@@ -69,7 +70,7 @@ impl MemoryStore {
             None => bytes,
             Some(range) => {
                 let cut = cut_range(key, &range, bytes.len() as u64)?;
-                // Within the length of a slice in memory.
+                // The range is within the length of a slice in memory.
                 bytes.slice(cut.start as usize..cut.end as usize)
             }
         };
@@ -110,7 +111,7 @@ impl MemoryStore {
     }
 }
 
-/// The answer is there already, but a future is what the contract gives.
+/// Returns a future that is ready with `result`, because the interface requires a future.
 fn done<'a, T: Send + 'a>(result: Result<T>) -> Pending<'a, T> {
     let ready: Ready<Result<T>> = ready(result);
     Box::pin(ready)

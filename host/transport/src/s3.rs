@@ -1,28 +1,28 @@
-//! A store that is a bucket: S3 itself, and whatever speaks its protocol.
+//! Object store in a bucket of S3 or of a compatible service.
 //!
-//! What was decided, and why:
-//! * **No trailing checksums.** The SDK would by default send every body in aws-chunked pieces with a
-//!   CRC behind it. Frames carry a CRC for each part already, over the whole way from tensor to tensor,
-//!   and TLS protects the road; so checksums are computed only where the protocol demands one
-//!   (removing many objects). Bodies are not hashed for the signature either, for the same reason:
-//!   hashing 8 MiB costs a small function more than sending it.
+//! Design decisions:
+//! * **No trailing checksums.** By default the SDK would send every body in aws-chunked pieces,
+//!   followed by a CRC. Frames already have a CRC per part, which covers the whole way from tensor
+//!   to tensor, and TLS protects the connection. So checksums are computed only where the protocol
+//!   requires one (removing many objects). For the same reason, bodies are not hashed for the
+//!   signature. On a small function, hashing 8 MiB takes more time than sending it.
 //! * **No stalled-stream protection.** It measures throughput and gives up on streams that pause. A
-//!   function's link is paced by a token bucket and pauses by design. In its place there is one limit
-//!   that a slow link cannot reach and a dead one must: [`S3Settings::idle_timeout`] without a single
-//!   byte, for bodies that come; for bodies that go, and for everything as a whole, limits that grow
-//!   with the bytes at [`S3Settings::slowest_bytes_per_s`].
-//! * **Retries** are the SDK's standard ones: full jitter between nothing and a bound that doubles from
-//!   50 ms to 2 s, at most [`S3Settings::max_attempts`] tries, and a budget that many failures in a row
-//!   use up. Its *adaptive* mode is not used: it knows a rate only after many requests, and until then
-//!   one `SlowDown` makes the next try wait for ten seconds (5 tokens at 0.5 a second). Its state
-//!   would also be shared by all clients of a process; each store has its own budget.
-//!   The SDK does not retry a body that breaks off: [`S3Store`] goes on from the byte where it broke,
-//!   with the object's ETag, so that two versions never mix.
-//! * **Large writes** go in parts. The condition of [`Condition::IfAbsent`] is checked where the object
-//!   appears: at the completion.
-//! * **One behaviour version** of the SDK is pinned, so that an update changes nothing unasked.
-//! * **`AccessDenied` may mean not found**: S3 says so of absent objects to roles without
-//!   `s3:ListBucket`. It stays what the service said.
+//!   function's link is limited by a token bucket, and pauses are normal. This store has other
+//!   limits, which stop a dead link but not a slow one. A body that arrives must not be without a
+//!   single byte for [`S3Settings::idle_timeout`]. For a body that is sent, and for whole
+//!   operations, time limits grow with the size at [`S3Settings::slowest_bytes_per_s`].
+//! * **Retries** are the SDK's standard ones. The pause is random, up to a bound that doubles from
+//!   50 ms to 2 s. There are at most [`S3Settings::max_attempts`] attempts, and a budget that many
+//!   consecutive failures use up. The SDK's *adaptive* mode is not used. It knows a rate only after
+//!   many requests. Until then one `SlowDown` delays the next attempt for ten seconds (5 tokens at
+//!   0.5 per second). All clients of a process would also share its state, while each store has its
+//!   own budget. The SDK does not retry a body that breaks off. [`S3Store`] continues from the byte
+//!   where the body broke off, with the object's ETag, so that two versions are never mixed.
+//! * **Large writes** are sent in parts. The condition [`Condition::IfAbsent`] is checked when the
+//!   object appears, on completion.
+//! * **One behaviour version** of the SDK is pinned, so that an update does not change behaviour.
+//! * **`AccessDenied` may mean not found.** S3 returns it for absent objects to roles without
+//!   `s3:ListBucket`. The error is passed on unchanged.
 
 mod count;
 mod download;
@@ -51,19 +51,19 @@ use crate::store::{Condition, Counter, Counts, Pending, Sink, Store, Stored, che
 
 pub use settings::{Credentials, S3Settings, Secret};
 
-/// Names on one page of a listing, and in one request to remove: what S3 allows.
+/// Maximum number of keys in one page of a listing, and in one request to delete, as allowed by S3.
 const PAGE: usize = 1000;
 
-/// Pages after which a listing is given up: a million names.
+/// Maximum number of pages in a listing, which is a million keys.
 const MAX_PAGES: usize = 1000;
 
-/// The longest pause before another try.
+/// Maximum pause before another attempt.
 const MAX_BACKOFF: Duration = Duration::from_secs(2);
 
-/// The longest pause before the second try; it doubles with each further one.
+/// Maximum pause before the second attempt. It doubles with each further one.
 const FIRST_BACKOFF: Duration = Duration::from_millis(50);
 
-/// Objects in a bucket.
+/// Object store in a bucket.
 #[derive(Debug)]
 pub struct S3Store {
     inner: Arc<Inner>,
@@ -78,8 +78,9 @@ struct Inner {
 }
 
 impl S3Store {
-    /// Makes the client. Nothing is asked of the service yet; root certificates are read only if the
-    /// endpoint is not plain HTTP. Make one store and keep it: it holds the connections.
+    /// Creates the client, without any request. The root certificates are read unless the endpoint
+    /// is plain HTTP. A process should create one store and reuse it, because the store holds the
+    /// connections.
     pub fn new(settings: S3Settings) -> Result<Self> {
         settings.check()?;
         let counter = Arc::new(Counter::default());
@@ -101,21 +102,22 @@ impl S3Store {
             .response_checksum_validation(ResponseChecksumValidation::WhenRequired)
             .interceptor(count::Counting(counter.clone()));
         if let Some(endpoint) = &settings.endpoint {
-            // Buckets as host names need a name service for each; a stand-in has none.
+            // Buckets as host names require a name service entry for each. Compatible services
+            // usually have none.
             config = config.endpoint_url(endpoint).force_path_style(true);
         }
         let client = Client::from_conf(config.build());
         Ok(Self { inner: Arc::new(Inner { client, settings, counter }) })
     }
 
-    /// The bucket's name.
+    /// Returns the name of the bucket.
     #[must_use]
     pub fn bucket(&self) -> &str {
         &self.inner.settings.bucket
     }
 }
 
-/// The limits on a request that carries `bytes` of body.
+/// Returns the time limits for a request with a body of `bytes` bytes.
 fn timeouts(settings: &S3Settings, bytes: u64) -> TimeoutConfig {
     let body = settings.time_for(bytes);
     TimeoutConfig::builder()
@@ -131,8 +133,8 @@ impl Inner {
             let request = self.client.delete_object().bucket(&self.settings.bucket).key(key.as_str());
             return match request.send().await {
                 Ok(_) => Ok(()),
-                Err(error) => match failure::of("delete", key.as_str(), error) {
-                    // S3 does not say so, others do.
+                Err(error) => match failure::from_sdk("delete", key.as_str(), error) {
+                    // S3 does not report this, but other services do.
                     Error::NotFound { .. } => Ok(()),
                     error => Err(error),
                 },
@@ -152,7 +154,8 @@ impl Inner {
             objects.and_then(|objects| Delete::builder().set_objects(Some(objects)).quiet(true).build());
         let delete = delete.map_err(|error| failure::ours("delete", first.as_str(), "Request", &error))?;
         let request = self.client.delete_objects().bucket(&self.settings.bucket).delete(delete);
-        let answer = request.send().await.map_err(|error| failure::of("delete", first.as_str(), error))?;
+        let answer =
+            request.send().await.map_err(|error| failure::from_sdk("delete", first.as_str(), error))?;
         match answer.errors().iter().find(|error| error.code() != Some("NoSuchKey")) {
             None => Ok(()),
             Some(error) => Err(failure::coded(
@@ -175,9 +178,9 @@ impl Inner {
                 return Ok(found);
             }
             let request = self.client.list_objects_v2().bucket(&self.settings.bucket).prefix(prefix);
-            // At most a page, so it fits.
+            // The number is at most one page, so it fits.
             let request = request.max_keys(wanted as i32).set_continuation_token(token);
-            let page = request.send().await.map_err(|error| failure::of("list", prefix, error))?;
+            let page = request.send().await.map_err(|error| failure::from_sdk("list", prefix, error))?;
             for object in page.contents() {
                 let Some(Ok(key)) = object.key().map(Key::new) else { continue };
                 if key.as_str().starts_with(prefix) && found.len() < limit {
@@ -194,7 +197,7 @@ impl Inner {
 
     async fn size(&self, key: &Key) -> Result<u64> {
         let request = self.client.head_object().bucket(&self.settings.bucket).key(key.as_str());
-        let answer = request.send().await.map_err(|error| failure::of("size", key.as_str(), error))?;
+        let answer = request.send().await.map_err(|error| failure::from_sdk("size", key.as_str(), error))?;
         let len = answer.content_length().and_then(|len| u64::try_from(len).ok());
         len.ok_or_else(|| failure::ours("size", key.as_str(), "NoLength", &"the answer has no length"))
     }
@@ -238,12 +241,12 @@ impl Store for S3Store {
     }
 }
 
-/// A random pause before try number `tries` + 1: between nothing and a bound that doubles, so that
-/// those who failed together do not come back together.
+/// Waits before attempt number `tries` + 1. The pause is random, up to a bound that doubles, so
+/// that clients that failed together do not retry together.
 async fn pause(tries: u32) {
     use std::hash::{BuildHasher as _, Hasher as _};
     let bound = FIRST_BACKOFF.saturating_mul(1 << tries.min(8)).min(MAX_BACKOFF);
-    // The standard library's hash seeds are random; no generator is needed for a jitter.
+    // The hash seeds of the standard library are random, so no further generator is needed.
     let random = std::collections::hash_map::RandomState::new().build_hasher().finish();
     tokio::time::sleep(bound.mul_f64(random as f64 / u64::MAX as f64)).await;
 }

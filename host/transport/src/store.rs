@@ -10,17 +10,18 @@ use bytes::Bytes;
 use crate::error::{Error, Result};
 use crate::key::Key;
 
-/// The largest object that a store takes or gives, in bytes, unless it is told another limit.
+/// Default maximum size of an object that is read or written, in bytes.
 pub const MAX_OBJECT_BYTES: u64 = 5 << 30;
 
-/// Parts of one object of S3.
+/// Maximum number of parts of one object in S3.
 pub(crate) const MAX_PARTS: u64 = 10_000;
 
-/// Objects of this size or more are written in parts of this size by default.
+/// Default size of parts, in bytes. Smaller objects are written in a single request.
 pub(crate) const MULTIPART_BYTES: u64 = 8 << 20;
 
-/// Requests that S3 charges as writes for an object of `bytes_len`, with the default settings: one
-/// below 8 MiB, else one a part, one to begin and one to complete.
+/// Returns the number of requests that S3 charges as writes for an object of `bytes_len` bytes,
+/// with the default settings. An object below 8 MiB takes one request. A larger one takes one per
+/// part, one to start and one to complete.
 #[must_use]
 pub fn put_requests(bytes_len: u64) -> u64 {
     if bytes_len < MULTIPART_BYTES {
@@ -29,10 +30,11 @@ pub fn put_requests(bytes_len: u64) -> u64 {
     bytes_len.div_ceil(MULTIPART_BYTES.max(bytes_len.div_ceil(MAX_PARTS))) + 2
 }
 
-/// An operation that is under way. Dropping it cancels it; a cancelled write has happened or not.
+/// Operation in progress. Dropping the future cancels the operation. A cancelled write may have
+/// been completed or not.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
-/// Takes bytes in order, in pieces of any size. An error ends the reading.
+/// Callback that receives bytes in order, in pieces of any size. An error stops the transfer.
 pub type Sink<'a> = dyn FnMut(Bytes) -> Result<()> + Send + 'a;
 
 /// Condition of a write.
@@ -55,15 +57,19 @@ pub enum Stored {
     Exists,
 }
 
-/// Objects under [keys](Key): immutable bytes, read whole or by range.
+/// Object store: immutable bytes under [keys](Key), read completely or by range.
 ///
-/// A read sees a write that was answered before the read began. Ranges are half-open offsets in bytes:
-/// * an end behind the object's is cut to it, so a reader who does not know the size may ask for more;
-/// * a start at or behind the object's end is [`Error::Range`], and so is an inverted range;
-/// * an empty range is empty bytes, and the store is not asked.
+/// A read sees every write that was completed before the read started. Ranges are half-open byte
+/// offsets:
+/// * An end beyond the end of the object is reduced to it. So a reader that does not know the size
+///   may ask for more.
+/// * A start at or beyond the end of the object gives [`Error::Range`], and so does an inverted
+///   range.
+/// * An empty range gives no bytes, without a request.
 pub trait Store: Send + Sync + std::fmt::Debug {
-    /// Reads an object, or a range of it, piece by piece as it comes. Returns how many bytes there
-    /// were. The sink may have seen bytes when an error is returned; it never sees one twice.
+    /// Reads an object, or a range of it, piece by piece as it arrives. Returns the number of
+    /// bytes. If an error is returned, the sink may have received bytes, but never the same bytes
+    /// twice.
     fn read<'a>(
         &'a self,
         key: &'a Key,
@@ -71,50 +77,51 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         sink: &'a mut Sink<'_>,
     ) -> Pending<'a, u64>;
 
-    /// Reads an object, or a range of it, into one piece.
+    /// Reads an object, or a range of it, into memory.
     fn get<'a>(&'a self, key: &'a Key, range: Option<Range<u64>>) -> Pending<'a, Bytes>;
 
-    /// Writes an object whole: nobody sees a part of it.
+    /// Writes an object atomically, so that no reader sees part of it.
     fn put<'a>(&'a self, key: &'a Key, bytes: Bytes, condition: Condition) -> Pending<'a, Stored>;
 
-    /// Removes objects. One that is not there is no error.
+    /// Deletes objects. It is not an error if an object does not exist.
     fn delete<'a>(&'a self, keys: &'a [Key]) -> Pending<'a, ()>;
 
-    /// The first `limit` keys that begin with `prefix`, in the order of their bytes, with sizes. Names
-    /// in a bucket that are no [`Key`]s are left out: this crate has not written them.
+    /// Returns the first `limit` keys that start with `prefix`, in byte order, with the sizes of
+    /// their objects. Names in a bucket that are not valid [`Key`]s are omitted, because this crate
+    /// has not written them.
     fn list<'a>(&'a self, prefix: &'a str, limit: usize) -> Pending<'a, Vec<(Key, u64)>>;
 
-    /// An object's size in bytes.
+    /// Returns the size of an object, in bytes.
     fn size<'a>(&'a self, key: &'a Key) -> Pending<'a, u64>;
 
     /// Returns the counts of this store's requests so far.
     fn counts(&self) -> Counts;
 }
 
-/// Requests and bytes of bodies. A request is one HTTP request as the service is paid for it: each
-/// page of a listing, each part of a large write, each retry.
+/// Counts of HTTP requests, as the service charges them, and of bytes in bodies. Each page of a
+/// listing, each part of a large write and each retry is one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Counts {
-    /// Reads of objects and ranges.
+    /// Number of reads of objects and ranges.
     pub gets: u64,
-    /// Writes; of a large one the opening, every part and the completion.
+    /// Number of writes. A large write counts its start, each part and the completion.
     pub puts: u64,
-    /// Pages of listings.
+    /// Number of pages of listings.
     pub lists: u64,
-    /// Removals, and ends of abandoned writes.
+    /// Number of deletions, including aborted uploads.
     pub deletes: u64,
-    /// Questions for a size.
+    /// Number of requests for a size.
     pub heads: u64,
-    /// Number of all these requests that were retries.
+    /// Number of retries among all these requests.
     pub retries: u64,
-    /// Bytes of objects that came.
+    /// Number of bytes of objects that were received.
     pub bytes_in: u64,
-    /// Bytes of objects that went out, retries included.
+    /// Number of bytes of objects that were sent, including retries.
     pub bytes_out: u64,
 }
 
 impl Counts {
-    /// Returns the difference to earlier counts.
+    /// Returns the difference from earlier counts.
     #[must_use]
     pub const fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -129,14 +136,14 @@ impl Counts {
         }
     }
 
-    /// All requests.
+    /// Returns the number of all requests.
     #[must_use]
     pub const fn requests(&self) -> u64 {
         self.gets + self.puts + self.lists + self.deletes + self.heads
     }
 }
 
-/// The kinds of requests that are counted apart.
+/// Kinds of requests that are counted separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Get,
@@ -146,7 +153,7 @@ pub(crate) enum Kind {
     Head,
 }
 
-/// [`Counts`] that many threads add to.
+/// [`Counts`] that several threads can increase.
 #[derive(Debug, Default)]
 pub(crate) struct Counter {
     requests: [AtomicU64; 5],
@@ -188,7 +195,7 @@ impl Counter {
     }
 }
 
-/// Refuses an inverted range; `None` says that it is empty and nothing need be asked.
+/// Refuses an inverted range. Returns `None` if the range is empty and needs no request.
 pub(crate) fn check_range(key: &Key, range: &Range<u64>) -> Result<Option<()>> {
     if range.start > range.end {
         return Err(range_error(key, range, "the end is before the start".into()));
@@ -196,7 +203,7 @@ pub(crate) fn check_range(key: &Key, range: &Range<u64>) -> Result<Option<()>> {
     Ok((range.start < range.end).then_some(()))
 }
 
-/// The part of `range` that an object of `len` bytes has.
+/// Returns the part of `range` that lies within an object of `len` bytes.
 pub(crate) fn cut_range(key: &Key, range: &Range<u64>, len: u64) -> Result<Range<u64>> {
     if range.start >= len {
         return Err(range_error(key, range, format!("the object has {len} bytes")));

@@ -330,7 +330,7 @@ fn a_run_without_its_workers_ends_in_words() {
     );
     std::fs::write(folder.join("t/worker-0.token"), "").unwrap();
     let err = fails(&[&gone[..], &listens, &["--set", "workers.tokens=t"]].concat());
-    assert!(err.contains("t/worker-0.token: it is no token"), "{err}");
+    assert!(err.contains("t/worker-0.token: it is not a token"), "{err}");
     for (line, words) in [
         (&["--workers", "2", "--lanes", "3"][..], "have as many workers as lanes"),
         (&["--executor", "workers"], "say how many there are"),
@@ -417,7 +417,7 @@ fn a_worker_is_told_what_is_wrong() {
     };
     let wrong = write("wrong", "{}".to_owned());
     let (code, told) = ended(worker(folder, "127.0.0.1:1", "wrong", &[]));
-    assert!(code == Some(1) && told.contains("tokens/wrong: it is no token"), "{told}");
+    assert!(code == Some(1) && told.contains("tokens/wrong: it is not a token"), "{told}");
     std::fs::set_permissions(&wrong, std::fs::Permissions::from_mode(0o644)).unwrap();
     let (code, told) = ended(worker(folder, "127.0.0.1:1", "wrong", &[]));
     assert!(code == Some(1) && told.contains("tokens/wrong: others may use it (mode 644)"), "{told}");

@@ -38,7 +38,7 @@ fn the_service_limit_holds_to_the_byte() {
     let json = with(INLINE_FRAME_BYTES).to_json().unwrap();
     assert!(json.len() <= SYNC_PAYLOAD_BYTES && json.len() > SYNC_PAYLOAD_BYTES - AROUND_BYTES);
     assert_eq!(Invocation::from_json(&json).unwrap().frame.bytes_len(), INLINE_FRAME_BYTES);
-    // Filled up with spaces to the last byte, and one more.
+    // Filled with spaces up to the limit, and with one more.
     let mut json = json;
     json.resize(SYNC_PAYLOAD_BYTES, b' ');
     assert!(Invocation::from_json(&json).is_ok());
@@ -113,8 +113,9 @@ fn text_that_is_not_utf8_is_refused() {
     assert!(matches!(Invocation::from_json(&json), Err(Error::Envelope { .. })));
 }
 
-/// Messages with bytes changed, cut, doubled or put elsewhere, and random ones: a message that is
-/// itself when written again, or a typed error, never a panic. `ECITON_FUZZ_SECONDS` lengthens it.
+/// Checks messages with changed, missing, repeated or moved bytes, and random bytes. Each is either
+/// refused with a typed error, or encodes to the same bytes again. `ECITON_FUZZ_SECONDS` sets the
+/// duration.
 #[test]
 fn changed_messages_are_refused_or_are_messages() {
     let seconds = std::env::var("ECITON_FUZZ_SECONDS").map_or(1, |text| text.parse().unwrap());

@@ -11,17 +11,18 @@ use super::*;
 use crate::memory::MemoryStore;
 use crate::store::{Condition, Counts, Pending, Stored};
 
-/// Seconds from a request to its answer.
+/// Latency of a request, in seconds.
 const LATENCY: f64 = 0.015;
 const PIECE: usize = 64 << 10;
-/// Bytes a second: 200 Mbit/s.
+/// Bandwidth in bytes per second: 200 Mbit/s.
 const RATE: f64 = 25e6;
 
-/// A clock of the test's own, in seconds: it moves on when nobody has anything left to do.
+/// Simulated clock in seconds. It advances when no task can proceed.
 #[derive(Debug, Default)]
 struct Clock {
     now: Mutex<f64>,
-    /// Sleepers by time, as the bits of a positive number, and by turn.
+    /// Sleeping tasks, by wake-up time (as the bits of a positive number) and order of
+    /// registration.
     sleepers: Mutex<BTreeMap<(u64, u64), oneshot::Sender<()>>>,
     turns: AtomicU64,
 }
@@ -38,7 +39,7 @@ impl Clock {
         woken.await.unwrap();
     }
 
-    /// Runs `work` to its end, waking sleepers in the order of their moments.
+    /// Runs `work` to its end, and wakes sleepers in the order of their times.
     async fn run<T>(&self, work: impl Future<Output = T>) -> T {
         let wake = async {
             loop {
@@ -49,7 +50,7 @@ impl Clock {
                     let moment = f64::from_bits(moment);
                     let mut now = self.now.lock().unwrap();
                     *now = now.max(moment);
-                    // A sleeper that was cancelled is not there to hear it.
+                    // A sleeper that was cancelled does not receive the message.
                     let _ = wake.send(());
                 }
             }
@@ -62,11 +63,11 @@ impl Clock {
     }
 }
 
-/// A store at the other end of a link that its readers share.
+/// Store at the other end of a link whose bandwidth its readers share.
 #[derive(Debug)]
 struct Paced {
     bytes: Bytes,
-    /// Bytes that exist; a read beyond them fails.
+    /// Number of bytes that exist. A read beyond them fails.
     fails_at: u64,
     clock: Clock,
     ready_at: Mutex<f64>,
@@ -156,8 +157,8 @@ fn key() -> Key {
     Key::new("a").unwrap()
 }
 
-/// Reads everything while a kernel works on what has come, as fast as the link; how long both took,
-/// relative to the link alone.
+/// Reads everything, while a kernel processes the rows at the speed of the link. Returns the total
+/// time, relative to the transfer alone.
 async fn overlap(len: usize, pipeline: Pipeline) -> (f64, Arc<Paced>) {
     let link = paced(len);
     let clock = &link.clock;
@@ -183,7 +184,7 @@ async fn a_streamed_fetch_takes_little_more_than_the_link() {
     assert!(ratio < 1.05, "{ratio}");
     assert_eq!(link.requests.load(Ordering::Relaxed), 4);
     assert!(link.most.load(Ordering::Relaxed) <= (16 << 20) + (512 << 10));
-    // Waiting for each block costs a latency each; asking for much at once divides the link.
+    // Waiting for each block costs one latency per block. Requesting much at once divides the link.
     let (waiting, _) = overlap(len, Pipeline { block_bytes: 512 << 10, ahead_bytes: 0 }).await;
     let (divided, _) = overlap(len, Pipeline { block_bytes: 8 << 20, ahead_bytes: 32 << 20 }).await;
     assert!(waiting > 1.5 && divided > 1.5, "{waiting} {divided}");
@@ -213,7 +214,7 @@ async fn what_is_asked_for_ahead_is_bounded() {
     }
 }
 
-/// Aborted tasks end when they are next looked at.
+/// Checks that no request is in flight. Aborted tasks end when they are next polled.
 async fn nothing_is_under_way(link: &Paced) {
     for _ in 0..20 {
         tokio::task::yield_now().await;

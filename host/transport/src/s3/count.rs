@@ -1,4 +1,4 @@
-//! Counting requests where they leave, so that retries and parts are not forgotten.
+//! Counting of HTTP requests where they are sent, so that retries and parts are included.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ impl Intercept for Counting {
         if kind == Kind::Put && request.method() == "PUT" {
             self.0.went(request.body().content_length().unwrap_or(0));
         }
-        // The SDK numbers its tries in a header of its own: `attempt=2; max=5`.
+        // The SDK numbers its attempts in a header: `attempt=2; max=5`.
         if request.headers().get("amz-sdk-request").is_some_and(|info| !info.starts_with("attempt=1")) {
             self.0.retry();
         }
@@ -37,7 +37,7 @@ impl Intercept for Counting {
     }
 }
 
-/// Returns the kind of a request in S3's price list.
+/// Returns the kind of a request in the price list of S3.
 fn kind(method: &str, uri: &str) -> Kind {
     let asks = |name: &str| {
         let query = uri.split_once('?').map_or("", |(_, query)| query);
@@ -47,7 +47,7 @@ fn kind(method: &str, uri: &str) -> Kind {
         "HEAD" => Kind::Head,
         "DELETE" => Kind::Delete,
         "POST" if asks("delete") => Kind::Delete,
-        // Opening and completing a large write.
+        // Requests that start and complete a multipart upload.
         "POST" | "PUT" => Kind::Put,
         _ if asks("list-type") => Kind::List,
         _ => Kind::Get,

@@ -1,4 +1,4 @@
-//! Reading an object piece by piece, and going on where a body breaks off.
+//! Download of an object piece by piece, which is continued if a body breaks off.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -16,20 +16,20 @@ use crate::store::{Sink, check_range, check_size, range_error};
 /// reports.
 const MAX_RESERVE_BYTES: u64 = 64 << 20;
 
-/// Range of an object that an answer's head announces.
+/// Range of an object that the head of an answer announces.
 struct Coming {
     /// Offset of the first byte in the object.
     start: u64,
-    /// Bytes of the body.
+    /// Length of the body, in bytes.
     len: u64,
     etag: Option<String>,
 }
 
-/// Destination of an object's bytes.
+/// Destination of the bytes of an object.
 pub(super) enum Taker<'a, 'b> {
-    /// A sink, which takes them as they arrive.
+    /// Callback that receives pieces as they arrive.
     Sink(&'a mut Sink<'b>),
-    /// One buffer.
+    /// Buffer that collects all bytes.
     Memory(&'a mut Vec<u8>),
 }
 
@@ -53,7 +53,7 @@ impl Taker<'_, '_> {
 
 /// Result of a body that ended too early.
 enum Broken {
-    /// The remaining bytes are to be requested again.
+    /// Another request for the remaining bytes may succeed.
     Again(Error),
     /// Another request would not help.
     End(Error),
@@ -66,7 +66,7 @@ impl Inner {
         Ok(bytes.into())
     }
 
-    /// Reads; returns how many bytes there were.
+    /// Reads the object or a range of it, and returns the number of bytes.
     pub(super) async fn download(
         &self,
         key: &Key,
@@ -126,7 +126,7 @@ impl Inner {
         etag: Option<String>,
     ) -> Result<GetObjectOutput> {
         let asked = range.as_ref().map(|range| {
-            // Lengths are signed in the protocol's libraries; no object is that long.
+            // The protocol libraries use signed lengths, and no object is that long.
             match range.end > i64::MAX as u64 {
                 true => format!("bytes={}-", range.start),
                 false => format!("bytes={}-{}", range.start, range.end - 1),
@@ -134,7 +134,7 @@ impl Inner {
         });
         let request = self.client.get_object().bucket(&self.settings.bucket).key(key.as_str());
         let sent = request.set_range(asked).set_if_match(etag).send().await;
-        sent.map_err(|error| match (failure::of("get", key.as_str(), error), range) {
+        sent.map_err(|error| match (failure::from_sdk("get", key.as_str(), error), range) {
             (Error::Service { code, .. }, Some(range)) if code == "InvalidRange" => {
                 range_error(key, &range, "the object ends before it".into())
             }
@@ -142,7 +142,7 @@ impl Inner {
         })
     }
 
-    /// Takes one body, which should be `rest` of the object.
+    /// Receives one body, which should be the range `rest` of the object.
     async fn body(
         &self,
         key: &Key,
@@ -195,7 +195,7 @@ fn idle(came: u64, wanted: u64, limit: Duration) -> String {
     format!("the body stopped after {came} of {wanted} bytes, or came too slowly; the limit is {limit:?}")
 }
 
-/// Reads the announced range from an answer's head, and compares it with the requested one.
+/// Reads the announced range from the head of an answer, and compares it with the requested one.
 fn coming(key: &Key, range: Option<&Range<u64>>, answer: &GetObjectOutput) -> Result<Coming> {
     let wrong = |what: String| failure::ours("get", key.as_str(), "OtherRange", &what);
     let claimed = answer.content_length().and_then(|len| u64::try_from(len).ok());

@@ -1,11 +1,11 @@
-//! The SDK's errors as this crate's.
+//! Conversion of SDK errors to errors of this crate.
 
 use aws_sdk_s3::config::http::HttpResponse;
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 
 use crate::error::{Error, shortened};
 
-/// Codes that a later try may not meet again, whatever the status.
+/// Error codes after which a later attempt may succeed, whatever the HTTP status.
 const RETRYABLE: [&str; 9] = [
     "SlowDown",
     "ServiceUnavailable",
@@ -18,8 +18,8 @@ const RETRYABLE: [&str; 9] = [
     "OperationAborted",
 ];
 
-/// An operation's error, said in our words.
-pub(super) fn of<E>(operation: &'static str, key: &str, error: SdkError<E, HttpResponse>) -> Error
+/// Converts the error of an SDK operation.
+pub(super) fn from_sdk<E>(operation: &'static str, key: &str, error: SdkError<E, HttpResponse>) -> Error
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
 {
@@ -38,7 +38,7 @@ where
             if status == 404 && matches!(meta.code(), None | Some("NoSuchKey" | "NotFound")) {
                 return Error::NotFound { operation, key: shortened(key) };
             }
-            // The answer to a HEAD has no body, and so no code.
+            // The answer to a HEAD request has no body, and so no error code.
             let code = meta.code().or((status == 403).then_some("AccessDenied"));
             coded(operation, key, code, meta.message(), Some(status))
         }
@@ -50,7 +50,7 @@ where
     }
 }
 
-/// An error that the service gave a code to.
+/// Creates the error for an error code of the service.
 pub(super) fn coded(
     operation: &'static str,
     key: &str,
@@ -73,13 +73,13 @@ pub(super) fn coded(
     }
 }
 
-/// An answer that we do not take.
+/// Creates the error for an answer that this crate does not accept.
 pub(super) fn ours(operation: &'static str, key: &str, code: &str, message: &dyn std::fmt::Display) -> Error {
     let message = message.to_string();
     Error::Service { operation, key: shortened(key), code: code.into(), message, retryable: false }
 }
 
-/// The chain of causes from the outermost on, bounded.
+/// Returns the chain of causes as text of bounded length, starting with the outermost.
 pub(super) fn chain(error: &dyn std::error::Error) -> String {
     eciton_input::text::cut(&eciton_input::text::causes(error), 400)
 }

@@ -1,4 +1,4 @@
-//! The HTTP client of all services of AWS: hyper, and rustls with ring.
+//! HTTP client of all AWS services: hyper, and rustls with ring.
 
 use std::time::Duration;
 
@@ -12,26 +12,26 @@ use crate::error::{Error, Result};
 /// drop a connection after 350 s of silence, and a call of a function is silent until its answer.
 pub const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
-/// Returns whether an endpoint's address is without TLS.
+/// Returns true if the endpoint's address uses HTTP without TLS.
 #[must_use]
 pub fn is_plain(endpoint: &str) -> bool {
     endpoint.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http://"))
 }
 
-/// Makes a client with its own pool of connections, which clones share. Each connection sends
+/// Creates a client with its own connection pool, which clones share. Each connection sends
 /// keep-alive probes.
 ///
-/// `plain` is for an endpoint without TLS. Such a client trusts no certificate, so it cannot speak
-/// TLS, and it does not read and parse the system's root certificates when it is made. That saves
-/// several milliseconds of a cold start. The client ignores proxies in the environment.
+/// `plain` is for an endpoint without TLS. Such a client trusts no certificate, so it cannot use
+/// TLS. It does not read and parse the system's root certificates, which saves several milliseconds
+/// of a cold start. The client ignores proxies in the environment.
 ///
 /// # Errors
-/// A pool that the HTTP library refuses to make.
+/// Returns an error if the HTTP library cannot create the pool.
 pub fn client(plain: bool) -> Result<SharedHttpClient> {
     let refused = |reason: String| Error::Settings { name: "http client", reason };
     let mut builder =
         pool::Builder::default().tcp_keepalive(KEEP_ALIVE).tls_provider(Provider::Rustls(CryptoMode::Ring));
-    // If the empty context is refused, the default one is slower to make and works as well.
+    // If the empty context is refused, the default one works as well, but takes longer to create.
     if plain && let Ok(context) = TlsContext::builder().with_trust_store(TrustStore::empty()).build() {
         builder = builder.tls_context(context);
     }
@@ -50,7 +50,7 @@ mod tests {
         assert!(!is_plain("https://host") && !is_plain("http:/") && !is_plain(""));
     }
 
-    /// Reads the kind of the timer that runs for a TCP connection of this machine between two
+    /// Reads the kind of timer that is active for a TCP connection of this machine between two
     /// ports. 2 is the keep-alive timer, 0 is none.
     #[cfg(target_os = "linux")]
     fn timer(local: u16, remote: u16) -> Option<u8> {
@@ -81,7 +81,7 @@ mod tests {
                 assert!(read > 0, "the client closed the connection before its request ended");
                 request.extend_from_slice(&buffer[..read]);
             }
-            // The request is acknowledged at once, so that no other timer runs for long.
+            // The request is acknowledged at once, so no other timer is active for long.
             let begun = std::time::Instant::now();
             loop {
                 let found = timer(peer.port(), address.port());

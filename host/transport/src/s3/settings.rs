@@ -10,40 +10,46 @@ use crate::store::{MAX_OBJECT_BYTES, MULTIPART_BYTES};
 
 const MIB: u64 = 1 << 20;
 
-/// The smallest part that S3 takes, the last one apart.
+/// Minimum size of a part that S3 accepts, except for the last part, in bytes.
 const MIN_PART_BYTES: u64 = 5 * MIB;
 
-/// The largest part that S3 takes.
+/// Maximum size of a part that S3 accepts, in bytes.
 const MAX_PART_BYTES: u64 = 5 << 30;
 
 /// Settings of an S3 store.
 #[derive(Clone, Debug)]
 pub struct S3Settings {
-    /// The bucket's name.
+    /// Name of the bucket.
     pub bucket: String,
-    /// Its region.
+    /// Region of the bucket.
     pub region: String,
-    /// A stand-in's or private address, `http://` or `https://`; none for AWS itself.
+    /// Address of a compatible service or a private endpoint, starting with `http://` or
+    /// `https://`. `None` for AWS itself.
     pub endpoint: Option<String>,
-    /// Credentials of the requests.
+    /// Credentials that sign the requests.
     pub credentials: Credentials,
-    /// From this size on, objects are written in parts of this size: 5 MiB to 5 GiB.
+    /// Size of the parts of an upload, in bytes, from 5 MiB to 5 GiB. Smaller objects are written
+    /// in a single request.
     pub multipart_bytes: u64,
-    /// Parts that are under way at once: 1 to 16.
+    /// Maximum number of parts that are sent at the same time, from 1 to 16.
     pub parts_at_once: usize,
-    /// The largest object that is read or written: at most 5 GiB.
+    /// Maximum size of an object that is read or written, in bytes, up to 5 GiB.
     pub max_object_bytes: u64,
-    /// Tries of each request, the first included: 1 to 10. Also how often a broken body is continued.
+    /// Maximum number of attempts per request, from 1 to 10, including the first. It also limits
+    /// how often a broken body is continued.
     pub max_attempts: u32,
-    /// Until a connection stands.
+    /// Maximum time to establish a connection.
     pub connect_timeout: Duration,
-    /// From one request to its answer's head, beside the time for the body that it carries.
+    /// Maximum time from one request to the head of its answer, in addition to the time for its
+    /// body.
     pub attempt_timeout: Duration,
-    /// For an operation with all its tries and pauses, beside the time for its bytes.
+    /// Maximum time of an operation with all its attempts and pauses, in addition to the time for
+    /// its bytes.
     pub operation_timeout: Duration,
-    /// Without a single byte of a body that is coming.
+    /// Maximum time without a single byte of a body that is being received.
     pub idle_timeout: Duration,
-    /// The slowest link that is waited for; time limits grow by it. At least 1.
+    /// Minimum bandwidth that is tolerated, in bytes per second. Time limits grow with the size at
+    /// this rate. At least 1.
     pub slowest_bytes_per_s: u64,
 }
 
@@ -51,28 +57,28 @@ pub struct S3Settings {
 #[derive(Clone, Debug, Default)]
 pub enum Credentials {
     /// `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and, if set, `AWS_SESSION_TOKEN`, read when the
-    /// store is made. A function has them there for as long as its process lives.
+    /// store is created. In a function they are valid as long as its process lives.
     #[default]
     Environment,
-    /// These.
+    /// Fixed credentials.
     Keys {
-        /// The key's name.
+        /// Id of the access key.
         access_key_id: String,
-        /// The key.
+        /// Secret access key.
         secret_access_key: Secret,
-        /// For temporary keys.
+        /// Session token of temporary credentials.
         session_token: Option<Secret>,
     },
-    /// Asked whenever they run out: profiles, single sign-on.
+    /// Provider that is asked again whenever its credentials expire: profiles, single sign-on.
     Provider(SharedCredentialsProvider),
 }
 
-/// A text that is not shown.
+/// Text that is not printed, not even by `Debug`.
 #[derive(Clone)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Hides a text.
+    /// Wraps a secret text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -85,7 +91,7 @@ impl std::fmt::Debug for Secret {
 }
 
 impl Credentials {
-    /// Fixed keys.
+    /// Creates fixed credentials.
     pub fn keys(access_key_id: impl Into<String>, secret_access_key: impl Into<String>) -> Self {
         Self::Keys {
             access_key_id: access_key_id.into(),
@@ -122,7 +128,8 @@ fn required(name: &'static str, lookup: &dyn Fn(&str) -> Option<String>) -> Resu
 }
 
 impl S3Settings {
-    /// AWS itself, with the environment's credentials and the limits that suit a function.
+    /// Creates settings for AWS itself, with credentials from the environment and limits that suit
+    /// a function.
     #[must_use]
     pub fn new(bucket: impl Into<String>, region: impl Into<String>) -> Self {
         Self {
@@ -142,7 +149,7 @@ impl S3Settings {
         }
     }
 
-    /// Region and endpoint from the environment: `AWS_REGION` or `AWS_DEFAULT_REGION`, and
+    /// Reads region and endpoint from the environment: `AWS_REGION` or `AWS_DEFAULT_REGION`, and
     /// `AWS_ENDPOINT_URL_S3` or `AWS_ENDPOINT_URL`.
     pub fn from_environment(bucket: impl Into<String>) -> Result<Self> {
         Self::from_lookup(bucket, &environment)
@@ -155,7 +162,7 @@ impl S3Settings {
         Ok(Self { endpoint, ..Self::new(bucket, region) })
     }
 
-    /// The bytes' time on the slowest link that is waited for.
+    /// Returns the time that the bytes take at the minimum bandwidth.
     pub(super) fn time_for(&self, bytes: u64) -> Duration {
         Duration::from_secs(bytes / self.slowest_bytes_per_s.max(1))
     }

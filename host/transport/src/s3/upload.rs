@@ -1,4 +1,4 @@
-//! Writing an object: in one request, or in parts.
+//! Upload of an object, in one request or in parts.
 
 use std::sync::Arc;
 
@@ -55,13 +55,13 @@ impl Inner {
         let sent = request.config_override(aws_sdk_s3::Config::builder().timeout_config(limits)).send().await;
         match sent {
             Ok(_) => Ok(Start::Done(Stored::Written)),
-            Err(error) => judge(failure::of("put", key.as_str(), error), condition),
+            Err(error) => judge(failure::from_sdk("put", key.as_str(), error), condition),
         }
     }
 
     async fn put_parts(self: &Arc<Self>, key: &Key, bytes: &Bytes, condition: Condition) -> Result<Start> {
         let request = self.client.create_multipart_upload().bucket(&self.settings.bucket).key(key.as_str());
-        let opened = request.send().await.map_err(|error| failure::of("put", key.as_str(), error))?;
+        let opened = request.send().await.map_err(|error| failure::from_sdk("put", key.as_str(), error))?;
         let id = opened.upload_id().unwrap_or_default().to_owned();
         if id.is_empty() {
             return Err(failure::ours("put", key.as_str(), "NoUpload", &"the answer names no upload"));
@@ -88,8 +88,8 @@ impl Inner {
     }
 }
 
-/// A large write that is under way. If it is dropped it is abandoned as well as can be; what is left
-/// over then is what the bucket's life-cycle rule for unfinished uploads is for.
+/// Multipart upload in progress. If it is dropped, it is aborted if possible. The bucket's
+/// life-cycle rule for unfinished uploads deletes the remaining ones.
 struct Upload {
     inner: Arc<Inner>,
     key: Key,
@@ -98,7 +98,7 @@ struct Upload {
 }
 
 impl Upload {
-    /// Sends all parts, some at once; in order of their numbers.
+    /// Sends all parts, several at a time. Returns them in the order of their numbers.
     async fn send(&self, bytes: &Bytes) -> Result<Vec<CompletedPart>> {
         let settings = &self.inner.settings;
         let len = bytes.len() as u64;
@@ -131,18 +131,18 @@ impl Upload {
         let parts = CompletedMultipartUpload::builder().set_parts(Some(parts)).build();
         let request = inner.client.complete_multipart_upload().bucket(&inner.settings.bucket);
         let request = request.key(key.as_str()).upload_id(id).multipart_upload(parts);
-        // Putting a large object together takes the service time.
+        // Assembling a large object takes the service some time.
         let limits = timeouts(&inner.settings, inner.settings.multipart_bytes);
         let limits = aws_sdk_s3::Config::builder().timeout_config(limits);
         let request = request.set_if_none_match(header(condition)).customize().config_override(limits);
         match request.send().await {
             Ok(_) => Ok(Start::Done(Stored::Written)),
-            Err(error) => Err(failure::of("put", key.as_str(), error)),
+            Err(error) => Err(failure::from_sdk("put", key.as_str(), error)),
         }
     }
 
-    /// Tells the service that the parts are not wanted. That it fails is no news: there may be nothing
-    /// to abandon.
+    /// Tells the service to delete the parts. Errors are ignored, because there may be nothing to
+    /// delete.
     async fn abandon(mut self) {
         self.open = false;
         abandon(&self.inner, &self.key, &self.id).await;
@@ -168,14 +168,14 @@ async fn abandon(inner: &Inner, key: &Key, id: &str) {
 
 impl Inner {
     async fn put_part(&self, key: &Key, id: String, number: i32, part: Bytes) -> Result<CompletedPart> {
-        // The parts share one link, so each may take as long as all that are under way.
+        // The parts share one link, so each may take as long as all that are in flight.
         let at_once = part.len() as u64 * self.settings.parts_at_once as u64;
         let limits = timeouts(&self.settings, at_once);
         let request = self.client.upload_part().bucket(&self.settings.bucket).key(key.as_str());
         let request = request.upload_id(id).part_number(number).body(ByteStream::from(part));
         let request = request.customize().disable_payload_signing();
         let sent = request.config_override(aws_sdk_s3::Config::builder().timeout_config(limits)).send().await;
-        let answer = sent.map_err(|error| failure::of("put", key.as_str(), error))?;
+        let answer = sent.map_err(|error| failure::from_sdk("put", key.as_str(), error))?;
         Ok(CompletedPart::builder().part_number(number).set_e_tag(answer.e_tag().map(str::to_owned)).build())
     }
 }
@@ -184,13 +184,13 @@ fn header(condition: Condition) -> Option<String> {
     (condition == Condition::IfAbsent).then(|| "*".to_owned())
 }
 
-/// Returns the meaning of a refused write.
+/// Decides whether a refused write has to start again, or what its result is.
 fn judge(error: Error, condition: Condition) -> Result<Start> {
     match &error {
         Error::Service { code, .. } => match code.as_str() {
             "PreconditionFailed" if condition == Condition::IfAbsent => Ok(Start::Done(Stored::Exists)),
-            // Another write or removal of this key was under way; or the upload is not there, because
-            // the completion had succeeded and its answer was lost.
+            // Another write or removal of this key was in progress. Or the upload does not exist,
+            // because its completion succeeded but the answer was lost.
             "ConditionalRequestConflict" | "NoSuchUpload" => Ok(Start::Again(error)),
             _ => Err(error),
         },

@@ -1,4 +1,4 @@
-//! One suite, every store.
+//! Runs one suite against every store.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ async fn s3_as_the_emulator_speaks_it() {
     emulator.stop().await.unwrap();
 }
 
-/// What this end counts is what the service counts.
+/// Checks that client and service count the same requests.
 #[tokio::test]
 async fn both_ends_count_alike() {
     let emulator = crate::common::emulator().await;
@@ -87,7 +87,7 @@ async fn s3_as_ministack_speaks_it() {
     limits_hold_for_what_is_there(&ministack.endpoint).await;
 }
 
-/// An object that another writer made larger than this reader takes.
+/// Checks that an object which another writer made too large is refused.
 async fn limits_hold_for_what_is_there(endpoint: &str) {
     let store = crate::common::s3(endpoint);
     let key = crate::common::key("limit/theirs");

@@ -1,4 +1,4 @@
-//! What the client does when the service does not do what it should.
+//! Tests of the client against a faulty service.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use crate::common::{content, key};
 use bytes::Bytes;
 use eciton_transport::{Condition, Error, S3Settings, S3Store, Store, Stored};
 
-/// Limits that a test can wait for.
+/// Returns settings with time limits that are short enough for a test.
 fn settings(script: &Script) -> S3Settings {
     let mut settings = crate::common::settings(&script.endpoint);
     settings.max_attempts = 3;
@@ -28,7 +28,7 @@ fn object(body: &[u8]) -> Vec<u8> {
     answer("200 OK", &[("etag", "\"e\"")], body)
 }
 
-/// The piece of an object that was asked for, as a service gives it.
+/// Returns the requested range of an object, as a service does.
 fn piece(object: &[u8], range: &str) -> Vec<u8> {
     let (first, last) = range.strip_prefix("bytes=").unwrap().split_once('-').unwrap();
     let (first, last): (usize, usize) = (first.parse().unwrap(), last.parse().unwrap());
@@ -51,7 +51,7 @@ async fn a_body_that_breaks_off_is_continued_where_it_broke() {
             first.truncate(first.len() - 6000);
             vec![Act::Send(first), Act::Close]
         }
-        // Stops in the middle, without a word.
+        // The connection ends in the middle, without an error.
         1 => {
             let mut second = piece(&sent, request.header("range").unwrap());
             second.truncate(second.len() - 1000);
@@ -108,7 +108,7 @@ async fn a_body_that_stops_each_time_is_a_timeout_after_the_allowed_tries() {
 
 #[tokio::test]
 async fn a_slow_link_is_not_killed_but_an_endless_trickle_is() {
-    // 30 pieces, one each 40 ms: 1.2 s, three times the idle limit.
+    // 30 pieces, one every 40 ms: 1.2 s in total, three times the idle limit.
     let slow = |pieces: usize, len: usize| {
         move |_: usize, _: &crate::common::script::Request| {
             let mut acts = vec![Act::Send(object(&vec![7; len])[..].to_vec())];
@@ -142,7 +142,7 @@ async fn throttling_is_tried_again_and_every_try_is_counted() {
     let started = Instant::now();
     assert_eq!(store.get(&key("a"), None).await.unwrap(), "there");
     assert_eq!((store.counts().gets, store.counts().retries), (3, 2));
-    // The SDK's adaptive mode would wait for seconds here.
+    // The adaptive mode of the SDK would wait for several seconds here.
     assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
 }
 
@@ -174,8 +174,9 @@ async fn tries_are_bounded_whatever_goes_wrong() {
     }
 }
 
-/// A function's role may not list: S3 says 403 of an absent object, and to a HEAD it says no more. A trainer that took
-/// this for a failure would have done no job at AWS.
+/// A function's role may not list the bucket, so S3 answers 403 for an absent object. The answer to
+/// a HEAD request contains nothing else. If a trainer treated this as a failure, it could not run
+/// any job on AWS.
 #[tokio::test]
 async fn a_head_that_is_forbidden_may_be_of_an_absent_object() {
     let script = Script::answers(vec![answer("403 Forbidden", &[], b"")]).await;
@@ -268,7 +269,7 @@ async fn bodies_go_as_they_are() {
     assert!(request.header("authorization").unwrap().starts_with("AWS4-HMAC-SHA256 "));
 }
 
-/// A service for large writes; `complete` answers the completion.
+/// Returns a service for multipart uploads, with the given answers to the completion.
 async fn uploads(complete: Vec<Vec<u8>>) -> Script {
     let completions = std::sync::atomic::AtomicUsize::new(0);
     Script::start(move |_, request| {
@@ -319,12 +320,13 @@ async fn large_writes_ask_at_their_end_and_leave_nothing_behind() {
     assert_eq!(put(&script, Condition::IfAbsent).await.unwrap(), Stored::Exists);
     assert_eq!(abandoned(&script), 1);
 
-    // The completion's answer may be an error behind a 200.
+    // The answer to the completion may be an error with HTTP status 200.
     let script = uploads(vec![error("200 OK", "InternalError"), answer("200 OK", &[], DONE)]).await;
     assert_eq!(put(&script, Condition::Always).await.unwrap(), Stored::Written);
     assert_eq!(abandoned(&script), 0);
 
-    // The upload is gone: the first completion had worked, or somebody removed it. All over again.
+    // The upload no longer exists: the first completion succeeded, or another client removed it.
+    // The write starts again.
     let script = uploads(vec![error("404 Not Found", "NoSuchUpload"), answer("200 OK", &[], DONE)]).await;
     assert_eq!(put(&script, Condition::IfAbsent).await.unwrap(), Stored::Written);
     assert_eq!(script.requests().iter().filter(|request| request.line.contains("?uploads")).count(), 2);
@@ -377,8 +379,8 @@ async fn an_endless_listing_is_given_up() {
     assert_eq!(script.requests().len(), 1000);
 }
 
-/// Answers of random bytes, and real ones with bytes changed: an error or an answer, in time, never a
-/// panic. `ECITON_FUZZ_SECONDS` lengthens it.
+/// Checks answers of random bytes, and valid ones with changed bytes. The client returns an error
+/// or an answer in time, and never panics. `ECITON_FUZZ_SECONDS` sets the duration.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn garbage_from_the_service_ends_in_errors() {
     let seconds = std::env::var("ECITON_FUZZ_SECONDS").map_or(1, |text| text.parse().unwrap());
@@ -437,7 +439,7 @@ async fn garbage_from_the_service_ends_in_errors() {
 }
 
 async fn ask_everything(settings: S3Settings) {
-    // A new store each time: the retry budget of one is soon used up.
+    // Each attempt needs a new store, because the retry budget of one is soon used up.
     let store = S3Store::new(settings).unwrap();
     let (a, b) = (key("a"), key("b"));
     let _ = store.get(&a, None).await;

@@ -1,5 +1,5 @@
-//! How fast the road is. Tiny by default, so that it never rots; for figures:
-//! `ECITON_SPEED_MB=64 cargo test --release -p eciton-transport --test suite speed -- --nocapture`.
+//! Benchmark of the transfer speed. It is tiny by default. For figures run `ECITON_SPEED_MB=64
+//! cargo test --release -p eciton-transport --test suite speed -- --nocapture`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ fn megabytes() -> usize {
     std::env::var("ECITON_SPEED_MB").map_or(1, |text| text.parse().unwrap())
 }
 
-/// Of several runs, the fastest.
+/// Returns the fastest of several runs.
 fn best<T>(runs: usize, mut work: impl FnMut() -> T) -> Duration {
     let timed = |work: &mut dyn FnMut() -> T| {
         let started = Instant::now();
@@ -48,7 +48,7 @@ fn envelope() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn client_and_first_request() {
     let script = Script::answers(vec![answer("200 OK", &[], b"there")]).await;
-    // The first of the process, with all that is lazy.
+    // The first run of the process includes lazy initialisation.
     for round in ["first", "second"] {
         let started = Instant::now();
         let store = S3Store::new(crate::common::settings(&script.endpoint)).unwrap();

@@ -67,8 +67,9 @@ pub fn padded(values: &[f32], rows: usize, columns: usize) -> Held {
     held(&Matrix::from(Buffer::from_rows(rows, columns, values).unwrap().read(0..rows).unwrap()))
 }
 
-/// Asserts that `|found - expected| <= CLOSE max(|expected|, 0.1)`, by norm. Terms are of order one,
-/// so a small sum has lost digits to cancellation.
+/// Asserts that `|found - expected| <= CLOSE max(|expected|, 0.1)`, by norm.
+///
+/// Terms are of order one, so a small sum has lost digits to cancellation.
 pub fn close(what: &str, found: &[f32], expected: &[f64]) {
     assert_eq!(found.len(), expected.len(), "{what}");
     let norm = |v: &mut dyn Iterator<Item = f64>| v.map(|v| v * v).sum::<f64>().sqrt();

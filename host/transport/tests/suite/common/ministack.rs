@@ -1,9 +1,9 @@
-//! A stand-in for S3 that others wrote: a process on a loopback port of its own.
+//! Independent S3 implementation for tests, as a process on a loopback port.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The running program; it ends with this value.
+/// Running process, which is stopped when this value is dropped.
 pub struct Ministack {
     child: Child,
     pub endpoint: String,
@@ -11,8 +11,9 @@ pub struct Ministack {
 }
 
 impl Ministack {
-    /// Starts the program that `ECITON_MINISTACK` names, and makes the bucket. `None`, said aloud, if
-    /// the variable is not set: a second opinion cannot be had everywhere.
+    /// Starts the program that `ECITON_MINISTACK` names, and creates the bucket. If the variable is
+    /// not set, it prints a message and returns `None`, because the program is not available
+    /// everywhere.
     pub async fn start() -> Option<Self> {
         let Some(program) = std::env::var_os("ECITON_MINISTACK") else {
             eprintln!("SKIPPED: ECITON_MINISTACK does not name the program `ministack` (PyPI)");

@@ -1,4 +1,4 @@
-//! What the suites over all stores share.
+//! Helpers for the test suites of all stores.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, dead_code, unreachable_pub)]
 
 pub mod ministack;
@@ -14,7 +14,7 @@ pub fn key(text: &str) -> Key {
     Key::new(text).unwrap()
 }
 
-/// Bytes that differ from place to place and from seed to seed.
+/// Returns bytes that depend on the position and the seed.
 pub fn content(seed: u64, len: usize) -> Bytes {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut bytes = Vec::with_capacity(len + 8);
@@ -30,7 +30,7 @@ pub fn content(seed: u64, len: usize) -> Bytes {
 
 pub const BUCKET: &str = "eciton-test";
 
-/// A bucket at an address, with the limits of a function but parts of 5 MiB.
+/// Returns settings for a bucket at an address, with the limits of a function and parts of 5 MiB.
 pub fn settings(endpoint: &str) -> S3Settings {
     let mut settings = S3Settings::new(BUCKET, "us-east-1");
     settings.endpoint = Some(endpoint.to_owned());
@@ -44,7 +44,7 @@ pub fn s3(endpoint: &str) -> Arc<dyn Store> {
     Arc::new(S3Store::new(settings(endpoint)).unwrap())
 }
 
-/// The emulator's S3, with the bucket and the keys of [`settings`].
+/// Starts the emulator's S3, with the bucket and the keys of [`settings`].
 pub async fn emulator() -> eciton_emulator::Emulator {
     let settings = eciton_emulator::Settings {
         buckets: vec![BUCKET.into()],
@@ -55,7 +55,7 @@ pub async fn emulator() -> eciton_emulator::Emulator {
     eciton_emulator::Emulator::start(settings).await.unwrap()
 }
 
-/// Makes the bucket where nobody else does.
+/// Creates the bucket, for services in which it does not exist.
 pub async fn make_bucket(endpoint: &str) {
     let config = aws_sdk_s3::Config::builder()
         .behavior_version(aws_sdk_s3::config::BehaviorVersion::v2026_01_12())
@@ -68,7 +68,7 @@ pub async fn make_bucket(endpoint: &str) {
     client.create_bucket().bucket(BUCKET).send().await.unwrap();
 }
 
-/// A new seed, or the one of `ECITON_SEED` to replay a failure.
+/// Returns a new random seed, or the one of `ECITON_SEED` to replay a failure.
 pub fn seed() -> u64 {
     match std::env::var("ECITON_SEED") {
         Ok(text) => text.parse().unwrap(),

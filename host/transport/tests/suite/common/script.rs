@@ -1,4 +1,4 @@
-//! A server that says what a test wants it to say, byte for byte.
+//! Server that sends exactly the bytes that a test specifies.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A request as it came.
+/// Request that the server received.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// Method and target.
@@ -21,7 +21,7 @@ impl Request {
     }
 }
 
-/// What the server does, in order.
+/// Actions of the server, in order.
 #[derive(Clone, Debug)]
 pub enum Act {
     Send(Vec<u8>),
@@ -41,7 +41,7 @@ impl Drop for Script {
     }
 }
 
-/// An answer with a body of its length.
+/// Returns an answer with a body and its length.
 pub fn answer(status: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let mut bytes = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n", body.len()).into_bytes();
     for (name, value) in headers {
@@ -52,14 +52,14 @@ pub fn answer(status: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// An error as S3 writes it.
+/// Returns an error in the format of S3.
 pub fn error(status: &str, code: &str) -> Vec<u8> {
     let body = format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>said so</Message></Error>");
     answer(status, &[("content-type", "application/xml")], body.as_bytes())
 }
 
 impl Script {
-    /// Starts; `acts` gets the request's number, from 0, and the request.
+    /// Starts the server. `acts` gets the number of the request, from 0, and the request.
     pub async fn start(acts: impl Fn(usize, &Request) -> Vec<Act> + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
@@ -75,7 +75,7 @@ impl Script {
         Self { endpoint, requests, task }
     }
 
-    /// One answer for each request; the last one again and again.
+    /// Starts a server with one answer per request. The last answer is repeated.
     pub async fn answers(answers: Vec<Vec<u8>>) -> Self {
         Self::start(move |at, _| vec![Act::Send(answers[at.min(answers.len() - 1)].clone())]).await
     }

@@ -1,4 +1,4 @@
-//! What every store must do. Each test has a prefix of its own.
+//! Test suite for every store. Each test has a prefix of its own.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use tokio::task::JoinSet;
 
 use super::{content, key};
 
-/// The limit of every store under test.
+/// Size limit of every store under test, in bytes.
 pub const MAX_OBJECT_BYTES: u64 = 24 << 20;
 
-/// Above the size from which S3 is written in parts.
+/// Size above which objects are written to S3 in parts.
 const LARGE: usize = (5 << 20) + 1;
 
 type Shared = Arc<dyn Store>;
 
-/// Runs all of it.
+/// Runs all tests of the suite.
 pub async fn run(store: Shared, is_s3: bool) {
     round_trips(&store).await;
     absent_objects(&store).await;
@@ -78,7 +78,7 @@ async fn conditions(store: &Shared) {
     assert_eq!(absent(&first).await.unwrap(), Stored::Written, "a removed object is absent");
 }
 
-/// 16 writers of one key, all at once: one wins, and what is there is the winner's.
+/// Starts 16 concurrent writers of one key. One of them succeeds, and the object is the winner's.
 async fn races(store: &Shared, name: &str, len: usize) {
     for round in 0..if len < LARGE { 20 } else { 2 } {
         let mut writers = JoinSet::new();
@@ -155,7 +155,7 @@ async fn listings(store: &Shared) {
         let some = store.list("list/a/", limit).await.unwrap();
         assert_eq!(some, all[..limit], "the first {limit}");
     }
-    // A prefix is text, not a folder; `-`, `.` and `/` have their places in the order.
+    // A prefix is text, not a folder. `-`, `.` and `/` are ordered by their bytes.
     let under = store.list("list/a", 100).await.unwrap();
     assert_eq!(names(&under)[..4], ["list/a", "list/a-", "list/a.b", "list/a/00"]);
     assert_eq!(under.len(), 8);
@@ -169,7 +169,7 @@ async fn listings(store: &Shared) {
     }
 }
 
-/// More than fit on one page of a listing, or into one request to remove.
+/// Uses more keys than fit on one page of a listing, or into one request to delete.
 async fn removals(store: &Shared) {
     const MANY: usize = 1203;
     let one = Bytes::from_static(b"1");
@@ -192,7 +192,7 @@ async fn removals(store: &Shared) {
     store.delete(&[]).await.unwrap();
     store.delete(&keys[..1]).await.unwrap();
     assert_eq!(store.list("many/", 10_000).await.unwrap().len(), MANY - 1);
-    // The first is not there any more: that is no error among many either.
+    // The first object no longer exists, which is not an error.
     store.delete(&keys).await.unwrap();
     assert_eq!(store.list("many/", 10_000).await.unwrap(), []);
     assert_eq!(store.list("many", 10).await.unwrap().len(), 1, "its neighbour is still there");
@@ -221,7 +221,7 @@ async fn large_objects(store: &Shared, is_s3: bool) {
     }
 }
 
-/// What a key may be, at its edges. What it may not be is refused before a store sees it.
+/// Checks the limits of valid keys. Invalid keys are refused before a store sees them.
 async fn hostile_keys(store: &Shared) {
     let longest = format!("hostile/{0}/{0}/{1}", "x".repeat(Key::MAX_PART_BYTES), "y");
     assert!(longest.len() <= Key::MAX_BYTES);
@@ -292,7 +292,8 @@ async fn readers(store: &Shared) {
     assert_eq!(calls, 1, "who refuses is not asked again");
 }
 
-/// A reader sees the old object or the new one, whole. Writing goes on for as long as it reads.
+/// Checks that a reader sees either the old object or the new one, completely. Writes continue as
+/// long as the reader reads.
 async fn no_torn_reads(store: &Shared) {
     let versions = [Bytes::from(vec![1; 300_000]), Bytes::from(vec![2; 200_000])];
     let key = put(store, "torn/object", &versions[0]).await;
@@ -301,7 +302,7 @@ async fn no_torn_reads(store: &Shared) {
         let (store, key, versions) = (store.clone(), key.clone(), versions.clone());
         async move {
             let mut writes = 0;
-            // One at least, even if the reader is through before this task runs first.
+            // At least one write, even if the reader finishes before this task first runs.
             while writes == 0
                 || matches!(stopped.try_recv(), Err(tokio::sync::oneshot::error::TryRecvError::Empty))
             {
