@@ -1,4 +1,5 @@
-//! The kernels that ship with Eciton: members of its workspace, committed as components beside a lock.
+//! Built-in kernels of Eciton: crates of the workspace, which are committed as components with a
+//! lock file.
 
 use std::path::{Path, PathBuf};
 
@@ -9,18 +10,18 @@ use crate::lock::{Entry, Lock};
 use crate::toolchain::Toolchain;
 use crate::{digest, file};
 
-/// A kernel that ships with Eciton.
+/// Built-in kernel of Eciton.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Builtin {
-    /// Its name and folder, `guest-kernels/NAME`.
+    /// Name of the kernel, and of its folder `guest-kernels/NAME`.
     pub name: &'static str,
-    /// Its package.
+    /// Name of the Cargo package.
     pub package: &'static str,
-    /// The line that says what it does.
+    /// Description in one line, for `eciton kernel list`.
     pub does: &'static str,
 }
 
-/// All of them.
+/// All built-in kernels.
 pub const BUILTIN: &[Builtin] = &[
     Builtin {
         name: "activate",
@@ -95,28 +96,28 @@ pub const BUILTIN: &[Builtin] = &[
 ];
 
 impl Builtin {
-    /// Its sources in the repository at `root`.
+    /// Returns the folder of the kernel's sources, in the repository at `root`.
     #[must_use]
     pub fn folder(&self, root: &Path) -> PathBuf {
         root.join("guest-kernels").join(self.name)
     }
 
-    /// Its committed component in the repository at `root`.
+    /// Returns the path of the kernel's committed component, in the repository at `root`.
     #[must_use]
     pub fn component(&self, root: &Path) -> PathBuf {
         prebuilt(root).join(format!("{}.wasm", self.name))
     }
 
-    /// The digest of all that its component is made from, but for locked dependencies.
+    /// Returns the digest of all sources of the component, except for locked dependencies.
     ///
     /// # Errors
-    /// As [`crate::source_digest`].
+    /// Returns the errors of [`crate::source_digest`].
     pub fn source_digest(&self, root: &Path) -> Result<String> {
         let own = format!("guest-kernels/{}", self.name);
         digest::source_digest(root, &[&own, "guest-kernels/sdk", "wit/kernel"])
     }
 
-    /// The kernels called `names`, all of them if there are none.
+    /// Returns the kernels with the given names, or all kernels if `names` is empty.
     fn chosen(names: &[&str]) -> Result<Vec<Self>> {
         if names.is_empty() {
             return Ok(BUILTIN.to_vec());
@@ -138,25 +139,25 @@ fn prebuilt(root: &Path) -> PathBuf {
     root.join("guest-kernels/prebuilt")
 }
 
-/// A kernel that was built again, beside what is committed.
+/// Comparison of a kernel that was built now with the committed component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Comparison {
-    /// The kernel as built now.
+    /// Entry for the kernel as built now.
     pub built: Entry,
-    /// The kernel as locked, if it is.
+    /// Entry of the lock file. `None` if the kernel is not in it.
     pub locked: Option<Entry>,
-    /// True if the committed component has the same bytes as the one that was built now.
+    /// True if the component that was built now has the same bytes as the committed one.
     pub same_bytes: bool,
-    /// True if the committed component was built from these sources.
+    /// True if the committed component was built from the current sources.
     pub same_sources: bool,
-    /// True if the committed component was built by the same versions of the tools. Other versions
-    /// give other bytes.
+    /// True if the committed component was built with the same versions of the tools. Other
+    /// versions give other bytes.
     pub same_compiler: bool,
 }
 
 impl Comparison {
-    /// Returns whether the committed component is what the sources compile to, as far as this
-    /// toolchain can tell.
+    /// Returns true if the committed component matches the sources, as far as this toolchain can
+    /// verify.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.same_sources && (self.same_bytes || !self.same_compiler)
@@ -187,13 +188,14 @@ impl std::fmt::Display for Comparison {
     }
 }
 
-/// Builds the built-in kernels called `names` (all if empty) of the repository at `root` into
-/// `out_dir/NAME.wasm`, and gives the entries that a lock file would have. Nothing else is changed.
+/// Builds built-in kernels of the repository at `root` to `out_dir/NAME.wasm`, and returns the
+/// entries for a lock file. If `names` is empty, all kernels are built. Nothing else is changed.
 ///
 /// `watch` receives each line of the tools' messages.
 ///
 /// # Errors
-/// An unknown name, no toolchain, a failed build, a kernel that does not fit the contract.
+/// Returns an error if a name is unknown, if there is no toolchain, or if a build fails. Also
+/// returns an error if a kernel does not fulfil the contract.
 pub fn build_builtin(
     root: &Path,
     names: &[&str],
@@ -203,11 +205,12 @@ pub fn build_builtin(
     build_all(root, names, out_dir, false, watch)
 }
 
-/// Builds the built-in kernels called `names` (all if empty) and, once all of them are built, puts
-/// them into `guest-kernels/prebuilt` and writes `guest-kernels/kernels.lock`.
+/// Builds built-in kernels, and then replaces their files in `guest-kernels/prebuilt` and updates
+/// `guest-kernels/kernels.lock`. If `names` is empty, all kernels are built. Files change only
+/// after all builds have succeeded.
 ///
 /// # Errors
-/// As [`build_builtin`]; an unreadable lock file.
+/// Returns the errors of [`build_builtin`], or an error if the lock file cannot be read.
 pub fn update_builtin(root: &Path, names: &[&str], watch: &mut dyn FnMut(&str)) -> Result<Vec<Entry>> {
     let mut lock = if Lock::path(root).is_file() { Lock::read(root)? } else { Lock::default() };
     let staging = staging()?;
@@ -225,11 +228,11 @@ pub fn update_builtin(root: &Path, names: &[&str], watch: &mut dyn FnMut(&str)) 
     Ok(entries)
 }
 
-/// Builds the built-in kernels called `names` (all if empty) aside and compares them with what is
-/// committed. `Cargo.lock` must be complete; nothing is changed.
+/// Builds built-in kernels in a temporary folder and compares them with the committed components.
+/// If `names` is empty, all kernels are built. `Cargo.lock` must be complete. Nothing is changed.
 ///
 /// # Errors
-/// As [`build_builtin`]; an unreadable lock file.
+/// Returns the errors of [`build_builtin`], or an error if the lock file cannot be read.
 pub fn check_builtin(root: &Path, names: &[&str], watch: &mut dyn FnMut(&str)) -> Result<Vec<Comparison>> {
     let lock = Lock::read(root)?;
     let staging = staging()?;
@@ -269,7 +272,8 @@ fn build_all(
     let toolchain = Toolchain::find(root)?;
     let mut entries = Vec::new();
     for kernel in kernels {
-        // Digested first: a source that changes while it is built makes a stale entry, not a false one.
+        // The digest is computed before the build. If a source changes during the build, the entry
+        // is recognised as stale.
         let sources = kernel.source_digest(root)?;
         let built = Build::new(&toolchain, &kernel.folder(root))
             .locked(locked)

@@ -1,13 +1,15 @@
-//! A kernel in C: the sources of one folder, compiled by clang and wrapped into a component that fits the contract.
+//! Kernels in C: the sources of one folder are compiled by clang and wrapped into a component that
+//! fulfils the contract.
 //!
 //! ```text
 //! NAME/*.c         the kernel, and what else belongs to it
 //! NAME/bindings/   vertex_kernel.h and edge_kernel.h, the contract in C by wit-bindgen; written here
 //! ```
 //!
-//! A source includes `bindings/vertex_kernel.h` or `bindings/edge_kernel.h`, which says what kind of a kernel it is.
-//! The C library is wasi-libc, of which a kernel may use what needs no system (memory, strings, mathematics): what
-//! asks for a file, a clock or a stream is an import that no kernel is given, and is refused by its name.
+//! A source includes `bindings/vertex_kernel.h` or `bindings/edge_kernel.h`, which determines the
+//! kind of the kernel. The C library is wasi-libc. A kernel may use the parts of it that need no
+//! operating system (memory, strings, mathematics). A function that needs a file, a clock or a
+//! stream becomes an import that no kernel gets. The import is refused by its name.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -20,14 +22,15 @@ use crate::error::{Error, Result, io};
 use crate::toolchain::answer;
 use crate::{digest, file};
 
-/// Name of the folder with bindings in a kernel's folder.
+/// Name of the folder with bindings, in the folder of a kernel.
 pub(crate) const BINDINGS: &str = "bindings";
 
-/// wasi-libc's target by the name that compilers from 11 on have in common.
+/// Compiler target of wasi-libc. All compilers since version 11 know this name.
 const TARGET: [&str; 2] = ["--target=wasm32-wasi", "-Wno-deprecated"];
 
-/// Vector instructions as in kernels in Rust; a library that is initialised once, not a program; a stack whose
-/// overflow traps instead of reaching data. The compiler's own library is given where it is there: few kernels need it.
+/// Compiler flags: vector instructions as for kernels in Rust, a library with one initialisation
+/// instead of a program, and a stack whose overflow traps. The compiler's own library is added if
+/// it exists, because few kernels need it.
 const FLAGS: [&str; 9] = [
     "-std=c17",
     "-O2",
@@ -40,23 +43,25 @@ const FLAGS: [&str; 9] = [
     "-Wl,--strip-debug",
 ];
 
-/// Newest `clang-NN` that is looked for, and the oldest.
+/// Highest and lowest version number NN of `clang-NN` that is searched for.
 const CLANG: (u32, u32) = (99, 11);
 
-/// A clang with a linker for wasm and wasi-libc.
+/// Clang with a linker for wasm and with wasi-libc.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clang {
     path: PathBuf,
     version: String,
-    /// The compiler's own library (`libclang_rt`), for `long double` and 128-bit integers.
+    /// Compiler's own library (`libclang_rt`), for `long double` and 128-bit integers.
     library: Option<PathBuf>,
 }
 
 impl Clang {
-    /// Finds the compiler that `ECITON_WASM_CLANG` names (then no other), `clang`, or the newest `clang-NN`.
+    /// Finds a compiler. It is the one that `ECITON_WASM_CLANG` names, or otherwise `clang` or the
+    /// newest `clang-NN`.
     ///
     /// # Errors
-    /// [`Error::NoClang`] lists what was tried and what to install.
+    /// Returns [`Error::NoClang`], with a list of the compilers that were tried and instructions to
+    /// install one.
     pub fn find() -> Result<Self> {
         let candidates: Vec<PathBuf> = match std::env::var_os("ECITON_WASM_CLANG") {
             Some(chosen) => vec![chosen.into()],
@@ -73,7 +78,7 @@ impl Clang {
         for path in candidates {
             match Self::ask(path) {
                 Ok(found) => return Ok(found),
-                // Most numbers are of no compiler at all.
+                // Most version numbers belong to no installed compiler.
                 Err(found) if found == "not installed" && !tried.is_empty() => {}
                 Err(found) => tried.push(format!("{}: {found}", path.display())),
             }
@@ -81,7 +86,7 @@ impl Clang {
         Err(Error::NoClang { tried })
     }
 
-    /// The compiler, or what is missing.
+    /// Checks a compiler. Returns an error text if a component is missing.
     fn ask(path: &Path) -> Result<Self, String> {
         let ask = |question: &[&str]| answer(Path::new("."), path, question);
         let version = ask(&["--version"])?.lines().next().unwrap_or_default().trim().to_owned();
@@ -92,7 +97,7 @@ impl Clang {
             ("-print-prog-name=wasm-ld", "linker wasm-ld (lld of the same version)"),
             ("-print-file-name=libc.a", "wasi-libc"),
         ] {
-            // Its bare name where it was not found.
+            // Clang answers with the bare name if it did not find the file.
             let found = ask(&[TARGET[0], TARGET[1], question])?;
             if !Path::new(found.trim()).is_file() {
                 return Err(format!("{version} finds no {what}"));
@@ -103,24 +108,25 @@ impl Clang {
         Ok(Self { path: path.to_owned(), version, library })
     }
 
-    /// One line a person can read.
+    /// Returns a description in one line, for users.
     #[must_use]
     pub fn describe(&self) -> String {
         format!("{} ({})", self.version, self.path.display())
     }
 }
 
-/// Returns whether a folder is a kernel in C: it has a `.c` file and no `Cargo.toml`.
+/// Returns true if a folder contains a kernel in C, that is, a `.c` file and no `Cargo.toml`.
 #[must_use]
 pub fn is_c(dir: &Path) -> bool {
     !dir.join("Cargo.toml").exists() && sources(dir).is_ok_and(|sources| !sources.is_empty())
 }
 
-/// Writes the contract in C, `vertex_kernel` and `edge_kernel` with `.h`, `.c` and the types as an object file, to
-/// `dir/bindings`. Files that are there as they should be stay untouched.
+/// Writes the C bindings of the contract to `dir/bindings`: `vertex_kernel` and `edge_kernel` with
+/// `.h`, `.c` and the types as an object file. Files that are up to date are not touched.
 ///
 /// # Errors
-/// [`Error::Io`], [`Error::Internal`].
+/// Returns [`Error::Io`] if a file cannot be written, and [`Error::Internal`] if the contract
+/// cannot be converted.
 pub fn write_bindings(dir: &Path) -> Result<()> {
     let dir = dir.join(BINDINGS);
     for world in World::ALL {
@@ -144,24 +150,24 @@ fn bindings(world: World) -> Result<Files> {
     Ok(files)
 }
 
-/// The `.c` files of a folder by name.
+/// Returns the names of the `.c` files in a folder, sorted.
 fn sources(dir: &Path) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(io("read", dir))? {
         let name = entry.map_err(io("read", dir))?.file_name();
-        // Names that are no text, or would be read as options, are nobody's.
+        // Names that are not UTF-8, or that look like options, are ignored.
         found.extend(name.into_string().ok().filter(|name| name.ends_with(".c") && !name.starts_with('-')));
     }
     found.sort();
     Ok(found)
 }
 
-/// Compiles the kernel in `dir`, checks it, and only then writes the component to `out`. `watch` is called with each
-/// line of the compiler's messages.
+/// Compiles the kernel in `dir`, checks it, and then writes the component to `out`. `watch`
+/// receives each line of the compiler's messages.
 ///
 /// # Errors
-/// The compiler's refusal in its own words, ambient imports and other differences from the contract by name, a folder
-/// or an `out` that cannot be read or written.
+/// Returns the compiler's messages if it fails, and a list of ambient imports and other differences
+/// from the contract. Also returns an error if a file cannot be read or written.
 pub fn build_c(clang: &Clang, dir: &Path, out: &Path, watch: &mut dyn FnMut(&str)) -> Result<Built> {
     let whole = std::path::absolute(dir).map_err(io("find", dir))?;
     let package = whole.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
@@ -173,7 +179,8 @@ pub fn build_c(clang: &Clang, dir: &Path, out: &Path, watch: &mut dyn FnMut(&str
     let module = work.path().join("module.wasm");
     let bindings = format!("{BINDINGS}/{}", world.name().replace('-', "_"));
     let mut command = Command::new(&clang.path);
-    // In its folder, so that file names in the component are the same everywhere.
+    // The compiler runs in the folder, so that file names in the component are the same on every
+    // machine.
     command.current_dir(dir).args(TARGET).args(FLAGS).args(&sources);
     command.args([format!("{bindings}.c"), format!("{bindings}_component_type.o"), "-lc".to_owned()]);
     command
@@ -198,7 +205,7 @@ pub fn build_c(clang: &Clang, dir: &Path, out: &Path, watch: &mut dyn FnMut(&str
     Built::write(out, package, &component, clang.version.clone())
 }
 
-/// The world whose header the sources include.
+/// Returns the world whose header the sources include.
 fn world(dir: &Path, sources: &[String]) -> Result<World> {
     let mut texts = Vec::new();
     for name in sources {

@@ -1,8 +1,8 @@
-//! One kernel crate, compiled and wrapped into a component that fits the contract.
+//! Compilation of a kernel crate to a component that fulfils the contract.
 //!
-//! The component depends on the sources, the locked dependencies and the toolchain's versions only:
-//! paths are mapped away, names and debug information are stripped, the caller's `RUSTFLAGS` and
-//! profile settings are not used.
+//! The component depends only on the sources, the locked dependencies and the versions of the
+//! toolchain. Paths are mapped to neutral names, symbol names and debug information are stripped,
+//! and the caller's `RUSTFLAGS` and profile settings are ignored.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -17,11 +17,11 @@ use crate::error::{Error, Result, io};
 use crate::toolchain::{StandardLibrary, TARGET, Toolchain};
 use crate::{digest, file, strip};
 
-/// Most bytes of cargo's messages that an error repeats.
+/// Maximum size of cargo's messages in an error, in bytes.
 const MAX_MESSAGES: usize = 64 << 10;
 
-/// The profile that kernels are built with. Speed of the guest's own loops counts, so does the size
-/// that a worker loads; panics abort but keep their text and line.
+/// Profile with which kernels are built. Both the speed of loops in the guest and the size of the
+/// component matter. A panic aborts, but its text and line are preserved.
 const PROFILE: [&str; 10] = [
     "inherits=\"release\"",
     "opt-level=3",
@@ -35,15 +35,17 @@ const PROFILE: [&str; 10] = [
     "strip=\"none\"",
 ];
 
-/// Vector instructions.
+/// Compiler flag that enables vector instructions.
 const VECTORS: &str = "-Ctarget-feature=+simd128";
-/// Undefined symbols become imports, so that this program can refuse them by name, whatever the compiler's default.
+/// Linker flag that turns undefined symbols into imports, whatever the compiler's default is. This
+/// program then refuses the imports by name.
 const IMPORTS: &str = "-Clink-arg=--allow-undefined";
-/// Less inlining than the profile's level brings, mostly of glue to the contract: a fifth of a component that computes
-/// nothing itself. One that does needs it: a product in the guest takes a quarter longer without.
+/// Compiler flag for less inlining than the profile's level implies. It mostly affects the glue to
+/// the contract, and saves a fifth of the size of a kernel that computes nothing itself. A kernel
+/// that computes in the guest needs inlining: without it, a product takes a quarter longer.
 const COMPACT: &str = "-Cllvm-args=-inline-threshold=25";
 
-/// Variables that begin with `CARGO_` and still reach cargo.
+/// Variables that start with `CARGO_` and are still passed to cargo.
 const CARGO_VARIABLES: [&str; 8] = [
     "CARGO_HOME",
     "CARGO_NET_",
@@ -58,18 +60,18 @@ const CARGO_VARIABLES: [&str; 8] = [
 /// Callback for lines of messages.
 type Watch<'a> = Box<dyn FnMut(&str) + 'a>;
 
-/// A finished component.
+/// Result of a build: a component on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Built {
     /// Path of the component.
     pub path: PathBuf,
-    /// The package's name.
+    /// Name of the Cargo package.
     pub package: String,
-    /// Its size in bytes.
+    /// Size of the component, in bytes.
     pub bytes_len: u64,
-    /// `sha256:` and hexadecimal digits, of the component.
+    /// Digest of the component: `sha256:` and hexadecimal digits.
     pub digest: String,
-    /// [`Toolchain::identity`] of what compiled it.
+    /// Versions of the tools that compiled it, from [`Toolchain::identity`].
     pub compiler: String,
 }
 
@@ -87,12 +89,13 @@ impl Built {
     }
 }
 
-/// Builds the crate in `crate_dir` with the toolchain that is found, into `out`.
+/// Builds the crate in `crate_dir` with the toolchain that [`Toolchain::find`] finds, and writes
+/// the component to `out`.
 ///
 /// `target_dir` receives cargo's files. See [`Build`] to watch cargo's messages.
 ///
 /// # Errors
-/// As [`Toolchain::find`] and [`Build::run`].
+/// Returns the errors of [`Toolchain::find`] and [`Build::run`].
 pub fn build(crate_dir: &Path, target_dir: &Path, out: &Path) -> Result<Built> {
     let toolchain = Toolchain::find(crate_dir)?;
     Build::new(&toolchain, crate_dir).target_dir(target_dir).run(out)
@@ -111,7 +114,8 @@ pub struct Build<'a> {
 }
 
 impl<'a> Build<'a> {
-    /// A build of the crate in `crate_dir`; cargo's files go to the folder that kernels share.
+    /// Creates a build of the crate in `crate_dir`. By default, cargo's files go to the folder that
+    /// all kernels share.
     pub fn new(toolchain: &'a Toolchain, crate_dir: &Path) -> Self {
         Self {
             toolchain,
@@ -124,47 +128,51 @@ impl<'a> Build<'a> {
         }
     }
 
-    /// Puts cargo's files into `dir`.
+    /// Sets the folder for cargo's files.
     pub fn target_dir(mut self, dir: &Path) -> Self {
         self.target_dir = Some(dir.to_owned());
         self
     }
 
-    /// Refuses to change `Cargo.lock`.
+    /// Sets whether the build may change `Cargo.lock`. If `locked`, a build that would change it
+    /// fails.
     pub fn locked(mut self, locked: bool) -> Self {
         self.locked = locked;
         self
     }
 
-    /// Inlines little, which suits a kernel whose work is the host's.
+    /// Sets whether the compiler inlines little. This suits a kernel whose work is done by host
+    /// functions.
     pub fn compact(mut self, compact: bool) -> Self {
         self.compact = compact;
         self
     }
 
-    /// Switches on these features of the crate, besides its default ones.
+    /// Enables features of the crate, in addition to its default features.
     pub fn features(mut self, features: &[&str]) -> Self {
         self.features = features.iter().map(|&feature| feature.to_owned()).collect();
         self
     }
 
-    /// Calls `watch` with each line of cargo's and the compiler's messages, as they come.
+    /// Sets a callback that receives each line of messages from cargo and the compiler, as they are
+    /// printed.
     pub fn on_line(mut self, watch: impl FnMut(&str) + 'a) -> Self {
         self.on_line = Some(Box::new(watch));
         self
     }
 
-    /// Builds, checks, and only then writes the component to `out`.
+    /// Builds and checks the component, and then writes it to `out`.
     ///
     /// # Errors
-    /// No crate, cargo's refusal with its own words, ambient imports and other differences from the
-    /// contract with their names, an `out` that cannot be written.
+    /// Returns an error if there is no crate, if cargo fails (with its messages), or if `out`
+    /// cannot be written. Returns a list of ambient imports and other differences from the contract
+    /// if there are any.
     pub fn run(mut self, out: &Path) -> Result<Built> {
         let (package, component) = self.component()?;
         Built::write(out, package, &component, self.toolchain.identity())
     }
 
-    /// The package's name and its component.
+    /// Returns the name of the package, and its component.
     fn component(&mut self) -> Result<(String, Vec<u8>)> {
         let dir = std::path::absolute(&self.crate_dir).map_err(io("find", &self.crate_dir))?;
         let manifest = dir.join("Cargo.toml");
@@ -176,7 +184,8 @@ impl<'a> Build<'a> {
             Some(target_dir) => std::path::absolute(&target_dir).map_err(io("find", &target_dir))?,
             None => layout.target_dir.join("kernels"),
         };
-        // Held until the module is read: another build may have a library of the same name.
+        // The claim is held until the module has been read, because another build may have a
+        // library with the same name.
         let _claim = self.claim(&dir, &layout, &target_dir)?;
         let module = self.module(&dir, &manifest, &layout, &target_dir)?;
         let bytes = file::read(&module, MAX_COMPONENT_BYTES)?;
@@ -184,7 +193,7 @@ impl<'a> Build<'a> {
         Ok((layout.package, component))
     }
 
-    /// A cargo command with the toolchain's environment and nobody else's settings.
+    /// Creates a cargo command with the toolchain's environment and without the caller's settings.
     fn cargo(&self, dir: &Path) -> Command {
         let mut command = Command::new(&self.toolchain.cargo);
         command.current_dir(dir).stdin(Stdio::null());
@@ -203,7 +212,7 @@ impl<'a> Build<'a> {
         command
     }
 
-    /// Asks cargo where the packages lie, which also fetches them.
+    /// Asks cargo for the folders of all packages. Cargo also downloads missing packages.
     fn layout(&mut self, dir: &Path, manifest: &Path) -> Result<Layout> {
         let mut command = self.cargo(dir);
         command
@@ -224,10 +233,11 @@ impl<'a> Build<'a> {
         metadata.layout(manifest)
     }
 
-    /// Takes a target folder for one build, until the file that is returned is dropped.
+    /// Reserves a target folder for one build, until the file that is returned is dropped.
     ///
-    /// Cargo names a module `LIBRARY.wasm` without a hash, and takes one that is there for its own: so a
-    /// module that another crate, or other features, left under this name is removed first.
+    /// Cargo names a module `LIBRARY.wasm` without a hash, and reuses an existing file with this
+    /// name. So a module that another crate or other features left under this name is deleted
+    /// first.
     fn claim(&mut self, dir: &Path, layout: &Layout, target_dir: &Path) -> Result<std::fs::File> {
         let owners = target_dir.join("owners");
         std::fs::create_dir_all(&owners).map_err(io("create", &owners))?;
@@ -255,7 +265,7 @@ impl<'a> Build<'a> {
         Ok(lock)
     }
 
-    /// Compiles; the path of the core module.
+    /// Compiles the crate, and returns the path of the core module.
     fn module(&mut self, dir: &Path, manifest: &Path, layout: &Layout, target_dir: &Path) -> Result<PathBuf> {
         let mut command = self.cargo(dir);
         command
@@ -289,7 +299,7 @@ impl<'a> Build<'a> {
         })
     }
 
-    /// The compiler's flags, joined as `CARGO_ENCODED_RUSTFLAGS` wants them.
+    /// Returns the compiler's flags, in the format of `CARGO_ENCODED_RUSTFLAGS`.
     fn flags(&self, layout: &Layout, target_dir: &Path) -> OsString {
         let compact = self.compact.then_some(COMPACT);
         let flags = [Some(VECTORS), compact, Some(IMPORTS)];
@@ -306,7 +316,8 @@ impl<'a> Build<'a> {
         flags.join(std::ffi::OsStr::new("\u{1f}"))
     }
 
-    /// Runs cargo, hands its messages on, and gives what `read` makes of its standard output.
+    /// Runs cargo, passes on its messages, and returns the result of `read` for its standard
+    /// output.
     fn run_cargo<T: Send>(
         &mut self,
         dir: &Path,
@@ -323,7 +334,7 @@ impl<'a> Build<'a> {
             let answer = scope.spawn(move || {
                 let mut stdout = BufReader::new(stdout);
                 let answer = read(&mut stdout);
-                // Whatever was not read must not stop cargo.
+                // Output that was not read must not block cargo.
                 let _ = std::io::copy(&mut stdout, &mut std::io::sink());
                 answer
             });
@@ -341,8 +352,9 @@ impl<'a> Build<'a> {
     }
 }
 
-/// The target folder of all kernels that are built without one of their own, in the user's cache: the standard library,
-/// which some toolchains have as source only, is compiled there once for all. None where the user has no home.
+/// Returns the default target folder, which all kernels share, in the user's cache folder. Some
+/// toolchains have the standard library as source only, and so it is compiled only once. `None` if
+/// the user has no home folder.
 fn shared_target() -> Option<PathBuf> {
     let value = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     let cache = || {
@@ -352,7 +364,7 @@ fn shared_target() -> Option<PathBuf> {
     value("ECITON_KERNEL_TARGET").or_else(|| cache().map(|cache| cache.join("eciton/kernel-target")))
 }
 
-/// Passes each line on and keeps the last ones.
+/// Passes on each line, and returns the last ones.
 pub(crate) fn forward(stderr: impl Read, mut watch: Option<&mut (dyn FnMut(&str) + '_)>) -> String {
     let mut kept = String::new();
     let mut stderr = BufReader::new(stderr);
@@ -375,7 +387,7 @@ pub(crate) fn forward(stderr: impl Read, mut watch: Option<&mut (dyn FnMut(&str)
     }
 }
 
-/// The `.wasm` file that cargo reports for the crate with this manifest.
+/// Returns the `.wasm` file that cargo reports for the crate with this manifest.
 fn artefact(stdout: &mut dyn BufRead, manifest: &Path) -> std::io::Result<Option<PathBuf>> {
     let mut found = None;
     for line in stdout.lines() {
@@ -393,14 +405,15 @@ fn artefact(stdout: &mut dyn BufRead, manifest: &Path) -> std::io::Result<Option
     Ok(found)
 }
 
-/// A core module as a component: ambient imports refused by name, custom sections gone.
+/// Wraps a core module into a component. Ambient imports are refused by name, and custom sections
+/// are removed.
 pub(crate) fn wrap(package: &str, dir: &Path, module: &[u8]) -> Result<Vec<u8>> {
     let refuse = |differences| Error::Contract { name: package.to_owned(), differences };
     let ambient = contract::check_module(module)?;
     if !ambient.is_empty() {
         return Err(refuse(ambient));
     }
-    // The types that wit-bindgen left for the encoder are the only custom sections it needs.
+    // The encoder needs only the custom sections with types, which wit-bindgen has written.
     let module = strip::custom_sections(module, &|name| name.starts_with("component-type"))?;
     let component = wit_component::ComponentEncoder::default()
         .validate(true)
@@ -412,7 +425,7 @@ pub(crate) fn wrap(package: &str, dir: &Path, module: &[u8]) -> Result<Vec<u8>> 
     if differences.is_empty() { Ok(component) } else { Err(refuse(differences)) }
 }
 
-/// Fields of `cargo metadata` that are read.
+/// Fields of `cargo metadata` that this module reads.
 #[derive(Deserialize)]
 struct Metadata {
     packages: Vec<Package>,
@@ -435,7 +448,7 @@ struct Target {
     crate_types: Vec<String>,
 }
 
-/// Fields of cargo's messages that are read.
+/// Fields of cargo's messages that this module reads.
 #[derive(Deserialize)]
 struct Message {
     reason: String,
@@ -448,10 +461,10 @@ struct Message {
 /// Folders of a crate and its dependencies.
 struct Layout {
     package: String,
-    /// The library's name, as its files have it.
+    /// Name of the library, as in its file names.
     library: String,
     target_dir: PathBuf,
-    /// Folders of this machine and what they are called in the component; later ones win.
+    /// Folders of this machine, and their names in the component. A later entry takes precedence.
     folders: Vec<(PathBuf, String)>,
 }
 
@@ -470,7 +483,7 @@ impl Metadata {
                 && !target.crate_types.iter().any(|kind| kind == "bin")
         });
         let library = found.ok_or_else(|| odd("a package without a library"))?.name.replace('-', "_");
-        // Cargo names files of the workspace relative to its root already.
+        // Cargo already gives file names of the workspace relative to its root.
         let mut folders = Vec::new();
         let mut fetched = BTreeSet::new();
         for package in &self.packages {

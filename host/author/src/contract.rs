@@ -1,8 +1,9 @@
-//! The comparison of a component with the version of the contract that it speaks. The current one is
-//! `wit/kernel/kernel.wit`, each released one lies in a folder of `wit/released`; this file holds them all.
+//! Comparison of a component with the version of the contract that it was built for. The current
+//! contract is `wit/kernel/kernel.wit`, and each released one is in a folder of `wit/released`.
+//! This module contains all of them.
 //!
-//! Names of imports and exports are read from the binary itself, so that an ambient import is named
-//! even in a component that is odd in other ways; types are compared as WIT.
+//! Names of imports and exports are read from the binary itself. So ambient imports are reported
+//! even if a component is malformed in other ways. Types are compared as WIT.
 
 use std::sync::OnceLock;
 
@@ -14,23 +15,25 @@ use crate::difference::{Difference, Side};
 use crate::error::{Error, Result};
 use crate::{strip, text};
 
-/// The current contract's text.
+/// Text of the current contract.
 pub const CONTRACT: &str = include_str!("../../../wit/kernel/kernel.wit");
 
-/// The version of the current contract, the newest that a kernel may speak. (A test holds it to the text.)
+/// Version of the current contract, the newest that a kernel may use. (A test compares it with the
+/// text.)
 pub const VERSION: &str = "0.1.2";
 
-/// The oldest version of the contract that a kernel may speak.
+/// Oldest version of the contract that a kernel may use.
 pub const OLDEST: &str = VERSIONS[0].0;
 
-/// The versions that a kernel may speak with their texts, ascending: each released one, and the current one.
+/// Versions that a kernel may use, with their texts, ascending: each released one, and the current
+/// one.
 const VERSIONS: [(&str, &str); 3] = [
     ("0.1.0", include_str!("../../../wit/released/0.1.0/kernel.wit")),
     ("0.1.1", include_str!("../../../wit/released/0.1.1/kernel.wit")),
     (VERSION, CONTRACT),
 ];
 
-/// Largest component that is looked at, in bytes.
+/// Maximum size of a component that is checked, in bytes.
 pub const MAX_COMPONENT_BYTES: u64 = 64 << 20;
 
 const PACKAGE: &str = "eciton:kernel/";
@@ -38,16 +41,16 @@ const PACKAGE: &str = "eciton:kernel/";
 /// World of the contract that a kernel is compiled against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum World {
-    /// `vertex-kernel`: rows in, rows out.
+    /// World `vertex-kernel`: a function from rows to rows.
     Vertex,
-    /// `edge-kernel`: a row of each vertex from its edges.
+    /// World `edge-kernel`: a function from the edges of a vertex to a row.
     Edge,
 }
 
 impl World {
     pub(crate) const ALL: [Self; 2] = [Self::Vertex, Self::Edge];
 
-    /// The world's name.
+    /// Returns the name of the world.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Vertex => "vertex-kernel",
@@ -55,7 +58,7 @@ impl World {
         }
     }
 
-    /// The interface that its kernels export.
+    /// Returns the name of the interface that kernels of this world export.
     fn interface(self) -> &'static str {
         match self {
             Self::Vertex => "vertex",
@@ -64,17 +67,17 @@ impl World {
     }
 }
 
-/// A version of the contract, parsed, as one world has it.
+/// Parsed version of the contract, with the view of one world.
 pub(crate) struct Contract {
     pub(crate) resolve: Resolve,
     pub(crate) world: WorldId,
     version: &'static str,
-    /// Whose world it is.
+    /// World of this view.
     of: World,
 }
 
 impl Contract {
-    /// The current one.
+    /// Returns the current contract, with the view of a world.
     pub(crate) fn current(of: World) -> Result<&'static Self> {
         Self::get(of, VERSION)
     }
@@ -102,14 +105,16 @@ impl Contract {
     }
 }
 
-/// Compares a component with the contract and lists every difference; none means that it fits.
+/// Compares a component with the contract, and returns all differences. The list is empty if the
+/// component fulfils the contract.
 ///
-/// It is compared with the version that it speaks, see [`version`]. A kernel may import fewer interfaces and functions than the contract offers, and must export the whole
-/// `vertex` or the whole `edge` interface: the world that it is compared with is the one whose interface it
-/// exports. What it exports of other packages is nobody's concern. Bytes from anywhere may be given.
+/// The component is compared with the version that it was built for, see [`version`]. A kernel may
+/// import fewer interfaces and functions than the contract offers. It must export the complete
+/// interface `vertex` or `edge`, which determines the world. Exports of other packages are ignored.
+/// The bytes may come from an untrusted source.
 ///
 /// # Errors
-/// [`Error::Internal`] only: what is wrong with `component` is a [`Difference`].
+/// Returns only [`Error::Internal`]. Defects of `component` are returned as [`Difference`].
 pub fn check(component: &[u8]) -> Result<Vec<Difference>> {
     if let Some(difference) = unfit_file(component) {
         return Ok(vec![difference]);
@@ -120,7 +125,7 @@ pub fn check(component: &[u8]) -> Result<Vec<Difference>> {
         Err(difference) => return Ok(vec![difference]),
     };
     let spoken = spoken(&names);
-    // Where one of several is not accepted, that is the reason to give.
+    // If one of several versions is not accepted, that is the reason to report.
     if spoken.len() > 1 && spoken.iter().all(|version| accepted(version).is_some()) {
         let found = spoken.into_iter().map(str::to_owned).collect();
         return Ok(vec![Difference::SeveralVersions { found }]);
@@ -142,8 +147,8 @@ pub fn check(component: &[u8]) -> Result<Vec<Difference>> {
                 found.compare_interface(*side, name, &mut differences);
             }
         }
-        // Where an import is refused already, that is the reason to give. What is exported of other
-        // packages is nobody's concern: the whole component is held against the world below.
+        // If an import is already refused, that is the reason to report. Exports of other packages
+        // are ignored here, because the whole component is compared with the world below.
         Err(found) if differences.is_empty() && !several_packages(&names) => {
             differences.push(Difference::NotWit { found });
         }
@@ -159,9 +164,9 @@ pub fn check(component: &[u8]) -> Result<Vec<Difference>> {
     Ok(differences)
 }
 
-/// The version of the contract that a component speaks, that of its imports and exports of package
-/// `eciton:kernel`; [`VERSION`] where that is not one from [`OLDEST`] to [`VERSION`]. Bytes from anywhere may be
-/// given.
+/// Returns the version of the contract that a component was built for, from its imports and exports
+/// of package `eciton:kernel`. Returns [`VERSION`] if that is not one version from [`OLDEST`] to
+/// [`VERSION`]. The bytes may come from an untrusted source.
 #[must_use]
 pub fn version(component: &[u8]) -> &'static str {
     let names = match unfit_file(component) {
@@ -171,10 +176,10 @@ pub fn version(component: &[u8]) -> &'static str {
     compared_with(&spoken(&names))
 }
 
-/// Lists the ambient imports of a core module that is about to become a component, each once.
+/// Lists the ambient imports of a core module that will become a component, each once.
 ///
 /// # Errors
-/// [`Error::Malformed`] if `module` is not a core module.
+/// Returns [`Error::Malformed`] if `module` is not a core module.
 pub fn check_module(module: &[u8]) -> Result<Vec<Difference>> {
     let mut differences = Vec::new();
     for payload in Parser::new(0).parse_all(module) {
@@ -187,7 +192,7 @@ pub fn check_module(module: &[u8]) -> Result<Vec<Difference>> {
         };
         for import in section.into_imports() {
             let import = import.map_err(malformed)?;
-            // `[export]eciton:kernel/vertex@0.1.0` holds the intrinsics of exported resources.
+            // `[export]eciton:kernel/vertex@0.1.0` contains the intrinsics of exported resources.
             let module = import.module.strip_prefix("[export]").unwrap_or(import.module);
             if module.starts_with(PACKAGE) {
                 continue;
@@ -201,7 +206,7 @@ pub fn check_module(module: &[u8]) -> Result<Vec<Difference>> {
     Ok(differences)
 }
 
-/// Returns the reason why a file is not worth decoding, if there is one.
+/// Returns the reason why a file cannot be a kernel, or `None` if it can be decoded.
 pub(crate) fn unfit_file(bytes: &[u8]) -> Option<Difference> {
     let len = bytes.len() as u64;
     if len > MAX_COMPONENT_BYTES {
@@ -229,7 +234,7 @@ pub(crate) fn unfit_file(bytes: &[u8]) -> Option<Difference> {
     Some(Difference::NotAComponent { found })
 }
 
-/// The component's own imports and exports, in order.
+/// Returns the imports and exports of the component itself, in order.
 pub(crate) fn names(component: &[u8]) -> Result<Vec<(Side, String)>, Difference> {
     let invalid = |error: wasmparser::BinaryReaderError| Difference::Invalid {
         offset: error.offset() as u64,
@@ -259,7 +264,8 @@ pub(crate) fn names(component: &[u8]) -> Result<Vec<(Side, String)>, Difference>
     Ok(names)
 }
 
-/// The worlds whose interface a component exports, of any version: a kernel of another one is not a missing one.
+/// Returns the worlds whose interface a component exports, in any version. A kernel of another
+/// version is not reported as missing.
 fn exported(names: &[(Side, String)]) -> Vec<World> {
     let exports = |of: &World| {
         names.iter().any(|(side, name)| {
@@ -270,7 +276,7 @@ fn exported(names: &[(Side, String)]) -> Vec<World> {
     World::ALL.into_iter().filter(exports).collect()
 }
 
-/// The versions of what is imported and exported of the contract's package, each once, in order.
+/// Returns the versions of all imports and exports of the contract's package, each once, in order.
 fn spoken(names: &[(Side, String)]) -> Vec<&str> {
     let mut versions = Vec::new();
     for (_, version) in names.iter().filter_map(|(_, name)| kernel_interface(name)) {
@@ -281,7 +287,7 @@ fn spoken(names: &[(Side, String)]) -> Vec<&str> {
     versions
 }
 
-/// A version that a kernel may speak.
+/// Returns the version as a static text if a kernel may use it.
 fn accepted(version: &str) -> Option<&'static str> {
     VERSIONS.iter().map(|(known, _)| *known).find(|known| *known == version)
 }
@@ -296,7 +302,7 @@ fn compared_with(spoken: &[&str]) -> &'static str {
 fn compare_names(contract: &Contract, names: &[(Side, String)], differences: &mut Vec<Difference>) {
     for (side, name) in names {
         let Some((interface, version)) = kernel_interface(name) else {
-            // What is exported besides, as componentize-py leaves it, is never called.
+            // Additional exports, as componentize-py creates them, are never called.
             if *side == Side::Import {
                 differences.push(Difference::Ambient { import: name.clone() });
             }
@@ -316,13 +322,14 @@ fn compare_names(contract: &Contract, names: &[(Side, String)], differences: &mu
     }
 }
 
-/// `vertex` and `0.1.0` of `eciton:kernel/vertex@0.1.0`; the version is empty where there is none.
+/// Splits the name of a contract interface: `eciton:kernel/vertex@0.1.0` gives `vertex` and
+/// `0.1.0`. The version is empty if the name has none.
 fn kernel_interface(name: &str) -> Option<(&str, &str)> {
     let name = name.strip_prefix(PACKAGE)?;
     Some(name.split_once('@').unwrap_or((name, "")))
 }
 
-/// Returns whether imports and exports belong to several packages, or to several versions of one.
+/// Returns true if imports and exports belong to several packages, or to several versions of one.
 fn several_packages(names: &[(Side, String)]) -> bool {
     let package = |name: &str| -> Option<(String, String)> {
         let (package, interface) = name.split_once('/')?;
@@ -333,13 +340,13 @@ fn several_packages(names: &[(Side, String)]) -> bool {
     all.any(|other| Some(other) != first)
 }
 
-/// The component's types as WIT, where they are of one package: of packages that use each other the
-/// decoder's recursion has no end.
+/// Decodes the types of a component as WIT, if they belong to one package. For packages that use
+/// each other, the decoder would recurse without end.
 pub(crate) fn decode(component: &[u8]) -> Result<(Resolve, WorldId), String> {
     if several_packages(&names(component).unwrap_or_default()) {
         return Err("its imports and exports are of several packages".to_owned());
     }
-    // The decoder asserts in places that a valid component of an odd shape may reach.
+    // The decoder has assertions that a valid but unusual component may violate.
     let decoded = std::panic::catch_unwind(|| wit_component::decode(component));
     match decoded {
         Ok(Ok(DecodedWasm::Component(resolve, world))) => Ok((resolve, world)),
@@ -365,7 +372,7 @@ pub(crate) fn interface(resolve: &Resolve, world: WorldId, side: Side, name: &st
     })
 }
 
-/// A decoded component beside the contract.
+/// Decoded component, for comparison with the contract.
 struct Found<'a> {
     contract: &'a Contract,
     resolve: &'a Resolve,
@@ -373,7 +380,8 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    /// Compares one interface of the component with the contract's, if it has one of that name.
+    /// Compares one interface of the component with the contract's interface of the same name, if
+    /// there is one.
     fn compare_interface(&self, side: Side, name: &str, differences: &mut Vec<Difference>) {
         let Some((short, _)) = kernel_interface(name) else {
             return;
@@ -432,7 +440,7 @@ impl Found<'_> {
                 TypeDefKind::Resource => {
                     Difference::MissingResource { interface: interface.to_owned(), resource: name.clone() }
                 }
-                // A name that is only borrowed from another interface need not be there.
+                // A type name that is only used from another interface is optional.
                 TypeDefKind::Type(_) => continue,
                 _ => Difference::MissingType {
                     interface: interface.to_owned(),
@@ -455,7 +463,7 @@ impl Found<'_> {
         let found = &self.resolve.interfaces[theirs].functions;
         for (name, function) in found {
             let words = text::function(self.resolve, theirs, function);
-            // A method and a static function of one name differ in kind, not in name.
+            // A method and a static function may have the same name, but differ in kind.
             let twin = expected.get(name).or_else(|| {
                 let short = text::function_name(function);
                 expected.values().find(|function| text::function_name(function) == short)

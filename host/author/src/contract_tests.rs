@@ -1,13 +1,14 @@
-//! Components that differ from the contract, each kind of difference by a WIT that differs.
+//! Tests with components that differ from the contract. Each kind of difference is made by a WIT
+//! text that differs.
 #![allow(clippy::unwrap_used, clippy::panic)]
 use wit_parser::{LiftLowerAbi, ManglingAndAbi};
 
 use super::*;
 
-/// A function that the contract offers.
+/// Function of the contract.
 const ROW_IDS: &str = "row-ids: func(start: u32, count: u32) -> result<list<u64>, error>;";
 
-/// A component of a world, made of functions that trap.
+/// Creates a component of a world, whose functions trap.
 fn component_of(wit: &[&str], world: &str) -> Vec<u8> {
     let mut resolve = Resolve::default();
     let mut packages = Vec::new();
@@ -23,23 +24,24 @@ fn component_of(wit: &[&str], world: &str) -> Vec<u8> {
     wit_component::ComponentEncoder::default().validate(true).module(&module).unwrap().encode().unwrap()
 }
 
-/// The version's package in a text.
+/// Returns the package declaration of a version.
 fn package(version: &str) -> String {
     format!("package eciton:kernel@{version};")
 }
 
-/// The current contract under another version.
+/// Returns the current contract under another version number.
 fn of_version(version: &str) -> String {
     assert!(CONTRACT.contains(&package(VERSION)));
     CONTRACT.replace(&package(VERSION), &package(version))
 }
 
-/// The differences of a kernel built against the contract with `from` replaced by `to`.
+/// Returns the differences of a kernel that was built against the contract with `from` replaced by
+/// `to`.
 fn changed(from: &str, to: &str) -> Vec<Difference> {
     changed_in(World::Vertex, from, to)
 }
 
-/// The same of a kernel of another world.
+/// Returns the differences like [`changed`], for a kernel of another world.
 fn changed_in(of: World, from: &str, to: &str) -> Vec<Difference> {
     assert!(CONTRACT.contains(from), "the contract has no {from:?} any more");
     check(&component_of(&[&CONTRACT.replace(from, to)], of.name())).unwrap()
@@ -61,7 +63,7 @@ fn every_version_has_its_text_and_the_worlds() {
             assert_eq!(contract.interface(Side::Export, other.interface()).is_some(), other == of);
         }
     }
-    // A released version is listed, and a listed one is released.
+    // The list contains exactly the released versions.
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit/released");
     let entries = std::fs::read_dir(folder).unwrap();
     let mut released: Vec<String> =
@@ -115,7 +117,7 @@ fn the_contract_offers_what_every_released_one_does() {
     for (released, text) in VERSIONS {
         assert_eq!(missed(released, text), [], "{released}");
     }
-    // What has changed since then, or is gone, or what kernels of then do not export.
+    // Items that have changed since then, or were removed, or that earlier kernels do not export.
     for (from, to) in [
         (ROW_IDS, "row-ids: func(start: u32) -> result<list<u64>, error>;"),
         (ROW_IDS, "row-ids: func(start: u32, count: u32) -> result<list<u64>, error>; more: func();"),
@@ -129,7 +131,7 @@ fn the_contract_offers_what_every_released_one_does() {
         let text = format!("{}\ninterface old {{ f: func(); }}", text.replace(from, to));
         assert_ne!(missed(released, &text), [], "{from} -> {to}");
     }
-    // A variant has the cases that it had: one more would be a case that older hosts cannot read.
+    // A variant must not get new cases, because older hosts cannot read them.
     let (released, text) = VERSIONS[1];
     assert!(text.contains("        absolute,"));
     let grown = text.replace("        absolute,", "        absolute,\n        cube,");
@@ -286,7 +288,7 @@ fn another_version_is_named_and_the_spoken_one_too() {
     assert!(matches!(none[0], Difference::Version { .. }), "{none:?}");
 }
 
-/// Two packages in one component.
+/// Checks a component with two versions of the contract's package.
 #[test]
 fn a_component_speaks_one_version() {
     let both = |other: &str| {
@@ -301,7 +303,7 @@ fn a_component_speaks_one_version() {
     assert!(matches!(both("0.2.0")[..], [Difference::Version { .. }, ..]));
 }
 
-/// New items of a contract exist only for kernels of that version.
+/// Checks that new items of a contract are available only to kernels of that version.
 #[test]
 fn a_component_is_compared_with_the_version_that_it_speaks() {
     let (oldest, text) = VERSIONS[0];
@@ -442,7 +444,7 @@ fn unknown_interface_and_extra_export() {
     );
 }
 
-/// An interface `exports`, as componentize-py adds one.
+/// Checks an additional interface `exports`, as componentize-py creates it.
 #[test]
 fn what_is_exported_besides_is_nobodys_concern() {
     let own = CONTRACT.replace(
@@ -452,7 +454,8 @@ fn what_is_exported_besides_is_nobodys_concern() {
     assert_eq!(check(&component_of(&[&own], World::Vertex.name())).unwrap(), []);
 }
 
-/// Types of packages that use each other in a circle: damage to one name of an import makes such.
+/// Checks types of packages that use each other in a cycle, which can result from a damaged import
+/// name.
 #[test]
 fn packages_that_use_each_other_are_refused() {
     let component = component_of(&[CONTRACT], World::Vertex.name());
@@ -469,7 +472,7 @@ fn packages_that_use_each_other_are_refused() {
     assert!(!crate::outline(&damaged).is_empty());
 }
 
-/// Exported interfaces of other packages are ignored.
+/// Checks that exported interfaces of other packages are ignored.
 #[test]
 fn interfaces_of_other_packages_may_be_exported() {
     let own = CONTRACT.replace("world vertex-kernel {", "world vertex-kernel {\n export other:more/extra;\n");
@@ -477,7 +480,8 @@ fn interfaces_of_other_packages_may_be_exported() {
     assert_eq!(check(&component_of(&[other, &own], World::Vertex.name())).unwrap(), []);
 }
 
-/// Damaged components are refused or differ; nothing panics through, nothing hangs.
+/// Checks that damaged components are refused or reported as different, without a panic or an
+/// endless loop.
 #[test]
 fn damaged_bytes_never_panic() {
     let component = component_of(&[CONTRACT], World::Vertex.name());

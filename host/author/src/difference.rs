@@ -1,8 +1,8 @@
-//! One way in which a component is not what the contract asks for, worded for its author.
+//! Differences between a component and the contract, with texts for the kernel's author.
 
 use std::fmt;
 
-/// Side of a component that an item is on.
+/// Side of a component: imports or exports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// Items that the kernel imports from the host.
@@ -11,154 +11,156 @@ pub enum Side {
     Export,
 }
 
-/// A difference between a component and the contract `eciton:kernel`.
+/// Difference between a component and the contract `eciton:kernel`.
 ///
 /// Interfaces are named without package and version (`linalg`), functions of resources as
-/// `resource.function`, types as `interface.type`; both sides of a change are WIT text.
+/// `resource.function`, and types as `interface.type`. Both sides of a changed item are WIT text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Difference {
-    /// Not a WebAssembly component at all.
+    /// The file is not a WebAssembly component.
     NotAComponent {
-        /// The item found instead.
+        /// Description of the file's actual content.
         found: String,
     },
-    /// Larger than a kernel may be.
+    /// The file is larger than a kernel may be.
     TooLarge {
-        /// Its size in bytes.
+        /// Size of the file, in bytes.
         bytes_len: u64,
-        /// The limit in bytes.
+        /// Maximum size, in bytes.
         allowed: u64,
     },
-    /// Not valid WebAssembly, or with a feature that kernels cannot use.
+    /// The file is not valid WebAssembly, or uses a feature that kernels cannot use.
     Invalid {
-        /// Byte position in the file.
+        /// Offset in the file, in bytes.
         offset: u64,
-        /// The validator's words.
+        /// Error text of the validator.
         found: String,
     },
-    /// Valid, but of a shape that WIT has no words for.
+    /// The component is valid, but cannot be represented in WIT.
     NotWit {
-        /// The decoder's words.
+        /// Error text of the decoder.
         found: String,
     },
-    /// An import of something outside the contract: the kernel would depend on its surroundings.
+    /// The component imports an item outside the contract, and so it would depend on its
+    /// environment.
     Ambient {
-        /// The full name, for instance `wasi:clocks/wall-clock@0.2.3`.
+        /// Full name of the import, for instance `wasi:clocks/wall-clock@0.2.3`.
         import: String,
     },
-    /// Built for a version of the contract that this host does not accept.
+    /// The component was built for a version of the contract that this host does not accept.
     Version {
-        /// Imported or exported.
+        /// Side of the item.
         side: Side,
-        /// The full name, for instance `eciton:kernel/vertex@0.2.0`.
+        /// Full name of the item, for instance `eciton:kernel/vertex@0.2.0`.
         name: String,
     },
-    /// Built for more than one version of the contract.
+    /// The component was built for more than one version of the contract.
     SeveralVersions {
-        /// All of them, for instance `0.1.0`.
+        /// All versions that were found, for instance `0.1.0`.
         found: Vec<String>,
     },
-    /// The component exports no kernel, neither of vertices nor of edges.
+    /// The component exports neither a vertex kernel nor an edge kernel.
     NoKernelInterface,
-    /// The component exports a kernel of vertices and one of edges.
+    /// The component exports both a vertex kernel and an edge kernel.
     SeveralKernelInterfaces,
-    /// An import of an `eciton:kernel` interface that the contract does not have.
+    /// The component imports an `eciton:kernel` interface that the contract does not have.
     UnknownInterface {
-        /// The interface.
+        /// Name of the interface.
         interface: String,
-        /// The version of the contract.
+        /// Version of the contract.
         contract: &'static str,
     },
-    /// An export of package `eciton:kernel` that no kernel has.
+    /// The component exports an interface of package `eciton:kernel` that no kernel exports.
     ExtraExport {
-        /// The full name.
+        /// Full name of the export.
         name: String,
-        /// The version of the contract.
+        /// Version of the contract.
         contract: &'static str,
     },
-    /// A function that the contract asks for.
+    /// A function of the contract is missing.
     MissingFunction {
-        /// The interface.
+        /// Name of the interface.
         interface: String,
-        /// The function.
+        /// Name of the function.
         function: String,
-        /// The contract's type of it.
+        /// Type of the function in the contract.
         expected: String,
     },
-    /// A resource that the contract asks for.
+    /// A resource of the contract is missing.
     MissingResource {
-        /// The interface.
+        /// Name of the interface.
         interface: String,
-        /// The resource.
+        /// Name of the resource.
         resource: String,
     },
-    /// A type that the contract asks for.
+    /// A type of the contract is missing.
     MissingType {
-        /// The interface.
+        /// Name of the interface.
         interface: String,
-        /// The type.
+        /// Name of the type.
         name: String,
-        /// The contract's definition.
+        /// Definition in the contract.
         expected: String,
     },
-    /// A function with another type.
+    /// A function has a different type.
     ChangedFunction {
-        /// Imported or exported.
+        /// Side of the function.
         side: Side,
-        /// The interface.
+        /// Name of the interface.
         interface: String,
-        /// The function.
+        /// Name of the function.
         function: String,
-        /// The contract's type.
+        /// Type of the function in the contract.
         expected: String,
-        /// The component's type.
+        /// Type of the function in the component.
         found: String,
     },
-    /// A type with another definition.
+    /// A type has a different definition.
     ChangedType {
-        /// Imported or exported.
+        /// Side of the type.
         side: Side,
-        /// The interface.
+        /// Name of the interface.
         interface: String,
-        /// The type.
+        /// Name of the type.
         name: String,
-        /// The contract's definition.
+        /// Definition in the contract.
         expected: String,
-        /// The component's definition.
+        /// Definition in the component.
         found: String,
     },
-    /// A function that the contract does not have.
+    /// The component uses a function that the contract does not have.
     UnknownFunction {
-        /// Imported or exported.
+        /// Side of the function.
         side: Side,
-        /// The interface.
+        /// Name of the interface.
         interface: String,
-        /// The function.
+        /// Name of the function.
         function: String,
-        /// The version of the contract.
+        /// Version of the contract.
         contract: &'static str,
-        /// The component's type of it.
+        /// Type of the function in the component.
         found: String,
     },
-    /// A type that the contract does not have.
+    /// The component uses a type that the contract does not have.
     UnknownType {
-        /// Imported or exported.
+        /// Side of the type.
         side: Side,
-        /// The interface.
+        /// Name of the interface.
         interface: String,
-        /// The type.
+        /// Name of the type.
         name: String,
-        /// The version of the contract.
+        /// Version of the contract.
         contract: &'static str,
-        /// The component's definition.
+        /// Definition in the component.
         found: String,
     },
-    /// No difference above, and yet the validator says that the component does not fit the world.
+    /// None of the other differences was found, but the validator reports that the component does
+    /// not match the world.
     Unfit {
-        /// The world, for instance `vertex-kernel`.
+        /// Name of the world, for instance `vertex-kernel`.
         world: &'static str,
-        /// The validator's words.
+        /// Error text of the validator.
         found: String,
     },
 }
@@ -249,7 +251,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Returns the remedy for a version that is not accepted.
+/// Returns instructions for an item of a version that is not accepted.
 fn of_version(name: &str) -> &'static str {
     let patch = |version: &str| {
         let (series, patch) = version.rsplit_once('.')?;
@@ -264,7 +266,7 @@ fn of_version(name: &str) -> &'static str {
     }
 }
 
-/// Returns the remedy for an ambient import.
+/// Returns instructions for an ambient import.
 fn remedy(import: &str) -> &'static str {
     const REMEDIES: [(&str, &str); 9] = [
         (

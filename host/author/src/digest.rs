@@ -1,4 +1,4 @@
-//! Digests: of a component's bytes, and of the sources that it is built from.
+//! SHA-256 digests of components, and of the sources that they are built from.
 
 use std::path::{Path, PathBuf};
 
@@ -7,27 +7,28 @@ use sha2::{Digest as _, Sha256};
 use crate::error::{Error, Result, io};
 use crate::file;
 
-/// Most files that the sources of one kernel may have.
+/// Maximum number of source files of one kernel.
 pub const MAX_SOURCE_FILES: u64 = 4096;
-/// Most bytes that the sources of one kernel may have.
+/// Maximum total size of the source files of one kernel, in bytes.
 pub const MAX_SOURCE_BYTES: u64 = 64 << 20;
 
-/// `sha256:` and the digest of `bytes` in hexadecimal.
+/// Returns `sha256:` and the digest of `bytes` in hexadecimal.
 #[must_use]
 pub fn component_digest(bytes: &[u8]) -> String {
     text(Sha256::digest(bytes).as_ref())
 }
 
-/// The digest of all files under `folders`, which are given relative to `root`.
+/// Returns the digest of all files under `folders`, which are relative to `root`.
 ///
-/// It covers, sorted, each file's path relative to `root` (with `/`) and its content, both with their
-/// lengths. Folders named `target` or `tests`, files named `Cargo.lock`, and names that begin with a dot
-/// are left out, so that it depends neither on what was built, nor on where the checkout lies, nor on
-/// what makes no component.
+/// The digest covers each file's path relative to `root` (with `/`) and its content, both with
+/// their lengths, in sorted order. Folders named `target` or `tests`, files named `Cargo.lock`, and
+/// names that start with a dot are excluded. So the digest does not depend on build output, on the
+/// location of the checkout, or on files that do not affect the component.
 ///
 /// # Errors
-/// A folder or file that cannot be read, a link or another special file, or more than
-/// [`MAX_SOURCE_FILES`] or [`MAX_SOURCE_BYTES`].
+/// Returns an error if a folder or file cannot be read, or is a link or another special file. Also
+/// returns an error if there are more than [`MAX_SOURCE_FILES`] files or [`MAX_SOURCE_BYTES`]
+/// bytes.
 pub fn source_digest(root: &Path, folders: &[&str]) -> Result<String> {
     let mut files: Vec<(String, PathBuf)> = Vec::new();
     for folder in folders {

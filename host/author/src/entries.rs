@@ -1,4 +1,5 @@
-//! The form of a lock file: a format number and entries, in TOML, read with a limit and written whole.
+//! Common format of lock files: TOML with a format number and entries. Files are read with a size
+//! limit and written atomically.
 
 use std::path::Path;
 
@@ -8,22 +9,22 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::file;
 
-/// The format that this program writes.
+/// Format number that this program writes.
 const FORMAT: u32 = 1;
-/// Largest lock file, in bytes.
+/// Maximum size of a lock file, in bytes.
 const MAX_LOCK_BYTES: u64 = 1 << 20;
 
 /// Entry of a lock file, for one kernel.
 pub(crate) trait Entry: Serialize + DeserializeOwned {
-    /// First lines of the file: who makes it, and what its fields say.
+    /// Comment at the start of the file, which names the program and explains the fields.
     const HEADING: &'static str;
-    /// Remedy for a file that cannot be parsed.
+    /// Instruction for the user if the file cannot be parsed.
     const REMEDY: &'static str;
 
-    /// Returns the key, which is unique in a file.
+    /// Returns the key of the entry, which is unique in the file.
     fn key(&self) -> &str;
 
-    /// Returns the fault of an entry that was parsed, if it has one.
+    /// Returns the defect of a parsed entry, if it has one.
     fn odd(&self) -> Option<String> {
         None
     }
@@ -37,15 +38,15 @@ struct File<E> {
     entries: Vec<E>,
 }
 
-/// The entries of the lock file at `path`, as they lie.
+/// Returns the entries of the lock file at `path`, in the order of the file.
 ///
 /// # Errors
-/// The file cannot be read, is no TOML of this form and format, or has a key twice.
+/// Returns an error if the file cannot be read, is not TOML of this format, or has a key twice.
 pub(crate) fn read<E: Entry>(path: &Path) -> Result<Vec<E>> {
     let odd = |found: String| Error::Lock { path: path.to_owned(), found, remedy: E::REMEDY };
     let text =
         String::from_utf8(file::read(path, MAX_LOCK_BYTES)?).map_err(|_| odd("not UTF-8".to_owned()))?;
-    // Another format may have other fields: its number comes first.
+    // The format number is read first, because another format may have other fields.
     let table: toml::Table = text.parse().map_err(|error: toml::de::Error| odd(error.to_string()))?;
     match table.get("format").map(toml::Value::as_integer) {
         Some(Some(format)) if format == i64::from(FORMAT) => {}
@@ -66,10 +67,10 @@ pub(crate) fn read<E: Entry>(path: &Path) -> Result<Vec<E>> {
     Ok(entries)
 }
 
-/// Writes them, sorted by key, whole or not at all.
+/// Writes entries to the lock file at `path`, sorted by key. The file is replaced atomically.
 ///
 /// # Errors
-/// The file cannot be written.
+/// Returns an error if the file cannot be written.
 pub(crate) fn write<E: Entry + Clone>(path: &Path, entries: &[E]) -> Result<()> {
     let mut entries = entries.to_vec();
     entries.sort_by(|one, other| one.key().cmp(other.key()));
@@ -82,7 +83,7 @@ pub(crate) fn write<E: Entry + Clone>(path: &Path, entries: &[E]) -> Result<()> 
     file::write(path, format!("{}{text}", E::HEADING).as_bytes())
 }
 
-/// Puts an entry in, in place of the one of its key, which is given back.
+/// Inserts an entry. Returns the entry with the same key that it replaces, if there is one.
 pub(crate) fn put<E: Entry>(entries: &mut Vec<E>, entry: E) -> Option<E> {
     let former = entries.iter().position(|known| known.key() == entry.key());
     let former = former.map(|at| entries.swap_remove(at));

@@ -4,17 +4,17 @@ use std::path::PathBuf;
 
 use crate::difference::Difference;
 
-/// The result of this crate's functions.
+/// Result of an operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A failure, with the file or tool concerned, what was found and what to do.
+/// Error of this crate, with the file or tool, the problem that was found, and what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// No compiler on this machine can build for `wasm32-unknown-unknown`.
     #[error("no compiler for wasm32-unknown-unknown was found\n{}\n{INSTALL}", tried_lines(tried))]
     NoToolchain {
-        /// The candidates and the reasons why they do not serve, one sentence each.
+        /// Compilers that were tried, each with the reason why it cannot be used.
         tried: Vec<String>,
     },
     /// `ECITON_WASM_RUSTC` names a compiler that cannot build kernels.
@@ -22,199 +22,199 @@ pub enum Error {
         "ECITON_WASM_RUSTC is set to {rustc}, which cannot build kernels: {found}; name another compiler or unset it"
     )]
     ChosenCompiler {
-        /// The value of the variable.
+        /// Value of the variable.
         rustc: String,
-        /// Why it does not serve.
+        /// Reason why the compiler cannot be used.
         found: String,
     },
     /// No clang on this machine can build a kernel in C.
     #[error("no clang for wasm32 was found\n{}\n{INSTALL_C}", tried_lines(tried))]
     NoClang {
-        /// The candidates and the reasons why they do not serve, one sentence each.
+        /// Compilers that were tried, each with the reason why it cannot be used.
         tried: Vec<String>,
     },
-    /// The folder has C sources, and not of one kernel.
+    /// The C sources in the folder do not form one kernel.
     #[error(
         "{}: its .c files include {found} of bindings/vertex_kernel.h and bindings/edge_kernel.h; a kernel includes one of them (`eciton kernel new NAME --c` makes one)",
         dir.display()
     )]
     NotAKernelInC {
-        /// The folder.
+        /// Folder of the kernel.
         dir: PathBuf,
-        /// `both` or `neither`.
+        /// `both` or `neither`, for the headers that the sources include.
         found: &'static str,
     },
     /// No `cargo` can be run.
     #[error("cargo cannot be run ({found}); install Rust with cargo, or set CARGO to its path")]
     NoCargo {
-        /// The candidates that were tried.
+        /// Candidates that were tried.
         found: String,
     },
-    /// The folder holds no crate.
+    /// The folder contains no crate.
     #[error("{}: no Cargo.toml and no .c file here; give a kernel's folder (`eciton kernel new` makes one)", dir.display())]
     NoManifest {
-        /// The folder that was given.
+        /// Folder that the user gave.
         dir: PathBuf,
     },
-    /// A kernel cannot have this name.
+    /// The name is not valid for a kernel.
     #[error(
-        "a kernel cannot be called {name:?} for {found}; take 1 to 64 lower-case letters, digits, - and _, a letter first"
+        "{name:?} is not a valid name for a kernel: {found}; use 1 to 64 lower-case letters, digits, - and _, starting with a letter"
     )]
     KernelName {
-        /// The name.
+        /// Name that the user gave.
         name: String,
-        /// The fault.
+        /// Reason why the name is not valid.
         found: String,
     },
-    /// Something is where a crate was to be made.
-    #[error("{}: there already; choose another name or folder", path.display())]
+    /// The file or folder that should be created exists already.
+    #[error("{}: the path exists already; choose another name or folder", path.display())]
     Exists {
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
     },
-    /// The crate is not one package with a library.
+    /// The crate is not a single package with a library.
     #[error("{}: {found}; a kernel is one package with a library (src/lib.rs)", manifest.display())]
     NotAKernelCrate {
-        /// Its Cargo.toml.
+        /// Path of the crate's Cargo.toml.
         manifest: PathBuf,
-        /// The item found instead.
+        /// Description of the actual content.
         found: String,
     },
-    /// A tool did not start, or its answer made no sense.
+    /// A tool could not be started, or its output could not be parsed.
     #[error("`{command}`: {found}")]
     Tool {
-        /// The command, shortened.
+        /// Command line, shortened.
         command: String,
-        /// The answer.
+        /// Problem that was found.
         found: String,
     },
-    /// Cargo or clang refused, or the compiler found errors; their own words follow.
+    /// Cargo or clang failed. The error contains their messages.
     #[error("{}: the build failed ({status})\n{output}", dir.display())]
     Cargo {
-        /// The kernel's folder.
+        /// Folder of the kernel.
         dir: PathBuf,
-        /// The exit status.
+        /// Exit status of the tool.
         status: String,
-        /// The end of the messages, at most 64 KiB.
+        /// Last messages of the tool, at most 64 KiB.
         output: String,
     },
-    /// The core module could not be made a component.
+    /// The core module cannot be wrapped into a component.
     #[error(
         "{}: the compiled module cannot be wrapped into a component: {found}; does it export a kernel (a crate by the SDK's macro, of one version of the SDK only)?",
         dir.display()
     )]
     Wrap {
-        /// The crate's folder.
+        /// Folder of the crate.
         dir: PathBuf,
-        /// wit-component's words.
+        /// Error text of wit-component.
         found: String,
     },
-    /// The kernel was built but does not fit the contract.
+    /// The kernel was built but does not fulfil the contract.
     #[error("{name}: not a kernel of contract {}:\n{}", crate::VERSION, difference_lines(differences))]
     Contract {
-        /// The crate or file.
+        /// Name of the crate or file.
         name: String,
-        /// Every difference.
+        /// All differences from the contract.
         differences: Vec<Difference>,
     },
-    /// The binary's sections do not fit together.
+    /// The sections of the binary are inconsistent.
     #[error("byte {offset}: {found}; the file is damaged, build it again")]
     Malformed {
         /// Offset in the file, in bytes.
         offset: usize,
-        /// The value found.
+        /// Value that was found.
         found: String,
     },
-    /// The contract inside this program cannot be read: a fault of the program.
+    /// The contract inside this program cannot be parsed, which is a bug of the program.
     #[error("the built-in contract cannot be read: {found}; please report this")]
     Internal {
-        /// The parser's words.
+        /// Error text of the parser.
         found: String,
     },
     /// No built-in kernel has this name.
-    #[error("no built-in kernel is called {name:?}; there are: {known}")]
+    #[error("there is no built-in kernel {name:?}; the built-in kernels are {known}")]
     UnknownBuiltin {
-        /// The name asked for.
+        /// Name that the user gave.
         name: String,
-        /// The names there are.
+        /// Names of all built-in kernels.
         known: String,
     },
-    /// A folder of sources is larger than a kernel's sources may be.
-    #[error("{}: {found} {unit} of sources, at most {allowed} are taken; is a build folder among them?", dir.display())]
+    /// The sources in a folder exceed the limits for a kernel.
+    #[error("{}: the sources have {found} {unit}, but at most {allowed} are allowed; check for a build folder among them", dir.display())]
     TooManySources {
-        /// The folder.
+        /// Folder of the sources.
         dir: PathBuf,
-        /// The number found when counting stopped.
+        /// Number that was found when counting stopped.
         found: u64,
-        /// The limit.
+        /// Maximum number.
         allowed: u64,
-        /// `files` or `bytes`.
+        /// Unit of both numbers: `files` or `bytes`.
         unit: &'static str,
     },
-    /// A file among the sources is of a kind that cannot be digested.
-    #[error("{}: {found} among a kernel's sources; only plain files and folders can be", path.display())]
+    /// A source file is of a kind that cannot be included in the digest.
+    #[error("{}: {found} cannot be a source of a kernel; only regular files and folders can", path.display())]
     OddSource {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Its kind.
+        /// Kind of the file.
         found: &'static str,
     },
-    /// A lock file that cannot be understood.
+    /// A lock file cannot be parsed.
     #[error("{}: {found}; {remedy}", path.display())]
     Lock {
-        /// The lock file.
+        /// Path of the lock file.
         path: PathBuf,
-        /// The value found.
+        /// Problem that was found.
         found: String,
-        /// The remedy.
+        /// Instruction for the user.
         remedy: &'static str,
     },
-    /// A component that a lock file which holds for it does not list.
+    /// The lock file that applies to a component does not list it.
     #[error(
         "{file}: {found} is not in {lock}; if it is to run, `eciton kernel add {file} --lock {lock}`",
         file = file.display(), lock = lock.display()
     )]
     NotPinned {
-        /// The component.
+        /// Path of the component.
         file: PathBuf,
-        /// The lock file.
+        /// Path of the lock file.
         lock: PathBuf,
-        /// The component's digest.
+        /// Digest of the component.
         found: String,
     },
-    /// A component that is not the one which was pinned.
+    /// The component has another digest than the lock file.
     #[error(
         "{file}: it is {found}, and {lock} has {pinned}; put the pinned one back, or, if this one is to run, `eciton kernel add \
          {file} --lock {lock}`", file = file.display(), lock = lock.display()
     )]
     OtherPinned {
-        /// The component.
+        /// Path of the component.
         file: PathBuf,
-        /// The lock file.
+        /// Path of the lock file.
         lock: PathBuf,
-        /// The digest that was pinned.
+        /// Digest in the lock file.
         pinned: String,
-        /// The component's digest.
+        /// Digest of the component.
         found: String,
     },
-    /// A component for which runs would not go by this lock file.
-    #[error("{}: {} would not hold for it: {found}", file.display(), lock.display())]
+    /// The lock file would not apply to the component.
+    #[error("{}: the lock file {} would not apply to it: {found}", file.display(), lock.display())]
     OutOfReach {
-        /// The component.
+        /// Path of the component.
         file: PathBuf,
-        /// The lock file.
+        /// Path of the lock file.
         lock: PathBuf,
-        /// Why, and what to do.
+        /// Reason, and what to do.
         found: String,
     },
-    /// The file system refused.
+    /// An operation of the file system failed.
     #[error("{}: cannot {operation}: {source}", path.display())]
     Io {
-        /// The operation, for instance `read`.
+        /// Operation that failed, for instance `read`.
         operation: &'static str,
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// The system's answer.
+        /// Error of the operating system.
         source: std::io::Error,
     },
 }
@@ -239,7 +239,7 @@ fn difference_lines(differences: &[Difference]) -> String {
     differences.iter().map(|difference| format!("  - {difference}")).collect::<Vec<_>>().join("\n")
 }
 
-/// Attaches a path and an operation to an I/O error.
+/// Adds a path and an operation to an I/O error.
 pub(crate) fn io(operation: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Error {
     let path = path.into();
     move |source| Error::Io { operation, path, source }

@@ -1,16 +1,17 @@
-//! Whole files: read with a limit, written all or not at all.
+//! Reading of files with a size limit, and atomic writing.
 
 use std::io::Write as _;
 use std::path::Path;
 
 use crate::error::{Result, io};
 
-/// Reads `path`, refusing more than `limit` bytes.
+/// Reads the file at `path`. Refuses a file of more than `limit` bytes.
 pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>> {
     eciton_input::file::read(path, limit).map_err(io("read", path))
 }
 
-/// Writes `bytes` beside `path` and renames: nobody ever sees half a file.
+/// Writes `bytes` to a temporary file next to `path`, and renames it. So no reader ever sees an
+/// incomplete file.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let dir = match path.parent() {
         Some(dir) if !dir.as_os_str().is_empty() => dir,
@@ -22,7 +23,8 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
-        // The process's umask still applies; a plain temporary file would be private to its owner.
+        // The process's umask still applies. Without this, a temporary file would be readable only
+        // by its owner.
         builder.permissions(std::fs::Permissions::from_mode(0o666));
     }
     let mut file = builder.tempfile_in(dir).map_err(io("write in", dir))?;

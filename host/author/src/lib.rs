@@ -1,9 +1,9 @@
-//! Kernel authoring: finds a compiler for `wasm32-unknown-unknown`, builds a kernel crate into a
-//! component, compares components with the contract `eciton:kernel`, keeps the built-in kernels, and pins
-//! components of the user's own by digest.
+//! Kernel authoring. This crate finds a compiler for `wasm32-unknown-unknown`, and builds a kernel
+//! crate as a component. It compares components with the contract `eciton:kernel`. It also
+//! maintains the built-in kernels, and pins the user's own components by digest.
 //!
-//! It is a crate of its own so that the run-time, which also runs inside functions, carries no tool
-//! drivers. Nothing here prints: the command line shows what these functions return.
+//! This is a separate crate, so that the run-time, which also runs inside functions, contains no
+//! build tools. This crate prints nothing. The command line shows the results of its functions.
 //!
 //! ```no_run
 //! use eciton_author::{Build, Toolchain, check};

@@ -1,4 +1,4 @@
-//! The lock file of the built-in kernels: which sources and which compiler made which component.
+//! Lock file of the built-in kernels. It records the sources and the compiler of each component.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,17 +10,17 @@ use crate::contract::MAX_COMPONENT_BYTES;
 use crate::error::Result;
 use crate::{digest, entries, file};
 
-/// One built-in kernel as it was last built.
+/// Lock file entry of one built-in kernel, from its last build.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
-    /// The kernel's name, which is its folder's.
+    /// Name of the kernel, and of its folder.
     pub name: String,
-    /// Digest of its sources: `sha256:` and hexadecimal digits.
+    /// Digest of the sources: `sha256:` and hexadecimal digits.
     pub sources: String,
-    /// Digest of the component.
+    /// Digest of the component: `sha256:` and hexadecimal digits.
     pub component: String,
-    /// Size of the component in bytes.
+    /// Size of the component, in bytes.
     pub bytes: u64,
     /// Versions of the compiler, of cargo and of the linker.
     pub compiler: String,
@@ -38,35 +38,35 @@ impl entries::Entry for Entry {
     }
 }
 
-/// `guest-kernels/kernels.lock`.
+/// Content of `guest-kernels/kernels.lock`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lock {
-    /// Sorted by name.
+    /// Entries, sorted by name.
     pub kernels: Vec<Entry>,
 }
 
-/// A built-in kernel whose component is not what its sources make.
+/// Built-in kernel whose committed component does not match its sources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stale {
-    /// The kernel.
+    /// Name of the kernel.
     pub name: String,
-    /// Why.
+    /// Reason why the kernel is stale.
     pub reason: Reason,
 }
 
-/// Why a built-in kernel is stale.
+/// Reason why a built-in kernel is stale.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The lock file does not list it.
+    /// The lock file does not list the kernel.
     NotLocked,
-    /// The lock file lists a kernel that there is not.
+    /// The lock file lists a kernel that does not exist.
     Unknown,
-    /// Its sources changed since it was built.
+    /// The sources have changed since the component was built.
     Sources,
-    /// Its component is missing.
+    /// The component is missing.
     NoComponent,
-    /// Its component is not the one that was locked.
+    /// The component has another digest than the lock file.
     Component,
 }
 
@@ -84,7 +84,7 @@ impl fmt::Display for Stale {
 }
 
 impl Lock {
-    /// `guest-kernels/kernels.lock` under the repository's root.
+    /// Returns the path of the lock file, `guest-kernels/kernels.lock` in the repository at `root`.
     #[must_use]
     pub fn path(root: &Path) -> PathBuf {
         root.join("guest-kernels/kernels.lock")
@@ -93,35 +93,36 @@ impl Lock {
     /// Reads the lock file of the repository at `root`.
     ///
     /// # Errors
-    /// The file cannot be read, is no TOML of this form, or names a kernel twice.
+    /// Returns an error if the file cannot be read, is not TOML of this format, or lists a kernel
+    /// twice.
     pub fn read(root: &Path) -> Result<Self> {
         entries::read(&Self::path(root)).map(|kernels| Self { kernels })
     }
 
-    /// Writes the lock file of the repository at `root`, whole or not at all.
+    /// Writes the lock file of the repository at `root`. The file is replaced atomically.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn write(&self, root: &Path) -> Result<()> {
         entries::write(&Self::path(root), &self.kernels)
     }
 
-    /// The entry of a kernel.
+    /// Returns the entry of a kernel, or `None` if it has none.
     #[must_use]
     pub fn entry(&self, name: &str) -> Option<&Entry> {
         self.kernels.iter().find(|entry| entry.name == name)
     }
 
-    /// Puts an entry in, in place of the kernel's former one.
+    /// Inserts an entry, and replaces the kernel's earlier one.
     pub fn put(&mut self, entry: Entry) {
         entries::put(&mut self.kernels, entry);
     }
 
-    /// The built-in kernels of the repository at `root` whose sources, component and lock entry do not
-    /// belong together; none if all is well. Needs no compiler.
+    /// Returns the built-in kernels of the repository at `root` whose sources, component and lock
+    /// entry do not match. Needs no compiler.
     ///
     /// # Errors
-    /// The lock file, a source or a component cannot be read.
+    /// Returns an error if the lock file, a source or a component cannot be read.
     pub fn verify(root: &Path) -> Result<Vec<Stale>> {
         Self::read(root)?.verify_against(root, builtin::BUILTIN)
     }

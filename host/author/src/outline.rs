@@ -4,20 +4,20 @@ use crate::contract::{decode, interface, names, unfit_file};
 use crate::difference::Side;
 use crate::text;
 
-/// An interface of a component.
+/// Interface that a component imports or exports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Side: imported or exported by the kernel.
+    /// Side of the interface: imported or exported by the kernel.
     pub side: Side,
     /// Name in the binary, for instance `eciton:kernel/linalg@0.1.0`.
     pub name: String,
-    /// Its functions in order: `matrix.rows`, and the type as WIT. None of what is no interface, or cannot
-    /// be read as one.
+    /// Functions in order: name, for instance `matrix.rows`, and type as WIT. The list is empty if
+    /// the item is not an interface, or cannot be decoded.
     pub functions: Vec<(String, String)>,
 }
 
-/// The interfaces of a component, imports first. Bytes from anywhere may be given: of what is no component
-/// ([`crate::check`] says why) there are none.
+/// Returns the interfaces of a component, imports first. The bytes may come from an untrusted
+/// source. If they are not a component, the list is empty ([`crate::check`] gives the reason).
 #[must_use]
 pub fn outline(component: &[u8]) -> Vec<Interface> {
     let named = match unfit_file(component) {

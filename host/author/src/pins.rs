@@ -1,8 +1,10 @@
-//! The lock file of a user's own components, `eciton-kernels.lock`: which bytes may run.
+//! Lock file for the user's own components, `eciton-kernels.lock`. It lists the components that may
+//! run, with their digests.
 //!
-//! It holds for the components in its folder and in folders below, [`Pins::LEVELS`] deep. For a component
-//! the nearest counts: [`Pins::nearest`]. Where there is one, a run takes what it lists, as it lists it, and
-//! nothing else ([`Pins::check`]); where there is none, anything.
+//! A lock file applies to the components in its folder and in folders below, up to [`Pins::LEVELS`]
+//! levels. The nearest lock file counts: [`Pins::nearest`]. If a lock file applies, a run accepts
+//! only components that it lists, with the listed digests ([`Pins::check`]). If there is none, a
+//! run accepts any component.
 
 use std::path::{Path, PathBuf};
 
@@ -13,17 +15,17 @@ use crate::digest::component_digest;
 use crate::entries;
 use crate::error::{Error, Result, io};
 
-/// A component that may run.
+/// Component that may run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pin {
     /// Path relative to the folder of the lock file, with `/`.
     pub path: String,
-    /// Its digest: `sha256:` and hexadecimal digits.
+    /// Digest of the component: `sha256:` and hexadecimal digits.
     pub component: String,
-    /// Its size in bytes.
+    /// Size of the component, in bytes.
     pub bytes: u64,
-    /// The version of the contract that it was checked against.
+    /// Version of the contract that the component was checked against.
     pub contract: String,
 }
 
@@ -50,44 +52,47 @@ impl entries::Entry for Pin {
     }
 }
 
-/// An `eciton-kernels.lock`.
+/// Lock file `eciton-kernels.lock` with its pins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pins {
-    /// The file, in a folder that is named in full and without links.
+    /// Path of the file, whose folder is absolute and without links.
     path: PathBuf,
-    /// Sorted by path.
+    /// Pins, sorted by path.
     pins: Vec<Pin>,
 }
 
 impl Pins {
-    /// The file's name.
+    /// Name of the file.
     pub const NAME: &str = "eciton-kernels.lock";
     /// Maximum number of folders between a lock file and a component below it.
     pub const LEVELS: usize = 3;
 
-    /// The lock file of a folder; without pins where there is no such file.
+    /// Opens the lock file of a folder. If the file does not exist, it has no pins.
     ///
     /// # Errors
-    /// The folder or the file cannot be read, or the file is no lock file of components.
+    /// Returns an error if the folder or the file cannot be read, or if the file is not a lock file
+    /// of components.
     pub fn open(folder: &Path) -> Result<Self> {
         let path = folder.canonicalize().map_err(io("open the folder", folder))?.join(Self::NAME);
         let pins = if is_there(&path) { entries::read(&path)? } else { Vec::new() };
         Ok(Self { path, pins })
     }
 
-    /// The lock file that holds for a component, of which `component` is the path without links: that of
-    /// its folder, or else of the nearest of the [`Pins::LEVELS`] folders above.
+    /// Returns the lock file that applies to a component. It is the one in the component's folder,
+    /// or in the nearest of the [`Pins::LEVELS`] folders above. `component` is the path without
+    /// links.
     #[must_use]
     pub fn nearest(component: &Path) -> Option<PathBuf> {
         let folders = component.ancestors().skip(1).take(1 + Self::LEVELS);
         folders.map(|folder| folder.join(Self::NAME)).find(|path| is_there(path))
     }
 
-    /// Checks that a run may use a component. `component` has the bytes of the file.
+    /// Checks that a run may use a component, where `component` has the bytes of the file.
     ///
     /// # Errors
-    /// [`Error::NotPinned`] or [`Error::OtherPinned`] where a lock file holds for it and lists it not, or
-    /// with another digest; a lock file that cannot be read.
+    /// Returns [`Error::NotPinned`] if a lock file applies but does not list the component, and
+    /// [`Error::OtherPinned`] if it lists another digest. Also returns an error if the lock file
+    /// cannot be read.
     pub fn check(file: &Path, component: &[u8]) -> Result<()> {
         let whole = file.canonicalize().map_err(io("read", file))?;
         let Some(lock) = Self::nearest(&whole) else { return Ok(()) };
@@ -104,11 +109,11 @@ impl Pins {
         }
     }
 
-    /// Pins the component of that file, of which `component` are the bytes; the pin, and the one in whose
-    /// place it is. [`Pins::write`] makes it last.
+    /// Pins a component, where `component` has the bytes of the file. Returns the pin, and the
+    /// earlier pin that it replaces. [`Pins::write`] makes the change permanent.
     ///
     /// # Errors
-    /// [`Error::OutOfReach`] where runs would not go by this file: it would be a pin that pins nothing.
+    /// Returns [`Error::OutOfReach`] if this lock file would not apply to the component.
     pub fn pin(&mut self, file: &Path, component: &[u8]) -> Result<(Pin, Option<Pin>)> {
         let refuse = |found| Error::OutOfReach { file: file.to_owned(), lock: self.path.clone(), found };
         let whole = file.canonicalize().map_err(io("read", file))?;
@@ -116,14 +121,14 @@ impl Pins {
         let path = relative(self.folder(), &whole).ok_or_else(|| {
             let levels = Self::LEVELS;
             refuse(format!(
-                "it does so in its own folder and {levels} levels below, and this lies in {own}; give --lock {own}"
+                "a lock file applies to its own folder and {levels} levels below, but the component is in {own}; give --lock {own}"
             ))
         })?;
         if let Some(nearer) = Self::nearest(&whole).filter(|nearest| nearest.starts_with(self.folder()))
             && nearer != self.path
         {
             let nearer = nearer.display();
-            return Err(refuse(format!("{nearer} is nearer; give --lock {nearer}, or remove that")));
+            return Err(refuse(format!("{nearer} is nearer; give --lock {nearer}, or remove that file")));
         }
         let contract = version(component).to_owned();
         let (component, bytes) = (component_digest(component), component.len() as u64);
@@ -132,15 +137,15 @@ impl Pins {
         Ok((pin, former))
     }
 
-    /// Writes the file, whole or not at all.
+    /// Writes the lock file. The file is replaced atomically.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn write(&self) -> Result<()> {
         entries::write(&self.path, &self.pins)
     }
 
-    /// The file.
+    /// Returns the path of the lock file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -151,14 +156,14 @@ impl Pins {
     }
 }
 
-/// Returns whether a path exists. A path that cannot be examined counts as existing, so that
+/// Returns true if a path exists. A path that cannot be examined counts as existing, so that
 /// reading it reports the reason.
 fn is_there(path: &Path) -> bool {
     path.symlink_metadata().err().is_none_or(|error| error.kind() != std::io::ErrorKind::NotFound)
 }
 
-/// A component's path from a folder, with `/`; none where it lies outside or too deep, or its name is not
-/// UTF-8.
+/// Returns the path of a component relative to a folder, with `/`. `None` if the component is
+/// outside the folder or too deep, or if its name is not UTF-8.
 fn relative(folder: &Path, component: &Path) -> Option<String> {
     let parts = component.strip_prefix(folder).ok()?.iter().map(|part| part.to_str());
     let parts: Vec<&str> = parts.collect::<Option<_>>()?;
@@ -181,7 +186,7 @@ mod tests {
         std::fs::write(path, content).unwrap();
     }
 
-    /// Pins, and writes.
+    /// Pins a component and writes the lock file.
     fn pin(folder: &Path, file: &Path, component: &[u8]) -> Result<(Pin, Option<Pin>)> {
         let mut pins = Pins::open(folder)?;
         let done = pins.pin(file, component)?;
@@ -236,12 +241,12 @@ mod tests {
         for file in [&deep, &other] {
             let error = pin(&root.join("p"), file, b"1").unwrap_err().to_string();
             let own = format!("--lock {}", file.parent().unwrap().display());
-            assert!(error.contains("would not hold for it") && error.contains(&own), "{error}");
+            assert!(error.contains("would not apply to it") && error.contains(&own), "{error}");
         }
         assert!(!root.join("p").join(Pins::NAME).exists());
         #[cfg(unix)]
         {
-            // Where a component lies, not where a link to it does.
+            // The location of the component counts, not that of a link to it.
             let link = root.join("p/link.wasm");
             std::os::unix::fs::symlink(&other, &link).unwrap();
             assert!(pin(&root.join("p"), &link, b"1").is_err());

@@ -1,4 +1,4 @@
-//! A kernel to start from, which builds, passes its tests and trains as it is.
+//! Templates for new kernels, which can be built, tested and trained without changes.
 //!
 //! ```text
 //! NAME/Cargo.toml  src/lib.rs  tests/gradients.rs  model.toml  .gitignore
@@ -7,8 +7,8 @@
 //! NAME/kernel.c    bindings/  model.toml  .gitignore    in C
 //! ```
 //!
-//! The SDK lies in the folder because it is on no registry, and so that a crate keeps building as it is when
-//! another version of the program comes.
+//! The folder contains the SDK, because it is in no registry. So a crate can be built in the same
+//! way after the program is updated.
 
 use std::path::{Path, PathBuf};
 
@@ -16,21 +16,21 @@ use crate::c::write_bindings;
 use crate::error::{Error, Result, io};
 use crate::file;
 
-/// Longest name.
+/// Maximum length of a kernel's name, in characters.
 pub const MAX_NAME: usize = 64;
-/// The beginning of a crate.
+/// Template for a new kernel crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Starter {
-    /// A kernel on rows that can take the place of `linear`, with its backward pass.
+    /// Vertex kernel that can replace `linear`, with its backward pass.
     Rows,
-    /// A kernel on rows of a forward pass alone, whose gradients are derived.
+    /// Vertex kernel with only a forward pass, whose gradients are derived.
     Derived,
-    /// A kernel on edges, with its backward passes.
+    /// Edge kernel, with its backward passes.
     Edges,
 }
 
 impl Starter {
-    /// The name that the kernel has in the sources here, as a crate and as a type.
+    /// Returns the names of the example kernel in the sources, as a crate and as a type.
     const fn example(self) -> [&'static str; 2] {
         match self {
             Self::Rows => ["squash", "Squash"],
@@ -47,7 +47,7 @@ impl Starter {
         }
     }
 
-    /// A model that trains with the kernel.
+    /// Returns a model that trains with the kernel.
     const fn model(self) -> &'static str {
         match self {
             Self::Rows | Self::Derived => MODEL,
@@ -56,7 +56,7 @@ impl Starter {
     }
 }
 
-/// A file of the crate: where, and what.
+/// File of a template: path and content.
 struct Source {
     path: &'static str,
     text: &'static str,
@@ -71,7 +71,7 @@ macro_rules! sdk {
     };
 }
 
-/// The SDK but for its own tests.
+/// Files of the SDK, without its tests.
 const SDK: &[Source] = sdk![
     "check.rs",
     "check/edge.rs",
@@ -126,21 +126,21 @@ const EDGES: [Source; 2] = [
 ];
 const MODEL: &str = include_str!("../starter/model.toml");
 const EDGE_MODEL: &str = include_str!("../starter/edge/model.toml");
-/// The placeholder of the kernel's name in models.
+/// Placeholder for the kernel's name in models.
 const KERNEL: &str = "KERNEL";
-/// A vertex kernel in C, as it lies in the repository.
+/// Vertex kernel in C, as in the repository.
 const C: &str = include_str!("../../../guest-kernels/other-languages/c/kernel.c");
 const C_GITIGNORE: &str = "/bindings\n/*.wasm\n";
 const GITIGNORE: Source = Source { path: ".gitignore", text: "/target\n/*.wasm\n" };
-/// The line of the repository's workspace that names the SDK's only dependency.
+/// Manifest of the repository's SDK.
 const SDK_MANIFEST: &str = include_str!("../../../guest-kernels/sdk/Cargo.toml");
 
-/// Makes the crate `name` in `folder/name`; returns its folder. It appears whole or not at
-/// all.
+/// Creates the crate `name` in `folder/name`, and returns its folder. The folder is created
+/// atomically.
 ///
 /// # Errors
-/// [`Error::KernelName`] for a name that is no Rust package's, [`Error::Exists`] if something is there,
-/// [`Error::Io`] if it cannot be written.
+/// Returns [`Error::KernelName`] if the name is not valid for a Rust package, [`Error::Exists`] if
+/// the path exists, and [`Error::Io`] if a file cannot be written.
 pub fn create(name: &str, folder: &Path, starter: Starter) -> Result<PathBuf> {
     make(name, folder, |made| {
         let write = |path: &str, text: &str| file::write(&made.join(path), text.as_bytes());
@@ -158,10 +158,11 @@ pub fn create(name: &str, folder: &Path, starter: Starter) -> Result<PathBuf> {
     })
 }
 
-/// Makes the vertex kernel `name` in C in `folder/name`; returns its folder. It appears whole or not at all.
+/// Creates the vertex kernel `name` in C in `folder/name`, and returns its folder. The folder is
+/// created atomically.
 ///
 /// # Errors
-/// As [`create`].
+/// Returns the errors of [`create`].
 pub fn create_c(name: &str, folder: &Path) -> Result<PathBuf> {
     make(name, folder, |made| {
         file::write(&made.join("kernel.c"), C.as_bytes())?;
@@ -171,7 +172,7 @@ pub fn create_c(name: &str, folder: &Path) -> Result<PathBuf> {
     })
 }
 
-/// Makes `folder/name` with what `fill` puts there.
+/// Creates `folder/name`, with the files that `fill` writes.
 fn make(name: &str, folder: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
     check(name)?;
     let whole = folder.join(name);
@@ -188,9 +189,10 @@ fn make(name: &str, folder: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Re
     }
     let made = builder.tempdir_in(folder).map_err(io("write in", folder))?;
     fill(made.path())?;
-    // Where something came there in the meantime this fails, unless it is an empty folder.
+    // This fails if another process has created the path in the meantime, unless it is an empty
+    // folder.
     std::fs::rename(made.path(), &whole).map_err(io("create", &whole))?;
-    // What was renamed is not removed.
+    // The temporary folder was renamed, so it must not be deleted.
     let _ = made.keep();
     Ok(whole)
 }
@@ -207,7 +209,8 @@ fn check(name: &str) -> Result<()> {
     if let Some(other) = name.chars().find(|&c| !fits(c)) {
         return refuse(&format!("the character {other:?}"));
     }
-    // Words that neither a crate nor a type can have, and what would stand in its own way.
+    // Words that neither a crate nor a type may be called, and names that would conflict with the
+    // template.
     const TAKEN: [&str; 48] = [
         "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate", "do",
         "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "if", "impl", "in", "let", "loop",
@@ -223,7 +226,7 @@ fn check(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// The text with the kernel's name in place of the example's.
+/// Replaces the name of the example in a text by the name of the kernel.
 fn named(text: &str, [snake, pascal]: [&str; 2], name: &str) -> String {
     text.replace(snake, &name.replace('-', "_")).replace(pascal, &camel(name))
 }
@@ -243,7 +246,8 @@ fn manifest(name: &str) -> String {
     )
 }
 
-/// The SDK's manifest without what it takes from the repository's workspace.
+/// Returns the manifest of the SDK without settings that it inherits from the repository's
+/// workspace.
 fn sdk_manifest() -> String {
     let wit_bindgen = SDK_MANIFEST.lines().find(|line| line.starts_with("wit-bindgen")).unwrap_or_default();
     format!(

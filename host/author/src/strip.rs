@@ -1,21 +1,21 @@
-//! Custom sections (names, debug information, producers) taken out of a module or component, at every
-//! depth: they hold paths of the machine that built it, and nothing that a host needs.
+//! Removal of custom sections (names, debug information, producers) from a module or component, at
+//! every depth. These sections contain paths of the build machine, and the host does not need them.
 
 use crate::error::{Error, Result};
 
-/// Deepest nesting of components.
+/// Maximum nesting depth of components.
 const MAX_DEPTH: u32 = 16;
 
-/// The 8 bytes that begin a core module.
+/// First 8 bytes of a core module.
 pub(crate) const MODULE: [u8; 8] = *b"\0asm\x01\0\0\0";
-/// The 8 bytes that begin a component.
+/// First 8 bytes of a component.
 pub(crate) const COMPONENT: [u8; 8] = *b"\0asm\x0d\0\x01\0";
 
 const CUSTOM: u8 = 0;
-/// In a component: a core module, a nested component.
+/// Section ids in a component: a core module, a nested component.
 const NESTED: [u8; 2] = [1, 4];
 
-/// `wasm` without its custom sections, but for those whose name `keep` accepts.
+/// Returns `wasm` without its custom sections, except for those whose name `keep` accepts.
 pub(crate) fn custom_sections(wasm: &[u8], keep: &dyn Fn(&str) -> bool) -> Result<Vec<u8>> {
     let mut out = Vec::with_capacity(wasm.len());
     walk(wasm, 0, 0, keep, &mut out)?;
@@ -69,7 +69,7 @@ fn custom_name(body: &[u8]) -> Option<&str> {
     std::str::from_utf8(body.get(at..at.checked_add(len)?)?).ok()
 }
 
-/// An unsigned 32-bit LEB128 number.
+/// Reads an unsigned 32-bit LEB128 number.
 fn leb(bytes: &[u8], at: &mut usize) -> Option<usize> {
     let mut value = 0u64;
     for shift in (0..35).step_by(7) {
@@ -118,7 +118,7 @@ mod tests {
             let payload = payload.unwrap();
             assert!(!matches!(payload, wasmparser::Payload::CustomSection(_)));
         }
-        // Idempotent, and nothing else changes.
+        // A second pass changes nothing.
         assert_eq!(custom_sections(&bare, &|_| false).unwrap(), bare);
         assert_eq!(custom_sections(&wasm, &|_| true).unwrap(), wasm);
     }
@@ -142,7 +142,7 @@ mod tests {
         let wasm = wat::parse_str(TEXT).unwrap();
         assert!(custom_sections(b"", &|_| false).is_err());
         assert!(custom_sections(b"\0asm\x02\0\0\0", &|_| false).is_err());
-        // Any cut gives an error or a shorter file, never a panic.
+        // Truncation at any position gives an error or a shorter file, and never a panic.
         for len in 0..wasm.len() {
             let _ = custom_sections(&wasm[..len], &|_| false);
         }

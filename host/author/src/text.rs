@@ -1,5 +1,6 @@
-//! Types and functions of a resolved WIT package as text, the same for a package read from WIT and one
-//! read from a component: equal texts mean equal types once all named types are compared as well.
+//! Text form of WIT types and functions. The text does not depend on whether a package was read
+//! from WIT or from a component. Equal texts mean equal types, once all named types have been
+//! compared as well.
 
 use wit_parser::{
     Function, FunctionKind, Handle, InterfaceId, Resolve, Type, TypeDefKind, TypeId, TypeOwner,
@@ -8,7 +9,8 @@ use wit_parser::{
 /// Maximum nesting depth of anonymous types in a text.
 const MAX_DEPTH: u32 = 100;
 
-/// `matrix.rows` for a method, `out.create` for a static function, `matmul` for a plain one.
+/// Returns `matrix.rows` for a method, `out.create` for a static function, `matmul` for a plain
+/// function.
 pub(crate) fn function_name(function: &Function) -> String {
     let name = function.name.as_str();
     match name.rsplit_once(']') {
@@ -18,7 +20,8 @@ pub(crate) fn function_name(function: &Function) -> String {
     }
 }
 
-/// The function's type, for instance `static func(shape: list<u32>) -> result<out, types.error>`.
+/// Returns the type of a function, for instance `static func(shape: list<u32>) -> result<out,
+/// types.error>`.
 pub(crate) fn function(resolve: &Resolve, home: InterfaceId, function: &Function) -> String {
     let (word, method) = match function.kind {
         FunctionKind::Freestanding => ("func", false),
@@ -44,7 +47,8 @@ pub(crate) fn function(resolve: &Resolve, home: InterfaceId, function: &Function
     format!("{word}({parameters}){result}")
 }
 
-/// The use of a type: its name if it has one, with its interface unless that is `home`.
+/// Returns the text of a type's use: its name if it has one, with its interface unless that is
+/// `home`.
 pub(crate) fn ty(resolve: &Resolve, home: InterfaceId, ty: &Type) -> String {
     at(resolve, home, ty, 0)
 }
@@ -88,7 +92,7 @@ fn named(resolve: &Resolve, home: InterfaceId, id: TypeId, depth: u32) -> String
 
 /// Returns the definition of a type that is an alias or is `use`d.
 fn origin(resolve: &Resolve, mut id: TypeId) -> TypeId {
-    // A chain cannot be longer than there are types.
+    // A chain of aliases cannot be longer than the number of types.
     for _ in 0..resolve.types.len() {
         match resolve.types[id].kind {
             TypeDefKind::Type(Type::Id(next)) if resolve.types[next].name.is_some() => id = next,
@@ -98,7 +102,8 @@ fn origin(resolve: &Resolve, mut id: TypeId) -> TypeId {
     id
 }
 
-/// `linalg`; with its package where that is not the contract's.
+/// Returns the name of an interface, such as `linalg`. The package is included if it is not the
+/// contract's.
 fn interface_name(resolve: &Resolve, id: InterfaceId) -> String {
     let interface = &resolve.interfaces[id];
     let name = interface.name.as_deref().unwrap_or("(unnamed)");
@@ -111,7 +116,7 @@ fn interface_name(resolve: &Resolve, id: InterfaceId) -> String {
     }
 }
 
-/// The definition of a named type, for instance `record { epoch: u32, rows: u32 }`.
+/// Returns the definition of a named type, for instance `record { epoch: u32, rows: u32 }`.
 pub(crate) fn definition(resolve: &Resolve, home: InterfaceId, id: TypeId) -> String {
     match resolve.types[id].kind {
         TypeDefKind::Type(Type::Id(_)) => format!("= {}", named(resolve, home, id, 0)),

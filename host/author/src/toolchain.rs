@@ -1,42 +1,43 @@
-//! A compiler for `wasm32-unknown-unknown`, found on this machine.
+//! Search for a compiler for `wasm32-unknown-unknown` on this machine.
 //!
-//! Candidates are, in this order, the compiler that `ECITON_WASM_RUSTC` names (then no other), the
-//! active `rustc` of the crate's folder, and `/usr/bin/rustc` (Debian's `rustc-web`). The first with
-//! the target's standard library installed wins; otherwise the first that carries the library's
-//! source and finds a linker, so that the library can be built along (`-Z build-std`).
+//! If `ECITON_WASM_RUSTC` names a compiler, it is the only candidate. Otherwise the candidates are
+//! the active `rustc` of the crate's folder and then `/usr/bin/rustc` (Debian's `rustc-web`). The
+//! first candidate with the target's standard library is selected. If there is none, the first one
+//! with the library's source and a linker is selected. The library is then built with the kernel
+//! (`-Z build-std`).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::{Error, Result};
 
-/// The target of kernels.
+/// Compilation target of kernels.
 pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
 
-/// The oldest compiler that kernels are built with: edition 2024.
+/// Oldest compiler version that can build kernels, because of edition 2024.
 const OLDEST: (u32, u32) = (1, 85);
 
-/// Newest `wasm-ld-NN` that is looked for.
+/// Highest version number NN of `wasm-ld-NN` that is searched for.
 const LLD_NEWEST: u32 = 99;
 
 /// Source of the standard library for kernels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StandardLibrary {
-    /// The compiler has it for the target.
+    /// The compiler has the library for the target.
     Installed,
-    /// It is built from the compiler's own source, and linked by this program.
+    /// The library is built from the compiler's source, and this linker links it.
     FromSource {
-        /// The folder of the source, `lib/rustlib/src/rust`.
+        /// Folder of the source, `lib/rustlib/src/rust`.
         source: PathBuf,
-        /// `wasm-ld-NN`, `wasm-ld` or `rust-lld`.
+        /// Path of the linker: `wasm-ld-NN`, `wasm-ld` or `rust-lld`.
         linker: PathBuf,
-        /// The linker's version, for instance `LLD 19.1.7`.
+        /// Version of the linker, for instance `LLD 19.1.7`.
         linker_version: String,
     },
 }
 
-/// A way to compile kernels; see the module's text for how it is chosen.
+/// Toolchain that can build kernels. The documentation of this module describes how it is selected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Toolchain {
     pub(crate) rustc: PathBuf,
@@ -48,10 +49,12 @@ pub struct Toolchain {
 }
 
 impl Toolchain {
-    /// Finds a toolchain for the crate in `dir` (a `rust-toolchain.toml` there is heeded).
+    /// Finds a toolchain for the crate in `dir`. A `rust-toolchain.toml` there is taken into
+    /// account.
     ///
     /// # Errors
-    /// [`Error::NoToolchain`] lists what was tried and what to install.
+    /// Returns [`Error::NoToolchain`], with a list of the compilers that were tried and
+    /// instructions to install one.
     pub fn find(dir: &Path) -> Result<Self> {
         if let Some(chosen) = std::env::var_os("ECITON_WASM_RUSTC") {
             let mut tried = Vec::new();
@@ -73,7 +76,7 @@ impl Toolchain {
         Self::among(dir, &candidates, &mut tried)?.ok_or(Error::NoToolchain { tried })
     }
 
-    /// The first usable of `candidates`; reasons against the others go to `tried`.
+    /// Returns the first usable candidate. Appends the reasons against the others to `tried`.
     fn among(dir: &Path, candidates: &[PathBuf], tried: &mut Vec<String>) -> Result<Option<Self>> {
         let mut compilers = Vec::new();
         for rustc in candidates {
@@ -100,7 +103,8 @@ impl Toolchain {
         Ok(None)
     }
 
-    /// The versions that decide a component's bytes, without paths: for a lock file.
+    /// Returns the versions that determine the bytes of a component, without paths, for a lock
+    /// file.
     #[must_use]
     pub fn identity(&self) -> String {
         let mut text = format!("{}; {}", self.rustc_version, self.cargo_version);
@@ -111,7 +115,8 @@ impl Toolchain {
         text
     }
 
-    /// One line a person can read: compiler, library, linker, with their paths.
+    /// Returns a description in one line, for users: compiler, library and linker, with their
+    /// paths.
     #[must_use]
     pub fn describe(&self) -> String {
         let library = match &self.library {
@@ -137,17 +142,17 @@ impl Toolchain {
         &self.library
     }
 
-    /// The compiler: a path, or a name to be found in `PATH`.
+    /// Returns the compiler, as a path or as a name to be found in `PATH`.
     #[must_use]
     pub fn rustc(&self) -> &Path {
         &self.rustc
     }
 }
 
-/// A compiler that answered.
+/// Compiler that can be run.
 struct Compiler {
     rustc: PathBuf,
-    /// First line of `rustc -vV`.
+    /// First line of the output of `rustc -vV`.
     version: String,
     host: String,
     sysroot: PathBuf,
@@ -166,7 +171,7 @@ impl Compiler {
         Ok(Self { rustc: rustc.to_owned(), version, host, sysroot: PathBuf::from(sysroot.trim()) })
     }
 
-    /// Returns whether a folder has the standard library of the target.
+    /// Returns true if a folder contains the standard library of the target.
     fn has_target(&self, dir: &Path) -> bool {
         let arguments = ["--print", "target-libdir", "--target", TARGET];
         let Ok(folder) = answer(dir, &self.rustc, &arguments) else {
@@ -179,7 +184,7 @@ impl Compiler {
         })
     }
 
-    /// The library's source and a linker, or what is missing.
+    /// Returns the library's source and a linker, or a text that says what is missing.
     fn library_from_source(&self) -> Result<StandardLibrary, String> {
         let source = self.sysroot.join("lib/rustlib/src/rust");
         if !source.join("library/std/Cargo.toml").is_file() {
@@ -191,7 +196,8 @@ impl Compiler {
         Ok(StandardLibrary::FromSource { source, linker, linker_version })
     }
 
-    /// The newest linker that runs; the compiler's own `rust-lld` on a tie.
+    /// Returns the newest linker that can be run. If versions are equal, the compiler's own
+    /// `rust-lld` is preferred.
     fn linker(&self) -> Option<(PathBuf, String)> {
         let bundled = self.sysroot.join("lib/rustlib").join(&self.host).join("bin/rust-lld");
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -201,7 +207,8 @@ impl Compiler {
         let mut found: Vec<PathBuf> = Vec::new();
         found.extend(Some(bundled).filter(|path| path.is_file()));
         for folder in folders {
-            // Names are looked for, not listed: a folder in PATH may be large or unreadable.
+            // Fixed names are tried instead of listing folders, because a folder in PATH may be
+            // large or unreadable.
             let names = (1..=LLD_NEWEST)
                 .rev()
                 .map(|version| format!("wasm-ld-{version}"))
@@ -214,7 +221,8 @@ impl Compiler {
         }
         let mut best: Option<((u32, u32), PathBuf, String)> = None;
         for path in found {
-            // A link may point to a linker that is not installed: only one that answers counts.
+            // A link may point to a linker that is not installed, so only a linker that can be run
+            // counts.
             let Ok(text) = answer(Path::new("."), &path, &["-flavor", "wasm", "--version"]) else {
                 continue;
             };
@@ -241,7 +249,8 @@ impl Compiler {
         })
     }
 
-    /// The cargo beside the compiler, which fits it best; else the one in `PATH`.
+    /// Returns the cargo in the compiler's folder, which matches it best. Otherwise returns the
+    /// cargo in `PATH`.
     fn cargo(&self, dir: &Path) -> Result<(PathBuf, String)> {
         let mut candidates = Vec::new();
         if let Some(folder) = self.rustc.parent().filter(|folder| folder.is_absolute()) {
@@ -260,7 +269,7 @@ impl Compiler {
     }
 }
 
-/// Standard output of a tool that is asked about itself.
+/// Runs a tool, and returns its standard output.
 pub(crate) fn answer(dir: &Path, tool: &Path, arguments: &[&str]) -> Result<String, String> {
     let output = Command::new(tool)
         .args(arguments)
@@ -279,14 +288,14 @@ pub(crate) fn answer(dir: &Path, tool: &Path, arguments: &[&str]) -> Result<Stri
     Err(format!("`{}` failed ({}): {line}", arguments.join(" "), output.status))
 }
 
-/// `LLD 19.1.7` out of `Debian LLD 19.1.7` or `LLD 22.1.2 (compatible with GNU linkers)`.
+/// Extracts `LLD 19.1.7` from `Debian LLD 19.1.7` or `LLD 22.1.2 (compatible with GNU linkers)`.
 fn lld_version(text: &str) -> Option<String> {
     let mut words = text.split_whitespace();
     words.find(|word| *word == "LLD")?;
     Some(format!("LLD {}", words.next()?))
 }
 
-/// Major and minor number of the first version in `text`.
+/// Returns the major and minor number of the first version in `text`.
 fn release(text: &str) -> Option<(u32, u32)> {
     let word = text.split_whitespace().find(|word| word.starts_with(|first: char| first.is_ascii_digit()))?;
     let mut numbers = word.split(['.', '-']);
@@ -324,7 +333,7 @@ mod tests {
         }
     }
 
-    /// A compiler that answers as told, for what this machine does not have.
+    /// Creates a script that answers like a compiler, for cases that this machine does not have.
     #[cfg(unix)]
     fn pretend(dir: &Path, script: &str) -> PathBuf {
         use std::os::unix::fs::PermissionsExt as _;
@@ -362,7 +371,7 @@ mod tests {
         assert!(found.identity().starts_with("rustc 1.95.0 (x); cargo "), "{found:?}");
         assert!(found.describe().contains("installed"));
 
-        // The folder alone, as rustup leaves it for some targets, is not a library.
+        // An empty folder, as rustup leaves it for some targets, is not a library.
         std::fs::remove_file(dir.path().join("lib/libstd-0.rlib")).unwrap();
         let found = Toolchain::among(dir.path(), &[rustc], &mut tried).unwrap();
         assert_eq!(found, None);

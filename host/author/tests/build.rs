@@ -1,11 +1,11 @@
-//! Real builds of a small crate, where this machine has a toolchain for them.
+//! Tests that build a small crate, if this machine has a toolchain for kernels.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::path::{Path, PathBuf};
 
 use eciton_author::{Build, CONTRACT, Difference, Error, Toolchain, check};
 
-/// A copy of `tests/tiny` in `dir`, with `more` appended to its source.
+/// Copies `tests/tiny` to `dir`, and appends `more` to its source.
 fn tiny(dir: PathBuf, more: &str) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tiny");
     for folder in ["src", "wit"] {
@@ -15,7 +15,7 @@ fn tiny(dir: PathBuf, more: &str) -> PathBuf {
     let text = std::fs::read_to_string(source.join("src/lib.rs")).unwrap();
     std::fs::write(dir.join("src/lib.rs"), text + more).unwrap();
     std::fs::write(dir.join("wit/kernel.wit"), CONTRACT).unwrap();
-    // The workspace's versions, so that nothing is fetched anew.
+    // The versions of the workspace are used, so that nothing is downloaded.
     let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.lock");
     if lock.is_file() {
         std::fs::copy(lock, dir.join("Cargo.lock")).unwrap();
@@ -39,11 +39,11 @@ fn a_real_crate() {
         Err(error) => panic!("{error}"),
     };
     println!("{}", toolchain.describe());
-    // The suites' own, so that the standard library is compiled once for all of them.
+    // All suites share the target folder, so that the standard library is compiled once.
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kernel-target");
     let build = |dir: &Path| Build::new(&toolchain, dir).target_dir(&target);
 
-    // It builds, fits, and holds no path of this machine.
+    // The crate builds, fulfils the contract, and contains no path of this machine.
     let one = tiny(home.path().join("one"), "");
     let out = home.path().join("out/one.wasm");
     let mut lines = 0;
@@ -60,7 +60,7 @@ fn a_real_crate() {
     }
     assert!(contains(&component, "src/lib.rs"), "a panic could not say where it was");
 
-    // The same source elsewhere gives the same bytes.
+    // The same source in another folder gives the same bytes.
     let two = tiny(home.path().join("a second place"), "");
     let again = build(&two).run(&home.path().join("two.wasm")).unwrap();
     assert_eq!(again.digest, built.digest);
@@ -79,7 +79,7 @@ fn a_real_crate() {
     }
     assert!(!out.exists());
 
-    // The compiler's own words reach the user.
+    // The user sees the compiler's own messages.
     let four = tiny(home.path().join("four"), "\nfn wrong() -> u32 { \"text\" }\n");
     let error = build(&four).run(&out).unwrap_err().to_string();
     assert!(error.contains("error[E0308]") && error.contains("src/lib.rs"), "{error}");

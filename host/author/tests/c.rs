@@ -1,11 +1,11 @@
-//! Real builds of the kernel in C, where this machine has a clang for them.
+//! Tests that build the kernel in C, if this machine has a suitable clang.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::path::{Path, PathBuf};
 
 use eciton_author::{Clang, Difference, Error, build_c, check};
 
-/// The repository's kernel in `dir`, with `more` appended.
+/// Copies the repository's kernel to `dir`, and appends `more`.
 fn kernel(dir: PathBuf, more: &str) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest-kernels/other-languages/c/kernel.c");
     let text = std::fs::read_to_string(source).unwrap();
@@ -32,7 +32,8 @@ fn the_kernel_in_c() {
     let home = tempfile::tempdir().unwrap();
     let build = |dir: &Path, out: &Path| build_c(&clang, dir, out, &mut |_| ());
 
-    // It builds without a warning, fits, and holds no path of this machine.
+    // The kernel builds without a warning, fulfils the contract, and contains no path of this
+    // machine.
     let one = kernel(home.path().join("one"), "");
     let out = home.path().join("out/one.wasm");
     let mut lines = Vec::new();
@@ -46,11 +47,11 @@ fn the_kernel_in_c() {
         assert!(!contains(&component, path), "{path} is in the component");
     }
 
-    // The same source elsewhere gives the same bytes.
+    // The same source in another folder gives the same bytes.
     let two = kernel(home.path().join("a second place"), "");
     assert_eq!(build(&two, &home.path().join("two.wasm")).unwrap().digest, built.digest);
 
-    // What asks for the system is refused by name, and nothing is written.
+    // A function that needs the operating system is refused by name, and nothing is written.
     let more = "\n#include <time.h>\nvoid *keep[] = {(void *)time};\n\
                 __attribute__((export_name(\"now\"))) int now(void) { return (int)time(NULL); }\n";
     let three = kernel(home.path().join("three"), more);
@@ -64,7 +65,7 @@ fn the_kernel_in_c() {
     }
     assert!(!out.exists());
 
-    // The compiler's own words reach the user, and the linker's.
+    // The user sees the messages of the compiler and of the linker.
     for (more, words) in [
         ("int wrong(void) { return \"text\" * 2; }\n", "kernel.c:"),
         (

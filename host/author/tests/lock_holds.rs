@@ -1,4 +1,4 @@
-//! The committed components are those of the committed sources.
+//! Test that the committed components were built from the committed sources.
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! Crates of `eciton kernel new --edge` and `--derived`, right as they are. (The guide's test makes the third.)
+//! Tests of the crates that `eciton kernel new --edge` and `--derived` create. (The guide's test
+//! covers the third template.)
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
 
 #[path = "../starter/edge/src/lib.rs"]

@@ -1,7 +1,8 @@
-//! The account: who deploys, and how many functions may run at once.
+//! AWS account: the caller's identity, and the number of functions that may run at once.
 //!
-//! Reserving concurrency for a function takes it from the account, which must keep 100 unreserved.
-//! New accounts have 10 or 50 in all: there *any* reservation fails, and rolls the stack back.
+//! Concurrency that a function reserves is no longer available to the rest of the account, which
+//! must retain 100 unreserved. A new account has 10 or 50 in total. There *any* reservation fails,
+//! and the stack is rolled back.
 
 use serde::Serialize;
 
@@ -11,19 +12,21 @@ use super::error::{Error, Result};
 pub(super) const UNRESERVED: u32 = 100;
 /// Maximum concurrency that [`Reserve::Automatic`] reserves for a function.
 const AUTOMATIC_MOST: u32 = 100;
-/// Less is not worth setting aside: it would slow runs down more than it protects.
+/// Minimum concurrency that [`Reserve::Automatic`] reserves for a function. A smaller reservation
+/// would slow runs down more than it protects.
 const AUTOMATIC_LEAST: u32 = 10;
 
 /// Concurrency that each function of the stack reserves and is limited to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Reserve {
-    /// None: the functions share what the account has left. Whatever is reserved is taken from all
-    /// else in the account, and is the function's limit.
+    /// No reservation: the functions share the account's unreserved concurrency. A reservation is
+    /// taken from all other functions of the account, and limits the function that has it.
     #[default]
     Nothing,
-    /// Up to 100 where the account has room for at least 10, else none.
+    /// Up to 100 per function if the account has at least 10 per function available, otherwise
+    /// none.
     Automatic,
-    /// This number. If the account does not have it, the deployment fails.
+    /// The given number per function. If it is not available, the deployment fails.
     Exactly(u32),
 }
 
@@ -42,18 +45,18 @@ impl std::str::FromStr for Reserve {
     }
 }
 
-/// An account, as it is.
+/// Limits and identity of an account.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Account {
-    /// Its twelve digits.
+    /// Account id of twelve digits.
     pub id: String,
     /// Identity of the caller.
     pub caller: String,
-    /// Functions that may run at once.
+    /// Maximum number of functions that may run at once.
     pub concurrency: u32,
     /// Concurrency that no function has reserved.
     pub unreserved: u32,
-    /// Concurrency that the stack's own functions have reserved already.
+    /// Concurrency that the functions of this stack have already reserved.
     pub own: u32,
 }
 
@@ -62,9 +65,9 @@ impl Account {
     /// reserved.
     ///
     /// # Errors
-    /// More was asked for than the account has room for.
+    /// Returns an error if the requested concurrency is not available.
     pub fn reservation(&self, functions: u32, wish: Reserve) -> Result<u32> {
-        // What the stack holds now is given back by the same update.
+        // The same update releases the concurrency that the stack has reserved now.
         let room = self.unreserved.saturating_add(self.own).saturating_sub(UNRESERVED);
         let each = room / functions.max(1);
         match wish {
@@ -73,8 +76,8 @@ impl Account {
             Reserve::Automatic => Ok(each.min(AUTOMATIC_MOST)),
             Reserve::Exactly(number) if number <= each => Ok(number),
             Reserve::Exactly(number) => Err(Error::Choice(format!(
-                "{number} for each of {functions} functions cannot be reserved: the account may run {} at once, {} of them are unreserved, and it must keep {UNRESERVED}: {} \
-                 is the most; ask AWS for a higher limit (Service Quotas, Lambda, concurrent executions), or leave --reserve out",
+                "{number} for each of {functions} functions cannot be reserved: the account may run {} at once, {} of them are unreserved, and {UNRESERVED} must stay unreserved; \
+                 the maximum is {} per function; ask AWS for a higher limit (Service Quotas, Lambda, concurrent executions), or leave --reserve out",
                 self.concurrency,
                 self.unreserved.saturating_add(self.own),
                 each
@@ -84,17 +87,17 @@ impl Account {
 }
 
 impl Account {
-    /// The reservation in words, with the limit where it is less than was asked for.
+    /// Describes the reservation for users, with the reason if it is smaller than requested.
     #[must_use]
     pub fn told(&self, functions: u32, wish: Reserve, reserved: Option<u32>) -> String {
         let Self { concurrency, .. } = self;
         let free = self.unreserved.saturating_add(self.own);
         match (wish, reserved) {
             (Reserve::Automatic, Some(each)) if each < AUTOMATIC_MOST => format!(
-                "{each} for each of {functions} functions, and no more of each; auto asks for {AUTOMATIC_MOST}, but of the account's {concurrency}, {free} are unreserved and {UNRESERVED} must stay so"
+                "{each} for each of {functions} functions, and no more of each; auto asks for {AUTOMATIC_MOST}, but of the account's {concurrency}, {free} are unreserved and {UNRESERVED} must stay unreserved"
             ),
             (Reserve::Automatic, None) => format!(
-                "nothing reserved: auto asks for {AUTOMATIC_LEAST} to {AUTOMATIC_MOST} a function, but of the account's {concurrency}, {free} are unreserved and {UNRESERVED} must stay so"
+                "nothing reserved: auto asks for {AUTOMATIC_LEAST} to {AUTOMATIC_MOST} a function, but of the account's {concurrency}, {free} are unreserved and {UNRESERVED} must stay unreserved"
             ),
             (_, Some(each)) => {
                 format!(

@@ -1,4 +1,4 @@
-//! All that deployments ask of AWS: the account, the stack, and what is left of it.
+//! Operations on AWS: creation and deletion of stacks, and questions about the account.
 
 mod aws;
 mod bucket;
@@ -18,18 +18,18 @@ use super::stack::{self, Choices};
 use super::{Deployed, Progress, Ready};
 use aws::{refused, region, wait};
 
-/// Makes or changes a stack.
+/// Creates or updates a stack.
 ///
 /// # Errors
-/// As [`build`]; whatever AWS refuses. A stack that could not be made is removed again by
-/// CloudFormation, one that could not be changed stays as it was.
+/// Returns the errors of [`build`], and errors of AWS. If the stack cannot be created,
+/// CloudFormation deletes it again. If it cannot be updated, it stays as it was.
 pub fn deploy(
     choices: &Choices,
     builtin: &[Component],
     own: &[Component],
     watch: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Deployed> {
-    // What takes no time is looked at first, the account's answers too.
+    // Quick checks come first, including questions about the account.
     let ready = Ready::find(choices)?;
     let functions = choices.functions();
     watch(Progress::Step("asking for the account and its limits"));
@@ -44,7 +44,8 @@ pub fn deploy(
     let place = choices.place(&region);
 
     let built = ready.build(choices, builtin, watch)?;
-    // All kernels are compiled before anything is made: a kernel with a mistake stops here.
+    // All kernels are compiled before anything is created, so that a kernel with an error stops the
+    // deployment here.
     let compile = |kernel| package::compile(kernel, &built.worker, &built.signer);
     let own = own.iter().map(compile).collect::<Result<Vec<_>>>()?;
 
@@ -92,15 +93,17 @@ pub fn deploy(
     Ok(Deployed { deployment, file, account, packages, kernels, package_bytes: built.package.bytes_len })
 }
 
-/// The endpoint of a service that the environment names in place of AWS's.
+/// Returns the endpoint of a service that an environment variable sets in place of AWS's.
 fn endpoint(service: &str) -> Option<String> {
     let value = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
     value(&format!("AWS_ENDPOINT_URL_{service}")).or_else(|| value("AWS_ENDPOINT_URL"))
 }
-/// Asks for the account. `functions` are the stack's, deployed or not.
+/// Queries the account. `functions` are the names of the stack's functions, which may not exist
+/// yet.
 ///
 /// # Errors
-/// No or wrong credentials, no permission, no connection.
+/// Returns an error if credentials are missing or wrong, if a permission is missing, or if there is
+/// no connection.
 async fn account(config: &SdkConfig, functions: &[String]) -> Result<Account> {
     let identity = aws_sdk_sts::Client::new(config)
         .get_caller_identity()
@@ -131,10 +134,10 @@ async fn account(config: &SdkConfig, functions: &[String]) -> Result<Account> {
     })
 }
 
-/// Returns the region of a stack to be, and whether a stack of this name is there.
+/// Returns the region for a stack, and whether a stack with this name exists.
 ///
 /// # Errors
-/// No `sam`, region or credentials; whatever AWS refuses.
+/// Returns an error if there is no `sam`, region or credentials, and errors of AWS.
 pub fn locate(target: &Target) -> Result<Located> {
     check_stack(&target.stack)?;
     let sam = Sam::find()?;
@@ -145,10 +148,11 @@ pub fn locate(target: &Target) -> Result<Located> {
     Ok(Located { region, is_taken })
 }
 
-/// Takes a stack away: its objects, itself, its packages; then looks whether anything is left.
+/// Deletes a stack: its objects, the stack itself, and its packages. Then checks that nothing is
+/// left.
 ///
 /// # Errors
-/// Whatever AWS refuses; something that is left, by name.
+/// Returns errors of AWS, and an error that names the resources that are left.
 pub fn destroy(target: &Target, watch: &mut dyn FnMut(Progress<'_>)) -> Result<Destroyed> {
     check_stack(&target.stack)?;
     let sam = Sam::find()?.shielded(target.shielded);
@@ -202,7 +206,8 @@ pub fn destroy(target: &Target, watch: &mut dyn FnMut(Progress<'_>)) -> Result<D
     Ok(done)
 }
 
-/// Looks for buckets and functions; what is not there goes to `gone`, the rest is given back.
+/// Checks that buckets and functions no longer exist. Appends those that do not exist to `gone`,
+/// and returns the others.
 async fn look(
     config: &SdkConfig,
     buckets: &[String],
@@ -229,16 +234,17 @@ async fn look(
     Ok(left)
 }
 
-/// Objects that are removed at once, and how often in one go.
+/// Maximum number of objects that are listed and deleted at once.
 const PAGE: usize = 1000;
 const MAX_PAGES: usize = 10_000;
 
-/// Removes what a run has left in the bucket of a deployment; how many objects.
+/// Deletes the objects of a run from the bucket of a deployment, and returns their number.
 ///
-/// Lists and removes as a run does, by what TrainerPolicy allows: the bucket keeps no versions.
+/// The bucket stores no versions, and TrainerPolicy allows these requests, because a run lists and
+/// deletes objects in the same way.
 ///
 /// # Errors
-/// A name that no run has; whatever AWS refuses.
+/// Returns an error if the run name is not valid, and errors of AWS.
 pub fn clean(deployment: &Deployment, run: &str) -> Result<u64> {
     let keys = RunKeys::new(run)?;
     wait(async {

@@ -1,4 +1,4 @@
-//! Taking away: what is named, and what was found gone.
+//! Deletion of stacks: the stack to delete, and the result.
 
 use std::path::PathBuf;
 
@@ -8,37 +8,39 @@ use serde::Serialize;
 
 use super::error::Result;
 
-/// The stack to delete.
+/// Stack to delete.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// The stack.
+    /// Name of the stack.
     pub stack: String,
-    /// Region. If `None`, it is that of the deployment's file or of AWS's settings.
+    /// Region of the stack. If `None`, the deployment file or AWS's settings determine it.
     pub region: Option<String>,
-    /// Whose credentials.
+    /// AWS profile with the credentials. If `None`, AWS's settings determine it.
     pub profile: Option<String>,
-    /// The deployment's file, if it is there: removed at the end.
+    /// Deployment file, which is deleted at the end. `None` if there is none.
     pub file: Option<PathBuf>,
-    /// The bucket, where a file tells it: it is looked for afterwards even if the stack is gone.
+    /// Bucket that the deployment file names. Its deletion is checked even if the stack no longer
+    /// exists.
     pub bucket: Option<String>,
-    /// True if signals of the terminal do not reach `sam`.
+    /// True if signals of the terminal must not reach `sam`.
     pub shielded: bool,
 }
 
-/// Result of a look for a stack.
+/// Result of a search for a stack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Located {
-    /// The region, which credentials and settings of AWS may name.
+    /// Region of the stack, from the target, the credentials or AWS's settings.
     pub region: String,
-    /// True if a stack of the name is there.
+    /// True if a stack with this name exists.
     pub is_taken: bool,
 }
 
 impl Target {
-    /// From the deployment of this name or path, or, without a file, from the name alone.
+    /// Finds a deployment by name or path of its file. Without a file, `name` is the name of the
+    /// stack.
     ///
     /// # Errors
-    /// A file that is damaged; a name that no stack has.
+    /// Returns an error if the file is damaged, or if the name is not valid for a stack.
     pub fn find(name: &str, region: Option<String>, profile: Option<String>) -> Result<Self> {
         match Deployment::load(name) {
             Ok(found) => Ok(Self {
@@ -62,15 +64,15 @@ impl Target {
     }
 }
 
-/// The resources that were deleted.
+/// Resources that were deleted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Destroyed {
-    /// True if there was a stack.
+    /// True if the stack existed.
     pub stack: bool,
-    /// Objects, versions and markers that were removed from the stack's bucket.
+    /// Number of objects, versions and delete markers that were deleted from the stack's bucket.
     pub objects: u64,
-    /// The same of the packages' bucket.
+    /// Number of objects, versions and delete markers that were deleted from the packages' bucket.
     pub package_objects: u64,
-    /// Resources that were looked for afterwards and do not exist any more.
+    /// Names of resources that were checked afterwards and no longer exist.
     pub gone: Vec<String>,
 }

@@ -2,84 +2,83 @@
 
 use std::path::PathBuf;
 
-/// The result of deploying and of what is around it.
+/// Result of an operation of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// An error of deploying; it says what to install or to set.
+/// Error of a deployment, which says what to install or to set.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A file or folder.
+    /// A file or folder cannot be read or written.
     #[error("{path}: cannot be {doing}: {source}", path = path.display())]
     File {
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// `read`, `written` and so on.
+        /// Operation that failed, as a participle: `read`, `written`, ...
         doing: &'static str,
-        /// Why.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// A file that is there and says something else than expected.
+    /// A file has unexpected content.
     #[error("{path}: {reason}", path = path.display())]
     Content {
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// The value found, and the remedy.
+        /// Problem that was found, and what to do.
         reason: String,
     },
-    /// A worker binary that functions cannot run.
+    /// Functions cannot run the worker binary.
     #[error("{path}: not a worker for functions: {reason}", path = path.display())]
     Worker {
-        /// The file.
+        /// Path of the binary.
         path: PathBuf,
-        /// The value found, and the remedy.
+        /// Problem that was found, and what to do.
         reason: String,
     },
-    /// A tool that is not installed.
+    /// A tool is not installed.
     #[error("`{tool}` is not installed: {remedy}")]
     NoTool {
-        /// Its name.
+        /// Name of the tool.
         tool: &'static str,
-        /// The way to install it.
+        /// Instruction to install it.
         remedy: &'static str,
     },
-    /// A tool that failed.
+    /// A tool failed.
     #[error("`{command}` failed ({status}){hint}\n{tail}")]
     Tool {
-        /// The command line.
+        /// Command line.
         command: String,
-        /// Its exit status.
+        /// Exit status of the tool.
         status: String,
-        /// The remedy, if it is known.
+        /// Hint for the user. Empty if the cause is not known.
         hint: &'static str,
-        /// The end of what it said.
+        /// Last lines that the tool printed.
         tail: String,
     },
     /// AWS refused a request, or could not be reached.
     #[error("{operation}: {message}{hint}")]
     Aws {
-        /// For instance `Lambda GetAccountSettings`.
+        /// Operation, for instance `Lambda GetAccountSettings`.
         operation: String,
-        /// Code and text of the service.
+        /// Error code and message of the service.
         message: String,
-        /// The remedy, if it is known.
+        /// Hint for the user. Empty if the cause is not known.
         hint: &'static str,
     },
-    /// This build has no clients of AWS.
+    /// This build has no AWS clients.
     #[cfg(not(feature = "aws"))]
     #[error(transparent)]
     NoAws(#[from] eciton_exec::NoAws),
-    /// A choice that cannot be.
+    /// An option has an invalid value. The text names the option.
     #[error("{0}")]
     Choice(String),
-    /// An error of the parts that runs need as well: a deployment's file, the worker's program, or
-    /// the price list.
+    /// Error in a deployment file, the worker's program, or the price list, which runs use as well.
     #[error(transparent)]
     Functions(#[from] eciton_exec::functions::Error),
-    /// A kernel, or the key that signs it.
+    /// Error of a kernel, or of the key that signs kernels.
     #[error(transparent)]
     Kernel(#[from] eciton_kernel::Error),
-    /// The object store.
+    /// Error of the object store.
     #[error(transparent)]
     Store(#[from] eciton_transport::Error),
 }

@@ -1,13 +1,14 @@
-//! Deployments: from a worker's binary to functions at AWS, and back to nothing.
+//! Deployment of functions to AWS, and its reversal.
 //!
-//! [`build`] makes the package on this machine: it checks the [`Worker`], compiles the built-in
-//! kernels for the functions' processors and signs them. [`deploy`] then makes the stack with `sam`
-//! and leaves a [`Deployment`], the file that a run starts from. [`destroy`] takes everything away
-//! again and looks whether it is gone; [`clean`] removes one run's objects. These three need the feature
-//! `aws`; without it they are refused in words, and the rest works.
+//! [`build`] creates the package on this machine. It checks the [`Worker`], compiles the built-in
+//! kernels for the functions' processors, and signs them. [`deploy`] then creates the stack with
+//! `sam`, and writes a [`Deployment`], the file that runs read. [`destroy`] deletes everything, and
+//! checks that it is gone. [`clean`] deletes the objects of one run. The last three functions need
+//! the feature `aws`. Without it, they return an error, and the rest works.
 //!
-//! The template is `infra/template.yaml`; it is part of the program, so that an installed `eciton`
-//! needs no clone. What it costs and what it may do is said in docs/how-to/deploy-to-aws.md.
+//! The template is `infra/template.yaml`. It is part of the program, so that an installed `eciton`
+//! needs no clone of the repository. The page docs/how-to/deploy-to-aws.md describes its costs and
+//! permissions.
 
 mod account;
 #[cfg(feature = "aws")]
@@ -41,10 +42,10 @@ use eciton_exec::{Architecture, Deployment};
 use eciton_kernel::artefact::Signer;
 use serde::Serialize;
 
-/// The file of the user's signing key: `eciton/signing.key` in the state folder.
+/// Returns the path of the user's signing key: `eciton/signing.key` in the state folder.
 ///
 /// # Errors
-/// No home.
+/// Returns an error if the user has no home folder.
 pub fn signing_key() -> Result<PathBuf> {
     let folder = user_folder("XDG_STATE_HOME", ".local/state");
     let folder =
@@ -61,22 +62,22 @@ pub enum Progress<'a> {
     Line(&'a str),
 }
 
-/// A package that was made, and what went into it.
+/// Result of [`build`]: a package and its contents.
 #[derive(Debug)]
 pub struct Built {
-    /// The package.
+    /// Package on disk.
     pub package: Package,
-    /// Kernels in it, as a package and a bucket name them.
+    /// Keys of the kernels in the package, which are the same in a bucket.
     pub kernels: Vec<String>,
-    /// The worker.
+    /// Worker binary.
     pub worker: Worker,
-    /// Program for whole runs. If `None`, the stack has none.
+    /// Program for whole runs. If `None`, the stack has no function for them.
     pub trainer: Option<Worker>,
-    /// The key.
+    /// Signing key.
     pub signer: Signer,
-    /// Its file.
+    /// Path of the signing key.
     pub key: PathBuf,
-    /// `sam`, as it was found.
+    /// `sam` program that was found.
     pub sam: Sam,
 }
 
@@ -156,7 +157,7 @@ fn tools() -> Result<()> {
     Ok(())
 }
 
-/// The program of whole runs, where there is to be a function for them.
+/// Returns the program for whole runs, if the stack has functions for them.
 fn trainer(choices: &Choices) -> Result<Option<Worker>> {
     if choices.trainers().is_empty() {
         return Ok(None);
@@ -176,28 +177,29 @@ fn own_worker(path: &Path, architecture: Architecture) -> Result<Worker> {
     Err(Error::Worker { path: path.to_owned(), reason })
 }
 
-/// Makes the package and lets `sam build` make the functions of it. Asks nothing of AWS.
+/// Creates the package, and runs `sam build` to create the functions from it. Sends no request to
+/// AWS.
 ///
 /// # Errors
-/// A choice that cannot be; no worker, `sam` or `make`; a kernel that cannot be compiled; a folder
-/// that cannot be written.
+/// Returns an error if an option is invalid, if a kernel cannot be compiled, or if a folder cannot
+/// be written. Also returns an error if worker, `sam` or `make` is missing.
 pub fn build(choices: &Choices, builtin: &[Component], watch: &mut dyn FnMut(Progress<'_>)) -> Result<Built> {
     Ready::find(choices)?.build(choices, builtin, watch)
 }
 
-/// A finished deployment.
+/// Result of [`deploy`].
 #[derive(Debug, Clone, Serialize)]
 pub struct Deployed {
-    /// The deployment, which runs read.
+    /// Deployment, which runs read.
     pub deployment: Deployment,
-    /// Path of the deployment's file.
+    /// Path of the deployment file.
     pub file: PathBuf,
-    /// The account.
+    /// Account of the stack.
     pub account: Account,
-    /// The bucket of packages.
+    /// Name of the bucket with the packages.
     pub packages: String,
-    /// Keys of the user's kernels in the stack's bucket, by name.
+    /// Names of the user's kernels and their keys in the stack's bucket.
     pub kernels: Vec<(String, String)>,
-    /// The package's size as functions have it.
+    /// Size of the unpacked package in a function, in bytes.
     pub package_bytes: u64,
 }

@@ -1,4 +1,4 @@
-//! The package: one folder that `sam build` makes all functions from.
+//! Package: a folder from which `sam build` creates all functions.
 //!
 //! ```text
 //! FOLDER/template.yaml Makefile samconfig.toml    as in infra/
@@ -6,8 +6,8 @@
 //! FOLDER/package/trainer                          what does whole runs, if anything is to
 //! FOLDER/package/kernels/DIGEST.BASELINE.cwasm    built-in kernels, compiled and signed
 //! ```
-//! Nothing in it is secret. Kernels of users do not go here but into the bucket: signed, they need no
-//! new deployment.
+//! The package contains no secrets. Kernels of users are not in the package but in the bucket. They
+//! are signed, so a new kernel needs no new deployment.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,38 +22,38 @@ use super::worker::Worker;
 pub const TEMPLATE: &str = include_str!("../../../infra/template.yaml");
 /// The Makefile that `sam build` runs.
 pub const MAKEFILE: &str = include_str!("../../../infra/Makefile");
-/// `sam`'s settings.
+/// Settings file of `sam`.
 pub const SAMCONFIG: &str = include_str!("../../../infra/samconfig.toml");
-/// The deployer's policy, with `${Stack}` and the like in place of names.
+/// IAM policy for the deployer, with placeholders such as `${Stack}` for names.
 pub const DEPLOYER_POLICY: &str = include_str!("../../../infra/deployer-policy.json");
 
-/// Lambda takes packages of so many bytes, unzipped.
+/// Maximum size of an unpacked package on Lambda, in bytes.
 pub const MAX_BYTES: u64 = 250_000_000;
 
-/// A kernel's component.
+/// WebAssembly component of a kernel.
 #[derive(Debug, Clone)]
 pub struct Component {
-    /// Its name.
+    /// Name of the kernel.
     pub name: String,
-    /// Its WebAssembly.
+    /// Bytes of the component.
     pub bytes: Vec<u8>,
 }
 
-/// A kernel compiled for functions, and signed.
+/// Kernel that was compiled for functions and signed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Artefact {
-    /// The kernel's name.
+    /// Name of the kernel.
     pub name: String,
     /// Key in a package and in a bucket: `kernels/DIGEST.BASELINE.cwasm`.
     pub key: String,
-    /// Content of the object.
+    /// Signed code, the content of the object.
     pub sealed: Vec<u8>,
 }
 
 /// Compiles a component for the processors of functions, and signs the code.
 ///
 /// # Errors
-/// A component that is no kernel, or cannot be compiled.
+/// Returns an error if the component is not a kernel, or cannot be compiled.
 pub fn compile(component: &Component, worker: &Worker, signer: &Signer) -> Result<Artefact> {
     let baseline = worker.architecture.baseline();
     let sealed = artefact::compile(&component.name, &component.bytes, baseline, signer)?;
@@ -64,17 +64,17 @@ pub fn compile(component: &Component, worker: &Worker, signer: &Signer) -> Resul
 /// A package on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Package {
-    /// `FOLDER`.
+    /// Path of the folder.
     pub folder: PathBuf,
-    /// Bytes of its files, as a function has them unpacked.
+    /// Size of the unpacked files in a function, in bytes.
     pub bytes_len: u64,
 }
 
 impl Package {
-    /// Writes it, in place of what another deployment left in `folder`.
+    /// Writes the package. Files that another deployment left in `folder` are replaced.
     ///
     /// # Errors
-    /// Files that cannot be written; a package too large for Lambda.
+    /// Returns an error if files cannot be written, or if the package is too large for Lambda.
     pub fn write(
         folder: &Path,
         worker: &Worker,
@@ -102,7 +102,7 @@ impl Package {
         if let Some(trainer) = trainer {
             let path = package.join("trainer");
             let len = fs::copy(&trainer.path, &path).map_err(Error::file(&path, "written"))?;
-            // A function has one of the two.
+            // A function contains one of the two.
             bytes_len = bytes_len.max(len);
         }
         for kernel in kernels {
@@ -117,7 +117,7 @@ impl Package {
         Ok(Self { folder: folder.to_owned(), bytes_len })
     }
 
-    /// Returns the folder that the Makefile calls PACKAGE.
+    /// Returns the path of the folder that the Makefile calls PACKAGE.
     #[must_use]
     pub fn contents(&self) -> PathBuf {
         self.folder.join("package")

@@ -1,4 +1,4 @@
-//! `sam`, AWS's tool for serverless stacks: found, run, and its failures explained.
+//! Calls of `sam`, AWS's command-line tool for serverless stacks, with hints for its failures.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read};
@@ -10,18 +10,18 @@ use eciton_exec::Scratch;
 
 use super::error::{Error, Result};
 
-/// Lines of each stream of a failed command that its error repeats.
+/// Number of lines of each stream that the error of a failed command repeats.
 const TAIL_LINES: usize = 25;
-/// Longer lines are cut, bytes.
+/// Maximum length of a line, in bytes. Longer lines are cut.
 const MAX_LINE: u64 = 8 << 10;
-/// Lines that wait to be shown.
+/// Maximum number of lines that wait to be shown.
 const QUEUE: usize = 256;
-/// Most bytes of an answer that is read as a whole.
+/// Maximum size of an answer that is read completely, in bytes.
 const MAX_ANSWER: usize = 4 << 20;
 
 const REMEDY: &str = "`pipx install aws-sam-cli` (or `pip install aws-sam-cli` in a virtual environment), or name it with ECITON_SAM";
 
-/// An installed `sam`.
+/// Installed `sam` program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sam {
     path: PathBuf,
@@ -30,14 +30,14 @@ pub struct Sam {
     pub version: String,
 }
 
-/// Receives each line that a tool prints.
+/// Callback that receives each line that a tool prints.
 pub type Watch<'a> = &'a mut dyn FnMut(&str);
 
 impl Sam {
-    /// Finds it: `ECITON_SAM`, else on the path.
+    /// Finds the program: the one that `ECITON_SAM` names, or otherwise `sam` on the path.
     ///
     /// # Errors
-    /// It is not there, or does not run.
+    /// Returns an error if the program does not exist or cannot be run.
     pub fn find() -> Result<Self> {
         let named = std::env::var_os("ECITON_SAM").filter(|v| !v.is_empty()).map(PathBuf::from);
         let path = named.or_else(|| on_path("sam"));
@@ -50,14 +50,15 @@ impl Sam {
             return Err(Error::Tool {
                 command: format!("{} --version", path.display()),
                 status: said.status.to_string(),
-                hint: ": no working SAM CLI; install it anew, or name another with ECITON_SAM",
+                hint: ": the SAM CLI does not work; reinstall it, or set ECITON_SAM to another",
                 tail: String::from_utf8_lossy(&said.stderr).trim().to_owned(),
             });
         }
         Ok(Self { path, shielded: false, version })
     }
 
-    /// Sets whether signals of the terminal do not reach it: a caller that removes the stack after a signal lets it end.
+    /// Sets whether signals of the terminal are kept from the program. A caller that deletes the
+    /// stack after a signal must let the program finish.
     #[must_use]
     pub fn shielded(self, shielded: bool) -> Self {
         Self { shielded, ..self }
@@ -75,10 +76,10 @@ impl Sam {
         command
     }
 
-    /// Runs it to its end in `folder`; all that it prints goes to `watch`.
+    /// Runs the program in `folder` until it ends, and passes all that it prints to `watch`.
     ///
     /// # Errors
-    /// It fails; the error repeats the end of what it said.
+    /// Returns an error if the program fails, with the last lines that it printed.
     pub fn run(
         &self,
         folder: &Path,
@@ -94,7 +95,7 @@ impl Sam {
             child.stdout.take().map(|s| Box::new(s) as Box<dyn Read + Send>),
             child.stderr.take().map(|s| Box::new(s) as Box<dyn Read + Send>),
         ];
-        // The end of each stream: which of two lines came first, nobody knows.
+        // The last lines of each stream. The order of lines on different streams is unknown.
         let mut tails = [Vec::new(), Vec::new()];
         std::thread::scope(|scope| {
             for (from, stream) in (0..).zip(streams) {
@@ -132,10 +133,11 @@ impl Sam {
         Err(Error::Tool { command: shown(line), status: status.to_string(), hint: hint(&tail), tail })
     }
 
-    /// The outputs of a stack by key; `None`: there is no such stack. `place` is region and profile.
+    /// Returns the outputs of a stack by key, or `None` if the stack does not exist. `place` are
+    /// the options for region and profile.
     ///
     /// # Errors
-    /// It fails for another reason, or gives no JSON.
+    /// Returns an error if the program fails for another reason, or prints no JSON.
     pub fn outputs(&self, stack: &str, place: &[String]) -> Result<Option<BTreeMap<String, String>>> {
         #[derive(serde::Deserialize)]
         #[serde(rename_all = "PascalCase")]
@@ -167,9 +169,9 @@ impl Sam {
     }
 }
 
-/// Creates an empty working folder for `sam`. It reads settings from a samconfig.toml there, and any user may put
-/// one into the folder for temporary files.
-/// The folder is removed when its [`Scratch`] is dropped, or by the next process if this one is killed.
+/// Creates an empty working folder for `sam`. The program reads settings from a samconfig.toml in
+/// its working folder, and any user could create one in the folder for temporary files. The folder
+/// is deleted when its [`Scratch`] is dropped, or by the next process if this one is killed.
 pub(super) fn nowhere() -> Result<(Scratch, PathBuf)> {
     let created = Scratch::new().and_then(|scratch| Ok((scratch.path("sam")?, scratch)));
     created
@@ -177,7 +179,7 @@ pub(super) fn nowhere() -> Result<(Scratch, PathBuf)> {
         .map_err(Error::file(std::env::temp_dir(), "written to"))
 }
 
-/// A command as it could be typed.
+/// Returns a command line as it could be typed.
 #[must_use]
 pub(super) fn shown(line: &[String]) -> String {
     let plain = |word: &str| {
@@ -189,7 +191,7 @@ pub(super) fn shown(line: &[String]) -> String {
     std::iter::once("sam".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the usual cause of a message of `sam`.
+/// Returns a hint for a known error message of `sam`, or an empty text.
 fn hint(tail: &str) -> &'static str {
     let hints = [
         (
@@ -220,7 +222,7 @@ fn hint(tail: &str) -> &'static str {
     hints.iter().find(|(text, _)| tail.contains(text)).map_or("", |(_, hint)| hint)
 }
 
-/// The first executable file of this name on the path.
+/// Returns the first executable file with this name on the path.
 pub(super) fn on_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| is_executable(file))
@@ -243,12 +245,13 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt as _;
 
-    /// A `sam` that is a few lines of shell.
+    /// Creates a shell script in place of `sam`.
     fn stand_in(folder: &Path, script: &str) -> Sam {
         let path = folder.join("sam");
         std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-        // Another test's child may hold the file open for writing between its fork and its exec.
+        // The child of another test may have the file open for writing between its fork and its
+        // exec.
         let busy = std::io::ErrorKind::ExecutableFileBusy;
         while Command::new(&path).output().is_err_and(|error| error.kind() == busy) {}
         Sam { path, shielded: false, version: String::new() }

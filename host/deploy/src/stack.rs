@@ -1,6 +1,6 @@
-//! A stack before it exists: what was chosen, what it will consist of, and the steps to it.
+//! Description of a stack before it exists: options, resources, and the steps to create it.
 //!
-//! This is plain data, from which both `--dry-run` prints and a deployment works.
+//! This is plain data, which `--dry-run` prints and a deployment executes.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,114 +13,115 @@ use super::account::Reserve;
 use super::error::{Error, Result};
 use super::sam::shown;
 
-/// The sizes that the template has, MiB. A function has one processor for every 1,769. New accounts are limited to
-/// 3,008.
+/// Memory sizes of functions that the template supports, in MiB. A function has one vCPU per 1,769
+/// MiB. New accounts are limited to 3,008.
 pub const SIZES: [u32; 6] = [512, 1024, 1769, 3538, 7076, 10240];
-/// Sizes of functions that do whole runs, MiB.
+/// Memory sizes of functions for whole runs, in MiB.
 pub const TRAINER_SIZES: [u32; 7] = [512, 1024, 1769, 3008, 3538, 7076, 10240];
-/// Maximum number of functions of a stack that do whole runs, each of another size.
+/// Maximum number of functions for whole runs in a stack, each with a different size.
 pub const MAX_TRAINERS: usize = 3;
-/// The time limits that the template has, seconds.
+/// Time limits that the template supports, in seconds.
 pub const TIME_LIMITS: [u32; 5] = [30, 60, 120, 300, 900];
-/// The days that the template can keep logs.
+/// Retention periods of logs that the template supports, in days.
 pub const LOG_DAYS: [u32; 10] = [1, 3, 5, 7, 14, 30, 60, 90, 180, 365];
-/// Alarms of one function.
+/// Number of alarms per function.
 const ALARMS: u32 = 3;
 /// Actions that functions are allowed. The template has the reasons, and a check compares the two.
 const ROLE_ACTIONS: [&str; 5] =
     ["logs:CreateLogStream", "logs:PutLogEvents", "s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject"];
 
-/// The bucket of a stack's packages; bounded by 63 characters through the stack's name.
+/// Returns the name of the bucket for a stack's packages. The length limit of stack names ensures
+/// at most 63 characters.
 #[must_use]
 pub(super) fn packages_bucket(stack: &str, account: &str, region: &str) -> String {
     format!("{stack}-packages-{account}-{region}")
 }
 
-/// Choices of the user.
+/// Options of a deployment.
 #[derive(Debug, Clone)]
 pub struct Choices {
-    /// The stack's name.
+    /// Name of the stack.
     pub stack: String,
-    /// Region. If `None`, it is that of AWS's settings.
+    /// Region of the stack. If `None`, AWS's settings determine it.
     pub region: Option<String>,
-    /// Whose credentials; `None`: as AWS's own settings say.
+    /// AWS profile with the credentials. If `None`, AWS's settings determine it.
     pub profile: Option<String>,
-    /// The processors of functions.
+    /// Processor architecture of the functions.
     pub architecture: Architecture,
-    /// Sizes of functions, MiB.
+    /// Memory sizes of the functions, in MiB.
     pub memory_mb: Vec<u32>,
-    /// Sizes of the functions that do whole runs, MiB. 0 is no function.
+    /// Memory sizes of the functions for whole runs, in MiB. 0 means no function.
     pub trainer_mb: Vec<u32>,
-    /// Time limit of functions, seconds.
+    /// Time limit of functions, in seconds.
     pub timeout_s: u32,
-    /// Concurrency to set aside.
+    /// Concurrency to reserve.
     pub reserve: Reserve,
-    /// True if there are alarms.
+    /// True if the stack has alarms.
     pub alarms: bool,
-    /// Address for alarms. If `None`, no message is sent.
+    /// E-mail address for alarms. If `None`, no message is sent.
     pub email: Option<String>,
-    /// The month's budget, whole USD; 0: none.
+    /// Monthly budget in whole USD. 0 means no budget.
     pub budget_usd: u32,
-    /// Retention of logs, in days.
+    /// Retention period of logs, in days.
     pub log_days: u32,
-    /// The worker's binary; `None`: it is looked for.
+    /// Path of the worker binary. If `None`, it is searched for.
     pub worker: Option<PathBuf>,
-    /// The signing key's file; `None`: the user's.
+    /// Path of the signing key. If `None`, the user's default key is used.
     pub key: Option<PathBuf>,
     /// Folder in which the package is built. If `None`, it is in the user's cache folder.
     pub folder: Option<PathBuf>,
-    /// Path of the deployment's file. If `None`, it is in the user's folder of deployments.
+    /// Path of the deployment file. If `None`, it is in the user's folder of deployments.
     pub out: Option<PathBuf>,
-    /// True if signals of the terminal do not reach `sam`.
+    /// True if signals of the terminal must not reach `sam`.
     pub shielded: bool,
 }
 
-/// One step of a deployment.
+/// Step of a deployment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Step {
     /// Description of the step.
     pub does: String,
-    /// The command, if it is one.
+    /// Command line of the step, if it runs a command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// True if it asks or changes anything at AWS.
+    /// True if the step queries or changes anything on AWS.
     pub aws: bool,
 }
 
-/// Resources that the template creates with these choices.
+/// Resources that the template creates with the given options.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Facts {
-    /// The functions.
+    /// Functions for layer tasks.
     pub functions: Vec<Function>,
     /// Functions for whole runs.
     pub trainers: Vec<Function>,
-    /// Their time limit, seconds.
+    /// Time limit of the functions, in seconds.
     pub timeout_s: u32,
-    /// Their system.
+    /// Operating system of the functions.
     pub runtime: &'static str,
-    /// Actions that functions are allowed at AWS.
+    /// AWS actions that the functions may perform.
     pub role_actions: [&'static str; 5],
-    /// Retention of logs, in days.
+    /// Retention period of logs, in days.
     pub log_days: u32,
-    /// Alarms.
+    /// Number of alarms.
     pub alarms: u32,
-    /// The month's budget, USD; none is made without an e-mail address.
+    /// Monthly budget, in USD. It is created only if there is an e-mail address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget_usd: Option<u32>,
-    /// After how many days the bucket removes what runs have left.
+    /// Age at which the bucket deletes objects of runs, in days.
     pub runs_expire_days: u32,
-    /// CloudFormation resources.
+    /// Number of CloudFormation resources.
     pub resources: u32,
-    /// Cost of a month without runs, in USD, if the account has no other alarms. Packages and
-    /// kernels in buckets, some cents per GB, are not included.
+    /// Monthly cost without runs, in USD, if the account has no other alarms. Packages and kernels
+    /// in buckets, a few cents per GB, are not included.
     pub idle_usd_month: f64,
 }
 
 impl Choices {
-    /// True if they can be.
+    /// Checks the options.
     ///
     /// # Errors
-    /// A name, size, limit or address that cannot be.
+    /// Returns an error if a name, a size, a limit or an address is invalid.
     pub fn check(&self) -> Result<()> {
         check_stack(&self.stack)?;
         if self.memory_mb.is_empty() {
@@ -135,22 +136,23 @@ impl Choices {
         let count = self.trainers().len();
         if count > MAX_TRAINERS {
             let most = format!("a stack has at most {MAX_TRAINERS} functions for whole runs");
-            return Err(Error::Choice(format!("--trainer: {count} sizes; {most}")));
+            return Err(Error::Choice(format!("--trainer has {count} sizes, but {most}")));
         }
         one_of("--timeout", self.timeout_s, &TIME_LIMITS)?;
         one_of("--log-days", self.log_days, &LOG_DAYS)?;
-        // The template's pattern, checked here because CloudFormation says it after a minute.
+        // The template has the same pattern. It is checked here because CloudFormation reports a
+        // violation only after a minute.
         if let Some(email) = &self.email {
             let parts: Vec<&str> = email.split('@').collect();
             let sound = matches!(parts[..], [name, host] if !name.is_empty() && host.split('.').all(|p| !p.is_empty()) && host.contains('.'));
             if !sound || email.chars().any(|c| c.is_whitespace() || c.is_control() || c == '"') {
-                return Err(Error::Choice(format!("--email: `{email}` is no address")));
+                return Err(Error::Choice(format!("--email: `{email}` is not an e-mail address")));
             }
         }
         Ok(())
     }
 
-    /// The functions, the smallest first, each size once.
+    /// Returns the functions for layer tasks, one per size, in ascending order of size.
     #[must_use]
     pub fn functions(&self) -> Vec<Function> {
         let mut sizes = self.memory_mb.clone();
@@ -164,7 +166,7 @@ impl Choices {
         sizes.into_iter().map(named).collect()
     }
 
-    /// Returns the functions that do whole runs, the smallest first, each size once.
+    /// Returns the functions for whole runs, one per size, in ascending order of size.
     #[must_use]
     pub fn trainers(&self) -> Vec<Function> {
         let mut sizes: Vec<u32> = self.trainer_mb.iter().copied().filter(|size| *size > 0).collect();
@@ -186,7 +188,8 @@ impl Choices {
         let (runs, count) = (u32::from(!trainers.is_empty()), (functions.len() + trainers.len()) as u32);
         let alarms = if self.alarms { ALARMS * count } else { 0 };
         let budget_usd = self.email.as_ref().map(|_| self.budget_usd).filter(|usd| *usd > 0);
-        // Bucket, its policy, role, trainers' policy; the role of whole runs; a function and its log group; topic, budget.
+        // Bucket, bucket policy, role and trainer policy. Role of whole runs. Each function with
+        // its log group. Topic and budget.
         let resources =
             4 + runs + 2 * count + alarms + u32::from(self.email.is_some()) + u32::from(budget_usd.is_some());
         Facts {
@@ -204,8 +207,8 @@ impl Choices {
         }
     }
 
-    /// The template's parameters. All are given each time: one that were left out would keep the value
-    /// of the deployment before.
+    /// Returns the template's parameters. All parameters are passed each time, because an omitted
+    /// one would keep the value of the previous deployment.
     #[must_use]
     pub fn parameters(&self, verifying_key: &str, reserved: u32) -> BTreeMap<String, String> {
         let sizes: Vec<u32> = self.functions().iter().map(|f| f.memory_mb).collect();
@@ -231,13 +234,13 @@ impl Choices {
         all
     }
 
-    /// `sam build`.
+    /// Returns the command line of `sam build`.
     #[must_use]
     pub fn build_line(&self) -> Vec<String> {
         vec!["build".to_owned()]
     }
 
-    /// `sam deploy`.
+    /// Returns the command line of `sam deploy`.
     #[must_use]
     pub fn deploy_line(
         &self,
@@ -251,12 +254,12 @@ impl Choices {
                 .to_vec();
         line.extend(self.place(region));
         line.extend(["--no-progressbar".to_owned(), "--parameter-overrides".to_owned()]);
-        // Quotes: sam would take an empty value for a missing one.
+        // Values are quoted, because sam treats an empty value as missing.
         line.extend(parameters.iter().map(|(name, value)| format!("{name}=\"{value}\"")));
         line
     }
 
-    /// `--region R`, `--profile P`.
+    /// Returns the options for region and profile: `--region R`, `--profile P`.
     #[must_use]
     pub fn place(&self, region: &str) -> Vec<String> {
         place(region, self.profile.as_deref())
@@ -313,8 +316,8 @@ impl Choices {
     }
 }
 
-/// The policy of IAM that whoever deploys this stack needs, as JSON. A region that is not chosen is
-/// `*`, and so is the account, which nobody is asked for.
+/// Returns the IAM policy that a user needs to deploy this stack, as JSON. The account is `*`,
+/// because it is not queried, and so is a region that is not set.
 #[must_use]
 pub fn policy(choices: &Choices) -> String {
     let region = choices.region.as_deref().unwrap_or("*");
@@ -331,13 +334,13 @@ pub fn policy(choices: &Choices) -> String {
 }
 
 #[cfg(feature = "aws")]
-/// The functions that a stack of this name can have.
+/// Returns the names of all functions that a stack with this name may have.
 pub(super) fn function_names(stack: &str) -> Vec<String> {
     let sizes = SIZES.iter().map(|size| format!("{stack}-worker-{size}"));
     sizes.chain((0..MAX_TRAINERS).map(|at| trainer_name(stack, at))).collect()
 }
 
-/// Returns the name of a stack's function that does whole runs, by its number from 0.
+/// Returns the name of a stack's function for whole runs, by its number from 0.
 fn trainer_name(stack: &str, at: usize) -> String {
     match at {
         0 => format!("{stack}-worker-runs"),
@@ -345,7 +348,7 @@ fn trainer_name(stack: &str, at: usize) -> String {
     }
 }
 
-/// `--region R`, `--profile P`.
+/// Returns the options for region and profile: `--region R`, `--profile P`.
 pub(super) fn place(region: &str, profile: Option<&str>) -> Vec<String> {
     let mut line = vec!["--region".to_owned(), region.to_owned()];
     line.extend(profile.into_iter().flat_map(|p| ["--profile".to_owned(), p.to_owned()]));
@@ -357,7 +360,7 @@ fn one_of(flag: &str, value: u32, known: &[u32]) -> Result<()> {
         return Ok(());
     }
     let known: Vec<String> = known.iter().map(ToString::to_string).collect();
-    Err(Error::Choice(format!("{flag}: {value} cannot be; there are {}", known.join(", "))))
+    Err(Error::Choice(format!("{flag}: {value} is not supported; the values are {}", known.join(", "))))
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
-//! A build without AWS: what needs its clients is refused, with the way to get them.
+//! Replacements for a build without AWS clients. They return an error that says how to build with
+//! AWS support.
 
 use eciton_exec::{Deployment, NoAws};
 
 use crate::{Choices, Component, Deployed, Destroyed, Located, Progress, Result, Target};
 
-/// Refused.
+/// Returns an error.
 ///
 /// # Errors
-/// Always.
+/// Always returns [`Error::NoAws`].
 pub fn deploy(
     _: &Choices,
     _: &[Component],
@@ -17,26 +18,26 @@ pub fn deploy(
     Err(NoAws("`eciton deploy` without --dry-run or --build-only").into())
 }
 
-/// Refused.
+/// Returns an error.
 ///
 /// # Errors
-/// Always.
+/// Always returns [`Error::NoAws`].
 pub fn destroy(_: &Target, _: &mut dyn FnMut(Progress<'_>)) -> Result<Destroyed> {
     Err(NoAws("`eciton destroy`").into())
 }
 
-/// Refused.
+/// Returns an error.
 ///
 /// # Errors
-/// Always.
+/// Always returns [`Error::NoAws`].
 pub fn locate(_: &Target) -> Result<Located> {
     Err(NoAws("`eciton prove`").into())
 }
 
-/// Refused.
+/// Returns an error.
 ///
 /// # Errors
-/// Always.
+/// Always returns [`Error::NoAws`].
 pub fn clean(_: &Deployment, _: &str) -> Result<u64> {
     Err(NoAws("`eciton clean`").into())
 }

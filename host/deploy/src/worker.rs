@@ -1,8 +1,8 @@
-//! The worker's binary, as functions need it: checked before anything is uploaded.
+//! Checks of a worker binary before it is uploaded.
 //!
-//! A binary that is built here runs in Amazon Linux 2023: another processor, a newer C library or a
-//! library that is not there are seen only when the first function starts. All three are in the ELF
-//! file and are read from it.
+//! Functions run in Amazon Linux 2023. A binary for another processor, or one that needs a newer C
+//! library or a missing library, would fail only when the first function starts. All three are
+//! recorded in the ELF file, where this module reads them.
 
 use std::path::{Path, PathBuf};
 
@@ -11,23 +11,24 @@ use serde::Serialize;
 
 use super::error::{Error, Result};
 
-/// The C library of Amazon Linux 2023: the newest that a worker may ask for.
+/// Version of the C library in Amazon Linux 2023, the newest that a worker may need.
 pub const GLIBC: (u32, u32) = (2, 34);
-/// Larger files are not read, bytes; Lambda takes 250 MB unzipped.
+/// Maximum size of a binary, in bytes. Lambda accepts 250 MB unpacked.
 const MAX_BYTES: u64 = 200_000_000;
-/// Most version requirements that are looked at; a worker has some tens.
+/// Maximum number of version requirements that are read. A worker has a few dozen.
 const MAX_REQUIREMENTS: usize = 4096;
 
-/// A worker that functions can run.
+/// Worker binary that functions can run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Worker {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Its size.
+    /// Size of the file, in bytes.
     pub bytes_len: u64,
     /// Processor architecture.
     pub architecture: Architecture,
-    /// The newest C library that it asks for, `2.34`; `None`: it is linked statically.
+    /// Newest version of the C library that the binary needs, for instance `2.34`. `None` if it is
+    /// linked statically.
     pub glibc: Option<String>,
 }
 
@@ -35,8 +36,9 @@ impl Worker {
     /// Reads and checks the binary at `path`.
     ///
     /// # Errors
-    /// No 64-bit Linux program for x86-64 or arm64; one that needs a newer C library or other
-    /// libraries than functions have; a file that cannot be read or is larger than 200 MB.
+    /// Returns an error if the file is not a 64-bit Linux program for x86-64 or arm64. Also returns
+    /// an error if it needs a newer C library or other libraries than functions have, cannot be
+    /// read, or exceeds 200 MB.
     pub fn check(path: &Path) -> Result<Self> {
         let bytes_len = std::fs::metadata(path).map_err(Error::file(path, "read"))?.len();
         let wrong = |reason: String| Error::Worker { path: path.to_owned(), reason };
@@ -85,13 +87,14 @@ impl Worker {
     }
 }
 
-/// Libraries of glibc and of the compiler, which Amazon Linux 2023's runtime has.
+/// Returns true for libraries of glibc and of the compiler, which the runtime of Amazon Linux 2023
+/// has.
 fn is_of_the_system(library: &str) -> bool {
     let names = ["libc.so.6", "libm.so.6", "libgcc_s.so.1", "libpthread.so.0", "libdl.so.2", "librt.so.1"];
     names.contains(&library) || library.starts_with("ld-linux")
 }
 
-/// `2.34`, `2.2.5` as (2, 34), (2, 2); private versions have none.
+/// Parses `2.34` as (2, 34) and `2.2.5` as (2, 2). Returns `None` for private versions.
 fn number(version: &str) -> Option<(u32, u32)> {
     let mut parts = version.split('.').map(str::parse::<u32>);
     Some((parts.next()?.ok()?, parts.next()?.ok()?))
@@ -102,15 +105,15 @@ fn number(version: &str) -> Option<(u32, u32)> {
 struct Elf {
     machine: u16,
     interpreter: Option<String>,
-    /// Names of shared libraries.
+    /// Names of the required shared libraries.
     needed: Vec<String>,
-    /// Names of symbol versions, of all libraries.
+    /// Names of the required symbol versions, of all libraries.
     versions: Vec<String>,
 }
 
 impl Elf {
     fn parse(bytes: &[u8]) -> Option<Self> {
-        // 64 bits, little endian.
+        // 64 bits, little-endian.
         if bytes.get(..6)? != b"\x7fELF\x02\x01" {
             return None;
         }
@@ -127,7 +130,7 @@ impl Elf {
         }
         let (sections, size, count) = (file.u64(40)?, u64::from(file.u16(58)?), u64::from(file.u16(60)?));
         let section = |at: u64| sections.checked_add(at.checked_mul(size)?);
-        // A linker writes the table of sections last: a file that was cut has lost some of it.
+        // A linker writes the section table last, so a truncated file lacks part of it.
         if section(count)? > bytes.len() as u64 {
             return None;
         }
@@ -145,7 +148,7 @@ impl Elf {
         Some(elf)
     }
 
-    /// The section `.dynamic`: pairs of tag and value; tag 1 names a library.
+    /// Reads the section `.dynamic`, which has pairs of tag and value. Tag 1 names a library.
     fn dynamic(&mut self, file: &Bytes<'_>, offset: u64, len: u64, texts: u64) -> Option<()> {
         for at in 0..(len / 16).min(MAX_REQUIREMENTS as u64) {
             let entry = offset.checked_add(at * 16)?;
@@ -156,7 +159,7 @@ impl Elf {
         Some(())
     }
 
-    /// The section `.gnu.version_r`: a chain of libraries, each with a chain of versions.
+    /// Reads the section `.gnu.version_r`: a chain of libraries, each with a chain of versions.
     fn requirements(&mut self, file: &Bytes<'_>, mut library: u64, texts: u64) -> Option<()> {
         for _ in 0..MAX_REQUIREMENTS {
             let mut version = library.checked_add(u64::from(file.u32(library.checked_add(8)?)?))?;
@@ -197,14 +200,14 @@ impl Bytes<'_> {
         self.array(at).map(u64::from_le_bytes)
     }
 
-    /// The text from `start` up to a zero, `end` at the latest.
+    /// Reads the text from `start` to the next zero, or to `end`.
     fn text(&self, start: u64, end: u64) -> Option<String> {
         let bytes = self.0.get(usize::try_from(start).ok()?..usize::try_from(end).ok()?)?;
         let bytes = bytes.split(|byte| *byte == 0).next()?;
         String::from_utf8(bytes.to_vec()).ok()
     }
 
-    /// The name at `at` of a table of names; names are short.
+    /// Reads the name at offset `at` of a name table.
     fn name(&self, table: u64, at: u64) -> Option<String> {
         let start = table.checked_add(at)?;
         self.text(start, start.checked_add(256)?.min(self.0.len() as u64))
@@ -216,7 +219,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// This test is a program for Linux with glibc itself, like the worker.
+    /// Returns the bytes of this test, which is a Linux program with glibc like the worker.
     fn own() -> Vec<u8> {
         std::fs::read(std::env::current_exe().unwrap()).unwrap()
     }
@@ -253,7 +256,7 @@ mod tests {
     #[test]
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     fn a_newer_c_library_and_a_foreign_library_are_refused() {
-        // A version that every program asks for, renamed.
+        // A version that every program requires, renamed.
         let newer = with(own(), b"\0GLIBC_2.34\0", b"\0GLIBC_2.99\0");
         let said = check(&newer).unwrap_err().to_string();
         assert!(said.contains("glibc 2.99") && said.contains("2.34"), "{said}");
@@ -272,7 +275,7 @@ mod tests {
             let said = check(&whole[..cut]).unwrap_err().to_string();
             assert!(said.contains("not a worker"), "{cut}: {said}");
         }
-        // Every offset of the header, at its largest.
+        // Every offset of the header, with its maximum value.
         for at in [32, 40] {
             let mut bytes = whole.clone();
             bytes[at..at + 8].fill(0xff);

@@ -1,8 +1,9 @@
-//! The `bootstrap` of functions that train: a whole run as one invocation.
+//! Program `bootstrap` of the functions for whole runs: one invocation is one training run.
 //!
-//! The event is a [`Job`]; its files and its answer lie in the store. The environment is that of a worker
-//! ([`eciton_worker::Settings`]), and kernels are loaded as there: compiled elsewhere, signed, from the package
-//! or the store. Nothing of the host's is read but the job and its files.
+//! The event is a [`Job`]. Its files and its answer are in the object store. The environment
+//! variables are those of a worker ([`eciton_worker::Settings`]). Kernels are loaded as by a
+//! worker: compiled ahead of time and signed, from the package or the store. The function reads
+//! nothing of the host except the job and its files.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,7 +24,7 @@ use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
 use serde_json::Value;
 use tokio::runtime::Handle;
 
-/// Largest object of a job's files, bytes.
+/// Maximum size of a file of a job, in bytes.
 const MAX_FILE_BYTES: u64 = 10 << 30;
 
 fn main() -> ExitCode {
@@ -34,7 +35,7 @@ fn main() -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // The function's log is all that is left.
+            // The error is visible only in the log of the function.
             eprintln!("eciton-trainer: {error}");
             ExitCode::FAILURE
         }
@@ -45,7 +46,7 @@ async fn serve() -> Result<(), lambda_runtime::Error> {
     if std::env::var_os("AWS_LAMBDA_RUNTIME_API").is_none() {
         return Err("AWS_LAMBDA_RUNTIME_API is missing: this is the bootstrap of a Lambda function".into());
     }
-    // A function that is set up wrongly says so to whoever invokes it.
+    // A function with a wrong configuration returns the error to each caller.
     let trainer = Settings::from_env().map_err(|error| refused(error.name(), error.to_string()));
     let trainer = trainer.and_then(Trainer::new).map(Arc::new);
     let handler = service_fn(move |event: LambdaEvent<Value>| {
@@ -55,7 +56,8 @@ async fn serve() -> Result<(), lambda_runtime::Error> {
     lambda_runtime::run(handler).await
 }
 
-/// A function error. Names that begin with `Eciton.` would be the same at another try.
+/// Returns the diagnostic of a function error. Names that start with `Eciton.` identify errors that
+/// a retry would not fix.
 fn refused(name: &str, message: String) -> Diagnostic {
     Diagnostic { error_type: name.to_owned(), error_message: message }
 }
@@ -64,7 +66,7 @@ fn at_store(doing: &str, key: &str, error: &StoreError) -> Diagnostic {
     refused("Trainer.Store", format!("{doing} `{key}`: {error}"))
 }
 
-/// Does jobs, one after the other.
+/// Runner of jobs, one at a time.
 #[derive(Debug)]
 struct Trainer {
     store: Arc<dyn Store>,
@@ -84,17 +86,18 @@ impl Trainer {
             tokio: Handle::current(),
             fetched: Mutex::default(),
         };
-        // Of its own: emulated functions share a disk.
+        // A folder per process, because emulated functions share a disk.
         let folder = std::env::temp_dir().join(format!("eciton-trainer-{}", std::process::id()));
         let (memory_bytes, published) = (settings.memory_bytes, Published::default());
-        // As many as the function's memory has vCPUs at AWS, wherever it runs.
+        // Number of vCPUs that AWS assigns for this memory size, also if the function runs
+        // elsewhere.
         let memory_mb = u32::try_from(memory_bytes >> 20).unwrap_or(u32::MAX);
         let threads = Some(eciton_recipe::cloud::threads(memory_mb));
         let place = Place { folder, memory_bytes, threads, code: Some(Arc::new(code)), published };
         Ok(Self { store, place, done: AtomicU64::new(0) })
     }
 
-    /// Does a job. The service ends the function at `deadline`.
+    /// Runs a job. The cloud service ends the function at `deadline`.
     async fn answer(self: Arc<Self>, event: Value, deadline: SystemTime) -> Result<Done, Diagnostic> {
         let begun = Instant::now();
         let job = serde_json::from_value::<Job>(event).map_err(|e| refused("Eciton.Event", e.to_string()))?;
@@ -110,7 +113,8 @@ impl Trainer {
         let mut done = Done { before, found: true, ..Done::default() };
         match self.store.size(&key).await {
             Ok(_) => {}
-            // Absent and forbidden are one answer to a role that may not list the bucket.
+            // For a role that may not list the bucket, absent and forbidden objects give the same
+            // error.
             Err(error) if error.may_be_absent() => {
                 let remaining = deadline.duration_since(SystemTime::now()).unwrap_or(Duration::ZERO);
                 let (own, tokio) = (self.clone(), Handle::current());
@@ -130,7 +134,8 @@ impl Trainer {
                     answer: (bytes.len() <= MAX_INLINE_BYTES).then(|| to_text(&bytes)),
                     ..done
                 };
-                // Before the answer: where that is found, its predictions are there as well.
+                // Predictions are written before the answer, so that they exist when a reader finds
+                // the answer.
                 if let Some(predictions) = predictions {
                     let key = Key::new(predictions_object(key.as_str()));
                     let key = key.map_err(|error| wrong(error.to_string()))?;
@@ -147,13 +152,13 @@ impl Trainer {
         Ok(done)
     }
 
-    /// Writes an object of the answer, unless another call has written it.
+    /// Writes an object of the answer, unless another invocation has already written it.
     async fn write(&self, key: &Key, bytes: Vec<u8>) -> Result<(), Diagnostic> {
         let put = self.store.put(key, bytes.into(), Condition::IfAbsent).await;
         put.map(drop).map_err(|error| at_store("writing", key.as_str(), &error))
     }
 
-    /// An object of a job's files.
+    /// Reads an object of a job's files.
     fn fetch(&self, tokio: &Handle, key: &str) -> Result<Vec<u8>, String> {
         if !key.starts_with(FILES) {
             return Err(format!("files lie in {FILES}"));
@@ -170,18 +175,18 @@ impl Trainer {
     }
 }
 
-/// Signed kernels of the package, else of the store.
+/// Source of signed kernels: the package, then the store.
 #[derive(Debug)]
 struct Code {
     trusted: Verifier,
     package: Option<PathBuf>,
     store: Arc<dyn Store>,
     tokio: Handle,
-    /// Kernels that came from the store, by their keys, for the jobs that follow.
+    /// Kernels that were fetched from the store, by key, cached for later jobs.
     fetched: Mutex<BTreeMap<String, Vec<u8>>>,
 }
 
-/// Largest number of kernels that are cached. A run has at most a few kinds of layers.
+/// Maximum number of kernels that are cached. A run has only a few kinds of layers.
 const MAX_FETCHED: usize = 32;
 
 impl SignedCode for Code {
@@ -199,7 +204,7 @@ impl SignedCode for Code {
             return Ok(sealed.clone());
         }
         let place = Key::new(key).map_err(|error| error.to_string())?;
-        // One byte more than allowed, so that a larger one is refused.
+        // One byte more than allowed is requested, so that a larger kernel is recognised.
         let get = self.store.get(&place, Some(0..MAX_BYTES as u64 + 1));
         let got: Result<Bytes, StoreError> = self.tokio.block_on(get);
         let sealed = got

@@ -1,4 +1,5 @@
-//! The program by itself. Whole jobs are tested where sweeps are, in `host/cli/tests/suite/jobs.rs`.
+//! Test of the program on its own. Complete jobs are tested with sweeps, in
+//! `host/cli/tests/suite/jobs.rs`.
 use std::process::Command;
 
 #[test]

@@ -62,12 +62,12 @@ impl Kernel for Squash {
     }
 
     fn forward<R: Real>(&self, task: &Task, io: Forward<'_>) -> Result<()> {
-        // The product is the host's: one call, no copy.
+        // A single host call computes the product, without a copy to the guest.
         let w = io.parameters[usize::from(self.input_bias)];
         let product = Out::create(&[task.rows, self.out_features])?;
         linalg::linear(io.inputs[0], &self.prologue(io.parameters), w, &PLAIN, &product)?;
         let product = product.finish()?;
-        // What is this kernel's own runs in the guest, tile by tile.
+        // The kernel's own function runs in the guest, tile by tile.
         let mut start = 0;
         while start < task.rows {
             let count = TILE_ROWS.min(task.rows - start);

@@ -274,7 +274,7 @@ fn what_cannot_be_pinned_is_said_and_changes_nothing() {
 
     std::fs::create_dir(folder.join("other")).unwrap();
     let line = [&ADD[..], &["--lock", "other"]].concat();
-    says(&refused(folder, &line), &["linear.wasm: ", "would not hold for it", "give --lock "]);
+    says(&refused(folder, &line), &["linear.wasm: ", "would not apply to it", "give --lock "]);
 
     works(folder, &ADD);
     let whole = std::fs::read_to_string(&lock).unwrap();

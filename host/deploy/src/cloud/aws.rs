@@ -1,4 +1,4 @@
-//! Requests to AWS: run to their end, and their errors with a remedy.
+//! Execution of requests to AWS, and conversion of their errors.
 
 use std::sync::OnceLock;
 
@@ -7,12 +7,12 @@ use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
 
 use super::super::error::{Error, Result};
 
-/// The region of a configuration.
+/// Returns the region of a configuration.
 pub(super) fn region(config: &SdkConfig) -> String {
     config.region().map(ToString::to_string).unwrap_or_default()
 }
 
-/// Returns the error of a failed request.
+/// Converts the error of a failed request, and adds a hint if its cause is known.
 pub(super) fn refused<E, R>(operation: impl Into<String>, error: &SdkError<E, R>) -> Error
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
@@ -42,8 +42,9 @@ where
     Error::Aws { operation: operation.into(), message, hint }
 }
 
-/// Runs requests of a deployment to their end, on this thread. All share one runtime: connections of a client live on the
-/// runtime that made them, and later requests use them again.
+/// Runs requests of a deployment on this thread until they are complete. All share one runtime,
+/// because the connections of a client belong to the runtime that created them, and later requests
+/// reuse them.
 pub(super) fn wait<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     static RUNTIME: OnceLock<std::io::Result<tokio::runtime::Runtime>> = OnceLock::new();
     let runtime = RUNTIME.get_or_init(|| tokio::runtime::Builder::new_current_thread().enable_all().build());

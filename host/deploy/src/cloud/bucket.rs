@@ -1,8 +1,9 @@
-//! Buckets: the one that `sam` uploads packages to, and emptying any.
+//! Buckets: the one to which `sam` uploads packages, and deletion of the objects in a bucket.
 //!
-//! Packages get a bucket of their own, `STACK-packages-ACCOUNT-REGION`, made before the stack and
-//! removed after it. The bucket that `sam deploy --resolve-s3` makes is shared by all stacks of an
-//! account, keeps old versions and is never removed.
+//! The packages of a stack have a separate bucket, `STACK-packages-ACCOUNT-REGION`, which is
+//! created before the stack and deleted after it. In contrast, all stacks of an account share the
+//! bucket that `sam deploy --resolve-s3` creates. That bucket stores old versions and is never
+//! deleted.
 
 use aws_config::SdkConfig;
 use aws_sdk_s3::Client;
@@ -15,10 +16,11 @@ use aws_sdk_s3::types::{
 use super::super::error::{Error, Result};
 use super::aws::{refused, region};
 
-/// Most pages of 1,000 objects that are removed from a bucket in one go.
+/// Maximum number of pages of 1,000 objects that are deleted from a bucket in one operation.
 const MAX_PAGES: u32 = 10_000;
 
-/// S3, by path where it is not AWS's: a stand-in has no name for each bucket.
+/// Creates an S3 client. If the endpoint is not AWS's, buckets are part of the path, because a
+/// compatible service has no host name for each bucket.
 pub(super) fn client(config: &SdkConfig, endpoint: Option<&str>) -> Client {
     let variable = std::env::var("AWS_ENDPOINT_URL_S3").ok();
     let given = endpoint.map(str::to_owned).or(variable).or_else(|| config.endpoint_url().map(str::to_owned));
@@ -29,11 +31,11 @@ pub(super) fn client(config: &SdkConfig, endpoint: Option<&str>) -> Client {
     Client::from_conf(builder.build())
 }
 
-/// Makes the bucket, closed to the public, if this account does not have it.
+/// Creates the bucket without public access, if this account does not have it.
 pub(super) async fn make(client: &Client, config: &SdkConfig, name: &str) -> Result<()> {
     let mut request = client.create_bucket().bucket(name);
     let region = region(config);
-    // The one region that must not be named.
+    // This is the only region that must not be specified.
     if region != "us-east-1" {
         let place = BucketLocationConstraint::from(region.as_str());
         request = request.create_bucket_configuration(
@@ -43,7 +45,8 @@ pub(super) async fn make(client: &Client, config: &SdkConfig, name: &str) -> Res
     match request.send().await {
         Ok(_) => {}
         Err(e) if e.as_service_error().is_some_and(|e| e.is_bucket_already_owned_by_you()) => {}
-        // Somebody who guessed the name would otherwise be handed our packages, and hand us theirs.
+        // Another account that guessed the name could otherwise receive our packages and replace
+        // them.
         Err(e) if e.as_service_error().is_some_and(|e| e.is_bucket_already_exists()) => {
             return Err(Error::Choice(format!(
                 "bucket {name} belongs to another account: choose another --stack name"
@@ -71,8 +74,8 @@ pub(super) async fn exists(client: &Client, name: &str) -> Result<bool> {
     }
 }
 
-/// Removes every object and every version of one below `prefix`; how many. A bucket that is not there
-/// has none.
+/// Deletes every object below `prefix` with all its versions, and returns their number. It is 0 if
+/// the bucket does not exist.
 pub(super) async fn clear(client: &Client, bucket: &str, prefix: &str) -> Result<u64> {
     let mut removed = 0;
     for _ in 0..MAX_PAGES {
@@ -117,14 +120,14 @@ fn incomplete(bucket: &str, error: &dyn std::error::Error) -> Error {
     Error::Aws { operation: format!("S3 {bucket}"), message: error.to_string(), hint: "" }
 }
 
-/// Puts an object.
+/// Writes an object.
 pub(super) async fn put(client: &Client, bucket: &str, key: &str, bytes: Vec<u8>) -> Result<()> {
     let request = client.put_object().bucket(bucket).key(key).body(bytes.into());
     request.send().await.map_err(|e| refused(format!("S3 PutObject {bucket}/{key}"), &e))?;
     Ok(())
 }
 
-/// Removes an empty bucket; one that is not there is removed.
+/// Deletes an empty bucket. It is not an error if the bucket does not exist.
 pub(super) async fn remove(client: &Client, name: &str) -> Result<()> {
     match client.delete_bucket().bucket(name).send().await {
         Ok(_) => Ok(()),

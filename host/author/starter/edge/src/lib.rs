@@ -1,8 +1,10 @@
-//! y_v = the sum of g z over v's edges, with z a source's row, t the target's, g = sigmoid(<a, z> + <b, t>).
+//! Computes y_v = the sum of g z over v's edges. z is a source's row, t is the target's row, and g
+//! = sigmoid(<a, z> + <b, t>).
 //!
-//! With e the gradient of what g is the sigmoid of, g (1 - g) <z, dy_v>, of each edge: da = the sum of e z and
-//! db = the sum of e t over all edges, dt_v = b times the sum of e over v's edges, dz_u = the sum of g dy + e a
-//! over u's edges. A target passes [dy | <b, t>] to its sources.
+//! Let e be the gradient of the sigmoid's argument, g (1 - g) <z, dy_v>, for each edge. Then da =
+//! the sum of e z and db = the sum of e t over all edges. dt_v = b times the sum of e over v's
+//! edges. dz_u = the sum of g dy + e a over u's edges. A target passes [dy | <b, t>] to its
+//! sources.
 
 use eciton_sdk::prelude::*;
 
@@ -12,19 +14,19 @@ pub struct Gated {
     columns: u32,
 }
 
-/// <x, y> of each row, [rows, 1]; y may be one row for all.
+/// Returns <x, y> of each row, [rows, 1]. y may be a single row, which is used for all.
 fn products(x: &Matrix, y: &Matrix) -> Result<Matrix> {
     scratch(&[x.row_count(), 1], |into| linalg::inner(x, y, into))
 }
 
-/// An edge's score and its sigmoid, [m, 1] each.
+/// Score of each edge and its sigmoid, [m, 1] each.
 struct Gates {
     scores: Matrix,
     gates: Matrix,
 }
 
 impl Gates {
-    /// Of what both ends add to the score, by edge.
+    /// Creates the gates from the parts that both ends add to the score, by edge.
     fn new(source: &Matrix, target: &Matrix) -> Result<Self> {
         let shape = source.shape();
         let scores = scratch(&shape, |into| linalg::axpby(1.0, source, 1.0, target, into))?;
@@ -32,7 +34,7 @@ impl Gates {
         Ok(Self { scores, gates })
     }
 
-    /// e, given z and dy by edge.
+    /// Returns e, from z and dy by edge.
     fn gradient(&self, source: &Matrix, gradient: &Matrix) -> Result<Matrix> {
         let of_gates = products(source, gradient)?;
         scratch(&of_gates.shape(), |into| linalg::apply_backward(&self.scores, &SIGMOID, &of_gates, into))
@@ -64,7 +66,7 @@ impl EdgeKernel for Gated {
     }
 
     fn forward<R: Real>(&self, task: &EdgeTask<'_>, io: EdgeForward<'_>) -> Result<()> {
-        // Own rows have a row a vertex, and `to_edges` makes it a row an edge.
+        // There is one own row per vertex. `to_edges` copies it to one row per edge.
         let target = task.to_edges(&products(io.target, io.parameters[1])?)?;
         let of = Gates::new(&products(io.source, io.parameters[0])?, &target)?;
         let values = scratch(&io.source.shape(), |into| linalg::scale(io.source, &of.gates, into))?;
@@ -76,7 +78,7 @@ impl EdgeKernel for Gated {
         let target = products(io.target, b)?;
         let of = Gates::new(&products(io.source, a)?, &task.to_edges(&target)?)?;
         let e = of.gradient(io.source, &task.to_edges(io.gradient)?)?;
-        // Parameters' gradients are sums over the edges.
+        // Gradients of parameters are sums over the edges.
         for (at, rows) in [io.source, &task.to_edges(io.target)?].into_iter().enumerate() {
             let each = scratch(&rows.shape(), |into| linalg::scale(rows, &e, into))?;
             linalg::sum_rows(&each, io.parameter_gradients[at])?;
@@ -85,7 +87,7 @@ impl EdgeKernel for Gated {
             let sums = scratch(&[task.rows, 1], |into| task.sum(&e, into))?;
             linalg::scale(b, &sums, into)?;
         }
-        // What sources need of a target, in one row.
+        // Values that a source needs of a target, in one row.
         side_by_side::<R>(&[io.gradient, &target], io.passed)
     }
 

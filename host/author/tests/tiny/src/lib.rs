@@ -1,3 +1,3 @@
-//! A kernel of which every function panics: it compiles against any contract with this world.
+//! Kernel whose functions all panic. It compiles against any contract with this world.
 
 wit_bindgen::generate!({ path: "wit", world: "vertex-kernel", stubs });
